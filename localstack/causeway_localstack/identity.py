@@ -1,0 +1,77 @@
+"""Who calls: the account its access key names, or the role its session assumed."""
+
+import threading
+import time
+from dataclasses import dataclass
+
+from localstack.aws.api import RequestContext
+from localstack.utils.aws.request_context import extract_access_key_id_from_auth_header
+
+from .errors import invalid
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Whom AWS would see."""
+
+    account: str
+    principal: str
+    role: str | None = None
+
+
+@dataclass(frozen=True)
+class Session:
+    """What AssumeRole and AssumeRoleWithWebIdentity gave out."""
+
+    caller: Caller
+    expires: float
+
+
+_sessions: dict[str, Session] = {}
+_lock = threading.Lock()
+
+
+def remember(context: RequestContext) -> None:
+    """Keeps the session a successful AssumeRole* call has just given out."""
+    answer = context.service_response
+    role = context.service_request["RoleArn"]
+    credentials = answer["Credentials"]
+    caller = Caller(account=account_of(role), principal=answer["AssumedRoleUser"]["Arn"], role=role)
+    with _lock:
+        _sessions[credentials["AccessKeyId"]] = Session(caller, credentials["Expiration"].timestamp())
+
+
+def caller(context: RequestContext) -> Caller:
+    """The call's caller, whether or not its credentials are still good."""
+    session = _session(context)
+    if session:
+        return session.caller
+    if context.operation.name == "AssumeRoleWithWebIdentity":
+        account = account_of(context.service_request.get("RoleArn", "")) or context.account_id
+        return Caller(account=account, principal="anonymous")
+    return Caller(account=context.account_id, principal=f"arn:aws:iam::{context.account_id}:root")
+
+
+def check_session(context: RequestContext) -> None:
+    """A session's credentials must be known and not expired."""
+    session = _session(context)
+    if session is None:
+        if (_access_key(context) or "").startswith(("LSIA", "ASIA")):
+            raise invalid("InvalidClientTokenId", "The security token included in the request is invalid.", 403)
+    elif time.time() > session.expires:
+        raise invalid("ExpiredToken", "The security token included in the request is expired", 403)
+
+
+def account_of(arn: str) -> str:
+    """The account an ARN names, or nothing."""
+    parts = arn.split(":")
+    return parts[4] if len(parts) > 5 else ""
+
+
+def _session(context: RequestContext) -> Session | None:
+    return _sessions.get(_access_key(context) or "")
+
+
+def _access_key(context: RequestContext) -> str | None:
+    return extract_access_key_id_from_auth_header(context.request.headers)
+

@@ -1,0 +1,80 @@
+"""Every call, as it came in and as it ended."""
+
+import itertools
+import threading
+import time
+from collections import deque
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+MOST_ENTRIES = 50_000
+"""Older ones are dropped."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """One call; `outcome` is None until it ended."""
+
+    id: int
+    """Counts up by one from call to call; `since` refers to it."""
+    time: str
+    service: str
+    operation: str
+    account: str
+    region: str
+    principal: str
+    """Who called: the ARN AWS would name."""
+    role: str | None
+    """The role's ARN, if the caller assumed one."""
+    client: str
+    """The address the call came from: a pod's, in the cluster."""
+    resource: str | None
+    """What the call was about: a name or an ARN, several joined by commas."""
+    outcome: str | None = None
+    """`OK`, AWS's error code, or `ConnectionReset`."""
+    status: int | None = None
+    duration_ms: float | None = None
+    fault: str | None = None
+    """The kind of fault that struck."""
+
+
+class Journal:
+    """A ring of entries."""
+
+    def __init__(self) -> None:
+        self._entries: deque[Entry] = deque(maxlen=MOST_ENTRIES)
+        self._ids = itertools.count(1)
+        self._lock = threading.Lock()
+        self._begun: dict[int, float] = {}
+
+    def begin(self, **about: Any) -> Entry:
+        """Writes a call down before anything happens to it."""
+        with self._lock:
+            entry = Entry(id=next(self._ids), time=datetime.now(UTC).isoformat(timespec="milliseconds"), **about)
+            self._entries.append(entry)
+            self._begun[entry.id] = time.monotonic()
+            return entry
+
+    def end(self, entry: Entry, outcome: str, status: int | None) -> None:
+        """Writes down how it ended."""
+        with self._lock:
+            begun = self._begun.pop(entry.id, None)
+            if begun is not None:
+                entry.duration_ms = round((time.monotonic() - begun) * 1000, 2)
+            entry.status = status
+            entry.outcome = outcome
+
+    def read(self, account: str | None, since: int) -> list[dict[str, Any]]:
+        """The entries after `since`, oldest first, of one account or of all."""
+        with self._lock:
+            return [asdict(it) for it in self._entries if it.id > since and account in (None, it.account)]
+
+    def clear(self, account: str | None) -> None:
+        """Forgets the entries of one account or of all; ids go on counting."""
+        with self._lock:
+            kept = [] if account is None else [it for it in self._entries if it.account != account]
+            self._entries = deque(kept, maxlen=MOST_ENTRIES)
+
+
+journal = Journal()

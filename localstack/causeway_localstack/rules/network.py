@@ -1,0 +1,62 @@
+"""Subnets and security groups of a load balancer."""
+
+from collections.abc import Iterable, Sequence
+
+from moto.ec2.exceptions import InvalidSubnetIdError
+from moto.ec2.models import EC2Backend
+from moto.ec2.models.subnets import Subnet
+
+from ..errors import invalid, validation
+
+
+def known_subnets(network: EC2Backend, ids: Iterable[str]) -> list[Subnet]:
+    """Every subnet exists, else SubnetNotFound.
+
+    https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateLoadBalancer.html
+    """
+    found = []
+    for subnet_id in ids:
+        try:
+            found.append(network.get_subnet(subnet_id))
+        except InvalidSubnetIdError:
+            raise invalid("SubnetNotFound", f"The subnet ID '{subnet_id}' does not exist") from None
+    return found
+
+
+def two_zones(subnets: Sequence[Subnet]) -> None:
+    """An application load balancer stands in two zones at least, and in one subnet of each.
+
+    https://docs.aws.amazon.com/elasticloadbalancing/latest/application/application-load-balancers.html#subnets-load-balancer
+    """
+    zones = [subnet.availability_zone for subnet in subnets]
+    if len(set(zones)) < len(zones):
+        raise invalid(
+            "InvalidConfigurationRequest",
+            "A load balancer cannot be attached to multiple subnets in the same Availability Zone",
+        )
+    if len(zones) < 2:
+        raise validation("At least two subnets in two different Availability Zones must be specified")
+
+
+def one_vpc(subnets: Sequence[Subnet]) -> str:
+    """All subnets belong to one VPC, whose id is returned.
+
+    https://docs.aws.amazon.com/elasticloadbalancing/latest/application/application-load-balancers.html#subnets-load-balancer
+    """
+    vpcs = {subnet.vpc_id for subnet in subnets}
+    if len(vpcs) != 1:
+        raise invalid("InvalidConfigurationRequest", "All subnets of a load balancer must be in the same VPC")
+    return vpcs.pop()
+
+
+def known_security_groups(network: EC2Backend, ids: Iterable[str], vpc_id: str) -> None:
+    """Every security group exists, in the load balancer's VPC, else InvalidSecurityGroup.
+
+    https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_SetSecurityGroups.html
+    """
+    for group_id in ids:
+        group = network.get_security_group_from_id(group_id)
+        if group is None:
+            raise invalid("InvalidSecurityGroup", f"The security group '{group_id}' does not exist")
+        if group.vpc_id != vpc_id:
+            raise invalid("InvalidSecurityGroup", f"The security group '{group_id}' does not belong to '{vpc_id}'")

@@ -1,0 +1,51 @@
+//! What the kinds share: ownership names, policies and the shape of a status.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Prefix of every label, annotation, finalizer and AWS tag key that is ours.
+pub const PREFIX: &str = "causeway.example.com";
+
+/// The one field manager under which Causeway applies objects and statuses.
+pub const FIELD_MANAGER: &str = "causeway";
+
+/// What happens to the outside object when the Kubernetes object is deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DeletionPolicy {
+    /// It is deleted too.
+    #[default]
+    Delete,
+    /// It stays, and Causeway never touches it again.
+    Retain,
+}
+
+/// A status that follows the kstatus conventions: `observedGeneration` and conditions.
+///
+/// <https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md>
+pub trait Conditioned {
+    /// Conditions by type; `Ready` always, `Reconciling` and `Stalled` only while abnormal.
+    fn conditions(&self) -> &[Condition];
+    /// The conditions, for changing.
+    fn conditions_mut(&mut self) -> &mut Vec<Condition>;
+    /// The generation that the status speaks of.
+    fn observed_generation_mut(&mut self) -> &mut Option<i64>;
+}
+
+/// Implements [`Conditioned`] for a status with `conditions` and `observed_generation` fields.
+macro_rules! conditioned {
+    ($status:ty) => {
+        impl $crate::api::Conditioned for $status {
+            fn conditions(&self) -> &[k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition] {
+                &self.conditions
+            }
+            fn conditions_mut(&mut self) -> &mut Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition> {
+                &mut self.conditions
+            }
+            fn observed_generation_mut(&mut self) -> &mut Option<i64> {
+                &mut self.observed_generation
+            }
+        }
+    };
+}
+pub(crate) use conditioned;

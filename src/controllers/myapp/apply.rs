@@ -1,0 +1,81 @@
+//! Carries out what was decided about pods.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+
+use super::Error;
+use super::observe::controlled_by;
+use super::resources::{labels, pod};
+use crate::api::MyApp;
+use crate::api::common::FIELD_MANAGER;
+use crate::runtime::ActionEvent;
+
+/// One change of the world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Create the pod with that index and name.
+    Create { index: i32, name: String },
+    /// Put our labels back on a pod.
+    Label { name: String, uid: String },
+    /// Delete exactly that pod.
+    Delete { name: String, uid: String, why: &'static str },
+}
+
+impl Action {
+    /// The event that tells of the action.
+    pub fn event(&self) -> Option<ActionEvent> {
+        match self {
+            Self::Create { name, .. } => Some(ActionEvent { reason: "Created", note: format!("Created pod {name}") }),
+            Self::Delete { name, why, .. } => {
+                Some(ActionEvent { reason: "Deleted", note: format!("Deleted pod {name}: {why}") })
+            }
+            Self::Label { .. } => None,
+        }
+    }
+}
+
+/// Carries out `action`.
+pub async fn apply(client: &Client, object: &MyApp, action: &Action) -> Result<(), Error> {
+    let api: Api<Pod> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
+    match action {
+        Action::Create { index, name } => create(&api, object, *index, name).await,
+        Action::Label { name, uid } => label(&api, object, name, uid).await,
+        Action::Delete { name, uid, .. } => delete(&api, name, uid).await,
+    }
+}
+
+/// Creates rather than applies: applying would take over a foreign pod of that name.
+async fn create(api: &Api<Pod>, object: &MyApp, index: i32, name: &str) -> Result<(), Error> {
+    let failed = |source| Error::Create { name: name.to_owned(), source };
+    let parameters = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
+    match api.create(&parameters, &pod(object, index)).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
+            match api.get_opt(name).await.map_err(failed)? {
+                Some(there) if !controlled_by(&there, object) => Err(Error::NameTaken(name.to_owned())),
+                // Ours, created before a crash, or without its labels and thus not seen.
+                Some(there) => label(api, object, name, &there.uid().unwrap_or_default()).await,
+                None => Err(failed(kube::Error::Api(status))),
+            }
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+async fn label(api: &Api<Pod>, object: &MyApp, name: &str, uid: &str) -> Result<(), Error> {
+    let patch = json!({ "metadata": { "uid": uid, "labels": labels(object) } });
+    let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+    let patched = api.patch_metadata(name, &parameters, &Patch::Merge(&patch)).await;
+    patched.map(drop).map_err(|source| Error::Label { name: name.to_owned(), source })
+}
+
+async fn delete(api: &Api<Pod>, name: &str, uid: &str) -> Result<(), Error> {
+    let exactly = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+    match api.delete(name, &DeleteParams::default().preconditions(exactly)).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(source) => Err(Error::Delete { name: name.to_owned(), source }),
+    }
+}

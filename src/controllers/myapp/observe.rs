@@ -1,0 +1,78 @@
+//! Reads the pods of one object.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
+use kube::{Api, Client, Resource, ResourceExt};
+
+use super::Error;
+use super::resources::{CONTAINER, REVISION, labels, selector};
+use crate::api::MyApp;
+
+/// The pods of one object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Observed {
+    /// Every pod that the object controls, by name.
+    pub pods: Vec<ObservedPod>,
+}
+
+/// What matters of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObservedPod {
+    /// Its name.
+    pub name: String,
+    /// Its uid, so that an action cannot hit a successor of the same name.
+    pub uid: String,
+    /// The revision it was made from; empty where that is not known.
+    pub revision: String,
+    /// The image it runs.
+    pub image: String,
+    /// It can serve.
+    pub ready: bool,
+    /// It is being deleted.
+    pub terminating: bool,
+    /// All its containers ended for good.
+    pub finished: bool,
+    /// It lacks labels that we gave it.
+    pub mislabelled: bool,
+    /// Why it cannot start, in the kubelet's or scheduler's word.
+    pub trouble: Option<String>,
+}
+
+/// Reads the pods of `object`.
+pub async fn observe(client: &Client, object: &MyApp) -> Result<Observed, Error> {
+    let api: Api<Pod> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
+    let pods = api.list(&ListParams::default().labels(&selector(object))).await.map_err(Error::List)?;
+    let mut pods: Vec<ObservedPod> =
+        pods.items.iter().filter(|pod| controlled_by(pod, object)).map(|pod| observed(pod, object)).collect();
+    pods.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(Observed { pods })
+}
+
+/// Whether the object controls the pod.
+pub fn controlled_by(pod: &Pod, object: &MyApp) -> bool {
+    pod.owner_references().iter().any(|owner| owner.controller == Some(true) && Some(&owner.uid) == object.uid().as_ref())
+}
+
+fn observed(pod: &Pod, object: &MyApp) -> ObservedPod {
+    let status = pod.status.clone().unwrap_or_default();
+    let condition = |type_: &str| {
+        status.conditions.iter().flatten().find(|condition| condition.type_ == type_)
+    };
+    let waiting = status.container_statuses.iter().flatten().find_map(|container| {
+        container.state.as_ref()?.waiting.as_ref()?.reason.clone()
+    });
+    let unscheduled = condition("PodScheduled").filter(|scheduled| scheduled.status == "False");
+    let container = pod.spec.iter().flat_map(|spec| &spec.containers).find(|container| container.name == CONTAINER);
+    ObservedPod {
+        name: pod.name_any(),
+        uid: pod.uid().unwrap_or_default(),
+        revision: pod.annotations().get(REVISION).cloned().unwrap_or_default(),
+        image: container.and_then(|container| container.image.clone()).unwrap_or_default(),
+        ready: condition("Ready").is_some_and(|ready| ready.status == "True"),
+        terminating: pod.meta().deletion_timestamp.is_some(),
+        finished: matches!(status.phase.as_deref(), Some("Failed" | "Succeeded")),
+        mislabelled: labels(object).iter().any(|(key, value)| pod.labels().get(key) != Some(value)),
+        trouble: waiting.or_else(|| unscheduled.and_then(|scheduled| scheduled.reason.clone())),
+    }
+}
+

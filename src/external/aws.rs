@@ -1,0 +1,214 @@
+//! What every AWS client of ours has in common: one attempt with a deadline, counted, logged with AWS's request id,
+//! and fenced by the leader lease.
+
+use std::error::Error;
+use std::time::{Duration, Instant};
+
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, SdkConfig, retry::RetryConfig};
+use aws_sdk_elasticloadbalancingv2::config::interceptors::{
+    BeforeTransmitInterceptorContextRef,
+};
+use aws_sdk_elasticloadbalancingv2::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_elasticloadbalancingv2::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_elasticloadbalancingv2::operation::RequestId;
+use aws_smithy_runtime_api::box_error::BoxError;
+use aws_smithy_runtime_api::client::orchestrator::{HttpResponse, Metadata};
+
+use crate::leader::Fence;
+use crate::metrics::Metrics;
+use crate::runtime::Class;
+
+const CALL_DEADLINE: Duration = Duration::from_secs(10);
+const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
+
+/// The configuration of AWS clients, from the environment: region, endpoint, and the web identity of the pod.
+///
+/// The SDK does not retry: a failing call comes back to the reconcile, whose back-off knows the whole object.
+pub fn defaults() -> aws_config::ConfigLoader {
+    aws_config::defaults(BehaviorVersion::latest()).retry_config(RetryConfig::disabled()).timeout_config(
+        TimeoutConfig::builder().operation_timeout(CALL_DEADLINE).connect_timeout(CONNECT_DEADLINE).build(),
+    )
+}
+
+/// Like [`defaults`], loaded.
+pub async fn load() -> SdkConfig {
+    defaults().load().await
+}
+
+/// Why a call to AWS failed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{operation}: {}", self.text())]
+pub struct AwsError {
+    /// The API's name for the call.
+    pub operation: &'static str,
+    /// The service's prefix in IAM actions.
+    pub service: &'static str,
+    /// AWS's error code; `None` when no answer came.
+    pub code: Option<String>,
+    /// AWS's message, or what happened to the connection.
+    pub message: String,
+    /// What kind of trouble it is.
+    pub class: Class,
+    /// The call may have had its effect although we heard of none.
+    pub ambiguous: bool,
+}
+
+impl AwsError {
+    /// The error of a call. `class_of` knows the service's own codes; the general ones are known here.
+    fn new<E>(
+        service: &'static str,
+        operation: &'static str,
+        error: &SdkError<E, HttpResponse>,
+        class_of: fn(&str) -> Option<Class>,
+    ) -> Self
+    where
+        E: ProvideErrorMetadata + Error + Send + Sync + 'static,
+    {
+        let status = error.raw_response().map(|response| response.status().as_u16());
+        let code = error.code().map(str::to_owned);
+        let message = error.message().map_or_else(|| root_cause(error), str::to_owned);
+        let class = code.as_deref().and_then(|code| class_of(code).or_else(|| general_class(code)));
+        // Without an answer of the service itself nobody knows whether it acted; likewise when it broke while acting.
+        let ambiguous = code.is_none() || status.is_none_or(|status| status >= 500);
+        let class = class.unwrap_or_else(|| match &message {
+            denied if denied.contains("AccessDenied") => Class::Denied,
+            _ => Class::Transient,
+        });
+        Self { operation, service, code, message, class, ambiguous }
+    }
+
+    /// True when AWS answered with this code.
+    pub fn is(&self, code: &str) -> bool {
+        self.code.as_deref() == Some(code)
+    }
+
+    fn text(&self) -> String {
+        match (self.class, &self.code) {
+            (Class::Denied, Some(code)) if code.starts_with("AccessDenied") || code == "UnauthorizedOperation" => format!(
+                "the operator's IAM role may not do this: allow {}:{} for it (see iam/policy.json)",
+                self.service, self.operation
+            ),
+            (_, Some(code)) => format!("{code}: {}", self.message),
+            (_, None) => format!("no answer from AWS: {}", self.message),
+        }
+    }
+}
+
+/// Codes that any service may answer with.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/CommonErrors.html>
+fn general_class(code: &str) -> Option<Class> {
+    Some(match code {
+        "Throttling" | "ThrottlingException" | "ThrottledException" | "RequestThrottled" | "RequestLimitExceeded"
+        | "TooManyRequestsException" | "SlowDown" | "PriorRequestNotComplete" => Class::Throttled,
+        "AccessDenied" | "AccessDeniedException" | "UnauthorizedOperation" | "OptInRequired" | "NotAuthorized" => {
+            Class::Denied
+        }
+        _ => return None,
+    })
+}
+
+/// The innermost reason: the outer ones only say that the call failed.
+fn root_cause(error: &(dyn Error + 'static)) -> String {
+    let mut cause: &(dyn Error + 'static) = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}
+
+/// Makes calls of one service: counted, logged, and their errors classed.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The service's prefix in IAM actions.
+    pub service: &'static str,
+    /// Where calls are counted.
+    pub metrics: Metrics,
+    /// Classes of the service's own error codes.
+    pub class_of: fn(&str) -> Option<Class>,
+}
+
+impl Caller {
+    /// Awaits a call.
+    pub async fn call<T, E>(
+        &self,
+        operation: &'static str,
+        sent: impl Future<Output = Result<T, SdkError<E, HttpResponse>>>,
+    ) -> Result<T, AwsError>
+    where
+        T: RequestId,
+        E: ProvideErrorMetadata + Error + Send + Sync + 'static,
+    {
+        let begun = Instant::now();
+        let result = sent.await;
+        let took = begun.elapsed();
+        let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        match result {
+            Ok(answer) => {
+                self.metrics.aws_call(self.service, operation, Ok(()), took);
+                tracing::debug!(operation, took_ms, request_id = answer.request_id(), "AWS call");
+                Ok(answer)
+            }
+            Err(error) => {
+                let request_id = error.request_id().map(str::to_owned);
+                let error = AwsError::new(self.service, operation, &error, self.class_of);
+                self.metrics.aws_call(self.service, operation, Err(error.class.as_str()), took);
+                tracing::info!(operation, took_ms, request_id, %error, "AWS call failed");
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Lets a change pass only while this process leads: checked in the last moment before it is sent.
+#[derive(Debug)]
+pub struct FenceGuard(pub Fence);
+
+impl Intercept for FenceGuard {
+    fn name(&self) -> &'static str {
+        "FenceGuard"
+    }
+
+    fn read_before_transmit(
+        &self,
+        _: &BeforeTransmitInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        bag: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        if bag.load::<Metadata>().is_none_or(|call| is_change(call.name())) {
+            self.0.check()?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether an operation changes something, by AWS's naming rules.
+fn is_change(operation: &str) -> bool {
+    !["Describe", "Get", "List", "Head", "Assume"].iter().any(|prefix| operation.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_that_only_read_pass_without_the_lease() {
+        assert!(!is_change("DescribeLoadBalancers"));
+        assert!(!is_change("AssumeRoleWithWebIdentity"));
+        assert!(is_change("CreateLoadBalancer"));
+        assert!(is_change("AddTags"));
+    }
+
+    #[test]
+    fn a_denied_call_names_the_permission() {
+        let error = AwsError {
+            operation: "CreateLoadBalancer",
+            service: "elasticloadbalancing",
+            code: Some("AccessDenied".into()),
+            message: "User: arn:aws:sts::… is not authorized".into(),
+            class: Class::Denied,
+            ambiguous: false,
+        };
+        assert!(error.to_string().contains("allow elasticloadbalancing:CreateLoadBalancer"), "{error}");
+    }
+}

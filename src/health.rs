@@ -1,0 +1,156 @@
+//! What the kubelet and Prometheus ask: `/healthz`, `/readyz` and `/metrics`.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use futures::FutureExt;
+use tokio::net::TcpListener;
+use tokio::time::sleep;
+
+use crate::metrics::Metrics;
+
+/// How this process is; clones share the same state.
+#[derive(Clone, Debug, Default)]
+pub struct Health(Arc<Mutex<Condition>>);
+
+#[derive(Debug, Default)]
+struct Condition {
+    ready: bool,
+    /// Every controller that was started, and whether its stream still runs.
+    controllers: BTreeMap<&'static str, bool>,
+}
+
+impl Health {
+    /// The stream of a controller runs.
+    pub fn controller_started(&self, kind: &'static str) {
+        self.condition().controllers.insert(kind, true);
+    }
+
+    /// The stream of a controller ended: nothing of that kind is reconciled any more, so the process must be restarted.
+    pub fn controller_stopped(&self, kind: &'static str) {
+        self.condition().controllers.insert(kind, false);
+    }
+
+    /// Start-up is over: the CRDs are there and, in the leader, the caches are filled.
+    pub fn set_ready(&self, ready: bool) {
+        self.condition().ready = ready;
+    }
+
+    /// Whether the process works; else what does not.
+    pub fn healthy(&self) -> Result<(), String> {
+        let condition = self.condition();
+        let dead: Vec<_> = condition.controllers.iter().filter(|(_, runs)| !**runs).map(|(kind, _)| *kind).collect();
+        if dead.is_empty() { Ok(()) } else { Err(format!("these controllers stopped: {}", dead.join(", "))) }
+    }
+
+    /// Whether start-up is over.
+    pub fn ready(&self) -> Result<(), String> {
+        if self.condition().ready { Ok(()) } else { Err("starting".to_owned()) }
+    }
+
+    fn condition(&self) -> MutexGuard<'_, Condition> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Answers on `listener` until `stop` ends, and then for a moment longer what was asked before.
+pub async fn serve(
+    listener: TcpListener,
+    health: Health,
+    metrics: Metrics,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let stop = stop.shared();
+    let server = axum::serve(listener, routes(health, metrics)).with_graceful_shutdown(stop.clone());
+    tokio::select! {
+        result = server => result,
+        // A client that never finishes its request holds nobody up.
+        () = stop.then(|()| sleep(Duration::from_secs(1))) => Ok(()),
+    }
+}
+
+fn routes(health: Health, metrics: Metrics) -> Router {
+    let checks = Router::new()
+        .route("/healthz", get(|State(health): State<Health>| async move { answer(health.healthy()) }))
+        .route("/readyz", get(|State(health): State<Health>| async move { answer(health.ready()) }))
+        .with_state(health);
+    checks.merge(Router::new().route("/metrics", get(scrape)).with_state(metrics))
+}
+
+fn answer(state: Result<(), String>) -> (StatusCode, String) {
+    match state {
+        Ok(()) => (StatusCode::OK, "ok\n".to_owned()),
+        Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
+    }
+}
+
+async fn scrape(State(metrics): State<Metrics>) -> impl IntoResponse {
+    match metrics.encode() {
+        Ok(text) => Ok(([(header::CONTENT_TYPE, Metrics::CONTENT_TYPE)], text)),
+        Err(error) => Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+    use tokio::sync::oneshot;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    async fn ask(address: std::net::SocketAddr, path: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn tells_what_is_wrong_and_stops_when_told() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let health = Health::default();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let stop_signal = async {
+            stopped.await.ok();
+        };
+        let server = tokio::spawn(serve(listener, health.clone(), Metrics::new(), stop_signal));
+
+        assert!(ask(address, "/healthz").await.starts_with("HTTP/1.1 200"));
+        assert!(ask(address, "/readyz").await.starts_with("HTTP/1.1 503"));
+        health.set_ready(true);
+        assert!(ask(address, "/readyz").await.starts_with("HTTP/1.1 200"));
+
+        health.controller_started("MyApp");
+        health.controller_started("MyIngress");
+        assert!(ask(address, "/healthz").await.starts_with("HTTP/1.1 200"));
+        health.controller_stopped("MyIngress");
+        let answer = ask(address, "/healthz").await;
+        assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+        assert!(answer.ends_with("these controllers stopped: MyIngress\n"), "{answer}");
+        health.controller_started("MyIngress");
+        assert!(ask(address, "/healthz").await.starts_with("HTTP/1.1 200"));
+
+        let answer = ask(address, "/metrics").await;
+        assert!(answer.contains("content-type: application/openmetrics-text"), "{answer}");
+        assert!(answer.contains("causeway_build_info"), "{answer}");
+        assert!(ask(address, "/other").await.starts_with("HTTP/1.1 404"));
+
+        // A client in the middle of its request does not keep the server from stopping.
+        let mut slow = TcpStream::connect(address).await.unwrap();
+        slow.write_all(b"GET /healthz HTTP/1.1\r\n").await.unwrap();
+        stop.send(()).unwrap();
+        timeout(Duration::from_secs(10), server).await.unwrap().unwrap().unwrap();
+    }
+}

@@ -1,0 +1,77 @@
+//! Permission to change the outside world, good only while this process surely leads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// This process does not lead, or cannot be sure that it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not the leader: the lease was not renewed in time")]
+pub struct NotLeading;
+
+/// Asked before every change outside the cluster; a clone is cheap and shares the same state.
+///
+/// The answer depends on the clock alone, not on the task that renews: if that task hangs, or the whole process was
+/// frozen for a while, the fence is closed all the same. Between a check and the arrival of the request that follows
+/// lies a moment that no client can close, so check as late as possible (in the SDK just before each transmission,
+/// retries included) and give a single attempt less time than `lease_duration - renew_deadline`.
+#[derive(Clone, Debug)]
+pub struct Fence(Option<Arc<Gate>>);
+
+#[derive(Debug)]
+struct Gate {
+    origin: Instant,
+    /// Nanoseconds after `origin`; the gate is open before that.
+    open_for: AtomicU64,
+}
+
+impl Fence {
+    /// A fence that is always open, for a process that has no rival: tests and one-shot commands.
+    pub fn unfenced() -> Self {
+        Self(None)
+    }
+
+    /// A fence that is closed until [`Fence::open_until`].
+    pub(super) fn closed() -> Self {
+        Self(Some(Arc::new(Gate { origin: Instant::now(), open_for: AtomicU64::new(0) })))
+    }
+
+    /// Opens the fence until `end`, or closes it.
+    pub(super) fn open_until(&self, end: Option<Instant>) {
+        if let Some(gate) = &self.0 {
+            let open_for = end.map_or(Duration::ZERO, |end| end.saturating_duration_since(gate.origin));
+            gate.open_for.store(u64::try_from(open_for.as_nanos()).unwrap_or(u64::MAX), Ordering::SeqCst);
+        }
+    }
+
+    /// Fails unless this process leads for certain, now.
+    pub fn check(&self) -> Result<(), NotLeading> {
+        let Some(gate) = &self.0 else { return Ok(()) };
+        let open_for = Duration::from_nanos(gate.open_for.load(Ordering::SeqCst));
+        if gate.origin.elapsed() < open_for { Ok(()) } else { Err(NotLeading) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn follows_the_clock_and_its_clones() {
+        let fence = Fence::closed();
+        let clone = fence.clone();
+        assert_eq!(clone.check(), Err(NotLeading));
+        fence.open_until(Some(Instant::now() + Duration::from_mins(1)));
+        assert_eq!(clone.check(), Ok(()));
+        fence.open_until(Some(Instant::now()));
+        assert_eq!(clone.check(), Err(NotLeading));
+        fence.open_until(Some(Instant::now() + Duration::from_mins(1)));
+        fence.open_until(None);
+        assert_eq!(clone.check(), Err(NotLeading));
+    }
+
+    #[test]
+    fn nobody_fences_a_process_without_rivals() {
+        assert_eq!(Fence::unfenced().check(), Ok(()));
+    }
+}

@@ -1,0 +1,229 @@
+//! Leader election: one process of several acts, and hands over when it dies, hangs or is told to stop.
+//!
+//! The decisions are in `step`, the requests in `lease`; this file joins them.
+//!
+//! ```no_run
+//! # use causeway::leader::{self, Election, Timing};
+//! # async fn run(config: kube::Config) -> Result<(), kube::Error> {
+//! let identity = leader::unique_identity("causeway-0");
+//! let election = Election::new(leader::client(&config)?, "causeway-system", "causeway", identity, Timing::DEFAULT);
+//! let mut leadership = election.acquire().await;
+//! let fence = leadership.fence(); // goes to whatever changes AWS
+//! tokio::select! {
+//!     lost = leadership.hold() => panic!("{lost}"), // exit at once: requests in hand must not outlive the lease
+//!     () = async { fence.check().is_ok(); } => {}   // the controllers; on SIGTERM they finish the call in hand
+//! }
+//! leadership.release().await;
+//! # Ok(())
+//! # }
+//! ```
+
+mod fence;
+mod lease;
+#[cfg(test)]
+mod simulation;
+mod step;
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::LeaseSpec;
+use kube::Client;
+use tokio::time::{sleep, timeout};
+
+pub use self::fence::{Fence, NotLeading};
+pub use self::lease::client;
+use self::lease::{Failure, LeaseObject};
+use self::step::{Action, Candidate, Observation, View};
+pub use self::step::{Lost, Timing};
+
+/// A name that no other process has, not even an earlier one of the same pod.
+pub fn unique_identity(pod: &str) -> String {
+    format!("{pod}_{:016x}", RandomState::new().build_hasher().finish())
+}
+
+/// A candidate for the lease `namespace/name`.
+pub struct Election {
+    candidate: Candidate,
+    view: View,
+    lease: LeaseObject,
+    fence: Fence,
+    complaint: Complaint,
+}
+
+/// The lease is ours, for as long as [`Leadership::hold`] is polled and succeeds.
+pub struct Leadership(Election);
+
+impl Election {
+    /// A candidate named `identity` (see [`unique_identity`]) that talks through `client` (see [`client`]).
+    pub fn new(client: Client, namespace: &str, name: &str, identity: String, timing: Timing) -> Self {
+        Self {
+            candidate: Candidate { identity, timing },
+            view: View::new(Instant::now()),
+            lease: LeaseObject::new(client, namespace, name),
+            fence: Fence::closed(),
+            complaint: Complaint::default(),
+        }
+    }
+
+    /// Waits until this process leads. Whatever stands in the way is logged and tried again.
+    pub async fn acquire(mut self) -> Leadership {
+        tracing::info!(identity = self.candidate.identity, "waiting for the leader lease");
+        let mut observation = Observation::Nothing;
+        while matches!(observation, Observation::Nothing) {
+            observation = self.read().await;
+        }
+        loop {
+            let action = self.step(observation);
+            if self.fence.check().is_ok() {
+                tracing::info!(identity = self.candidate.identity, "leading");
+                return Leadership(self);
+            }
+            observation = match action {
+                Action::Write(record) => self.write(record).await,
+                Action::Wait(limit) => self.watch(limit).await,
+                // The answer to our write came too late to be of use.
+                Action::Stop(_) => self.read().await,
+            };
+        }
+    }
+
+    fn step(&mut self, observation: Observation) -> Action {
+        let before = self.view.holder().map(str::to_owned);
+        let (action, view) =
+            step::step(&self.candidate, self.view.clone(), observation, Instant::now(), Timestamp::now());
+        self.fence.open_until(view.leads_until(&self.candidate.timing));
+        self.view = view;
+        if self.view.holder() != before.as_deref() {
+            tracing::info!(holder = self.view.holder().unwrap_or("nobody"), "the leader lease changed hands");
+        }
+        action
+    }
+
+    async fn read(&mut self) -> Observation {
+        match self.lease.read(self.call_limit()).await {
+            Ok(record) => Observation::Lease(record),
+            Err(failure) => self.complain_and_pause("read", &failure).await,
+        }
+    }
+
+    async fn write(&mut self, record: LeaseSpec) -> Observation {
+        let sent = Instant::now();
+        match self.lease.write(record, self.call_limit()).await {
+            // What the server made of it, which may differ in fields we do not know.
+            Ok(()) => Observation::Written { record: self.lease.record().cloned().unwrap_or_default(), sent },
+            Err(Failure::Stale) => self.read().await,
+            // It may have been accepted all the same; then the next write is stale, and reading tells.
+            Err(failure) => self.complain_and_pause("write", &failure).await,
+        }
+    }
+
+    async fn watch(&mut self, limit: Duration) -> Observation {
+        match timeout(limit, self.lease.next_change()).await {
+            Ok(Ok(record)) => Observation::Lease(record),
+            Ok(Err(failure)) => {
+                self.complain_and_pause("watch", &failure).await;
+                self.read().await
+            }
+            Err(_) => Observation::Nothing,
+        }
+    }
+
+    /// Four attempts fit into the time that a leader has to renew.
+    fn call_limit(&self) -> Duration {
+        (self.candidate.timing.renew_deadline / 4).min(self.time_left())
+    }
+
+    /// While leading: the time until the fence closes.
+    fn time_left(&self) -> Duration {
+        let end = self.view.leads_until(&self.candidate.timing);
+        end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()))
+    }
+
+    async fn complain_and_pause(&mut self, verb: &str, failure: &Failure) -> Observation {
+        self.complaint.say(format!("cannot {verb} the leader lease: {failure}"));
+        let retry = self.candidate.timing.retry_period;
+        let leads = self.view.leads_until(&self.candidate.timing).is_some();
+        sleep(if leads { (retry / 4).min(self.time_left()) } else { retry }).await;
+        Observation::Nothing
+    }
+}
+
+impl Leadership {
+    /// The permission to change the outside world.
+    pub fn fence(&self) -> Fence {
+        self.0.fence.clone()
+    }
+
+    /// Renews the lease; returns only when it is lost. The process must then end at once.
+    /// May be dropped and called again, but not for long: nobody renews in between.
+    pub async fn hold(&mut self) -> Lost {
+        let election = &mut self.0;
+        let mut observation = Observation::Nothing;
+        loop {
+            observation = match election.step(observation) {
+                Action::Write(record) => election.write(record).await,
+                Action::Wait(limit) => {
+                    sleep(limit).await;
+                    Observation::Nothing
+                }
+                Action::Stop(lost) => return lost,
+            };
+        }
+    }
+
+    /// Gives the lease up, so that another process takes over at once rather than after the lease's duration. Call it
+    /// after everything that asks the fence has stopped. Gives up itself if the API does not answer in time.
+    pub async fn release(self) {
+        let mut election = self.0;
+        election.fence.open_until(None);
+        let limit = election.candidate.timing.retry_period;
+        if timeout(limit, election.give_up()).await.is_ok() {
+            tracing::info!("released the leader lease");
+        } else {
+            tracing::warn!(?limit, "could not release the leader lease in time; it will expire");
+        }
+    }
+}
+
+impl Election {
+    /// Clears our name from the lease, for as long as it is there.
+    async fn give_up(&mut self) {
+        while let Some(record) =
+            self.lease.record().filter(|it| step::holder(Some(it)) == Some(&self.candidate.identity))
+        {
+            let released = step::release(record, Timestamp::now());
+            let limit = self.call_limit();
+            match self.lease.write(released, limit).await {
+                Ok(()) => return,
+                // A renewal whose answer nobody waited for may have been accepted: read, then write on top of it.
+                Err(failure) => {
+                    if !matches!(failure, Failure::Stale) {
+                        self.complaint.say(format!("cannot release the leader lease: {failure}"));
+                        sleep(self.candidate.timing.retry_period / 10).await;
+                    }
+                    if let Err(failure) = self.lease.read(limit).await {
+                        self.complaint.say(format!("cannot read the leader lease: {failure}"));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Says the same thing once a minute at most; a broken election tries every other second.
+#[derive(Default)]
+struct Complaint(Option<(String, Instant)>);
+
+impl Complaint {
+    const SILENCE: Duration = Duration::from_mins(1);
+
+    fn say(&mut self, text: String) {
+        let said = self.0.as_ref().is_some_and(|(last, at)| *last == text && at.elapsed() < Self::SILENCE);
+        if !said {
+            tracing::warn!("{text}");
+            self.0 = Some((text, Instant::now()));
+        }
+    }
+}

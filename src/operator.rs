@@ -1,0 +1,159 @@
+//! The process: from its options to running controllers, and in order back out.
+
+use std::time::Duration;
+
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use kube::client::ClientBuilder;
+use kube::{Api, Client};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tower::timeout::TimeoutLayer;
+use tracing::{info, warn};
+
+use crate::api::definitions::definitions;
+use crate::config::RunOptions;
+use crate::controllers::{self, World};
+use crate::external::aws;
+use crate::health::{self, Health};
+use crate::leader::{self, Election, Lost, Timing};
+use crate::metrics::Metrics;
+use crate::runtime::Environment;
+use crate::telemetry;
+
+/// No call to the Kubernetes API may take longer to begin its answer.
+const CALL_DEADLINE: Duration = Duration::from_secs(15);
+/// A watch that says nothing for so long is dead: the server sends bookmarks every minute.
+const SILENCE: Duration = Duration::from_secs(295);
+/// After SIGTERM the calls in hand get so long; the pod's grace period is longer.
+const DRAIN: Duration = Duration::from_secs(20);
+
+/// Why the operator ended other than by being told to.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Logging could not be set up.
+    #[error(transparent)]
+    Telemetry(#[from] telemetry::Error),
+    /// There is no way to reach the cluster.
+    #[error("no cluster to talk to: {0}; run in a pod with a service account, or set KUBECONFIG")]
+    Kubeconfig(#[source] kube::config::InferConfigError),
+    /// The Kubernetes client could not be made.
+    #[error("cannot make a Kubernetes client: {0}")]
+    Client(#[source] kube::Error),
+    /// The address for health and metrics is not to be had.
+    #[error("cannot listen on METRICS_ADDRESS {address}: {source}")]
+    Listen {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Signals cannot be received.
+    #[error("cannot receive signals: {0}")]
+    Signals(#[source] std::io::Error),
+    /// Every controller ended by itself.
+    #[error("the controllers ended by themselves; the log says why")]
+    ControllersDied,
+    /// Another process may lead now: this one must end before it changes anything more.
+    #[error("{0}")]
+    Lost(Lost),
+}
+
+/// Runs the operator until SIGTERM or SIGINT, or until it loses the lease.
+pub async fn run(options: RunOptions) -> Result<(), Error> {
+    telemetry::init(options.log_format, &options.log_level, std::env::var("RUST_LOG").ok().as_deref())?;
+    info!(version = env!("CARGO_PKG_VERSION"), cluster = options.cluster_name, "starting");
+    let stop = stop_on_signal()?;
+    let config = kube::Config::infer().await.map_err(Error::Kubeconfig)?;
+    let client = client(config.clone()).map_err(Error::Client)?;
+    let lease_client = leader::client(&config).map_err(Error::Client)?;
+    let (metrics, health) = (Metrics::new(), Health::default());
+    let address = options.metrics_address;
+    let listener = TcpListener::bind(address).await.map_err(|source| Error::Listen { address, source })?;
+    tokio::spawn(health::serve(listener, health.clone(), metrics.clone(), stop.clone().cancelled_owned()));
+
+    let identity = leader::unique_identity(&options.pod_name);
+    let election = Election::new(lease_client, &options.namespace, &options.lease_name, identity, Timing::DEFAULT);
+    let mut leadership = tokio::select! {
+        () = stop.cancelled() => return Ok(()),
+        leadership = async {
+            definitions_served(&client, &options.watch_namespaces).await;
+            health.set_ready(true);
+            election.acquire().await
+        } => leadership,
+    };
+    metrics.set_leader(true);
+    let environment = Environment {
+        client,
+        metrics,
+        health,
+        namespaces: options.watch_namespaces,
+        sweep: options.sweep_interval,
+        concurrency: options.concurrency,
+        instance: options.pod_name,
+        stop: stop.clone(),
+    };
+    let aws = aws::defaults().load().await;
+    let world = World { environment, aws, fence: leadership.fence(), cluster_name: options.cluster_name };
+    tokio::select! {
+        lost = leadership.hold() => return Err(Error::Lost(lost)),
+        () = controllers::run(world) => {}
+        () = async { stop.cancelled().await; sleep(DRAIN).await } => warn!("the calls in hand did not end in time"),
+    }
+    leadership.release().await;
+    if stop.is_cancelled() { Ok(()) } else { Err(Error::ControllersDied) }
+}
+
+/// A client whose every call has a deadline. It does not retry: a failed call comes back to the reconcile, whose
+/// back-off knows the whole object.
+pub fn client(mut config: kube::Config) -> Result<Client, kube::Error> {
+    config.default_retry = false;
+    config.read_timeout = Some(SILENCE);
+    Ok(ClientBuilder::try_from(config)?.with_layer(&TimeoutLayer::new(CALL_DEADLINE)).build())
+}
+
+/// Cancelled by SIGTERM or SIGINT.
+fn stop_on_signal() -> Result<CancellationToken, Error> {
+    let mut terminate = signal(SignalKind::terminate()).map_err(Error::Signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Signals)?;
+    let stop = CancellationToken::new();
+    let stopper = stop.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        info!("told to stop: finishing the calls in hand");
+        stopper.cancel();
+    });
+    Ok(stop)
+}
+
+/// Waits until the cluster serves our kinds to us: without them or the right to list them there is nothing to do.
+async fn definitions_served(client: &Client, namespaces: &[String]) {
+    let mut told = None;
+    while let Err(problem) = list_each(client, namespaces.first().map(String::as_str)).await {
+        let problem = problem.to_string();
+        if told.as_ref() != Some(&problem) {
+            warn!(%problem, "waiting for the custom resource definitions (install crds/) and the right to list them");
+            told = Some(problem);
+        }
+        sleep(Duration::from_secs(2)).await;
+    }
+}
+
+async fn list_each(client: &Client, namespace: Option<&str>) -> Result<(), kube::Error> {
+    for definition in definitions() {
+        let spec = definition.spec;
+        let version = spec.versions.first().map(|version| version.name.clone()).unwrap_or_default();
+        let kind = GroupVersionKind::gvk(&spec.group, &version, &spec.names.kind);
+        let resource = ApiResource::from_gvk_with_plural(&kind, &spec.names.plural);
+        let api: Api<DynamicObject> = match namespace {
+            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+            None => Api::all_with(client.clone(), &resource),
+        };
+        api.list_metadata(&ListParams::default().limit(1)).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! Remembers failing objects, so that each waits longer on its own account and a success forgets it.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
+
+use super::Class;
+
+const FIRST_DELAY: Duration = Duration::from_millis(200);
+/// The jitter adds up to once the delay: no retry comes later than 30 s.
+const LONGEST_DELAY: Duration = Duration::from_secs(15);
+/// A retry "at once" still leaves a watch the time to deliver what we missed.
+const AT_ONCE: Duration = Duration::from_millis(50);
+/// After so many conflicts in a row it is no race but a fight: back off as for any other error.
+const CONFLICTS_AT_ONCE: u32 = 3;
+const SLOW: Duration = Duration::from_secs(60);
+
+/// Failures by object.
+#[derive(Default)]
+pub struct Failures {
+    entries: Mutex<HashMap<String, Entry>>,
+}
+
+struct Entry {
+    delays: ExponentialBackoff,
+    conflicts: u32,
+}
+
+impl Failures {
+    /// Notes a failure; returns how long to wait before the next try. `sweep` is the wait where only a change
+    /// of the world helps.
+    pub fn failed(&self, uid: &str, class: Class, sweep: Duration) -> Duration {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = entries.entry(uid.to_owned()).or_insert_with(|| Entry {
+            delays: ExponentialBuilder::default()
+                .with_min_delay(FIRST_DELAY)
+                .with_max_delay(LONGEST_DELAY)
+                .with_jitter()
+                .without_max_times()
+                .build(),
+            conflicts: 0,
+        });
+        match class {
+            Class::Invalid => sweep,
+            Class::Denied => SLOW.min(sweep),
+            Class::Conflict | Class::NotFound if entry.conflicts < CONFLICTS_AT_ONCE => {
+                entry.conflicts += 1;
+                AT_ONCE
+            }
+            Class::Conflict | Class::NotFound | Class::Throttled | Class::Transient => {
+                entry.delays.next().unwrap_or(LONGEST_DELAY)
+            }
+        }
+    }
+
+    /// Forgets an object's failures.
+    pub fn succeeded(&self, uid: &str) {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    }
+
+    /// How many objects are failing now.
+    pub fn len(&self) -> usize {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SWEEP: Duration = Duration::from_secs(300);
+
+    #[test]
+    fn delays_grow_and_never_pass_thirty_seconds() {
+        let failures = Failures::default();
+        let delays: Vec<_> = (0..40).map(|_| failures.failed("a", Class::Throttled, SWEEP)).collect();
+        assert!(delays[0] < Duration::from_secs(1));
+        assert!(delays[39] >= LONGEST_DELAY);
+        assert!(delays.iter().all(|delay| *delay <= Duration::from_secs(30)), "{delays:?}");
+    }
+
+    #[test]
+    fn objects_wait_on_their_own_account_and_a_success_forgets() {
+        let failures = Failures::default();
+        for _ in 0..20 {
+            failures.failed("a", Class::Transient, SWEEP);
+        }
+        assert!(failures.failed("b", Class::Transient, SWEEP) < Duration::from_secs(1));
+        failures.succeeded("a");
+        assert!(failures.failed("a", Class::Transient, SWEEP) < Duration::from_secs(1));
+        failures.succeeded("a");
+        failures.succeeded("b");
+        assert_eq!(failures.len(), 0);
+    }
+
+    #[test]
+    fn a_conflict_is_retried_at_once_but_not_forever() {
+        let failures = Failures::default();
+        for _ in 0..CONFLICTS_AT_ONCE {
+            assert_eq!(failures.failed("a", Class::Conflict, SWEEP), AT_ONCE);
+        }
+        assert!(failures.failed("a", Class::Conflict, SWEEP) > AT_ONCE);
+    }
+
+    #[test]
+    fn what_only_the_user_can_mend_waits_for_the_sweep() {
+        let failures = Failures::default();
+        assert_eq!(failures.failed("a", Class::Invalid, SWEEP), SWEEP);
+        assert_eq!(failures.failed("a", Class::Denied, SWEEP), SLOW);
+    }
+}

@@ -1,0 +1,166 @@
+//! Conditions as kstatus reads them: `Ready` always, `Reconciling` and `Stalled` only while abnormal.
+//!
+//! <https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md>
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+/// How an object is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// The world is as the object says.
+    Ready(Cause),
+    /// On the way there.
+    Progressing(Cause),
+    /// Only somebody outside can make it go on.
+    Stalled(Cause),
+    /// Something failed and is tried again; what was ready for this generation still counts as ready.
+    Retrying(Cause),
+    /// Told to leave everything as it is.
+    Suspended,
+}
+
+/// Why an object is as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// Stable `CamelCase` word.
+    pub reason: &'static str,
+    /// A sentence for the user.
+    pub message: String,
+}
+
+impl Health {
+    /// Ready, with a reason and a sentence.
+    pub fn ready(reason: &'static str, message: impl Into<String>) -> Self {
+        Self::Ready(Cause { reason, message: message.into() })
+    }
+    /// Progressing, with a reason and a sentence.
+    pub fn progressing(reason: &'static str, message: impl Into<String>) -> Self {
+        Self::Progressing(Cause { reason, message: message.into() })
+    }
+    /// Stalled, with a reason and a sentence that names the field and the fix.
+    pub fn stalled(reason: &'static str, message: impl Into<String>) -> Self {
+        Self::Stalled(Cause { reason, message: message.into() })
+    }
+    /// Retrying, with a reason and a sentence.
+    pub fn retrying(reason: &'static str, message: impl Into<String>) -> Self {
+        Self::Retrying(Cause { reason, message: message.into() })
+    }
+}
+
+/// The conditions that follow from `before` when the object is now in `health`.
+///
+/// A transition time changes only when the condition's status flips. Conditions of other types stay.
+#[must_use]
+pub fn settle(before: &[Condition], health: &Health, generation: Option<i64>, now: Timestamp) -> Vec<Condition> {
+    let was_ready = find(before, "Ready").is_some_and(|c| c.status == "True" && c.observed_generation == generation);
+    let mut wanted: Vec<(&str, &str, &str, &str)> = Vec::new();
+    match health {
+        Health::Ready(Cause { reason, message }) => wanted.push(("Ready", "True", reason, message)),
+        Health::Progressing(Cause { reason, message }) => {
+            wanted.push(("Ready", "False", reason, message));
+            wanted.push(("Reconciling", "True", reason, message));
+        }
+        Health::Stalled(Cause { reason, message }) => {
+            wanted.push(("Ready", "False", reason, message));
+            wanted.push(("Stalled", "True", reason, message));
+        }
+        Health::Retrying(Cause { reason, message }) => {
+            if let Some(ready) = find(before, "Ready").filter(|_| was_ready) {
+                wanted.push(("Ready", "True", &ready.reason, &ready.message));
+            } else {
+                wanted.push(("Ready", "False", reason, message));
+            }
+            wanted.push(("Reconciling", "True", reason, message));
+        }
+        Health::Suspended => {
+            wanted.push(("Ready", "Unknown", "Suspended", "spec.suspend is true: nothing is checked or changed"));
+        }
+    }
+    let foreign = before.iter().filter(|c| !matches!(c.type_.as_str(), "Ready" | "Reconciling" | "Stalled"));
+    let mut after: Vec<Condition> = wanted
+        .into_iter()
+        .map(|(type_, status, reason, message)| Condition {
+            type_: type_.into(),
+            status: status.into(),
+            reason: reason.into(),
+            message: message.into(),
+            observed_generation: generation,
+            last_transition_time: find(before, type_)
+                .filter(|old| old.status == status)
+                .map_or(Time(now), |old| old.last_transition_time.clone()),
+        })
+        .chain(foreign.cloned())
+        .collect();
+    after.sort_by(|a, b| order(&a.type_).cmp(&order(&b.type_)));
+    after
+}
+
+/// The condition of that type.
+pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.type_ == type_)
+}
+
+fn order(type_: &str) -> (u8, &str) {
+    (u8::from(type_ != "Ready"), type_)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn statuses(conditions: &[Condition]) -> Vec<(&str, &str, &str)> {
+        conditions.iter().map(|c| (c.type_.as_str(), c.status.as_str(), c.reason.as_str())).collect()
+    }
+
+    #[test]
+    fn ready_stands_alone() {
+        let stalled = settle(&[], &Health::stalled("SubnetNotFound", "…"), Some(1), at(1));
+        assert_eq!(statuses(&stalled), [("Ready", "False", "SubnetNotFound"), ("Stalled", "True", "SubnetNotFound")]);
+        let ready = settle(&stalled, &Health::ready("Active", "…"), Some(2), at(2));
+        assert_eq!(statuses(&ready), [("Ready", "True", "Active")]);
+    }
+
+    #[test]
+    fn the_transition_time_changes_only_with_the_status() {
+        let first = settle(&[], &Health::progressing("Provisioning", "a"), Some(1), at(1));
+        let second = settle(&first, &Health::progressing("Provisioning", "b"), Some(2), at(2));
+        assert_eq!(find(&second, "Ready").unwrap().last_transition_time, Time(at(1)));
+        let third = settle(&second, &Health::ready("Active", "c"), Some(2), at(3));
+        assert_eq!(find(&third, "Ready").unwrap().last_transition_time, Time(at(3)));
+    }
+
+    #[test]
+    fn a_passing_error_leaves_what_was_ready_ready_but_not_for_a_newer_generation() {
+        let ready = settle(&[], &Health::ready("Active", "ok"), Some(1), at(1));
+        let throttled = settle(&ready, &Health::retrying("Throttled", "slow down"), Some(1), at(2));
+        assert_eq!(statuses(&throttled), [("Ready", "True", "Active"), ("Reconciling", "True", "Throttled")]);
+        let edited = settle(&throttled, &Health::retrying("Throttled", "slow down"), Some(2), at(3));
+        assert_eq!(statuses(&edited), [("Ready", "False", "Throttled"), ("Reconciling", "True", "Throttled")]);
+    }
+
+    #[test]
+    fn conditions_of_others_stay() {
+        let mut before = settle(&[], &Health::ready("Active", ""), Some(1), at(1));
+        before.push(Condition {
+            type_: "Audited".into(),
+            status: "True".into(),
+            reason: "ByHand".into(),
+            message: String::new(),
+            observed_generation: None,
+            last_transition_time: Time(at(0)),
+        });
+        let after = settle(&before, &Health::progressing("Updating", ""), Some(2), at(2));
+        assert!(find(&after, "Audited").is_some());
+    }
+
+    #[test]
+    fn the_same_health_gives_the_same_conditions() {
+        let first = settle(&[], &Health::progressing("Provisioning", "a"), Some(1), at(1));
+        assert_eq!(first, settle(&first, &Health::progressing("Provisioning", "a"), Some(1), at(9)));
+    }
+}

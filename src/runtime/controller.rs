@@ -1,0 +1,123 @@
+//! Runs a kind's controller: watches, hands objects to [`Reconciler`], and says when a stream died.
+
+use std::convert::Infallible;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::future::join_all;
+use kube::runtime::controller::{Action, Config};
+use kube::runtime::events::{Recorder, Reporter};
+use kube::runtime::reflector;
+use kube::runtime::{Controller, PredicateConfig, WatchStreamExt, watcher};
+use kube::{Api, Client, Resource, ResourceExt};
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, debug, info, info_span, warn};
+
+use super::Kind;
+use super::backoff::Failures;
+use super::reconcile::Reconciler;
+use super::status::Statuses;
+use crate::health::Health;
+use crate::metrics::Metrics;
+
+/// What every controller needs from the process.
+#[derive(Clone)]
+pub struct Environment {
+    /// The Kubernetes API.
+    pub client: Client,
+    /// Where it is counted.
+    pub metrics: Metrics,
+    /// Where a died stream is reported.
+    pub health: Health,
+    /// Namespaces to serve; empty for all.
+    pub namespaces: Vec<String>,
+    /// How often every object is looked at even if nothing happens.
+    pub sweep: Duration,
+    /// Reconciles of one kind and scope at the same time.
+    pub concurrency: u16,
+    /// Name of this process in events.
+    pub instance: String,
+    /// Ends the controllers: the calls in hand are finished first.
+    pub stop: CancellationToken,
+}
+
+/// Runs the controller of a kind until `environment.stop`. Returns early only when its stream died.
+pub async fn run<K: Kind>(kind: Arc<K>, environment: Environment) {
+    let scopes: Vec<Option<String>> = match environment.namespaces.as_slice() {
+        [] => vec![None],
+        some => some.iter().cloned().map(Some).collect(),
+    };
+    let reporter = Reporter { controller: "causeway".into(), instance: Some(environment.instance.clone()) };
+    let reconciler = Arc::new(Reconciler {
+        kind,
+        client: environment.client.clone(),
+        metrics: environment.metrics.clone(),
+        recorder: Recorder::new(environment.client.clone(), reporter),
+        sweep: environment.sweep,
+        failures: Failures::default(),
+        statuses: Statuses::new(environment.client.clone()),
+    });
+    environment.health.controller_started(K::NAME);
+    join_all(scopes.iter().map(|scope| run_scope(&reconciler, &environment, scope.as_deref()))).await;
+    if environment.stop.is_cancelled() {
+        info!(kind = K::NAME, "controller stopped");
+    } else {
+        environment.health.controller_stopped(K::NAME);
+    }
+}
+
+async fn run_scope<K: Kind>(reconciler: &Arc<Reconciler<K>>, environment: &Environment, namespace: Option<&str>) {
+    let api: Api<K::Object> = match namespace {
+        Some(namespace) => Api::namespaced(environment.client.clone(), namespace),
+        None => Api::all(environment.client.clone()),
+    };
+    let (reader, writer) = reflector::store();
+    let objects = watcher(api, watcher::Config::default())
+        .default_backoff()
+        // Nobody reads managed fields, and they are the larger part of a small object.
+        .modify(|object| object.managed_fields_mut().clear())
+        .reflect(writer)
+        .applied_objects()
+        .predicate_filter(what_matters::<K::Object> as fn(&K::Object) -> Option<u64>, PredicateConfig::default());
+    let controller = Controller::for_stream(objects, reader)
+        .with_config(Config::default().concurrency(environment.concurrency))
+        .graceful_shutdown_on(environment.stop.clone().cancelled_owned());
+    info!(kind = K::NAME, namespace, "controller started");
+    let mut outcomes = reconciler.kind.triggers(controller, namespace).run(reconcile, never_fails, reconciler.clone()).boxed();
+    while let Some(outcome) = outcomes.next().await {
+        match outcome {
+            Ok(_) => {}
+            // The object was deleted between its event and its turn.
+            Err(kube::runtime::controller::Error::ObjectNotFound(object)) => debug!(%object, "gone before its turn"),
+            Err(error) => warn!(kind = K::NAME, %error, "watch failed, trying again"),
+        }
+    }
+}
+
+async fn reconcile<K: Kind>(object: Arc<K::Object>, reconciler: Arc<Reconciler<K>>) -> Result<Action, Infallible> {
+    static COUNTER: AtomicU64 = AtomicU64::new(1);
+    let span = info_span!(
+        "reconcile",
+        kind = K::NAME,
+        object = %format_args!("{}/{}", object.namespace().unwrap_or_default(), object.name_any()),
+        reconcile_id = COUNTER.fetch_add(1, Ordering::Relaxed),
+    );
+    let next = reconciler.reconcile(&object).instrument(span).await;
+    Ok(Action::requeue(next))
+}
+
+fn never_fails<K: Kind>(_: Arc<K::Object>, error: &Infallible, _: Arc<Reconciler<K>>) -> Action {
+    match *error {}
+}
+
+/// What of an object must change for a reconcile: not its status, which we write ourselves.
+/// A deletion counts as a new generation.
+fn what_matters<K: Resource<DynamicType = ()>>(object: &K) -> Option<u64> {
+    let meta = object.meta();
+    let mut hasher = DefaultHasher::new();
+    (&meta.uid, &meta.generation, &meta.finalizers, meta.deletion_timestamp.is_some()).hash(&mut hasher);
+    Some(hasher.finish())
+}

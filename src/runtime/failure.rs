@@ -1,0 +1,96 @@
+//! Classes of errors: the class alone decides when a reconcile is tried again and what the user is told.
+
+use std::error::Error;
+
+/// What kind of trouble an error is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// The user must change something first: no retry before the object changes or the next sweep.
+    Invalid,
+    /// Somebody else was faster: observe again at once.
+    Conflict,
+    /// Something vanished between observing and acting: observe again at once.
+    NotFound,
+    /// We ask too often: back off.
+    Throttled,
+    /// Likely to pass by itself: back off.
+    Transient,
+    /// A permission or quota is missing: tell, and retry slowly.
+    Denied,
+}
+
+impl Class {
+    /// The name used in metrics and logs.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Invalid => "invalid",
+            Self::Conflict => "conflict",
+            Self::NotFound => "not_found",
+            Self::Throttled => "throttled",
+            Self::Transient => "transient",
+            Self::Denied => "denied",
+        }
+    }
+}
+
+/// An error that knows its class and how to tell a user of it.
+///
+/// The text of the error (`Display`) goes into the status: it names the field or permission and the fix, and it is
+/// the same for the same trouble, so that a retry does not write the status again. Request ids belong in the log.
+pub trait Failure: Error + Send + Sync + 'static {
+    /// The class, which decides the retry.
+    fn class(&self) -> Class;
+    /// A stable `CamelCase` word for conditions and events.
+    fn reason(&self) -> &'static str;
+}
+
+/// The class of an error of the Kubernetes API.
+///
+/// <https://kubernetes.io/docs/reference/using-api/api-concepts/>
+#[must_use]
+pub fn class_of_kubernetes(error: &kube::Error) -> Class {
+    let kube::Error::Api(status) = error else { return Class::Transient };
+    match status.code {
+        // A namespace that is going away refuses new objects with 403; that is no missing permission.
+        403 if status.message.contains("is being terminated") => Class::Transient,
+        401 | 403 => Class::Denied,
+        404 | 410 => Class::NotFound,
+        409 => Class::Conflict,
+        400 | 422 => Class::Invalid,
+        429 => Class::Throttled,
+        _ => Class::Transient,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::Status;
+
+    fn api_error(code: u16, message: &str) -> kube::Error {
+        kube::Error::Api(Box::new(Status { code, message: message.into(), ..Status::default() }))
+    }
+
+    #[test]
+    fn a_kubernetes_error_is_classed_by_its_code() {
+        for (code, class) in [
+            (400, Class::Invalid),
+            (403, Class::Denied),
+            (404, Class::NotFound),
+            (409, Class::Conflict),
+            (422, Class::Invalid),
+            (429, Class::Throttled),
+            (500, Class::Transient),
+            (503, Class::Transient),
+        ] {
+            assert_eq!(class_of_kubernetes(&api_error(code, "")), class, "{code}");
+        }
+    }
+
+    #[test]
+    fn a_terminating_namespace_is_not_a_missing_permission() {
+        let error = api_error(403, "pods is forbidden: unable to create new content in namespace x because it is being terminated");
+        assert_eq!(class_of_kubernetes(&error), Class::Transient);
+    }
+}

@@ -1,0 +1,107 @@
+//! What a kind has to say about itself.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::core::NamespaceResourceScope;
+use kube::runtime::Controller;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{Failure, Health};
+use crate::api::Conditioned;
+
+/// A kind of custom resource and how the world is kept equal to it.
+pub trait Kind: Send + Sync + Sized + 'static {
+    /// The custom resource.
+    type Object: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + Serialize
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static;
+    /// Its status.
+    type Status: Conditioned + Clone + Debug + Default + PartialEq + Serialize + Send + Sync + 'static;
+    /// The world as far as it matters to one object.
+    type Observed: Send + Sync;
+    /// One change of the world.
+    type Action: Debug + Send + Sync;
+    /// Why observing or acting failed.
+    type Error: Failure;
+
+    /// The kind's name, as manifests, metrics and logs have it.
+    const NAME: &'static str;
+
+    /// The finalizer, for a kind that has something to clean up outside the cluster.
+    const FINALIZER: Option<&'static str>;
+
+    /// The object's status as the cluster has it.
+    fn status(object: &Self::Object) -> Option<&Self::Status>;
+
+    /// Whether the object asks to be left as it is.
+    fn suspended(object: &Self::Object) -> bool;
+
+    /// Reads the world. The only place that reads.
+    fn observe(&self, object: &Self::Object) -> impl Future<Output = Result<Self::Observed, Self::Error>> + Send;
+
+    /// Decides what to do. Pure: no I/O, no clock, no randomness.
+    fn decide(object: &Self::Object, observed: &Self::Observed, now: Timestamp) -> Plan<Self::Action, Self::Status>;
+
+    /// Decides how to clean up after a deleted object. Pure, and never blocked by an invalid spec.
+    /// Called only for kinds with a [`Kind::FINALIZER`].
+    fn decide_removal(object: &Self::Object, observed: &Self::Observed) -> Removal<Self::Action>;
+
+    /// Carries out one action. Idempotent: after a crash the same action may come again.
+    fn apply(
+        &self,
+        object: &Self::Object,
+        action: &Self::Action,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// The event that tells of an action that was carried out; `None` where it is not worth one.
+    fn event(action: &Self::Action) -> Option<ActionEvent>;
+
+    /// Adds what else wakes the controller: watches of children, drift seen outside the cluster.
+    /// `namespace` is the one this controller serves, or `None` for all.
+    fn triggers(&self, controller: Controller<Self::Object>, namespace: Option<&str>) -> Controller<Self::Object>;
+}
+
+/// What to do about an object, and what is true of it now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan<Action, Status> {
+    /// Steps to carry out in order; then the world is observed again. Empty when the world is as it should be
+    /// or nothing can be done now.
+    pub actions: Vec<Action>,
+    /// The status, without conditions and observed generation.
+    pub status: Status,
+    /// How the object is, for the conditions.
+    pub health: Health,
+    /// Writes the status before the actions: for intentions that must outlive a crash.
+    pub record_first: bool,
+    /// Look again after this long even if nothing happens.
+    pub requeue: Option<Duration>,
+}
+
+/// How to clean up after an object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Removal<Action> {
+    /// Steps to carry out in order; then the world is observed again. When empty and nothing blocks, the object goes.
+    pub actions: Vec<Action>,
+    /// Why the object must stay for now, although nothing can be done.
+    pub blocked: Option<Health>,
+    /// What to tell when the object goes.
+    pub farewell: Option<ActionEvent>,
+}
+
+/// An event about something that was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActionEvent {
+    /// Stable `CamelCase` word.
+    pub reason: &'static str,
+    /// A sentence.
+    pub note: String,
+}

@@ -1,0 +1,268 @@
+//! One reconcile: observe, decide, apply, until nothing is left to do; then status and events.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use jiff::Timestamp;
+use kube::api::{Patch, PatchParams};
+use kube::runtime::events::Recorder;
+use kube::{Api, Client, Resource, ResourceExt};
+use serde_json::json;
+use tracing::{debug, error, info, warn};
+
+use super::backoff::Failures;
+use super::conditions::{Health, settle};
+use super::events::{publish_action, publish_transition};
+use super::failure::{Class, Failure, class_of_kubernetes};
+use super::kind::{Kind, Plan, Removal};
+use super::status::Statuses;
+use crate::api::Conditioned;
+use crate::api::common::FIELD_MANAGER;
+use crate::metrics::Metrics;
+
+/// A reconcile that takes longer is an error of its object; single calls have shorter deadlines of their own.
+const DEADLINE: Duration = Duration::from_secs(90);
+/// Observing and acting alternate at most this often in one reconcile.
+const ROUNDS: usize = 8;
+/// A deletion is tried again at least this often: somebody waits for it.
+const REMOVAL_RETRY: Duration = Duration::from_secs(30);
+
+/// What a kind's reconciles share.
+pub struct Reconciler<K: Kind> {
+    pub kind: Arc<K>,
+    pub client: Client,
+    pub metrics: Metrics,
+    pub recorder: Recorder,
+    pub sweep: Duration,
+    pub failures: Failures,
+    pub statuses: Statuses<K>,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Trouble<E: Failure> {
+    #[error(transparent)]
+    Kind(E),
+    #[error("cannot change the object's finalizers: {0}")]
+    Finalizer(#[source] kube::Error),
+    #[error("cannot write the object's status: {0}")]
+    Status(#[source] kube::Error),
+    #[error("the world keeps changing: still something to do after {ROUNDS} rounds")]
+    Unsettled,
+    #[error("the reconcile did not end within {} s", DEADLINE.as_secs())]
+    Deadline,
+    #[error("the reconcile panicked; this is a bug in Causeway, the log has the details")]
+    Panicked,
+}
+
+impl<E: Failure> Failure for Trouble<E> {
+    fn class(&self) -> Class {
+        match self {
+            Self::Kind(error) => error.class(),
+            Self::Finalizer(error) | Self::Status(error) => class_of_kubernetes(error),
+            Self::Unsettled | Self::Deadline | Self::Panicked => Class::Transient,
+        }
+    }
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Kind(error) => error.reason(),
+            Self::Finalizer(_) => "FinalizerFailed",
+            Self::Status(_) => "StatusFailed",
+            Self::Unsettled => "Unsettled",
+            Self::Deadline => "DeadlineExceeded",
+            Self::Panicked => "Panicked",
+        }
+    }
+}
+
+/// A failed attempt, with the status that was decided before it failed.
+struct Failed<K: Kind> {
+    trouble: Trouble<K::Error>,
+    status: Option<K::Status>,
+}
+
+impl<K: Kind> From<Trouble<K::Error>> for Failed<K> {
+    fn from(trouble: Trouble<K::Error>) -> Self {
+        Self { trouble, status: None }
+    }
+}
+
+impl<K: Kind> Reconciler<K> {
+    /// Brings the world to what the object says; returns when to look again.
+    pub async fn reconcile(&self, object: &K::Object) -> Duration {
+        let begun = Instant::now();
+        let uid = object.uid().unwrap_or_default();
+        let attempt = AssertUnwindSafe(self.attempt(object)).catch_unwind();
+        let outcome = match tokio::time::timeout(DEADLINE, attempt).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => Err(Trouble::Panicked.into()),
+            Err(_) => Err(Trouble::Deadline.into()),
+        };
+        let next = match outcome {
+            Ok(requeue) => {
+                self.failures.succeeded(&uid);
+                self.metrics.reconciled(K::NAME, Ok(()), begun.elapsed());
+                debug!("reconciled");
+                requeue.unwrap_or(self.sweep)
+            }
+            Err(failed) => {
+                let class = failed.trouble.class();
+                self.metrics.reconciled(K::NAME, Err(class.as_str()), begun.elapsed());
+                let mut delay = self.failures.failed(&uid, class, self.sweep);
+                if object.meta().deletion_timestamp.is_some() {
+                    delay = delay.min(REMOVAL_RETRY);
+                }
+                self.tell_failure(object, &failed, class, delay).await;
+                delay
+            }
+        };
+        self.metrics.set_queue_depth(K::NAME, self.failures.len());
+        next
+    }
+
+    async fn attempt(&self, object: &K::Object) -> Result<Option<Duration>, Failed<K>> {
+        let deleting = object.meta().deletion_timestamp.is_some();
+        match (K::FINALIZER, deleting) {
+            (None, true) => Ok(None),
+            (Some(finalizer), true) => {
+                if !object.finalizers().iter().any(|held| held == finalizer) {
+                    return Ok(None);
+                }
+                self.remove(object, finalizer).await
+            }
+            (_, false) if K::suspended(object) => {
+                let status = self.statuses.current(object).unwrap_or_default();
+                self.write_status(object, status, &Health::Suspended).await?;
+                Ok(None)
+            }
+            (finalizer, false) => {
+                if let Some(finalizer) = finalizer
+                    && !object.finalizers().iter().any(|held| held == finalizer)
+                {
+                    let held = object.finalizers().iter().cloned().chain([finalizer.to_owned()]).collect();
+                    self.set_finalizers(object, held).await?;
+                }
+                self.converge(object).await
+            }
+        }
+    }
+
+    async fn converge(&self, object: &K::Object) -> Result<Option<Duration>, Failed<K>> {
+        let mut status = None;
+        for _ in 0..ROUNDS {
+            let observed = match self.kind.observe(object).await {
+                Ok(observed) => observed,
+                Err(error) => return Err(Failed { trouble: Trouble::Kind(error), status }),
+            };
+            let Plan { actions, status: planned, health, record_first, requeue } =
+                K::decide(object, &observed, Timestamp::now());
+            if actions.is_empty() || record_first {
+                self.write_status(object, planned.clone(), &health).await?;
+            }
+            if actions.is_empty() {
+                return Ok(requeue);
+            }
+            status = Some(planned);
+            if let Err(error) = self.carry_out(object, &actions).await {
+                return Err(Failed { trouble: Trouble::Kind(error), status });
+            }
+        }
+        Err(Failed { trouble: Trouble::Unsettled, status })
+    }
+
+    async fn remove(&self, object: &K::Object, finalizer: &str) -> Result<Option<Duration>, Failed<K>> {
+        for _ in 0..ROUNDS {
+            let observed = self.kind.observe(object).await.map_err(Trouble::Kind)?;
+            let Removal { actions, blocked, farewell } = K::decide_removal(object, &observed);
+            if actions.is_empty() {
+                if let Some(health) = blocked {
+                    let status = self.statuses.current(object).unwrap_or_default();
+                    self.write_status(object, status, &health).await?;
+                    return Ok(Some(REMOVAL_RETRY));
+                }
+                if let Some(event) = farewell {
+                    publish_action(&self.recorder, object, event).await;
+                }
+                let rest = object.finalizers().iter().filter(|held| *held != finalizer).cloned().collect();
+                self.set_finalizers(object, rest).await?;
+                self.statuses.forget(&object.uid().unwrap_or_default());
+                return Ok(None);
+            }
+            self.carry_out(object, &actions).await.map_err(Trouble::Kind)?;
+        }
+        Err(Trouble::Unsettled.into())
+    }
+
+    /// Carries out the actions in order. A conflict ends the round without an error: the world is observed again.
+    async fn carry_out(&self, object: &K::Object, actions: &[K::Action]) -> Result<(), K::Error> {
+        for action in actions {
+            info!(?action, "applying");
+            match self.kind.apply(object, action).await {
+                Ok(()) => {
+                    if let Some(event) = K::event(action) {
+                        publish_action(&self.recorder, object, event).await;
+                    }
+                }
+                Err(error) if matches!(error.class(), Class::Conflict | Class::NotFound) => {
+                    info!(%error, "the world changed meanwhile, observing again");
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    async fn tell_failure(&self, object: &K::Object, failed: &Failed<K>, class: Class, delay: Duration) {
+        let Failed { trouble, status } = failed;
+        let retry_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        match trouble {
+            Trouble::Panicked => error!(error = %trouble, retry_ms, "reconcile failed"),
+            _ => warn!(error = %trouble, class = class.as_str(), retry_ms, "reconcile failed"),
+        }
+        let health = match class {
+            Class::Invalid | Class::Denied => Health::stalled(trouble.reason(), trouble.to_string()),
+            // Races are normal; they are told only when they do not end.
+            Class::Conflict | Class::NotFound if delay < Duration::from_millis(100) => return,
+            _ => Health::retrying(trouble.reason(), trouble.to_string()),
+        };
+        let status = status.clone().or_else(|| self.statuses.current(object)).unwrap_or_default();
+        if let Err(error) = self.write_status(object, status, &health).await {
+            debug!(error = %error.trouble, "failure not told in the status");
+        }
+    }
+
+    async fn write_status(&self, object: &K::Object, mut status: K::Status, health: &Health) -> Result<(), Failed<K>> {
+        let before = self.statuses.current(object).unwrap_or_default();
+        let generation = object.meta().generation;
+        *status.conditions_mut() = settle(before.conditions(), health, generation, Timestamp::now());
+        *status.observed_generation_mut() = generation;
+        let after = status.conditions().to_vec();
+        match self.statuses.write(object, status).await {
+            Ok(true) => publish_transition(&self.recorder, object, before.conditions(), &after).await,
+            Ok(false) => {}
+            // The object is gone: there is nobody left to tell.
+            Err(kube::Error::Api(error)) if error.code == 404 => {}
+            Err(error) => return Err(Trouble::Status(error).into()),
+        }
+        Ok(())
+    }
+
+    /// Sets the finalizers of exactly the version of the object that we saw: a finalizer that somebody else adds
+    /// meanwhile is not lost, the conflict makes us look again.
+    async fn set_finalizers(&self, object: &K::Object, finalizers: Vec<String>) -> Result<(), Failed<K>> {
+        let api: Api<K::Object> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
+        let patch = json!({ "metadata": {
+            "uid": object.uid(),
+            "resourceVersion": object.resource_version(),
+            "finalizers": finalizers,
+        }});
+        let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+        match api.patch_metadata(&object.name_any(), &parameters, &Patch::Merge(&patch)).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(error)) if error.code == 404 && object.meta().deletion_timestamp.is_some() => Ok(()),
+            Err(error) => Err(Trouble::Finalizer(error).into()),
+        }
+    }
+}

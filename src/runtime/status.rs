@@ -1,0 +1,68 @@
+//! Writes a status only when it changed, even while the watch still shows an older one.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde_json::json;
+
+use super::Kind;
+use crate::api::common::FIELD_MANAGER;
+
+/// Statuses that we wrote and the watch has not yet delivered.
+pub struct Statuses<K: Kind> {
+    client: Client,
+    written: Mutex<HashMap<String, (u64, K::Status)>>,
+}
+
+impl<K: Kind> Statuses<K> {
+    /// No status written yet.
+    pub fn new(client: Client) -> Self {
+        Self { client, written: Mutex::default() }
+    }
+
+    /// The newest status we know of: the object's own, or what we wrote after that version of the object.
+    pub fn current(&self, object: &K::Object) -> Option<K::Status> {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let uid = object.uid().unwrap_or_default();
+        if let Some((version, status)) = written.get(&uid) {
+            if version_of(object) < *version {
+                return Some(status.clone());
+            }
+            written.remove(&uid);
+        }
+        K::status(object).cloned()
+    }
+
+    /// Applies `status` where it differs from the current one; true when it was written.
+    pub async fn write(&self, object: &K::Object, status: K::Status) -> Result<bool, kube::Error> {
+        if self.current(object).as_ref() == Some(&status) {
+            return Ok(false);
+        }
+        let api: Api<K::Object> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
+        // The uid keeps a status of a deleted object off its successor of the same name.
+        let patch = json!({
+            "apiVersion": K::Object::api_version(&()),
+            "kind": K::Object::kind(&()),
+            "metadata": { "name": object.name_any(), "uid": object.uid() },
+            "status": status,
+        });
+        let parameters = PatchParams::apply(FIELD_MANAGER).force();
+        let updated = api.patch_status(&object.name_any(), &parameters, &Patch::Apply(&patch)).await?;
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        written.insert(object.uid().unwrap_or_default(), (version_of(&updated), status));
+        Ok(true)
+    }
+
+    /// Forgets an object that is gone.
+    pub fn forget(&self, uid: &str) {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    }
+}
+
+/// The resource version as a number, for "newer than" among versions of one object.
+/// <https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions>
+fn version_of(object: &impl Resource) -> u64 {
+    object.meta().resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)
+}

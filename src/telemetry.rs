@@ -1,0 +1,196 @@
+//! Logs: to stderr, as JSON lines for machines or as text for people.
+
+use std::fmt;
+use std::io::IsTerminal;
+
+use serde_json::{Map, Value};
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::filter::{EnvFilter, ParseError, filter_fn};
+use tracing_subscriber::fmt::format::{JsonFields, Writer};
+use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
+
+/// How a line looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// One flat JSON object a line.
+    Json,
+    /// For a terminal.
+    Text,
+}
+
+/// Logging could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// `LOG_LEVEL` or `RUST_LOG` cannot be understood.
+    #[error("log level {filter:?}: {source}; use error, warn, info, debug, trace or target=level,…")]
+    Filter {
+        /// What was given.
+        filter: String,
+        /// Why it cannot be understood.
+        source: ParseError,
+    },
+    /// Logging was set up before.
+    #[error("logging: {0}")]
+    Init(#[from] TryInitError),
+}
+
+/// The libraries below us tell every packet at `debug`; they join in only if `RUST_LOG` asks for them.
+const QUIET: &str = "hyper=info,hyper_util=info,h2=info,rustls=info,tower=info";
+
+/// Starts logging. `level` is `LOG_LEVEL`; `rust_log`, if set, is taken instead and literally.
+pub fn init(format: LogFormat, level: &str, rust_log: Option<&str>) -> Result<(), Error> {
+    let logs = tracing_subscriber::registry().with(filter(level, rust_log)?).with(filter_fn(tells_no_secret));
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    match format {
+        LogFormat::Json => logs.with(lines.fmt_fields(JsonFields::new()).event_format(FlatJson)).try_init()?,
+        LogFormat::Text => logs.with(lines.with_ansi(std::io::stderr().is_terminal())).try_init()?,
+    }
+    Ok(())
+}
+
+fn filter(level: &str, rust_log: Option<&str>) -> Result<EnvFilter, Error> {
+    let filter = match rust_log.filter(|it| !it.trim().is_empty()) {
+        Some(literal) => literal.to_owned(),
+        None => format!("{QUIET},{level}"),
+    };
+    EnvFilter::try_new(&filter).map_err(|source| Error::Filter { filter, source })
+}
+
+/// At `trace` the AWS SDK prints whole requests and responses, with signatures and session tokens.
+fn tells_no_secret(metadata: &Metadata<'_>) -> bool {
+    !(*metadata.level() == Level::TRACE && metadata.target().starts_with("aws_"))
+}
+
+/// A line is one object: the fields of the event, and those of the spans around it (object, kind, reconcile id) beside
+/// them, so that a log store finds them without knowing about spans.
+struct FlatJson;
+
+impl<S> FormatEvent<S, JsonFields> for FlatJson
+where
+    S: Subscriber + for<'lookup> LookupSpan<'lookup>,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, JsonFields>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut fields = Map::new();
+        for span in context.event_scope().into_iter().flat_map(tracing_subscriber::registry::Scope::from_root) {
+            if let Some(of_span) = span.extensions().get::<FormattedFields<JsonFields>>() {
+                merge(&mut fields, &of_span.fields);
+            }
+        }
+        let mut of_event = String::new();
+        context.format_fields(Writer::new(&mut of_event), event)?;
+        merge(&mut fields, &of_event);
+
+        let mut timestamp = String::new();
+        SystemTime.format_time(&mut Writer::new(&mut timestamp))?;
+        let metadata = event.metadata();
+        let head = [
+            ("timestamp", Value::from(timestamp)),
+            ("level", Value::from(metadata.level().as_str())),
+            ("target", Value::from(metadata.target())),
+        ];
+        for (position, (name, value)) in head.iter().enumerate() {
+            fields.remove(*name);
+            write!(writer, "{}{}:{value}", if position == 0 { '{' } else { ',' }, Value::from(*name))?;
+        }
+        for (name, value) in fields {
+            write!(writer, ",{}:{value}", Value::from(name))?;
+        }
+        writeln!(writer, "}}")
+    }
+}
+
+fn merge(fields: &mut Map<String, Value>, json: &str) {
+    if let Ok(Value::Object(more)) = serde_json::from_str(json) {
+        fields.extend(more);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn lines(filter: EnvFilter, logging: impl FnOnce()) -> Vec<Value> {
+        let sink = Sink::default();
+        let writer = sink.clone();
+        let layer = tracing_subscriber::fmt::layer()
+            .with_writer(move || writer.clone())
+            .fmt_fields(JsonFields::new())
+            .event_format(FlatJson);
+        let logs = tracing_subscriber::registry().with(filter).with(filter_fn(tells_no_secret)).with(layer);
+        tracing::subscriber::with_default(logs, logging);
+        let bytes = sink.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn fields_of_the_spans_stand_beside_those_of_the_event() {
+        let lines = lines(filter("info", None).unwrap(), || {
+            let outer = tracing::info_span!("reconcile", object = "shop/web", kind = "MyIngress", reconcile_id = 7);
+            let _outer = outer.enter();
+            let inner = tracing::info_span!("apply", action = "create");
+            let _inner = inner.enter();
+            tracing::info!(request_id = "abc", "created a \"balancer\"\nand more");
+        });
+        assert_eq!(lines.len(), 1);
+        let line = &lines[0];
+        assert_eq!(line["object"], "shop/web");
+        assert_eq!(line["kind"], "MyIngress");
+        assert_eq!(line["reconcile_id"], 7);
+        assert_eq!(line["action"], "create");
+        assert_eq!(line["request_id"], "abc");
+        assert_eq!(line["message"], "created a \"balancer\"\nand more");
+        assert_eq!(line["level"], "INFO");
+        assert!(line["timestamp"].as_str().unwrap().ends_with('Z'), "{line}");
+    }
+
+    #[test]
+    fn a_field_does_not_displace_the_head_of_the_line() {
+        let lines = lines(filter("info", None).unwrap(), || {
+            tracing::info!(level = "fake", "hello");
+        });
+        assert_eq!(lines[0]["level"], "INFO");
+    }
+
+    #[test]
+    fn libraries_stay_quiet_unless_asked_and_the_sdk_tells_no_secret() {
+        let log = || {
+            tracing::debug!(target: "hyper_util::client", "packet");
+            tracing::debug!("ours");
+            tracing::trace!(target: "aws_sigv4::http_request::sign", "secret");
+        };
+        let messages = |filter| lines(filter, log).iter().map(|line| line["message"].clone()).collect::<Vec<_>>();
+        assert_eq!(messages(filter("debug", None).unwrap()), ["ours"]);
+        assert_eq!(messages(filter("info", Some("trace")).unwrap()), ["packet", "ours"]);
+        assert_eq!(messages(filter("warn", Some(" ")).unwrap()), Vec::<Value>::new());
+    }
+
+    #[test]
+    fn an_unknown_level_names_the_allowed_ones() {
+        let message = filter("loud=very", None).unwrap_err().to_string();
+        assert!(message.contains("loud=very") && message.contains("error, warn, info"), "{message}");
+    }
+}

@@ -1,0 +1,82 @@
+package room
+
+import (
+	"bytes"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"text/template"
+)
+
+//go:embed templates
+var templateFiles embed.FS
+
+var templates = template.Must(template.New("").Option("missingkey=error").ParseFS(templateFiles, "templates/*"))
+
+// render fills one of the embedded templates.
+func render(name string, values any) ([]byte, error) {
+	var out bytes.Buffer
+	if err := templates.ExecuteTemplate(&out, name, values); err != nil {
+		return nil, fmt.Errorf("cannot render %s: %w", name, err)
+	}
+	return out.Bytes(), nil
+}
+
+// writeConfig renders every daemon's configuration into the state directory.
+func writeConfig(s Settings) error {
+	rendered := map[string]string{
+		"containerd.toml":                "containerd.toml",
+		"registries/_default/hosts.toml": "hosts.toml",
+		"cni/10-pods.conflist":           "cni.conflist",
+		"kubelet.yaml":                   "kubelet.yaml",
+		"kube-proxy.yaml":                "kube-proxy.yaml",
+		"Corefile":                       "Corefile",
+		"rules.nft":                      "rules.nft",
+	}
+	for file, name := range rendered {
+		content, err := render(name, s)
+		if err != nil {
+			return err
+		}
+		if err := writeFile(s.Config(file), content, 0o644); err != nil {
+			return err
+		}
+	}
+	fixed := map[string]string{
+		"hosts":       fmt.Sprintf("127.0.0.1 localhost\n::1 localhost\n%s %s\n", s.Node.Address, s.Node.Name),
+		"resolv.conf": fmt.Sprintf("nameserver %s\n", s.DNSAddress()),
+		// Names that CoreDNS answers beside the cluster's own, in the format of /etc/hosts; may be changed at any time.
+		"names": fmt.Sprintf("%s %s\n", s.Node.Address, s.Node.Name),
+	}
+	for file, content := range fixed {
+		if err := writeFile(s.Config(file), []byte(content), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeKubeconfig writes the credentials of one client of the API server.
+func writeKubeconfig(s Settings, path string, authority *authority, client keyPair) error {
+	content, err := render("kubeconfig", map[string]string{
+		"Name":        s.Name,
+		"Server":      s.Server(),
+		"User":        client.name,
+		"Authority":   base64.StdEncoding.EncodeToString(authority.certificatePEM),
+		"Certificate": base64.StdEncoding.EncodeToString(client.certificatePEM),
+		"Key":         base64.StdEncoding.EncodeToString(client.keyPEM),
+	})
+	if err != nil {
+		return err
+	}
+	return writeFile(path, content, 0o600)
+}
+
+func writeFile(path string, content []byte, mode os.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, content, mode)
+}

@@ -1,0 +1,88 @@
+package room
+
+import "fmt"
+
+// daemon is one long-running part of the cluster.
+type daemon struct {
+	name string
+	// command is the whole command line.
+	command []string
+}
+
+// part is a daemon that is a subcommand of this program.
+func (s Settings) part(name string, flags ...string) daemon {
+	return daemon{name, append([]string{s.Program, name}, flags...)}
+}
+
+// foundation is what the API server and the images need; these start first, all at once.
+func (s Settings) foundation() []daemon {
+	return []daemon{
+		s.part("etcd",
+			"--data-dir=/var/lib/etcd",
+			"--listen-client-urls=http://127.0.0.1:2379",
+			"--advertise-client-urls=http://127.0.0.1:2379",
+			"--listen-peer-urls=http://127.0.0.1:2380",
+			// A test cluster does not outlive its host; its disk must not slow it.
+			"--unsafe-no-fsync",
+			"--log-level=warn",
+		),
+		s.apiserver(),
+		s.part("registry", "--listen="+s.RegistryAddress(), "--directory=/var/lib/registry"),
+		{"containerd", []string{"containerd", "--config", s.Config("containerd.toml")}},
+	}
+}
+
+func (s Settings) apiserver() daemon {
+	return s.part("kube-apiserver",
+		"--advertise-address="+s.Node.Address,
+		"--allow-privileged=true",
+		"--authorization-mode=Node,RBAC",
+		"--client-ca-file="+s.PKI("ca.crt"),
+		"--enable-admission-plugins=NodeRestriction",
+		"--etcd-servers=http://127.0.0.1:2379",
+		"--kubelet-certificate-authority="+s.PKI("ca.crt"),
+		"--kubelet-client-certificate="+s.PKI("apiserver-client.crt"),
+		"--kubelet-client-key="+s.PKI("apiserver-client.key"),
+		"--kubelet-preferred-address-types=InternalIP",
+		fmt.Sprintf("--secure-port=%d", apiPort),
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file="+s.PKI("service-accounts.key"),
+		"--service-account-signing-key-file="+s.PKI("service-accounts.key"),
+		"--service-cluster-ip-range="+serviceRange,
+		"--tls-cert-file="+s.PKI("apiserver.crt"),
+		"--tls-private-key-file="+s.PKI("apiserver.key"),
+	)
+}
+
+// clients are the daemons that need an API server which answers.
+func (s Settings) clients() []daemon {
+	return []daemon{
+		s.part("kubelet",
+			"--config="+s.Config("kubelet.yaml"),
+			"--hostname-override="+s.Node.Name,
+			"--kubeconfig="+s.Config("kubelet.kubeconfig"),
+			"--node-ip="+s.Node.Address,
+			"--node-labels=topology.kubernetes.io/region=us-east-1,topology.kubernetes.io/zone=us-east-1a",
+		),
+		s.part("kube-controller-manager",
+			"--bind-address=127.0.0.1",
+			"--cluster-signing-cert-file="+s.PKI("ca.crt"),
+			"--cluster-signing-key-file="+s.PKI("ca.key"),
+			"--enable-hostpath-provisioner=true",
+			"--kube-api-burst=200",
+			"--kube-api-qps=100",
+			"--kubeconfig="+s.Config("kube-controller-manager.kubeconfig"),
+			"--leader-elect=false",
+			"--root-ca-file="+s.PKI("ca.crt"),
+			"--service-account-private-key-file="+s.PKI("service-accounts.key"),
+			"--use-service-account-credentials=true",
+		),
+		s.part("kube-scheduler",
+			"--bind-address=127.0.0.1",
+			"--kubeconfig="+s.Config("kube-scheduler.kubeconfig"),
+			"--leader-elect=false",
+		),
+		s.part("kube-proxy", "--config="+s.Config("kube-proxy.yaml")),
+		s.part("coredns", "-conf", s.Config("Corefile")),
+	}
+}

@@ -1,0 +1,98 @@
+package room
+
+import (
+	"fmt"
+	"path/filepath"
+)
+
+// Every room is a network of its own, so all clusters use the same addresses: those of RFC 2544, which no real
+// network routes.
+const (
+	clusterRange = "198.18.0.0/16"
+	serviceRange = "198.19.0.0/16"
+	// The first address of the service range: the Service "kubernetes".
+	apiServiceAddress = "198.19.0.1"
+	apiPort           = 6443
+	registryPort      = 5000
+	domain            = "cluster.local"
+	pauseImage        = "registry.k8s.io/pause:causeway"
+	bridgeName        = "room0"
+)
+
+// Node is one machine of the cluster, as the rest of it sees it.
+type Node struct {
+	Name     string
+	Address  string
+	PodRange string
+	MaxPods  int
+}
+
+// newNode gives the n-th node (from 1) its address and pod range; the ranges of no two nodes meet.
+func newNode(n int) Node {
+	return Node{
+		Name:     fmt.Sprintf("node-%d", n),
+		Address:  fmt.Sprintf("198.18.0.%d", 9+n),
+		PodRange: fmt.Sprintf("198.18.%d.0/20", 16*n),
+		MaxPods:  500,
+	}
+}
+
+// Settings is what every configuration file and command line is made from.
+type Settings struct {
+	// Name of the cluster, as the user calls it.
+	Name string
+	// State is the directory with everything the cluster keeps; the room goes on if nothing else is left.
+	State string
+	// Program is this executable.
+	Program string
+	// Cgroup is the cluster's own group, below the root of every hierarchy.
+	Cgroup string
+	// Keep lists directories that must stay visible in the room although /tmp, /var and /run are replaced.
+	Keep []string
+	Node Node
+}
+
+func newSettings(name, state, program string, keep []string) Settings {
+	return Settings{
+		Name:    name,
+		State:   state,
+		Program: program,
+		// The state directory is named after the cluster and the checkout, so it is unique on this machine.
+		Cgroup: "causeway-" + filepath.Base(state),
+		Keep:   append([]string{state, filepath.Dir(program)}, keep...),
+		Node:   newNode(1),
+	}
+}
+
+// Config is the path of a generated configuration file.
+func (s Settings) Config(file string) string { return filepath.Join(s.State, "config", file) }
+
+// PKI is the path of a certificate or key.
+func (s Settings) PKI(file string) string { return filepath.Join(s.State, "pki", file) }
+
+// Log is the path of a daemon's log.
+func (s Settings) Log(daemon string) string { return filepath.Join(s.State, "logs", daemon+".log") }
+
+// Data is the path of a directory that replaces one of the host's.
+func (s Settings) Data(directory string) string { return filepath.Join(s.State, "data", directory) }
+
+// Server is the API server's address for clients in the room.
+func (s Settings) Server() string { return fmt.Sprintf("https://%s:%d", s.Node.Address, apiPort) }
+
+// DNSAddress is where CoreDNS answers.
+func (s Settings) DNSAddress() string { return s.Node.Address }
+
+// RegistryAddress is where the registry serves plain HTTP.
+func (s Settings) RegistryAddress() string { return fmt.Sprintf("%s:%d", s.Node.Address, registryPort) }
+
+// ClusterRange holds the addresses of nodes and pods.
+func (s Settings) ClusterRange() string { return clusterRange }
+
+// ServiceRange holds the addresses of Services.
+func (s Settings) ServiceRange() string { return serviceRange }
+
+// Domain is the cluster's DNS domain.
+func (s Settings) Domain() string { return domain }
+
+// PauseImage is the image of the pods' sandboxes.
+func (s Settings) PauseImage() string { return pauseImage }

@@ -1,0 +1,101 @@
+//! `cargo xtask demo`: from a bare machine to an ALB's DNS name in `kubectl get myingress`.
+
+mod existing;
+mod install;
+mod kubectl;
+mod role;
+
+use std::path::PathBuf;
+use std::thread;
+
+use anyhow::{Result, anyhow};
+use clap::Args;
+
+use crate::cluster::{self, Cluster};
+use crate::progress::{Progress, Step};
+use crate::{host, images, localstack};
+use kubectl::Kubectl;
+
+/// The local cluster's name, for `cargo xtask cluster` and `cargo xtask kubectl` too.
+const NAME: &str = "demo";
+
+const PACKAGES: &[&str] = &["mmdebstrap", "ca-certificates"];
+
+/// Options of `cargo xtask demo`.
+#[derive(Args)]
+pub struct Options {
+    /// Stop and remove everything the demo started
+    #[arg(long, conflicts_with = "kubeconfig")]
+    down: bool,
+    /// Install into the cluster of this kubeconfig instead of a local one (see docs/operations.md)
+    #[arg(long, value_name = "PATH")]
+    kubeconfig: Option<PathBuf>,
+    #[command(flatten)]
+    settings: existing::Settings,
+}
+
+/// Runs the demo, or takes it down.
+pub fn run(options: &Options) -> Result<()> {
+    if options.down {
+        return down();
+    }
+    match &options.kubeconfig {
+        Some(kubeconfig) => existing::run(kubeconfig, &options.settings),
+        None => up(),
+    }
+}
+
+fn down() -> Result<()> {
+    host::require_root()?;
+    Cluster::down(NAME)?;
+    println!("The demo is gone; built binaries and images stay in {}.", host::cache_dir()?.display());
+    Ok(())
+}
+
+fn up() -> Result<()> {
+    host::require_root()?;
+    host::require_tools()?;
+    let mut steps = Progress::new(8 + cluster::STEPS);
+    steps.step("Install Debian packages", |step| host::install_packages(step, PACKAGES))?;
+    let binary = steps.step("Build the cluster, LocalStack, the operator and nginx", build)?;
+    let cluster = Cluster::up(NAME, &mut steps)?;
+    let localstack = steps.step("Start LocalStack", |step| localstack::start(&cluster, step))?;
+    let kubectl = Kubectl::local(&cluster);
+    steps.step("Let the operator assume its IAM role", |_| role::create(&kubectl, &localstack))?;
+    let image = steps.step("Push images", |step| images::push_all(&cluster, &binary, step))?;
+    steps.step("Install the operator", |step| {
+        let overlay = host::repo_root()?.join("deploy/overlays/local");
+        let manifests = install::render(&kubectl, &overlay, images::operator::NAME, &image)?;
+        install::operator(&kubectl, &manifests, step)
+    })?;
+    steps.step("Apply the examples", |_| install::examples(&kubectl))?;
+    steps.step("See pods running and a balancer's name", |step| {
+        install::pods_running(&kubectl, step)?;
+        install::balancer_shows(&kubectl, "alb.dns", step)
+    })?;
+    println!("\n$ cargo xtask kubectl get myapps,myingresses,pods\n{}", install::overview(&kubectl)?);
+    println!(
+        "Ready after {} s. How to go on:\n\
+         cargo xtask kubectl describe myingress myapp\n\
+         cargo xtask kubectl scale myapp example-app --replicas=5\n\
+         cargo xtask kubectl -n causeway-system logs deployment/causeway --follow\n\
+         cargo xtask demo           after a change, to build and roll out\n\
+         cargo xtask demo --down    to remove everything",
+        steps.elapsed().as_secs()
+    );
+    Ok(())
+}
+
+/// Makes everything that takes long, the downloads of one side during the compilation of the other.
+fn build(step: &Step) -> Result<PathBuf> {
+    thread::scope(|scope| {
+        let cluster = scope.spawn(|| cluster::build(step));
+        localstack::prepare(step)?;
+        for recipe in images::debian::RECIPES {
+            images::debian::prepare(recipe, step)?;
+        }
+        let binary = images::operator::build(step)?;
+        cluster.join().map_err(|_| anyhow!("the build of the cluster panicked"))??;
+        Ok(binary)
+    })
+}

@@ -1,0 +1,75 @@
+//! The operator and the examples in a cluster: applied, and waited for.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::kubectl::Kubectl;
+use crate::host;
+use crate::progress::Step;
+
+const NAMESPACE: &str = "causeway-system";
+
+/// Renders a kustomization, with the operator's image replaced by `reference`.
+pub fn render(kubectl: &Kubectl<'_>, kustomization: &Path, image: &str, reference: &str) -> Result<String> {
+    let rendered = kubectl.run(&["kustomize", &kustomization.display().to_string()])?;
+    Ok(rendered.replace(&format!("image: {image}\n"), &format!("image: {reference}\n")))
+}
+
+/// Applies the operator's objects and waits until the new version of the Deployment runs.
+pub fn operator(kubectl: &Kubectl<'_>, manifests: &str, step: &Step) -> Result<()> {
+    step.note("applying CRDs, RBAC and the Deployment");
+    kubectl.feed(&["apply", "--server-side", "--force-conflicts", "-f", "-"], manifests)?;
+    let ours = "--selector=app.kubernetes.io/part-of=causeway";
+    wait(kubectl, &["wait", "crd", ours, "--for=condition=Established", "--timeout=60s"], step)?;
+    let rollout = ["-n", NAMESPACE, "rollout", "status", "deployment/causeway", "--timeout=180s"];
+    wait(kubectl, &rollout, step).with_context(|| what_happened(kubectl, NAMESPACE))
+}
+
+/// Applies the examples exactly as they stand.
+pub fn examples(kubectl: &Kubectl<'_>) -> Result<()> {
+    let examples = host::repo_root()?.join("examples");
+    for file in ["myapp.yaml", "myingress.yaml"] {
+        kubectl.run(&["-n", "default", "apply", "-f", &examples.join(file).display().to_string()])?;
+    }
+    Ok(())
+}
+
+/// Waits until the pods of the MyApp run.
+pub fn pods_running(kubectl: &Kubectl<'_>, step: &Step) -> Result<()> {
+    let ready = ["-n", "default", "wait", "myapp/example-app", "--for=condition=Ready", "--timeout=180s"];
+    wait(kubectl, &ready, step).with_context(|| what_happened(kubectl, "default"))
+}
+
+/// Waits until the MyIngress shows `field`, such as `alb.dns`, in its status.
+pub fn balancer_shows(kubectl: &Kubectl<'_>, field: &str, step: &Step) -> Result<()> {
+    let shown = format!("--for=jsonpath={{.status.{field}}}");
+    wait(kubectl, &["-n", "default", "wait", "myingress/myapp", &shown, "--timeout=120s"], step)
+        .with_context(|| what_happened(kubectl, "default"))
+}
+
+/// What there is to see in the end.
+pub fn overview(kubectl: &Kubectl<'_>) -> Result<String> {
+    kubectl.run(&["-n", "default", "get", "myapps,myingresses,pods"])
+}
+
+fn wait(kubectl: &Kubectl<'_>, arguments: &[&str], step: &Step) -> Result<()> {
+    step.note(format!("kubectl {}", arguments.join(" ")));
+    kubectl.run(arguments).map(drop)
+}
+
+/// What a user would look at first when something does not come up.
+fn what_happened(kubectl: &Kubectl<'_>, namespace: &str) -> String {
+    let questions: [&[&str]; 3] = [
+        &["-n", namespace, "get", "pods,myapps,myingresses", "-o", "wide"],
+        &["-n", namespace, "get", "events", "--sort-by=.lastTimestamp"],
+        &["-n", NAMESPACE, "logs", "deployment/causeway", "--tail=20"],
+    ];
+    let mut report = String::from("it did not come up; this is what the cluster says:");
+    for question in questions {
+        let answer = kubectl.run(question).unwrap_or_else(|error| error.to_string());
+        let _ = write!(report, "\n$ kubectl {}\n{}", question.join(" "), answer.trim_end());
+    }
+    report
+}

@@ -1,0 +1,64 @@
+//! kubectl as the demo uses it, for whichever cluster.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::cluster::Cluster;
+
+/// Starts kubectl with the credentials of one cluster.
+pub struct Kubectl<'a> {
+    command: Box<dyn Fn() -> Command + 'a>,
+}
+
+impl<'a> Kubectl<'a> {
+    /// For a local cluster.
+    pub fn local(cluster: &'a Cluster) -> Self {
+        Self { command: Box::new(|| cluster.kubectl()) }
+    }
+
+    /// The user's own kubectl, for the cluster of a kubeconfig.
+    pub fn existing(kubeconfig: &'a Path) -> Self {
+        Self {
+            command: Box::new(move || {
+                let mut kubectl = Command::new("kubectl");
+                kubectl.arg("--kubeconfig").arg(kubeconfig);
+                kubectl
+            }),
+        }
+    }
+
+    /// A kubectl that is still to be run.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut kubectl = (self.command)();
+        kubectl.args(arguments);
+        kubectl
+    }
+
+    /// Runs kubectl and returns what it printed; what it complained of becomes the error.
+    pub fn run(&self, arguments: &[&str]) -> Result<String> {
+        self.feed(arguments, "")
+    }
+
+    /// Like [`Self::run`], with `input` as its standard input.
+    pub fn feed(&self, arguments: &[&str], input: &str) -> Result<String> {
+        let mut child = self
+            .command(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("cannot start kubectl")?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // kubectl reads all of its input before it answers.
+            stdin.write_all(input.as_bytes())?;
+        }
+        let output = child.wait_with_output()?;
+        if !output.status.success() {
+            bail!("kubectl {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(String::from_utf8(output.stdout)?)
+    }
+}

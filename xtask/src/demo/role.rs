@@ -1,0 +1,55 @@
+//! The operator's IAM role in LocalStack, made from the files that a user fills in for AWS.
+
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::kubectl::Kubectl;
+use crate::host;
+use crate::localstack::LocalStack;
+
+const ACCOUNT: &str = "000000000000";
+
+/// Makes LocalStack trust the cluster's issuer, and the role `causeway` trust the operator's service account.
+pub fn create(kubectl: &Kubectl<'_>, localstack: &LocalStack<'_>) -> Result<()> {
+    let published = |path: &str| -> Result<Value> { Ok(serde_json::from_str(&kubectl.run(&["get", "--raw", path])?)?) };
+    let discovery = published("/.well-known/openid-configuration")?;
+    let issuer = discovery["issuer"].as_str().context("the cluster names no issuer of its tokens")?;
+    localstack.trust_issuer(issuer, &published("/openid/v1/jwks")?)?;
+    localstack.put_role(ACCOUNT, "causeway", &document("trust-irsa.json", issuer)?, &document("policy.json", issuer)?)
+}
+
+/// A file of `iam/` with its placeholders filled in, as `iam/README.md` describes.
+fn document(file: &str, issuer: &str) -> Result<Value> {
+    let template = fs::read_to_string(host::repo_root()?.join("iam").join(file))?;
+    let filled = [
+        ("${ACCOUNT_ID}", ACCOUNT),
+        ("${AWS_REGION}", "us-east-1"),
+        ("${CLUSTER_NAME}", "local"),
+        ("${OIDC_PROVIDER}", issuer.trim_start_matches("https://")),
+    ]
+    .iter()
+    .fold(template, |text, (placeholder, value)| text.replace(placeholder, value));
+    if let Some(at) = filled.find("${") {
+        bail!("iam/{file} has an unknown placeholder: {}", filled[at..].lines().next().unwrap_or_default());
+    }
+    serde_json::from_str(&filled).with_context(|| format!("iam/{file} is not JSON"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_are_filled_in() {
+        let trust = document("trust-irsa.json", "https://issuer.example/id/1").unwrap();
+        assert_eq!(
+            trust["Statement"][0]["Condition"]["StringEquals"]["issuer.example/id/1:sub"],
+            "system:serviceaccount:causeway-system:causeway"
+        );
+        for file in ["policy.json", "trust-pod-identity.json"] {
+            document(file, "https://issuer.example").unwrap();
+        }
+    }
+}

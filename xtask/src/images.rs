@@ -1,0 +1,86 @@
+//! The container images of the local cluster. No container engine is involved: files become layers, and the
+//! cluster's own registry keeps them under the names that manifests use.
+
+pub mod debian;
+pub mod operator;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::cluster::Cluster;
+use crate::progress::{Progress, Step};
+
+/// Options of `cargo xtask images`.
+#[derive(Args)]
+pub struct Options {
+    /// Local cluster whose registry gets the images
+    #[arg(long, default_value = "demo")]
+    cluster: String,
+}
+
+/// Builds every image anew and pushes it.
+pub fn run(options: &Options) -> Result<()> {
+    let Some(cluster) = Cluster::find(&options.cluster)? else {
+        bail!("the cluster {:?} is not running: start it with `cargo xtask cluster up`", options.cluster);
+    };
+    let mut steps = Progress::new(2);
+    let binary = steps.step("Build the operator", operator::build)?;
+    steps.step("Push images", |step| push_all(&cluster, &binary, step))?;
+    Ok(())
+}
+
+/// Pushes the operator's image and that of every recipe; returns the operator's reference, which names its content.
+pub fn push_all(cluster: &Cluster, binary: &Path, step: &Step) -> Result<String> {
+    for recipe in debian::RECIPES {
+        debian::prepare(recipe, step)?.push(cluster, step)?;
+    }
+    operator::image(binary)?.push(cluster, step)
+}
+
+/// An image that is to be pushed.
+pub struct Image {
+    /// Name and tag as manifests write them.
+    name: String,
+    /// Directories and tars, bottom first, or `FILE=/path/in/image`.
+    layers: Vec<String>,
+    entrypoint: Vec<String>,
+    command: Vec<String>,
+    /// Empty: root.
+    user: String,
+    /// Empty: SIGTERM.
+    stop_signal: String,
+}
+
+impl Image {
+    /// Pushes the image into the cluster's registry, which takes only the layers that it does not have.
+    /// Returns `name:tag@digest`: a reference that changes with the content.
+    pub fn push(&self, cluster: &Cluster, step: &Step) -> Result<String> {
+        step.note(format!("pushing {}", self.name));
+        let mut tool = cluster.in_network(cluster.tool());
+        tool.args(["image", "--tag", &self.name, "--user", &self.user, "--stop-signal", &self.stop_signal]);
+        tool.args(["--env", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]);
+        let repeated = [("--rootfs", &self.layers), ("--entrypoint", &self.entrypoint), ("--cmd", &self.command)];
+        for (option, values) in repeated {
+            for value in values {
+                tool.args([option, value]);
+            }
+        }
+        let output = tool.output().context("cannot start the image tool")?;
+        if !output.status.success() {
+            bail!("cannot push {}: {}", self.name, String::from_utf8_lossy(&output.stderr).trim());
+        }
+        // The tool prints: name digest size.
+        let said = String::from_utf8(output.stdout)?;
+        let digest = said.split_whitespace().nth(1).context("the image tool named no digest")?;
+        Ok(format!("{}@{digest}", self.name))
+    }
+}
+
+/// Where images are put together, inside Cargo's target directory.
+fn workshop() -> Result<PathBuf> {
+    let directory = operator::target_directory()?.join("images");
+    std::fs::create_dir_all(&directory)?;
+    Ok(directory)
+}

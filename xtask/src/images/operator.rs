@@ -1,0 +1,116 @@
+//! The operator's image: the program, the libraries it is linked to, root certificates. No shell, no packages.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::{Image, workshop};
+use crate::host;
+use crate::progress::Step;
+
+/// The image's name before its digest is known; `deploy/overlays/local` writes the same.
+pub const NAME: &str = "causeway:dev";
+
+const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
+const USER: &str = "65532:65532";
+
+/// Compiles the operator for release and returns the program.
+pub fn build(step: &Step) -> Result<PathBuf> {
+    step.note("compiling the operator");
+    step.run(
+        Command::new("cargo")
+            .args(["build", "--release", "--locked", "--package", "causeway", "--bin", "causeway"])
+            .current_dir(host::repo_root()?),
+        &workshop()?.join("build.log"),
+    )?;
+    Ok(target_directory()?.join("release/causeway"))
+}
+
+/// The image of that program.
+pub fn image(binary: &Path) -> Result<Image> {
+    let root = workshop()?.join("operator");
+    if root.exists() {
+        fs::remove_dir_all(&root)?;
+    }
+    for library in libraries(binary)? {
+        place(&library, &root)?;
+    }
+    place(Path::new(CERTIFICATES), &root)
+        .context("root certificates are missing: install the package ca-certificates")?;
+    fs::write(root.join("etc/passwd"), "nonroot:x:65532:65532::/:/sbin/nologin\n")?;
+    fs::write(root.join("etc/group"), "nonroot:x:65532:\n")?;
+    fs::write(root.join("etc/nsswitch.conf"), "hosts: files dns\n")?;
+    Ok(Image {
+        name: NAME.to_owned(),
+        // The program is a layer of its own: a new one leaves the other as it is.
+        layers: vec![root.display().to_string(), format!("{}=/usr/local/bin/causeway", binary.display())],
+        entrypoint: vec!["/usr/local/bin/causeway".to_owned()],
+        command: vec![],
+        user: USER.to_owned(),
+        stop_signal: String::new(),
+    })
+}
+
+/// Where Cargo puts what it builds.
+pub fn target_directory() -> Result<PathBuf> {
+    let root = host::repo_root()?;
+    Ok(std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |directory| root.join(directory)))
+}
+
+/// The shared libraries that the dynamic loader would load, and the loader itself.
+fn libraries(binary: &Path) -> Result<Vec<PathBuf>> {
+    let output = Command::new("ldd").arg(binary).output().context("cannot start ldd")?;
+    if !output.status.success() {
+        bail!("ldd {}: {}", binary.display(), String::from_utf8_lossy(&output.stderr).trim());
+    }
+    libraries_in(&String::from_utf8(output.stdout)?)
+}
+
+fn libraries_in(listing: &str) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for line in listing.lines().map(str::trim) {
+        if line.ends_with("=> not found") {
+            bail!("a library of the operator is missing on this machine: {line}");
+        }
+        // `name => /path (address)`, `/path/of/loader (address)`, or `linux-vdso.so.1 (address)`, which is no file.
+        let path = line.split(" => ").last().and_then(|rest| rest.split(" (").next()).unwrap_or_default();
+        if path.starts_with('/') {
+            found.push(PathBuf::from(path));
+        }
+    }
+    Ok(found)
+}
+
+/// Copies a file of this machine to the same path below `root`.
+fn place(file: &Path, root: &Path) -> Result<()> {
+    let target = root.join(file.strip_prefix("/")?);
+    if let Some(directory) = target.parent() {
+        fs::create_dir_all(directory)?;
+    }
+    fs::copy(file, &target).with_context(|| format!("cannot copy {}", file.display()))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_ldd_prints() -> Result<()> {
+        let listing = "\tlinux-vdso.so.1 (0x00007ffc)\n\
+                       \tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f5e)\n\
+                       \t/lib64/ld-linux-x86-64.so.2 (0x00007f5f)\n";
+        assert_eq!(
+            libraries_in(listing)?,
+            [PathBuf::from("/lib/x86_64-linux-gnu/libc.so.6"), PathBuf::from("/lib64/ld-linux-x86-64.so.2")]
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn a_missing_library_is_an_error() {
+        assert!(libraries_in("\tlibfoo.so.1 => not found\n").is_err());
+    }
+}

@@ -1,0 +1,103 @@
+//! LocalStack's Python environment, cached by its lock, and our own package, cached by its sources.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::host;
+use crate::progress::Step;
+
+/// Our own package as it is now: LocalStack finds it by `PYTHONPATH`.
+pub struct Package {
+    /// The folder it is installed in.
+    pub path: PathBuf,
+    /// The hash of its sources.
+    pub version: String,
+}
+
+/// The virtual environment with LocalStack, pytest and all they need, as locked; made if it is not in the cache.
+pub fn prepare(step: &Step) -> Result<PathBuf> {
+    let lock = sources()?.join("requirements.lock");
+    let home = host::cache_dir()?.join("localstack").join(host::hash_of(&[&lock])?);
+    let venv = home.join("venv");
+    made_once(&venv, step, |new| {
+        step.note("making a Python environment");
+        step.run(Command::new("python3.11").args(["-m", "venv"]).arg(new), &home.join("venv.log"))?;
+        step.note("installing LocalStack");
+        // Everything is in the lock and comes as a wheel: nothing is resolved, built or run while installing.
+        let mut install = pip(new, ["--no-deps", "--require-hashes", "--only-binary=:all:"]);
+        step.run(install.arg("--requirement").arg(&lock), &home.join("install.log"))
+    })?;
+    package(&venv, step)?;
+    Ok(venv)
+}
+
+/// Our own package, installed beside the environment.
+pub fn package(venv: &Path, step: &Step) -> Result<Package> {
+    let root = sources()?;
+    let version = host::hash_of(&modules(&root)?)?;
+    let home = venv.parent().context("the environment has no folder")?;
+    let path = home.join(format!("package-{version}"));
+    made_once(&path, step, |new| {
+        step.note("installing LocalStack's extension");
+        let mut install = pip(venv, ["--no-deps", "--no-build-isolation", "--no-index"]);
+        step.run(install.arg("--target").arg(new).arg(&root), &home.join("package.log"))
+    })?;
+    Ok(Package { path, version })
+}
+
+/// Makes `path` by `make`, which gets the name to make it under; a half-made one is never seen, and of several runs
+/// at once one makes it while the others wait.
+fn made_once(path: &Path, step: &Step, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    let home = path.parent().context("a cached path has a folder")?;
+    fs::create_dir_all(home).with_context(|| format!("cannot make {}", home.display()))?;
+    let lock = File::create(home.join("lock"))?;
+    if lock.try_lock().is_err() {
+        step.note("waiting for another run that is installing LocalStack");
+        lock.lock()?;
+    }
+    if path.exists() {
+        return Ok(());
+    }
+    let new = path.with_extension("new");
+    if new.exists() {
+        fs::remove_dir_all(&new).with_context(|| format!("cannot remove {}", new.display()))?;
+    }
+    make(&new)?;
+    fs::rename(&new, path).with_context(|| format!("cannot rename {}", new.display()))
+}
+
+fn pip<const N: usize>(venv: &Path, options: [&str; N]) -> Command {
+    let mut command = Command::new(venv.join("bin/python"));
+    command
+        .args(["-m", "pip", "install", "--disable-pip-version-check", "--progress-bar=off", "--no-input"])
+        .args(options);
+    command
+}
+
+/// What our package is made of; compiled modules lie between these and don't count.
+fn modules(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = vec![root.join("pyproject.toml")];
+    let mut folders = vec![root.join("causeway_localstack")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "py") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn sources() -> Result<PathBuf> {
+    Ok(host::repo_root()?.join("localstack"))
+}

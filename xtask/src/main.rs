@@ -1,0 +1,40 @@
+//! `cargo xtask`: builds, runs and tests Causeway on one plain Linux machine.
+
+mod cluster;
+mod demo;
+mod host;
+mod images;
+mod localstack;
+mod progress;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Build, run and test Causeway", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// From a bare machine to an ALB's DNS name in `kubectl get myingress`
+    Demo(demo::Options),
+    /// Start, stop or inspect the local cluster
+    #[command(subcommand)]
+    Cluster(cluster::Action),
+    /// kubectl against the local cluster
+    Kubectl(cluster::Kubectl),
+    /// Build the container images and push them into the local cluster's registry
+    Images(images::Options),
+}
+
+fn main() -> Result<()> {
+    match Cli::parse().command {
+        Command::Demo(options) => demo::run(&options),
+        Command::Cluster(action) => cluster::run(&action),
+        Command::Kubectl(options) => cluster::kubectl(&options),
+        Command::Images(options) => images::run(&options),
+    }
+}
