@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from botocore.exceptions import ClientError
 from localstack.constants import DEFAULT_AWS_ACCOUNT_ID
 from localstack.http import Request, Response, Router
 
@@ -99,7 +100,7 @@ def _answering(answers: dict[str, Answer]) -> Callable[..., Response]:
     def answer(request: Request, **_: Any) -> Response:
         try:
             return _json(answers[request.method](request))
-        except (KeyError, TypeError, ValueError) as error:
+        except (ClientError, KeyError, TypeError, ValueError) as error:
             return _json({"error": f"{type(error).__name__}: {error}"}, 400)
 
     return answer

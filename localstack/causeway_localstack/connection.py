@@ -23,4 +23,10 @@ def install() -> None:
 def drop(context: RequestContext) -> None:
     """Resets the connection at once; whatever is written to it afterwards goes nowhere."""
     request = context.request.environ[_KEY]
-    reactor.callFromThread(lambda: request.channel and request.channel.abortConnection())
+
+    def reset() -> None:
+        # A client that has gone already has taken the channel with it.
+        if request.channel:
+            request.channel.forceAbortClient()
+
+    reactor.callFromThread(reset)

@@ -1,6 +1,5 @@
-"""A LocalStack of its own for the whole run, with an account of its own for every test."""
+"""A LocalStack of its own for the whole run, with an account that is empty as every test begins."""
 
-import itertools
 import json
 import os
 import socket
@@ -122,13 +121,12 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     assert "Traceback" not in log.read_text(), log.read_text()
 
 
-_accounts = itertools.count(100_000_000_001)
-
-
 @pytest.fixture
 def aws(endpoint: str) -> Aws:
     """An account nothing was done in yet but laying its network."""
-    aws = Aws(endpoint, str(next(_accounts)))
+    aws = Aws(endpoint, "100000000001")
+    aws.admin("POST", "reset")
+    aws.admin("DELETE", "journal")
     aws.admin("POST", "seed")
     return aws
 

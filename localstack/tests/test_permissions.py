@@ -1,8 +1,9 @@
+import json
 from typing import Any
 
 import pytest
 from botocore.client import BaseClient
-from conftest import Aws, refused
+from conftest import PROJECT, Aws, refused
 from issuer import URL, Issuer, trust
 from test_web_identity import assume, credentials
 
@@ -32,19 +33,23 @@ POLICY: dict[str, Any] = {
             "Resource": "*",
             "Condition": {"StringEquals": {"aws:ResourceTag/example.com/cluster": "blue"}},
         },
-        {"Effect": "Deny", "Action": "*", "Resource": "*/app/forbidden/*"},
+        {"Effect": "Deny", "Action": "*", "Resource": "arn:aws:elasticloadbalancing:*:*:loadbalancer/app/forbidden/*"},
     ],
 }
 
 
-@pytest.fixture
-def elbv2(aws: Aws) -> BaseClient:
-    """A client of the role."""
+def client_with(aws: Aws, policy: dict[str, Any]) -> BaseClient:
+    """A client of a role with this policy."""
     issuer = Issuer()
     aws.admin("POST", "oidc", {"issuer": URL, "jwks": issuer.jwks()})
-    about = {"name": "causeway", "trust_policy": trust(aws.account), "policies": {"all": POLICY}}
+    about = {"name": "causeway", "trust_policy": trust(aws.account), "policies": {"all": policy}}
     role = aws.admin("POST", "role", about)["arn"]
     return aws.client("elbv2", **credentials(assume(aws, role, issuer.token())))
+
+
+@pytest.fixture
+def elbv2(aws: Aws) -> BaseClient:
+    return client_with(aws, POLICY)
 
 
 def test_create_needs_its_tag(aws: Aws, elbv2: BaseClient) -> None:
@@ -87,3 +92,38 @@ def test_a_deny_is_said_to_be_one(elbv2: BaseClient) -> None:
 
 def test_accounts_themselves_are_not_restricted(aws: Aws, elbv2: BaseClient) -> None:
     aws.create("forbidden")
+
+
+def test_the_operators_own_policy_is_enough_and_no_more(aws: Aws) -> None:
+    text = (PROJECT.parent / "iam" / "policy.json").read_text()
+    for placeholder, value in (("ACCOUNT_ID", aws.account), ("AWS_REGION", "us-east-1"), ("CLUSTER_NAME", "blue")):
+        text = text.replace(f"${{{placeholder}}}", value)
+    elbv2 = client_with(aws, json.loads(text))
+    prefix = "causeway.example.com"
+    owned = {"ManagedBy": "causeway", f"{prefix}/cluster": "blue"}
+    owned |= {f"{prefix}/namespace": "default", f"{prefix}/name": "web", f"{prefix}/uid": "1"}
+    tags = [{"Key": key, "Value": value} for key, value in owned.items()]
+    protected = [{"Key": "deletion_protection.enabled", "Value": "false"}]
+
+    arn = elbv2.create_load_balancer(Name="web", Tags=tags, **NETWORK)["LoadBalancers"][0]["LoadBalancerArn"]
+    elbv2.describe_load_balancers(Names=["web"])
+    elbv2.describe_tags(ResourceArns=[arn])
+    elbv2.describe_load_balancer_attributes(LoadBalancerArn=arn)
+    elbv2.modify_load_balancer_attributes(LoadBalancerArn=arn, Attributes=protected)
+    elbv2.set_subnets(LoadBalancerArn=arn, Subnets=["subnet-abc", "subnet-ghi"])
+    elbv2.set_security_groups(LoadBalancerArn=arn, SecurityGroups=["sg-other"])
+    elbv2.add_tags(ResourceArns=[arn], Tags=[{"Key": "team", "Value": "blue"}])
+    elbv2.remove_tags(ResourceArns=[arn], TagKeys=["team"])
+    elbv2.delete_load_balancer(LoadBalancerArn=arn)
+
+    foreign = aws.create("foreign", Tags=[*tags[2:], {"Key": f"{prefix}/cluster", "Value": "green"}])["LoadBalancerArn"]
+    for denied in (
+        lambda: elbv2.create_load_balancer(Name="bare", **NETWORK),
+        lambda: elbv2.create_load_balancer(Name="part", Tags=tags[:-1], **NETWORK),
+        lambda: elbv2.delete_load_balancer(LoadBalancerArn=foreign),
+        lambda: elbv2.add_tags(ResourceArns=[foreign], Tags=tags),
+        lambda: elbv2.modify_load_balancer_attributes(LoadBalancerArn=foreign, Attributes=protected),
+        lambda: elbv2.set_subnets(LoadBalancerArn=foreign, Subnets=["subnet-abc", "subnet-ghi"]),
+    ):
+        with refused("AccessDenied"):
+            denied()

@@ -1,5 +1,5 @@
 // The test cluster: one program with every part of Kubernetes in it. See README.md.
-module causeway.example.com/cluster
+module causeway.example.com/causeway-cluster
 
 go 1.24.0
 

@@ -20,8 +20,8 @@ import (
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 
-	"causeway.example.com/cluster/image"
-	"causeway.example.com/cluster/room"
+	"causeway.example.com/causeway-cluster/image"
+	"causeway.example.com/causeway-cluster/room"
 
 	// Metrics and client plugins that the upstream programs register in their own main packages.
 	_ "k8s.io/component-base/logs/json/register"

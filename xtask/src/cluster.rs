@@ -1,1 +1,139 @@
-//! cluster
+//! A real Kubernetes cluster in Linux namespaces of its own ("the room"); see tests/cluster/README.md.
+
+mod build;
+mod cgroup;
+mod command;
+mod process;
+mod start;
+mod state;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::progress::Progress;
+use process::Room;
+use state::{Phase, State};
+
+pub use build::build;
+pub use command::{Action, Kubectl, kubectl, run};
+
+/// The node's address, the same in every cluster: API server, registry and LocalStack have it.
+pub const NODE_ADDRESS: &str = "198.18.0.10";
+
+/// How many steps [`Cluster::up`] counts.
+pub const STEPS: usize = 3;
+
+/// The environment of all that is started for a cluster names its state directory here.
+const MARK: &str = "CAUSEWAY_CLUSTER";
+
+/// A cluster that is running and ready.
+pub struct Cluster {
+    state: State,
+    room: Room,
+}
+
+impl Cluster {
+    /// Starts the cluster. One that is running and healthy is used as it is; a broken one is replaced.
+    pub fn up(name: &str, steps: &mut Progress) -> Result<Self> {
+        start::up(name, steps)
+    }
+
+    /// The cluster of this name, if it is running and ready.
+    pub fn find(name: &str) -> Result<Option<Self>> {
+        let state = State::of(name)?;
+        let Some(room) = process::find(state.path())? else {
+            return Ok(None);
+        };
+        let ready = state.status().is_some_and(|status| status.phase == Phase::Ready);
+        Ok(ready.then_some(Self { state, room }))
+    }
+
+    /// Ends the cluster and removes all of it: processes, and with them their namespaces, control groups, files.
+    pub fn down(name: &str) -> Result<()> {
+        let state = State::of(name)?;
+        let _lock = state.lock(|| ())?;
+        remove(&state)
+    }
+
+    /// The administrator's kubeconfig. Its server can only be reached from the cluster's network.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.state.kubeconfig()
+    }
+
+    /// The directory with the cluster's logs, credentials and data; it goes with the cluster.
+    pub fn state_dir(&self) -> &Path {
+        self.state.path()
+    }
+
+    /// The program with every part of Kubernetes in it, and `image` to fill the registry.
+    pub fn tool(&self) -> PathBuf {
+        self.room.program.clone()
+    }
+
+    /// A program in the cluster's network, otherwise on the host: its files, its processes.
+    pub fn in_network(&self, program: impl AsRef<OsStr>) -> Command {
+        self.enter(&["--net"], program.as_ref())
+    }
+
+    /// A program that belongs to the cluster: it sees the room's files and processes, and ends with it.
+    pub fn in_room(&self, program: impl AsRef<OsStr>) -> Command {
+        self.enter(&["--net", "--mount", "--pid", "--uts"], program.as_ref())
+    }
+
+    /// kubectl, as the cluster's administrator.
+    pub fn kubectl(&self) -> Command {
+        let mut command = self.in_network(self.tool());
+        command.arg("kubectl").arg("--kubeconfig").arg(self.kubeconfig());
+        command
+    }
+
+    fn enter(&self, namespaces: &[&str], program: &OsStr) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg("--target").arg(self.room.pid.to_string()).args(namespaces).arg("--").arg(program);
+        command.env(MARK, self.state.path());
+        // There is no way to a proxy from in there.
+        for variable in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
+            command.env_remove(variable).env_remove(variable.to_lowercase());
+        }
+        command
+    }
+
+    /// Asks the API server whether it is well.
+    fn is_healthy(&self) -> bool {
+        let asked = self.kubectl().args(["get", "--raw", "/readyz", "--request-timeout=5s"]).output();
+        asked.is_ok_and(|output| output.status.success())
+    }
+}
+
+/// Removes whatever there is of a cluster, also of one that was left half-made.
+fn remove(state: &State) -> Result<()> {
+    let limit = Duration::from_secs(30);
+    let begun = Instant::now();
+    loop {
+        let left = process::kill_all(state.path())?;
+        let groups = cgroup::remove(&state.cgroup())?;
+        if left == 0 && groups.is_empty() {
+            break;
+        }
+        if begun.elapsed() > limit {
+            bail!(
+                "the cluster {} did not end within {} s: {left} processes are left, and the groups {groups:?}",
+                state.name(),
+                limit.as_secs()
+            );
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    match fs::remove_dir_all(state.path()) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", state.path().display()))
+        }
+        _ => Ok(()),
+    }
+}

@@ -19,6 +19,9 @@ use kubectl::Kubectl;
 /// The local cluster's name, for `cargo xtask cluster` and `cargo xtask kubectl` too.
 const NAME: &str = "demo";
 
+/// The steps of [`up`] beside those of the cluster.
+const STEPS: usize = 8;
+
 const PACKAGES: &[&str] = &["mmdebstrap", "ca-certificates"];
 
 /// Options of `cargo xtask demo`.
@@ -55,7 +58,7 @@ fn down() -> Result<()> {
 fn up() -> Result<()> {
     host::require_root()?;
     host::require_tools()?;
-    let mut steps = Progress::new(8 + cluster::STEPS);
+    let mut steps = Progress::new(STEPS + cluster::STEPS);
     steps.step("Install Debian packages", |step| host::install_packages(step, PACKAGES))?;
     let binary = steps.step("Build the cluster, LocalStack, the operator and nginx", build)?;
     let cluster = Cluster::up(NAME, &mut steps)?;

@@ -1,1 +1,180 @@
-//! host
+//! The machine all tasks run on: what it must have, what is installed on it, and where things are cached.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use sha2::{Digest, Sha256};
+
+use crate::progress::Step;
+
+/// Something a task cannot do without.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// The Linux kernel, for its namespaces
+    Linux,
+    /// The user root
+    Root,
+    /// Rust's build tool
+    Cargo,
+    /// Go, at least as new as the test cluster's go.mod asks for
+    Go,
+    /// Python 3.11
+    Python,
+}
+
+/// Fails unless the user is root.
+pub fn require_root() -> Result<()> {
+    require(&[Need::Linux, Need::Root])
+}
+
+/// Fails unless everything is there that the local world is built with, naming all that is missing.
+pub fn require_tools() -> Result<()> {
+    require(&[Need::Linux, Need::Root, Need::Cargo, Need::Go, Need::Python])
+}
+
+/// Fails with one sentence that names everything missing of `needs`.
+pub fn require(needs: &[Need]) -> Result<()> {
+    let mut missing = Vec::new();
+    for need in needs {
+        missing.extend(need.missing()?);
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    bail!("this machine lacks what the task needs: {}", missing.join("; "))
+}
+
+impl Need {
+    /// What to say if it is not met.
+    fn missing(self) -> Result<Option<String>> {
+        Ok(match self {
+            Self::Linux => (!cfg!(target_os = "linux")).then(|| "Linux".to_owned()),
+            Self::Root => {
+                (!rustix::process::geteuid().is_root()).then(|| "root (run it with sudo or as root)".to_owned())
+            }
+            Self::Cargo => (!on_path("cargo")).then(|| "cargo (https://rustup.rs)".to_owned()),
+            Self::Python => (!on_path("python3.11")).then(|| "python3.11 (with its venv module)".to_owned()),
+            Self::Go => missing_go()?,
+        })
+    }
+}
+
+fn missing_go() -> Result<Option<String>> {
+    let module = repo_root()?.join("tests/cluster/go.mod");
+    let text = fs::read_to_string(&module).with_context(|| format!("cannot read {}", module.display()))?;
+    let wanted = text.lines().find_map(|line| line.strip_prefix("go ")).context("go.mod names no version of Go")?;
+    let found = Command::new("go").args(["env", "GOVERSION"]).stderr(Stdio::null()).output();
+    let found = found.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+    let Some(found) = found.strip_prefix("go") else {
+        return Ok(Some(format!("Go {wanted} or newer (https://go.dev/dl)")));
+    };
+    Ok((version(found) < version(wanted)).then(|| format!("Go {wanted} or newer (this is {found})")))
+}
+
+/// The numbers of a version, to be compared.
+fn version(text: &str) -> Vec<u32> {
+    text.split(|character: char| !character.is_ascii_digit()).map_while(|part| part.parse().ok()).collect()
+}
+
+/// Whether a program of this name is on the PATH.
+pub fn on_path(program: impl AsRef<OsStr>) -> bool {
+    let program = program.as_ref();
+    env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|folder| folder.join(program).is_file()))
+}
+
+/// The checkout this task was built from.
+pub fn repo_root() -> Result<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask is in no workspace")?;
+    root.canonicalize().with_context(|| format!("the checkout {} is gone", root.display()))
+}
+
+/// Where everything is kept that is worth keeping between runs, for all checkouts; made if it is not there.
+pub fn cache_dir() -> Result<PathBuf> {
+    let user = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let user = match user {
+        Some(path) => path,
+        None => PathBuf::from(env::var_os("HOME").context("neither HOME nor XDG_CACHE_HOME is set")?).join(".cache"),
+    };
+    let path = user.join("causeway");
+    fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
+    Ok(path)
+}
+
+/// A name for what is made from these files: it changes with their contents and their paths in the checkout.
+pub fn hash_of(paths: &[impl AsRef<Path>]) -> Result<String> {
+    let root = repo_root()?;
+    let mut hash = Sha256::new();
+    for path in paths {
+        let path = path.as_ref();
+        let content = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let name = path.strip_prefix(&root).unwrap_or(path).to_string_lossy();
+        for part in [name.as_bytes(), &content] {
+            hash.update(part.len().to_le_bytes());
+            hash.update(part);
+        }
+    }
+    Ok(hex(&hash.finalize(), 16))
+}
+
+/// A short name for a path on this machine.
+pub fn hash_of_path(path: &Path) -> String {
+    hex(&Sha256::digest(path.as_os_str().as_encoded_bytes()), 8)
+}
+
+fn hex(bytes: &[u8], digits: usize) -> String {
+    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).take(digits).filter_map(|n| char::from_digit(n.into(), 16)).collect()
+}
+
+/// Installs those Debian packages that are missing, saying which.
+pub fn install_packages(step: &Step, packages: &[&str]) -> Result<()> {
+    let missing = missing_packages(packages);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    if !on_path("apt-get") {
+        bail!("there is no apt-get here: please install what Debian calls {}", missing.join(", "));
+    }
+    let log = cache_dir()?.join("apt-get.log");
+    step.note("apt-get update");
+    step.run(apt_get().arg("update"), &log)?;
+    step.note(format!("installing {}", missing.join(", ")));
+    step.run(apt_get().args(["install", "--yes", "--no-install-recommends"]).args(missing), &log)
+}
+
+fn apt_get() -> Command {
+    let mut command = Command::new("apt-get");
+    command.arg("--quiet").env("DEBIAN_FRONTEND", "noninteractive");
+    command
+}
+
+fn missing_packages<'a>(packages: &[&'a str]) -> Vec<&'a str> {
+    let query = Command::new("dpkg-query")
+        .args(["--show", "--showformat", "${Package} ${db:Status-Status}\n"])
+        .args(packages)
+        .stderr(Stdio::null())
+        .output();
+    let known = query.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let installed = |package: &&str| known.lines().any(|line| line == format!("{package} installed"));
+    packages.iter().copied().filter(|package| !installed(package)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_compare_by_number() {
+        assert!(version("1.9.1") < version("1.24.0"));
+        assert!(version("1.26.8") > version("1.24.0"));
+        assert_eq!(version("1.25rc1"), [1, 25]);
+    }
+
+    #[test]
+    fn hashes_have_the_asked_length() {
+        assert_eq!(hex(&[0x0f, 0xa0, 0xff], 5), "0fa0f");
+    }
+}

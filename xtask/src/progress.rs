@@ -70,6 +70,11 @@ impl Step {
     /// Runs `command` with its output in `log`, showing the log's last line as it grows.
     /// On failure the error carries the end of the log.
     pub fn run(&self, command: &mut Command, log: &Path) -> Result<()> {
+        self.run_telling(command, log, |log| last_lines(log, 1))
+    }
+
+    /// Like [`Self::run`], with `tell` saying from the log how far it has come.
+    pub fn run_telling(&self, command: &mut Command, log: &Path, tell: impl Fn(&Path) -> String) -> Result<()> {
         let file = std::fs::File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         let mut child = command
             .stdin(Stdio::null())
@@ -88,7 +93,7 @@ impl Step {
             if self.bar.is_hidden() && said_at.elapsed() < Duration::from_secs(10) {
                 continue;
             }
-            let last = last_lines(log, 1);
+            let last = tell(log);
             if !last.is_empty() && last != said {
                 self.note(last.chars().take(100).collect::<String>());
                 said = last;

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"causeway.example.com/cluster/image"
+	"causeway.example.com/causeway-cluster/image"
 )
 
 // room is one running cluster.

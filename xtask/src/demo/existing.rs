@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -36,7 +35,7 @@ pub struct Settings {
 
 /// Installs into the cluster of `kubeconfig` and shows what becomes of the examples.
 pub fn run(kubeconfig: &Path, settings: &Settings) -> Result<()> {
-    if Command::new("kubectl").arg("version").arg("--client").output().is_err() {
+    if !host::on_path("kubectl") {
         bail!("--kubeconfig needs kubectl on the PATH");
     }
     let kubectl = Kubectl::existing(kubeconfig);

@@ -1,0 +1,62 @@
+//! The controllers, in this process, for one scene.
+
+use std::time::Duration;
+
+use aws_config::SdkConfig;
+use causeway::controllers::{self, World};
+use causeway::health::Health;
+use causeway::leader::Fence;
+use causeway::metrics::Metrics;
+use causeway::operator::client;
+use causeway::runtime::Environment;
+use kube::{Client, Config};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::Scene;
+
+/// Controllers that serve a scene's namespace until they are stopped or dropped.
+pub struct Operator {
+    pub metrics: Metrics,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Operator {
+    /// Starts them with a sweep of two seconds.
+    pub async fn start(scene: &Scene) -> Self {
+        let config = Config::infer().await.expect("a cluster");
+        Self::start_with(scene, client(config).expect("a client"), scene.aws.clone(), Duration::from_secs(2))
+    }
+
+    /// Starts them with clients of the caller's choice.
+    pub fn start_with(scene: &Scene, client: Client, aws: SdkConfig, sweep: Duration) -> Self {
+        let (metrics, stop) = (Metrics::new(), CancellationToken::new());
+        let environment = Environment {
+            client,
+            metrics: metrics.clone(),
+            health: Health::default(),
+            namespaces: vec![scene.namespace.clone()],
+            sweep,
+            concurrency: 16,
+            instance: "test".into(),
+            stop: stop.clone(),
+        };
+        let world = World { environment, aws, fence: Fence::unfenced(), cluster_name: scene.namespace.clone() };
+        let task = tokio::spawn(controllers::run(world));
+        Self { metrics, stop, task }
+    }
+
+    /// Lets the calls in hand end.
+    pub async fn stop(mut self) {
+        self.stop.cancel();
+        (&mut self.task).await.expect("the controllers end");
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        self.task.abort();
+    }
+}

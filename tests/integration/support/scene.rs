@@ -1,0 +1,202 @@
+//! A scene: a namespace and an AWS account of a test's own.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use aws_config::SdkConfig;
+use aws_sdk_elasticloadbalancingv2::types::LoadBalancer;
+use causeway::api::{MyApp, MyIngress};
+use causeway::external::aws;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::{Emulator, wait_for};
+
+/// A namespace in the cluster and an account in AWS.
+pub struct Scene {
+    /// The cluster, as an administrator sees it.
+    pub client: Client,
+    /// The namespace; also the name of the cluster in ownership tags.
+    pub namespace: String,
+    /// The AWS account.
+    pub emulator: Emulator,
+    /// Configuration of AWS clients for that account.
+    pub aws: SdkConfig,
+    /// ELBv2 as a bystander sees it.
+    pub elb: aws_sdk_elasticloadbalancingv2::Client,
+}
+
+impl Scene {
+    /// A new scene; `name` shows in the namespace.
+    pub async fn new(name: &str) -> Self {
+        let needed = |variable: &str| {
+            std::env::var(variable).unwrap_or_else(|_| panic!("{variable} is not set: run `cargo xtask test`"))
+        };
+        let endpoint = needed("AWS_ENDPOINT_URL");
+        needed("KUBECONFIG");
+        let random = RandomState::new().build_hasher().finish();
+        let account = format!("{:012}", random % 1_000_000_000_000);
+        let namespace = format!("{name}-{:06x}", random % 0x100_0000);
+        let client = Client::try_default().await.expect("a cluster");
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        let object = Namespace { metadata: kube::api::ObjectMeta { name: Some(namespace.clone()), ..Default::default() }, ..Default::default() };
+        namespaces.create(&PostParams::default(), &object).await.expect("a namespace");
+        let emulator = Emulator::seeded(endpoint.clone(), account.clone()).await;
+        let credentials = aws_credential_types::Credentials::new(&account, "test", None, None, "test");
+        let aws = aws::defaults()
+            .endpoint_url(endpoint)
+            .region(aws_config::Region::new("us-east-1"))
+            .credentials_provider(credentials)
+            .load()
+            .await;
+        let elb = aws_sdk_elasticloadbalancingv2::Client::new(&aws);
+        Self { client, namespace, emulator, aws, elb }
+    }
+
+    /// An API of the namespace.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Creates an object from its spec.
+    pub async fn create<K>(&self, name: &str, spec: Value) -> K
+    where
+        K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
+    {
+        self.try_create(name, spec).await.unwrap_or_else(|error| panic!("{name} is refused: {error}"))
+    }
+
+    /// Creates an object from its spec, or returns why the apiserver refuses it.
+    pub async fn try_create<K>(&self, name: &str, spec: Value) -> Result<K, kube::Error>
+    where
+        K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
+    {
+        let object = json!({
+            "apiVersion": K::api_version(&()), "kind": K::kind(&()), "metadata": { "name": name }, "spec": spec,
+        });
+        let parameters = PatchParams::apply("test");
+        self.api::<K>().patch(name, &parameters, &Patch::Apply(&object)).await
+    }
+
+    /// Merges a change into an object's spec.
+    pub async fn edit<K>(&self, name: &str, spec: Value) -> K
+    where
+        K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        let patch = json!({ "spec": spec });
+        self.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await.expect("the edit is accepted")
+    }
+
+    /// Asks for an object's deletion.
+    pub async fn delete<K>(&self, name: &str)
+    where
+        K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        self.api::<K>().delete(name, &DeleteParams::default()).await.expect("the deletion is accepted");
+    }
+
+    /// Waits until an object is gone.
+    pub async fn gone<K>(&self, name: &str)
+    where
+        K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+    {
+        let api = self.api::<K>();
+        let look = || async { api.get_opt(name).await.expect("an answer") };
+        wait_for(&format!("{name} to be gone"), look, Option::is_none).await;
+    }
+
+    /// Waits until a `MyIngress` is as `good` says.
+    pub async fn ingress(&self, name: &str, what: &str, good: impl Fn(&MyIngress) -> bool) -> MyIngress {
+        let api = self.api::<MyIngress>();
+        wait_for(what, || async { api.get(name).await.expect("the object") }, good).await
+    }
+
+    /// Waits until a `MyApp` is as `good` says.
+    pub async fn app(&self, name: &str, what: &str, good: impl Fn(&MyApp) -> bool) -> MyApp {
+        let api = self.api::<MyApp>();
+        wait_for(what, || async { api.get(name).await.expect("the object") }, good).await
+    }
+
+    /// The pods of the namespace.
+    pub async fn pods(&self) -> Vec<Pod> {
+        self.api::<Pod>().list(&ListParams::default()).await.expect("pods").items
+    }
+
+    /// Reasons and notes of the events about an object, in no order.
+    pub async fn events(&self, name: &str) -> Vec<(String, String)> {
+        let events = self.api::<Event>().list(&ListParams::default()).await.expect("events").items.into_iter();
+        let about = events.filter(|event| event.regarding.as_ref().and_then(|it| it.name.as_deref()) == Some(name));
+        about.map(|event| (event.reason.unwrap_or_default(), event.note.unwrap_or_default())).collect()
+    }
+
+    /// Every balancer of the account.
+    pub async fn balancers(&self) -> Vec<LoadBalancer> {
+        self.elb.describe_load_balancers().send().await.expect("balancers").load_balancers.unwrap_or_default()
+    }
+
+    /// The tags of a balancer.
+    pub async fn tags(&self, arn: &str) -> BTreeMap<String, String> {
+        let described = self.elb.describe_tags().resource_arns(arn).send().await.expect("tags");
+        let tags = described.tag_descriptions.unwrap_or_default().into_iter().flat_map(|it| it.tags.unwrap_or_default());
+        tags.map(|tag| (tag.key.unwrap_or_default(), tag.value.unwrap_or_default())).collect()
+    }
+}
+
+impl Drop for Scene {
+    /// The namespace goes in the background. Objects that wait for an operator would keep it: they are let go.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the scene stays for a look: namespace {}, AWS account {}", self.namespace, self.emulator.account());
+            return;
+        }
+        let namespace = self.namespace.clone();
+        let cleaned = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(clean(&namespace))
+        });
+        cleaned.join().expect("the cleaner ends").expect("the namespace is deleted");
+    }
+}
+
+async fn clean(namespace: &str) -> Result<(), kube::Error> {
+    let client = Client::try_default().await?;
+    let objects: Api<MyIngress> = Api::namespaced(client.clone(), namespace);
+    for object in objects.list(&ListParams::default()).await?.items {
+        let patch = Patch::Merge(json!({ "metadata": { "finalizers": [] } }));
+        objects.patch(&object.name_any(), &PatchParams::default(), &patch).await?;
+    }
+    Api::<Namespace>::all(client).delete(namespace, &DeleteParams::background()).await.map(drop)
+}
+
+/// The condition of that type as (status, reason, message).
+pub fn condition(conditions: &[k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition], type_: &str) -> Option<(String, String, String)> {
+    let found = conditions.iter().find(|condition| condition.type_ == type_)?;
+    Some((found.status.clone(), found.reason.clone(), found.message.clone()))
+}
+
+/// Whether a `MyIngress` is ready for its present generation.
+pub fn is_ready(object: &MyIngress) -> bool {
+    let status = object.status.clone().unwrap_or_default();
+    status.observed_generation == object.meta().generation
+        && condition(&status.conditions, "Ready").is_some_and(|(status, ..)| status == "True")
+}
+
+/// The reason why a `MyIngress` is stalled.
+pub fn stalled(object: &MyIngress) -> Option<String> {
+    let status = object.status.clone().unwrap_or_default();
+    condition(&status.conditions, "Stalled").map(|(_, reason, _)| reason)
+}
+
+/// Name and uid, to tell an object from its successor.
+pub fn identity(object: &impl Resource) -> (String, String) {
+    (object.meta().name.clone().unwrap_or_default(), object.meta().uid.clone().unwrap_or_default())
+}

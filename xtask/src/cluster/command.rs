@@ -1,0 +1,153 @@
+//! `cargo xtask cluster` and `cargo xtask kubectl`.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{self, Command};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+
+use super::state::{Phase, State};
+use super::{Cluster, STEPS, build, process as processes};
+use crate::host;
+use crate::progress::Progress;
+
+/// What to do with a local cluster.
+#[derive(Subcommand)]
+pub enum Action {
+    /// Start it, or use the running one if it is well
+    Up(Name),
+    /// End it and remove all of it
+    Down(Name),
+    /// Say whether and where it runs; exit code 1 if it does not
+    Status(Name),
+}
+
+/// Which of this checkout's clusters.
+#[derive(Args)]
+pub struct Name {
+    /// The cluster's name; several can run side by side
+    #[arg(long, default_value = "demo")]
+    name: String,
+}
+
+/// Arguments of `cargo xtask kubectl`.
+#[derive(Args)]
+pub struct Kubectl {
+    /// The local cluster's name
+    #[arg(long, default_value = "demo")]
+    name: String,
+    /// Talk to the cluster of this kubeconfig instead of a local one
+    #[arg(long, value_name = "PATH", conflicts_with = "name")]
+    kubeconfig: Option<PathBuf>,
+    /// What kubectl is to do, e.g. `get pods --all-namespaces`
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    arguments: Vec<OsString>,
+}
+
+/// Runs `cargo xtask cluster …`.
+pub fn run(action: &Action) -> Result<()> {
+    match action {
+        Action::Up(Name { name }) => up(name),
+        Action::Down(Name { name }) => {
+            host::require_root()?;
+            Cluster::down(name)?;
+            println!("The cluster {name} is gone.");
+            Ok(())
+        }
+        Action::Status(Name { name }) => status(name),
+    }
+}
+
+fn up(name: &str) -> Result<()> {
+    let mut steps = Progress::new(STEPS);
+    let cluster = Cluster::up(name, &mut steps)?;
+    let option = if name == "demo" { String::new() } else { format!(" --name {name}") };
+    println!(
+        "The cluster {name} is ready after {} s. How to go on:\n\
+         cargo xtask kubectl{option} get nodes\n\
+         cargo xtask cluster status{option}\n\
+         cargo xtask cluster down{option}\n\
+         Logs: {}",
+        steps.elapsed().as_secs(),
+        cluster.state.logs().display(),
+    );
+    Ok(())
+}
+
+fn status(name: &str) -> Result<()> {
+    host::require_root()?;
+    let state = State::of(name)?;
+    let said = state.status();
+    let room = processes::find(state.path())?;
+    let cluster = Cluster::find(name)?;
+    let healthy = cluster.as_ref().is_some_and(Cluster::is_healthy);
+    let condition = match (&room, &said) {
+        (None, Some(said)) if said.phase == Phase::Failed => format!("no: {}", said.detail),
+        (None, Some(_)) => "no: it was ended from outside".to_owned(),
+        (None, None) => "no".to_owned(),
+        (Some(_), Some(said)) if said.phase == Phase::Starting => format!("starting: waiting for {}", said.detail),
+        (Some(_), _) if healthy => "yes".to_owned(),
+        (Some(_), _) => "broken: the API server does not answer".to_owned(),
+    };
+    row("name", name);
+    row("running", &condition);
+    if let (Some(room), Some(said)) = (&room, &said) {
+        row("since", &state.age().map(ago).unwrap_or_default());
+        row("API", &said.server);
+        row("node", &said.node);
+        row("process", &room.pid.to_string());
+        row("kubeconfig", &state.kubeconfig().display().to_string());
+    }
+    if said.is_some() {
+        row("logs", &state.logs().display().to_string());
+    }
+    if !healthy {
+        process::exit(1);
+    }
+    Ok(())
+}
+
+fn row(title: &str, value: &str) {
+    println!("{title:<11}{value}");
+}
+
+fn ago(age: Duration) -> String {
+    let seconds = age.as_secs();
+    match seconds {
+        0..120 => format!("{seconds} s ago"),
+        120..7200 => format!("{} min ago", seconds / 60),
+        _ => format!("{} h ago", seconds / 3600),
+    }
+}
+
+/// Becomes kubectl.
+pub fn kubectl(options: &Kubectl) -> Result<()> {
+    let mut command = match &options.kubeconfig {
+        Some(kubeconfig) => {
+            let mut command = any_kubectl()?;
+            command.arg("--kubeconfig").arg(kubeconfig);
+            command
+        }
+        None => {
+            host::require_root()?;
+            let name = &options.name;
+            let hint = || format!("the cluster {name} is not running: cargo xtask cluster up --name {name}");
+            Cluster::find(name)?.with_context(hint)?.kubectl()
+        }
+    };
+    Err(command.args(&options.arguments).exec()).context("cannot start kubectl")
+}
+
+/// The user's own kubectl, or else ours.
+fn any_kubectl() -> Result<Command> {
+    if host::on_path("kubectl") {
+        return Ok(Command::new("kubectl"));
+    }
+    let program = Progress::new(1).step("Build kubectl", build)?;
+    let mut command = Command::new(program);
+    command.arg("kubectl");
+    Ok(command)
+}

@@ -1,0 +1,92 @@
+//! Finds a cluster's processes. Their command lines and environments name its state directory, so there is no file
+//! that could be missing, or could name another process by now.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process;
+
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::MARK;
+
+/// The first process of a cluster's namespaces.
+pub struct Room {
+    /// Its id on the host.
+    pub pid: u32,
+    /// The executable it runs.
+    pub program: PathBuf,
+}
+
+/// The room that runs with this state directory.
+pub fn find(state: &Path) -> Result<Option<Room>> {
+    for pid in all()? {
+        let arguments = words(pid, "cmdline");
+        // `unshare … PROGRAM room --state …`, its parent, has these words further back.
+        if is_room(arguments.get(1..).unwrap_or_default(), state) {
+            let program = PathBuf::from(String::from_utf8_lossy(&arguments[0]).into_owned());
+            return Ok(Some(Room { pid, program }));
+        }
+    }
+    Ok(None)
+}
+
+/// Tells every process of this cluster to end at once; returns how many there were.
+pub fn kill_all(state: &Path) -> Result<usize> {
+    // With its first process all others of the room end, and the namespaces with everything in them.
+    if let Some(room) = find(state)? {
+        kill(room.pid);
+        return Ok(1);
+    }
+    let mark = [MARK.as_bytes(), b"=", state.as_os_str().as_bytes()].concat();
+    let callers = callers();
+    let mut count = 0;
+    for pid in all()? {
+        let arguments = words(pid, "cmdline");
+        let starts_it = (0..arguments.len()).any(|first| is_room(&arguments[first..], state));
+        let belongs = || !callers.contains(&pid) && words(pid, "environ").contains(&mark);
+        if starts_it || belongs() {
+            kill(pid);
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+fn is_room(arguments: &[Vec<u8>], state: &Path) -> bool {
+    matches!(arguments, [room, option, path, ..]
+        if room == b"room" && option == b"--state" && path == state.as_os_str().as_bytes())
+}
+
+/// This process and those it was started by.
+fn callers() -> Vec<u32> {
+    let mut found = Vec::new();
+    let mut pid = process::id();
+    while pid > 0 && !found.contains(&pid) {
+        found.push(pid);
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // The name, in parentheses, may contain anything; after it come the state and the parent.
+        let parent = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)?.parse().ok());
+        pid = parent.unwrap_or(0);
+    }
+    found
+}
+
+fn all() -> Result<Vec<u32>> {
+    let entries = fs::read_dir("/proc").context("cannot read /proc")?;
+    Ok(entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect())
+}
+
+/// A list out of `/proc/PID`; empty for a process that has ended.
+fn words(pid: u32, file: &str) -> Vec<Vec<u8>> {
+    let content = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    content.split(|byte| *byte == 0).filter(|word| !word.is_empty()).map(<[u8]>::to_vec).collect()
+}
+
+/// A process that has ended meanwhile is no error.
+fn kill(pid: u32) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        kill_process(pid, Signal::KILL).ok();
+    }
+}

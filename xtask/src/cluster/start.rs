@@ -1,0 +1,100 @@
+//! Brings a cluster up.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use super::state::{Phase, State};
+use super::{Cluster, MARK, build, process, remove};
+use crate::host::{self, Need};
+use crate::progress::{Progress, Step};
+
+/// What the room starts or calls that a plain Debian does not have.
+const PACKAGES: &[&str] = &["containerd", "runc", "containernetworking-plugins", "nftables", "util-linux", "mount"];
+
+/// On two busy cores a start has been seen to take 20 s.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+pub fn up(name: &str, steps: &mut Progress) -> Result<Cluster> {
+    host::require(&[Need::Linux, Need::Root, Need::Go])?;
+    let state = State::of(name)?;
+    steps.step("Install the cluster's Debian packages", |step| host::install_packages(step, PACKAGES))?;
+    let program = steps.step("Build the cluster", build)?;
+    steps.step(format!("Start the cluster {name}"), |step| {
+        let _lock = state.lock(|| step.note("waiting for another run that is starting or ending it"))?;
+        if let Some(cluster) = reusable(name, &program, step)? {
+            step.note("it is running already");
+            return Ok(cluster);
+        }
+        remove(&state)?;
+        launch(&state, &program, step)
+    })
+}
+
+/// The running cluster, if it is well and of this program.
+fn reusable(name: &str, program: &Path, step: &Step) -> Result<Option<Cluster>> {
+    let Some(cluster) = Cluster::find(name)? else {
+        return Ok(None);
+    };
+    if cluster.room.program != program {
+        step.note("replacing the running one: tests/cluster has changed since it was started");
+        return Ok(None);
+    }
+    if !cluster.is_healthy() {
+        step.note("replacing the running one: its API server does not answer");
+        return Ok(None);
+    }
+    Ok(Some(cluster))
+}
+
+fn launch(state: &State, program: &Path, step: &Step) -> Result<Cluster> {
+    fs::create_dir_all(state.logs()).with_context(|| format!("cannot make {}", state.logs().display()))?;
+    let log = state.logs().join("room.log");
+    let output = File::create(&log)?;
+    // A session of its own: an interrupt or a closed terminal is not meant for the cluster.
+    let mut room = Command::new("setsid")
+        .args(["unshare", "--net", "--mount", "--pid", "--uts", "--fork", "--kill-child", "--mount-proc"])
+        .arg(program)
+        .args(["room", "--state"])
+        .arg(state.path())
+        .args(["--name", state.name()])
+        .arg("--keep")
+        .arg(host::cache_dir()?)
+        .arg("--keep")
+        .arg(host::repo_root()?)
+        .env(MARK, state.path())
+        .stdin(Stdio::null())
+        .stdout(output.try_clone()?)
+        .stderr(output)
+        .spawn()
+        .context("cannot start the cluster's room")?;
+    let mut said = String::new();
+    step.wait_for(format!("the cluster (its log: {})", log.display()), PATIENCE, || {
+        let ended = room.try_wait()?;
+        let status = state.status();
+        match &status {
+            Some(status) if status.phase == Phase::Ready => {
+                if let Some(room) = process::find(state.path())? {
+                    return Ok(Some(Ok(Cluster { state: State::of(state.name())?, room })));
+                }
+            }
+            Some(status) if status.phase == Phase::Starting && status.detail != said => {
+                said.clone_from(&status.detail);
+                step.note(format!("waiting for {said}"));
+            }
+            _ => {}
+        }
+        // `wait_for` goes on after an error: the end is a value.
+        Ok(ended.map(|code| Err(why(status.map(|status| status.detail), &log).context(format!("the room ended with {code}")))))
+    })?
+}
+
+fn why(said: Option<String>, log: &Path) -> anyhow::Error {
+    match said {
+        Some(reason) if !reason.is_empty() => anyhow::anyhow!("{reason}"),
+        _ => anyhow::anyhow!("{}", fs::read_to_string(log).unwrap_or_default().trim_end()),
+    }
+}

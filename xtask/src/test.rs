@@ -1,0 +1,142 @@
+//! `cargo xtask test`: every check and every test, one summary, one exit code.
+
+mod checks;
+mod manifests;
+mod report;
+mod suites;
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::thread;
+
+use anyhow::{Context, Result, anyhow};
+use clap::Args;
+
+use crate::cluster::{self, Cluster};
+use crate::localstack::LocalStack;
+use crate::progress::{Progress, Step};
+use crate::{host, localstack};
+use report::{Outcome, Report};
+use suites::Suite;
+
+/// The cluster's name, for `cargo xtask cluster` and `cargo xtask kubectl` too.
+const NAME: &str = "test";
+
+/// Options of `cargo xtask test`.
+#[derive(Args)]
+pub struct Options {
+    /// Only what needs neither root nor the cluster: formatting, lints, CRDs, unit tests
+    #[arg(long)]
+    unit: bool,
+    /// Leave the cluster running, for a quicker next run or to look into it
+    #[arg(long)]
+    keep: bool,
+    /// Run only the tests whose name contains this, and no other check
+    filter: Option<String>,
+}
+
+/// Runs the checks and tests. A failing one does not hide the others.
+pub fn run(options: &Options) -> Result<ExitCode> {
+    if !options.unit {
+        host::require_root()?;
+        host::require_tools()?;
+    }
+    let _alone = lock()?;
+    let everything = options.filter.is_none();
+    let mut report = Report::new(match (everything, options.unit) {
+        (true, true) => 6,
+        (true, false) => 12 + cluster::STEPS,
+        (false, true) => 2,
+        (false, false) => 5 + cluster::STEPS,
+    });
+
+    if everything {
+        report.step("Formatting", checks::formatting);
+    }
+    report.step("Build the tests and what they need", |step| build(step, options.unit));
+    if everything {
+        report.step("Lints", checks::lints);
+        report.step("Dependencies", checks::dependencies);
+        report.step("CRDs are current", checks::crds);
+        if !options.unit {
+            report.step("Go of the cluster", checks::go);
+            report.step("Python of LocalStack", suites::python);
+        }
+    }
+    let filter = options.filter.as_deref();
+    report.step("Unit tests", |step| suites::cargo(Suite::Unit, filter, step));
+    if !options.unit {
+        on_the_cluster(&mut report, everything, filter);
+        if !options.keep {
+            report.step("Stop the cluster", |_| Cluster::down(NAME).map(|()| Outcome::Passed));
+        }
+    }
+    Ok(report.finish())
+}
+
+/// What needs the cluster; without one it is skipped, and the cluster's own step tells why.
+fn on_the_cluster(report: &mut Report, everything: bool, filter: Option<&str>) {
+    let cluster = report.steps(|steps| Cluster::up(NAME, steps), "Start the cluster");
+    let Some(cluster) = cluster else { return };
+    if everything {
+        report.step("Manifests are valid", |step| manifests::validate(&cluster, step));
+    }
+    let mut localstack: Option<LocalStack> = None;
+    report.step("Start LocalStack", |step| {
+        localstack = Some(localstack::start(&cluster, step)?);
+        Ok(Outcome::Passed)
+    });
+    if let Some(localstack) = &localstack {
+        report.step("Integration tests", |step| {
+            manifests::install_crds(&cluster, step)?;
+            suites::cargo(Suite::Integration { cluster: &cluster, localstack }, filter, step)
+        });
+    }
+}
+
+/// Makes everything that takes long, the downloads of one side during the compilation of the other.
+fn build(step: &Step, unit: bool) -> Result<Outcome> {
+    thread::scope(|scope| {
+        let others = scope.spawn(|| {
+            if unit {
+                return Ok(());
+            }
+            localstack::prepare(step)?;
+            cluster::build(step).map(|_| ())
+        });
+        let tests = step.run(cargo(["test", "--workspace", "--no-run"])?, &log("build")?);
+        others.join().map_err(|_| anyhow!("the build of the cluster panicked"))??;
+        tests.map(|()| Outcome::Passed)
+    })
+}
+
+/// Cargo in this checkout, with the dependencies as locked.
+fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Command> {
+    let mut command = Command::new("cargo");
+    command.args(arguments).arg("--locked").current_dir(host::repo_root()?).env("CARGO_TERM_COLOR", "never");
+    Ok(command)
+}
+
+/// Where a step's output goes.
+fn log(name: &str) -> Result<PathBuf> {
+    Ok(directory()?.join(format!("{name}.log")))
+}
+
+/// What a run leaves behind: logs and rendered manifests.
+fn directory() -> Result<PathBuf> {
+    let path = host::repo_root()?.join("target/test");
+    fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
+    Ok(path)
+}
+
+/// Two runs in one checkout would share a cluster; the second waits.
+fn lock() -> Result<File> {
+    let path = directory()?.join("lock");
+    let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    if file.try_lock().is_err() {
+        println!("Waiting for another `cargo xtask test` in this checkout to end.");
+        file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
+    }
+    Ok(file)
+}

@@ -1,0 +1,125 @@
+//! The checks that need no cluster: style, lints, dependencies, generated files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::report::Outcome;
+use super::{cargo, directory, log};
+use crate::host;
+use crate::progress::Step;
+
+/// The version of cargo-deny that deny.toml is written for.
+const CARGO_DENY: &str = "0.20.2";
+
+/// Where cargo-deny fetches the advisories from.
+const ADVISORIES: &str = "https://github.com/RustSec/advisory-db";
+
+/// All Rust is formatted.
+pub fn formatting(step: &Step) -> Result<Outcome> {
+    let mut command = Command::new("cargo");
+    command.args(["fmt", "--all", "--check"]).current_dir(host::repo_root()?);
+    step.run(&mut command, &log("formatting")?).context("`cargo fmt --all` puts it right")?;
+    Ok(Outcome::Passed)
+}
+
+/// No warning anywhere.
+pub fn lints(step: &Step) -> Result<Outcome> {
+    let mut command = cargo(["clippy", "--workspace", "--all-targets"])?;
+    step.run(command.args(["--", "--deny", "warnings"]), &log("lints")?)?;
+    Ok(Outcome::Passed)
+}
+
+/// Licences, sources and banned crates; known vulnerabilities too where their database can be fetched.
+pub fn dependencies(step: &Step) -> Result<Outcome> {
+    let deny = cargo_deny(step)?;
+    let check = |what: &[&str], name: &str| {
+        let mut command = Command::new(&deny);
+        command.args(["--workspace", "--locked", "check", "--hide-inclusion-graph"]).args(what);
+        step.run(command.current_dir(host::repo_root()?), &log(name)?)
+    };
+    step.note("licences, bans and sources");
+    check(&["licenses", "bans", "sources"], "dependencies")?;
+    step.note("looking whether the advisories can be fetched");
+    if !advisories_can_be_fetched() {
+        return Ok(Outcome::Partly(format!("advisories not checked: {ADVISORIES} does not answer")));
+    }
+    check(&["advisories"], "advisories")?;
+    Ok(Outcome::Passed)
+}
+
+/// cargo-deny from the cache, installed if it is not there.
+fn cargo_deny(step: &Step) -> Result<PathBuf> {
+    let home = host::cache_dir()?.join(format!("tools/cargo-deny-{CARGO_DENY}"));
+    let program = home.join("bin/cargo-deny");
+    if !program.exists() {
+        step.note("installing cargo-deny");
+        let mut install = Command::new("cargo");
+        install.args(["install", "cargo-deny", "--locked", "--version", CARGO_DENY, "--no-default-features"]);
+        install.arg("--root").arg(&home);
+        step.run(&mut install, &log("cargo-deny")?)?;
+    }
+    Ok(program)
+}
+
+/// A closed network may refuse, or stay silent; neither may hold the run up.
+fn advisories_can_be_fetched() -> bool {
+    let mut ask = Command::new("timeout");
+    ask.args(["10", "git", "ls-remote", "--quiet", ADVISORIES, "HEAD"]).env("GIT_TERMINAL_PROMPT", "0");
+    ask.output().is_ok_and(|output| output.status.success())
+}
+
+/// `crds/` is what the Rust types say.
+pub fn crds(step: &Step) -> Result<Outcome> {
+    let made = directory()?.join("crds");
+    if made.exists() {
+        fs::remove_dir_all(&made).with_context(|| format!("cannot remove {}", made.display()))?;
+    }
+    let mut command = cargo(["run", "--quiet", "--bin", "causeway"])?;
+    step.run(command.args(["--", "crds", "--out"]).arg(&made), &log("crds")?)?;
+    let kept = files(&host::repo_root()?.join("crds"))?;
+    let made = files(&made)?;
+    let stale: Vec<&str> = kept
+        .iter()
+        .filter(|file| !made.contains(file))
+        .chain(made.iter().filter(|file| !kept.contains(file)))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    if !stale.is_empty() {
+        bail!("not what the types say: {}; `cargo run -- crds --out crds` puts it right", stale.join(", "));
+    }
+    Ok(Outcome::Passed)
+}
+
+/// The files of a folder with their text.
+fn files(folder: &Path) -> Result<Vec<(String, String)>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    entries
+        .map(|entry| {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            Ok((name, text))
+        })
+        .collect()
+}
+
+/// The Go of the cluster is formatted, vetted and tested.
+pub fn go(step: &Step) -> Result<Outcome> {
+    let module = host::repo_root()?.join("tests/cluster");
+    let gofmt = Command::new("gofmt").args(["-l", "."]).current_dir(&module).output().context("cannot start gofmt")?;
+    let unformatted = String::from_utf8_lossy(&gofmt.stdout);
+    if !gofmt.status.success() || !unformatted.is_empty() {
+        bail!("`gofmt -w` puts it right: {}{}", unformatted.trim(), String::from_utf8_lossy(&gofmt.stderr));
+    }
+    for task in ["vet", "test"] {
+        step.note(format!("go {task}"));
+        // With the settings of its build, so that what that compiled serves here too.
+        let mut command = Command::new("go");
+        command.args([task, "-trimpath", "./..."]).env("CGO_ENABLED", "0").current_dir(&module);
+        step.run(&mut command, &log(&format!("go-{task}"))?)?;
+    }
+    Ok(Outcome::Passed)
+}

@@ -1,0 +1,164 @@
+//! What came of each step, the summary at the end, and the exit code.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::progress::{Progress, Step};
+
+/// What a step that did not break down has to tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All is well.
+    Passed,
+    /// All is well as far as it could be looked at; the rest was not, for this reason.
+    Partly(String),
+    /// Tests ran.
+    Tests(Tests),
+}
+
+/// The tests of a suite, counted, with what deserves to be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tests {
+    /// How many passed.
+    pub passed: usize,
+    /// How many failed.
+    pub failed: usize,
+    /// How many were not run.
+    pub ignored: usize,
+    /// Why tests failed, or why the suite failed otherwise.
+    pub failures: String,
+    /// Figures that tests want shown.
+    pub figures: Vec<String>,
+}
+
+/// The steps of a run.
+pub struct Report {
+    progress: Progress,
+    rows: Vec<Row>,
+}
+
+struct Row {
+    name: String,
+    took: Duration,
+    passed: usize,
+    failed: usize,
+    remark: String,
+}
+
+impl Report {
+    /// A run of so many steps.
+    pub fn new(steps: usize) -> Self {
+        Self { progress: Progress::new(steps), rows: Vec::new() }
+    }
+
+    /// Runs a step and keeps what came of it.
+    pub fn step(&mut self, name: &str, work: impl FnOnce(&Step) -> Result<Outcome>) {
+        let begun = Instant::now();
+        let mut tests = Tests::default();
+        let result = self.progress.step(name, |step| match work(step)? {
+            Outcome::Tests(ran) if ran.failures.is_empty() => {
+                tests = ran;
+                Ok(Outcome::Passed)
+            }
+            Outcome::Tests(ran) => {
+                let failures = ran.failures.clone();
+                tests = ran;
+                Err(anyhow::anyhow!(failures))
+            }
+            other => Ok(other),
+        });
+        for figure in &tests.figures {
+            println!("      {figure}");
+        }
+        self.keep(name, begun, result, tests);
+    }
+
+    /// Runs several steps that give one result; `None` if one of them failed.
+    pub fn steps<T>(&mut self, work: impl FnOnce(&mut Progress) -> Result<T>, name: &str) -> Option<T> {
+        let begun = Instant::now();
+        let (value, result) = match work(&mut self.progress) {
+            Ok(value) => (Some(value), Ok(Outcome::Passed)),
+            Err(error) => (None, Err(error)),
+        };
+        self.keep(name, begun, result, Tests::default());
+        value
+    }
+
+    fn keep(&mut self, name: &str, begun: Instant, result: Result<Outcome>, tests: Tests) {
+        let mut row = Row {
+            name: name.to_owned(),
+            took: begun.elapsed(),
+            passed: tests.passed,
+            failed: tests.failed,
+            remark: String::new(),
+        };
+        match result {
+            Ok(Outcome::Partly(reason)) => row.remark = reason,
+            Ok(_) if tests.ignored > 0 => row.remark = format!("{} ignored", tests.ignored),
+            Ok(_) => {}
+            Err(error) => {
+                // Where its step is; the summary only says that it failed.
+                eprintln!("{error:#}");
+                // A check is a test too: whoever reads only the last line must see that something is wrong.
+                row.failed = row.failed.max(1);
+            }
+        }
+        self.rows.push(row);
+    }
+
+    /// Prints the summary, with the counts in its last line.
+    pub fn finish(self) -> ExitCode {
+        println!("\n{}", self.summary());
+        if self.rows.iter().all(|row| row.failed == 0) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+
+    fn summary(&self) -> String {
+        let width = self.rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0);
+        let mut text = String::new();
+        for row in &self.rows {
+            let tests = match (row.passed, row.failed) {
+                (0, _) => String::new(),
+                (passed, 0) => format!("{passed} passed"),
+                (passed, failed) => format!("{passed} passed, {failed} failed"),
+            };
+            let verdict = if row.failed == 0 { "ok    " } else { "FAILED" };
+            let took = row.took.as_secs_f32();
+            let line = format!("{:width$}  {verdict}  {took:>7.1} s  {tests}  {}", row.name, row.remark);
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+        let passed: usize = self.rows.iter().map(|row| row.passed).sum();
+        let failed: usize = self.rows.iter().map(|row| row.failed).sum();
+        let _ = writeln!(text, "in {:.0} s\n", self.progress.elapsed().as_secs_f32());
+        let _ = write!(text, "{passed} passed, {failed} failed");
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failing_step_hides_no_other_and_shows_in_the_last_line() {
+        let mut report = Report::new(4);
+        report.step("Formatting", |_| Ok(Outcome::Passed));
+        report.step("Lints", |_| anyhow::bail!("a lint"));
+        report.step("Dependencies", |_| Ok(Outcome::Partly("advisories skipped".to_owned())));
+        report.step("Unit tests", |_| Ok(Outcome::Tests(Tests { passed: 7, ignored: 1, ..Tests::default() })));
+        let failing = Tests { passed: 3, failed: 2, failures: "it broke".to_owned(), ..Tests::default() };
+        report.step("Integration tests", |_| Ok(Outcome::Tests(failing)));
+        let summary = report.summary();
+        let line = |name| summary.lines().find(|line| line.starts_with(name)).unwrap();
+        assert!(line("Formatting").contains("ok"));
+        assert!(line("Lints").contains("FAILED"));
+        assert!(line("Dependencies").ends_with("advisories skipped"));
+        assert!(line("Unit tests").ends_with("7 passed  1 ignored"), "{summary}");
+        assert!(line("Integration tests").ends_with("3 passed, 2 failed"), "{summary}");
+        assert_eq!(summary.lines().last(), Some("10 passed, 3 failed"));
+        assert_eq!(report.finish(), ExitCode::FAILURE);
+    }
+}

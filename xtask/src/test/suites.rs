@@ -1,0 +1,207 @@
+//! The suites of tests: how each is run, and how its output is counted.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::report::{Outcome, Tests};
+use super::{cargo as in_checkout, log};
+use crate::cluster::Cluster;
+use crate::host;
+use crate::localstack::{self, LocalStack};
+use crate::progress::Step;
+
+/// Tests that begin a line with this want it shown, even when they pass.
+const FIGURE: &str = "» ";
+
+/// How much of a suite's failures is shown; its log has the rest.
+const SHOWN_LINES: usize = 300;
+
+/// The tests that Cargo runs.
+pub enum Suite<'a> {
+    /// Those beside the code, in all crates.
+    Unit,
+    /// Those of `tests/`, inside the cluster's network.
+    Integration {
+        /// Where they run.
+        cluster: &'a Cluster,
+        /// What they take for AWS.
+        localstack: &'a LocalStack<'a>,
+    },
+}
+
+/// Runs a suite, or the tests of it whose names contain `filter`.
+pub fn cargo(suite: Suite, filter: Option<&str>, step: &Step) -> Result<Outcome> {
+    let tests = match suite {
+        Suite::Unit => {
+            // The two can't be asked for in one command.
+            let unit = run(in_checkout(["test", "--workspace", "--lib", "--bins"])?, filter, "unit", step)?;
+            let examples = run(in_checkout(["test", "--doc"])?, filter, "doc", step)?;
+            unit.and(examples)
+        }
+        Suite::Integration { cluster, localstack } => {
+            // They were compiled outside, and cannot be inside: the room reaches no registry.
+            let mut command = cluster.in_network("timeout");
+            command
+                .args(["--kill-after=10", "1500", "cargo", "test", "--locked", "--offline", "--test", "*"])
+                .current_dir(host::repo_root()?)
+                .env("CARGO_TERM_COLOR", "never")
+                .env("KUBECONFIG", cluster.kubeconfig())
+                .env("AWS_ENDPOINT_URL", &localstack.endpoint)
+                .env("AWS_REGION", "us-east-1");
+            run(command, filter, "integration", step)?
+        }
+    };
+    Ok(Outcome::Tests(tests))
+}
+
+/// The tests of LocalStack's extension, on a LocalStack of their own.
+pub fn python(step: &Step) -> Result<Outcome> {
+    let python = localstack::prepare(step)?.join("bin/python");
+    let mut command = Command::new(python);
+    command
+        .args(["-m", "pytest", "-p", "no:cacheprovider"])
+        .current_dir(host::repo_root()?.join("localstack"))
+        .env("PYTHONDONTWRITEBYTECODE", "1");
+    let log = log("python")?;
+    let result = step.run(&mut command, &log);
+    Ok(Outcome::Tests(pytest_counts(&read(&log)?).judged(result)))
+}
+
+fn run(mut command: Command, filter: Option<&str>, name: &str, step: &Step) -> Result<Tests> {
+    command.arg("--no-fail-fast").args(filter).args(["--", "--show-output"]);
+    let log = log(name)?;
+    let result = step.run(&mut command, &log);
+    Ok(cargo_counts(&read(&log)?).judged(result))
+}
+
+fn read(log: &Path) -> Result<String> {
+    let bytes = fs::read(log).with_context(|| format!("cannot read {}", log.display()))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+impl Tests {
+    fn and(mut self, other: Self) -> Self {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.ignored += other.ignored;
+        self.failures.push_str(&other.failures);
+        self.figures.extend(other.figures);
+        self
+    }
+
+    /// A suite that ended badly without saying why in its own words (a crash, a timeout) has failed all the same.
+    fn judged(mut self, result: Result<()>) -> Self {
+        match result {
+            Ok(()) => self.failures.clear(),
+            Err(error) if self.failures.is_empty() => self.failures = format!("{error:#}"),
+            Err(_) => {}
+        }
+        self
+    }
+}
+
+/// Counts what `cargo test` printed, over all its binaries.
+fn cargo_counts(output: &str) -> Tests {
+    let mut tests = Tests::default();
+    let mut shown = 0;
+    let mut failing = false;
+    for line in output.lines() {
+        if let Some(counts) = line.strip_prefix("test result: ") {
+            failing = false;
+            tests.passed += count(counts, "passed");
+            tests.failed += count(counts, "failed");
+            tests.ignored += count(counts, "ignored");
+        } else if line.starts_with(FIGURE) {
+            tests.figures.push(line.to_owned());
+        }
+        failing |= line == "failures:";
+        if failing && shown < SHOWN_LINES {
+            shown += 1;
+            tests.failures.push_str(line);
+            tests.failures.push('\n');
+        }
+    }
+    tests
+}
+
+/// Counts what pytest printed in its last line: `1 failed, 30 passed, 2 skipped in 8.05s`.
+fn pytest_counts(output: &str) -> Tests {
+    let Some(last) = output.lines().rfind(|line| line.contains(" in ") && line.trim_end_matches('=').ends_with('s'))
+    else {
+        return Tests::default();
+    };
+    let failed = count(last, "failed") + count(last, "error") + count(last, "errors");
+    let failures = output.find("= FAILURES =").or_else(|| output.find("= ERRORS =")).map_or("", |at| &output[at..]);
+    Tests {
+        passed: count(last, "passed"),
+        failed,
+        ignored: count(last, "skipped"),
+        failures: failures.lines().take(SHOWN_LINES).map(|line| format!("{line}\n")).collect(),
+        figures: Vec::new(),
+    }
+}
+
+/// The number before `word`.
+fn count(line: &str, word: &str) -> usize {
+    let words: Vec<&str> = line.split([' ', ';', ',', '=']).filter(|word| !word.is_empty()).collect();
+    words.windows(2).find(|pair| pair[1] == word).and_then(|pair| pair[0].parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    const TWO_BINARIES: &str = "
+running 2 tests
+test a ... ok
+test b ... FAILED
+
+successes:
+
+---- a stdout ----
+» 12 crash points tried
+
+failures:
+
+---- b stdout ----
+thread 'b' panicked at src/lib.rs:1:1: it broke
+
+failures:
+    b
+
+test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+
+running 3 tests
+test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 7 filtered out; finished in 1.00s
+";
+
+    #[test]
+    fn counts_all_binaries_and_keeps_why_tests_failed() {
+        let tests = cargo_counts(TWO_BINARIES).judged(Err(anyhow!("cargo ended with 101")));
+        assert_eq!((tests.passed, tests.failed, tests.ignored), (3, 1, 1));
+        assert!(tests.failures.contains("it broke") && !tests.failures.contains("test a"), "{}", tests.failures);
+        assert_eq!(tests.figures, ["» 12 crash points tried"]);
+    }
+
+    #[test]
+    fn a_suite_that_ends_badly_without_a_word_has_failed() {
+        let tests = cargo_counts("error: could not compile\n").judged(Err(anyhow!("cargo ended with 101")));
+        assert_eq!(tests.failures, "cargo ended with 101");
+        assert_eq!(cargo_counts("").judged(Ok(())), Tests::default());
+    }
+
+    #[test]
+    fn counts_pytest() {
+        let tests = pytest_counts("..F\n==== FAILURES ====\nwhy\n1 failed, 30 passed, 2 skipped in 8.05s\n");
+        assert_eq!((tests.passed, tests.failed, tests.ignored), (30, 1, 2));
+        assert!(tests.failures.contains("why"));
+        assert_eq!(pytest_counts("31 passed in 8.05s\n").passed, 31);
+        assert_eq!(pytest_counts("== 2 passed, 1 error in 0.10s ==\n").failed, 1);
+        assert_eq!(pytest_counts("nothing\n"), Tests::default());
+    }
+}
