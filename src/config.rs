@@ -46,7 +46,7 @@ pub struct RunOptions {
     #[arg(long, env = "LOG_FORMAT", value_enum, default_value = "json")]
     pub log_format: LogFormat,
 
-    /// Level of the log: error, warn, info, debug or trace; RUST_LOG overrides it
+    /// Level of the log: error, warn, info, debug or trace; `RUST_LOG` overrides it
     #[arg(long, env = "LOG_LEVEL", default_value = "info")]
     pub log_level: String,
 }

@@ -25,7 +25,10 @@ _HOSTED_ZONES = {
 
 
 def create(context: RequestContext, request: ServiceRequest) -> ServiceResponse:
-    """CreateLoadBalancer. A name that is taken answers with its owner if all settings are equal (tags are no setting)."""
+    """CreateLoadBalancer. A taken name answers with its owner if all settings are equal; tags are no setting.
+
+    https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateLoadBalancer.html
+    """
     fleet = fleets.of_caller(context)
     name = request["Name"]
     kind = request.get("Type") or "application"
@@ -117,7 +120,9 @@ def set_subnets(context: RequestContext, request: ServiceRequest) -> ServiceResp
         if balancer.type == "application":
             network.two_zones(subnets)
         if network.one_vpc(subnets) != balancer.vpc_id:
-            raise invalid("InvalidConfigurationRequest", f"The subnets must be in the load balancer's VPC {balancer.vpc_id}")
+            raise invalid(
+                "InvalidConfigurationRequest", f"The subnets must be in the load balancer's VPC {balancer.vpc_id}"
+            )
         if request.get("IpAddressType"):
             balancer.ip_address_type = request["IpAddressType"]
         balancer.subnets = subnets
@@ -199,7 +204,9 @@ def _dns_name(balancer: FakeLoadBalancer, region: str) -> str:
 
 
 def _zones(balancer: FakeLoadBalancer) -> list[dict[str, Any]]:
-    return [{"ZoneName": it.availability_zone, "SubnetId": it.id, "LoadBalancerAddresses": []} for it in balancer.subnets]
+    return [
+        {"ZoneName": it.availability_zone, "SubnetId": it.id, "LoadBalancerAddresses": []} for it in balancer.subnets
+    ]
 
 
 def _pairs(values: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -74,4 +74,3 @@ def _session(context: RequestContext) -> Session | None:
 
 def _access_key(context: RequestContext) -> str | None:
     return extract_access_key_id_from_auth_header(context.request.headers)
-

@@ -84,7 +84,9 @@ def _verified(token: str) -> dict[str, Any]:
         raise invalid("InvalidIdentityToken", "Couldn't retrieve verification key from your identity provider")
     now = time.time()
     if now >= claims.get("exp", 0):
-        raise invalid("ExpiredTokenException", f"Token expired: current date/time {int(now)} must be before {claims.get('exp')}")
+        raise invalid(
+            "ExpiredTokenException", f"Token expired: current date/time {int(now)} must be before {claims.get('exp')}"
+        )
     if now < claims.get("nbf", 0) - 60:
         raise invalid("InvalidIdentityToken", "The token is not yet valid")
     return claims

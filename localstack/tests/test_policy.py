@@ -1,6 +1,7 @@
 from typing import Any
 
 import pytest
+
 from causeway_localstack.policy import Request, Verdict, conditions_hold, evaluate, matches
 
 

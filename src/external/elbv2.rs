@@ -8,7 +8,7 @@ use aws_config::SdkConfig;
 use aws_sdk_elasticloadbalancingv2::Client;
 use aws_sdk_elasticloadbalancingv2::config::Builder;
 use aws_sdk_elasticloadbalancingv2::types::{
-    LoadBalancer, LoadBalancerAttribute, LoadBalancerSchemeEnum, Tag,
+    LoadBalancer, LoadBalancerAttribute, LoadBalancerSchemeEnum, LoadBalancerStateEnum, Tag,
 };
 
 use super::aws::{AwsError, Caller, FenceGuard};
@@ -282,7 +282,7 @@ fn balancer(described: LoadBalancer) -> Balancer {
             Some(LoadBalancerSchemeEnum::Internal) => Some(Scheme::Internal),
             _ => None,
         },
-        state: match state.as_ref().map(|code| code.as_str()) {
+        state: match state.as_ref().map(LoadBalancerStateEnum::as_str) {
             Some("active") => State::Active,
             Some("active_impaired") => State::ActiveImpaired,
             Some("failed") => State::Failed,

@@ -15,7 +15,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(15);
 const AT_ONCE: Duration = Duration::from_millis(50);
 /// After so many conflicts in a row it is no race but a fight: back off as for any other error.
 const CONFLICTS_AT_ONCE: u32 = 3;
-const SLOW: Duration = Duration::from_secs(60);
+const SLOW: Duration = Duration::from_mins(1);
 
 /// Failures by object.
 #[derive(Default)]

@@ -109,12 +109,14 @@ async fn reconcile<K: Kind>(object: Arc<K::Object>, reconciler: Arc<Reconciler<K
     Ok(Action::requeue(next))
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that the controller asks for")]
 fn never_fails<K: Kind>(_: Arc<K::Object>, error: &Infallible, _: Arc<Reconciler<K>>) -> Action {
     match *error {}
 }
 
 /// What of an object must change for a reconcile: not its status, which we write ourselves.
 /// A deletion counts as a new generation.
+#[expect(clippy::unnecessary_wraps, reason = "the signature that the filter asks for")]
 fn what_matters<K: Resource<DynamicType = ()>>(object: &K) -> Option<u64> {
     let meta = object.meta();
     let mut hasher = DefaultHasher::new();

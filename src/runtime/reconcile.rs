@@ -10,7 +10,7 @@ use kube::api::{Patch, PatchParams};
 use kube::runtime::events::Recorder;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::json;
-use tracing::{debug, error, info, warn};
+use tracing::{debug, info, warn};
 
 use super::backoff::Failures;
 use super::conditions::{Health, settle};
@@ -217,10 +217,7 @@ impl<K: Kind> Reconciler<K> {
     async fn tell_failure(&self, object: &K::Object, failed: &Failed<K>, class: Class, delay: Duration) {
         let Failed { trouble, status } = failed;
         let retry_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
-        match trouble {
-            Trouble::Panicked => error!(error = %trouble, retry_ms, "reconcile failed"),
-            _ => warn!(error = %trouble, class = class.as_str(), retry_ms, "reconcile failed"),
-        }
+        warn!(error = %trouble, class = class.as_str(), retry_ms, "reconcile failed");
         let health = match class {
             Class::Invalid | Class::Denied => Health::stalled(trouble.reason(), trouble.to_string()),
             // Races are normal; they are told only when they do not end.

@@ -103,7 +103,6 @@ impl LocalStack<'_> {
             .cluster
             .in_room(&self.python)
             .args(["-P", "-m", "localstack.runtime.main"])
-            .current_dir(directory("home")?)
             .env("PYTHONPATH", &package.path)
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .env("CAUSEWAY_LOCALSTACK_VERSION", &package.version)
@@ -127,7 +126,7 @@ impl LocalStack<'_> {
             .spawn()
             .context("cannot start LocalStack")?;
         let what = format!("LocalStack to answer (its log: {})", log_path.display());
-        step.wait_for(what, Duration::from_secs(60), || {
+        step.wait_for(what, Duration::from_mins(1), || {
             let ended = child.try_wait()?;
             match self.version() {
                 Ok(version) if version == package.version => Ok(Some(())),

@@ -6,6 +6,9 @@ mod host;
 mod images;
 mod localstack;
 mod progress;
+mod test;
+
+use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -28,13 +31,17 @@ enum Command {
     Kubectl(cluster::Kubectl),
     /// Build the container images and push them into the local cluster's registry
     Images(images::Options),
+    /// Run every check and every test
+    Test(test::Options),
 }
 
-fn main() -> Result<()> {
+fn main() -> Result<ExitCode> {
     match Cli::parse().command {
+        Command::Test(options) => return test::run(&options),
         Command::Demo(options) => demo::run(&options),
         Command::Cluster(action) => cluster::run(&action),
         Command::Kubectl(options) => cluster::kubectl(&options),
         Command::Images(options) => images::run(&options),
     }
+    .map(|()| ExitCode::SUCCESS)
 }

@@ -15,7 +15,7 @@ use clap::Args;
 
 use crate::cluster::{self, Cluster};
 use crate::localstack::LocalStack;
-use crate::progress::{Progress, Step};
+use crate::progress::Step;
 use crate::{host, localstack};
 use report::{Outcome, Report};
 use suites::Suite;
@@ -65,7 +65,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         }
     }
     let filter = options.filter.as_deref();
-    report.step("Unit tests", |step| suites::cargo(Suite::Unit, filter, step));
+    report.step("Unit tests", |step| suites::cargo(&Suite::Unit, filter, step));
     if !options.unit {
         on_the_cluster(&mut report, everything, filter);
         if !options.keep {
@@ -90,7 +90,7 @@ fn on_the_cluster(report: &mut Report, everything: bool, filter: Option<&str>) {
     if let Some(localstack) = &localstack {
         report.step("Integration tests", |step| {
             manifests::install_crds(&cluster, step)?;
-            suites::cargo(Suite::Integration { cluster: &cluster, localstack }, filter, step)
+            suites::cargo(&Suite::Integration { cluster: &cluster, localstack }, filter, step)
         });
     }
 }
@@ -105,7 +105,7 @@ fn build(step: &Step, unit: bool) -> Result<Outcome> {
             localstack::prepare(step)?;
             cluster::build(step).map(|_| ())
         });
-        let tests = step.run(cargo(["test", "--workspace", "--no-run"])?, &log("build")?);
+        let tests = step.run(&mut cargo(["test", "--workspace", "--no-run"])?, &log("build")?);
         others.join().map_err(|_| anyhow!("the build of the cluster panicked"))??;
         tests.map(|()| Outcome::Passed)
     })

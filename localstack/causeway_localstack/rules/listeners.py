@@ -14,7 +14,9 @@ def free_port(fleet: Fleet, balancer_arn: str, port: int) -> None:
     """
     balancer = fleet.backend.load_balancers.get(balancer_arn)
     if balancer and any(str(listener.port) == str(port) for listener in balancer.listeners.values()):
-        raise invalid("DuplicateListener", f"A listener already exists on this port for this load balancer '{balancer_arn}'")
+        raise invalid(
+            "DuplicateListener", f"A listener already exists on this port for this load balancer '{balancer_arn}'"
+        )
 
 
 def target_groups_of_one_balancer(fleet: Fleet, balancer_arn: str, actions: Sequence[Mapping[str, Any]]) -> None:

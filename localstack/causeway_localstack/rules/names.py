@@ -16,7 +16,8 @@ def load_balancer_name(name: str) -> None:
         raise validation(f"The load balancer name '{name}' cannot be longer than '32' characters")
     if not re.fullmatch(r"[A-Za-z0-9-]+", name):
         raise validation(
-            f"The load balancer name '{name}' can only contain characters that are alphanumeric characters and hyphens(-)"
+            f"The load balancer name '{name}' can only contain characters "
+            "that are alphanumeric characters and hyphens(-)"
         )
     if name.startswith("-") or name.endswith("-"):
         raise validation(f"The load balancer name '{name}' cannot begin or end with a hyphen(-)")

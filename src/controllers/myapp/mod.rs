@@ -4,6 +4,8 @@ mod apply;
 mod decide;
 mod observe;
 mod resources;
+#[cfg(test)]
+mod world;
 
 use std::sync::Arc;
 

@@ -17,6 +17,7 @@ pub struct Observed {
 
 /// What matters of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about a pod")]
 pub struct ObservedPod {
     /// Its name.
     pub name: String,

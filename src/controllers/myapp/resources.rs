@@ -9,9 +9,9 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::ObjectMeta;
 use kube::{Resource, ResourceExt};
-use sha2::{Digest, Sha256};
 
 use crate::api::MyApp;
+use crate::runtime::fingerprint;
 
 /// Label by which an object's pods are found.
 pub const APP_LABEL: &str = "causeway.example.com/app";
@@ -56,10 +56,9 @@ pub fn labels(object: &MyApp) -> BTreeMap<String, String> {
 
 /// Hash of what the pods are made from: another revision means other pods.
 pub fn revision(object: &MyApp) -> String {
-    let spec = pod_spec(object);
     // A struct of strings and numbers cannot fail to serialize.
-    let text = serde_json::to_vec(&spec).unwrap_or_default();
-    Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    let text = serde_json::to_vec(&pod_spec(object)).unwrap_or_default();
+    fingerprint(&[&text], 16)
 }
 
 /// The pod with that index.

@@ -29,7 +29,7 @@ pub enum Action {
 
 impl Action {
     /// The event that tells of the action.
-    pub fn event(&self) -> Option<ActionEvent> {
+    pub fn event(&self) -> ActionEvent {
         let (reason, note) = match self {
             Self::Create(new) => ("Created", format!("Created load balancer {}", new.name)),
             Self::SetSubnets { subnets, .. } => ("Updated", format!("Set subnets to {}", listed(subnets))),
@@ -39,7 +39,7 @@ impl Action {
             Self::RemoveTags { keys, .. } => ("Updated", format!("Removed tags {}", listed(keys))),
             Self::Delete { name, .. } => ("Deleted", format!("Deleted load balancer {name}")),
         };
-        Some(ActionEvent { reason, note })
+        ActionEvent { reason, note }
     }
 }
 

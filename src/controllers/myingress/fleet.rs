@@ -13,7 +13,7 @@ use crate::external::aws::AwsError;
 use crate::external::elbv2::{Balancer, Elbv2, NewBalancer, Pairs, State};
 
 /// Reads lag behind writes: what we created and no read has shown is not believed gone before this.
-const READ_LAG: Duration = Duration::from_secs(60);
+const READ_LAG: Duration = Duration::from_mins(1);
 
 /// An object as (namespace, name).
 pub type ObjectKey = (String, String);
@@ -94,10 +94,10 @@ impl Fleet {
     /// Every balancer that belongs to the owner, by name.
     pub fn owned_by(&self, owner: &Owner) -> Vec<Member> {
         let known = self.known();
-        let owned = known.members.values().filter(|entry| owner.owns(&entry.member.tags));
-        let mut owned: Vec<Member> = owned.map(|entry| entry.member.clone()).collect();
-        owned.sort_by(|a, b| a.balancer.name.cmp(&b.balancer.name));
-        owned
+        let members = known.members.values().map(|entry| &entry.member).filter(|member| owner.owns(&member.tags));
+        let mut members: Vec<Member> = members.cloned().collect();
+        members.sort_by(|a, b| a.balancer.name.cmp(&b.balancer.name));
+        members
     }
 
     /// The balancer with that ARN.

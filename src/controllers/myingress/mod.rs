@@ -8,6 +8,8 @@ mod names;
 mod observe;
 mod ownership;
 mod refresh;
+#[cfg(test)]
+mod world;
 
 use std::sync::Arc;
 
@@ -78,7 +80,7 @@ impl Kind for MyIngressKind {
     }
 
     fn event(action: &Action) -> Option<ActionEvent> {
-        action.event()
+        Some(action.event())
     }
 
     fn triggers(&self, controller: Controller<MyIngress>, namespace: Option<&str>) -> Controller<MyIngress> {

@@ -2,10 +2,9 @@
 //!
 //! <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateLoadBalancer.html>
 
-use sha2::{Digest, Sha256};
-
 use super::ownership::Owner;
 use crate::api::myingress::Scheme;
+use crate::runtime::fingerprint;
 
 const LONGEST: usize = 32;
 
@@ -15,8 +14,9 @@ const LONGEST: usize = 32;
 pub fn candidates(owner: &Owner, scheme: Scheme) -> Vec<String> {
     let Owner { cluster, namespace, name, uid } = owner;
     let plain = format!("{name}-alb");
-    let owner_hash = hash(&[cluster, namespace, name, uid]);
-    let scheme_hash = hash(&[cluster, namespace, name, uid, scheme.as_str()]);
+    let parts = [cluster, namespace, name, uid].map(String::as_bytes);
+    let owner_hash = fingerprint(&parts, 8);
+    let scheme_hash = fingerprint(&[&parts[..], &[scheme.as_str().as_bytes()]].concat(), 8);
     let hashed = [format!("{}-{owner_hash}", short(name)), format!("{}-{scheme_hash}", short(name))];
     std::iter::once(plain).filter(|plain| allowed(plain)).chain(hashed).collect()
 }
@@ -39,16 +39,6 @@ fn short(name: &str) -> String {
     } else {
         trimmed.into()
     }
-}
-
-/// Eight hexadecimal digits; the parts are kept apart, so that (a, bc) differs from (ab, c).
-fn hash(parts: &[&str]) -> String {
-    let mut digest = Sha256::new();
-    for part in parts {
-        digest.update(part.len().to_be_bytes());
-        digest.update(part.as_bytes());
-    }
-    digest.finalize().iter().take(4).map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -45,8 +45,9 @@ func writeConfig(s Settings) error {
 		}
 	}
 	fixed := map[string]string{
-		"hosts":       fmt.Sprintf("127.0.0.1 localhost\n::1 localhost\n%s %s\n", s.Node.Address, s.Node.Name),
-		"resolv.conf": fmt.Sprintf("nameserver %s\n", s.DNSAddress()),
+		"hosts":        fmt.Sprintf("127.0.0.1 localhost\n::1 localhost\n%s %s\n", s.Node.Address, s.Node.Name),
+		"resolv.conf":  fmt.Sprintf("nameserver %s\n", s.DNSAddress()),
+		"nothing.zone": ". 1 IN SOA . . 1 3600 3600 3600 1\n",
 		// Names that CoreDNS answers beside the cluster's own, in the format of /etc/hosts; may be changed at any time.
 		"names": fmt.Sprintf("%s %s\n", s.Node.Address, s.Node.Name),
 	}

@@ -137,7 +137,7 @@ func dnsAnswers(s Settings) condition {
 // servicesWork holds when kube-proxy has written its rules.
 func servicesWork() condition {
 	return condition{"Service addresses", func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 		defer cancel()
 		connection, err := (&net.Dialer{}).DialContext(ctx, "tcp", apiServiceAddress+":443")
 		if err != nil {

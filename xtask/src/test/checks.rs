@@ -77,6 +77,7 @@ pub fn crds(step: &Step) -> Result<Outcome> {
     if made.exists() {
         fs::remove_dir_all(&made).with_context(|| format!("cannot remove {}", made.display()))?;
     }
+    fs::create_dir(&made).with_context(|| format!("cannot make {}", made.display()))?;
     let mut command = cargo(["run", "--quiet", "--bin", "causeway"])?;
     step.run(command.args(["--", "crds", "--out"]).arg(&made), &log("crds")?)?;
     let kept = files(&host::repo_root()?.join("crds"))?;

@@ -73,7 +73,7 @@ impl Report {
         for figure in &tests.figures {
             println!("      {figure}");
         }
-        self.keep(name, begun, result, tests);
+        self.keep(name, begun, result, &tests);
     }
 
     /// Runs several steps that give one result; `None` if one of them failed.
@@ -83,11 +83,11 @@ impl Report {
             Ok(value) => (Some(value), Ok(Outcome::Passed)),
             Err(error) => (None, Err(error)),
         };
-        self.keep(name, begun, result, Tests::default());
+        self.keep(name, begun, result, &Tests::default());
         value
     }
 
-    fn keep(&mut self, name: &str, begun: Instant, result: Result<Outcome>, tests: Tests) {
+    fn keep(&mut self, name: &str, begun: Instant, result: Result<Outcome>, tests: &Tests) {
         let mut row = Row {
             name: name.to_owned(),
             took: begun.elapsed(),

@@ -33,7 +33,7 @@ pub enum Suite<'a> {
 }
 
 /// Runs a suite, or the tests of it whose names contain `filter`.
-pub fn cargo(suite: Suite, filter: Option<&str>, step: &Step) -> Result<Outcome> {
+pub fn cargo(suite: &Suite, filter: Option<&str>, step: &Step) -> Result<Outcome> {
     let tests = match suite {
         Suite::Unit => {
             // The two can't be asked for in one command.
@@ -129,7 +129,8 @@ fn cargo_counts(output: &str) -> Tests {
 
 /// Counts what pytest printed in its last line: `1 failed, 30 passed, 2 skipped in 8.05s`.
 fn pytest_counts(output: &str) -> Tests {
-    let Some(last) = output.lines().rfind(|line| line.contains(" in ") && line.trim_end_matches('=').ends_with('s'))
+    let Some(last) =
+        output.lines().rfind(|line| line.contains(" in ") && line.trim_end_matches(['=', ' ']).ends_with('s'))
     else {
         return Tests::default();
     };
@@ -139,7 +140,7 @@ fn pytest_counts(output: &str) -> Tests {
         passed: count(last, "passed"),
         failed,
         ignored: count(last, "skipped"),
-        failures: failures.lines().take(SHOWN_LINES).map(|line| format!("{line}\n")).collect(),
+        failures: failures.lines().take(SHOWN_LINES).collect::<Vec<_>>().join("\n"),
         figures: Vec::new(),
     }
 }
