@@ -70,7 +70,7 @@ impl Failures {
 mod tests {
     use super::*;
 
-    const SWEEP: Duration = Duration::from_secs(300);
+    const SWEEP: Duration = Duration::from_mins(5);
 
     #[test]
     fn delays_grow_and_never_pass_thirty_seconds() {
