@@ -3,29 +3,23 @@
 use std::time::Duration;
 
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
-use kube::client::ClientBuilder;
 use kube::{Api, Client};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use tower::timeout::TimeoutLayer;
 use tracing::{info, warn};
 
 use crate::api::definitions::definitions;
+use crate::clients;
 use crate::config::RunOptions;
 use crate::controllers::{self, World};
-use crate::external::aws;
 use crate::health::{self, Health};
 use crate::leader::{self, Election, Lost, Timing};
 use crate::metrics::Metrics;
 use crate::runtime::Environment;
 use crate::telemetry;
 
-/// No call to the Kubernetes API may take longer to begin its answer.
-const CALL_DEADLINE: Duration = Duration::from_secs(15);
-/// A watch that says nothing for so long is dead: the server sends bookmarks every minute.
-const SILENCE: Duration = Duration::from_secs(295);
 /// After SIGTERM the calls in hand get so long; the pod's grace period is longer.
 const DRAIN: Duration = Duration::from_secs(20);
 
@@ -66,9 +60,9 @@ pub async fn run(options: RunOptions) -> Result<(), Error> {
     info!(version = env!("CARGO_PKG_VERSION"), cluster = options.cluster_name, "starting");
     let stop = stop_on_signal()?;
     let config = kube::Config::infer().await.map_err(Error::Kubeconfig)?;
-    let client = client(config.clone()).map_err(Error::Client)?;
-    let lease_client = leader::client(&config).map_err(Error::Client)?;
     let (metrics, health) = (Metrics::new(), Health::default());
+    let client = clients::kubernetes(config.clone(), &metrics).map_err(Error::Client)?;
+    let lease_client = leader::client(&config).map_err(Error::Client)?;
     let address = options.metrics_address;
     let listener = TcpListener::bind(address).await.map_err(|source| Error::Listen { address, source })?;
     tokio::spawn(health::serve(listener, health.clone(), metrics.clone(), stop.clone().cancelled_owned()));
@@ -94,7 +88,7 @@ pub async fn run(options: RunOptions) -> Result<(), Error> {
         instance: options.pod_name,
         stop: stop.clone(),
     };
-    let aws = aws::defaults().load().await;
+    let aws = clients::aws().load().await;
     let world = World { environment, aws, fence: leadership.fence(), cluster_name: options.cluster_name };
     tokio::select! {
         lost = leadership.hold() => return Err(Error::Lost(lost)),
@@ -103,14 +97,6 @@ pub async fn run(options: RunOptions) -> Result<(), Error> {
     }
     leadership.release().await;
     if stop.is_cancelled() { Ok(()) } else { Err(Error::ControllersDied) }
-}
-
-/// A client whose every call has a deadline. It does not retry: a failed call comes back to the reconcile, whose
-/// back-off knows the whole object.
-pub fn client(mut config: kube::Config) -> Result<Client, kube::Error> {
-    config.default_retry = false;
-    config.read_timeout = Some(SILENCE);
-    Ok(ClientBuilder::try_from(config)?.with_layer(&TimeoutLayer::new(CALL_DEADLINE)).build())
 }
 
 /// Cancelled by SIGTERM or SIGINT.

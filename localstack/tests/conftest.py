@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -94,6 +95,10 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         port = free.getsockname()[1]
     for folder in ("home", "tmp", "cache"):
         (state / folder).mkdir()
+    # Where `cargo xtask` made the environment, it built LocalStack's index of AWS's services, which takes seconds.
+    index = Path("usr/lib/localstack")
+    if (sys.prefix / index).is_dir():
+        shutil.copytree(sys.prefix / index, state / "files" / index)
     environment = os.environ | {
         "PYTHONPATH": str(state / "package"),
         "GATEWAY_LISTEN": f"127.0.0.1:{port}",

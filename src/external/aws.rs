@@ -1,11 +1,10 @@
-//! What every AWS client of ours has in common: one attempt with a deadline, counted, logged with AWS's request id,
-//! and fenced by the leader lease.
+//! What calls to AWS have in common: counted, logged with AWS's request id, their errors classed, and changes fenced
+//! by the leader lease.
 
 use std::error::Error;
-use std::time::{Duration, Instant};
+use std::future::Future;
+use std::time::Instant;
 
-use aws_config::timeout::TimeoutConfig;
-use aws_config::{BehaviorVersion, SdkConfig, retry::RetryConfig};
 use aws_sdk_elasticloadbalancingv2::config::interceptors::{
     BeforeTransmitInterceptorContextRef,
 };
@@ -18,23 +17,6 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpResponse, Metadata};
 use crate::leader::Fence;
 use crate::metrics::Metrics;
 use crate::runtime::Class;
-
-const CALL_DEADLINE: Duration = Duration::from_secs(10);
-const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
-
-/// The configuration of AWS clients, from the environment: region, endpoint, and the web identity of the pod.
-///
-/// The SDK does not retry: a failing call comes back to the reconcile, whose back-off knows the whole object.
-pub fn defaults() -> aws_config::ConfigLoader {
-    aws_config::defaults(BehaviorVersion::latest()).retry_config(RetryConfig::disabled()).timeout_config(
-        TimeoutConfig::builder().operation_timeout(CALL_DEADLINE).connect_timeout(CONNECT_DEADLINE).build(),
-    )
-}
-
-/// Like [`defaults`], loaded.
-pub async fn load() -> SdkConfig {
-    defaults().load().await
-}
 
 /// Why a call to AWS failed.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -51,9 +51,17 @@ pub trait Failure: Error + Send + Sync + 'static {
 #[must_use]
 pub fn class_of_kubernetes(error: &kube::Error) -> Class {
     let kube::Error::Api(status) = error else { return Class::Transient };
-    match status.code {
-        // A namespace that is going away refuses new objects with 403; that is no missing permission.
-        403 if status.message.contains("is being terminated") => Class::Transient,
+    // A namespace that is going away refuses new objects with 403; that is no missing permission.
+    if status.code == 403 && status.message.contains("is being terminated") {
+        return Class::Transient;
+    }
+    class_of_status(status.code)
+}
+
+/// The class of an HTTP status of the Kubernetes API.
+#[must_use]
+pub fn class_of_status(status: u16) -> Class {
+    match status {
         401 | 403 => Class::Denied,
         404 | 410 => Class::NotFound,
         409 => Class::Conflict,

@@ -23,6 +23,6 @@ mod status;
 
 pub use conditions::{Health, settle};
 pub use controller::{Environment, run};
-pub use failure::{Class, Failure, class_of_kubernetes};
+pub use failure::{Class, Failure, class_of_kubernetes, class_of_status};
 pub use fingerprint::fingerprint;
 pub use kind::{ActionEvent, Kind, Plan, Removal};

@@ -3,4 +3,6 @@
 
 mod support;
 
+mod myapp;
+mod crash;
 mod smoke;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, NODE_ADDRESS};
@@ -41,18 +41,14 @@ pub struct LocalStack<'a> {
     /// Where AWS is, for pods and for tests in the room's network.
     pub endpoint: String,
     cluster: &'a Cluster,
-    python: PathBuf,
+    venv: PathBuf,
 }
 
 /// Starts LocalStack in the cluster's room, unless this very version runs there already, and seeds the default account.
 pub fn start<'a>(cluster: &'a Cluster, step: &Step) -> Result<LocalStack<'a>> {
     let venv = prepare(step)?;
     let package = install::package(&venv, step)?;
-    let localstack = LocalStack {
-        endpoint: format!("http://{NODE_ADDRESS}:{PORT}"),
-        cluster,
-        python: venv.join("bin/python"),
-    };
+    let localstack = LocalStack { endpoint: format!("http://{NODE_ADDRESS}:{PORT}"), cluster, venv };
     match localstack.version() {
         Ok(version) if version == package.version => {}
         Ok(_) => {
@@ -83,6 +79,10 @@ impl LocalStack<'_> {
         Ok(())
     }
 
+    fn python(&self) -> PathBuf {
+        self.venv.join("bin/python")
+    }
+
     fn version(&self) -> Result<String> {
         let answer = self.call("GET", "/_causeway/version", &Value::Null)?;
         answer["version"].as_str().map(str::to_owned).context("LocalStack names no version")
@@ -95,13 +95,15 @@ impl LocalStack<'_> {
             fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
             Ok(path)
         };
+        let root = directory("files")?;
+        install::copy_index(&self.venv, &root)?;
         let logs = self.cluster.state_dir().join("logs");
         fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
         let log_path = logs.join("localstack.log");
         let log = OpenOptions::new().create(true).append(true).open(&log_path)?;
         let mut child = self
             .cluster
-            .in_room(&self.python)
+            .in_room(self.python())
             .args(["-P", "-m", "localstack.runtime.main"])
             .env("PYTHONPATH", &package.path)
             .env("PYTHONDONTWRITEBYTECODE", "1")
@@ -109,7 +111,7 @@ impl LocalStack<'_> {
             .env("GATEWAY_LISTEN", format!("0.0.0.0:{PORT}"))
             // Without these it writes to /var/lib, /usr/lib, /etc, /tmp and the user's home.
             .env("OVERRIDE_IN_DOCKER", "0")
-            .env("FILESYSTEM_ROOT", directory("files")?)
+            .env("FILESYSTEM_ROOT", root)
             .env("LOCALSTACK_VOLUME_DIR", directory("volume")?)
             .env("TMPDIR", directory("tmp")?)
             .env("HOME", directory("home")?)
@@ -127,23 +129,21 @@ impl LocalStack<'_> {
             .context("cannot start LocalStack")?;
         let what = format!("LocalStack to answer (its log: {})", log_path.display());
         step.wait_for(what, Duration::from_mins(1), || {
-            let ended = child.try_wait()?;
-            match self.version() {
-                Ok(version) if version == package.version => Ok(Some(())),
-                Ok(version) => bail!("version {version} answers instead of {}", package.version),
-                Err(error) => match ended {
-                    Some(status) if !status.success() => Err(error.context(format!("it ended with {status}"))),
-                    _ => Err(error),
-                },
+            if let Some(status) = child.try_wait()? {
+                return Ok(Some(Err(anyhow!("LocalStack ended with {status}; its log: {}", log_path.display()))));
             }
-        })
+            match self.version()? {
+                version if version == package.version => Ok(Some(Ok(()))),
+                version => bail!("version {version} answers instead of {}", package.version),
+            }
+        })?
     }
 
     fn call(&self, method: &str, path: &str, body: &Value) -> Result<Value> {
         let url = format!("{}{path}", self.endpoint);
         let mut child = self
             .cluster
-            .in_network(&self.python)
+            .in_network(self.python())
             .args(["-I", "-c", CALL, method, &url])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

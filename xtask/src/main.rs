@@ -1,6 +1,7 @@
 //! `cargo xtask`: builds, runs and tests Causeway on one plain Linux machine.
 
 mod cluster;
+mod crds;
 mod demo;
 mod host;
 mod images;
@@ -31,6 +32,8 @@ enum Command {
     Kubectl(cluster::Kubectl),
     /// Build the container images and push them into the local cluster's registry
     Images(images::Options),
+    /// Write crds/ anew from the Rust types
+    Crds,
     /// Run every check and every test
     Test(test::Options),
 }
@@ -42,6 +45,7 @@ fn main() -> Result<ExitCode> {
         Command::Cluster(action) => cluster::run(&action),
         Command::Kubectl(options) => cluster::kubectl(&options),
         Command::Images(options) => images::run(&options),
+        Command::Crds => crds::run(),
     }
     .map(|()| ExitCode::SUCCESS)
 }

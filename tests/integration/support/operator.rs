@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use aws_config::SdkConfig;
+use causeway::clients;
 use causeway::controllers::{self, World};
 use causeway::health::Health;
 use causeway::leader::Fence;
 use causeway::metrics::Metrics;
-use causeway::operator::client;
 use causeway::runtime::Environment;
 use kube::{Client, Config};
 use tokio::task::JoinHandle;
@@ -26,23 +26,32 @@ impl Operator {
     /// Starts them with a sweep of two seconds.
     pub async fn start(scene: &Scene) -> Self {
         let config = Config::infer().await.expect("a cluster");
-        Self::start_with(scene, client(config).expect("a client"), scene.aws.clone(), Duration::from_secs(2))
+        Self::start_with(scene, clients::kubernetes(config, &Metrics::new()).expect("a client"), scene.aws.clone(), Duration::from_secs(2))
     }
 
     /// Starts them with clients of the caller's choice.
     pub fn start_with(scene: &Scene, client: Client, aws: SdkConfig, sweep: Duration) -> Self {
-        let (metrics, stop) = (Metrics::new(), CancellationToken::new());
+        Self::start_in(Self::world(scene, client, aws, sweep))
+    }
+
+    /// What [`Self::start_with`] makes the controllers from.
+    pub fn world(scene: &Scene, client: Client, aws: SdkConfig, sweep: Duration) -> World {
         let environment = Environment {
             client,
-            metrics: metrics.clone(),
+            metrics: Metrics::new(),
             health: Health::default(),
             namespaces: vec![scene.namespace.clone()],
             sweep,
             concurrency: 16,
             instance: "test".into(),
-            stop: stop.clone(),
+            stop: CancellationToken::new(),
         };
-        let world = World { environment, aws, fence: Fence::unfenced(), cluster_name: scene.namespace.clone() };
+        World { environment, aws, fence: Fence::unfenced(), cluster_name: scene.namespace.clone() }
+    }
+
+    /// Starts them in a world of the caller's choice.
+    pub fn start_in(world: World) -> Self {
+        let (metrics, stop) = (world.environment.metrics.clone(), world.environment.stop.clone());
         let task = tokio::spawn(controllers::run(world));
         Self { metrics, stop, task }
     }

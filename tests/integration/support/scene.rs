@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use aws_config::SdkConfig;
 use aws_sdk_elasticloadbalancingv2::types::LoadBalancer;
 use causeway::api::{MyApp, MyIngress};
-use causeway::external::aws;
+use causeway::clients;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -49,7 +49,7 @@ impl Scene {
         namespaces.create(&PostParams::default(), &object).await.expect("a namespace");
         let emulator = Emulator::seeded(endpoint.clone(), account.clone()).await;
         let credentials = aws_credential_types::Credentials::new(&account, "test", None, None, "test");
-        let aws = aws::defaults()
+        let aws = clients::aws()
             .endpoint_url(endpoint)
             .region(aws_config::Region::new("us-east-1"))
             .credentials_provider(credentials)

@@ -9,6 +9,9 @@ use anyhow::{Context, Result};
 use crate::host;
 use crate::progress::Step;
 
+/// Where LocalStack looks for its index of AWS's services, below its root; it takes seconds to build, so it is cached.
+const INDEX: &str = "usr/lib/localstack";
+
 /// Our own package as it is now: LocalStack finds it by `PYTHONPATH`.
 pub struct Package {
     /// The folder it is installed in.
@@ -20,7 +23,9 @@ pub struct Package {
 /// The virtual environment with LocalStack, pytest and all they need, as locked; made if it is not in the cache.
 pub fn prepare(step: &Step) -> Result<PathBuf> {
     let lock = sources()?.join("requirements.lock");
-    let home = host::cache_dir()?.join("localstack").join(host::hash_of(&[&lock])?);
+    // Another lock or another way to install it makes another environment.
+    let recipe = host::repo_root()?.join("xtask/src/localstack/install.rs");
+    let home = host::cache_dir()?.join("localstack").join(host::hash_of(&[&lock, &recipe])?);
     let venv = home.join("venv");
     made_once(&venv, step, |new| {
         step.note("making a Python environment");
@@ -28,7 +33,12 @@ pub fn prepare(step: &Step) -> Result<PathBuf> {
         step.note("installing LocalStack");
         // Everything is in the lock and comes as a wheel: nothing is resolved, built or run while installing.
         let mut install = pip(new, ["--no-deps", "--require-hashes", "--only-binary=:all:"]);
-        step.run(install.arg("--requirement").arg(&lock), &home.join("install.log"))
+        step.run(install.arg("--requirement").arg(&lock), &home.join("install.log"))?;
+        step.note("indexing AWS's services");
+        fs::create_dir_all(new.join(INDEX)).context("cannot make the index's folder")?;
+        let mut index = Command::new(new.join("bin/python"));
+        index.args(["-P", "-m", "localstack.aws.spec"]).env("FILESYSTEM_ROOT", new).env("OVERRIDE_IN_DOCKER", "0");
+        step.run(&mut index, &home.join("index.log"))
     })?;
     package(&venv, step)?;
     Ok(venv)
@@ -46,6 +56,16 @@ pub fn package(venv: &Path, step: &Step) -> Result<Package> {
         step.run(install.arg("--target").arg(new).arg(&root), &home.join("package.log"))
     })?;
     Ok(Package { path, version })
+}
+
+/// Gives a LocalStack with this root the index of the environment.
+pub fn copy_index(venv: &Path, root: &Path) -> Result<()> {
+    fs::create_dir_all(root.join(INDEX)).with_context(|| format!("cannot make {}", root.display()))?;
+    for file in fs::read_dir(venv.join(INDEX)).context("the environment has no index")? {
+        let file = file?;
+        fs::copy(file.path(), root.join(INDEX).join(file.file_name())).context("cannot copy the index")?;
+    }
+    Ok(())
 }
 
 /// Makes `path` by `make`, which gets the name to make it under; a half-made one is never seen, and of several runs

@@ -1,7 +1,6 @@
 //! The checks that need no cluster: style, lints, dependencies, generated files.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -27,7 +26,7 @@ pub fn formatting(step: &Step) -> Result<Outcome> {
 
 /// No warning anywhere.
 pub fn lints(step: &Step) -> Result<Outcome> {
-    let mut command = cargo(["clippy", "--workspace", "--all-targets"])?;
+    let mut command = cargo(["clippy", "--workspace", "--all-targets", "--keep-going"])?;
     step.run(command.args(["--", "--deny", "warnings"]), &log("lints")?)?;
     Ok(Outcome::Passed)
 }
@@ -73,38 +72,7 @@ fn advisories_can_be_fetched() -> bool {
 
 /// `crds/` is what the Rust types say.
 pub fn crds(step: &Step) -> Result<Outcome> {
-    let made = directory()?.join("crds");
-    if made.exists() {
-        fs::remove_dir_all(&made).with_context(|| format!("cannot remove {}", made.display()))?;
-    }
-    fs::create_dir(&made).with_context(|| format!("cannot make {}", made.display()))?;
-    let mut command = cargo(["run", "--quiet", "--bin", "causeway"])?;
-    step.run(command.args(["--", "crds", "--out"]).arg(&made), &log("crds")?)?;
-    let kept = files(&host::repo_root()?.join("crds"))?;
-    let made = files(&made)?;
-    let stale: Vec<&str> = kept
-        .iter()
-        .filter(|file| !made.contains(file))
-        .chain(made.iter().filter(|file| !kept.contains(file)))
-        .map(|(name, _)| name.as_str())
-        .collect();
-    if !stale.is_empty() {
-        bail!("not what the types say: {}; `cargo run -- crds --out crds` puts it right", stale.join(", "));
-    }
-    Ok(Outcome::Passed)
-}
-
-/// The files of a folder with their text.
-fn files(folder: &Path) -> Result<Vec<(String, String)>> {
-    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
-    entries
-        .map(|entry| {
-            let path = entry?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            Ok((name, text))
-        })
-        .collect()
+    crate::crds::check(&directory()?, step).map(|()| Outcome::Passed)
 }
 
 /// The Go of the cluster is formatted, vetted and tested.

@@ -8,18 +8,17 @@ use anyhow::{Context, Result};
 use super::report::Outcome;
 use super::{directory, log};
 use crate::cluster::Cluster;
-use crate::host;
 use crate::progress::Step;
+use crate::{crds, host};
 
 /// Makes the kinds known to the cluster.
 pub fn install_crds(cluster: &Cluster, step: &Step) -> Result<()> {
     step.note("installing the CRDs");
-    let crds = host::repo_root()?.join("crds");
     let mut apply = cluster.kubectl();
-    apply.args(["apply", "--server-side", "--force-conflicts", "--filename"]).arg(&crds);
+    apply.args(["apply", "--server-side", "--force-conflicts", "--kustomize"]).arg(crds::directory()?);
     step.run(&mut apply, &log("crds-apply")?)?;
     let mut wait = cluster.kubectl();
-    wait.args(["wait", "--for=condition=Established", "--timeout=60s", "--filename"]).arg(&crds);
+    wait.args(["wait", "crds", "--all", "--for=condition=Established", "--timeout=60s"]);
     step.run(&mut wait, &log("crds-wait")?)
 }
 

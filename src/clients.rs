@@ -1,0 +1,104 @@
+//! Clients of the cluster and of AWS: every call has a deadline, is counted, and is made once. Retries belong to the
+//! reconcile, whose back-off knows the whole object.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, ConfigLoader};
+use http::{Method, Request, Response};
+use kube::Client;
+use kube::client::ClientBuilder;
+use tower::timeout::TimeoutLayer;
+use tower::{BoxError, Service, layer::layer_fn};
+
+use crate::metrics::Metrics;
+use crate::runtime::class_of_status;
+
+/// A call to the Kubernetes API must begin its answer within this.
+const KUBERNETES_DEADLINE: Duration = Duration::from_secs(15);
+/// A watch that says nothing for so long is dead: the server sends bookmarks every minute.
+const SILENCE: Duration = Duration::from_secs(295);
+const AWS_DEADLINE: Duration = Duration::from_secs(10);
+const AWS_CONNECT_DEADLINE: Duration = Duration::from_secs(3);
+
+/// A client of the Kubernetes API that counts into `metrics`.
+pub fn kubernetes(mut config: kube::Config, metrics: &Metrics) -> Result<Client, kube::Error> {
+    config.default_retry = false;
+    config.read_timeout = Some(SILENCE);
+    let metrics = metrics.clone();
+    let counted = layer_fn(move |inner| Counted { inner, metrics: metrics.clone() });
+    let deadline = TimeoutLayer::new(KUBERNETES_DEADLINE);
+    Ok(ClientBuilder::try_from(config)?.with_layer(&deadline).with_layer(&counted).build())
+}
+
+/// The configuration of AWS clients, from the environment: region, endpoint, and the web identity of the pod.
+pub fn aws() -> ConfigLoader {
+    let timeouts = TimeoutConfig::builder().operation_timeout(AWS_DEADLINE).connect_timeout(AWS_CONNECT_DEADLINE);
+    aws_config::defaults(BehaviorVersion::latest())
+        .retry_config(RetryConfig::disabled())
+        .timeout_config(timeouts.build())
+}
+
+/// Counts calls by verb and outcome.
+#[derive(Clone)]
+struct Counted<S> {
+    inner: S,
+    metrics: Metrics,
+}
+
+impl<S, B, R> Service<Request<B>> for Counted<S>
+where
+    S: Service<Request<B>, Response = Response<R>, Error = BoxError>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<R>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let (verb, metrics) = (verb_of(request.method(), request.uri().query()), self.metrics.clone());
+        let answered = self.inner.call(request);
+        Box::pin(async move {
+            let answer = answered.await;
+            let outcome = match answer.as_ref().map(|response| response.status()) {
+                Ok(status) if status.is_success() => Ok(()),
+                Ok(status) => Err(class_of_status(status.as_u16()).as_str()),
+                Err(_) => Err("unanswered"),
+            };
+            metrics.kubernetes_call(verb, outcome);
+            answer
+        })
+    }
+}
+
+fn verb_of(method: &Method, query: Option<&str>) -> &'static str {
+    match *method {
+        Method::GET if query.is_some_and(|query| query.contains("watch=true")) => "watch",
+        Method::GET => "read",
+        Method::POST => "create",
+        Method::PUT => "update",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        _ => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_is_no_read() {
+        assert_eq!(verb_of(&Method::GET, Some("&watch=true&timeoutSeconds=290")), "watch");
+        assert_eq!(verb_of(&Method::GET, Some("limit=500")), "read");
+        assert_eq!(verb_of(&Method::PATCH, None), "patch");
+    }
+}

@@ -1,0 +1,170 @@
+//! Pods that die, are deleted, evicted or finished return; a deleted app leaves none.
+
+use std::fs;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use causeway::api::MyApp;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::api::{DeleteParams, EvictParams, Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+
+use super::{IMAGE, event, is_ready, names, pods, ready_says, running, settled, successor, uids};
+use crate::support::{Operator, Scene, wait_for};
+
+#[tokio::test]
+async fn pods_are_named_after_the_app_and_belong_to_it() {
+    let scene = Scene::new("pods").await;
+    let _operator = Operator::start(&scene).await;
+    let app = running(&scene, "example-app", pods(3)).await;
+    assert_eq!(names(&scene).await, ["example-app-pod", "example-app-pod-1", "example-app-pod-2"]);
+    for pod in scene.pods().await {
+        let owner = &pod.owner_references()[0];
+        assert_eq!((owner.kind.as_str(), &owner.uid, owner.controller), ("MyApp", &app.uid().unwrap(), Some(true)));
+    }
+    let status = app.status.unwrap();
+    assert_eq!((status.replicas, status.ready_replicas, status.updated_replicas), (3, 3, 3));
+}
+
+#[tokio::test]
+async fn a_deleted_pod_returns() {
+    let scene = Scene::new("pods").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, "app", pods(2)).await;
+    let before = uids(&scene).await;
+    scene.delete::<Pod>("app-pod").await;
+    successor(&scene, "app-pod", &before["app-pod"]).await;
+    settled(&scene, "app", "both pods to be ready again").await;
+    assert_eq!(uids(&scene).await["app-pod-1"], before["app-pod-1"], "the other pod stays");
+}
+
+#[tokio::test]
+async fn a_pod_deleted_without_grace_returns() {
+    let scene = Scene::new("pods").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, "app", pods(1)).await;
+    let before = uids(&scene).await;
+    let at_once = DeleteParams::default().grace_period(0);
+    scene.api::<Pod>().delete("app-pod", &at_once).await.expect("the deletion is accepted");
+    successor(&scene, "app-pod", &before["app-pod"]).await;
+}
+
+#[tokio::test]
+async fn an_evicted_pod_returns() {
+    let scene = Scene::new("pods").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, "app", pods(1)).await;
+    let before = uids(&scene).await;
+    scene.api::<Pod>().evict("app-pod", &EvictParams::default()).await.expect("the eviction is accepted");
+    successor(&scene, "app-pod", &before["app-pod"]).await;
+}
+
+#[tokio::test]
+async fn a_killed_pod_returns() {
+    let scene = Scene::new("pods").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, "app", json!({ "image": IMAGE, "banner": scene.namespace })).await;
+    let process = process_with(&format!("BANNER={}", scene.namespace));
+    let killed = Command::new("kill").args(["-KILL", &process]).status().expect("kill runs");
+    assert!(killed.success());
+    let api = scene.api::<Pod>();
+    let restarted = |pod: &Pod| {
+        let containers = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+        containers.map(|container| container.restart_count).sum::<i32>() == 1 && is_ready(pod)
+    };
+    wait_for("the killed container to run again", || async { api.get("app-pod").await.expect("the pod") }, restarted).await;
+    settled(&scene, "app", "the app to be ready again").await;
+}
+
+/// The process that has this in its environment. The cluster's containers are processes of this machine.
+fn process_with(variable: &str) -> String {
+    let found = fs::read_dir("/proc").expect("/proc").filter_map(|entry| {
+        let name = entry.ok()?.file_name().into_string().ok()?;
+        name.parse::<u32>().ok()?;
+        let environment = fs::read(format!("/proc/{name}/environ")).ok()?;
+        let parent_shell = fs::read(format!("/proc/{name}/cmdline")).ok()?.starts_with(b"/bin/sh");
+        let has_it = environment.split(|byte| *byte == 0).any(|it| it == variable.as_bytes());
+        (has_it && parent_shell).then_some(name)
+    });
+    found.min_by_key(|pid| pid.parse::<u32>().ok()).unwrap_or_else(|| panic!("no process has {variable} in its environment"))
+}
+
+#[tokio::test]
+async fn a_finished_pod_is_replaced() {
+    let scene = Scene::new("pods").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, "app", pods(1)).await;
+    let before = uids(&scene).await;
+    // The kubelet ends a pod for good when its deadline has passed: its phase is Failed then.
+    let deadline = Patch::Merge(json!({ "spec": { "activeDeadlineSeconds": 1 } }));
+    scene.api::<Pod>().patch("app-pod", &PatchParams::default(), &deadline).await.expect("the deadline is accepted");
+    successor(&scene, "app-pod", &before["app-pod"]).await;
+    let told = scene.events("app").await;
+    assert!(told.iter().any(|(reason, note)| reason == "Deleted" && note.contains("it ended")), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_pod_stops_within_two_seconds() {
+    let scene = Scene::new("pods").await;
+    let operator = Operator::start(&scene).await;
+    running(&scene, "app", pods(1)).await;
+    // Nobody is to create the next one while we look.
+    operator.stop().await;
+    let begun = Instant::now();
+    scene.delete::<Pod>("app-pod").await;
+    scene.gone::<Pod>("app-pod").await;
+    let took = begun.elapsed();
+    println!("» a pod stops {} ms after its deletion", took.as_millis());
+    assert!(took < Duration::from_secs(10), "it took {took:?}");
+}
+
+#[tokio::test]
+async fn a_deleted_app_takes_its_pods_along() {
+    let scene = Scene::new("pods").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, "app", pods(2)).await;
+    scene.delete::<MyApp>("app").await;
+    wait_for("the pods to be gone", || scene.pods(), Vec::is_empty).await;
+    scene.gone::<MyApp>("app").await;
+}
+
+#[tokio::test]
+async fn a_namespace_that_enforces_restricted_pod_security_accepts_the_pods() {
+    let scene = Scene::new("pods").await;
+    let _operator = Operator::start(&scene).await;
+    let label = Patch::Merge(json!({ "metadata": { "labels": { "pod-security.kubernetes.io/enforce": "restricted" } } }));
+    let namespaces: Api<Namespace> = Api::all(scene.client.clone());
+    namespaces.patch(&scene.namespace, &PatchParams::default(), &label).await.expect("the label is accepted");
+    running(&scene, "app", pods(1)).await;
+}
+
+#[tokio::test]
+async fn a_foreign_pod_of_the_name_is_told_and_left_alone() {
+    let scene = Scene::new("pods").await;
+    let _operator = Operator::start(&scene).await;
+    let foreign: Pod = serde_json::from_value(json!({
+        "metadata": { "name": "app-pod" },
+        "spec": { "containers": [{ "name": "foreign", "image": IMAGE, "command": ["sleep", "3600"] }], "terminationGracePeriodSeconds": 0 },
+    }))
+    .unwrap();
+    let foreign = scene.api::<Pod>().create(&kube::api::PostParams::default(), &foreign).await.expect("a foreign pod");
+    scene.create::<MyApp>("app", pods(1)).await;
+    let message = ready_says(&scene, "app", "NameTaken").await;
+    assert!(message.contains("app-pod") && message.contains("delete that pod"), "{message}");
+    assert_eq!(event(&scene, "app", "NameTaken").await, message);
+    let now = scene.api::<Pod>().get("app-pod").await.expect("the foreign pod");
+    assert_eq!((now.uid(), now.labels(), &now.spec.as_ref().unwrap().containers.len()), (foreign.uid(), foreign.labels(), &1));
+    assert!(now.metadata.deletion_timestamp.is_none() && now.owner_references().is_empty());
+    scene.delete::<Pod>("app-pod").await;
+    settled(&scene, "app", "its own pod after the foreign one has gone").await;
+}
+
+#[tokio::test]
+async fn a_command_that_fails_is_told() {
+    let scene = Scene::new("pods").await;
+    let _operator = Operator::start(&scene).await;
+    scene.create::<MyApp>("app", json!({ "image": IMAGE, "command": ["false"] })).await;
+    let message = ready_says(&scene, "app", "PodsCrashing").await;
+    assert!(message.contains("spec.command") && message.contains("app-pod"), "{message}");
+}

@@ -1,0 +1,71 @@
+//! A changed image or banner reaches the pods one at a time, and a bad one costs one pod only.
+
+use causeway::api::MyApp;
+use serde_json::json;
+
+use super::rollout_watch::RolloutWatch;
+use super::{event, log, names, pods, ready_says, running, settled, uids};
+use crate::support::{Operator, Scene};
+
+/// Another name of the same image.
+const SAME_IMAGE: &str = "docker.io/library/nginx:latest";
+
+#[tokio::test]
+async fn a_changed_banner_is_rolled_out_one_pod_at_a_time() {
+    let scene = Scene::new("rollout").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, "app", pods(3)).await;
+    let (before, watch) = (uids(&scene).await, RolloutWatch::start(&scene).await);
+    scene.edit::<MyApp>("app", json!({ "banner": "changed" })).await;
+    let app = settled(&scene, "app", "the new banner everywhere").await;
+    assert_eq!(app.status.unwrap().updated_replicas, 3);
+    assert_eq!(watch.fewest_ready(), 2);
+    for (name, uid) in uids(&scene).await {
+        assert_ne!(before[&name], uid);
+        assert_eq!(log(&scene, &name).await, "changed\n");
+    }
+}
+
+#[tokio::test]
+async fn a_changed_image_is_rolled_out_one_pod_at_a_time() {
+    let scene = Scene::new("rollout").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, "app", pods(3)).await;
+    let watch = RolloutWatch::start(&scene).await;
+    scene.edit::<MyApp>("app", json!({ "image": SAME_IMAGE })).await;
+    settled(&scene, "app", "the new image everywhere").await;
+    assert_eq!(watch.fewest_ready(), 2);
+    for pod in scene.pods().await {
+        assert_eq!(pod.spec.unwrap().containers[0].image.as_deref(), Some(SAME_IMAGE));
+    }
+}
+
+#[tokio::test]
+async fn an_image_that_does_not_exist_costs_one_pod_and_a_better_one_recovers() {
+    let scene = Scene::new("rollout").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, "app", pods(3)).await;
+    let (before, watch) = (uids(&scene).await, RolloutWatch::start(&scene).await);
+    scene.edit::<MyApp>("app", json!({ "image": "nginx:does-not-exist" })).await;
+    let message = ready_says(&scene, "app", "ImagePullFailed").await;
+    assert!(message.contains("spec.image") && message.contains("2 of 3"), "{message}");
+    assert_eq!(event(&scene, "app", "ImagePullFailed").await, message);
+    let stayed = uids(&scene).await.into_iter().filter(|(name, uid)| before[name] == *uid).count();
+    assert_eq!(stayed, 2);
+
+    scene.edit::<MyApp>("app", json!({ "image": SAME_IMAGE })).await;
+    settled(&scene, "app", "the better image everywhere").await;
+    assert_eq!(watch.fewest_ready(), 2, "neither the bad nor the better image took a second pod away");
+}
+
+#[tokio::test]
+async fn a_pod_deleted_during_a_rollout_holds_it_up_until_it_is_back() {
+    let scene = Scene::new("rollout").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, "app", pods(3)).await;
+    scene.edit::<MyApp>("app", json!({ "banner": "changed" })).await;
+    scene.delete::<k8s_openapi::api::core::v1::Pod>("app-pod").await;
+    settled(&scene, "app", "the new banner everywhere").await;
+    assert_eq!(names(&scene).await, ["app-pod", "app-pod-1", "app-pod-2"]);
+    assert_eq!(log(&scene, "app-pod").await, "changed\n");
+}

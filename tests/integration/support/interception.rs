@@ -1,0 +1,251 @@
+//! Stands between controllers and the outside: counts their calls, and stops them dead at one of them.
+//!
+//! Counted is every request that the controllers send after [`Interception::arm`], to Kubernetes or to AWS, reads and
+//! events included. Not counted are the watches and the lists that reflectors start with (they alone ask for pages):
+//! how many there are depends on timing, and none has an effect. Dead means that nothing leaves any more, be it
+//! counted or not.
+
+use std::future::{Future, pending};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use aws_config::SdkConfig;
+use aws_sdk_elasticloadbalancingv2::config::{
+    HttpClient, RuntimeComponents, SharedHttpClient,
+    http::{HttpRequest, HttpResponse},
+};
+use aws_smithy_http_client::Builder;
+use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector};
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use http::{Request, Response};
+use kube::Client;
+use kube::client::Body;
+use tokio::sync::watch;
+
+use super::wait_for;
+
+/// Where in a call the controllers die.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// It is never sent.
+    BeforeSending,
+    /// It has its effect, and nobody hears of it.
+    ReplyLost,
+    /// It is answered, and nothing is sent ever after.
+    AfterReply,
+}
+
+impl Moment {
+    pub const ALL: [Self; 3] = [Self::BeforeSending, Self::ReplyLost, Self::AfterReply];
+
+    /// For people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BeforeSending => "before it is sent",
+            Self::ReplyLost => "after its effect, before the reply",
+            Self::AfterReply => "after the reply",
+        }
+    }
+}
+
+/// The state that the layers of all clients share.
+#[derive(Clone, Debug)]
+pub struct Interception {
+    state: Arc<Mutex<State>>,
+    dead: watch::Sender<bool>,
+}
+
+#[derive(Debug)]
+struct State {
+    armed: bool,
+    target: Option<(usize, Moment)>,
+    calls: Vec<String>,
+    under_way: usize,
+    /// `None` before the first call.
+    last_activity: Option<Instant>,
+}
+
+/// How a call goes on.
+enum Fate {
+    Pass,
+    Die(Moment),
+}
+
+impl Interception {
+    /// Lets everything pass until it is armed.
+    pub fn new() -> Self {
+        let state = State { armed: false, target: None, calls: Vec::new(), under_way: 0, last_activity: None };
+        Self { state: Arc::new(Mutex::new(state)), dead: watch::Sender::new(false) }
+    }
+
+    /// A client whose requests come through here.
+    pub fn kubernetes(&self, client: Client) -> Client {
+        let namespace = client.default_namespace().to_owned();
+        Client::new(Intercepted { client, interception: self.clone() }, namespace)
+    }
+
+    /// A configuration of AWS clients whose requests come through here.
+    pub fn aws(&self, config: &SdkConfig) -> SdkConfig {
+        // The tests' endpoint speaks plain HTTP.
+        let inner = Builder::new().build_http();
+        config.to_builder().http_client(Connectors { inner, interception: self.clone() }).build()
+    }
+
+    /// Counts from now on; with a `target`, the controllers die at that call (the first is 1).
+    pub fn arm(&self, target: Option<(usize, Moment)>) {
+        let mut state = self.state();
+        state.armed = true;
+        state.target = target;
+    }
+
+    /// The calls counted so far.
+    pub fn calls(&self) -> Vec<String> {
+        self.state().calls.clone()
+    }
+
+    /// Waits until the controllers are dead.
+    pub async fn died(&self) {
+        // The sender lives in `self`.
+        let _ = self.dead.subscribe().wait_for(|dead| *dead).await;
+    }
+
+    /// Whether the controllers are dead.
+    pub fn is_dead(&self) -> bool {
+        *self.dead.borrow()
+    }
+
+    /// Waits until there were calls, none is under way, and none has been for `span`.
+    pub async fn quiet_for(&self, span: Duration) {
+        let look = || async {
+            let state = self.state();
+            (state.under_way == 0).then(|| state.last_activity.map(|last| last.elapsed())).flatten()
+        };
+        wait_for("the controllers' calls to end", look, |idle| idle.is_some_and(|idle| idle >= span)).await;
+    }
+
+    /// Takes a call through. `name` is `None` for what is not counted.
+    async fn pass<T>(&self, name: Option<String>, send: impl Future<Output = T>) -> T {
+        if self.is_dead() {
+            return pending().await;
+        }
+        let Some(name) = name else { return send.await };
+        let (fate, _under_way) = self.begin(name);
+        if matches!(fate, Fate::Die(Moment::BeforeSending)) {
+            return self.die().await;
+        }
+        let answer = send.await;
+        match fate {
+            Fate::Die(Moment::ReplyLost) => return self.die().await,
+            Fate::Die(_) => {
+                self.dead.send_replace(true);
+            }
+            Fate::Pass if self.is_dead() => return pending().await,
+            Fate::Pass => {}
+        }
+        answer
+    }
+
+    fn begin(&self, name: String) -> (Fate, UnderWay<'_>) {
+        let mut state = self.state();
+        state.under_way += 1;
+        state.last_activity = Some(Instant::now());
+        if state.armed {
+            state.calls.push(name);
+        }
+        let fate = match state.target {
+            Some((n, moment)) if n == state.calls.len() => Fate::Die(moment),
+            _ => Fate::Pass,
+        };
+        (fate, UnderWay(self))
+    }
+
+    async fn die<T>(&self) -> T {
+        self.dead.send_replace(true);
+        pending().await
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().expect("nobody panics with it")
+    }
+}
+
+/// A call that has begun; dropped when it ends or is given up.
+struct UnderWay<'a>(&'a Interception);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.under_way -= 1;
+        state.last_activity = Some(Instant::now());
+    }
+}
+
+/// A Kubernetes client behind the interception.
+struct Intercepted {
+    client: Client,
+    interception: Interception,
+}
+
+impl tower::Service<Request<Body>> for Intercepted {
+    type Response = Response<Body>;
+    type Error = kube::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (client, interception) = (self.client.clone(), self.interception.clone());
+        Box::pin(async move {
+            let name = name_of_kubernetes_call(&request);
+            interception.pass(name, client.send(request)).await
+        })
+    }
+}
+
+fn name_of_kubernetes_call(request: &Request<Body>) -> Option<String> {
+    let has = |parameter: &str| request.uri().query().is_some_and(|query| query.split('&').any(|one| one.starts_with(parameter)));
+    let reflector = has("watch=") || (request.method() == http::Method::GET && has("limit="));
+    (!reflector).then(|| format!("{} {}", request.method(), request.uri().path()))
+}
+
+/// Makes connectors behind the interception.
+#[derive(Debug)]
+struct Connectors {
+    inner: SharedHttpClient,
+    interception: Interception,
+}
+
+impl HttpClient for Connectors {
+    fn http_connector(&self, settings: &HttpConnectorSettings, components: &RuntimeComponents) -> SharedHttpConnector {
+        let inner = self.inner.http_connector(settings, components);
+        SharedHttpConnector::new(Connector { inner, interception: self.interception.clone() })
+    }
+}
+
+#[derive(Debug)]
+struct Connector {
+    inner: SharedHttpConnector,
+    interception: Interception,
+}
+
+impl HttpConnector for Connector {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let (inner, interception) = (self.inner.clone(), self.interception.clone());
+        HttpConnectorFuture::new(async move {
+            let name = name_of_aws_call(&request);
+            let answer: Result<HttpResponse, ConnectorError> = interception.pass(Some(name), inner.call(request)).await;
+            answer
+        })
+    }
+}
+
+/// AWS's query protocol names the operation in the form.
+fn name_of_aws_call(request: &HttpRequest) -> String {
+    let form = request.body().bytes().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
+    let operation = form.split('&').find_map(|pair| pair.strip_prefix("Action="));
+    format!("AWS {}", operation.unwrap_or(request.uri()))
+}

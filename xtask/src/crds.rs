@@ -1,0 +1,76 @@
+//! `cargo xtask crds`: `crds/` as the Rust types say, and the check that it is.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::host;
+use crate::progress::{Progress, Step};
+
+/// Written by hand, beside the generated files: it lists them.
+const LIST: &str = "kustomization.yaml";
+
+/// Where the definitions are kept.
+pub fn directory() -> Result<PathBuf> {
+    Ok(host::repo_root()?.join("crds"))
+}
+
+/// Writes the definitions anew.
+pub fn run() -> Result<()> {
+    let crds = directory()?;
+    Progress::new(1).step("Write crds/", |step| {
+        for file in definitions(&crds)?.keys() {
+            fs::remove_file(crds.join(file)).with_context(|| format!("cannot remove {file}"))?;
+        }
+        generate(&crds, &host::repo_root()?.join("target/crds.log"), step)
+    })
+}
+
+/// Fails unless `crds/` is what the types say and its list is complete. Works in the folder `scratch`.
+pub fn check(scratch: &Path, step: &Step) -> Result<()> {
+    let generated = scratch.join("crds");
+    if generated.exists() {
+        fs::remove_dir_all(&generated).with_context(|| format!("cannot remove {}", generated.display()))?;
+    }
+    fs::create_dir_all(&generated).with_context(|| format!("cannot make {}", generated.display()))?;
+    generate(&generated, &scratch.join("crds.log"), step)?;
+
+    let (kept, generated) = (definitions(&directory()?)?, definitions(&generated)?);
+    let mut names: Vec<&String> = kept.keys().chain(generated.keys()).collect();
+    names.retain(|name| kept.get(*name) != generated.get(*name));
+    names.sort();
+    names.dedup();
+    if !names.is_empty() {
+        bail!("crds/ is not what the types say: {names:?}; `cargo xtask crds` puts it right");
+    }
+    let list = fs::read_to_string(directory()?.join(LIST)).with_context(|| format!("cannot read crds/{LIST}"))?;
+    let listed: Vec<&str> = list.lines().filter_map(|line| line.trim().strip_prefix("- ")).collect();
+    match kept.keys().find(|name| !listed.contains(&name.as_str())) {
+        Some(unlisted) => bail!("crds/{LIST} does not list {unlisted}"),
+        None => Ok(()),
+    }
+}
+
+fn generate(folder: &Path, log: &Path, step: &Step) -> Result<()> {
+    let mut command = Command::new("cargo");
+    command.args(["run", "--quiet", "--locked", "--bin", "causeway", "--", "crds", "--out"]).arg(folder);
+    step.run(command.current_dir(host::repo_root()?), log)
+}
+
+/// The definitions in a folder: names and texts.
+fn definitions(folder: &Path) -> Result<BTreeMap<String, String>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let mut found = BTreeMap::new();
+    for entry in entries {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name != LIST {
+            let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            found.insert(name, text);
+        }
+    }
+    Ok(found)
+}
