@@ -39,8 +39,7 @@ pub fn definitions() -> Vec<CustomResourceDefinition> {
 pub fn write(directory: Option<&Path>) -> Result<(), Error> {
     for definition in definitions() {
         let name = definition.name_any();
-        let text = serde_saphyr::to_string(&definition)
-            .map_err(|source| Error::Yaml { name: name.clone(), source })?;
+        let text = serde_saphyr::to_string(&definition).map_err(|source| Error::Yaml { name: name.clone(), source })?;
         match directory {
             Some(directory) => {
                 let path = directory.join(format!("{name}.yaml"));

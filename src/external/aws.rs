@@ -5,9 +5,7 @@ use std::error::Error;
 use std::future::Future;
 use std::time::Instant;
 
-use aws_sdk_elasticloadbalancingv2::config::interceptors::{
-    BeforeTransmitInterceptorContextRef,
-};
+use aws_sdk_elasticloadbalancingv2::config::interceptors::BeforeTransmitInterceptorContextRef;
 use aws_sdk_elasticloadbalancingv2::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_elasticloadbalancingv2::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_elasticloadbalancingv2::operation::RequestId;
@@ -60,6 +58,11 @@ impl AwsError {
         Self { operation, service, code, message, class, ambiguous }
     }
 
+    /// What was asked for does not fit what is there now: observe again.
+    pub fn raced(operation: &'static str, message: String) -> Self {
+        Self { operation, service: "", code: None, message, class: Class::Conflict, ambiguous: false }
+    }
+
     /// True when AWS answered with this code.
     pub fn is(&self, code: &str) -> bool {
         self.code.as_deref() == Some(code)
@@ -67,11 +70,14 @@ impl AwsError {
 
     fn text(&self) -> String {
         match (self.class, &self.code) {
-            (Class::Denied, Some(code)) if code.starts_with("AccessDenied") || code == "UnauthorizedOperation" => format!(
-                "the operator's IAM role may not do this: allow {}:{} for it (see iam/policy.json)",
-                self.service, self.operation
-            ),
+            (Class::Denied, Some(code)) if code.starts_with("AccessDenied") || code == "UnauthorizedOperation" => {
+                format!(
+                    "the operator's IAM role may not do this: allow {}:{} for it (see iam/policy.json)",
+                    self.service, self.operation
+                )
+            }
             (_, Some(code)) => format!("{code}: {}", self.message),
+            (Class::Conflict, None) => self.message.clone(),
             (_, None) => format!("no answer from AWS: {}", self.message),
         }
     }
@@ -81,8 +87,14 @@ impl AwsError {
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/CommonErrors.html>
 fn general_class(code: &str) -> Option<Class> {
     Some(match code {
-        "Throttling" | "ThrottlingException" | "ThrottledException" | "RequestThrottled" | "RequestLimitExceeded"
-        | "TooManyRequestsException" | "SlowDown" | "PriorRequestNotComplete" => Class::Throttled,
+        "Throttling"
+        | "ThrottlingException"
+        | "ThrottledException"
+        | "RequestThrottled"
+        | "RequestLimitExceeded"
+        | "TooManyRequestsException"
+        | "SlowDown"
+        | "PriorRequestNotComplete" => Class::Throttled,
         "AccessDenied" | "AccessDeniedException" | "UnauthorizedOperation" | "OptInRequired" | "NotAuthorized" => {
             Class::Denied
         }

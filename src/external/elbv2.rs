@@ -12,9 +12,9 @@ use aws_sdk_elasticloadbalancingv2::types::{
 };
 
 use super::aws::{AwsError, Caller, FenceGuard};
+use crate::api::myingress::Scheme;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
-use crate::api::myingress::Scheme;
 use crate::runtime::Class;
 
 /// A page of `DescribeLoadBalancers` has at most so many balancers.
@@ -255,9 +255,16 @@ fn class_of(code: &str) -> Option<Class> {
         "LoadBalancerNotFound" => Class::NotFound,
         "DuplicateLoadBalancerName" => Class::Conflict,
         "TooManyLoadBalancers" | "TooManyTags" => Class::Denied,
-        "SubnetNotFound" | "InvalidSubnet" | "AvailabilityZoneNotSupported" | "InvalidSecurityGroup"
-        | "InvalidConfigurationRequest" | "InvalidScheme" | "OperationNotPermitted" | "ValidationError"
-        | "DuplicateTagKeys" | "UnsupportedFeature" => Class::Invalid,
+        "SubnetNotFound"
+        | "InvalidSubnet"
+        | "AvailabilityZoneNotSupported"
+        | "InvalidSecurityGroup"
+        | "InvalidConfigurationRequest"
+        | "InvalidScheme"
+        | "OperationNotPermitted"
+        | "ValidationError"
+        | "DuplicateTagKeys"
+        | "UnsupportedFeature" => Class::Invalid,
         _ => return None,
     })
 }

@@ -14,7 +14,7 @@ use kube::runtime::reflector;
 use kube::runtime::{Controller, PredicateConfig, WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument, debug, info, info_span, warn};
+use tracing::{Instrument, debug, error, info, info_span, warn};
 
 use super::Kind;
 use super::backoff::Failures;
@@ -62,11 +62,6 @@ pub async fn run<K: Kind>(kind: Arc<K>, environment: Environment) {
     });
     environment.health.controller_started(K::NAME);
     join_all(scopes.iter().map(|scope| run_scope(&reconciler, &environment, scope.as_deref()))).await;
-    if environment.stop.is_cancelled() {
-        info!(kind = K::NAME, "controller stopped");
-    } else {
-        environment.health.controller_stopped(K::NAME);
-    }
 }
 
 async fn run_scope<K: Kind>(reconciler: &Arc<Reconciler<K>>, environment: &Environment, namespace: Option<&str>) {
@@ -86,7 +81,8 @@ async fn run_scope<K: Kind>(reconciler: &Arc<Reconciler<K>>, environment: &Envir
         .with_config(Config::default().concurrency(environment.concurrency))
         .graceful_shutdown_on(environment.stop.clone().cancelled_owned());
     info!(kind = K::NAME, namespace, "controller started");
-    let mut outcomes = reconciler.kind.triggers(controller, namespace).run(reconcile, never_fails, reconciler.clone()).boxed();
+    let mut outcomes =
+        reconciler.kind.triggers(controller, namespace).run(reconcile, never_fails, reconciler.clone()).boxed();
     while let Some(outcome) = outcomes.next().await {
         match outcome {
             Ok(_) => {}
@@ -94,6 +90,12 @@ async fn run_scope<K: Kind>(reconciler: &Arc<Reconciler<K>>, environment: &Envir
             Err(kube::runtime::controller::Error::ObjectNotFound(object)) => debug!(%object, "gone before its turn"),
             Err(error) => warn!(kind = K::NAME, %error, "watch failed, trying again"),
         }
+    }
+    if environment.stop.is_cancelled() {
+        info!(kind = K::NAME, namespace, "controller stopped");
+    } else {
+        error!(kind = K::NAME, namespace, "the controller's stream died");
+        environment.health.controller_stopped(K::NAME);
     }
 }
 

@@ -46,7 +46,8 @@ async fn publish(
     reason: &str,
     note: String,
 ) {
-    let event = Event { type_, reason: reason.into(), note: Some(clipped(note)), action: reason.into(), secondary: None };
+    let event =
+        Event { type_, reason: reason.into(), note: Some(clipped(note)), action: reason.into(), secondary: None };
     if let Err(error) = recorder.publish(&event, &object.object_ref(&())).await {
         tracing::warn!(reason, %error, "event not published");
     }

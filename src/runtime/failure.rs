@@ -98,7 +98,10 @@ mod tests {
 
     #[test]
     fn a_terminating_namespace_is_not_a_missing_permission() {
-        let error = api_error(403, "pods is forbidden: unable to create new content in namespace x because it is being terminated");
+        let error = api_error(
+            403,
+            "pods is forbidden: unable to create new content in namespace x because it is being terminated",
+        );
         assert_eq!(class_of_kubernetes(&error), Class::Transient);
     }
 }

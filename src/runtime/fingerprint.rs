@@ -11,7 +11,11 @@ pub fn fingerprint(parts: &[&[u8]], digits: usize) -> String {
         digest.update(part);
     }
     let hash = digest.finalize();
-    hash.iter().flat_map(|byte| [byte >> 4, byte & 15]).filter_map(|half| char::from_digit(half.into(), 16)).take(digits).collect()
+    hash.iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .filter_map(|half| char::from_digit(half.into(), 16))
+        .take(digits)
+        .collect()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use kube::api::{Patch, PatchParams};
 use kube::runtime::events::Recorder;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::json;
+use tokio::time::sleep;
 use tracing::{debug, info, warn};
 
 use super::backoff::Failures;
@@ -25,7 +26,9 @@ use crate::metrics::Metrics;
 /// A reconcile that takes longer is an error of its object; single calls have shorter deadlines of their own.
 const DEADLINE: Duration = Duration::from_secs(90);
 /// Observing and acting alternate at most this often in one reconcile.
-const ROUNDS: usize = 8;
+const ROUNDS: u32 = 8;
+/// Pause after the first lost race, doubled with each: reads lag behind writes, and a rival needs its turn.
+const RACE_PAUSE: Duration = Duration::from_millis(25);
 /// A deletion is tried again at least this often: somebody waits for it.
 const REMOVAL_RETRY: Duration = Duration::from_secs(30);
 
@@ -86,6 +89,13 @@ impl<K: Kind> From<Trouble<K::Error>> for Failed<K> {
     fn from(trouble: Trouble<K::Error>) -> Self {
         Self { trouble, status: None }
     }
+}
+
+/// How far a plan was carried out.
+enum Carried {
+    All,
+    /// Up to an action that met a changed world.
+    Raced,
 }
 
 impl<K: Kind> Reconciler<K> {
@@ -150,7 +160,7 @@ impl<K: Kind> Reconciler<K> {
 
     async fn converge(&self, object: &K::Object) -> Result<Option<Duration>, Failed<K>> {
         let mut status = None;
-        for _ in 0..ROUNDS {
+        for round in 0..ROUNDS {
             let observed = match self.kind.observe(object).await {
                 Ok(observed) => observed,
                 Err(error) => return Err(Failed { trouble: Trouble::Kind(error), status }),
@@ -164,15 +174,17 @@ impl<K: Kind> Reconciler<K> {
                 return Ok(requeue);
             }
             status = Some(planned);
-            if let Err(error) = self.carry_out(object, &actions).await {
-                return Err(Failed { trouble: Trouble::Kind(error), status });
+            match self.carry_out(object, &actions).await {
+                Ok(Carried::All) => {}
+                Ok(Carried::Raced) => sleep(RACE_PAUSE * 2_u32.pow(round)).await,
+                Err(error) => return Err(Failed { trouble: Trouble::Kind(error), status }),
             }
         }
         Err(Failed { trouble: Trouble::Unsettled, status })
     }
 
     async fn remove(&self, object: &K::Object, finalizer: &str) -> Result<Option<Duration>, Failed<K>> {
-        for _ in 0..ROUNDS {
+        for round in 0..ROUNDS {
             let observed = self.kind.observe(object).await.map_err(Trouble::Kind)?;
             let Removal { actions, blocked, farewell } = K::decide_removal(object, &observed);
             if actions.is_empty() {
@@ -189,13 +201,15 @@ impl<K: Kind> Reconciler<K> {
                 self.statuses.forget(&object.uid().unwrap_or_default());
                 return Ok(None);
             }
-            self.carry_out(object, &actions).await.map_err(Trouble::Kind)?;
+            if let Carried::Raced = self.carry_out(object, &actions).await.map_err(Trouble::Kind)? {
+                sleep(RACE_PAUSE * 2_u32.pow(round)).await;
+            }
         }
         Err(Trouble::Unsettled.into())
     }
 
     /// Carries out the actions in order. A conflict ends the round without an error: the world is observed again.
-    async fn carry_out(&self, object: &K::Object, actions: &[K::Action]) -> Result<(), K::Error> {
+    async fn carry_out(&self, object: &K::Object, actions: &[K::Action]) -> Result<Carried, K::Error> {
         for action in actions {
             info!(?action, "applying");
             match self.kind.apply(object, action).await {
@@ -206,12 +220,12 @@ impl<K: Kind> Reconciler<K> {
                 }
                 Err(error) if matches!(error.class(), Class::Conflict | Class::NotFound) => {
                     info!(%error, "the world changed meanwhile, observing again");
-                    return Ok(());
+                    return Ok(Carried::Raced);
                 }
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(Carried::All)
     }
 
     async fn tell_failure(&self, object: &K::Object, failed: &Failed<K>, class: Class, delay: Duration) {

@@ -3,6 +3,7 @@
 
 mod support;
 
-mod myapp;
 mod crash;
+mod myapp;
+mod myingress;
 mod smoke;

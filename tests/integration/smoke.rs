@@ -27,7 +27,9 @@ async fn a_my_app_gets_its_pods() {
     let scene = Scene::new("smoke").await;
     let _operator = Operator::start(&scene).await;
     scene.create::<MyApp>("example-app", json!({ "image": "nginx:latest", "banner": "hi", "replicas": 3 })).await;
-    scene.app("example-app", "three ready pods", |app| app.status.as_ref().is_some_and(|it| it.ready_replicas == 3)).await;
+    scene
+        .app("example-app", "three ready pods", |app| app.status.as_ref().is_some_and(|it| it.ready_replicas == 3))
+        .await;
     let mut names: Vec<_> = scene.pods().await.into_iter().filter_map(|pod| pod.metadata.name).collect();
     names.sort();
     assert_eq!(names, ["example-app-pod", "example-app-pod-1", "example-app-pod-2"]);

@@ -126,7 +126,12 @@ pub fn hash_of_path(path: &Path) -> String {
 }
 
 fn hex(bytes: &[u8], digits: usize) -> String {
-    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).take(digits).filter_map(|n| char::from_digit(n.into(), 16)).collect()
+    bytes
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .take(digits)
+        .filter_map(|n| char::from_digit(n.into(), 16))
+        .collect()
 }
 
 /// Installs those Debian packages that are missing, saying which.

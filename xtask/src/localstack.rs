@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, NODE_ADDRESS};
@@ -128,15 +128,15 @@ impl LocalStack<'_> {
             .spawn()
             .context("cannot start LocalStack")?;
         let what = format!("LocalStack to answer (its log: {})", log_path.display());
-        step.wait_for(what, Duration::from_mins(1), || {
-            if let Some(status) = child.try_wait()? {
-                return Ok(Some(Err(anyhow!("LocalStack ended with {status}; its log: {}", log_path.display()))));
-            }
-            match self.version()? {
-                version if version == package.version => Ok(Some(Ok(()))),
-                version => bail!("version {version} answers instead of {}", package.version),
-            }
+        step.wait_for(what, Duration::from_mins(1), || match self.version() {
+            Ok(version) if version == package.version => Ok(Some(Ok(()))),
+            Ok(version) => bail!("version {version} answers instead of {}", package.version),
+            Err(error) => match child.try_wait()? {
+                Some(status) => Ok(Some(Err(error.context(format!("LocalStack ended with {status}"))))),
+                None => Err(error),
+            },
         })?
+        .with_context(|| format!("its log: {}", log_path.display()))
     }
 
     fn call(&self, method: &str, path: &str, body: &Value) -> Result<Value> {

@@ -10,8 +10,7 @@ use crate::runtime::{Health, Plan};
 pub fn decide(object: &MyApp, observed: &Observed) -> Plan<Action, MyAppStatus> {
     let revision = revision(object);
     let is_current = |pod: &ObservedPod| pod.revision == revision && pod.image == object.spec.image;
-    let wanted: Vec<(i32, String)> =
-        (0..object.spec.replicas).map(|index| (index, pod_name(object, index))).collect();
+    let wanted: Vec<(i32, String)> = (0..object.spec.replicas).map(|index| (index, pod_name(object, index))).collect();
     let mut actions = Vec::new();
     for pod in observed.pods.iter().filter(|pod| !pod.terminating) {
         if !wanted.iter().any(|(_, name)| *name == pod.name) {
@@ -28,7 +27,9 @@ pub fn decide(object: &MyApp, observed: &Observed) -> Plan<Action, MyAppStatus> 
         }
     }
     if actions.is_empty() {
-        actions.extend(next_to_replace(observed, is_current).map(|pod| delete(pod, "its image, banner or command changed")));
+        actions.extend(
+            next_to_replace(observed, is_current).map(|pod| delete(pod, "its image, banner or command changed")),
+        );
     }
     let alive: Vec<&ObservedPod> = observed.pods.iter().filter(|pod| !pod.terminating && !pod.finished).collect();
     let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
@@ -92,9 +93,13 @@ fn trouble(pod: &ObservedPod) -> Option<(&'static str, String)> {
         }
         "CrashLoopBackOff" | "RunContainerError" | "CreateContainerError" | "CreateContainerConfigError" => Some((
             "PodsCrashing",
-            format!("pod {name} does not stay up: check spec.command and that spec.image has /bin/sh; see kubectl logs {name}"),
+            format!(
+                "pod {name} does not stay up: check spec.command and that spec.image has /bin/sh; see kubectl logs {name}"
+            ),
         )),
-        "Unschedulable" => Some(("Unschedulable", format!("pod {name} fits on no node: see kubectl describe pod {name}"))),
+        "Unschedulable" => {
+            Some(("Unschedulable", format!("pod {name} fits on no node: see kubectl describe pod {name}")))
+        }
         _ => None,
     }
 }

@@ -14,8 +14,8 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::{Controller, watcher};
 use kube::{Api, Client};
 
-use crate::api::{MyApp, MyAppStatus};
 use super::World;
+use crate::api::{MyApp, MyAppStatus};
 use crate::runtime::{self, ActionEvent, Class, Failure, Kind, Plan, Removal, class_of_kubernetes};
 use apply::Action;
 use observe::Observed;
@@ -76,9 +76,10 @@ pub enum Error {
 impl Failure for Error {
     fn class(&self) -> Class {
         match self {
-            Self::List(source) | Self::Create { source, .. } | Self::Label { source, .. } | Self::Delete { source, .. } => {
-                class_of_kubernetes(source)
-            }
+            Self::List(source)
+            | Self::Create { source, .. }
+            | Self::Label { source, .. }
+            | Self::Delete { source, .. } => class_of_kubernetes(source),
             Self::NameTaken(_) => Class::Denied,
         }
     }

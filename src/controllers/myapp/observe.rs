@@ -51,17 +51,19 @@ pub async fn observe(client: &Client, object: &MyApp) -> Result<Observed, Error>
 
 /// Whether the object controls the pod.
 pub fn controlled_by(pod: &Pod, object: &MyApp) -> bool {
-    pod.owner_references().iter().any(|owner| owner.controller == Some(true) && Some(&owner.uid) == object.uid().as_ref())
+    pod.owner_references()
+        .iter()
+        .any(|owner| owner.controller == Some(true) && Some(&owner.uid) == object.uid().as_ref())
 }
 
 fn observed(pod: &Pod, object: &MyApp) -> ObservedPod {
     let status = pod.status.clone().unwrap_or_default();
-    let condition = |type_: &str| {
-        status.conditions.iter().flatten().find(|condition| condition.type_ == type_)
-    };
-    let waiting = status.container_statuses.iter().flatten().find_map(|container| {
-        container.state.as_ref()?.waiting.as_ref()?.reason.clone()
-    });
+    let condition = |type_: &str| status.conditions.iter().flatten().find(|condition| condition.type_ == type_);
+    let waiting = status
+        .container_statuses
+        .iter()
+        .flatten()
+        .find_map(|container| container.state.as_ref()?.waiting.as_ref()?.reason.clone());
     let unscheduled = condition("PodScheduled").filter(|scheduled| scheduled.status == "False");
     let container = pod.spec.iter().flat_map(|spec| &spec.containers).find(|container| container.name == CONTAINER);
     ObservedPod {
@@ -76,4 +78,3 @@ fn observed(pod: &Pod, object: &MyApp) -> ObservedPod {
         trouble: waiting.or_else(|| unscheduled.and_then(|scheduled| scheduled.reason.clone())),
     }
 }
-

@@ -84,8 +84,8 @@ fn settle(world: &mut World, object: &MyApp, mut stop_after: Option<usize>) -> P
 }
 
 fn any_pod() -> impl Strategy<Value = ObservedPod> {
-    (0..8i32, any::<[bool; 4]>(), 0..3usize).prop_map(|(index, [ready, terminating, finished, mislabelled], revised)| {
-        ObservedPod {
+    (0..8i32, any::<[bool; 4]>(), 0..3usize).prop_map(
+        |(index, [ready, terminating, finished, mislabelled], revised)| ObservedPod {
             name: pod_name(&app(0, ""), index),
             uid: format!("old-{index}"),
             revision: [revision(&app(0, "new")), revision(&app(0, "old")), String::new()][revised].clone(),
@@ -95,8 +95,8 @@ fn any_pod() -> impl Strategy<Value = ObservedPod> {
             finished,
             mislabelled,
             trouble: None,
-        }
-    })
+        },
+    )
 }
 
 fn any_world() -> impl Strategy<Value = World> {

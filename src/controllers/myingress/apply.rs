@@ -34,7 +34,9 @@ impl Action {
             Self::Create(new) => ("Created", format!("Created load balancer {}", new.name)),
             Self::SetSubnets { subnets, .. } => ("Updated", format!("Set subnets to {}", listed(subnets))),
             Self::SetSecurityGroups { groups, .. } => ("Updated", format!("Set security groups to {}", listed(groups))),
-            Self::SetAttributes { attributes, .. } => ("Updated", format!("Set attributes {}", listed(attributes.keys()))),
+            Self::SetAttributes { attributes, .. } => {
+                ("Updated", format!("Set attributes {}", listed(attributes.keys())))
+            }
             Self::AddTags { tags, .. } => ("Updated", format!("Set tags {}", listed(tags.keys()))),
             Self::RemoveTags { keys, .. } => ("Updated", format!("Removed tags {}", listed(keys))),
             Self::Delete { name, .. } => ("Deleted", format!("Deleted load balancer {name}")),

@@ -97,7 +97,8 @@ fn without_balancer(
     }
     let names = candidates(&observed.owner, object.spec.scheme);
     let Some(name) = names.into_iter().find(|name| !observed.taken.contains(name)) else {
-        plan.health = Health::stalled("NameTaken", "every name for the load balancer is taken: choose another metadata.name");
+        plan.health =
+            Health::stalled("NameTaken", "every name for the load balancer is taken: choose another metadata.name");
         return plan;
     };
     let mut tags = object.spec.tags.clone();
@@ -218,6 +219,12 @@ fn delete(observed: &Observed, member: &Member) -> Action {
 /// How to clean up after a deleted object.
 pub fn decide_removal(object: &MyIngress, observed: &Observed) -> Removal<Action> {
     let mut removal = Removal { actions: Vec::new(), blocked: None, farewell: None };
+    if let Some(lost) = &observed.disowned {
+        removal.farewell = Some(ActionEvent {
+            reason: "LeftAlone",
+            note: format!("Left load balancer {} in AWS: its tags no longer name this object", lost.name),
+        });
+    }
     if object.spec.deletion_policy == DeletionPolicy::Retain {
         let names: Vec<&str> = observed.owned.iter().map(|member| member.balancer.name.as_str()).collect();
         removal.farewell = (!names.is_empty()).then(|| ActionEvent {

@@ -10,7 +10,9 @@ pub enum Error {
     #[error("spec.subnets: AWS knows no such subnet ({0}); use ids of subnets of the operator's account and region")]
     SubnetNotFound(String),
     /// The subnets do not fit together.
-    #[error("spec.subnets: AWS refuses these subnets ({0}); give one subnet in each of at least two availability zones of one VPC, with 8 free addresses each")]
+    #[error(
+        "spec.subnets: AWS refuses these subnets ({0}); give one subnet in each of at least two availability zones of one VPC, with 8 free addresses each"
+    )]
     SubnetsInvalid(String),
     /// A security group does not exist, or not in the balancer's VPC.
     #[error("spec.securityGroups: AWS refuses these groups ({0}); use ids of groups in the VPC of the subnets")]
@@ -25,7 +27,9 @@ pub enum Error {
     #[error("AWS quota reached ({0}); delete what is not needed or ask for a higher quota in Service Quotas")]
     QuotaReached(String),
     /// Deletion protection is on.
-    #[error("deletion protection is on ({0}); set spec.attributes[deletion_protection.enabled] to \"false\", or use deletionPolicy Retain")]
+    #[error(
+        "deletion protection is on ({0}); set spec.attributes[deletion_protection.enabled] to \"false\", or use deletionPolicy Retain"
+    )]
     DeletionProtected(String),
     /// Any other refusal for which only a person can do something.
     #[error("AWS refuses the balancer: {0}")]
@@ -56,7 +60,11 @@ impl Error {
             (Class::Invalid, Some("OperationNotPermitted"), "DeleteLoadBalancer") => Self::DeletionProtected(text),
             (Class::Invalid, _, "ModifyLoadBalancerAttributes") => Self::AttributesInvalid(text),
             (Class::Invalid, _, "AddTags") | (Class::Invalid, Some("DuplicateTagKeys"), _) => Self::TagsInvalid(text),
-            (Class::Invalid, Some("InvalidSubnet" | "InvalidConfigurationRequest" | "AvailabilityZoneNotSupported"), _)
+            (
+                Class::Invalid,
+                Some("InvalidSubnet" | "InvalidConfigurationRequest" | "AvailabilityZoneNotSupported"),
+                _,
+            )
             | (Class::Invalid, _, "SetSubnets") => Self::SubnetsInvalid(text),
             (Class::Denied, Some("TooManyLoadBalancers" | "TooManyTags"), _) => Self::QuotaReached(text),
             (Class::Invalid, ..) => Self::Refused(error),

@@ -44,6 +44,8 @@ struct Known {
     members: HashMap<String, Entry>,
     /// Names for which the outcome of a call is not known.
     doubtful: BTreeSet<String>,
+    /// ARNs that an object claims although their tags deny it: these may be put back.
+    disowned: BTreeSet<String>,
     subscribers: Vec<UnboundedSender<ObjectKey>>,
 }
 
@@ -58,7 +60,13 @@ struct Entry {
 impl Fleet {
     /// Knows nothing yet.
     pub fn new(elb: Elbv2, cluster: String) -> Self {
-        Self { elb, cluster, known: Mutex::default(), loaded: watch::Sender::new(None), provisioning_began: Notify::new() }
+        Self {
+            elb,
+            cluster,
+            known: Mutex::default(),
+            loaded: watch::Sender::new(None),
+            provisioning_began: Notify::new(),
+        }
     }
 
     /// Name of the Kubernetes cluster in ownership tags.
@@ -105,6 +113,18 @@ impl Fleet {
         self.known().members.get(arn).map(|entry| entry.member.clone())
     }
 
+    /// Whether a balancer with that ARN exists and is not the owner's; if so, from now on its tags are read in every sweep.
+    pub fn disowned(&self, owner: &Owner, arn: &str) -> bool {
+        let mut known = self.known();
+        let disowned = known.members.get(arn).is_some_and(|entry| !owner.owns(&entry.member.tags));
+        if disowned {
+            known.disowned.insert(arn.to_owned());
+        } else {
+            known.disowned.remove(arn);
+        }
+        disowned
+    }
+
     /// Which of these names are taken, by anybody.
     pub fn taken(&self, names: &[String]) -> BTreeSet<String> {
         let known = self.known();
@@ -114,7 +134,8 @@ impl Fleet {
 
     /// Finds out what became of calls on these names whose outcome is not known.
     pub async fn settle_doubts(&self, names: &[String]) -> Result<(), AwsError> {
-        let doubtful: Vec<String> = names.iter().filter(|name| self.known().doubtful.contains(*name)).cloned().collect();
+        let doubtful: Vec<String> =
+            names.iter().filter(|name| self.known().doubtful.contains(*name)).cloned().collect();
         for name in doubtful {
             let found = match self.elb.named(&name).await? {
                 Some(balancer) => Some(self.with_tags(balancer).await?),
@@ -132,8 +153,11 @@ impl Fleet {
 
     async fn with_tags(&self, balancer: Balancer) -> Result<Member, AwsError> {
         let mut tags = self.elb.tags(std::slice::from_ref(&balancer.arn)).await?;
-        let tags = tags.remove(&balancer.arn).unwrap_or_default();
-        Ok(Member { balancer, tags, attributes: None })
+        match tags.remove(&balancer.arn) {
+            Some(tags) => Ok(Member { balancer, tags, attributes: None }),
+            // Reads lag behind writes. A balancer without tags would count as somebody else's, so look again.
+            None => Err(AwsError::raced("DescribeTags", format!("{} is not to be seen yet", balancer.name))),
+        }
     }
 
     /// Reads a balancer's attributes if that has not been done yet; from then on every sweep does.
@@ -153,12 +177,17 @@ impl Fleet {
         match self.elb.create(new).await {
             Ok(balancer) => {
                 let member = self.with_tags(balancer).await?;
+                let foreign = member.tags != new.tags;
                 let mut known = self.known();
                 known.doubtful.remove(&new.name);
                 let arn = member.balancer.arn.clone();
                 known.members.insert(arn, Entry { member, written: Some(Instant::now()), seen: false });
                 drop(known);
                 self.provisioning_began.notify_one();
+                if foreign {
+                    let there = format!("a load balancer {} of the same settings was there before", new.name);
+                    return Err(AwsError::raced("CreateLoadBalancer", there));
+                }
                 Ok(())
             }
             Err(error) => {
@@ -179,7 +208,7 @@ impl Fleet {
             Some(tags) => {
                 let tags = tags.clone();
                 self.edit(arn, |member| member.tags = tags);
-                return Ok(());
+                return Err(AwsError::raced("DeleteLoadBalancer", "it is no longer tagged as ours".into()));
             }
             None => {}
         }
@@ -261,17 +290,13 @@ impl Fleet {
         let balancers = self.elb.all().await?;
         let unknown_or_ours = |arn: &String| {
             let known = self.known();
-            known.members.get(arn).is_none_or(|entry| object_of(&self.cluster, &entry.member.tags).is_some())
+            let ours = |entry: &Entry| object_of(&self.cluster, &entry.member.tags).is_some();
+            known.disowned.contains(arn) || known.members.get(arn).is_none_or(ours)
         };
-        // What belongs to others today is never ours later: their tags are read once.
+        // What belongs to others is not ours later: their tags are read once.
         let arns: Vec<String> = balancers.iter().map(|b| b.arn.clone()).filter(unknown_or_ours).collect();
         let mut tags = self.elb.tags(&arns).await?;
-        let mut attributes = HashMap::new();
-        for balancer in &balancers {
-            if self.get(&balancer.arn).is_some_and(|member| member.attributes.is_some()) {
-                attributes.insert(balancer.arn.clone(), self.elb.attributes(&balancer.arn).await?);
-            }
-        }
+        let mut attributes = self.read_attributes(&balancers).await;
         let mut known = self.known();
         let mut changed: Vec<(Option<Member>, Option<Member>)> = Vec::new();
         let mut seen = BTreeSet::new();
@@ -309,6 +334,21 @@ impl Fleet {
             known.subscribers.retain(|subscriber| subscriber.unbounded_send(key.clone()).is_ok());
         }
         Ok(())
+    }
+
+    /// The attributes of those balancers for which somebody wants them. What cannot be read stays as it was: it must
+    /// not keep the other balancers from being looked at.
+    async fn read_attributes(&self, balancers: &[Balancer]) -> HashMap<String, Pairs> {
+        let mut attributes = HashMap::new();
+        for arn in balancers.iter().map(|balancer| &balancer.arn) {
+            let Some(before) = self.get(arn).and_then(|member| member.attributes) else { continue };
+            let read = self.elb.attributes(arn).await.unwrap_or_else(|error| {
+                tracing::warn!(arn, %error, "attributes could not be read in this sweep");
+                before
+            });
+            attributes.insert(arn.clone(), read);
+        }
+        attributes
     }
 
     /// Looks at our balancers that are being set up; true while there are any.

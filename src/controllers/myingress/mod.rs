@@ -21,8 +21,8 @@ use kube::runtime::reflector::ObjectRef;
 use error::Error;
 use fleet::Fleet;
 
-use crate::api::{MyIngress, MyIngressStatus};
 use super::World;
+use crate::api::{MyIngress, MyIngressStatus};
 use crate::external::elbv2::Elbv2;
 use crate::runtime::{self, ActionEvent, Kind, Plan, Removal};
 use apply::Action;

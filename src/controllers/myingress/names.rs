@@ -32,7 +32,8 @@ fn allowed(name: &str) -> bool {
 /// What of the name fits before `-` and the hash, made of allowed characters.
 fn short(name: &str) -> String {
     let name = name.strip_prefix("internal-").unwrap_or(name);
-    let fitting: String = name.chars().take(LONGEST - 9).map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let fitting: String =
+        name.chars().take(LONGEST - 9).map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     let trimmed = fitting.trim_matches('-');
     if trimmed.is_empty() || trimmed.starts_with("internal-") || trimmed == "internal" {
         "alb".into()

@@ -36,13 +36,8 @@ pub async fn observe(fleet: &Fleet, object: &MyIngress) -> Result<Observed, Erro
             fleet.want_attributes(&member.balancer.arn).await.map_err(Error::of)?;
         }
     }
-    let disowned = recorded.filter(|alb| fleet.get(&alb.arn).is_some_and(|member| !owner.owns(&member.tags)));
-    Ok(Observed {
-        owned: fleet.owned_by(&owner),
-        taken: fleet.taken(&names),
-        disowned: disowned.cloned(),
-        owner,
-    })
+    let disowned = recorded.filter(|alb| fleet.disowned(&owner, &alb.arn));
+    Ok(Observed { owned: fleet.owned_by(&owner), taken: fleet.taken(&names), disowned: disowned.cloned(), owner })
 }
 
 /// Attributes are read only for objects that set them or did so before.

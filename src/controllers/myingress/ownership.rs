@@ -46,7 +46,9 @@ impl Owner {
     /// Whether something with these tags belongs to this owner: cluster and uid say who it is. The other three are
     /// for people to read; they are repaired like any other tag.
     pub fn owns(&self, tags: &Pairs) -> bool {
-        !self.uid.is_empty() && tags.get(&key("cluster")) == Some(&self.cluster) && tags.get(&key("uid")) == Some(&self.uid)
+        !self.uid.is_empty()
+            && tags.get(&key("cluster")) == Some(&self.cluster)
+            && tags.get(&key("uid")) == Some(&self.uid)
     }
 }
 

@@ -51,7 +51,8 @@ impl World {
     }
 
     fn act(&mut self, action: &Action) {
-        let find = |members: &mut Vec<Member>, arn: &String| members.iter().position(|it| it.balancer.arn == *arn).unwrap();
+        let find =
+            |members: &mut Vec<Member>, arn: &String| members.iter().position(|it| it.balancer.arn == *arn).unwrap();
         match action {
             Action::Create(new) => {
                 assert!(!self.members.iter().any(|it| it.balancer.name == new.name), "{} is taken", new.name);
@@ -271,5 +272,8 @@ fn protection_that_the_spec_turned_off_is_turned_off_before_the_deletion() {
     world.settle(None);
     world.members[0].attributes = Some(Pairs::from([("deletion_protection.enabled".into(), "true".into())]));
     let removal = decide_removal(&world.object, &world.observe());
-    assert!(matches!(removal.actions.as_slice(), [Action::SetAttributes { .. }, Action::Delete { .. }]), "{removal:#?}");
+    assert!(
+        matches!(removal.actions.as_slice(), [Action::SetAttributes { .. }, Action::Delete { .. }]),
+        "{removal:#?}"
+    );
 }

@@ -5,7 +5,8 @@ use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
-use causeway::operator::client;
+use causeway::clients;
+use causeway::metrics::Metrics;
 use futures::FutureExt;
 use kube::Config;
 use tokio::sync::Semaphore;
@@ -121,7 +122,8 @@ impl Trial {
 
 async fn point<S: Scenario>(n: usize, moment: Moment, reference: &State) -> Done {
     let interception = Interception::new();
-    let outcome = AssertUnwindSafe(try_point::<S>(&interception, Some((n, moment)), Some(reference))).catch_unwind().await;
+    let outcome =
+        AssertUnwindSafe(try_point::<S>(&interception, Some((n, moment)), Some(reference))).catch_unwind().await;
     let call = interception.is_dead().then(|| interception.calls().get(n - 1).cloned().unwrap_or_default());
     Done { n, moment, call, failure: outcome.err().map(|panic| text_of(&*panic)) }
 }
@@ -137,11 +139,12 @@ async fn try_point<S: Scenario>(
     target: Option<(usize, Moment)>,
     reference: Option<&State>,
 ) -> State {
-    let scene = Scene::new("crash").await;
-    let through = interception.kubernetes(client(Config::infer().await.expect("a cluster")).expect("a client"));
+    let t0 = Instant::now(); let scene = Scene::new("crash").await; eprintln!("T scene {:?}", t0.elapsed());
+    let config = Config::infer().await.expect("a cluster");
+    let through = interception.kubernetes(clients::kubernetes(config, &Metrics::new()).expect("a client"));
     let operator = Operator::start_with(&scene, through, interception.aws(&scene.aws), NO_SWEEP);
     interception.quiet_for(QUIET).await;
-    S::prepare(&scene).await;
+    eprintln!("T warm {:?}", t0.elapsed()); S::prepare(&scene).await;
     interception.quiet_for(QUIET).await;
     interception.arm(target);
     S::act(&scene).await;
@@ -152,16 +155,20 @@ async fn try_point<S: Scenario>(
             interception.quiet_for(QUIET).await;
         } => {}
     }
-    drop(operator);
+    eprintln!("T died {:?}", t0.elapsed()); drop(operator);
     let operator = Operator::start(&scene).await;
     wait_for("fresh controllers to finish the work", || S::settled(&scene), |settled| *settled).await;
+    eprintln!("T settled {:?}", t0.elapsed());
     let state = match reference {
         None => State::of(&scene).await,
         Some(reference) => becomes(&scene, reference).await,
     };
+    eprintln!("T equal {:?}", t0.elapsed());
     operator.stop().await;
+    eprintln!("T stopped {:?}", t0.elapsed());
     // Its clean-up blocks.
     tokio::task::spawn_blocking(move || drop(scene)).await.expect("the scene is cleaned up");
+    eprintln!("T dropped {:?}", t0.elapsed());
     state
 }
 
@@ -173,7 +180,11 @@ async fn becomes(scene: &Scene, reference: &State) -> State {
         if state == *reference {
             return state;
         }
-        assert!(begun.elapsed() < PATIENCE, "the world differs from the undisturbed run's:\n{}", reference.diff(&state));
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "the world differs from the undisturbed run's:\n{}",
+            reference.diff(&state)
+        );
         tokio::time::sleep(QUIET).await;
     }
 }

@@ -69,7 +69,9 @@ fn random_words(balancer: &LoadBalancer) -> Vec<(String, String)> {
 /// The name without the hash of the owner's uid.
 fn stable_name(name: &str) -> String {
     match name.rsplit_once('-') {
-        Some((short, hash)) if hash.len() == 8 && hash.chars().all(|c| c.is_ascii_hexdigit()) => format!("{short}-<hash>"),
+        Some((short, hash)) if hash.len() == 8 && hash.chars().all(|c| c.is_ascii_hexdigit()) => {
+            format!("{short}-<hash>")
+        }
         _ => name.to_owned(),
     }
 }
@@ -100,7 +102,11 @@ async fn describe(scene: &Scene, balancer: &LoadBalancer) -> Value {
 /// Objects without what the cluster makes up; their uids are added to `words`.
 async fn objects<K>(scene: &Scene, words: &mut Vec<(String, String)>) -> Vec<Value>
 where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + Serialize + DeserializeOwned,
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + Serialize
+        + DeserializeOwned,
 {
     let list = scene.api::<K>().list(&ListParams::default()).await.expect("a list");
     let mut objects = Vec::new();
@@ -128,9 +134,11 @@ where
 
 /// A pod without what scheduler and kubelet make up.
 fn pod(mut object: Value) -> Value {
-    let ready = object["status"]["conditions"].as_array().into_iter().flatten().any(|condition| {
-        condition["type"] == "Ready" && condition["status"] == "True"
-    });
+    let ready = object["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
     object["status"] = json!({ "phase": object["status"]["phase"], "ready": ready });
     if let Some(spec) = object["spec"].as_object_mut() {
         spec.remove("nodeName");

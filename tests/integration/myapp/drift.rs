@@ -11,7 +11,11 @@ use crate::support::scene::condition;
 use crate::support::{Operator, Scene, wait_for};
 
 async fn meddle(scene: &Scene, pod: &str, patch: Value) {
-    scene.api::<Pod>().patch(pod, &PatchParams::default(), &Patch::Strategic(patch)).await.expect("the patch is accepted");
+    scene
+        .api::<Pod>()
+        .patch(pod, &PatchParams::default(), &Patch::Strategic(patch))
+        .await
+        .expect("the patch is accepted");
 }
 
 #[tokio::test]
@@ -22,11 +26,13 @@ async fn changed_and_removed_labels_are_put_back() {
     let before = uids(&scene).await;
     let labels = scene.pods().await[0].labels().clone();
     assert!(!labels.is_empty());
-    let foreign_value: Value = labels.keys().map(|key| (key.clone(), json!("foreign"))).collect::<serde_json::Map<_, _>>().into();
+    let foreign_value: Value =
+        labels.keys().map(|key| (key.clone(), json!("foreign"))).collect::<serde_json::Map<_, _>>().into();
     let removed: Value = labels.keys().map(|key| (key.clone(), Value::Null)).collect::<serde_json::Map<_, _>>().into();
     for meddled in [foreign_value, removed] {
         meddle(&scene, "app-pod", json!({ "metadata": { "labels": meddled } })).await;
-        wait_for("the labels to be back", || async { scene.pods().await[0].labels().clone() }, |now| *now == labels).await;
+        wait_for("the labels to be back", || async { scene.pods().await[0].labels().clone() }, |now| *now == labels)
+            .await;
     }
     assert_eq!(uids(&scene).await, before, "the pod itself stays");
 }
@@ -38,7 +44,8 @@ async fn foreign_labels_stay() {
     running(&scene, "app", pods(1)).await;
     let labels = json!({ "team": "payments", "app.kubernetes.io/managed-by": "foreign" });
     meddle(&scene, "app-pod", json!({ "metadata": { "labels": labels } })).await;
-    let repaired = |labels: &std::collections::BTreeMap<String, String>| labels["app.kubernetes.io/managed-by"] == "causeway";
+    let repaired =
+        |labels: &std::collections::BTreeMap<String, String>| labels["app.kubernetes.io/managed-by"] == "causeway";
     let now = wait_for("our label to be back", || async { scene.pods().await[0].labels().clone() }, repaired).await;
     assert_eq!(now["team"], "payments");
 }
@@ -68,7 +75,9 @@ async fn a_suspended_app_is_left_as_it_is_until_it_goes_on() {
     scene.gone::<Pod>("app-pod").await;
     // Once this is seen, a reconcile has run after the pod went.
     let edited = scene.edit::<MyApp>("app", json!({ "replicas": 3 })).await;
-    let seen = |app: &MyApp| app.status.as_ref().is_some_and(|status| status.observed_generation == edited.metadata.generation);
+    let seen = |app: &MyApp| {
+        app.status.as_ref().is_some_and(|status| status.observed_generation == edited.metadata.generation)
+    };
     let app = scene.app("app", "the suspended app's change to be seen", seen).await;
     let (ready, reason, _) = condition(&app.status.unwrap().conditions, "Ready").unwrap();
     assert_eq!((ready.as_str(), reason.as_str()), ("Unknown", "Suspended"));

@@ -79,7 +79,8 @@ async fn names(scene: &Scene) -> Vec<String> {
 async fn successor(scene: &Scene, name: &str, before: &str) -> Pod {
     let api = scene.api::<Pod>();
     let look = || async { api.get_opt(name).await.expect("an answer") };
-    let succeeded = |pod: &Option<Pod>| pod.as_ref().is_some_and(|pod| pod.uid().as_deref() != Some(before) && is_ready(pod));
+    let succeeded =
+        |pod: &Option<Pod>| pod.as_ref().is_some_and(|pod| pod.uid().as_deref() != Some(before) && is_ready(pod));
     wait_for(&format!("a ready successor of pod {name}"), look, succeeded).await.expect("the pod")
 }
 

@@ -73,7 +73,8 @@ async fn a_killed_pod_returns() {
         let containers = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
         containers.map(|container| container.restart_count).sum::<i32>() == 1 && is_ready(pod)
     };
-    wait_for("the killed container to run again", || async { api.get("app-pod").await.expect("the pod") }, restarted).await;
+    wait_for("the killed container to run again", || async { api.get("app-pod").await.expect("the pod") }, restarted)
+        .await;
     settled(&scene, "app", "the app to be ready again").await;
 }
 
@@ -87,7 +88,9 @@ fn process_with(variable: &str) -> String {
         let has_it = environment.split(|byte| *byte == 0).any(|it| it == variable.as_bytes());
         (has_it && parent_shell).then_some(name)
     });
-    found.min_by_key(|pid| pid.parse::<u32>().ok()).unwrap_or_else(|| panic!("no process has {variable} in its environment"))
+    found
+        .min_by_key(|pid| pid.parse::<u32>().ok())
+        .unwrap_or_else(|| panic!("no process has {variable} in its environment"))
 }
 
 #[tokio::test]
@@ -133,7 +136,8 @@ async fn a_deleted_app_takes_its_pods_along() {
 async fn a_namespace_that_enforces_restricted_pod_security_accepts_the_pods() {
     let scene = Scene::new("pods").await;
     let _operator = Operator::start(&scene).await;
-    let label = Patch::Merge(json!({ "metadata": { "labels": { "pod-security.kubernetes.io/enforce": "restricted" } } }));
+    let label =
+        Patch::Merge(json!({ "metadata": { "labels": { "pod-security.kubernetes.io/enforce": "restricted" } } }));
     let namespaces: Api<Namespace> = Api::all(scene.client.clone());
     namespaces.patch(&scene.namespace, &PatchParams::default(), &label).await.expect("the label is accepted");
     running(&scene, "app", pods(1)).await;
@@ -154,7 +158,10 @@ async fn a_foreign_pod_of_the_name_is_told_and_left_alone() {
     assert!(message.contains("app-pod") && message.contains("delete that pod"), "{message}");
     assert_eq!(event(&scene, "app", "NameTaken").await, message);
     let now = scene.api::<Pod>().get("app-pod").await.expect("the foreign pod");
-    assert_eq!((now.uid(), now.labels(), &now.spec.as_ref().unwrap().containers.len()), (foreign.uid(), foreign.labels(), &1));
+    assert_eq!(
+        (now.uid(), now.labels(), &now.spec.as_ref().unwrap().containers.len()),
+        (foreign.uid(), foreign.labels(), &1)
+    );
     assert!(now.metadata.deletion_timestamp.is_none() && now.owner_references().is_empty());
     scene.delete::<Pod>("app-pod").await;
     settled(&scene, "app", "its own pod after the foreign one has gone").await;

@@ -18,7 +18,9 @@ async fn the_scale_subresource_scales_up_down_and_to_zero() {
     let _operator = Operator::start(&scene).await;
     running(&scene, "app", pods(1)).await;
     let first = uids(&scene).await;
-    for (replicas, expected) in [(4, vec!["app-pod", "app-pod-1", "app-pod-2", "app-pod-3"]), (1, vec!["app-pod"]), (0, vec![])] {
+    for (replicas, expected) in
+        [(4, vec!["app-pod", "app-pod-1", "app-pod-2", "app-pod-3"]), (1, vec!["app-pod"]), (0, vec![])]
+    {
         scale(&scene, replicas).await.expect("the scale is accepted");
         settled(&scene, "app", &format!("{replicas} pods")).await;
         wait_for("only those pods", || names(&scene), |names| *names == expected).await;

@@ -17,7 +17,9 @@ use aws_sdk_elasticloadbalancingv2::config::{
     http::{HttpRequest, HttpResponse},
 };
 use aws_smithy_http_client::Builder;
-use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector};
+use aws_smithy_runtime_api::client::http::{
+    HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
+};
 use aws_smithy_runtime_api::client::result::ConnectorError;
 use http::{Request, Response};
 use kube::Client;
@@ -207,7 +209,9 @@ impl tower::Service<Request<Body>> for Intercepted {
 }
 
 fn name_of_kubernetes_call(request: &Request<Body>) -> Option<String> {
-    let has = |parameter: &str| request.uri().query().is_some_and(|query| query.split('&').any(|one| one.starts_with(parameter)));
+    let has = |parameter: &str| {
+        request.uri().query().is_some_and(|query| query.split('&').any(|one| one.starts_with(parameter)))
+    };
     let reflector = has("watch=") || (request.method() == http::Method::GET && has("limit="));
     (!reflector).then(|| format!("{} {}", request.method(), request.uri().path()))
 }

@@ -26,7 +26,12 @@ impl Operator {
     /// Starts them with a sweep of two seconds.
     pub async fn start(scene: &Scene) -> Self {
         let config = Config::infer().await.expect("a cluster");
-        Self::start_with(scene, clients::kubernetes(config, &Metrics::new()).expect("a client"), scene.aws.clone(), Duration::from_secs(2))
+        Self::start_with(
+            scene,
+            clients::kubernetes(config, &Metrics::new()).expect("a client"),
+            scene.aws.clone(),
+            Duration::from_secs(2),
+        )
     }
 
     /// Starts them with clients of the caller's choice.

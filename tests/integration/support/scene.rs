@@ -45,7 +45,10 @@ impl Scene {
         let namespace = format!("{name}-{:06x}", random % 0x100_0000);
         let client = Client::try_default().await.expect("a cluster");
         let namespaces: Api<Namespace> = Api::all(client.clone());
-        let object = Namespace { metadata: kube::api::ObjectMeta { name: Some(namespace.clone()), ..Default::default() }, ..Default::default() };
+        let object = Namespace {
+            metadata: kube::api::ObjectMeta { name: Some(namespace.clone()), ..Default::default() },
+            ..Default::default()
+        };
         namespaces.create(&PostParams::default(), &object).await.expect("a namespace");
         let emulator = Emulator::seeded(endpoint.clone(), account.clone()).await;
         let credentials = aws_credential_types::Credentials::new(&account, "test", None, None, "test");
@@ -70,7 +73,11 @@ impl Scene {
     /// Creates an object from its spec.
     pub async fn create<K>(&self, name: &str, spec: Value) -> K
     where
-        K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
+        K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+            + Clone
+            + Debug
+            + Serialize
+            + DeserializeOwned,
     {
         self.try_create(name, spec).await.unwrap_or_else(|error| panic!("{name} is refused: {error}"))
     }
@@ -78,7 +85,11 @@ impl Scene {
     /// Creates an object from its spec, or returns why the apiserver refuses it.
     pub async fn try_create<K>(&self, name: &str, spec: Value) -> Result<K, kube::Error>
     where
-        K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
+        K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+            + Clone
+            + Debug
+            + Serialize
+            + DeserializeOwned,
     {
         let object = json!({
             "apiVersion": K::api_version(&()), "kind": K::kind(&()), "metadata": { "name": name }, "spec": spec,
@@ -146,7 +157,8 @@ impl Scene {
     /// The tags of a balancer.
     pub async fn tags(&self, arn: &str) -> BTreeMap<String, String> {
         let described = self.elb.describe_tags().resource_arns(arn).send().await.expect("tags");
-        let tags = described.tag_descriptions.unwrap_or_default().into_iter().flat_map(|it| it.tags.unwrap_or_default());
+        let tags =
+            described.tag_descriptions.unwrap_or_default().into_iter().flat_map(|it| it.tags.unwrap_or_default());
         tags.map(|tag| (tag.key.unwrap_or_default(), tag.value.unwrap_or_default())).collect()
     }
 }
@@ -155,7 +167,11 @@ impl Drop for Scene {
     /// The namespace goes in the background. Objects that wait for an operator would keep it: they are let go.
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("the scene stays for a look: namespace {}, AWS account {}", self.namespace, self.emulator.account());
+            eprintln!(
+                "the scene stays for a look: namespace {}, AWS account {}",
+                self.namespace,
+                self.emulator.account()
+            );
             return;
         }
         let namespace = self.namespace.clone();
@@ -178,7 +194,10 @@ async fn clean(namespace: &str) -> Result<(), kube::Error> {
 }
 
 /// The condition of that type as (status, reason, message).
-pub fn condition(conditions: &[k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition], type_: &str) -> Option<(String, String, String)> {
+pub fn condition(
+    conditions: &[k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition],
+    type_: &str,
+) -> Option<(String, String, String)> {
     let found = conditions.iter().find(|condition| condition.type_ == type_)?;
     Some((found.status.clone(), found.reason.clone(), found.message.clone()))
 }

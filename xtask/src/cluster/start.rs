@@ -88,7 +88,9 @@ fn launch(state: &State, program: &Path, step: &Step) -> Result<Cluster> {
             _ => {}
         }
         // `wait_for` goes on after an error: the end is a value.
-        Ok(ended.map(|code| Err(why(status.map(|status| status.detail), &log).context(format!("the room ended with {code}")))))
+        Ok(ended.map(|code| {
+            Err(why(status.map(|status| status.detail), &log).context(format!("the room ended with {code}")))
+        }))
     })?
 }
 

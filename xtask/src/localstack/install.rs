@@ -100,9 +100,9 @@ fn pip<const N: usize>(venv: &Path, options: [&str; N]) -> Command {
     command
 }
 
-/// What our package is made of; compiled modules lie between these and don't count.
+/// What a version of ours is made of, the lock included; compiled modules lie between these and don't count.
 fn modules(root: &Path) -> Result<Vec<PathBuf>> {
-    let mut found = vec![root.join("pyproject.toml")];
+    let mut found = vec![root.join("pyproject.toml"), root.join("requirements.lock")];
     let mut folders = vec![root.join("causeway_localstack")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {

@@ -1,0 +1,140 @@
+//! Edits of the spec reach AWS: in place where AWS can, by a replacement where it cannot.
+
+use causeway::api::MyIngress;
+use serde_json::json;
+
+use super::bystander::{attributes, seen, subnets};
+use super::{alb, changes, created, ready, spec};
+use crate::support::{Operator, Scene, wait_for};
+
+#[tokio::test]
+async fn changed_subnets_move_the_same_balancer() {
+    let scene = Scene::new("change").await;
+    let _operator = Operator::start(&scene).await;
+    let before = created(&scene, "app", spec(json!({}))).await;
+    scene.edit::<MyIngress>("app", json!({ "subnets": ["subnet-def", "subnet-ghi"] })).await;
+    assert_eq!(ready(&scene, "app").await, before, "same ARN, same DNS name");
+    assert_eq!(subnets(&seen(&scene, &before.arn).await.balancer), ["subnet-def", "subnet-ghi"]);
+    assert_eq!(changes(&scene).await, ["CreateLoadBalancer", "SetSubnets"]);
+}
+
+#[tokio::test]
+async fn subnets_in_another_order_change_nothing() {
+    let scene = Scene::new("change").await;
+    let _operator = Operator::start(&scene).await;
+    created(&scene, "app", spec(json!({}))).await;
+    scene.edit::<MyIngress>("app", json!({ "subnets": ["subnet-def", "subnet-abc"] })).await;
+    ready(&scene, "app").await;
+    assert_eq!(changes(&scene).await, ["CreateLoadBalancer"]);
+}
+
+#[tokio::test]
+async fn tags_that_the_spec_no_longer_has_are_removed_and_foreign_ones_stay() {
+    let scene = Scene::new("change").await;
+    let _operator = Operator::start(&scene).await;
+    let alb = created(&scene, "app", spec(json!({ "tags": { "team": "payments", "env": "test" } }))).await;
+    super::bystander::add_tag(&scene, &alb.arn, "cost-center", "42").await;
+    scene.edit::<MyIngress>("app", json!({ "tags": { "team": "checkout", "env": null, "new": "one" } })).await;
+    ready(&scene, "app").await;
+    let tags = scene.tags(&alb.arn).await;
+    let ours: Vec<_> = tags.iter().filter(|(key, _)| !key.contains('/') && *key != "ManagedBy").collect();
+    let expected = [("cost-center", "42"), ("new", "one"), ("team", "checkout")];
+    assert_eq!(ours.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect::<Vec<_>>(), expected);
+    scene.edit::<MyIngress>("app", json!({ "tags": null })).await;
+    ready(&scene, "app").await;
+    let tags = scene.tags(&alb.arn).await;
+    assert!(!tags.contains_key("team") && !tags.contains_key("new") && tags.contains_key("cost-center"), "{tags:?}");
+}
+
+#[tokio::test]
+async fn attributes_that_the_spec_no_longer_has_go_back_to_the_default() {
+    let scene = Scene::new("change").await;
+    let _operator = Operator::start(&scene).await;
+    let set = json!({ "idle_timeout.timeout_seconds": "120", "routing.http2.enabled": "false" });
+    let alb = created(&scene, "app", spec(json!({ "attributes": set }))).await;
+    scene.edit::<MyIngress>("app", json!({ "attributes": { "routing.http2.enabled": null } })).await;
+    ready(&scene, "app").await;
+    let now = attributes(&scene, &alb.arn).await;
+    assert_eq!((now["idle_timeout.timeout_seconds"].as_str(), now["routing.http2.enabled"].as_str()), ("120", "true"));
+    scene.edit::<MyIngress>("app", json!({ "attributes": null })).await;
+    ready(&scene, "app").await;
+    assert_eq!(attributes(&scene, &alb.arn).await["idle_timeout.timeout_seconds"], "60");
+}
+
+#[tokio::test]
+async fn keys_removed_while_no_operator_ran_are_removed_all_the_same() {
+    let scene = Scene::new("change").await;
+    let operator = Operator::start(&scene).await;
+    let set = json!({ "tags": { "team": "payments" }, "attributes": { "idle_timeout.timeout_seconds": "120" } });
+    let alb = created(&scene, "app", spec(set)).await;
+    operator.stop().await;
+    scene.edit::<MyIngress>("app", json!({ "tags": null, "attributes": null })).await;
+    let _operator = Operator::start(&scene).await;
+    ready(&scene, "app").await;
+    let now = seen(&scene, &alb.arn).await;
+    assert!(!now.tags.contains_key("team"), "{:?}", now.tags);
+    assert_eq!(now.attributes["idle_timeout.timeout_seconds"], "60");
+}
+
+#[tokio::test]
+async fn a_changed_scheme_replaces_the_balancer_and_the_old_one_serves_until_the_new_one_is_active() {
+    let scene = Scene::new("change").await;
+    let _operator = Operator::start(&scene).await;
+    let old = created(&scene, "app", spec(json!({}))).await;
+    scene.emulator.settings(json!({ "provisioning_seconds": 4 })).await;
+    scene.edit::<MyIngress>("app", json!({ "scheme": "internal" })).await;
+    wait_for("the second balancer", || scene.balancers(), |balancers| balancers.len() == 2).await;
+    let status = scene.api::<MyIngress>().get("app").await.unwrap();
+    assert_eq!(alb(&status).arn, old.arn, "the status names the one that serves");
+
+    let new = ready(&scene, "app").await;
+    assert_ne!((&new.arn, &new.dns), (&old.arn, &old.dns));
+    let left = wait_for("the old one to be gone", || scene.balancers(), |balancers| balancers.len() == 1).await;
+    assert_eq!(left[0].load_balancer_arn(), Some(new.arn.as_str()));
+    assert_eq!(left[0].scheme().map(ToString::to_string).as_deref(), Some("internal"));
+    assert_eq!(changes(&scene).await, ["CreateLoadBalancer", "CreateLoadBalancer", "DeleteLoadBalancer"]);
+}
+
+#[tokio::test]
+async fn a_scheme_that_is_changed_back_during_the_replacement_keeps_the_old_balancer() {
+    let scene = Scene::new("change").await;
+    let _operator = Operator::start(&scene).await;
+    let old = created(&scene, "app", spec(json!({}))).await;
+    scene.emulator.settings(json!({ "provisioning_seconds": 3600 })).await;
+    scene.edit::<MyIngress>("app", json!({ "scheme": "internal" })).await;
+    wait_for("the second balancer", || scene.balancers(), |balancers| balancers.len() == 2).await;
+    scene.edit::<MyIngress>("app", json!({ "scheme": "internet-facing" })).await;
+    assert_eq!(ready(&scene, "app").await, old);
+    let left = wait_for("the second one to be gone", || scene.balancers(), |balancers| balancers.len() == 1).await;
+    assert_eq!(left[0].load_balancer_arn(), Some(old.arn.as_str()));
+}
+
+#[tokio::test]
+async fn a_scheme_changed_to_and_fro_ends_with_one_balancer() {
+    let scene = Scene::new("change").await;
+    let _operator = Operator::start(&scene).await;
+    created(&scene, "app", spec(json!({}))).await;
+    for scheme in ["internal", "internet-facing", "internal"] {
+        scene.edit::<MyIngress>("app", json!({ "scheme": scheme })).await;
+        let alb = ready(&scene, "app").await;
+        let left = wait_for("one balancer", || scene.balancers(), |balancers| balancers.len() == 1).await;
+        assert_eq!(left[0].load_balancer_arn(), Some(alb.arn.as_str()));
+        assert_eq!(left[0].scheme().map(ToString::to_string).as_deref(), Some(scheme));
+    }
+}
+
+#[tokio::test]
+async fn a_replaced_balancer_with_deletion_protection_is_told_and_the_new_one_serves() {
+    let scene = Scene::new("change").await;
+    let _operator = Operator::start(&scene).await;
+    let old = created(&scene, "app", spec(json!({}))).await;
+    super::bystander::set_attribute(&scene, &old.arn, "deletion_protection.enabled", "true").await;
+    scene.edit::<MyIngress>("app", json!({ "scheme": "internal" })).await;
+    let message = super::stalled_by(&scene, "app", "DeletionProtected").await;
+    assert!(message.contains("deletion_protection.enabled"), "{message}");
+    let object = scene.api::<MyIngress>().get("app").await.unwrap();
+    assert_ne!(alb(&object).arn, old.arn);
+    super::bystander::set_attribute(&scene, &old.arn, "deletion_protection.enabled", "false").await;
+    ready(&scene, "app").await;
+    assert_eq!(scene.balancers().await.len(), 1);
+}

@@ -1,0 +1,75 @@
+//! Calls to AWS cost money and run into throttling: they are counted.
+
+use causeway::api::MyIngress;
+use serde_json::json;
+
+use super::{created, operator_without_sweeps, ready, spec};
+use crate::support::{Operator, Scene, wait_for};
+
+/// How many reconciles of `MyIngress` succeeded so far.
+fn reconciles(operator: &Operator) -> u64 {
+    let text = operator.metrics.encode().expect("metrics");
+    let lines = text.lines().filter(|line| line.starts_with("causeway_reconciles_total{"));
+    let ours = lines.filter(|line| line.contains("kind=\"MyIngress\"") && line.contains("\"ok\""));
+    ours.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+}
+
+#[tokio::test]
+async fn creation_makes_at_most_three_calls_a_change_of_nothing_none_and_deletion_two() {
+    let scene = Scene::new("cost").await;
+    let operator = operator_without_sweeps(&scene).await;
+    // The region has been read once the first one is ready.
+    created(&scene, "first", spec(json!({}))).await;
+
+    scene.emulator.clear_journal().await;
+    created(&scene, "app", spec(json!({}))).await;
+    let calls = scene.emulator.elb_operations().await;
+    println!("» creation: {calls:?}");
+    assert!(calls.len() <= 3, "{calls:?}");
+    assert_eq!(calls[0], "CreateLoadBalancer");
+
+    scene.emulator.clear_journal().await;
+    let before = reconciles(&operator);
+    // A new generation that asks for nothing new in AWS.
+    scene.edit::<MyIngress>("app", json!({ "deletionPolicy": "Retain" })).await;
+    ready(&scene, "app").await;
+    assert!(reconciles(&operator) > before, "it was reconciled");
+    assert_eq!(scene.emulator.elb_operations().await, [""; 0]);
+
+    scene.edit::<MyIngress>("app", json!({ "deletionPolicy": "Delete" })).await;
+    ready(&scene, "app").await;
+    scene.delete::<MyIngress>("app").await;
+    scene.gone::<MyIngress>("app").await;
+    assert_eq!(scene.emulator.elb_operations().await, ["DescribeTags", "DeleteLoadBalancer"]);
+}
+
+#[tokio::test]
+async fn a_restart_reads_the_region_in_batches() {
+    const COUNT: u64 = 25;
+    let scene = Scene::new("cost").await;
+    let operator = operator_without_sweeps(&scene).await;
+    for number in 0..COUNT {
+        scene.create::<MyIngress>(&format!("app-{number}"), spec(json!({}))).await;
+    }
+    for number in 0..COUNT {
+        ready(&scene, &format!("app-{number}")).await;
+    }
+    operator.stop().await;
+    scene.emulator.clear_journal().await;
+    let operator = operator_without_sweeps(&scene).await;
+    wait_for("every object to be reconciled", || async { reconciles(&operator) }, |count| *count >= COUNT).await;
+    let calls = scene.emulator.elb_operations().await;
+    assert_eq!(calls, ["DescribeLoadBalancers", "DescribeTags", "DescribeTags"], "pages of 400, 20 ARNs a call");
+}
+
+#[tokio::test]
+async fn a_reconcile_of_nothing_new_writes_nothing_to_the_object() {
+    let scene = Scene::new("cost").await;
+    let operator = operator_without_sweeps(&scene).await;
+    created(&scene, "app", spec(json!({}))).await;
+    let before = scene.api::<MyIngress>().get("app").await.unwrap().metadata.resource_version;
+    operator.stop().await;
+    let operator = operator_without_sweeps(&scene).await;
+    wait_for("the object to be reconciled", || async { reconciles(&operator) }, |count| *count >= 1).await;
+    assert_eq!(scene.api::<MyIngress>().get("app").await.unwrap().metadata.resource_version, before);
+}

@@ -1,0 +1,116 @@
+//! From the object to the DNS name in its status.
+
+use causeway::api::MyIngress;
+use kube::ResourceExt;
+use kube::api::ListParams;
+use kube::core::Request;
+use serde_json::{Value, json};
+
+use super::bystander::{seen, subnets};
+use super::{alb, created, event, ready, spec};
+use crate::support::scene::condition;
+use crate::support::{Operator, Scene};
+
+#[tokio::test]
+async fn the_sample_gets_a_balancer_with_its_settings_and_our_tags() {
+    let scene = Scene::new("create").await;
+    let _operator = Operator::start(&scene).await;
+    let object = scene.create::<MyIngress>("myapp", spec(json!({}))).await;
+    let alb = ready(&scene, "myapp").await;
+    assert_eq!(alb.name, "myapp-alb");
+    let seen = seen(&scene, &alb.arn).await;
+    assert_eq!(subnets(&seen.balancer), ["subnet-abc", "subnet-def"]);
+    assert_eq!(seen.balancer.scheme().map(ToString::to_string).as_deref(), Some("internet-facing"));
+    assert_eq!(seen.balancer.dns_name(), Some(alb.dns.as_str()));
+    assert_eq!(seen.balancer.canonical_hosted_zone_id(), alb.zone_id.as_deref());
+    let tags: Vec<(&str, &str)> = seen.tags.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    let uid = object.uid().unwrap();
+    assert_eq!(
+        tags,
+        [
+            ("ManagedBy", "causeway"),
+            ("causeway.example.com/cluster", scene.namespace.as_str()),
+            ("causeway.example.com/name", "myapp"),
+            ("causeway.example.com/namespace", scene.namespace.as_str()),
+            ("causeway.example.com/uid", uid.as_str()),
+        ]
+    );
+    assert_eq!(event(&scene, "myapp", "Created").await, "Created load balancer myapp-alb");
+}
+
+#[tokio::test]
+async fn every_setting_reaches_aws() {
+    let scene = Scene::new("create").await;
+    let _operator = Operator::start(&scene).await;
+    let settings = json!({
+        "subnets": ["subnet-abc", "subnet-def", "subnet-ghi"],
+        "scheme": "internal",
+        "securityGroups": ["sg-web", "sg-other"],
+        "attributes": { "idle_timeout.timeout_seconds": "120", "routing.http2.enabled": "false" },
+        "tags": { "team": "payments", "leer": "" },
+    });
+    let alb = created(&scene, "full", settings).await;
+    let seen = seen(&scene, &alb.arn).await;
+    assert_eq!(subnets(&seen.balancer), ["subnet-abc", "subnet-def", "subnet-ghi"]);
+    assert_eq!(seen.balancer.scheme().map(ToString::to_string).as_deref(), Some("internal"));
+    let mut groups = seen.balancer.security_groups().to_vec();
+    groups.sort();
+    assert_eq!(groups, ["sg-other", "sg-web"]);
+    assert_eq!((seen.tags["team"].as_str(), seen.tags["leer"].as_str()), ("payments", ""));
+    assert_eq!(seen.attributes["idle_timeout.timeout_seconds"], "120");
+    assert_eq!(seen.attributes["routing.http2.enabled"], "false");
+    assert_eq!(seen.attributes["client_keep_alive.seconds"], "3600", "what the spec does not name stays");
+}
+
+#[tokio::test]
+async fn the_dns_name_is_shown_while_aws_still_sets_the_balancer_up() {
+    let scene = Scene::new("create").await;
+    scene.emulator.settings(json!({ "provisioning_seconds": 5 })).await;
+    let _operator = Operator::start(&scene).await;
+    scene.create::<MyIngress>("slow", spec(json!({}))).await;
+    let has_dns = |object: &MyIngress| object.status.as_ref().is_some_and(|status| status.alb.is_some());
+    let object = scene.ingress("slow", "the DNS name", has_dns).await;
+    let early = alb(&object);
+    assert_eq!(early.state, "provisioning");
+    assert!(early.dns.ends_with(".us-east-1.elb.amazonaws.com"), "{}", early.dns);
+    let conditions = object.status.unwrap().conditions;
+    let (status, reason, _) = condition(&conditions, "Ready").unwrap();
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "Provisioning"));
+    assert_eq!(condition(&conditions, "Reconciling").unwrap().0, "True");
+
+    let late = ready(&scene, "slow").await;
+    assert_eq!((late.state.as_str(), &late.dns, &late.arn), ("active", &early.dns, &early.arn));
+    let conditions = scene.api::<MyIngress>().get("slow").await.unwrap().status.unwrap().conditions;
+    assert_eq!(conditions.iter().map(|it| it.type_.as_str()).collect::<Vec<_>>(), ["Ready"], "only while abnormal");
+}
+
+#[tokio::test]
+async fn one_slow_balancer_holds_no_other_up() {
+    let scene = Scene::new("create").await;
+    scene.emulator.settings(json!({ "provisioning_seconds": 3600 })).await;
+    let _operator = Operator::start(&scene).await;
+    let has_dns = |object: &MyIngress| object.status.as_ref().is_some_and(|status| status.alb.is_some());
+    for number in 0..20 {
+        scene.create::<MyIngress>(&format!("slow-{number}"), spec(json!({}))).await;
+    }
+    for number in 0..20 {
+        scene.ingress(&format!("slow-{number}"), "the DNS name", has_dns).await;
+    }
+}
+
+#[tokio::test]
+async fn kubectl_shows_dns_state_ready_and_age() {
+    let scene = Scene::new("create").await;
+    let _operator = Operator::start(&scene).await;
+    let alb = created(&scene, "myapp", spec(json!({}))).await;
+    let path = format!("/apis/demo.rtfm.co.ua/v1/namespaces/{}/myingresses", scene.namespace);
+    let mut request = Request::new(path).list(&ListParams::default()).unwrap();
+    let accept = "application/json;as=Table;v=v1;g=meta.k8s.io".parse().unwrap();
+    request.headers_mut().insert("accept", accept);
+    let table: Value = scene.client.request(request).await.expect("a table");
+    let columns = table["columnDefinitions"].as_array().unwrap().iter();
+    let columns: Vec<_> = columns.filter(|it| it["priority"] == 0).map(|it| it["name"].as_str().unwrap()).collect();
+    assert_eq!(columns, ["Name", "DNS", "State", "Ready", "Age"]);
+    let cells = table["rows"][0]["cells"].as_array().unwrap();
+    assert_eq!(cells[..4], [json!("myapp"), json!(alb.dns), json!("active"), json!("True")]);
+}

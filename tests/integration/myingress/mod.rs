@@ -1,0 +1,84 @@
+//! `MyIngress` against a real apiserver and an AWS with AWS's own rules.
+
+mod bystander;
+mod changes;
+mod cost;
+mod creation;
+mod deletion;
+mod drift;
+mod names;
+mod ownership;
+mod trouble;
+
+use std::time::Duration;
+
+use causeway::api::MyIngress;
+use causeway::api::myingress::AlbStatus;
+use causeway::operator::client;
+use kube::Config;
+use serde_json::{Value, json};
+
+use crate::support::scene::{condition, is_ready, stalled};
+use crate::support::{Operator, Scene, wait_for};
+
+/// The spec of the sample, with these fields on top.
+fn spec(more: Value) -> Value {
+    let mut spec = json!({ "subnets": ["subnet-abc", "subnet-def"], "scheme": "internet-facing" });
+    spec.as_object_mut().unwrap().extend(more.as_object().expect("fields").clone());
+    spec
+}
+
+/// An operator that looks at the whole region only when it starts.
+async fn operator_without_sweeps(scene: &Scene) -> Operator {
+    let config = Config::infer().await.expect("a cluster");
+    Operator::start_with(scene, client(config).expect("a client"), scene.aws.clone(), Duration::from_hours(1))
+}
+
+/// Creates an object and waits until it is ready.
+async fn created(scene: &Scene, name: &str, spec: Value) -> AlbStatus {
+    scene.create::<MyIngress>(name, spec).await;
+    ready(scene, name).await
+}
+
+/// Waits until an object is ready for its present spec.
+async fn ready(scene: &Scene, name: &str) -> AlbStatus {
+    alb(&scene.ingress(name, &format!("{name} to be ready"), is_ready).await)
+}
+
+fn alb(object: &MyIngress) -> AlbStatus {
+    object.status.clone().and_then(|status| status.alb).expect("a balancer in the status")
+}
+
+/// Waits until an object is stalled for that reason, in its conditions and in an event of the same words; returns them.
+async fn stalled_by(scene: &Scene, name: &str, reason: &str) -> String {
+    let is_stalled = |object: &MyIngress| stalled(object).as_deref() == Some(reason);
+    let object = scene.ingress(name, &format!("{name} to be stalled by {reason}"), is_stalled).await;
+    let status = object.status.unwrap();
+    let (_, _, message) = condition(&status.conditions, "Stalled").unwrap();
+    assert_eq!(condition(&status.conditions, "Ready"), Some(("False".into(), reason.into(), message.clone())));
+    assert_eq!(condition(&status.conditions, "Reconciling"), None);
+    assert_eq!(event(scene, name, reason).await, message);
+    message
+}
+
+/// Waits for an event about the object with that reason; returns its note.
+async fn event(scene: &Scene, name: &str, reason: &str) -> String {
+    let what = format!("an event {reason} about {name}");
+    let events = wait_for(&what, || scene.events(name), |events| events.iter().any(|(it, _)| it == reason)).await;
+    events.into_iter().find(|(it, _)| it == reason).map(|(_, note)| note).unwrap_or_default()
+}
+
+/// Waits until the operator has read the whole region twice more: whatever it was to notice, it has.
+async fn two_sweeps(scene: &Scene) {
+    let sweeps = || async {
+        let calls = scene.emulator.journal().await.into_iter();
+        calls.filter(|call| call.operation == "DescribeLoadBalancers" && call.resource.is_none()).count()
+    };
+    let before = sweeps().await;
+    wait_for("two more sweeps", sweeps, |count| *count >= before + 3).await;
+}
+
+/// Calls that changed balancers, in order.
+async fn changes(scene: &Scene) -> Vec<String> {
+    scene.emulator.elb_operations().await.into_iter().filter(|operation| !operation.starts_with("Describe")).collect()
+}

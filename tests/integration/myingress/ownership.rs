@@ -1,0 +1,144 @@
+//! Only what carries our cluster's and the object's own tags is ever changed or deleted.
+
+use causeway::api::MyIngress;
+use causeway::operator::client;
+use kube::{Config, ResourceExt};
+use serde_json::json;
+
+use super::bystander::{self, seen};
+use super::{changes, created, ready, spec, stalled_by, two_sweeps};
+use crate::support::{Operator, Scene};
+
+const CLUSTER: &str = "causeway.example.com/cluster";
+const UID: &str = "causeway.example.com/uid";
+
+#[tokio::test]
+async fn a_balancer_that_lost_our_tags_is_left_alone_until_they_are_back() {
+    for key in [CLUSTER, UID] {
+        let scene = Scene::new("owner").await;
+        let _operator = Operator::start(&scene).await;
+        let alb = created(&scene, "app", spec(json!({}))).await;
+        let value = scene.tags(&alb.arn).await[key].clone();
+        bystander::remove_tag(&scene, &alb.arn, key).await;
+        let message = stalled_by(&scene, "app", "OwnershipLost").await;
+        assert!(message.contains("app-alb") && message.contains(&value), "{message}");
+        scene.emulator.clear_journal().await;
+        let before = seen(&scene, &alb.arn).await;
+        // An edit does not change that.
+        scene.edit::<MyIngress>("app", json!({ "subnets": ["subnet-def", "subnet-ghi"] })).await;
+        two_sweeps(&scene).await;
+        assert_eq!(seen(&scene, &alb.arn).await, before);
+        assert_eq!(changes(&scene).await, [""; 0]);
+
+        bystander::add_tag(&scene, &alb.arn, key, &value).await;
+        assert_eq!(ready(&scene, "app").await, alb);
+    }
+}
+
+#[tokio::test]
+async fn a_balancer_that_lost_our_tags_survives_the_deletion_of_the_object() {
+    let scene = Scene::new("owner").await;
+    let _operator = super::operator_without_sweeps(&scene).await;
+    let alb = created(&scene, "app", spec(json!({}))).await;
+    // No sweep tells of it: deletion itself must look.
+    bystander::add_tag(&scene, &alb.arn, UID, "somebody-else").await;
+    let before = seen(&scene, &alb.arn).await;
+    scene.delete::<MyIngress>("app").await;
+    scene.gone::<MyIngress>("app").await;
+    assert_eq!(seen(&scene, &alb.arn).await, before);
+}
+
+#[tokio::test]
+async fn a_lost_balancer_that_is_deleted_is_replaced() {
+    let scene = Scene::new("owner").await;
+    let _operator = Operator::start(&scene).await;
+    let alb = created(&scene, "app", spec(json!({}))).await;
+    bystander::remove_tag(&scene, &alb.arn, UID).await;
+    stalled_by(&scene, "app", "OwnershipLost").await;
+    bystander::delete(&scene, &alb.arn).await;
+    assert_ne!(ready(&scene, "app").await.arn, alb.arn);
+}
+
+#[tokio::test]
+async fn a_balancer_of_another_cluster_is_never_touched_even_with_the_same_uid() {
+    let scene = Scene::new("owner").await;
+    let operator = Operator::start(&scene).await;
+    let object = scene.create::<MyIngress>("app", spec(json!({}))).await;
+    ready(&scene, "app").await;
+    operator.stop().await;
+    let uid = object.uid().unwrap();
+    let tags = [
+        (CLUSTER, "another"),
+        (UID, uid.as_str()),
+        ("causeway.example.com/namespace", scene.namespace.as_str()),
+        ("causeway.example.com/name", "app"),
+        ("ManagedBy", "causeway"),
+    ];
+    let theirs = bystander::create(&scene, "theirs", &["subnet-abc", "subnet-def"], &tags).await;
+    let before = seen(&scene, &theirs).await;
+    let _operator = Operator::start(&scene).await;
+    scene.edit::<MyIngress>("app", json!({ "subnets": ["subnet-def", "subnet-ghi"] })).await;
+    ready(&scene, "app").await;
+    scene.delete::<MyIngress>("app").await;
+    scene.gone::<MyIngress>("app").await;
+    assert_eq!(seen(&scene, &theirs).await, before);
+    assert_eq!(scene.balancers().await.len(), 1);
+}
+
+#[tokio::test]
+async fn objects_of_the_same_name_in_two_namespaces_each_have_their_own() {
+    let (scene, other) = (Scene::new("owner").await, Scene::new("owner").await);
+    let config = Config::infer().await.expect("a cluster");
+    let sweep = std::time::Duration::from_secs(2);
+    let mut world = Operator::world(&scene, client(config).expect("a client"), scene.aws.clone(), sweep);
+    world.environment.namespaces.push(other.namespace.clone());
+    let _operator = Operator::start_in(world);
+    scene.create::<MyIngress>("app", spec(json!({}))).await;
+    other.create::<MyIngress>("app", spec(json!({}))).await;
+    let (first, second) = (ready(&scene, "app").await, ready(&other, "app").await);
+    assert_ne!((&first.arn, &first.name, &first.dns), (&second.arn, &second.name, &second.dns));
+    assert_eq!(scene.balancers().await.len(), 2);
+    let before = seen(&scene, &second.arn).await;
+    scene.delete::<MyIngress>("app").await;
+    scene.gone::<MyIngress>("app").await;
+    assert_eq!(seen(&scene, &second.arn).await, before);
+    other.delete::<MyIngress>("app").await;
+    other.gone::<MyIngress>("app").await;
+    assert!(scene.balancers().await.is_empty());
+}
+
+#[tokio::test]
+async fn two_clusters_of_one_account_do_not_get_in_each_others_way() {
+    let (scene, other) = (Scene::new("owner").await, Scene::new("owner").await);
+    let _operator = Operator::start(&scene).await;
+    // The other cluster (another name in the tags) works in the same account.
+    let config = Config::infer().await.expect("a cluster");
+    let sweep = std::time::Duration::from_secs(2);
+    let _neighbour = Operator::start_with(&other, client(config).expect("a client"), scene.aws.clone(), sweep);
+    scene.create::<MyIngress>("app", spec(json!({}))).await;
+    other.create::<MyIngress>("app", spec(json!({}))).await;
+    let (first, second) = (ready(&scene, "app").await, ready(&other, "app").await);
+    assert_ne!(first.arn, second.arn);
+    let before = seen(&scene, &second.arn).await;
+    scene.delete::<MyIngress>("app").await;
+    scene.gone::<MyIngress>("app").await;
+    two_sweeps(&scene).await;
+    assert_eq!(seen(&scene, &second.arn).await, before);
+}
+
+#[tokio::test]
+async fn clusters_of_the_same_name_in_different_accounts_do_not_see_each_other() {
+    let (scene, other) = (Scene::new("owner").await, Scene::new("owner").await);
+    let config = Config::infer().await.expect("a cluster");
+    let sweep = std::time::Duration::from_secs(2);
+    let _operator = Operator::start(&scene).await;
+    let mut world = Operator::world(&other, client(config).expect("a client"), other.aws.clone(), sweep);
+    world.cluster_name.clone_from(&scene.namespace);
+    let _neighbour = Operator::start_in(world);
+    let first = created(&scene, "app", spec(json!({}))).await;
+    let second = created(&other, "app", spec(json!({}))).await;
+    assert_eq!((first.name.as_str(), second.name.as_str()), ("app-alb", "app-alb"));
+    scene.delete::<MyIngress>("app").await;
+    scene.gone::<MyIngress>("app").await;
+    assert_eq!((scene.balancers().await.len(), other.balancers().await.len()), (0, 1));
+}

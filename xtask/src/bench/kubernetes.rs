@@ -1,0 +1,114 @@
+//! The Kubernetes API through `kubectl proxy`: a watch that is already open when something is applied tells to the
+//! millisecond when its status came.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use ureq::http::Method;
+
+use super::http::Http;
+use crate::cluster::Cluster;
+
+/// The API; ends its proxy when it is dropped.
+pub struct Kubernetes {
+    proxy: Child,
+    http: Http,
+}
+
+impl Kubernetes {
+    /// Starts a proxy to the cluster's API server.
+    pub fn connect(cluster: &Cluster) -> Result<Self> {
+        let mut proxy =
+            cluster.kubectl().args(["proxy", "--port=0"]).stdout(Stdio::piped()).spawn().context("cannot start kubectl")?;
+        let mut line = String::new();
+        if let Some(output) = proxy.stdout.take() {
+            BufReader::new(output).read_line(&mut line)?;
+        }
+        // Dropped from here on, also on failure.
+        let mut kubernetes = Self { proxy, http: Http::new("") };
+        let address = line.trim().strip_prefix("Starting to serve on ");
+        let address = address.with_context(|| format!("kubectl proxy says {line:?}"))?;
+        kubernetes.http = Http::new(&format!("http://{address}"));
+        Ok(kubernetes)
+    }
+
+    /// What `kubectl apply --server-side` sends.
+    pub fn apply(&self, path: &str, object: &Value) -> Result<()> {
+        let path = format!("{path}?fieldManager=bench&force=true");
+        let headers = [("Content-Type", "application/apply-patch+yaml")];
+        self.http.send(Method::PATCH, &path, &headers, &object.to_string()).map(drop)
+    }
+
+    /// Deletes an object, or all of a collection; their finalizers may take longer.
+    pub fn delete(&self, path: &str) -> Result<()> {
+        self.http.send(Method::DELETE, path, &[], "").map(drop)
+    }
+
+    /// Everything that happens in a collection from now on, after what is there already.
+    pub fn watch(&self, path: &str) -> Result<Watch> {
+        let lines = self.http.lines(&format!("{path}?watch=true"))?;
+        let (sender, events) = channel();
+        // Ends with the stream, at the latest when the proxy ends.
+        thread::spawn(move || {
+            for line in lines.map_while(Result::ok) {
+                let at = Instant::now();
+                let Ok(Value::Object(mut event)) = serde_json::from_str(&line) else { break };
+                let deleted = event.get("type").is_some_and(|kind| kind == "DELETED");
+                let object = event.remove("object").unwrap_or_default();
+                if sender.send(Event { at, deleted, object }).is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(Watch { events })
+    }
+}
+
+impl Drop for Kubernetes {
+    fn drop(&mut self) {
+        self.proxy.kill().ok();
+        self.proxy.wait().ok();
+    }
+}
+
+/// An object that was added, changed or deleted.
+pub struct Event {
+    /// When we heard of it.
+    pub at: Instant,
+    /// The object is gone.
+    pub deleted: bool,
+    /// As it is now, or was last.
+    pub object: Value,
+}
+
+impl Event {
+    /// The object's name.
+    pub fn name(&self) -> &str {
+        self.object["metadata"]["name"].as_str().unwrap_or_default()
+    }
+}
+
+/// A stream of events.
+pub struct Watch {
+    events: Receiver<Event>,
+}
+
+impl Watch {
+    /// Takes events until one fulfils `seen`, and says when that one came.
+    pub fn until(&self, what: &str, limit: Duration, mut seen: impl FnMut(&Event) -> bool) -> Result<Instant> {
+        let end = Instant::now() + limit;
+        loop {
+            match self.events.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(event) if seen(&event) => return Ok(event.at),
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) => bail!("waited {} s for {what}", limit.as_secs()),
+                Err(RecvTimeoutError::Disconnected) => bail!("the watch ended while waiting for {what}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The release binary as a process of its own, looked at from outside: its health port and /proc.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::http::Http;
+
+/// Nothing else listens in the cluster's network on the loopback address.
+const ADDRESS: &str = "127.0.0.1:18080";
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A running operator; killed when it is dropped without having been stopped.
+pub struct Operator {
+    child: Child,
+    http: Http,
+    /// When it was started.
+    pub started: Instant,
+}
+
+impl Operator {
+    /// Starts the operator with these variables and nothing else in its environment.
+    pub fn start(binary: &Path, variables: &[(&str, &str)], log: &Path) -> Result<Self> {
+        let log = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
+        let mut command = Command::new(binary);
+        command.arg("run").env_clear().envs(variables.iter().copied()).env("METRICS_ADDRESS", ADDRESS);
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let started = Instant::now();
+        let child = command.spawn().with_context(|| format!("cannot start {}", binary.display()))?;
+        Ok(Self { child, http: Http::new(&format!("http://{ADDRESS}")), started })
+    }
+
+    /// Waits until `/readyz` is good; returns the time since the start.
+    pub fn ready(&mut self) -> Result<Duration> {
+        self.wait("/readyz of the operator", |operator| operator.http.get("/readyz").is_ok())
+    }
+
+    /// Waits until so many reconciles of `MyIngress` ended well; returns the time since the start.
+    pub fn reconciled(&mut self, count: usize) -> Result<Duration> {
+        let wanted = u32::try_from(count)?;
+        self.wait(&format!("{count} reconciles"), |operator| {
+            let name = r#"causeway_reconciles_total{kind="MyIngress",outcome="ok"}"#;
+            operator.metric(name).is_ok_and(|ended| ended >= f64::from(wanted))
+        })
+    }
+
+    fn wait(&mut self, what: &str, good: impl Fn(&Self) -> bool) -> Result<Duration> {
+        loop {
+            if good(self) {
+                return Ok(self.started.elapsed());
+            }
+            if let Some(status) = self.child.try_wait()? {
+                bail!("the operator ended with {status} before {what}: see its log in target/bench");
+            }
+            if self.started.elapsed() > LIMIT {
+                bail!("waited {} s for {what}", LIMIT.as_secs());
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// The sum of the series that begin so.
+    pub fn metric(&self, series: &str) -> Result<f64> {
+        let text = self.http.get("/metrics")?;
+        let values = text.lines().filter(|line| line.starts_with(series));
+        Ok(values.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum())
+    }
+
+    /// Writing calls to the Kubernetes API so far; those of the lease are not among them.
+    pub fn kubernetes_writes(&self) -> Result<f64> {
+        let counts = ["create", "update", "patch", "delete"]
+            .map(|verb| self.metric(&format!(r#"causeway_kubernetes_calls_total{{verb="{verb}""#)));
+        counts.into_iter().sum()
+    }
+
+    /// A size of /proc/PID/status in KiB: `VmRSS` now, `VmHWM` at most so far.
+    pub fn memory_kib(&self, field: &str) -> Result<f64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        let size = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok());
+        size.with_context(|| format!("/proc has no {field}"))
+    }
+
+    /// Resident memory once it has not moved by more than 1 % for five seconds.
+    pub fn settled_memory_kib(&self) -> Result<f64> {
+        let begun = Instant::now();
+        let mut samples: Vec<f64> = Vec::new();
+        loop {
+            samples.push(self.memory_kib("VmRSS")?);
+            let last = &samples[samples.len().saturating_sub(10)..];
+            let (low, high) = last.iter().fold((f64::MAX, 0.0_f64), |(low, high), it| (low.min(*it), high.max(*it)));
+            let settled = last.len() == 10 && high - low < high / 100.0;
+            if settled || begun.elapsed() > LIMIT {
+                return Ok(high);
+            }
+            thread::sleep(Duration::from_millis(500));
+        }
+    }
+
+    /// CPU time spent so far. Linux tells programs 100 ticks a second.
+    pub fn cpu_seconds(&self) -> Result<f64> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        // The name, in parentheses, may contain anything; utime and stime are the 12th and 13th field after it.
+        let fields = stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().skip(11).take(2));
+        let ticks: f64 = fields.into_iter().flatten().filter_map(|field| field.parse::<f64>().ok()).sum();
+        Ok(ticks / 100.0)
+    }
+
+    /// Tells it to end, as the kubelet does, and waits until it has: the lease is free then.
+    pub fn stop(mut self) -> Result<Duration> {
+        let begun = Instant::now();
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).context("the operator has no id")?;
+        kill_process(pid, Signal::TERM)?;
+        while self.child.try_wait()?.is_none() {
+            if begun.elapsed() > LIMIT {
+                bail!("the operator did not end within {} s", LIMIT.as_secs());
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(begun.elapsed())
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}

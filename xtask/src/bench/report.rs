@@ -1,0 +1,100 @@
+//! Figures with their goals: a table to read and JSON to compare runs by.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::{Map, Value};
+
+/// The figures of a run, in the order in which they were taken.
+#[derive(Default)]
+pub struct Report {
+    figures: Vec<Figure>,
+}
+
+struct Figure {
+    /// With its unit.
+    key: String,
+    value: f64,
+    /// At most so much.
+    goal: Option<f64>,
+    note: String,
+}
+
+impl Report {
+    /// Adds a figure; its key names its unit.
+    pub fn add(&mut self, key: &str, value: f64, note: impl Into<String>) {
+        self.figures.push(Figure { key: key.to_owned(), value: rounded(value), goal: None, note: note.into() });
+    }
+
+    /// Adds a figure that is to be `goal` at most.
+    pub fn add_with_goal(&mut self, key: &str, value: f64, goal: f64, note: impl Into<String>) {
+        self.add(key, value, note);
+        if let Some(figure) = self.figures.last_mut() {
+            figure.goal = Some(goal);
+        }
+    }
+
+    /// Adds the middle of some durations, which are sorted for that.
+    pub fn add_median(&mut self, key: &str, durations: &mut [Duration], note: &str) -> f64 {
+        durations.sort();
+        let milliseconds = |index: usize| durations.get(index).map_or(0.0, |it| it.as_secs_f64() * 1000.0);
+        let median = milliseconds(durations.len() / 2);
+        let (low, high) = (milliseconds(0), milliseconds(durations.len().saturating_sub(1)));
+        let note = format!("{note}; n={}, {low:.0} to {high:.0} ms", durations.len());
+        self.add(key, median, note);
+        median
+    }
+
+    /// The table.
+    pub fn table(&self) -> String {
+        let width = self.figures.iter().map(|figure| figure.key.len()).max().unwrap_or(0);
+        let mut text = format!("{:width$}  {:>10}  {:>8}        note\n", "figure", "value", "at most");
+        for figure in &self.figures {
+            let goal = figure.goal.map(|goal| goal.to_string()).unwrap_or_default();
+            let mark = match figure.goal {
+                Some(goal) if figure.value <= goal => "ok",
+                Some(_) => "OVER",
+                None => "",
+            };
+            let Figure { key, value, note, .. } = figure;
+            let line = format!("{key:width$}  {value:>10}  {goal:>8}  {mark:4}  {note}");
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+        text
+    }
+
+    /// One flat object: keys and numbers.
+    pub fn json(&self) -> Result<String> {
+        let figures: Map<String, Value> =
+            self.figures.iter().map(|figure| (figure.key.clone(), Value::from(figure.value))).collect();
+        Ok(serde_json::to_string_pretty(&figures)? + "\n")
+    }
+}
+
+/// To two decimals: none of the clocks used here is better.
+fn rounded(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_what_is_over_its_goal_and_writes_flat_json() {
+        let mut report = Report::default();
+        report.add_with_goal("aws_calls_create", 2.0, 3.0, "CreateLoadBalancer 1, DescribeTags 1");
+        report.add_with_goal("aws_calls_noop", 1.0, 0.0, "");
+        let mut times = [30, 10, 20].map(Duration::from_millis);
+        assert_eq!(report.add_median("apply_to_dns_ms_p50", &mut times, "sequential").to_string(), "20");
+        let table = report.table();
+        let row = |key| table.lines().find(|line| line.starts_with(key)).unwrap();
+        assert!(row("aws_calls_create").contains("3  ok"), "{table}");
+        assert!(row("aws_calls_noop").ends_with("OVER"), "{table}");
+        assert!(row("apply_to_dns").ends_with("sequential; n=3, 10 to 30 ms"), "{table}");
+        let json: Value = serde_json::from_str(&report.json().unwrap()).unwrap();
+        assert_eq!(json["apply_to_dns_ms_p50"], 20.0);
+    }
+}
