@@ -68,7 +68,7 @@ where
         let answered = self.inner.call(request);
         Box::pin(async move {
             let answer = answered.await;
-            let outcome = match answer.as_ref().map(|response| response.status()) {
+            let outcome = match answer.as_ref().map(Response::status) {
                 Ok(status) if status.is_success() => Ok(()),
                 Ok(status) => Err(class_of_status(status.as_u16()).as_str()),
                 Err(_) => Err("unanswered"),
