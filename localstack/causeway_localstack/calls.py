@@ -52,10 +52,11 @@ def before(chain: HandlerChain, context: RequestContext, response: Response) -> 
 
 
 def after(chain: HandlerChain, context: RequestContext, response: Response) -> None:
-    """Keeps the sessions STS gives out, and loses replies that are to be lost."""
+    """Names the call in the reply, keeps the sessions STS gives out, and loses replies that are to be lost."""
     entry = _entry(context)
     if entry is None:
         return
+    response.headers.setdefault("x-amzn-RequestId", context.request_id)
     if context.operation.name in ("AssumeRole", "AssumeRoleWithWebIdentity") and response.status_code == 200:
         identity.remember(context)
     if entry.fault == "reset_after":

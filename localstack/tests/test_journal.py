@@ -42,3 +42,9 @@ def test_accounts_are_apart_and_forgotten_apart(aws: Aws, endpoint: str) -> None
 
 def test_the_seed_is_no_call(aws: Aws) -> None:
     assert aws.journal() == []
+
+
+def test_a_reply_names_its_request_in_the_header(aws: Aws) -> None:
+    """As on AWS, where clients log it: https://docs.aws.amazon.com/sdkref/latest/guide/feature-request-id.html"""
+    answer = aws.client("elbv2").describe_load_balancers()["ResponseMetadata"]
+    assert answer["HTTPHeaders"]["x-amzn-requestid"] == answer["RequestId"]

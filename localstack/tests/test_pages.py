@@ -54,7 +54,7 @@ def test_five_hundred_come_in_two_pages_and_soon(aws: Aws) -> None:
     assert took < 5, f"{took:.1f} s"
     began = time.monotonic()
     assert len(aws.describe("web-7", "web-499")) == 2
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 2
 
 
 def test_target_groups_come_in_pages(aws: Aws) -> None:

@@ -16,6 +16,7 @@ require (
 	k8s.io/component-base v0.34.4
 	k8s.io/kubectl v0.34.4
 	k8s.io/kubernetes v1.34.4
+	sigs.k8s.io/yaml v1.6.0
 )
 
 require (
@@ -217,7 +218,6 @@ require (
 	sigs.k8s.io/mcs-api v0.3.0 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.0 // indirect
-	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
 // k8s.io/kubernetes names its own parts by relative paths, which only its main module can resolve.

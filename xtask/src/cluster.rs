@@ -57,8 +57,9 @@ impl Cluster {
     /// Ends the cluster and removes all of it: processes, and with them their namespaces, control groups, files.
     pub fn down(name: &str) -> Result<()> {
         let state = State::of(name)?;
-        let _lock = state.lock(|| ())?;
-        remove(&state)
+        let lock = state.lock(|| ())?;
+        remove(&state)?;
+        lock.remove()
     }
 
     /// The administrator's kubeconfig. Its server can only be reached from the cluster's network.

@@ -22,7 +22,8 @@ const NAME: &str = "demo";
 /// The steps of [`up`] beside those of the cluster.
 const STEPS: usize = 8;
 
-const PACKAGES: &[&str] = &["mmdebstrap", "ca-certificates"];
+/// What images are made with.
+const PACKAGES: &[&str] = &["mmdebstrap", "debian-archive-keyring", "ca-certificates"];
 
 /// Options of `cargo xtask demo`.
 #[derive(Args)]
@@ -56,7 +57,6 @@ fn down() -> Result<()> {
 }
 
 fn up() -> Result<()> {
-    host::require_root()?;
     host::require_tools()?;
     let mut steps = Progress::new(STEPS + cluster::STEPS);
     steps.step("Install Debian packages", |step| host::install_packages(step, PACKAGES))?;
@@ -89,16 +89,23 @@ fn up() -> Result<()> {
     Ok(())
 }
 
-/// Makes everything that takes long, the downloads of one side during the compilation of the other.
+/// Makes everything that takes long: what is downloaded for one side while the other compiles. Returns the operator.
 fn build(step: &Step) -> Result<PathBuf> {
     thread::scope(|scope| {
         let cluster = scope.spawn(|| cluster::build(step));
-        localstack::prepare(step)?;
-        for recipe in images::debian::RECIPES {
-            images::debian::prepare(recipe, step)?;
+        let operator = build_what_runs_in_it(step);
+        if let Err(error) = &operator {
+            step.note(format!("{error}; this ends when the cluster is built"));
         }
-        let binary = images::operator::build(step)?;
         cluster.join().map_err(|_| anyhow!("the build of the cluster panicked"))??;
-        Ok(binary)
+        operator
     })
+}
+
+fn build_what_runs_in_it(step: &Step) -> Result<PathBuf> {
+    localstack::prepare(step)?;
+    for recipe in images::debian::RECIPES {
+        images::debian::prepare(recipe, step)?;
+    }
+    images::operator::build(step)
 }

@@ -1,5 +1,6 @@
 //! `cargo xtask`: builds, runs and tests Causeway on one plain Linux machine.
 
+mod bench;
 mod cluster;
 mod crds;
 mod demo;
@@ -34,6 +35,9 @@ enum Command {
     Images(images::Options),
     /// Write crds/ anew from the Rust types
     Crds,
+    /// Measure what the operator costs; results go to target/bench/
+    #[command(subcommand)]
+    Bench(bench::Action),
     /// Run every check and every test
     Test(test::Options),
 }
@@ -45,6 +49,7 @@ fn main() -> Result<ExitCode> {
         Command::Cluster(action) => cluster::run(&action),
         Command::Kubectl(options) => cluster::kubectl(&options),
         Command::Images(options) => images::run(&options),
+        Command::Bench(action) => bench::run(&action),
         Command::Crds => crds::run(),
     }
     .map(|()| ExitCode::SUCCESS)

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -50,6 +51,9 @@ func cgroupMounts(mounts io.Reader) []string {
 func joinHierarchy(hierarchy, group string) error {
 	parent := hierarchy
 	for _, name := range []string{group, daemonsGroup} {
+		if err := passControllers(parent); err != nil {
+			return err
+		}
 		child := filepath.Join(parent, name)
 		if err := os.Mkdir(child, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
@@ -62,25 +66,39 @@ func joinHierarchy(hierarchy, group string) error {
 	return os.WriteFile(filepath.Join(parent, "cgroup.procs"), []byte("0"), 0)
 }
 
+// wantedControllers are those the kubelet insists on in its own group.
+var wantedControllers = []string{"cpu", "cpuset", "hugetlb", "io", "memory", "pids"}
+
+// passControllers lets the groups below this one use its controllers: version 2 wants that said.
+func passControllers(group string) error {
+	content, err := os.ReadFile(filepath.Join(group, "cgroup.controllers"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var pass []string
+	for _, controller := range strings.Fields(string(content)) {
+		if slices.Contains(wantedControllers, controller) {
+			pass = append(pass, "+"+controller)
+		}
+	}
+	if len(pass) == 0 {
+		return nil
+	}
+	return os.WriteFile(filepath.Join(group, "cgroup.subtree_control"), []byte(strings.Join(pass, " ")), 0)
+}
+
 // inheritCPUs fills what a new cpuset of version 1 leaves empty; no process may enter before.
 func inheritCPUs(parent, child string) error {
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
-		own, err := os.ReadFile(filepath.Join(child, file))
+		inherited, err := os.ReadFile(filepath.Join(parent, file))
 		if errors.Is(err, fs.ErrNotExist) {
+			// Not a cpuset; or the root of version 2, where an empty one means "as the parent".
 			return nil
 		}
 		if err != nil {
-			return err
-		}
-		if strings.TrimSpace(string(own)) != "" {
-			continue
-		}
-		inherited, err := os.ReadFile(filepath.Join(parent, file))
-		if err != nil {
-			// The root of version 2 has none, and an empty one below it means "as the parent".
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
 			return err
 		}
 		if strings.TrimSpace(string(inherited)) == "" {

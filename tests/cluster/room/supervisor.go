@@ -115,7 +115,7 @@ func environment() []string {
 
 func describe(status unix.WaitStatus) string {
 	if status.Signaled() {
-		return fmt.Sprintf("was killed by %s", status.Signal())
+		return "was killed by " + unix.SignalName(status.Signal())
 	}
 	return fmt.Sprintf("ended with exit code %d", status.ExitStatus())
 }

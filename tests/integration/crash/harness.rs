@@ -139,12 +139,12 @@ async fn try_point<S: Scenario>(
     target: Option<(usize, Moment)>,
     reference: Option<&State>,
 ) -> State {
-    let t0 = Instant::now(); let scene = Scene::new("crash").await; eprintln!("T scene {:?}", t0.elapsed());
+    let scene = Scene::new("crash").await;
     let config = Config::infer().await.expect("a cluster");
     let through = interception.kubernetes(clients::kubernetes(config, &Metrics::new()).expect("a client"));
     let operator = Operator::start_with(&scene, through, interception.aws(&scene.aws), NO_SWEEP);
     interception.quiet_for(QUIET).await;
-    eprintln!("T warm {:?}", t0.elapsed()); S::prepare(&scene).await;
+    S::prepare(&scene).await;
     interception.quiet_for(QUIET).await;
     interception.arm(target);
     S::act(&scene).await;
@@ -155,20 +155,16 @@ async fn try_point<S: Scenario>(
             interception.quiet_for(QUIET).await;
         } => {}
     }
-    eprintln!("T died {:?}", t0.elapsed()); drop(operator);
+    drop(operator);
     let operator = Operator::start(&scene).await;
     wait_for("fresh controllers to finish the work", || S::settled(&scene), |settled| *settled).await;
-    eprintln!("T settled {:?}", t0.elapsed());
     let state = match reference {
         None => State::of(&scene).await,
         Some(reference) => becomes(&scene, reference).await,
     };
-    eprintln!("T equal {:?}", t0.elapsed());
     operator.stop().await;
-    eprintln!("T stopped {:?}", t0.elapsed());
     // Its clean-up blocks.
     tokio::task::spawn_blocking(move || drop(scene)).await.expect("the scene is cleaned up");
-    eprintln!("T dropped {:?}", t0.elapsed());
     state
 }
 

@@ -1,12 +1,12 @@
 //! One account of LocalStack: its journal, its settings, and the bare call that everything is compared with.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use ureq::http::Method;
 
 use super::http::Http;
 
@@ -17,35 +17,39 @@ pub struct Account {
     http: Http,
     /// Twelve digits; as an access key they lead to the account.
     pub number: String,
+    /// The newest call that was told of.
+    told: AtomicU64,
 }
 
 /// A call as the journal has it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Call {
+    id: u64,
     /// AWS's name for it.
     pub operation: String,
-    /// When it came.
-    pub time: String,
 }
 
 impl Account {
     /// The account with a VPC and subnets, and room for so many balancers.
     pub fn seeded(endpoint: &str, number: String, load_balancers: usize) -> Result<Self> {
-        let account = Self { http: Http::new(endpoint), number };
-        account.admin(Method::POST, "seed", "")?;
-        account.admin(Method::POST, "settings", &json!({ "load_balancers": load_balancers }).to_string())?;
+        let account = Self { http: Http::new(endpoint), number, told: AtomicU64::default() };
+        account.admin("POST", "seed", "", "")?;
+        account.admin("POST", "settings", "", &json!({ "load_balancers": load_balancers }).to_string())?;
         Ok(account)
     }
 
     /// Makes balancers stay `provisioning` for so long.
     pub fn provision_in(&self, seconds: u32) -> Result<()> {
-        self.admin(Method::POST, "settings", &json!({ "provisioning_seconds": seconds }).to_string()).map(drop)
+        self.admin("POST", "settings", "", &json!({ "provisioning_seconds": seconds }).to_string()).map(drop)
     }
 
     /// The calls since the last time this was asked, oldest first.
     pub fn calls(&self) -> Result<Vec<Call>> {
-        let calls = serde_json::from_value(self.admin(Method::GET, "journal", "")?)?;
-        self.admin(Method::DELETE, "journal", "")?;
+        let since = format!("&since={}", self.told.load(Ordering::Relaxed));
+        let calls: Vec<Call> = serde_json::from_value(self.admin("GET", "journal", &since, "")?)?;
+        if let Some(last) = calls.last() {
+            self.told.store(last.id, Ordering::Relaxed);
+        }
         Ok(calls)
     }
 
@@ -64,12 +68,12 @@ impl Account {
         let headers =
             [("Content-Type", "application/x-www-form-urlencoded; charset=utf-8"), ("Authorization", &signature)];
         let begun = Instant::now();
-        self.http.send(Method::POST, "/", &headers, &body)?;
+        self.http.send("POST", "/", &headers, &body)?;
         Ok(begun.elapsed())
     }
 
-    fn admin(&self, method: Method, route: &str, body: &str) -> Result<Value> {
-        let path = format!("/_causeway/{route}?account={}", self.number);
+    fn admin(&self, method: &str, route: &str, query: &str, body: &str) -> Result<Value> {
+        let path = format!("/_causeway/{route}?account={}{query}", self.number);
         let answer = self.http.send(method, &path, &[], body)?;
         serde_json::from_str(&answer).with_context(|| format!("{path}: not JSON"))
     }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use ureq::http::{Method, Request};
+use ureq::http::Request;
 use ureq::{Agent, Body};
 
 /// How long any answer may take.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_mins(1);
 
 /// A server.
 pub struct Http {
@@ -26,7 +26,7 @@ impl Http {
 
     /// What is at that path.
     pub fn get(&self, path: &str) -> Result<String> {
-        self.send(Method::GET, path, &[], "")
+        self.send("GET", path, &[], "")
     }
 
     /// What is at that path, as JSON.
@@ -35,8 +35,8 @@ impl Http {
     }
 
     /// Sends a request and returns the answer's body; fails unless the answer is a success.
-    pub fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: &str) -> Result<String> {
-        let mut answer = self.request(method.clone(), path, headers, body, Some(DEADLINE))?;
+    pub fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Result<String> {
+        let mut answer = self.request(method, path, headers, body, Some(DEADLINE))?;
         let status = answer.status();
         let text = answer.body_mut().with_config().limit(u64::MAX).read_to_string()?;
         if !status.is_success() {
@@ -47,7 +47,7 @@ impl Http {
 
     /// The lines of an answer that does not end.
     pub fn lines(&self, path: &str) -> Result<impl Iterator<Item = std::io::Result<String>> + use<>> {
-        let answer = self.request(Method::GET, path, &[], "", None)?;
+        let answer = self.request("GET", path, &[], "", None)?;
         if !answer.status().is_success() {
             bail!("GET {}{path}: {}", self.base, answer.status());
         }
@@ -57,14 +57,14 @@ impl Http {
 
     fn request(
         &self,
-        method: Method,
+        method: &str,
         path: &str,
         headers: &[(&str, &str)],
         body: &str,
         deadline: Option<Duration>,
     ) -> Result<ureq::http::Response<Body>> {
         let url = format!("{}{path}", self.base);
-        let mut request = Request::builder().method(method.clone()).uri(&url);
+        let mut request = Request::builder().method(method).uri(&url);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use ureq::http::Method;
 
 use super::http::Http;
 use crate::cluster::Cluster;
@@ -23,8 +22,12 @@ pub struct Kubernetes {
 impl Kubernetes {
     /// Starts a proxy to the cluster's API server.
     pub fn connect(cluster: &Cluster) -> Result<Self> {
-        let mut proxy =
-            cluster.kubectl().args(["proxy", "--port=0"]).stdout(Stdio::piped()).spawn().context("cannot start kubectl")?;
+        let mut proxy = cluster
+            .kubectl()
+            .args(["proxy", "--port=0"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start kubectl")?;
         let mut line = String::new();
         if let Some(output) = proxy.stdout.take() {
             BufReader::new(output).read_line(&mut line)?;
@@ -41,12 +44,12 @@ impl Kubernetes {
     pub fn apply(&self, path: &str, object: &Value) -> Result<()> {
         let path = format!("{path}?fieldManager=bench&force=true");
         let headers = [("Content-Type", "application/apply-patch+yaml")];
-        self.http.send(Method::PATCH, &path, &headers, &object.to_string()).map(drop)
+        self.http.send("PATCH", &path, &headers, &object.to_string()).map(drop)
     }
 
     /// Deletes an object, or all of a collection; their finalizers may take longer.
     pub fn delete(&self, path: &str) -> Result<()> {
-        self.http.send(Method::DELETE, path, &[], "").map(drop)
+        self.http.send("DELETE", path, &[], "").map(drop)
     }
 
     /// Everything that happens in a collection from now on, after what is there already.

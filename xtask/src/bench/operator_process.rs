@@ -13,7 +13,7 @@ use super::http::Http;
 
 /// Nothing else listens in the cluster's network on the loopback address.
 const ADDRESS: &str = "127.0.0.1:18080";
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(1);
 
 /// A running operator; killed when it is dropped without having been stopped.
 pub struct Operator {
@@ -37,19 +37,20 @@ impl Operator {
 
     /// Waits until `/readyz` is good; returns the time since the start.
     pub fn ready(&mut self) -> Result<Duration> {
-        self.wait("/readyz of the operator", |operator| operator.http.get("/readyz").is_ok())
+        self.wait("/readyz of the operator", Duration::from_millis(1), |operator| operator.http.get("/readyz").is_ok())
     }
 
     /// Waits until so many reconciles of `MyIngress` ended well; returns the time since the start.
     pub fn reconciled(&mut self, count: usize) -> Result<Duration> {
         let wanted = u32::try_from(count)?;
-        self.wait(&format!("{count} reconciles"), |operator| {
+        // Each look costs the operator something.
+        self.wait(&format!("{count} reconciles"), Duration::from_millis(20), |operator| {
             let name = r#"causeway_reconciles_total{kind="MyIngress",outcome="ok"}"#;
             operator.metric(name).is_ok_and(|ended| ended >= f64::from(wanted))
         })
     }
 
-    fn wait(&mut self, what: &str, good: impl Fn(&Self) -> bool) -> Result<Duration> {
+    fn wait(&mut self, what: &str, pause: Duration, good: impl Fn(&Self) -> bool) -> Result<Duration> {
         loop {
             if good(self) {
                 return Ok(self.started.elapsed());
@@ -60,7 +61,7 @@ impl Operator {
             if self.started.elapsed() > LIMIT {
                 bail!("waited {} s for {what}", LIMIT.as_secs());
             }
-            thread::sleep(Duration::from_millis(1));
+            thread::sleep(pause);
         }
     }
 

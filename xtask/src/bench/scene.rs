@@ -8,10 +8,9 @@ use serde_json::{Value, json};
 
 use super::aws::Account;
 use super::directory;
-use super::http::Http;
 use super::kubernetes::{Event, Kubernetes, Watch};
 use super::operator_process::Operator;
-use crate::cluster::{Cluster, NODE_ADDRESS};
+use crate::cluster::Cluster;
 
 /// What all scenes share.
 pub struct Bench<'a> {
@@ -35,14 +34,6 @@ impl<'a> Bench<'a> {
     /// An account that nobody else has: `index` tells those of one run apart.
     pub fn account(&self, index: u64, load_balancers: usize) -> Result<Account> {
         Account::seeded(self.endpoint, format!("{:012}", self.run % 10_000_000_000 * 100 + index), load_balancers)
-    }
-
-    /// The image's compressed layers and its configuration, as a node pulls them.
-    pub fn image_bytes(&self) -> Result<f64> {
-        let registry = Http::new(&format!("http://{NODE_ADDRESS}:5000"));
-        let manifest = registry.get_json("/v2/library/causeway/manifests/dev")?;
-        let layers = manifest["layers"].as_array().into_iter().flatten();
-        Ok(layers.chain([&manifest["config"]]).filter_map(|part| part["size"].as_f64()).sum())
     }
 
     /// A new scene.

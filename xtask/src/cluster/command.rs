@@ -85,7 +85,9 @@ fn status(name: &str) -> Result<()> {
     let cluster = Cluster::find(name)?;
     let healthy = cluster.as_ref().is_some_and(Cluster::is_healthy);
     let condition = match (&room, &said) {
-        (None, Some(said)) if said.phase == Phase::Failed => format!("no: {}", said.detail),
+        (None, Some(said)) if said.phase == Phase::Failed => {
+            format!("no: {}", said.detail.lines().next().unwrap_or_default())
+        }
         (None, Some(_)) => "no: it was ended from outside".to_owned(),
         (None, None) => "no".to_owned(),
         (Some(_), Some(said)) if said.phase == Phase::Starting => format!("starting: waiting for {}", said.detail),
@@ -125,18 +127,15 @@ fn ago(age: Duration) -> String {
 
 /// Becomes kubectl.
 pub fn kubectl(options: &Kubectl) -> Result<()> {
-    let mut command = match &options.kubeconfig {
-        Some(kubeconfig) => {
-            let mut command = any_kubectl()?;
-            command.arg("--kubeconfig").arg(kubeconfig);
-            command
-        }
-        None => {
-            host::require_root()?;
-            let name = &options.name;
-            let hint = || format!("the cluster {name} is not running: cargo xtask cluster up --name {name}");
-            Cluster::find(name)?.with_context(hint)?.kubectl()
-        }
+    let mut command = if let Some(kubeconfig) = &options.kubeconfig {
+        let mut command = any_kubectl()?;
+        command.arg("--kubeconfig").arg(kubeconfig);
+        command
+    } else {
+        host::require_root()?;
+        let name = &options.name;
+        let hint = || format!("the cluster {name} is not running: cargo xtask cluster up --name {name}");
+        Cluster::find(name)?.with_context(hint)?.kubectl()
     };
     Err(command.args(&options.arguments).exec()).context("cannot start kubectl")
 }

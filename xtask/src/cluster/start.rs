@@ -16,7 +16,7 @@ use crate::progress::{Progress, Step};
 const PACKAGES: &[&str] = &["containerd", "runc", "containernetworking-plugins", "nftables", "util-linux", "mount"];
 
 /// On two busy cores a start has been seen to take 20 s.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 pub fn up(name: &str, steps: &mut Progress) -> Result<Cluster> {
     host::require(&[Need::Linux, Need::Root, Need::Go])?;

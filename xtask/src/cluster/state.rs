@@ -1,6 +1,7 @@
 //! Where a cluster keeps what, and what its room says about itself.
 
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -82,14 +83,37 @@ impl State {
 
     /// Keeps other tasks from starting or ending the cluster until the lock is dropped; `busy` is called if one
     /// of them has to be waited for.
-    pub fn lock(&self, busy: impl FnOnce()) -> Result<File> {
+    pub fn lock(&self, busy: impl FnOnce()) -> Result<Lock> {
         // Beside the directory, which comes and goes.
         let path = self.path.with_extension("lock");
-        let file = File::create(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        if file.try_lock().is_err() {
-            busy();
-            file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
+        let mut busy = Some(busy);
+        loop {
+            let file = File::create(&path).with_context(|| format!("cannot make {}", path.display()))?;
+            if file.try_lock().is_err() {
+                if let Some(busy) = busy.take() {
+                    busy();
+                }
+                file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
+            }
+            // Who held it may have removed the file meanwhile: then the lock is on nothing that others see.
+            if path.metadata().is_ok_and(|there| file.metadata().is_ok_and(|ours| there.ino() == ours.ino())) {
+                return Ok(Lock { file, path });
+            }
         }
-        Ok(file)
+    }
+}
+
+/// The right to start or end a cluster.
+pub struct Lock {
+    file: File,
+    path: PathBuf,
+}
+
+impl Lock {
+    /// Gives the lock back and leaves no file behind.
+    pub fn remove(self) -> Result<()> {
+        fs::remove_file(&self.path).with_context(|| format!("cannot remove {}", self.path.display()))?;
+        drop(self.file);
+        Ok(())
     }
 }

@@ -63,7 +63,7 @@ fn wait(kubectl: &Kubectl<'_>, arguments: &[&str], step: &Step) -> Result<()> {
 fn what_happened(kubectl: &Kubectl<'_>, namespace: &str) -> String {
     let questions: [&[&str]; 3] = [
         &["-n", namespace, "get", "pods,myapps,myingresses", "-o", "wide"],
-        &["-n", namespace, "get", "events", "--sort-by=.lastTimestamp"],
+        &["-n", namespace, "events"],
         &["-n", NAMESPACE, "logs", "deployment/causeway", "--tail=20"],
     ];
     let mut report = String::from("it did not come up; this is what the cluster says:");

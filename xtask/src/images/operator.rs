@@ -19,13 +19,23 @@ const USER: &str = "65532:65532";
 /// Compiles the operator for release and returns the program.
 pub fn build(step: &Step) -> Result<PathBuf> {
     step.note("compiling the operator");
-    step.run(
+    step.run_telling(
         Command::new("cargo")
             .args(["build", "--release", "--locked", "--package", "causeway", "--bin", "causeway"])
             .current_dir(host::repo_root()?),
         &workshop()?.join("build.log"),
+        |log| told(&fs::read_to_string(log).unwrap_or_default()),
     )?;
     Ok(target_directory()?.join("release/causeway"))
+}
+
+/// How far Cargo has come, from what it said.
+fn told(log: &str) -> String {
+    let lines = || log.lines().map(str::trim).filter(|line| !line.is_empty());
+    match lines().filter(|line| line.starts_with("Compiling ")).count() {
+        0 => lines().last().unwrap_or_default().to_owned(),
+        crates => format!("compiling the operator: {crates} crates so far"),
+    }
 }
 
 /// The image of that program.
@@ -107,6 +117,12 @@ mod tests {
             [PathBuf::from("/lib/x86_64-linux-gnu/libc.so.6"), PathBuf::from("/lib64/ld-linux-x86-64.so.2")]
         );
         Ok(())
+    }
+
+    #[test]
+    fn tells_how_far_cargo_has_come() {
+        assert_eq!(told("  Blocking waiting for file lock\n"), "Blocking waiting for file lock");
+        assert_eq!(told("   Compiling a v1\n   Compiling b v1\nwarning: x\n"), "compiling the operator: 2 crates so far");
     }
 
     #[test]

@@ -1,0 +1,84 @@
+package room
+
+import (
+	"encoding/json"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+)
+
+func testSettings(t *testing.T) Settings {
+	t.Helper()
+	return newSettings("demo", filepath.Join(t.TempDir(), "demo-0123abcd"), "/cache/bin/causeway-cluster", []string{"/repo"})
+}
+
+func TestConfigurationIsWellFormed(t *testing.T) {
+	s := testSettings(t)
+	if err := writeConfig(s); err != nil {
+		t.Fatal(err)
+	}
+	read := func(file string) []byte {
+		content, err := os.ReadFile(s.Config(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return content
+	}
+	var kubelet struct{ CgroupRoot, ClusterDomain string }
+	if err := yaml.Unmarshal(read("kubelet.yaml"), &kubelet); err != nil {
+		t.Fatal(err)
+	}
+	if kubelet.CgroupRoot != "/causeway-demo-0123abcd" || kubelet.ClusterDomain != "cluster.local" {
+		t.Errorf("kubelet: %+v", kubelet)
+	}
+	var proxy struct{ ClusterCIDR, Mode string }
+	if err := yaml.Unmarshal(read("kube-proxy.yaml"), &proxy); err != nil {
+		t.Fatal(err)
+	}
+	if proxy.ClusterCIDR != clusterRange || proxy.Mode != "nftables" {
+		t.Errorf("kube-proxy: %+v", proxy)
+	}
+	if !json.Valid(read("cni/10-pods.conflist")) {
+		t.Error("the CNI configuration is not JSON")
+	}
+	if !strings.Contains(string(read("registries/_default/hosts.toml")), `[host."http://198.18.0.10:5000"]`) {
+		t.Error("the registry is not the mirror of all others")
+	}
+}
+
+func TestNodesDoNotMeet(t *testing.T) {
+	cluster, first := netip.MustParsePrefix(clusterRange), netip.MustParsePrefix(newNode(1).PodRange)
+	for n := 1; n <= 15; n++ {
+		node := newNode(n)
+		pods, address := netip.MustParsePrefix(node.PodRange), netip.MustParseAddr(node.Address)
+		if !cluster.Overlaps(pods) || !cluster.Contains(address) {
+			t.Errorf("%+v is outside the cluster", node)
+		}
+		if first.Contains(address) || (n > 1 && first.Overlaps(pods)) {
+			t.Errorf("%+v meets the pods of the first node", node)
+		}
+	}
+}
+
+func TestKubeconfigsWork(t *testing.T) {
+	s := testSettings(t)
+	if err := writeCredentials(s); err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(s.State, "kubeconfig"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Host != "https://198.18.0.10:6443" || len(config.CertData) == 0 || len(config.KeyData) == 0 {
+		t.Errorf("kubeconfig: %v", config)
+	}
+	key, err := os.Stat(s.PKI("ca.key"))
+	if err != nil || key.Mode().Perm() != 0o600 {
+		t.Errorf("ca.key: %v, %v", key, err)
+	}
+}

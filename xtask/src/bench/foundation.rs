@@ -1,0 +1,51 @@
+//! What the operator itself and `MyIngress` cost. docs/benchmarks.md says how each figure is taken.
+
+mod calls;
+mod fleet;
+mod latency;
+mod start;
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::http::Http;
+use super::report::Report;
+use super::scene::Bench;
+use crate::cluster::NODE_ADDRESS;
+use crate::progress::Progress;
+
+/// Two subnets in two zones.
+const SUBNETS: [&str; 2] = ["subnet-abc", "subnet-def"];
+
+/// So rarely that no sweep falls into what is measured, except for the first one of a process.
+const NO_SWEEP: &str = "1h";
+
+/// How long anything may take until a benchmark gives up.
+const PATIENCE: Duration = Duration::from_mins(3);
+
+/// Takes all figures.
+pub fn measure(bench: &Bench) -> Result<Report> {
+    let mut steps = Progress::new(5);
+    let mut report = Report::default();
+    steps.step("Sizes", |_| sizes(bench, &mut report))?;
+    steps.step("Start with no objects", |step| start::measure(bench, &mut report, step))?;
+    steps.step("AWS calls for one object", |_| calls::measure(bench, &mut report))?;
+    steps.step("Latency of one object after the other", |step| latency::measure(bench, &mut report, step))?;
+    steps.step("Hundreds of objects", |step| fleet::measure(bench, &mut report, step))?;
+    Ok(report)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "no binary has 2⁵² bytes")]
+fn sizes(bench: &Bench, report: &mut Report) -> Result<()> {
+    report.add("binary_bytes", bench.binary.metadata()?.len() as f64, "release, stripped");
+    report.add("image_bytes", image_bytes()?, "compressed, as a node pulls it");
+    Ok(())
+}
+
+fn image_bytes() -> Result<f64> {
+    let registry = Http::new(&format!("http://{NODE_ADDRESS}:5000"));
+    let manifest = registry.get_json("/v2/library/causeway/manifests/dev")?;
+    let layers = manifest["layers"].as_array().into_iter().flatten();
+    Ok(layers.chain([&manifest["config"]]).filter_map(|part| part["size"].as_f64()).sum())
+}

@@ -1,0 +1,74 @@
+//! What one object costs: calls to AWS from `LocalStack`'s journal, writes to Kubernetes from the operator's metrics.
+
+use anyhow::{Result, ensure};
+
+use super::{NO_SWEEP, PATIENCE, SUBNETS};
+use crate::bench::aws::{Account, by_operation};
+use crate::bench::report::Report;
+use crate::bench::scene::{Bench, is_ready};
+
+/// AWS takes minutes; a tenth of that shows how the looks at it get rarer.
+const PROVISIONING_SECONDS: u32 = 20;
+
+pub fn measure(bench: &Bench, report: &mut Report) -> Result<()> {
+    let scene = bench.scene(2, 50)?;
+    let account = &scene.account;
+    let watch = scene.watch()?;
+    let mut operator = scene.operator(NO_SWEEP)?;
+    let first = operator.ready()?;
+    // The region is read once before anything is created.
+    scene.apply("warm-up", SUBNETS)?;
+    watch.until("the first object to be ready", PATIENCE, is_ready)?;
+    scene.delete_all()?;
+    watch.until("the first object to be gone", PATIENCE, |event| event.deleted)?;
+    ensure!(!account.calls()?.is_empty(), "the journal is empty {first:?} after the start");
+
+    let writes = operator.kubernetes_writes()?;
+    scene.apply("one", SUBNETS)?;
+    watch.until("it to be ready", PATIENCE, is_ready)?;
+    count(report, "create", 3.0, account)?;
+    let writes = operator.kubernetes_writes()? - writes;
+    report.add("kubernetes_writes_create", writes, "finalizer, status, events");
+
+    let writes = operator.kubernetes_writes()?;
+    // The same subnets in another order: a new generation to reconcile that asks for nothing new.
+    scene.apply("one", [SUBNETS[1], SUBNETS[0]])?;
+    watch.until("the new generation to be ready", PATIENCE, |event| {
+        event.object["metadata"]["generation"] == 2 && is_ready(event)
+    })?;
+    count(report, "noop", 0.0, account)?;
+    report.add("kubernetes_writes_noop", operator.kubernetes_writes()? - writes, "observedGeneration");
+
+    operator.stop()?;
+    account.calls()?;
+    let mut operator = scene.operator(NO_SWEEP)?;
+    operator.reconciled(1)?;
+    count(report, "restart_1", 2.0, account)?;
+
+    scene.delete_all()?;
+    watch.until("it to be gone", PATIENCE, |event| event.deleted)?;
+    count(report, "delete", 2.0, account)?;
+
+    account.provision_in(PROVISIONING_SECONDS)?;
+    scene.apply("slow", SUBNETS)?;
+    watch.until("the slow one to be ready", PATIENCE, is_ready)?;
+    let calls = account.calls()?;
+    let key = format!("aws_calls_create_provisioning_{PROVISIONING_SECONDS}_s");
+    report.add(&key, amount(calls.len()), format!("{}; up to 20 balancers share a look", by_operation(&calls)));
+    scene.delete_all()?;
+    watch.until("the slow one to be gone", PATIENCE, |event| event.deleted)?;
+    operator.stop()?;
+    scene.end()
+}
+
+fn count(report: &mut Report, what: &str, goal: f64, account: &Account) -> Result<()> {
+    let calls = account.calls()?;
+    report.add_with_goal(&format!("aws_calls_{what}"), amount(calls.len()), goal, by_operation(&calls));
+    Ok(())
+}
+
+/// A count as a figure.
+#[expect(clippy::cast_precision_loss, reason = "nothing counted here comes near 2⁵²")]
+pub fn amount(count: usize) -> f64 {
+    count as f64
+}
