@@ -110,6 +110,7 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "XDG_CACHE_HOME": str(state / "cache"),
         "SKIP_SSL_CERT_DOWNLOAD": "1",
         "DISABLE_EVENTS": "1",
+        "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",
         "DNS_ADDRESS": "0",
     }
     log = state / "log"

@@ -7,6 +7,7 @@ use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::api::{Api, ObjectMeta, PostParams, WatchEvent, WatchParams};
 use kube::{Client, Config};
+use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 /// A client for the election alone. It shares no connection and no queue with the controllers, and it does not retry
@@ -66,22 +67,23 @@ impl LeaseObject {
     /// Reads the lease; `None` if it does not exist.
     pub async fn read(&mut self, limit: Duration) -> Result<Option<LeaseSpec>, Failure> {
         self.changes = None;
-        let read = self.within(limit, self.api.get_opt(&self.name)).await?;
+        let answer = timeout(limit, self.api.get_opt(&self.name)).await;
+        let read = self.judge(answer, limit)?;
         Ok(self.remember(read))
     }
 
     /// Writes `record` if the lease is still as we last saw it.
     pub async fn write(&mut self, record: LeaseSpec, limit: Duration) -> Result<(), Failure> {
         let params = PostParams { field_manager: Some(env!("CARGO_PKG_NAME").to_owned()), ..PostParams::default() };
-        let written = if let Some(last) = &self.last {
+        let answer = if let Some(last) = &self.last {
             let lease = Lease { spec: Some(record), ..last.clone() };
-            self.within(limit, self.api.replace(&self.name, &params, &lease)).await
+            timeout(limit, self.api.replace(&self.name, &params, &lease)).await
         } else {
             let metadata = ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() };
             let lease = Lease { metadata, spec: Some(record) };
-            self.within(limit, self.api.create(&params, &lease)).await
-        }?;
-        self.last = Some(written);
+            timeout(limit, self.api.create(&params, &lease)).await
+        };
+        self.last = Some(self.judge(answer, limit)?);
         Ok(())
     }
 
@@ -118,12 +120,8 @@ impl LeaseObject {
         self.last.as_ref().map(|lease| lease.spec.clone().unwrap_or_default())
     }
 
-    async fn within<T>(
-        &self,
-        limit: Duration,
-        call: impl Future<Output = Result<T, kube::Error>>,
-    ) -> Result<T, Failure> {
-        match timeout(limit, call).await {
+    fn judge<T>(&self, answer: Result<Result<T, kube::Error>, Elapsed>, limit: Duration) -> Result<T, Failure> {
+        match answer {
             Ok(answer) => answer.map_err(|error| self.explain(error)),
             Err(_) => Err(Failure::Silent(limit)),
         }

@@ -4,6 +4,8 @@
 mod support;
 
 mod crash;
+mod leader;
+mod crds;
 mod myapp;
 mod myingress;
 mod smoke;

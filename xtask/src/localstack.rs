@@ -119,6 +119,8 @@ impl LocalStack<'_> {
             // Without these it looks for the internet.
             .env("SKIP_SSL_CERT_DOWNLOAD", "1")
             .env("DISABLE_EVENTS", "1")
+            // Machine images that nobody asks for would cost memory and time in every account.
+            .env("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
             .env("DNS_ADDRESS", "0")
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)

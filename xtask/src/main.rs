@@ -12,7 +12,6 @@ mod test;
 
 use std::process::ExitCode;
 
-use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
@@ -42,15 +41,19 @@ enum Command {
     Test(test::Options),
 }
 
-fn main() -> Result<ExitCode> {
-    match Cli::parse().command {
-        Command::Test(options) => return test::run(&options),
-        Command::Demo(options) => demo::run(&options),
-        Command::Cluster(action) => cluster::run(&action),
-        Command::Kubectl(options) => cluster::kubectl(&options),
-        Command::Images(options) => images::run(&options),
-        Command::Bench(action) => bench::run(&action),
-        Command::Crds => crds::run(),
-    }
-    .map(|()| ExitCode::SUCCESS)
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Test(options) => test::run(&options),
+        Command::Demo(options) => demo::run(&options).map(|()| ExitCode::SUCCESS),
+        Command::Cluster(action) => cluster::run(&action).map(|()| ExitCode::SUCCESS),
+        Command::Kubectl(options) => cluster::kubectl(&options).map(|()| ExitCode::SUCCESS),
+        Command::Images(options) => images::run(&options).map(|()| ExitCode::SUCCESS),
+        Command::Bench(action) => bench::run(&action).map(|()| ExitCode::SUCCESS),
+        Command::Crds => crds::run().map(|()| ExitCode::SUCCESS),
+    };
+    // One sentence, without a backtrace: what went wrong is named in it.
+    done.unwrap_or_else(|error| {
+        eprintln!("Error: {error:#}");
+        ExitCode::FAILURE
+    })
 }

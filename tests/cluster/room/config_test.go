@@ -14,7 +14,7 @@ import (
 
 func testSettings(t *testing.T) Settings {
 	t.Helper()
-	return newSettings("demo", filepath.Join(t.TempDir(), "demo-0123abcd"), "/cache/bin/causeway-cluster", []string{"/repo"})
+	return newSettings("demo", t.TempDir(), "causeway-demo-0123abcd", "/cache/bin/causeway-cluster", []string{"/repo"})
 }
 
 func TestConfigurationIsWellFormed(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -56,6 +57,7 @@ func parse(arguments []string) (Settings, error) {
 	flags := flag.NewFlagSet("room", flag.ContinueOnError)
 	state := flags.String("state", "", "directory for everything the cluster keeps (required)")
 	name := flags.String("name", "demo", "name of the cluster, for its kubeconfig")
+	cgroup := flags.String("cgroup", "", "control group of the cluster, no other's on this machine (required)")
 	var keep []string
 	flags.Func("keep", "directory that must stay visible in the room even if below /tmp, /var or /run (repeatable)",
 		func(path string) error { keep = append(keep, path); return nil })
@@ -65,7 +67,10 @@ func parse(arguments []string) (Settings, error) {
 	if !filepath.IsAbs(*state) {
 		return Settings{}, fmt.Errorf("--state needs an absolute path, not %q", *state)
 	}
-	return newSettings(*name, *state, program, keep), nil
+	if *cgroup == "" || strings.Contains(*cgroup, "/") {
+		return Settings{}, fmt.Errorf("--cgroup needs a plain name, not %q", *cgroup)
+	}
+	return newSettings(*name, *state, *cgroup, program, keep), nil
 }
 
 // live sets the room up and returns the reason why it must end.

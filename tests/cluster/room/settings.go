@@ -45,22 +45,22 @@ type Settings struct {
 	State string
 	// Program is this executable.
 	Program string
-	// Cgroup is the cluster's own group, below the root of every hierarchy.
+	// Cgroup is the cluster's own group, below the root of every hierarchy. Two clusters with the same one would
+	// end each other's pods.
 	Cgroup string
 	// Keep lists directories that must stay visible in the room although /tmp, /var and /run are replaced.
 	Keep []string
 	Node Node
 }
 
-func newSettings(name, state, program string, keep []string) Settings {
+func newSettings(name, state, cgroup, program string, keep []string) Settings {
 	return Settings{
 		Name:    name,
 		State:   state,
 		Program: program,
-		// The state directory is named after the cluster and the checkout, so it is unique on this machine.
-		Cgroup: "causeway-" + filepath.Base(state),
-		Keep:   append([]string{state, filepath.Dir(program)}, keep...),
-		Node:   newNode(1),
+		Cgroup:  cgroup,
+		Keep:    append([]string{state, filepath.Dir(program)}, keep...),
+		Node:    newNode(1),
 	}
 }
 

@@ -14,8 +14,6 @@ use std::time::Duration;
 
 use causeway::api::MyIngress;
 use causeway::api::myingress::AlbStatus;
-use causeway::operator::client;
-use kube::Config;
 use serde_json::{Value, json};
 
 use crate::support::scene::{condition, is_ready, stalled};
@@ -30,8 +28,7 @@ fn spec(more: Value) -> Value {
 
 /// An operator that looks at the whole region only when it starts.
 async fn operator_without_sweeps(scene: &Scene) -> Operator {
-    let config = Config::infer().await.expect("a cluster");
-    Operator::start_with(scene, client(config).expect("a client"), scene.aws.clone(), Duration::from_hours(1))
+    Operator::start_with(scene, Operator::client().await, scene.aws.clone(), Duration::from_hours(1))
 }
 
 /// Creates an object and waits until it is ready.

@@ -1,8 +1,9 @@
 //! Only what carries our cluster's and the object's own tags is ever changed or deleted.
 
+use std::time::Duration;
+
 use causeway::api::MyIngress;
-use causeway::operator::client;
-use kube::{Config, ResourceExt};
+use kube::ResourceExt;
 use serde_json::json;
 
 use super::bystander::{self, seen};
@@ -10,6 +11,7 @@ use super::{changes, created, ready, spec, stalled_by, two_sweeps};
 use crate::support::{Operator, Scene};
 
 const CLUSTER: &str = "causeway.example.com/cluster";
+const SWEEP: Duration = Duration::from_secs(2);
 const UID: &str = "causeway.example.com/uid";
 
 #[tokio::test]
@@ -88,9 +90,7 @@ async fn a_balancer_of_another_cluster_is_never_touched_even_with_the_same_uid()
 #[tokio::test]
 async fn objects_of_the_same_name_in_two_namespaces_each_have_their_own() {
     let (scene, other) = (Scene::new("owner").await, Scene::new("owner").await);
-    let config = Config::infer().await.expect("a cluster");
-    let sweep = std::time::Duration::from_secs(2);
-    let mut world = Operator::world(&scene, client(config).expect("a client"), scene.aws.clone(), sweep);
+    let mut world = Operator::world(&scene, Operator::client().await, scene.aws.clone(), SWEEP);
     world.environment.namespaces.push(other.namespace.clone());
     let _operator = Operator::start_in(world);
     scene.create::<MyIngress>("app", spec(json!({}))).await;
@@ -112,9 +112,7 @@ async fn two_clusters_of_one_account_do_not_get_in_each_others_way() {
     let (scene, other) = (Scene::new("owner").await, Scene::new("owner").await);
     let _operator = Operator::start(&scene).await;
     // The other cluster (another name in the tags) works in the same account.
-    let config = Config::infer().await.expect("a cluster");
-    let sweep = std::time::Duration::from_secs(2);
-    let _neighbour = Operator::start_with(&other, client(config).expect("a client"), scene.aws.clone(), sweep);
+    let _neighbour = Operator::start_with(&other, Operator::client().await, scene.aws.clone(), SWEEP);
     scene.create::<MyIngress>("app", spec(json!({}))).await;
     other.create::<MyIngress>("app", spec(json!({}))).await;
     let (first, second) = (ready(&scene, "app").await, ready(&other, "app").await);
@@ -129,10 +127,8 @@ async fn two_clusters_of_one_account_do_not_get_in_each_others_way() {
 #[tokio::test]
 async fn clusters_of_the_same_name_in_different_accounts_do_not_see_each_other() {
     let (scene, other) = (Scene::new("owner").await, Scene::new("owner").await);
-    let config = Config::infer().await.expect("a cluster");
-    let sweep = std::time::Duration::from_secs(2);
     let _operator = Operator::start(&scene).await;
-    let mut world = Operator::world(&other, client(config).expect("a client"), other.aws.clone(), sweep);
+    let mut world = Operator::world(&other, Operator::client().await, other.aws.clone(), SWEEP);
     world.cluster_name.clone_from(&scene.namespace);
     let _neighbour = Operator::start_in(world);
     let first = created(&scene, "app", spec(json!({}))).await;

@@ -25,13 +25,13 @@ pub struct Operator {
 impl Operator {
     /// Starts them with a sweep of two seconds.
     pub async fn start(scene: &Scene) -> Self {
+        Self::start_with(scene, Self::client().await, scene.aws.clone(), Duration::from_secs(2))
+    }
+
+    /// A client as the process makes it.
+    pub async fn client() -> Client {
         let config = Config::infer().await.expect("a cluster");
-        Self::start_with(
-            scene,
-            clients::kubernetes(config, &Metrics::new()).expect("a client"),
-            scene.aws.clone(),
-            Duration::from_secs(2),
-        )
+        clients::kubernetes(config, &Metrics::new()).expect("a client")
     }
 
     /// Starts them with clients of the caller's choice.

@@ -60,7 +60,7 @@ fn launch(state: &State, program: &Path, step: &Step) -> Result<Cluster> {
         .arg(program)
         .args(["room", "--state"])
         .arg(state.path())
-        .args(["--name", state.name()])
+        .args(["--name", state.name(), "--cgroup", &state.cgroup()])
         .arg("--keep")
         .arg(host::cache_dir()?)
         .arg("--keep")

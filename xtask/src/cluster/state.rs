@@ -64,10 +64,10 @@ impl State {
         self.path.join("logs")
     }
 
-    /// The name of the cluster's control groups; the room derives the same from the path.
+    /// The name of the cluster's control groups. They are the machine's, not the checkout's or the cache's: the whole
+    /// path counts.
     pub fn cgroup(&self) -> String {
-        let directory = self.path.file_name().unwrap_or_default().to_string_lossy();
-        format!("causeway-{directory}")
+        format!("causeway-{}-{}", self.name, host::hash_of_path(&self.path))
     }
 
     /// What the room says, if it ever said anything.

@@ -1,0 +1,204 @@
+//! The definitions as the apiserver has them: what it accepts, what it refuses and with which words.
+
+use causeway::api::definitions::definitions;
+use causeway::api::myingress::Scheme;
+use causeway::api::{DeletionPolicy, MyApp, MyIngress};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray};
+use kube::api::{DynamicObject, Patch, PatchParams, PostParams, ValidationDirective};
+use kube::core::GroupVersionKind;
+use kube::discovery::ApiResource;
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::support::Scene;
+
+/// The words with which the apiserver refuses an object.
+async fn refusal_of_ingress(scene: &Scene, field: &str, value: Value) -> String {
+    let mut spec = json!({ "subnets": ["subnet-abc", "subnet-def"] });
+    spec[field] = value;
+    let outcome = scene.try_create::<MyIngress>("app", spec.clone()).await;
+    outcome.expect_err(&format!("{spec} is refused")).to_string()
+}
+
+async fn refusal_of_app(scene: &Scene, name: &str, field: &str, value: Value) -> String {
+    let mut spec = json!({ "image": "nginx:latest" });
+    spec[field] = value;
+    let outcome = scene.try_create::<MyApp>(name, spec.clone()).await;
+    outcome.expect_err(&format!("{spec} is refused")).to_string()
+}
+
+#[tokio::test]
+async fn a_my_ingress_is_refused_in_words_that_name_field_and_fix() {
+    let scene = Scene::new("crds").await;
+    let long = |length: usize| "x".repeat(length);
+    for (field, value, words) in [
+        ("subnets", json!(["subnet-abc", "vpc-1"]), "spec.subnets must be subnet ids such as subnet-0a1b2c3d"),
+        ("subnets", json!(["subnet-abc", "subnet-abc"]), "spec.subnets must not name a subnet twice: remove the repeated id"),
+        ("subnets", json!(["subnet-abc"]), "spec.subnets in body should have at least 2 items"),
+        ("subnets", json!([]), "spec.subnets in body should have at least 2 items"),
+        ("scheme", json!("external"), "supported values: \"internet-facing\", \"internal\""),
+        ("securityGroups", json!(["web"]), "spec.securityGroups must be security group ids such as sg-0a1b2c3d"),
+        ("securityGroups", json!(["sg-a", "sg-a"]), "spec.securityGroups must not name a group twice: remove the repeated id"),
+        ("securityGroups", json!(["sg-1", "sg-2", "sg-3", "sg-4", "sg-5", "sg-6"]), "spec.securityGroups: Too many: 6: must have at most 5 items"),
+        ("attributes", json!({ "a b": "1" }), "spec.attributes keys must be AWS attribute names such as idle_timeout.timeout_seconds"),
+        ("attributes", json!({ "a": long(1025) }), "spec.attributes values must have at most 1024 characters"),
+        ("tags", json!({ "": "1" }), "spec.tags keys must have 1 to 128 characters and values at most 256"),
+        ("tags", json!({ "k": long(257) }), "spec.tags keys must have 1 to 128 characters and values at most 256"),
+        ("tags", json!({ "aws:x": "1" }), "spec.tags must not use ManagedBy or the prefixes aws: and causeway.example.com/: choose another key"),
+        ("tags", json!({ "causeway.example.com/uid": "1" }), "choose another key"),
+        ("tags", json!({ "ManagedBy": "me" }), "choose another key"),
+        ("deletionPolicy", json!("Keep"), "supported values: \"Delete\", \"Retain\""),
+    ] {
+        let said = refusal_of_ingress(&scene, field, value).await;
+        assert!(said.contains(words) && said.contains(&format!("spec.{field}")), "{said}\nshould say: {words}");
+    }
+}
+
+#[tokio::test]
+async fn a_my_app_is_refused_in_words_that_name_field_and_fix() {
+    let scene = Scene::new("crds").await;
+    for (field, value, words) in [
+        ("image", json!("nginx latest"), "spec.image must not contain white space: write it as registry/name:tag"),
+        ("image", json!(""), "spec.image in body should be at least 1 chars long"),
+        ("banner", json!("a\u{0}b"), "spec.banner must not contain a NUL character: remove it"),
+        ("banner", json!("x".repeat(32_769)), "spec.banner: Too long"),
+        ("replicas", json!(101), "spec.replicas in body should be less than or equal to 100"),
+        ("replicas", json!(-1), "spec.replicas in body should be greater than or equal to 0"),
+        ("command", json!(vec!["x"; 65]), "spec.command: Too many: 65: must have at most 64 items"),
+    ] {
+        let said = refusal_of_app(&scene, "app", field, value).await;
+        assert!(said.contains(words), "{said}\nshould say: {words}");
+    }
+    let said = refusal_of_app(&scene, &"x".repeat(57), "replicas", json!(1)).await;
+    assert!(said.contains("metadata.name must have at most 56 characters"), "{said}");
+}
+
+#[tokio::test]
+async fn the_samples_are_accepted_as_they_stand() {
+    let scene = Scene::new("crds").await;
+    for sample in ["myapp.yaml", "myingress.yaml"] {
+        let path = format!("{}/examples/{sample}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&path).expect("the sample");
+        let mut object: DynamicObject = serde_saphyr::from_str(&text).expect("a manifest");
+        object.metadata.namespace = Some(scene.namespace.clone());
+        let types = object.types.clone().expect("a kind");
+        let kind = GroupVersionKind::try_from(&types).expect("a kind");
+        let api: Api<DynamicObject> = Api::namespaced_with(scene.client.clone(), &scene.namespace, &ApiResource::from_gvk(&kind));
+        let name = object.name_any();
+        let mut strictly = PatchParams::apply("test");
+        strictly.field_validation = Some(ValidationDirective::Strict);
+        api.patch(&name, &strictly, &Patch::Apply(&object)).await.unwrap_or_else(|error| panic!("{sample}: {error}"));
+    }
+    let app = scene.api::<MyApp>().get("example-app").await.unwrap();
+    assert_eq!((app.spec.replicas, app.spec.image.as_str()), (3, "nginx:latest"));
+}
+
+#[tokio::test]
+async fn what_is_left_out_gets_its_default() {
+    let scene = Scene::new("crds").await;
+    let ingress = scene.create::<MyIngress>("app", json!({ "subnets": ["subnet-abc", "subnet-def"] })).await;
+    assert_eq!((ingress.spec.scheme, ingress.spec.deletion_policy), (Scheme::InternetFacing, DeletionPolicy::Delete));
+    let app = scene.create::<MyApp>("app", json!({ "image": "nginx" })).await;
+    assert_eq!((app.spec.replicas, app.spec.banner.as_str(), app.spec.suspend), (1, "", false));
+}
+
+#[tokio::test]
+async fn unknown_fields_are_refused_where_asked_and_dropped_elsewhere() {
+    let scene = Scene::new("crds").await;
+    let kind = GroupVersionKind::gvk("demo.rtfm.co.ua", "v1", "MyIngress");
+    let api: Api<DynamicObject> = Api::namespaced_with(scene.client.clone(), &scene.namespace, &ApiResource::from_gvk(&kind));
+    let object: DynamicObject = serde_json::from_value(json!({
+        "apiVersion": "demo.rtfm.co.ua/v1", "kind": "MyIngress", "metadata": { "name": "app" },
+        "spec": { "subnets": ["subnet-abc", "subnet-def"], "subnet": "subnet-ghi" },
+    }))
+    .unwrap();
+    let mut parameters = PatchParams::apply("test");
+    parameters.field_validation = Some(ValidationDirective::Strict);
+    let said = api.patch("app", &parameters, &Patch::Apply(&object)).await.expect_err("it is refused").to_string();
+    assert!(said.contains("unknown field \"spec.subnet\"") || said.contains(".spec.subnet: field not declared"), "{said}");
+    let dropped = api.create(&PostParams::default(), &object).await.expect("it is accepted");
+    assert_eq!(dropped.data["spec"]["subnet"], Value::Null);
+}
+
+#[tokio::test]
+async fn the_status_is_no_part_of_an_ordinary_write() {
+    let scene = Scene::new("crds").await;
+    scene.create::<MyIngress>("app", json!({ "subnets": ["subnet-abc", "subnet-def"] })).await;
+    let patch = Patch::Merge(json!({ "status": { "observedGeneration": 42 } }));
+    let object = scene.api::<MyIngress>().patch("app", &PatchParams::default(), &patch).await.expect("an answer");
+    assert_eq!(object.status.and_then(|status| status.observed_generation), None);
+}
+
+#[test]
+fn every_field_has_a_description() {
+    for definition in definitions() {
+        let mut bare = Vec::new();
+        collect_bare(&definition.name_any(), schema(&definition), &mut bare);
+        assert!(bare.is_empty(), "fields without a description: {bare:#?}");
+    }
+}
+
+#[test]
+fn every_list_and_text_of_a_spec_has_bounds() {
+    for definition in definitions() {
+        let mut open = Vec::new();
+        let spec = &schema(&definition).properties.as_ref().unwrap()["spec"];
+        collect_unbounded(&format!("{}.spec", definition.name_any()), spec, &mut open);
+        assert!(open.is_empty(), "without bounds: {open:#?}");
+    }
+}
+
+#[test]
+fn every_kind_has_short_names_columns_a_category_and_a_status() {
+    for definition in definitions() {
+        let version = &definition.spec.versions[0];
+        assert_eq!(definition.spec.names.categories, Some(vec!["causeway".to_owned()]));
+        assert!(definition.spec.names.short_names.is_some());
+        let columns: Vec<&str> = version.additional_printer_columns.iter().flatten().map(|it| it.name.as_str()).collect();
+        assert!(columns.contains(&"Ready") && columns.contains(&"Age"), "{columns:?}");
+        let subresources = version.subresources.as_ref().unwrap();
+        assert!(subresources.status.is_some());
+        assert_eq!(subresources.scale.is_some(), definition.spec.names.kind == "MyApp");
+        let status = &schema(&definition).properties.as_ref().unwrap()["status"];
+        let conditions = &status.properties.as_ref().unwrap()["conditions"];
+        assert_eq!(conditions.x_kubernetes_list_type.as_deref(), Some("map"));
+        assert_eq!(conditions.x_kubernetes_list_map_keys, Some(vec!["type".to_owned()]));
+    }
+}
+
+fn schema(definition: &CustomResourceDefinition) -> &JSONSchemaProps {
+    definition.spec.versions[0].schema.as_ref().and_then(|it| it.open_api_v3_schema.as_ref()).expect("a schema")
+}
+
+fn collect_bare(path: &str, schema: &JSONSchemaProps, bare: &mut Vec<String>) {
+    for (name, field) in schema.properties.iter().flatten() {
+        let path = format!("{path}.{name}");
+        // `spec` itself needs no words: the kind has them.
+        if field.description.as_deref().unwrap_or_default().is_empty() {
+            bare.push(path.clone());
+        }
+        collect_bare(&path, field, bare);
+        if let Some(JSONSchemaPropsOrArray::Schema(items)) = &field.items {
+            collect_bare(&format!("{path}[]"), items, bare);
+        }
+    }
+}
+
+fn collect_unbounded(path: &str, schema: &JSONSchemaProps, open: &mut Vec<String>) {
+    let bounded = match schema.type_.as_deref() {
+        Some("string") => schema.max_length.is_some() || schema.enum_.is_some(),
+        Some("array") => schema.max_items.is_some(),
+        Some("integer") => schema.maximum.is_some() && schema.minimum.is_some(),
+        Some("object") if schema.properties.is_none() => schema.max_properties.is_some(),
+        _ => true,
+    };
+    if !bounded {
+        open.push(path.to_owned());
+    }
+    for (name, field) in schema.properties.iter().flatten() {
+        collect_unbounded(&format!("{path}.{name}"), field, open);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &schema.items {
+        collect_unbounded(&format!("{path}[]"), items, open);
+    }
+}
