@@ -22,7 +22,9 @@ use crate::runtime::class_of_status;
 const KUBERNETES_DEADLINE: Duration = Duration::from_secs(15);
 /// A watch that says nothing for so long is dead: the server sends bookmarks every minute.
 const SILENCE: Duration = Duration::from_secs(295);
-const AWS_DEADLINE: Duration = Duration::from_secs(10);
+/// A change that was sent while we led must be over before another process can lead: the lease lasts 5 s longer than
+/// a leader that cannot renew it trusts in it (see [`crate::leader::Timing`]).
+const AWS_DEADLINE: Duration = Duration::from_secs(5);
 const AWS_CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 
 /// A client of the Kubernetes API that counts into `metrics`.

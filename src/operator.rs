@@ -35,6 +35,9 @@ pub enum Error {
     /// The Kubernetes client could not be made.
     #[error("cannot make a Kubernetes client: {0}")]
     Client(#[source] kube::Error),
+    /// Neither the environment nor the machine names an AWS region.
+    #[error("no AWS region to work in: set AWS_REGION, for example to us-east-1")]
+    Region,
     /// The address for health and metrics is not to be had.
     #[error("cannot listen on METRICS_ADDRESS {address}: {source}")]
     Listen {
@@ -63,6 +66,10 @@ pub async fn run(options: RunOptions) -> Result<(), Error> {
     let (metrics, health) = (Metrics::new(), Health::default());
     let client = clients::kubernetes(config.clone(), &metrics).map_err(Error::Client)?;
     let lease_client = leader::client(&config).map_err(Error::Client)?;
+    let aws = clients::aws().load().await;
+    if aws.region().is_none() {
+        return Err(Error::Region);
+    }
     let address = options.metrics_address;
     let listener = TcpListener::bind(address).await.map_err(|source| Error::Listen { address, source })?;
     tokio::spawn(health::serve(listener, health.clone(), metrics.clone(), stop.clone().cancelled_owned()));
@@ -88,7 +95,6 @@ pub async fn run(options: RunOptions) -> Result<(), Error> {
         instance: options.pod_name,
         stop: stop.clone(),
     };
-    let aws = clients::aws().load().await;
     let world = World { environment, aws, fence: leadership.fence(), cluster_name: options.cluster_name };
     tokio::select! {
         lost = leadership.hold() => return Err(Error::Lost(lost)),

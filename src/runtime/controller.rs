@@ -70,6 +70,7 @@ async fn run_scope<K: Kind>(reconciler: &Arc<Reconciler<K>>, environment: &Envir
         None => Api::all(environment.client.clone()),
     };
     let (reader, writer) = reflector::store();
+    let listed = reader.clone();
     let objects = watcher(api, watcher::Config::default())
         .default_backoff()
         // Nobody reads managed fields, and they are the larger part of a small object.
@@ -83,13 +84,26 @@ async fn run_scope<K: Kind>(reconciler: &Arc<Reconciler<K>>, environment: &Envir
     info!(kind = K::NAME, namespace, "controller started");
     let mut outcomes =
         reconciler.kind.triggers(controller, namespace).run(reconcile, never_fails, reconciler.clone()).boxed();
-    while let Some(outcome) = outcomes.next().await {
-        match outcome {
-            Ok(_) => {}
-            // The object was deleted between its event and its turn.
-            Err(kube::runtime::controller::Error::ObjectNotFound(object)) => debug!(%object, "gone before its turn"),
-            Err(error) => warn!(kind = K::NAME, %error, "watch failed, trying again"),
+    let run = async {
+        while let Some(outcome) = outcomes.next().await {
+            match outcome {
+                Ok(_) => {}
+                // The object was deleted between its event and its turn.
+                Err(kube::runtime::controller::Error::ObjectNotFound(object)) => debug!(%object, "gone before its turn"),
+                Err(error) => warn!(kind = K::NAME, %error, "watch failed, trying again"),
+            }
         }
+    };
+    // Told to stop before its first list, kube's controller would wait for that list forever. It has nothing in hand.
+    let stopped_early = async {
+        tokio::select! {
+            _ = listed.wait_until_ready() => std::future::pending().await,
+            () = environment.stop.cancelled() => {}
+        }
+    };
+    tokio::select! {
+        () = run => {}
+        () = stopped_early => {}
     }
     if environment.stop.is_cancelled() {
         info!(kind = K::NAME, namespace, "controller stopped");

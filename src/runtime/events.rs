@@ -4,8 +4,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource;
 use kube::runtime::events::{Event, EventType, Recorder};
 
-use super::ActionEvent;
 use super::conditions::find;
+use super::{ActionEvent, fingerprint};
 
 /// Tells of something that was done.
 pub async fn publish_action(recorder: &Recorder, object: &impl Resource<DynamicType = ()>, event: ActionEvent) {
@@ -46,8 +46,9 @@ async fn publish(
     reason: &str,
     note: String,
 ) {
-    let event =
-        Event { type_, reason: reason.into(), note: Some(clipped(note)), action: reason.into(), secondary: None };
+    // The recorder takes events of one action for repetitions, and shows the first one's note for all of them.
+    let action = format!("{reason}-{}", fingerprint(&[note.as_bytes()], 8));
+    let event = Event { type_, reason: reason.into(), note: Some(clipped(note)), action, secondary: None };
     if let Err(error) = recorder.publish(&event, &object.object_ref(&())).await {
         tracing::warn!(reason, %error, "event not published");
     }

@@ -3,7 +3,9 @@
 use causeway::api::definitions::definitions;
 use causeway::api::myingress::Scheme;
 use causeway::api::{DeletionPolicy, MyApp, MyIngress};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
+};
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams, ValidationDirective};
 use kube::core::GroupVersionKind;
 use kube::discovery::ApiResource;
@@ -33,18 +35,38 @@ async fn a_my_ingress_is_refused_in_words_that_name_field_and_fix() {
     let long = |length: usize| "x".repeat(length);
     for (field, value, words) in [
         ("subnets", json!(["subnet-abc", "vpc-1"]), "spec.subnets must be subnet ids such as subnet-0a1b2c3d"),
-        ("subnets", json!(["subnet-abc", "subnet-abc"]), "spec.subnets must not name a subnet twice: remove the repeated id"),
+        (
+            "subnets",
+            json!(["subnet-abc", "subnet-abc"]),
+            "spec.subnets must not name a subnet twice: remove the repeated id",
+        ),
         ("subnets", json!(["subnet-abc"]), "spec.subnets in body should have at least 2 items"),
         ("subnets", json!([]), "spec.subnets in body should have at least 2 items"),
         ("scheme", json!("external"), "supported values: \"internet-facing\", \"internal\""),
         ("securityGroups", json!(["web"]), "spec.securityGroups must be security group ids such as sg-0a1b2c3d"),
-        ("securityGroups", json!(["sg-a", "sg-a"]), "spec.securityGroups must not name a group twice: remove the repeated id"),
-        ("securityGroups", json!(["sg-1", "sg-2", "sg-3", "sg-4", "sg-5", "sg-6"]), "spec.securityGroups: Too many: 6: must have at most 5 items"),
-        ("attributes", json!({ "a b": "1" }), "spec.attributes keys must be AWS attribute names such as idle_timeout.timeout_seconds"),
+        (
+            "securityGroups",
+            json!(["sg-a", "sg-a"]),
+            "spec.securityGroups must not name a group twice: remove the repeated id",
+        ),
+        (
+            "securityGroups",
+            json!(["sg-1", "sg-2", "sg-3", "sg-4", "sg-5", "sg-6"]),
+            "spec.securityGroups: Too many: 6: must have at most 5 items",
+        ),
+        (
+            "attributes",
+            json!({ "a b": "1" }),
+            "spec.attributes keys must be AWS attribute names such as idle_timeout.timeout_seconds",
+        ),
         ("attributes", json!({ "a": long(1025) }), "spec.attributes values must have at most 1024 characters"),
         ("tags", json!({ "": "1" }), "spec.tags keys must have 1 to 128 characters and values at most 256"),
         ("tags", json!({ "k": long(257) }), "spec.tags keys must have 1 to 128 characters and values at most 256"),
-        ("tags", json!({ "aws:x": "1" }), "spec.tags must not use ManagedBy or the prefixes aws: and causeway.example.com/: choose another key"),
+        (
+            "tags",
+            json!({ "aws:x": "1" }),
+            "spec.tags must not use ManagedBy or the prefixes aws: and causeway.example.com/: choose another key",
+        ),
         ("tags", json!({ "causeway.example.com/uid": "1" }), "choose another key"),
         ("tags", json!({ "ManagedBy": "me" }), "choose another key"),
         ("deletionPolicy", json!("Keep"), "supported values: \"Delete\", \"Retain\""),
@@ -83,7 +105,8 @@ async fn the_samples_are_accepted_as_they_stand() {
         object.metadata.namespace = Some(scene.namespace.clone());
         let types = object.types.clone().expect("a kind");
         let kind = GroupVersionKind::try_from(&types).expect("a kind");
-        let api: Api<DynamicObject> = Api::namespaced_with(scene.client.clone(), &scene.namespace, &ApiResource::from_gvk(&kind));
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(scene.client.clone(), &scene.namespace, &ApiResource::from_gvk(&kind));
         let name = object.name_any();
         let mut strictly = PatchParams::apply("test");
         strictly.field_validation = Some(ValidationDirective::Strict);
@@ -106,7 +129,8 @@ async fn what_is_left_out_gets_its_default() {
 async fn unknown_fields_are_refused_where_asked_and_dropped_elsewhere() {
     let scene = Scene::new("crds").await;
     let kind = GroupVersionKind::gvk("demo.rtfm.co.ua", "v1", "MyIngress");
-    let api: Api<DynamicObject> = Api::namespaced_with(scene.client.clone(), &scene.namespace, &ApiResource::from_gvk(&kind));
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(scene.client.clone(), &scene.namespace, &ApiResource::from_gvk(&kind));
     let object: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "demo.rtfm.co.ua/v1", "kind": "MyIngress", "metadata": { "name": "app" },
         "spec": { "subnets": ["subnet-abc", "subnet-def"], "subnet": "subnet-ghi" },
@@ -115,7 +139,10 @@ async fn unknown_fields_are_refused_where_asked_and_dropped_elsewhere() {
     let mut parameters = PatchParams::apply("test");
     parameters.field_validation = Some(ValidationDirective::Strict);
     let said = api.patch("app", &parameters, &Patch::Apply(&object)).await.expect_err("it is refused").to_string();
-    assert!(said.contains("unknown field \"spec.subnet\"") || said.contains(".spec.subnet: field not declared"), "{said}");
+    assert!(
+        said.contains("unknown field \"spec.subnet\"") || said.contains(".spec.subnet: field not declared"),
+        "{said}"
+    );
     let dropped = api.create(&PostParams::default(), &object).await.expect("it is accepted");
     assert_eq!(dropped.data["spec"]["subnet"], Value::Null);
 }
@@ -154,7 +181,8 @@ fn every_kind_has_short_names_columns_a_category_and_a_status() {
         let version = &definition.spec.versions[0];
         assert_eq!(definition.spec.names.categories, Some(vec!["causeway".to_owned()]));
         assert!(definition.spec.names.short_names.is_some());
-        let columns: Vec<&str> = version.additional_printer_columns.iter().flatten().map(|it| it.name.as_str()).collect();
+        let columns: Vec<&str> =
+            version.additional_printer_columns.iter().flatten().map(|it| it.name.as_str()).collect();
         assert!(columns.contains(&"Ready") && columns.contains(&"Age"), "{columns:?}");
         let subresources = version.subresources.as_ref().unwrap();
         assert!(subresources.status.is_some());

@@ -1,4 +1,4 @@
-//! The election on a real API server, with a lease that lasts three seconds.
+//! The election on a real API server, with a lease that lasts four seconds.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -17,8 +17,8 @@ use tokio::time::timeout;
 use crate::support::{Scene, wait_for};
 
 const TIMING: Timing = Timing {
-    lease_duration: Duration::from_secs(3),
-    renew_deadline: Duration::from_secs(2),
+    lease_duration: Duration::from_secs(4),
+    renew_deadline: Duration::from_secs(3),
     retry_period: Duration::from_millis(400),
 };
 const NAME: &str = "election";
@@ -44,6 +44,7 @@ async fn lead(scene: &Scene, pod: &str) -> Leadership {
 async fn standby(scene: &Scene) -> JoinHandle<(Leadership, Instant)> {
     let election = election(client().await, scene, "standby");
     let task = tokio::spawn(async move { (election.acquire().await, Instant::now()) });
+    // It tells nobody what it saw: time to look is all that can be given.
     tokio::time::sleep(TIMING.retry_period).await;
     assert!(!task.is_finished(), "two lead");
     task
@@ -70,7 +71,7 @@ async fn a_released_lease_is_taken_at_once() {
     assert!(fence.check().is_ok());
     let written = lease(&scene).await;
     assert!(holder(&written).starts_with("first_"));
-    assert_eq!((written.lease_duration_seconds, written.lease_transitions), (Some(3), Some(0)));
+    assert_eq!((written.lease_duration_seconds, written.lease_transitions), (Some(4), Some(0)));
     assert!(written.acquire_time.is_some() && written.renew_time.is_some());
 
     let standby = standby(&scene).await;
@@ -82,7 +83,7 @@ async fn a_released_lease_is_taken_at_once() {
     leadership.release().await;
     assert!(fence.check().is_err());
     let (successor, since) = timeout(PATIENCE, standby).await.expect("it takes over").expect("the task ends");
-    assert!(since - begun < Duration::from_secs(1), "the handover took {:?}", since - begun);
+    assert!(since - begun < Duration::from_secs(2), "the handover took {:?}", since - begun);
     assert!(successor.fence().check().is_ok());
     let taken = lease(&scene).await;
     assert!(holder(&taken).starts_with("standby_"));
@@ -100,7 +101,7 @@ async fn a_dead_leader_is_replaced_when_its_lease_ends() {
     let (_successor, since) = timeout(PATIENCE, standby).await.expect("it takes over").expect("the task ends");
     assert!(fence.check().is_err(), "the dead one's fence is open");
     let gap = since - died;
-    assert!(gap < TIMING.lease_duration + Duration::from_secs(1), "the handover took {gap:?}");
+    assert!(gap < TIMING.lease_duration + Duration::from_secs(2), "the handover took {gap:?}");
 }
 
 #[tokio::test]
@@ -151,7 +152,7 @@ async fn a_leader_that_is_cut_off_stops_before_the_standby_starts() {
     let (_successor, since) = timeout(PATIENCE, standby).await.expect("it takes over").expect("the task ends");
     let closed = closed.await.expect("the fence closes");
     assert!(closed < since, "two could act for {:?}", closed - since);
-    assert!(closed - cut <= TIMING.renew_deadline + Duration::from_millis(200));
+    assert!(closed - cut <= TIMING.renew_deadline + Duration::from_secs(1));
 }
 
 /// When the fence closes.
@@ -183,13 +184,13 @@ async fn missing_rights_are_waited_for_and_watching_is_not_needed() {
 async fn grant(scene: &Scene, verbs: &[&str]) {
     let metadata = ObjectMeta { name: Some(NAME.to_owned()), ..ObjectMeta::default() };
     let owned = |text: &str| text.to_owned();
-    let rule = PolicyRule {
+    let allowed = PolicyRule {
         api_groups: Some(vec![owned("coordination.k8s.io")]),
         resources: Some(vec![owned("leases")]),
         verbs: verbs.iter().copied().map(owned).collect(),
         ..PolicyRule::default()
     };
-    let role = Role { metadata: metadata.clone(), rules: Some(vec![rule]) };
+    let role = Role { metadata: metadata.clone(), rules: Some(vec![allowed]) };
     scene.api::<Role>().create(&PostParams::default(), &role).await.expect("a role");
     let account = Subject {
         kind: owned("ServiceAccount"),

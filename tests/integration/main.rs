@@ -1,11 +1,15 @@
 //! Tests against the real cluster and LocalStack. `cargo xtask test` starts both and runs them; each test has its own
 //! namespace and its own AWS account, so they run side by side.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
 mod support;
 
 mod crash;
+mod faults;
+mod fields;
 mod leader;
 mod crds;
+mod leadership;
 mod myapp;
 mod myingress;
-mod smoke;

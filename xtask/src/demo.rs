@@ -23,7 +23,7 @@ const NAME: &str = "demo";
 const STEPS: usize = 8;
 
 /// What images are made with.
-const PACKAGES: &[&str] = &["mmdebstrap", "debian-archive-keyring", "ca-certificates"];
+pub const PACKAGES: &[&str] = &["mmdebstrap", "debian-archive-keyring", "ca-certificates"];
 
 /// Options of `cargo xtask demo`.
 #[derive(Args)]

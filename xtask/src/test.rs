@@ -16,7 +16,7 @@ use clap::Args;
 use crate::cluster::{self, Cluster};
 use crate::localstack::LocalStack;
 use crate::progress::Step;
-use crate::{host, localstack};
+use crate::{demo, host, images, localstack};
 use report::{Outcome, Report};
 use suites::Suite;
 
@@ -46,9 +46,9 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let everything = options.filter.is_none();
     let mut report = Report::new(match (everything, options.unit) {
         (true, true) => 6,
-        (true, false) => 12 + cluster::STEPS,
+        (true, false) => 13 + cluster::STEPS,
         (false, true) => 2,
-        (false, false) => 5 + cluster::STEPS,
+        (false, false) => 6 + cluster::STEPS,
     });
 
     if everything {
@@ -77,22 +77,36 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 
 /// What needs the cluster; without one it is skipped, and the cluster's own step tells why.
 fn on_the_cluster(report: &mut Report, everything: bool, filter: Option<&str>) {
-    let cluster = report.steps(|steps| Cluster::up(NAME, steps), "Start the cluster");
-    let Some(cluster) = cluster else { return };
+    const MANIFESTS: &str = "Manifests are valid";
+    const INTEGRATION: &str = "Integration tests";
+    let cluster = report.steps("Start the cluster", |steps| Cluster::up(NAME, steps));
+    let Some(cluster) = cluster else {
+        report.skip(MANIFESTS, "there is no cluster");
+        report.skip(INTEGRATION, "there is no cluster");
+        return;
+    };
     if everything {
-        report.step("Manifests are valid", |step| manifests::validate(&cluster, step));
+        report.step(MANIFESTS, |step| manifests::validate(&cluster, step));
     }
+    report.step("Push images", |step| {
+        for recipe in images::debian::RECIPES {
+            images::debian::prepare(recipe, step)?.push(&cluster, step)?;
+        }
+        Ok(Outcome::Passed)
+    });
     let mut localstack: Option<LocalStack> = None;
     report.step("Start LocalStack", |step| {
         localstack = Some(localstack::start(&cluster, step)?);
         Ok(Outcome::Passed)
     });
-    if let Some(localstack) = &localstack {
-        report.step("Integration tests", |step| {
-            manifests::install_crds(&cluster, step)?;
-            suites::cargo(&Suite::Integration { cluster: &cluster, localstack }, filter, step)
-        });
-    }
+    let Some(localstack) = &localstack else {
+        report.skip(INTEGRATION, "there is no LocalStack");
+        return;
+    };
+    report.step(INTEGRATION, |step| {
+        manifests::install_crds(&cluster, step)?;
+        suites::cargo(&Suite::Integration { cluster: &cluster, localstack }, filter, step)
+    });
 }
 
 /// Makes everything that takes long, the downloads of one side during the compilation of the other.
@@ -103,6 +117,10 @@ fn build(step: &Step, unit: bool) -> Result<Outcome> {
                 return Ok(());
             }
             localstack::prepare(step)?;
+            host::install_packages(step, demo::PACKAGES)?;
+            for recipe in images::debian::RECIPES {
+                images::debian::prepare(recipe, step)?;
+            }
             cluster::build(step).map(|_| ())
         });
         let tests = step.run(&mut cargo(["test", "--workspace", "--no-run"])?, &log("build")?);

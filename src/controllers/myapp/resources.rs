@@ -21,10 +21,11 @@ pub const REVISION: &str = "causeway.example.com/revision";
 pub const CONTAINER: &str = "app";
 
 /// Prints the banner from the environment, so that it is never read as shell, then becomes the command or waits.
-/// As the first process of a container a shell ignores SIGTERM unless it traps it.
+/// As the first process of a container a shell ignores every signal that it does not trap, and images choose by which
+/// they are stopped: nginx SIGQUIT, httpd SIGWINCH, haproxy SIGUSR1.
 const SCRIPT: &str = r#"printf '%s\n' "$BANNER"
 if [ "$#" -gt 0 ]; then exec "$@"; fi
-trap 'exit 0' TERM INT
+trap 'exit 0' TERM INT QUIT HUP USR1 USR2 WINCH
 while :; do sleep 3600 & wait "$!"; done"#;
 
 /// Pods are killed when they have not stopped after this.

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use causeway::clients;
@@ -12,12 +13,13 @@ use kube::Config;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use super::scenes::{Scenes, clear};
 use super::state::State;
 use crate::support::wait::PATIENCE;
 use crate::support::{Interception, Moment, Operator, Scene, wait_for};
 
 /// Points that are tried at the same time, over all scenarios.
-static PLACES: Semaphore = Semaphore::const_new(8);
+static PLACES: Semaphore = Semaphore::const_new(6);
 /// Controllers that make no call for so long have nothing left to do.
 const QUIET: Duration = Duration::from_millis(250);
 /// Sweeps would make calls forever, and a run would never end: the one at the start is enough.
@@ -42,8 +44,9 @@ pub trait Scenario: 'static {
 pub async fn die_everywhere<S: Scenario>() {
     let begun = Instant::now();
     let undisturbed = Interception::new();
+    let scenes = Arc::new(Scenes::default());
     let permit = PLACES.acquire().await.expect("nobody closes it");
-    let reference = try_point::<S>(&undisturbed, None, None).await;
+    let reference = try_point::<S>(&scenes, &undisturbed, None, None).await;
     drop(permit);
     let usual = undisturbed.calls().len();
     let mut trial = Trial { name: S::NAME, tried: [0; 3], over: [false; 3], failures: Vec::new() };
@@ -60,9 +63,9 @@ pub async fn die_everywhere<S: Scenario>() {
             if n > usual && trial.over[moment as usize] {
                 continue;
             }
-            let reference = reference.clone();
+            let (scenes, reference) = (scenes.clone(), reference.clone());
             running.spawn(async move {
-                let done = point::<S>(n, moment, &reference).await;
+                let done = point::<S>(&scenes, n, moment, &reference).await;
                 drop(permit);
                 done
             });
@@ -71,6 +74,7 @@ pub async fn die_everywhere<S: Scenario>() {
     while let Some(done) = running.join_next().await {
         trial.note(done.expect("a point catches its panics"));
     }
+    scenes.close().await;
     trial.tell(usual, begun.elapsed());
 }
 
@@ -120,10 +124,10 @@ impl Trial {
     }
 }
 
-async fn point<S: Scenario>(n: usize, moment: Moment, reference: &State) -> Done {
+async fn point<S: Scenario>(scenes: &Scenes, n: usize, moment: Moment, reference: &State) -> Done {
     let interception = Interception::new();
-    let outcome =
-        AssertUnwindSafe(try_point::<S>(&interception, Some((n, moment)), Some(reference))).catch_unwind().await;
+    let trying = try_point::<S>(scenes, &interception, Some((n, moment)), Some(reference));
+    let outcome = AssertUnwindSafe(trying).catch_unwind().await;
     let call = interception.is_dead().then(|| interception.calls().get(n - 1).cloned().unwrap_or_default());
     Done { n, moment, call, failure: outcome.err().map(|panic| text_of(&*panic)) }
 }
@@ -133,13 +137,14 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string)).unwrap_or_default()
 }
 
-/// One run in a scene of its own; returns the world as it ended.
+/// One run in a scene that nobody else uses; returns the world as it ended.
 async fn try_point<S: Scenario>(
+    scenes: &Scenes,
     interception: &Interception,
     target: Option<(usize, Moment)>,
     reference: Option<&State>,
 ) -> State {
-    let scene = Scene::new("crash").await;
+    let scene = scenes.take().await;
     let config = Config::infer().await.expect("a cluster");
     let through = interception.kubernetes(clients::kubernetes(config, &Metrics::new()).expect("a client"));
     let operator = Operator::start_with(&scene, through, interception.aws(&scene.aws), NO_SWEEP);
@@ -162,9 +167,9 @@ async fn try_point<S: Scenario>(
         None => State::of(&scene).await,
         Some(reference) => becomes(&scene, reference).await,
     };
+    clear(&scene).await;
     operator.stop().await;
-    // Its clean-up blocks.
-    tokio::task::spawn_blocking(move || drop(scene)).await.expect("the scene is cleaned up");
+    scenes.give_back(scene);
     state
 }
 

@@ -4,4 +4,5 @@
 mod apps;
 mod harness;
 mod ingresses;
+mod scenes;
 mod state;

@@ -30,9 +30,15 @@ impl State {
             described.push(describe(scene, balancer).await);
         }
         described.sort_by_key(ToString::to_string);
+        let (ingresses, apps) = (objects::<MyIngress>(scene, &mut words).await, objects::<MyApp>(scene, &mut words).await);
+        if ingresses.is_empty() {
+            // What was retained names an owner that is gone.
+            let uids = described.iter().filter_map(|balancer| balancer["tags"]["causeway.example.com/uid"].as_str());
+            words.extend(uids.map(|uid| (uid.to_owned(), "<uid of nobody>".to_owned())));
+        }
         let world = json!({
-            "MyIngress": objects::<MyIngress>(scene, &mut words).await,
-            "MyApp": objects::<MyApp>(scene, &mut words).await,
+            "MyIngress": ingresses,
+            "MyApp": apps,
             "Pod": objects::<Pod>(scene, &mut words).await.into_iter().map(pod).collect::<Vec<_>>(),
             "balancers": described,
         });

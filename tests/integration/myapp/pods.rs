@@ -108,18 +108,31 @@ async fn a_finished_pod_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_pod_stops_within_two_seconds() {
+async fn a_pod_stops_by_itself_within_two_seconds() {
     let scene = Scene::new("pods").await;
     let operator = Operator::start(&scene).await;
     running(&scene, "app", pods(1)).await;
-    // Nobody is to create the next one while we look.
+    // Nobody is to create the next one while we look, and the pod is to stay for a last look.
     operator.stop().await;
+    hold(&scene, "app-pod", json!(["example.com/hold"])).await;
     let begun = Instant::now();
     scene.delete::<Pod>("app-pod").await;
-    scene.gone::<Pod>("app-pod").await;
+    let exit_code = |pod: &Pod| {
+        let mut containers = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+        containers.find_map(|it| Some(it.state.as_ref()?.terminated.as_ref()?.exit_code))
+    };
+    let look = || async { scene.api::<Pod>().get("app-pod").await.expect("the pod") };
+    let pod = wait_for("the container to stop", look, |pod| exit_code(pod).is_some()).await;
     let took = begun.elapsed();
-    println!("» a pod stops {} ms after its deletion", took.as_millis());
+    println!("» a pod has stopped {} ms after its deletion", took.as_millis());
+    hold(&scene, "app-pod", json!([])).await;
+    assert_eq!(exit_code(&pod), Some(0), "after two seconds it would have been killed");
     assert!(took < Duration::from_secs(10), "it took {took:?}");
+}
+
+async fn hold(scene: &Scene, pod: &str, finalizers: serde_json::Value) {
+    let patch = Patch::Merge(json!({ "metadata": { "finalizers": finalizers } }));
+    scene.api::<Pod>().patch(pod, &PatchParams::default(), &patch).await.expect("the finalizers are accepted");
 }
 
 #[tokio::test]

@@ -30,9 +30,8 @@ impl RolloutWatch {
             while let Some(event) = events.next().await {
                 match event.expect("the watch goes on") {
                     Event::Init => ready.clear(),
-                    Event::InitApply(pod) => _ = ready.insert(pod.name_any(), is_ready(&pod)),
                     Event::InitDone => _ = begun.take().map(|begun| begun.send(())),
-                    Event::Apply(pod) => _ = ready.insert(pod.name_any(), is_ready(&pod)),
+                    Event::InitApply(pod) | Event::Apply(pod) => _ = ready.insert(pod.name_any(), is_ready(&pod)),
                     Event::Delete(pod) => _ = ready.remove(&pod.name_any()),
                 }
                 if begun.is_none() {

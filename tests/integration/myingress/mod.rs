@@ -8,6 +8,7 @@ mod deletion;
 mod drift;
 mod names;
 mod ownership;
+mod policy;
 mod trouble;
 
 use std::time::Duration;
@@ -22,7 +23,8 @@ use crate::support::{Operator, Scene, wait_for};
 /// The spec of the sample, with these fields on top.
 fn spec(more: Value) -> Value {
     let mut spec = json!({ "subnets": ["subnet-abc", "subnet-def"], "scheme": "internet-facing" });
-    spec.as_object_mut().unwrap().extend(more.as_object().expect("fields").clone());
+    let Value::Object(more) = more else { panic!("fields are expected, not {more}") };
+    spec.as_object_mut().unwrap().extend(more);
     spec
 }
 
@@ -54,7 +56,8 @@ async fn stalled_by(scene: &Scene, name: &str, reason: &str) -> String {
     let (_, _, message) = condition(&status.conditions, "Stalled").unwrap();
     assert_eq!(condition(&status.conditions, "Ready"), Some(("False".into(), reason.into(), message.clone())));
     assert_eq!(condition(&status.conditions, "Reconciling"), None);
-    assert_eq!(event(scene, name, reason).await, message);
+    let told = |events: &Vec<(String, String)>| events.contains(&(reason.to_owned(), message.clone()));
+    wait_for(&format!("an event {reason} about {name} that says: {message}"), || scene.events(name), told).await;
     message
 }
 

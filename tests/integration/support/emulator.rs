@@ -13,6 +13,7 @@ pub struct Emulator {
 /// A call as the journal has it.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 pub struct Call {
+    pub time: String,
     pub service: String,
     pub operation: String,
     pub resource: Option<String>,
@@ -70,7 +71,7 @@ impl Emulator {
         calls.filter(|call| call.service == "elbv2").map(|call| call.operation).collect()
     }
 
-    async fn send(&self, method: &'static str, route: &str, body: &Value) -> Value {
+    pub(super) async fn send(&self, method: &'static str, route: &str, body: &Value) -> Value {
         let url = format!("{}/_causeway/{route}?account={}", self.endpoint, self.account);
         let body = body.clone();
         tokio::task::spawn_blocking(move || {

@@ -3,6 +3,7 @@
 pub mod emulator;
 pub mod interception;
 pub mod operator;
+pub mod role;
 pub mod scene;
 pub mod wait;
 

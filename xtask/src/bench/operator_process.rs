@@ -87,8 +87,8 @@ impl Operator {
         size.with_context(|| format!("/proc has no {field}"))
     }
 
-    /// Resident memory once it has not moved by more than 1 % for five seconds.
-    pub fn settled_memory_kib(&self) -> Result<f64> {
+    /// Resident memory once it has not moved by more than 1 % for five seconds, and what it consists of.
+    pub fn settled_memory_kib(&self) -> Result<(f64, String)> {
         let begun = Instant::now();
         let mut samples: Vec<f64> = Vec::new();
         loop {
@@ -97,7 +97,8 @@ impl Operator {
             let (low, high) = last.iter().fold((f64::MAX, 0.0_f64), |(low, high), it| (low.min(*it), high.max(*it)));
             let settled = last.len() == 10 && high - low < high / 100.0;
             if settled || begun.elapsed() > LIMIT {
-                return Ok(high);
+                let heap = self.memory_kib("RssAnon")?;
+                return Ok((high, format!("heap and stacks {heap}, the rest is pages of the binary")));
             }
             thread::sleep(Duration::from_millis(500));
         }

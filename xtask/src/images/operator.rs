@@ -33,7 +33,7 @@ pub fn build(step: &Step) -> Result<PathBuf> {
 fn told(log: &str) -> String {
     let lines = || log.lines().map(str::trim).filter(|line| !line.is_empty());
     match lines().filter(|line| line.starts_with("Compiling ")).count() {
-        0 => lines().last().unwrap_or_default().to_owned(),
+        0 => lines().next_back().unwrap_or_default().to_owned(),
         crates => format!("compiling the operator: {crates} crates so far"),
     }
 }
@@ -122,7 +122,10 @@ mod tests {
     #[test]
     fn tells_how_far_cargo_has_come() {
         assert_eq!(told("  Blocking waiting for file lock\n"), "Blocking waiting for file lock");
-        assert_eq!(told("   Compiling a v1\n   Compiling b v1\nwarning: x\n"), "compiling the operator: 2 crates so far");
+        assert_eq!(
+            told("   Compiling a v1\n   Compiling b v1\nwarning: x\n"),
+            "compiling the operator: 2 crates so far"
+        );
     }
 
     #[test]

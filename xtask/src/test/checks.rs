@@ -19,7 +19,7 @@ const ADVISORIES: &str = "https://github.com/RustSec/advisory-db";
 /// All Rust is formatted.
 pub fn formatting(step: &Step) -> Result<Outcome> {
     let mut command = Command::new("cargo");
-    command.args(["fmt", "--all", "--check"]).current_dir(host::repo_root()?);
+    command.args(["fmt", "--all", "--check", "--", "--color=never"]).current_dir(host::repo_root()?);
     step.run(&mut command, &log("formatting")?).context("`cargo fmt --all` puts it right")?;
     Ok(Outcome::Passed)
 }

@@ -42,10 +42,28 @@ pub struct Report {
 
 struct Row {
     name: String,
+    verdict: Verdict,
     took: Duration,
     passed: usize,
     failed: usize,
     remark: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Ok,
+    Failed,
+    Skipped,
+}
+
+impl Verdict {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Failed => "FAILED",
+            Self::Skipped => "skipped",
+        }
+    }
 }
 
 impl Report {
@@ -77,7 +95,7 @@ impl Report {
     }
 
     /// Runs several steps that give one result; `None` if one of them failed.
-    pub fn steps<T>(&mut self, work: impl FnOnce(&mut Progress) -> Result<T>, name: &str) -> Option<T> {
+    pub fn steps<T>(&mut self, name: &str, work: impl FnOnce(&mut Progress) -> Result<T>) -> Option<T> {
         let begun = Instant::now();
         let (value, result) = match work(&mut self.progress) {
             Ok(value) => (Some(value), Ok(Outcome::Passed)),
@@ -87,9 +105,23 @@ impl Report {
         value
     }
 
+    /// Notes that a step could not be run.
+    pub fn skip(&mut self, name: &str, reason: &str) {
+        let row = Row {
+            name: name.to_owned(),
+            verdict: Verdict::Skipped,
+            took: Duration::ZERO,
+            passed: 0,
+            failed: 0,
+            remark: reason.to_owned(),
+        };
+        self.rows.push(row);
+    }
+
     fn keep(&mut self, name: &str, begun: Instant, result: Result<Outcome>, tests: &Tests) {
         let mut row = Row {
             name: name.to_owned(),
+            verdict: Verdict::Ok,
             took: begun.elapsed(),
             passed: tests.passed,
             failed: tests.failed,
@@ -102,6 +134,7 @@ impl Report {
             Err(error) => {
                 // Where its step is; the summary only says that it failed.
                 eprintln!("{error:#}");
+                row.verdict = Verdict::Failed;
                 // A check is a test too: whoever reads only the last line must see that something is wrong.
                 row.failed = row.failed.max(1);
             }
@@ -112,7 +145,7 @@ impl Report {
     /// Prints the summary, with the counts in its last line.
     pub fn finish(self) -> ExitCode {
         println!("\n{}", self.summary());
-        if self.rows.iter().all(|row| row.failed == 0) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        if self.rows.iter().all(|row| row.verdict == Verdict::Ok) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
     fn summary(&self) -> String {
@@ -124,9 +157,9 @@ impl Report {
                 (passed, 0) => format!("{passed} passed"),
                 (passed, failed) => format!("{passed} passed, {failed} failed"),
             };
-            let verdict = if row.failed == 0 { "ok    " } else { "FAILED" };
+            let verdict = row.verdict.as_str();
             let took = row.took.as_secs_f32();
-            let line = format!("{:width$}  {verdict}  {took:>7.1} s  {tests}  {}", row.name, row.remark);
+            let line = format!("{:width$}  {verdict:7}  {took:>7.1} s  {tests}  {}", row.name, row.remark);
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{}", line.trim_end());
         }
@@ -151,6 +184,7 @@ mod tests {
         report.step("Unit tests", |_| Ok(Outcome::Tests(Tests { passed: 7, ignored: 1, ..Tests::default() })));
         let failing = Tests { passed: 3, failed: 2, failures: "it broke".to_owned(), ..Tests::default() };
         report.step("Integration tests", |_| Ok(Outcome::Tests(failing)));
+        report.skip("More tests", "there is no cluster");
         let summary = report.summary();
         let line = |name| summary.lines().find(|line| line.starts_with(name)).unwrap();
         assert!(line("Formatting").contains("ok"));
@@ -158,6 +192,7 @@ mod tests {
         assert!(line("Dependencies").ends_with("advisories skipped"));
         assert!(line("Unit tests").ends_with("7 passed  1 ignored"), "{summary}");
         assert!(line("Integration tests").ends_with("3 passed, 2 failed"), "{summary}");
+        assert!(line("More tests").ends_with("there is no cluster"), "{summary}");
         assert_eq!(summary.lines().last(), Some("10 passed, 3 failed"));
         assert_eq!(report.finish(), ExitCode::FAILURE);
     }

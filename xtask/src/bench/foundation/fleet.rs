@@ -40,8 +40,8 @@ pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
     create(&scene, &watch, BURST..FLEET)?;
     report.add("rss_peak_kib_500_objects", operator.memory_kib("VmHWM")?, "while 500 were created");
     step.note("waiting for the memory to settle");
-    let memory = operator.settled_memory_kib()?;
-    report.add_with_goal("rss_kib_500_objects", memory, 40.0 * 1024.0, "settled, in the process that created them");
+    let (memory, how) = operator.settled_memory_kib()?;
+    report.add_with_goal("rss_kib_500_objects", memory, 40.0 * 1024.0, format!("{how}; the process created them"));
     let base = idle(&operator, step)?;
     operator.stop()?;
 
@@ -117,7 +117,13 @@ fn restart(scene: &Scene, report: &mut Report, step: &Step) -> Result<Operator> 
     report.add("restart_500_seconds", took.as_secs_f64(), "process start to 500 reconciled");
     step.note("waiting for the memory to settle");
     report.add("rss_peak_kib_500_objects_restarted", operator.memory_kib("VmHWM")?, "while it started");
-    report.add("rss_kib_500_objects_restarted", operator.settled_memory_kib()?, "settled, in a new process");
+    let (memory, how) = operator.settled_memory_kib()?;
+    report.add_with_goal(
+        "rss_kib_500_objects_restarted",
+        memory,
+        40.0 * 1024.0,
+        format!("{how}; the process found them"),
+    );
     Ok(operator)
 }
 

@@ -1,7 +1,5 @@
 //! How soon a process is there, and what it takes when it has nothing to do.
 
-use std::time::{Duration, Instant};
-
 use anyhow::Result;
 
 use super::{NO_SWEEP, PATIENCE, SUBNETS};
@@ -41,14 +39,8 @@ pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
 
     step.note("waiting for the memory to settle");
     let operator = scene.operator(NO_SWEEP)?;
-    let memory = operator.settled_memory_kib()?;
-    report.add_with_goal("rss_kib_0_objects", memory, 25.0 * 1024.0, "settled");
-    let idle = Duration::from_secs(30);
-    step.note(format!("doing nothing for {} s", idle.as_secs()));
-    let (cpu, begun) = (operator.cpu_seconds()?, Instant::now());
-    std::thread::sleep(idle);
-    let cpu = (operator.cpu_seconds()? - cpu) / begun.elapsed().as_secs_f64();
-    report.add("cpu_seconds_per_hour_0_objects", cpu * 3600.0, format!("from {} s", idle.as_secs()));
+    let (memory, how) = operator.settled_memory_kib()?;
+    report.add_with_goal("rss_kib_0_objects", memory, 25.0 * 1024.0, how);
     operator.stop()?;
     scene.end()
 }

@@ -1,0 +1,168 @@
+//! AWS on a bad day: errors of every kind, throttling, missing permissions, answers that never come.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use causeway::api::MyIngress;
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::Event;
+use kube::ResourceExt;
+use kube::api::{DeleteParams, ListParams};
+use serde_json::{Value, json};
+
+use crate::support::scene::{condition, is_ready, stalled};
+use crate::support::{Operator, Scene, wait_for};
+
+/// One in five calls fails, each kind as often as the others: 1 - (1 - p)^7 = 0.2.
+const EACH: f64 = 0.0314;
+const SEED: u64 = 20_240_607;
+const MANY: usize = 50;
+
+fn spec() -> Value {
+    json!({ "subnets": ["subnet-abc", "subnet-def"], "tags": { "team": "shop" } })
+}
+
+/// Lets a fifth of the account's calls fail.
+async fn bad_day(scene: &Scene) {
+    let kinds = ["throttle", "500", "503", "expired_token", "reset_before", "reset_after"];
+    for (seed, kind) in (SEED..).zip(kinds) {
+        scene.emulator.fault(json!({ "kind": kind, "probability": EACH, "seed": seed })).await;
+    }
+    scene.emulator.fault(json!({ "kind": "delay", "delay_ms": 300, "probability": EACH, "seed": SEED })).await;
+}
+
+async fn objects(scene: &Scene) -> Vec<MyIngress> {
+    scene.api::<MyIngress>().list(&ListParams::default()).await.expect("a list").items
+}
+
+async fn create_many(scene: &Scene, count: usize) {
+    join_all((0..count).map(|index| async move { scene.create::<MyIngress>(&format!("shop-{index}"), spec()).await })).await;
+}
+
+/// Names of objects that are not ready.
+async fn waiting(scene: &Scene) -> Vec<String> {
+    objects(scene).await.iter().filter(|object| !is_ready(object)).map(ResourceExt::name_any).collect()
+}
+
+#[tokio::test]
+async fn a_fifth_of_all_calls_may_fail_and_nothing_is_lost_or_made_twice() {
+    let scene = Scene::new("faults").await;
+    scene.emulator.settings(json!({ "load_balancers": 2 * MANY })).await;
+    let _operator = Operator::start(&scene).await;
+    bad_day(&scene).await;
+    create_many(&scene, MANY).await;
+    wait_for("every MyIngress to be ready", || waiting(&scene), Vec::is_empty).await;
+    let journal = scene.emulator.journal().await;
+    let failed = journal.iter().filter(|call| call.service == "elbv2" && call.outcome.as_deref() != Some("OK")).count();
+    scene.emulator.no_faults().await;
+
+    let objects = objects(&scene).await;
+    assert_eq!(objects.len(), MANY);
+    let mut owners = BTreeMap::new();
+    for balancer in scene.balancers().await {
+        let arn = balancer.load_balancer_arn.unwrap_or_default();
+        let tags = scene.tags(&arn).await;
+        let owner = tags.get("causeway.example.com/uid").cloned().unwrap_or_default();
+        let earlier = owners.insert(owner.clone(), (arn.clone(), tags));
+        assert!(earlier.is_none(), "two balancers of owner {owner}: {earlier:?} and {arn}");
+    }
+    assert_eq!(owners.len(), MANY);
+    for object in &objects {
+        let (arn, tags) = &owners[&object.uid().unwrap_or_default()];
+        assert_eq!(object.status.as_ref().and_then(|status| status.alb.as_ref()).map(|alb| &alb.arn), Some(arn));
+        let expected = [
+            ("ManagedBy", "causeway"),
+            ("causeway.example.com/cluster", &scene.namespace),
+            ("causeway.example.com/name", &object.name_any()),
+            ("causeway.example.com/namespace", &scene.namespace),
+            ("causeway.example.com/uid", &object.uid().unwrap_or_default()),
+            ("team", "shop"),
+        ];
+        let expected: BTreeMap<String, String> = expected.map(|(key, value)| (key.into(), value.into())).into();
+        assert_eq!(*tags, expected);
+    }
+
+    bad_day(&scene).await;
+    scene.api::<MyIngress>().delete_collection(&DeleteParams::default(), &ListParams::default()).await.expect("accepted");
+    let left = || async { self::objects(&scene).await.iter().map(ResourceExt::name_any).collect::<Vec<_>>() };
+    wait_for("every MyIngress to be gone", left, Vec::is_empty).await;
+    scene.emulator.no_faults().await;
+    assert!(scene.balancers().await.is_empty());
+    println!("» bad day: {MANY} balancers made and deleted; {failed} of {} calls failed while they were made", journal.len());
+}
+
+#[tokio::test]
+async fn a_missing_permission_is_named_and_its_return_is_noticed() {
+    let scene = Scene::new("faults").await;
+    let _operator = Operator::start(&scene).await;
+    scene.emulator.fault(json!({ "kind": "access_denied", "operation": "CreateLoadBalancer" })).await;
+    scene.create::<MyIngress>("shop", spec()).await;
+    let object = scene
+        .ingress("shop", "the missing permission to be told", |it| stalled(it).as_deref() == Some("PermissionMissing"))
+        .await;
+    let conditions = object.status.unwrap_or_default().conditions;
+    let (.., message) = condition(&conditions, "Stalled").expect("it is stalled");
+    assert!(message.contains("elasticloadbalancing:CreateLoadBalancer"), "{message}");
+    let told = |events: &Vec<(String, String)>| {
+        events.iter().any(|(reason, note)| reason == "PermissionMissing" && note.contains("elasticloadbalancing:CreateLoadBalancer"))
+    };
+    wait_for("an event that names the permission", || scene.events("shop"), told).await;
+    scene.emulator.no_faults().await;
+    let object = scene.ingress("shop", "the balancer once the permission is there", is_ready).await;
+    assert_eq!(stalled(&object), None);
+}
+
+#[tokio::test]
+async fn a_throttled_operator_does_not_add_to_the_storm() {
+    const OBJECTS: usize = 10;
+    const WINDOW: Duration = Duration::from_secs(10);
+    let scene = Scene::new("faults").await;
+    let _operator = Operator::start(&scene).await;
+    // The region must have been read: without that nothing would be tried.
+    scene.create::<MyIngress>("first", spec()).await;
+    scene.ingress("first", "the balancer to be active", is_ready).await;
+    scene.emulator.fault(json!({ "kind": "throttle" })).await;
+    scene.emulator.clear_journal().await;
+    create_many(&scene, OBJECTS).await;
+    // No condition to wait for: this is the time in which the calls are counted.
+    tokio::time::sleep(WINDOW).await;
+    let operations = scene.emulator.elb_operations().await;
+    let creates = operations.iter().filter(|operation| *operation == "CreateLoadBalancer").count();
+    println!("» throttle storm: {OBJECTS} objects made {} calls in {} s, {creates} of them creates", operations.len(), WINDOW.as_secs());
+    // With a pause of 0.2 s that doubles, an object tries at most 6 times in 10 s; the snapshot is read beside that.
+    assert!((OBJECTS..=6 * OBJECTS).contains(&creates), "{creates} creates");
+    assert!(operations.len() <= 8 * OBJECTS, "{operations:?}");
+    for index in 0..OBJECTS {
+        let object = scene.ingress(&format!("shop-{index}"), "the throttling to be told", |it| it.status.is_some()).await;
+        let conditions = object.status.unwrap_or_default().conditions;
+        let (_, reason, message) = condition(&conditions, "Reconciling").expect("it is reconciling");
+        assert_eq!((reason.as_str(), message.as_str()), ("Throttled", "AWS throttles CreateLoadBalancer; trying again"));
+    }
+    // A retry does not write the same status again.
+    let events = scene.api::<Event>().list(&ListParams::default()).await.expect("events").items;
+    assert!(events.len() <= 4 * OBJECTS, "{} events", events.len());
+    scene.emulator.no_faults().await;
+    wait_for("every MyIngress to be ready", || waiting(&scene), Vec::is_empty).await;
+    assert_eq!(scene.balancers().await.len(), OBJECTS + 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_too_late_makes_nothing_twice() {
+    let scene = Scene::new("faults").await;
+    let _operator = Operator::start(&scene).await;
+    // Longer than any call may take: AWS acts after we gave up.
+    scene.emulator.fault(json!({ "kind": "delay", "delay_ms": 11_000, "operation": "CreateLoadBalancer", "times": 1 })).await;
+    scene.create::<MyIngress>("shop", spec()).await;
+    let object = scene.ingress("shop", "the balancer to be active", is_ready).await;
+    let creates = || async {
+        let calls = scene.emulator.journal().await.into_iter();
+        calls.filter(|call| call.operation == "CreateLoadBalancer").map(|call| call.outcome).collect::<Vec<_>>()
+    };
+    wait_for("the late call to end", creates, |calls| calls.len() >= 2 && calls.iter().all(Option::is_some)).await;
+    let balancers = scene.balancers().await;
+    let arns: Vec<_> = balancers.iter().filter_map(|balancer| balancer.load_balancer_arn.clone()).collect();
+    assert_eq!(arns, [object.status.unwrap_or_default().alb.expect("a balancer").arn]);
+    scene.delete::<MyIngress>("shop").await;
+    scene.gone::<MyIngress>("shop").await;
+    assert!(scene.balancers().await.is_empty());
+}

@@ -1,0 +1,216 @@
+//! Every field of every kind, with every kind of bad value: each object is refused with a message that names the
+//! field, or gets ready, or tells what is wrong. None of them may disturb another or the operator.
+
+mod mutations;
+mod schema;
+
+use std::collections::BTreeMap;
+
+use causeway::api::definitions::definitions;
+use futures::future::join_all;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::GroupVersionKind;
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::support::{Operator, Scene, wait_for};
+use mutations::{Mutation, mutations};
+use schema::leaves;
+
+/// A kind under test, with a spec that is right.
+struct Subject {
+    kind: &'static str,
+    api: Api<DynamicObject>,
+    resource: ApiResource,
+    schema: Value,
+    good: Value,
+}
+
+impl Subject {
+    fn new(scene: &Scene, kind: &'static str, good: Value) -> Self {
+        let definition = definitions().into_iter().find(|it| it.spec.names.kind == kind).expect("a definition");
+        let version = definition.spec.versions.into_iter().next().expect("a version");
+        let gvk = GroupVersionKind::gvk(&definition.spec.group, &version.name, kind);
+        let resource = ApiResource::from_gvk_with_plural(&gvk, &definition.spec.names.plural);
+        let schema = serde_json::to_value(version.schema.and_then(|it| it.open_api_v3_schema)).expect("JSON");
+        let api = Api::namespaced_with(scene.client.clone(), &scene.namespace, &resource);
+        Self { kind, api, resource, schema: schema["properties"]["spec"].clone(), good }
+    }
+
+    fn object(&self, name: &str, spec: &Value) -> DynamicObject {
+        DynamicObject::new(name, &self.resource).data(json!({ "spec": spec }))
+    }
+
+    fn mutations(&self) -> Vec<Mutation> {
+        leaves(&self.schema).iter().flat_map(|leaf| mutations(leaf, &self.good)).collect()
+    }
+
+    async fn get(&self, name: &str) -> DynamicObject {
+        self.api.get(name).await.expect("the object is there")
+    }
+
+    async fn until(&self, name: &str, what: &str, good: fn(&DynamicObject) -> bool) -> DynamicObject {
+        wait_for(&format!("{} {name} {what}", self.kind), || self.get(name), good).await
+    }
+}
+
+/// Whether the status speaks of the present spec.
+fn is_seen(object: &DynamicObject) -> bool {
+    object.data["status"]["observedGeneration"].as_i64() == object.metadata.generation
+}
+
+fn condition<'a>(object: &'a DynamicObject, type_: &str) -> Option<&'a Value> {
+    object.data["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == type_)
+}
+
+fn is_ready(object: &DynamicObject) -> bool {
+    is_seen(object) && condition(object, "Ready").is_some_and(|ready| ready["status"] == "True")
+}
+
+/// Ready, or says why not; suspended on request.
+fn has_spoken(object: &DynamicObject) -> bool {
+    let told = |type_| {
+        condition(object, type_).is_some_and(|it| it["reason"] != "" && it["message"].as_str().is_some_and(|text| text.len() > 5))
+    };
+    is_seen(object) && (is_ready(object) || told("Stalled") || told("Reconciling") || condition(object, "Ready").is_some_and(|it| it["reason"] == "Suspended"))
+}
+
+fn reason(object: &DynamicObject) -> String {
+    let told = ["Stalled", "Reconciling", "Ready"].iter().find_map(|type_| condition(object, type_));
+    told.and_then(|it| it["reason"].as_str()).unwrap_or_default().to_owned()
+}
+
+/// The apiserver's refusal, which must name the field.
+fn assert_names_the_field(mutation: &Mutation, refusal: &kube::Error) {
+    let kube::Error::Api(status) = refusal else { panic!("{mutation}: no answer: {refusal}") };
+    assert!([400, 422].contains(&status.code), "{mutation}: {status:?}");
+    assert!(status.message.contains(&mutation.field), "{mutation} is refused without naming the field: {}", status.message);
+}
+
+/// How mutations ended, by outcome.
+type Tally = BTreeMap<String, usize>;
+
+/// Creates an object a mutation and waits until each has said how it is.
+async fn create_each(subject: &Subject) -> Tally {
+    let mutations = subject.mutations();
+    let outcomes = join_all(mutations.iter().enumerate().map(|(index, mutation)| async move {
+        let name = format!("bad-{index}");
+        match subject.api.create(&PostParams::default(), &subject.object(&name, &mutation.spec)).await {
+            Err(refusal) => {
+                assert_names_the_field(mutation, &refusal);
+                "refused".to_owned()
+            }
+            Ok(_) => {
+                let object = subject.until(&name, &format!("({mutation}) to get ready or tell why not"), has_spoken).await;
+                let reason = reason(&object);
+                assert_ne!(reason, "Panicked", "{mutation}: {:?}", object.data["status"]);
+                // Room for the others; what has spoken has shown what was to be seen.
+                subject.api.delete(&name, &DeleteParams::default()).await.expect("the deletion is accepted");
+                reason
+            }
+        }
+    }))
+    .await;
+    tally(outcomes)
+}
+
+/// Edits good objects badly and back, one object a field, and waits until each is ready again.
+async fn edit_each(subject: &Subject) -> Tally {
+    let mut by_field: BTreeMap<String, Vec<Mutation>> = BTreeMap::new();
+    for mutation in subject.mutations() {
+        by_field.entry(mutation.leaf.clone()).or_default().push(mutation);
+    }
+    let outcomes = join_all(by_field.into_values().enumerate().map(|(index, mutations)| async move {
+        let name = format!("edited-{index}");
+        subject.api.create(&PostParams::default(), &subject.object(&name, &subject.good)).await.expect("a good object");
+        subject.until(&name, "to be ready", is_ready).await;
+        let mut outcomes = Vec::new();
+        for mutation in mutations {
+            match replace(subject, &name, &mutation.spec).await {
+                Err(refusal) => {
+                    assert_names_the_field(&mutation, &refusal);
+                    outcomes.push("refused".to_owned());
+                }
+                Ok(()) => {
+                    let what = format!("({mutation}) to get ready or tell why not");
+                    outcomes.push(reason(&subject.until(&name, &what, has_spoken).await));
+                    replace(subject, &name, &subject.good).await.expect("the good spec is accepted");
+                    subject.until(&name, &format!("to be ready again after: {mutation}"), is_ready).await;
+                }
+            }
+        }
+        outcomes
+    }))
+    .await;
+    tally(outcomes.into_iter().flatten())
+}
+
+/// Replaces the spec as a whole: a merge would keep what the mutation leaves out.
+async fn replace(subject: &Subject, name: &str, spec: &Value) -> Result<(), kube::Error> {
+    let patch = json!([{ "op": "replace", "path": "/spec", "value": spec }]);
+    let patch: Patch<Value> = Patch::Json(serde_json::from_value(patch).expect("a patch"));
+    subject.api.patch(name, &PatchParams::default(), &patch).await.map(drop)
+}
+
+fn tally(outcomes: impl IntoIterator<Item = String>) -> Tally {
+    let mut tally = Tally::new();
+    for outcome in outcomes {
+        *tally.entry(outcome).or_default() += 1;
+    }
+    tally
+}
+
+/// Whether the operator still serves: an object beside the bad ones follows a change of its spec.
+async fn assert_unharmed(subject: &Subject, changed: &Value) {
+    replace(subject, "witness", changed).await.expect("the change is accepted");
+    subject.until("witness", "to follow its spec beside bad objects", is_ready).await;
+    for object in subject.api.list(&ListParams::default()).await.expect("a list") {
+        assert_ne!(reason(&object), "Panicked", "{}: {:?}", object.name_any(), object.data["status"]);
+    }
+}
+
+async fn delete_all(subject: &Subject) {
+    subject.api.delete_collection(&DeleteParams::default(), &ListParams::default()).await.expect("the deletion is accepted");
+    let left = || async {
+        let list = subject.api.list(&ListParams::default()).await.expect("a list").items;
+        list.iter().map(ResourceExt::name_any).collect::<Vec<_>>()
+    };
+    wait_for(&format!("every {} to be gone", subject.kind), left, Vec::is_empty).await;
+}
+
+async fn try_everything(subject: &Subject, changed: Value) {
+    let begun = std::time::Instant::now();
+    subject.api.create(&PostParams::default(), &subject.object("witness", &subject.good)).await.expect("a good object");
+    subject.until("witness", "to be ready", is_ready).await;
+    let created = create_each(subject).await;
+    let edited = edit_each(subject).await;
+    assert_unharmed(subject, &changed).await;
+    delete_all(subject).await;
+    let total = created.values().sum::<usize>();
+    println!(
+        "» fields of {}: {total} bad values; created: {created:?}; edited in and out: {edited:?}; {} s",
+        subject.kind,
+        begun.elapsed().as_secs(),
+    );
+    assert!(total > 30, "the schema has more fields than that");
+}
+
+#[tokio::test]
+async fn no_value_of_any_field_of_a_my_ingress_does_harm() {
+    let scene = Scene::new("fields").await;
+    scene.emulator.settings(json!({ "load_balancers": 500 })).await;
+    let _operator = Operator::start(&scene).await;
+    let good = json!({ "subnets": ["subnet-abc", "subnet-def"] });
+    let subject = Subject::new(&scene, "MyIngress", good);
+    try_everything(&subject, json!({ "subnets": ["subnet-abc", "subnet-ghi"] })).await;
+    wait_for("every balancer to be gone", || scene.balancers(), Vec::is_empty).await;
+}
+
+#[tokio::test]
+async fn no_value_of_any_field_of_a_my_app_does_harm() {
+    let scene = Scene::new("fields").await;
+    let _operator = Operator::start(&scene).await;
+    let subject = Subject::new(&scene, "MyApp", json!({ "image": "nginx:latest", "banner": "hello", "replicas": 1 }));
+    try_everything(&subject, json!({ "image": "nginx:latest", "banner": "bye", "replicas": 1 })).await;
+    wait_for("every pod to be gone", || scene.pods(), Vec::is_empty).await;
+}

@@ -1,0 +1,139 @@
+//! Bad and borderline values of a field.
+
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+
+use super::schema::Leaf;
+
+/// A spec with one field changed.
+#[derive(Clone, Debug)]
+pub struct Mutation {
+    /// The whole path of the field.
+    pub leaf: String,
+    /// The name by which a refusal must call it.
+    pub field: String,
+    /// What was done to it.
+    pub what: &'static str,
+    /// The spec.
+    pub spec: Value,
+}
+
+impl fmt::Display for Mutation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.leaf, self.what)
+    }
+}
+
+/// Every mutation of `good` at one field.
+pub fn mutations(leaf: &Leaf, good: &Value) -> Vec<Mutation> {
+    let path: Vec<&str> = leaf.path.iter().map(String::as_str).collect();
+    let field = path.iter().rfind(|step| !step.starts_with(['[', '{'])).copied().unwrap_or_default();
+    let values = values(&leaf.schema);
+    let specs = values.into_iter().filter_map(|(what, value)| Some((what, with(good, &path, value)?)));
+    specs.map(|(what, spec)| Mutation { leaf: path.join("."), field: field.to_owned(), what, spec }).collect()
+}
+
+/// The spec with `value` at `path`; `None` takes the field away. Not every value can be a key.
+fn with(spec: &Value, path: &[&str], value: Option<Value>) -> Option<Value> {
+    match path {
+        [] => value,
+        ["[]"] => Some(Value::Array(vec![value.unwrap_or(Value::Null)])),
+        ["{key}"] => Some(json!({ value?.as_str()?: "value" })),
+        ["{}", rest @ ..] => Some(json!({ "key": with(&Value::Null, rest, value)? })),
+        ["[]", rest @ ..] => Some(json!([with(&Value::Null, rest, value)?])),
+        [name, rest @ ..] => {
+            let mut fields: Map<String, Value> = spec.as_object().cloned().unwrap_or_default();
+            match with(&spec[*name], rest, value) {
+                Some(changed) => fields.insert((*name).to_owned(), changed),
+                None if rest.is_empty() => fields.remove(*name),
+                None => return None,
+            };
+            Some(Value::Object(fields))
+        }
+    }
+}
+
+/// Values to try; `None` is the field left out.
+fn values(schema: &Value) -> Vec<(&'static str, Option<Value>)> {
+    let mut values = vec![("absent", None), ("null", Some(Value::Null))];
+    let some = |what, value| (what, Some(value));
+    match schema["type"].as_str().unwrap_or_default() {
+        "string" => {
+            let longest = schema["maxLength"].as_u64();
+            values.extend([
+                some("empty", json!("")),
+                some("64 KB", json!("x".repeat(65_536))),
+                some("unicode", json!("схема-🚀-\u{202e}")),
+                some("newline", json!("one\ntwo")),
+                some("shell", json!("\"; rm -rf / $(reboot) `id`")),
+                some("NUL", json!("a\u{0}b")),
+                some("a number", json!(7)),
+                some("an object", json!({ "a": 1 })),
+            ]);
+            values.extend(schema["enum"].as_array().into_iter().flatten().map(|one| some("one of its words", one.clone())));
+            for (what, length) in [("longest - 1", -1), ("longest", 0), ("longest + 1", 1)] {
+                let length = longest.and_then(|longest| longest.checked_add_signed(length));
+                values.extend(length.map(|length| some(what, json!("x".repeat(usize::try_from(length).unwrap_or(0))))));
+            }
+        }
+        "integer" | "number" => {
+            for (what, bound) in [("least", "minimum"), ("greatest", "maximum")] {
+                let Some(bound) = schema[bound].as_f64() else { continue };
+                for (step, value) in [-1.0, 0.0, 1.0].into_iter().enumerate() {
+                    let what = if step == 1 { what } else { "beside a bound" };
+                    #[expect(clippy::cast_possible_truncation, reason = "bounds of fields are small")]
+                    values.push(some(what, json!((bound + value) as i64)));
+                }
+            }
+            values.extend([
+                some("huge", json!(i64::MAX)),
+                some("a fraction", json!(1.5)),
+                some("a whole fraction", json!(1.0)),
+                some("a string", json!("1")),
+            ]);
+        }
+        "boolean" => values.extend([
+            some("true", json!(true)),
+            some("false", json!(false)),
+            some("a string", json!("true")),
+            some("a number", json!(1)),
+        ]),
+        "array" => {
+            let item = |index: u64| json!(format!("{}{index}", prefix(schema)));
+            for (what, bound) in [("fewest", "minItems"), ("most", "maxItems")] {
+                let Some(bound) = schema[bound].as_u64() else { continue };
+                for count in [bound.saturating_sub(1), bound, bound + 1] {
+                    values.push(some(what, (0..count).map(item).collect()));
+                }
+            }
+            values.extend([
+                some("empty", json!([])),
+                some("twice the same", json!([item(1), item(1)])),
+                some("a string", json!("a")),
+                some("an object", json!({})),
+            ]);
+        }
+        "object" => {
+            let pairs = |count: u64| -> Value { (0..count).map(|index| (format!("key{index}"), json!("v"))).collect::<Map<_, _>>().into() };
+            if let Some(most) = schema["maxProperties"].as_u64() {
+                values.extend([most - 1, most, most + 1].map(|count| some("about the most keys", pairs(count))));
+            }
+            values.extend([some("empty", json!({})), some("a string", json!("a")), some("a list", json!([]))]);
+        }
+        _ => {}
+    }
+    values
+}
+
+/// Elements of lists of ids look like ids: otherwise only their form is tried.
+fn prefix(schema: &Value) -> &'static str {
+    let rules = schema["x-kubernetes-validations"].to_string();
+    if rules.contains("subnet-") {
+        "subnet-"
+    } else if rules.contains("sg-") {
+        "sg-"
+    } else {
+        "item"
+    }
+}

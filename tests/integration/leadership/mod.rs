@@ -1,0 +1,173 @@
+//! Two real processes of the operator, of which one leads: what happens when it is killed, told to stop, or frozen.
+
+mod options;
+mod process;
+
+use std::time::{Duration, Instant};
+
+use causeway::api::MyIngress;
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use serde_json::{Value, json};
+
+use crate::support::scene::is_ready;
+use crate::support::{Scene, wait_for};
+use process::{AT_ONCE, Process};
+
+async fn lease(scene: &Scene) -> LeaseSpec {
+    let lease = scene.api::<Lease>().get_opt("causeway").await.expect("an answer");
+    lease.and_then(|lease| lease.spec).unwrap_or_default()
+}
+
+fn holder(lease: &LeaseSpec) -> &str {
+    // An identity is the pod's name and something unique.
+    lease.holder_identity.as_deref().and_then(|identity| identity.split('_').next()).unwrap_or_default()
+}
+
+/// Waits until the process of that name leads.
+async fn leads(scene: &Scene, name: &str) -> LeaseSpec {
+    wait_for(&format!("{name} to lead"), || lease(scene), |lease| holder(lease) == name).await
+}
+
+/// A leader called `first` and a standby called `second`.
+async fn two(scene: &Scene) -> (Process, Process) {
+    let first = Process::start(scene, "first").await;
+    leads(scene, "first").await;
+    (first, Process::start(scene, "second").await)
+}
+
+fn spec() -> Value {
+    json!({ "subnets": ["subnet-abc", "subnet-def"] })
+}
+
+async fn ready(scene: &Scene, name: &str) {
+    scene.ingress(name, &format!("{name} to be ready"), is_ready).await;
+}
+
+#[tokio::test]
+async fn a_killed_leader_is_replaced_within_twenty_seconds() {
+    let scene = Scene::new("leadership").await;
+    let (first, _second) = two(&scene).await;
+    scene.create::<MyIngress>("before", spec()).await;
+    ready(&scene, "before").await;
+    first.signal("KILL");
+    let killed = Instant::now();
+    scene.create::<MyIngress>("after", spec()).await;
+    leads(&scene, "second").await;
+    let led = killed.elapsed();
+    ready(&scene, "after").await;
+    let took = killed.elapsed();
+    println!(
+        "» a killed leader: the other leads after {} ms, the next object is ready after {} ms",
+        led.as_millis(),
+        took.as_millis()
+    );
+    assert!(took < Duration::from_secs(20), "the handover took {took:?}");
+    assert_eq!(scene.balancers().await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_leader_that_is_told_to_stop_hands_over_at_once() {
+    let scene = Scene::new("leadership").await;
+    let (mut first, second) = two(&scene).await;
+    first.signal("TERM");
+    let told = Instant::now();
+    scene.create::<MyIngress>("after", spec()).await;
+    leads(&scene, "second").await;
+    let led = told.elapsed();
+    ready(&scene, "after").await;
+    let took = told.elapsed();
+    assert!(first.ended().await.success());
+    println!(
+        "» a leader told to stop: the other leads after {} ms, the next object is ready after {} ms",
+        led.as_millis(),
+        took.as_millis()
+    );
+    assert!(took < Duration::from_secs(5), "the handover took {took:?}");
+
+    second.signal("TERM");
+    wait_for("the lease to be released", || lease(&scene), |lease| holder(lease).is_empty()).await;
+}
+
+#[tokio::test]
+async fn a_leader_that_was_frozen_changes_nothing_after_another_took_over() {
+    const COUNT: usize = 30;
+    let scene = Scene::new("leadership").await;
+    let (mut first, _second) = two(&scene).await;
+    // Slow answers: it is frozen with as many calls in hand as it makes at once, and with more to do.
+    scene.emulator.fault(json!({ "kind": "delay", "delay_ms": 3000, "operation": "CreateLoadBalancer" })).await;
+    for number in 0..COUNT {
+        scene.create::<MyIngress>(&format!("app-{number}"), spec()).await;
+    }
+    let begun =
+        || async { scene.emulator.elb_operations().await.iter().filter(|it| *it == "CreateLoadBalancer").count() };
+    wait_for("the leader to have its hands full", begun, |count| *count == AT_ONCE).await;
+    first.signal("STOP");
+    let taken = leads(&scene, "second").await.acquire_time.expect("a time").0;
+    // Every change that it asks for from here on would be a second leader's.
+    first.signal("CONT");
+    assert!(!first.ended().await.success(), "it ends itself, and says that something went wrong");
+    assert!(first.log().iter().any(|line| line.contains("lease")), "{:?}", first.log());
+    scene.emulator.no_faults().await;
+
+    for number in 0..COUNT {
+        ready(&scene, &format!("app-{number}")).await;
+    }
+    assert_eq!(scene.balancers().await.len(), COUNT);
+    let calls = scene.emulator.journal().await.into_iter();
+    let of_first: Vec<_> = calls.filter(|call| call.principal.ends_with("/first")).collect();
+    assert!(!of_first.is_empty());
+    for call in of_first {
+        let time: Timestamp = call.time.parse().expect("a time");
+        let reads = call.operation.starts_with("Describe");
+        assert!(reads || time < taken, "{call:?} came after {taken}");
+    }
+}
+
+#[tokio::test]
+async fn a_standby_changes_nothing_and_tells_that_it_does_not_lead() {
+    let scene = Scene::new("leadership").await;
+    let (first, second) = two(&scene).await;
+    scene.create::<MyIngress>("app", spec()).await;
+    ready(&scene, "app").await;
+    let calls = scene.emulator.journal().await.into_iter();
+    assert_eq!(calls.filter(|call| call.principal.ends_with("/second")).count(), 0);
+    for (process, leading) in [(&first, "1"), (&second, "0")] {
+        let (status, metrics) = process.get("/metrics").await;
+        assert_eq!(status, 200);
+        assert!(metrics.contains(&format!("causeway_leader {leading}\n")), "{metrics}");
+    }
+}
+
+#[tokio::test]
+async fn the_process_tells_of_itself() {
+    let scene = Scene::new("leadership").await;
+    let process = Process::start(&scene, "first").await;
+    scene.create::<MyIngress>("app", spec()).await;
+    ready(&scene, "app").await;
+    assert_eq!(process.get("/healthz").await, (200, "ok\n".to_owned()));
+    assert_eq!(process.get("/readyz").await, (200, "ok\n".to_owned()));
+    let (_, metrics) = process.get("/metrics").await;
+    for name in [
+        "causeway_reconciles_total",
+        "causeway_reconcile_duration_seconds",
+        "causeway_aws_calls_total",
+        "causeway_leader 1",
+    ] {
+        assert!(metrics.contains(name), "{name} is not in {metrics}");
+    }
+    assert!(!metrics.contains(&scene.namespace), "labels must be bounded: {metrics}");
+
+    let log = process.log();
+    let lines: Vec<Value> =
+        log.iter().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON: {line}"))).collect();
+    let object = format!("{}/app", scene.namespace);
+    let ours: Vec<_> = lines.iter().filter(|line| line["object"] == object.as_str()).collect();
+    assert!(!ours.is_empty(), "{log:#?}");
+    for line in ours {
+        assert!(
+            line["reconcile_id"].is_u64() && line["kind"] == "MyIngress" && line["timestamp"].is_string(),
+            "{line}"
+        );
+    }
+}

@@ -1,0 +1,110 @@
+//! The operator as a process of its own: the real binary with the environment that a pod gives it.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+
+use crate::support::role::Session;
+use crate::support::{Scene, wait_for};
+
+/// Objects of a kind that a process works on at the same time.
+pub const AT_ONCE: usize = 4;
+
+/// A running operator. It is killed when this is dropped.
+pub struct Process {
+    /// Its name, in the lease and in the principals of AWS's journal.
+    pub name: &'static str,
+    child: Child,
+    address: String,
+    log: Arc<Mutex<Vec<String>>>,
+}
+
+/// The binary, with an environment that is complete but for what the caller adds.
+pub fn command(name: &str, scene: &Scene, session: &Session) -> Command {
+    let inherited = |variable: &str| std::env::var(variable).unwrap_or_default();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_causeway"));
+    command
+        .arg("run")
+        .env_clear()
+        .env("KUBECONFIG", inherited("KUBECONFIG"))
+        .env("POD_NAME", name)
+        .env("POD_NAMESPACE", &scene.namespace)
+        .env("CLUSTER_NAME", &scene.namespace)
+        .env("WATCH_NAMESPACE", &scene.namespace)
+        .env("SWEEP_INTERVAL", "2s")
+        .env("CONCURRENCY", AT_ONCE.to_string())
+        .env("METRICS_ADDRESS", "127.0.0.1:0")
+        .env("AWS_REGION", "us-east-1")
+        .env("AWS_ENDPOINT_URL", scene.emulator.endpoint())
+        .env("AWS_ACCESS_KEY_ID", &session.key_id)
+        .env("AWS_SECRET_ACCESS_KEY", &session.secret)
+        .env("AWS_SESSION_TOKEN", &session.token);
+    command
+}
+
+impl Process {
+    /// Starts one and waits until it says that it is ready.
+    pub async fn start(scene: &Scene, name: &'static str) -> Self {
+        let session = Session::of(scene, name).await;
+        let address = format!("127.0.0.1:{}", free_port());
+        let mut child = command(name, scene, &session)
+            .env("METRICS_ADDRESS", &address)
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the operator starts");
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let (lines, kept) = (BufReader::new(child.stderr.take().expect("its log")).lines(), log.clone());
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| kept.lock().unwrap().push(line)));
+        let process = Self { name, child, address, log };
+        wait_for(&format!("{name} to be ready"), || process.get("/readyz"), |(status, _)| *status == 200).await;
+        process
+    }
+
+    /// Status and text of its answer; status 0 when there is none.
+    pub async fn get(&self, path: &str) -> (u16, String) {
+        let url = format!("http://{}{path}", self.address);
+        let answer = tokio::task::spawn_blocking(move || {
+            let agent = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build().new_agent();
+            let mut answer = agent.get(&url).call().ok()?;
+            let text = answer.body_mut().read_to_string().ok()?;
+            Some((answer.status().as_u16(), text))
+        });
+        answer.await.expect("the request ends").unwrap_or_default()
+    }
+
+    /// Sends it a signal by name.
+    pub fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").arg(format!("-{signal}")).arg(self.child.id().to_string()).status();
+        assert!(sent.expect("kill runs").success());
+    }
+
+    /// Waits until it has ended.
+    pub async fn ended(&mut self) -> ExitStatus {
+        let name = self.name;
+        let child = Mutex::new(&mut self.child);
+        let look = || async { child.lock().unwrap().try_wait().expect("its status") };
+        wait_for(&format!("{name} to end"), look, Option::is_some).await.expect("a status")
+    }
+
+    /// The lines that it has logged so far.
+    pub fn log(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("log of {}:\n{}", self.name, self.log().join("\n"));
+        }
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port()
+}
