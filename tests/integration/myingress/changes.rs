@@ -79,7 +79,8 @@ async fn keys_removed_while_no_operator_ran_are_removed_all_the_same() {
 #[tokio::test]
 async fn a_changed_scheme_replaces_the_balancer_and_the_old_one_serves_until_the_new_one_is_active() {
     let scene = Scene::new("change").await;
-    let _operator = Operator::start(&scene).await;
+    // Without sweeps: the emulator's setting is for the present balancers too.
+    let _operator = super::operator_without_sweeps(&scene).await;
     let old = created(&scene, "app", spec(json!({}))).await;
     scene.emulator.settings(json!({ "provisioning_seconds": 4 })).await;
     scene.edit::<MyIngress>("app", json!({ "scheme": "internal" })).await;
@@ -98,7 +99,8 @@ async fn a_changed_scheme_replaces_the_balancer_and_the_old_one_serves_until_the
 #[tokio::test]
 async fn a_scheme_that_is_changed_back_during_the_replacement_keeps_the_old_balancer() {
     let scene = Scene::new("change").await;
-    let _operator = Operator::start(&scene).await;
+    // Without sweeps: the emulator's setting is for the present balancers too.
+    let _operator = super::operator_without_sweeps(&scene).await;
     let old = created(&scene, "app", spec(json!({}))).await;
     scene.emulator.settings(json!({ "provisioning_seconds": 3600 })).await;
     scene.edit::<MyIngress>("app", json!({ "scheme": "internal" })).await;

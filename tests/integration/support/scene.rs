@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use aws_config::SdkConfig;
+use aws_config::timeout::TimeoutConfig;
 use aws_sdk_elasticloadbalancingv2::types::LoadBalancer;
 use causeway::api::{MyApp, MyIngress};
 use causeway::clients;
@@ -16,6 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::wait::PATIENCE;
 use super::{Emulator, wait_for};
 
 /// A namespace in the cluster and an account in AWS.
@@ -58,7 +60,9 @@ impl Scene {
             .credentials_provider(credentials)
             .load()
             .await;
-        let elb = aws_sdk_elasticloadbalancingv2::Client::new(&aws);
+        // A bystander has time, also on a machine where everything runs at once.
+        let patient = TimeoutConfig::builder().operation_timeout(PATIENCE).build();
+        let elb = aws_sdk_elasticloadbalancingv2::Client::new(&aws.to_builder().timeout_config(patient).build());
         Self { client, namespace, emulator, aws, elb }
     }
 
