@@ -89,7 +89,9 @@ async fn run_scope<K: Kind>(reconciler: &Arc<Reconciler<K>>, environment: &Envir
             match outcome {
                 Ok(_) => {}
                 // The object was deleted between its event and its turn.
-                Err(kube::runtime::controller::Error::ObjectNotFound(object)) => debug!(%object, "gone before its turn"),
+                Err(kube::runtime::controller::Error::ObjectNotFound(object)) => {
+                    debug!(%object, "gone before its turn")
+                }
                 Err(error) => warn!(kind = K::NAME, %error, "watch failed, trying again"),
             }
         }

@@ -36,7 +36,8 @@ async fn objects(scene: &Scene) -> Vec<MyIngress> {
 }
 
 async fn create_many(scene: &Scene, count: usize) {
-    join_all((0..count).map(|index| async move { scene.create::<MyIngress>(&format!("shop-{index}"), spec()).await })).await;
+    join_all((0..count).map(|index| async move { scene.create::<MyIngress>(&format!("shop-{index}"), spec()).await }))
+        .await;
 }
 
 /// Names of objects that are not ready.
@@ -83,12 +84,19 @@ async fn a_fifth_of_all_calls_may_fail_and_nothing_is_lost_or_made_twice() {
     }
 
     bad_day(&scene).await;
-    scene.api::<MyIngress>().delete_collection(&DeleteParams::default(), &ListParams::default()).await.expect("accepted");
+    scene
+        .api::<MyIngress>()
+        .delete_collection(&DeleteParams::default(), &ListParams::default())
+        .await
+        .expect("accepted");
     let left = || async { self::objects(&scene).await.iter().map(ResourceExt::name_any).collect::<Vec<_>>() };
     wait_for("every MyIngress to be gone", left, Vec::is_empty).await;
     scene.emulator.no_faults().await;
     assert!(scene.balancers().await.is_empty());
-    println!("» bad day: {MANY} balancers made and deleted; {failed} of {} calls failed while they were made", journal.len());
+    println!(
+        "» bad day: {MANY} balancers made and deleted; {failed} of {} calls failed while they were made",
+        journal.len()
+    );
 }
 
 #[tokio::test]
@@ -104,7 +112,9 @@ async fn a_missing_permission_is_named_and_its_return_is_noticed() {
     let (.., message) = condition(&conditions, "Stalled").expect("it is stalled");
     assert!(message.contains("elasticloadbalancing:CreateLoadBalancer"), "{message}");
     let told = |events: &Vec<(String, String)>| {
-        events.iter().any(|(reason, note)| reason == "PermissionMissing" && note.contains("elasticloadbalancing:CreateLoadBalancer"))
+        events.iter().any(|(reason, note)| {
+            reason == "PermissionMissing" && note.contains("elasticloadbalancing:CreateLoadBalancer")
+        })
     };
     wait_for("an event that names the permission", || scene.events("shop"), told).await;
     scene.emulator.no_faults().await;
@@ -128,15 +138,23 @@ async fn a_throttled_operator_does_not_add_to_the_storm() {
     tokio::time::sleep(WINDOW).await;
     let operations = scene.emulator.elb_operations().await;
     let creates = operations.iter().filter(|operation| *operation == "CreateLoadBalancer").count();
-    println!("» throttle storm: {OBJECTS} objects made {} calls in {} s, {creates} of them creates", operations.len(), WINDOW.as_secs());
+    println!(
+        "» throttle storm: {OBJECTS} objects made {} calls in {} s, {creates} of them creates",
+        operations.len(),
+        WINDOW.as_secs()
+    );
     // With a pause of 0.2 s that doubles, an object tries at most 6 times in 10 s; the snapshot is read beside that.
     assert!((OBJECTS..=6 * OBJECTS).contains(&creates), "{creates} creates");
     assert!(operations.len() <= 8 * OBJECTS, "{operations:?}");
     for index in 0..OBJECTS {
-        let object = scene.ingress(&format!("shop-{index}"), "the throttling to be told", |it| it.status.is_some()).await;
+        let object =
+            scene.ingress(&format!("shop-{index}"), "the throttling to be told", |it| it.status.is_some()).await;
         let conditions = object.status.unwrap_or_default().conditions;
         let (_, reason, message) = condition(&conditions, "Reconciling").expect("it is reconciling");
-        assert_eq!((reason.as_str(), message.as_str()), ("Throttled", "AWS throttles CreateLoadBalancer; trying again"));
+        assert_eq!(
+            (reason.as_str(), message.as_str()),
+            ("Throttled", "AWS throttles CreateLoadBalancer; trying again")
+        );
     }
     // A retry does not write the same status again.
     let events = scene.api::<Event>().list(&ListParams::default()).await.expect("events").items;
@@ -151,7 +169,10 @@ async fn an_answer_that_comes_too_late_makes_nothing_twice() {
     let scene = Scene::new("faults").await;
     let _operator = Operator::start(&scene).await;
     // Longer than any call may take: AWS acts after we gave up.
-    scene.emulator.fault(json!({ "kind": "delay", "delay_ms": 11_000, "operation": "CreateLoadBalancer", "times": 1 })).await;
+    scene
+        .emulator
+        .fault(json!({ "kind": "delay", "delay_ms": 11_000, "operation": "CreateLoadBalancer", "times": 1 }))
+        .await;
     scene.create::<MyIngress>("shop", spec()).await;
     let object = scene.ingress("shop", "the balancer to be active", is_ready).await;
     let creates = || async {

@@ -6,10 +6,10 @@
 mod support;
 
 mod crash;
+mod crds;
 mod faults;
 mod fields;
 mod leader;
-mod crds;
 mod leadership;
 mod myapp;
 mod myingress;

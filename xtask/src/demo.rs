@@ -5,13 +5,14 @@ mod install;
 mod kubectl;
 mod role;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
 
 use crate::cluster::{self, Cluster};
+use crate::localstack::LocalStack;
 use crate::progress::{Progress, Step};
 use crate::{host, images, localstack};
 use kubectl::Kubectl;
@@ -24,6 +25,44 @@ const STEPS: usize = 8;
 
 /// What images are made with.
 pub const PACKAGES: &[&str] = &["mmdebstrap", "debian-archive-keyring", "ca-certificates"];
+
+/// A local world in which the operator is to run as users run it.
+pub struct Local<'a> {
+    cluster: &'a Cluster,
+    localstack: &'a LocalStack<'a>,
+    binary: &'a Path,
+    kubectl: Kubectl<'a>,
+}
+
+type Stage = fn(&Local, &Step) -> Result<()>;
+
+/// From a cluster with LocalStack to running samples.
+const STAGES: [(&str, Stage); 5] = [
+    ("Let the operator assume its IAM role", |local, _| role::create(&local.kubectl, local.localstack)),
+    ("Push images", |local, step| images::debian::push_all(local.cluster, step)),
+    ("Install the operator", |local, step| local.install(step)),
+    ("Apply the examples", |local, _| install::examples(&local.kubectl)),
+    ("See pods running and a balancer's name", |local, step| {
+        install::pods_running(&local.kubectl, step)?;
+        install::balancer_shows(&local.kubectl, "alb.dns", step)
+    }),
+];
+
+impl Local<'_> {
+    fn install(&self, step: &Step) -> Result<()> {
+        let overlay = host::repo_root()?.join("deploy/overlays/local");
+        let image = images::operator::image(self.binary)?.push(self.cluster, step)?;
+        let manifests = install::render(&self.kubectl, &overlay, images::operator::NAME, &image)?;
+        install::operator(&self.kubectl, &manifests, step)
+    }
+}
+
+/// Installs that program as users install the operator, with its web identity and least rights, and waits until the
+/// samples are there.
+pub fn install_and_try(cluster: &Cluster, localstack: &LocalStack, binary: &Path, step: &Step) -> Result<()> {
+    let local = Local { cluster, localstack, binary, kubectl: Kubectl::local(cluster) };
+    STAGES.iter().try_for_each(|(_, stage)| stage(&local, step))
+}
 
 /// Options of `cargo xtask demo`.
 #[derive(Args)]
@@ -63,20 +102,12 @@ fn up() -> Result<()> {
     let binary = steps.step("Build the cluster, LocalStack, the operator and nginx", build)?;
     let cluster = Cluster::up(NAME, &mut steps)?;
     let localstack = steps.step("Start LocalStack", |step| localstack::start(&cluster, step))?;
-    let kubectl = Kubectl::local(&cluster);
-    steps.step("Let the operator assume its IAM role", |_| role::create(&kubectl, &localstack))?;
-    let image = steps.step("Push images", |step| images::push_all(&cluster, &binary, step))?;
-    steps.step("Install the operator", |step| {
-        let overlay = host::repo_root()?.join("deploy/overlays/local");
-        let manifests = install::render(&kubectl, &overlay, images::operator::NAME, &image)?;
-        install::operator(&kubectl, &manifests, step)
-    })?;
-    steps.step("Apply the examples", |_| install::examples(&kubectl))?;
-    steps.step("See pods running and a balancer's name", |step| {
-        install::pods_running(&kubectl, step)?;
-        install::balancer_shows(&kubectl, "alb.dns", step)
-    })?;
-    println!("\n$ cargo xtask kubectl get myapps,myingresses,pods\n{}", install::overview(&kubectl)?);
+    let local =
+        Local { cluster: &cluster, localstack: &localstack, binary: &binary, kubectl: Kubectl::local(&cluster) };
+    for (name, stage) in STAGES {
+        steps.step(name, |step| stage(&local, step))?;
+    }
+    println!("\n$ cargo xtask kubectl get myapps,myingresses,pods\n{}", install::overview(&local.kubectl)?);
     println!(
         "Ready after {} s. How to go on:\n\
          cargo xtask kubectl describe myingress myapp\n\

@@ -33,9 +33,7 @@ pub fn run(options: &Options) -> Result<()> {
 
 /// Pushes the operator's image and that of every recipe; returns the operator's reference, which names its content.
 pub fn push_all(cluster: &Cluster, binary: &Path, step: &Step) -> Result<String> {
-    for recipe in debian::RECIPES {
-        debian::prepare(recipe, step)?.push(cluster, step)?;
-    }
+    debian::push_all(cluster, step)?;
     operator::image(binary)?.push(cluster, step)
 }
 

@@ -46,7 +46,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let everything = options.filter.is_none();
     let mut report = Report::new(match (everything, options.unit) {
         (true, true) => 6,
-        (true, false) => 13 + cluster::STEPS,
+        (true, false) => 14 + cluster::STEPS,
         (false, true) => 2,
         (false, false) => 6 + cluster::STEPS,
     });
@@ -88,12 +88,7 @@ fn on_the_cluster(report: &mut Report, everything: bool, filter: Option<&str>) {
     if everything {
         report.step(MANIFESTS, |step| manifests::validate(&cluster, step));
     }
-    report.step("Push images", |step| {
-        for recipe in images::debian::RECIPES {
-            images::debian::prepare(recipe, step)?.push(&cluster, step)?;
-        }
-        Ok(Outcome::Passed)
-    });
+    report.step("Push images", |step| images::debian::push_all(&cluster, step).map(|()| Outcome::Passed));
     let mut localstack: Option<LocalStack> = None;
     report.step("Start LocalStack", |step| {
         localstack = Some(localstack::start(&cluster, step)?);
@@ -107,6 +102,13 @@ fn on_the_cluster(report: &mut Report, everything: bool, filter: Option<&str>) {
         manifests::install_crds(&cluster, step)?;
         suites::cargo(&Suite::Integration { cluster: &cluster, localstack }, filter, step)
     });
+    if everything {
+        // Last, for this operator serves every namespace.
+        report.step("The operator as users install it", |step| {
+            let binary = images::operator::target_directory()?.join("debug/causeway");
+            demo::install_and_try(&cluster, localstack, &binary, step).map(|()| Outcome::Passed)
+        });
+    }
 }
 
 /// Makes everything that takes long, the downloads of one side during the compilation of the other.

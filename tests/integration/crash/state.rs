@@ -30,7 +30,8 @@ impl State {
             described.push(describe(scene, balancer).await);
         }
         described.sort_by_key(ToString::to_string);
-        let (ingresses, apps) = (objects::<MyIngress>(scene, &mut words).await, objects::<MyApp>(scene, &mut words).await);
+        let (ingresses, apps) =
+            (objects::<MyIngress>(scene, &mut words).await, objects::<MyApp>(scene, &mut words).await);
         if ingresses.is_empty() {
             // What was retained names an owner that is gone.
             let uids = described.iter().filter_map(|balancer| balancer["tags"]["causeway.example.com/uid"].as_str());

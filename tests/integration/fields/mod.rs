@@ -44,7 +44,9 @@ impl Subject {
     fn mutations(&self) -> Vec<Mutation> {
         let mut mutations: Vec<_> = leaves(&self.schema).iter().flat_map(|leaf| mutations(leaf, &self.good)).collect();
         // A hundred pods keep a small machine busy for minutes: that the number is accepted is enough here.
-        for mutation in mutations.iter_mut().filter(|it| it.spec["replicas"].as_i64().is_some_and(|replicas| replicas > 3)) {
+        for mutation in
+            mutations.iter_mut().filter(|it| it.spec["replicas"].as_i64().is_some_and(|replicas| replicas > 3))
+        {
             mutation.spec["suspend"] = json!(true);
         }
         mutations
@@ -75,9 +77,14 @@ fn is_ready(object: &DynamicObject) -> bool {
 /// Ready, or says why not; suspended on request.
 fn has_spoken(object: &DynamicObject) -> bool {
     let told = |type_| {
-        condition(object, type_).is_some_and(|it| it["reason"] != "" && it["message"].as_str().is_some_and(|text| text.len() > 5))
+        condition(object, type_)
+            .is_some_and(|it| it["reason"] != "" && it["message"].as_str().is_some_and(|text| text.len() > 5))
     };
-    is_seen(object) && (is_ready(object) || told("Stalled") || told("Reconciling") || condition(object, "Ready").is_some_and(|it| it["reason"] == "Suspended"))
+    is_seen(object)
+        && (is_ready(object)
+            || told("Stalled")
+            || told("Reconciling")
+            || condition(object, "Ready").is_some_and(|it| it["reason"] == "Suspended"))
 }
 
 fn reason(object: &DynamicObject) -> String {
@@ -89,7 +96,11 @@ fn reason(object: &DynamicObject) -> String {
 fn assert_names_the_field(mutation: &Mutation, refusal: &kube::Error) {
     let kube::Error::Api(status) = refusal else { panic!("{mutation}: no answer: {refusal}") };
     assert!([400, 422].contains(&status.code), "{mutation}: {status:?}");
-    assert!(status.message.contains(&mutation.field), "{mutation} is refused without naming the field: {}", status.message);
+    assert!(
+        status.message.contains(&mutation.field),
+        "{mutation} is refused without naming the field: {}",
+        status.message
+    );
 }
 
 /// How mutations ended, by outcome.
@@ -106,7 +117,8 @@ async fn create_each(subject: &Subject) -> Tally {
                 "refused".to_owned()
             }
             Ok(_) => {
-                let object = subject.until(&name, &format!("({mutation}) to get ready or tell why not"), has_spoken).await;
+                let object =
+                    subject.until(&name, &format!("({mutation}) to get ready or tell why not"), has_spoken).await;
                 let reason = reason(&object);
                 assert_ne!(reason, "Panicked", "{mutation}: {:?}", object.data["status"]);
                 // Room for the others; what has spoken has shown what was to be seen.
@@ -183,7 +195,11 @@ async fn assert_unharmed(subject: &Subject, changed: &Value) {
 }
 
 async fn delete_all(subject: &Subject) {
-    subject.api.delete_collection(&DeleteParams::default(), &ListParams::default()).await.expect("the deletion is accepted");
+    subject
+        .api
+        .delete_collection(&DeleteParams::default(), &ListParams::default())
+        .await
+        .expect("the deletion is accepted");
     let left = || async {
         let list = subject.api.list(&ListParams::default()).await.expect("a list").items;
         list.iter().map(ResourceExt::name_any).collect::<Vec<_>>()

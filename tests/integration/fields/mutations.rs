@@ -71,7 +71,9 @@ fn values(schema: &Value) -> Vec<(&'static str, Option<Value>)> {
                 some("a number", json!(7)),
                 some("an object", json!({ "a": 1 })),
             ]);
-            values.extend(schema["enum"].as_array().into_iter().flatten().map(|one| some("one of its words", one.clone())));
+            values.extend(
+                schema["enum"].as_array().into_iter().flatten().map(|one| some("one of its words", one.clone())),
+            );
             for (what, length) in [("longest - 1", -1), ("longest", 0), ("longest + 1", 1)] {
                 let length = longest.and_then(|longest| longest.checked_add_signed(length));
                 values.extend(length.map(|length| some(what, json!("x".repeat(usize::try_from(length).unwrap_or(0))))));
@@ -115,7 +117,9 @@ fn values(schema: &Value) -> Vec<(&'static str, Option<Value>)> {
             ]);
         }
         "object" => {
-            let pairs = |count: u64| -> Value { (0..count).map(|index| (format!("key{index}"), json!("v"))).collect::<Map<_, _>>().into() };
+            let pairs = |count: u64| -> Value {
+                (0..count).map(|index| (format!("key{index}"), json!("v"))).collect::<Map<_, _>>().into()
+            };
             if let Some(most) = schema["maxProperties"].as_u64() {
                 values.extend([most - 1, most, most + 1].map(|count| some("about the most keys", pairs(count))));
             }

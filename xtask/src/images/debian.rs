@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
 use super::Image;
+use crate::cluster::Cluster;
 use crate::host;
 use crate::progress::Step;
 
@@ -62,6 +63,11 @@ pub const RECIPES: &[Recipe] = &[Recipe {
     user: "",
     stop_signal: "SIGQUIT",
 }];
+
+/// Pushes every image into the cluster's registry.
+pub fn push_all(cluster: &Cluster, step: &Step) -> Result<()> {
+    RECIPES.iter().try_for_each(|recipe| prepare(recipe, step)?.push(cluster, step).map(drop))
+}
 
 /// Makes the layers of `recipe`, or finds them in the cache, where they lie under the recipe's hash.
 pub fn prepare(recipe: &Recipe, step: &Step) -> Result<Image> {

@@ -50,7 +50,9 @@ pub fn cargo(suite: &Suite, filter: Option<&str>, step: &Step) -> Result<Outcome
                 .env("CARGO_TERM_COLOR", "never")
                 .env("KUBECONFIG", cluster.kubeconfig())
                 .env("AWS_ENDPOINT_URL", &localstack.endpoint)
-                .env("AWS_REGION", "us-east-1");
+                .env("AWS_REGION", "us-east-1")
+                // They mostly wait; one a core, as is the default, would take four times as long.
+                .env("RUST_TEST_THREADS", "8");
             run(command, filter, "integration", step)?
         }
     };
