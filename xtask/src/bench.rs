@@ -82,7 +82,8 @@ pub fn run(action: &Action) -> Result<()> {
 fn prepare(benchmark: &str, keep: bool) -> Result<()> {
     host::require_tools()?;
     let mut steps = Progress::new(cluster::STEPS + 3);
-    let binary = steps.step("Build the operator for release", images::operator::build)?;
+    let binary = steps
+        .step("Build the operator for release", |step| images::operator::build(images::operator::RELEASE, step))?;
     let cluster = Cluster::up(CLUSTER, &mut steps)?;
     let localstack = steps.step("Start LocalStack", |step| localstack::start(&cluster, step))?;
     steps.step("Push the operator's image, install the definitions", |step| {

@@ -138,5 +138,5 @@ fn build_what_runs_in_it(step: &Step) -> Result<PathBuf> {
     for recipe in images::debian::RECIPES {
         images::debian::prepare(recipe, step)?;
     }
-    images::operator::build(step)
+    images::operator::build(images::operator::LOCAL, step)
 }

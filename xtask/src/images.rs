@@ -26,7 +26,7 @@ pub fn run(options: &Options) -> Result<()> {
         bail!("the cluster {:?} is not running: start it with `cargo xtask cluster up`", options.cluster);
     };
     let mut steps = Progress::new(2);
-    let binary = steps.step("Build the operator", operator::build)?;
+    let binary = steps.step("Build the operator", |step| operator::build(operator::LOCAL, step))?;
     steps.step("Push images", |step| push_all(&cluster, &binary, step))?;
     Ok(())
 }

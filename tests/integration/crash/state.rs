@@ -1,6 +1,6 @@
 //! The world of a scene, without what differs from run to run: two worlds that should be the same are equal.
 
-use aws_sdk_elasticloadbalancingv2::types::LoadBalancer;
+use aws_sdk_elasticloadbalancingv2::types::{LoadBalancer, LoadBalancerSchemeEnum};
 use causeway::api::{MyApp, MyIngress};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
@@ -56,7 +56,7 @@ impl State {
     pub fn diff(&self, other: &Self) -> String {
         let only = |sign: &str, mine: &str, theirs: &str| {
             let lines = mine.lines().filter(|line| !theirs.lines().any(|there| there == *line));
-            lines.map(|line| format!("{sign} {line}\n")).collect::<String>()
+            lines.map(|line| [sign, " ", line, "\n"].concat()).collect::<String>()
         };
         format!("{}{}the whole world now: {}", only("-", &self.0, &other.0), only("+", &other.0, &self.0), other.0)
     }
@@ -98,7 +98,7 @@ async fn describe(scene: &Scene, balancer: &LoadBalancer) -> Value {
     json!({
         "name": balancer.load_balancer_name(),
         "arn": arn,
-        "scheme": balancer.scheme().map(|scheme| scheme.as_str()),
+        "scheme": balancer.scheme().map(LoadBalancerSchemeEnum::as_str),
         "subnets": subnets,
         "securityGroups": groups,
         "tags": scene.tags(arn).await,

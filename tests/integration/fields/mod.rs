@@ -111,22 +111,18 @@ async fn create_each(subject: &Subject) -> Tally {
     let mutations = subject.mutations();
     let outcomes = join_all(mutations.iter().enumerate().map(|(index, mutation)| async move {
         let name = format!("bad-{index}");
-        match subject.api.create(&PostParams::default(), &subject.object(&name, &mutation.spec)).await {
-            Err(refusal) => {
-                assert_names_the_field(mutation, &refusal);
-                "refused".to_owned()
-            }
-            Ok(_) => {
-                let object =
-                    subject.until(&name, &format!("({mutation}) to get ready or tell why not"), has_spoken).await;
-                let reason = reason(&object);
-                assert_ne!(reason, "Panicked", "{mutation}: {:?}", object.data["status"]);
-                // Room for the others; what has spoken has shown what was to be seen.
-                retain_nothing(subject, &name, &mutation.spec).await;
-                subject.api.delete(&name, &DeleteParams::default()).await.expect("the deletion is accepted");
-                reason
-            }
+        let created = subject.api.create(&PostParams::default(), &subject.object(&name, &mutation.spec)).await;
+        if let Err(refusal) = created {
+            assert_names_the_field(mutation, &refusal);
+            return "refused".to_owned();
         }
+        let object = subject.until(&name, &format!("({mutation}) to get ready or tell why not"), has_spoken).await;
+        let reason = reason(&object);
+        assert_ne!(reason, "Panicked", "{mutation}: {:?}", object.data["status"]);
+        // Room for the others; what has spoken has shown what was to be seen.
+        retain_nothing(subject, &name, &mutation.spec).await;
+        subject.api.delete(&name, &DeleteParams::default()).await.expect("the deletion is accepted");
+        reason
     }))
     .await;
     tally(outcomes)
@@ -144,18 +140,15 @@ async fn edit_each(subject: &Subject) -> Tally {
         subject.until(&name, "to be ready", is_ready).await;
         let mut outcomes = Vec::new();
         for mutation in mutations {
-            match replace(subject, &name, &mutation.spec).await {
-                Err(refusal) => {
-                    assert_names_the_field(&mutation, &refusal);
-                    outcomes.push("refused".to_owned());
-                }
-                Ok(()) => {
-                    let what = format!("({mutation}) to get ready or tell why not");
-                    outcomes.push(reason(&subject.until(&name, &what, has_spoken).await));
-                    replace(subject, &name, &subject.good).await.expect("the good spec is accepted");
-                    subject.until(&name, &format!("to be ready again after: {mutation}"), is_ready).await;
-                }
+            if let Err(refusal) = replace(subject, &name, &mutation.spec).await {
+                assert_names_the_field(&mutation, &refusal);
+                outcomes.push("refused".to_owned());
+                continue;
             }
+            let what = format!("({mutation}) to get ready or tell why not");
+            outcomes.push(reason(&subject.until(&name, &what, has_spoken).await));
+            replace(subject, &name, &subject.good).await.expect("the good spec is accepted");
+            subject.until(&name, &format!("to be ready again after: {mutation}"), is_ready).await;
         }
         outcomes
     }))
