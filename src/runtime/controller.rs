@@ -90,7 +90,7 @@ async fn run_scope<K: Kind>(reconciler: &Arc<Reconciler<K>>, environment: &Envir
                 Ok(_) => {}
                 // The object was deleted between its event and its turn.
                 Err(kube::runtime::controller::Error::ObjectNotFound(object)) => {
-                    debug!(%object, "gone before its turn")
+                    debug!(%object, "gone before its turn");
                 }
                 Err(error) => warn!(kind = K::NAME, %error, "watch failed, trying again"),
             }

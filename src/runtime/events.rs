@@ -7,23 +7,33 @@ use kube::runtime::events::{Event, EventType, Recorder};
 use super::conditions::find;
 use super::{ActionEvent, fingerprint};
 
-/// Tells of something that was done.
-pub async fn publish_action(recorder: &Recorder, object: &impl Resource<DynamicType = ()>, event: ActionEvent) {
-    publish(recorder, object, EventType::Normal, event.reason, event.note).await;
-}
+/// What is to be told of one reconcile, in the order in which it happened. It is published at the end: nobody waits
+/// longer for a status because of it.
+#[derive(Default)]
+pub struct News(Vec<Event>);
 
-/// Tells of a change in how the object is; says nothing where reason and state are the same as before.
-pub async fn publish_transition(
-    recorder: &Recorder,
-    object: &impl Resource<DynamicType = ()>,
-    before: &[Condition],
-    after: &[Condition],
-) {
-    let Some((type_, headline)) = headline(after) else { return };
-    if self::headline(before).is_some_and(|(_, old)| old.reason == headline.reason && old.status == headline.status) {
-        return;
+impl News {
+    /// Something was done.
+    pub fn action(&mut self, event: ActionEvent) {
+        self.0.push(event_of(EventType::Normal, event.reason, event.note));
     }
-    publish(recorder, object, type_, &headline.reason, headline.message.clone()).await;
+
+    /// The object is now in another way than before; no news where reason and state are the same.
+    pub fn transition(&mut self, before: &[Condition], after: &[Condition]) {
+        let Some((type_, now)) = headline(after) else { return };
+        if headline(before).is_none_or(|(_, old)| old.reason != now.reason || old.status != now.status) {
+            self.0.push(event_of(type_, &now.reason, now.message.clone()));
+        }
+    }
+
+    /// Publishes it all.
+    pub async fn publish(self, recorder: &Recorder, object: &impl Resource<DynamicType = ()>) {
+        for event in self.0 {
+            if let Err(error) = recorder.publish(&event, &object.object_ref(&())).await {
+                tracing::warn!(reason = event.reason, %error, "event not published");
+            }
+        }
+    }
 }
 
 /// The condition that matters most, and whether it is a warning.
@@ -39,19 +49,10 @@ fn headline(conditions: &[Condition]) -> Option<(EventType, &Condition)> {
     }
 }
 
-async fn publish(
-    recorder: &Recorder,
-    object: &impl Resource<DynamicType = ()>,
-    type_: EventType,
-    reason: &str,
-    note: String,
-) {
+fn event_of(type_: EventType, reason: &str, note: String) -> Event {
     // The recorder takes events of one action for repetitions, and shows the first one's note for all of them.
     let action = format!("{reason}-{}", fingerprint(&[note.as_bytes()], 8));
-    let event = Event { type_, reason: reason.into(), note: Some(clipped(note)), action, secondary: None };
-    if let Err(error) = recorder.publish(&event, &object.object_ref(&())).await {
-        tracing::warn!(reason, %error, "event not published");
-    }
+    Event { type_, reason: reason.into(), note: Some(clipped(note)), action, secondary: None }
 }
 
 /// An event's note may have 1,024 bytes.

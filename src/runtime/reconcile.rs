@@ -15,7 +15,7 @@ use tracing::{debug, info, warn};
 
 use super::backoff::Failures;
 use super::conditions::{Health, settle};
-use super::events::{publish_action, publish_transition};
+use super::events::News;
 use super::failure::{Class, Failure, class_of_kubernetes};
 use super::kind::{Kind, Plan, Removal};
 use super::status::Statuses;
@@ -103,7 +103,8 @@ impl<K: Kind> Reconciler<K> {
     pub async fn reconcile(&self, object: &K::Object) -> Duration {
         let begun = Instant::now();
         let uid = object.uid().unwrap_or_default();
-        let attempt = AssertUnwindSafe(self.attempt(object)).catch_unwind();
+        let mut news = News::default();
+        let attempt = AssertUnwindSafe(self.attempt(object, &mut news)).catch_unwind();
         let outcome = match tokio::time::timeout(DEADLINE, attempt).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(Trouble::Panicked.into()),
@@ -123,15 +124,16 @@ impl<K: Kind> Reconciler<K> {
                 if object.meta().deletion_timestamp.is_some() {
                     delay = delay.min(REMOVAL_RETRY);
                 }
-                self.tell_failure(object, &failed, class, delay).await;
+                self.tell_failure(object, &failed, class, delay, &mut news).await;
                 delay
             }
         };
+        news.publish(&self.recorder, object).await;
         self.metrics.set_queue_depth(K::NAME, self.failures.len());
         next
     }
 
-    async fn attempt(&self, object: &K::Object) -> Result<Option<Duration>, Failed<K>> {
+    async fn attempt(&self, object: &K::Object, news: &mut News) -> Result<Option<Duration>, Failed<K>> {
         let deleting = object.meta().deletion_timestamp.is_some();
         match (K::FINALIZER, deleting) {
             (None, true) => Ok(None),
@@ -139,11 +141,11 @@ impl<K: Kind> Reconciler<K> {
                 if !object.finalizers().iter().any(|held| held == finalizer) {
                     return Ok(None);
                 }
-                self.remove(object, finalizer).await
+                self.remove(object, finalizer, news).await
             }
             (_, false) if K::suspended(object) => {
                 let status = self.statuses.current(object).unwrap_or_default();
-                self.write_status(object, status, &Health::Suspended).await?;
+                self.write_status(object, status, &Health::Suspended, news).await?;
                 Ok(None)
             }
             (finalizer, false) => {
@@ -153,12 +155,12 @@ impl<K: Kind> Reconciler<K> {
                     let held = object.finalizers().iter().cloned().chain([finalizer.to_owned()]).collect();
                     self.set_finalizers(object, held).await?;
                 }
-                self.converge(object).await
+                self.converge(object, news).await
             }
         }
     }
 
-    async fn converge(&self, object: &K::Object) -> Result<Option<Duration>, Failed<K>> {
+    async fn converge(&self, object: &K::Object, news: &mut News) -> Result<Option<Duration>, Failed<K>> {
         let mut status = None;
         for round in 0..ROUNDS {
             let observed = match self.kind.observe(object).await {
@@ -168,13 +170,13 @@ impl<K: Kind> Reconciler<K> {
             let Plan { actions, status: planned, health, record_first, requeue } =
                 K::decide(object, &observed, Timestamp::now());
             if actions.is_empty() || record_first {
-                self.write_status(object, planned.clone(), &health).await?;
+                self.write_status(object, planned.clone(), &health, news).await?;
             }
             if actions.is_empty() {
                 return Ok(requeue);
             }
             status = Some(planned);
-            match self.carry_out(object, &actions).await {
+            match self.carry_out(object, &actions, news).await {
                 Ok(Carried::All) => {}
                 Ok(Carried::Raced) => sleep(RACE_PAUSE * 2_u32.pow(round)).await,
                 Err(error) => return Err(Failed { trouble: Trouble::Kind(error), status }),
@@ -183,25 +185,30 @@ impl<K: Kind> Reconciler<K> {
         Err(Failed { trouble: Trouble::Unsettled, status })
     }
 
-    async fn remove(&self, object: &K::Object, finalizer: &str) -> Result<Option<Duration>, Failed<K>> {
+    async fn remove(
+        &self,
+        object: &K::Object,
+        finalizer: &str,
+        news: &mut News,
+    ) -> Result<Option<Duration>, Failed<K>> {
         for round in 0..ROUNDS {
             let observed = self.kind.observe(object).await.map_err(Trouble::Kind)?;
             let Removal { actions, blocked, farewell } = K::decide_removal(object, &observed);
             if actions.is_empty() {
                 if let Some(health) = blocked {
                     let status = self.statuses.current(object).unwrap_or_default();
-                    self.write_status(object, status, &health).await?;
+                    self.write_status(object, status, &health, news).await?;
                     return Ok(Some(REMOVAL_RETRY));
                 }
                 if let Some(event) = farewell {
-                    publish_action(&self.recorder, object, event).await;
+                    news.action(event);
                 }
                 let rest = object.finalizers().iter().filter(|held| *held != finalizer).cloned().collect();
                 self.set_finalizers(object, rest).await?;
                 self.statuses.forget(&object.uid().unwrap_or_default());
                 return Ok(None);
             }
-            if let Carried::Raced = self.carry_out(object, &actions).await.map_err(Trouble::Kind)? {
+            if let Carried::Raced = self.carry_out(object, &actions, news).await.map_err(Trouble::Kind)? {
                 sleep(RACE_PAUSE * 2_u32.pow(round)).await;
             }
         }
@@ -209,13 +216,13 @@ impl<K: Kind> Reconciler<K> {
     }
 
     /// Carries out the actions in order. A conflict ends the round without an error: the world is observed again.
-    async fn carry_out(&self, object: &K::Object, actions: &[K::Action]) -> Result<Carried, K::Error> {
+    async fn carry_out(&self, object: &K::Object, actions: &[K::Action], news: &mut News) -> Result<Carried, K::Error> {
         for action in actions {
             info!(?action, "applying");
             match self.kind.apply(object, action).await {
                 Ok(()) => {
                     if let Some(event) = K::event(action) {
-                        publish_action(&self.recorder, object, event).await;
+                        news.action(event);
                     }
                 }
                 Err(error) if matches!(error.class(), Class::Conflict | Class::NotFound) => {
@@ -228,7 +235,14 @@ impl<K: Kind> Reconciler<K> {
         Ok(Carried::All)
     }
 
-    async fn tell_failure(&self, object: &K::Object, failed: &Failed<K>, class: Class, delay: Duration) {
+    async fn tell_failure(
+        &self,
+        object: &K::Object,
+        failed: &Failed<K>,
+        class: Class,
+        delay: Duration,
+        news: &mut News,
+    ) {
         let Failed { trouble, status } = failed;
         let retry_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         warn!(error = %trouble, class = class.as_str(), retry_ms, "reconcile failed");
@@ -239,19 +253,25 @@ impl<K: Kind> Reconciler<K> {
             _ => Health::retrying(trouble.reason(), trouble.to_string()),
         };
         let status = status.clone().or_else(|| self.statuses.current(object)).unwrap_or_default();
-        if let Err(error) = self.write_status(object, status, &health).await {
+        if let Err(error) = self.write_status(object, status, &health, news).await {
             debug!(error = %error.trouble, "failure not told in the status");
         }
     }
 
-    async fn write_status(&self, object: &K::Object, mut status: K::Status, health: &Health) -> Result<(), Failed<K>> {
+    async fn write_status(
+        &self,
+        object: &K::Object,
+        mut status: K::Status,
+        health: &Health,
+        news: &mut News,
+    ) -> Result<(), Failed<K>> {
         let before = self.statuses.current(object).unwrap_or_default();
         let generation = object.meta().generation;
         *status.conditions_mut() = settle(before.conditions(), health, generation, Timestamp::now());
         *status.observed_generation_mut() = generation;
         let after = status.conditions().to_vec();
         match self.statuses.write(object, status).await {
-            Ok(true) => publish_transition(&self.recorder, object, before.conditions(), &after).await,
+            Ok(true) => news.transition(before.conditions(), &after),
             Ok(false) => {}
             // The object is gone: there is nobody left to tell.
             Err(kube::Error::Api(error)) if error.code == 404 => {}

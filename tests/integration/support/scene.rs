@@ -218,8 +218,3 @@ pub fn stalled(object: &MyIngress) -> Option<String> {
     let status = object.status.clone().unwrap_or_default();
     condition(&status.conditions, "Stalled").map(|(_, reason, _)| reason)
 }
-
-/// Name and uid, to tell an object from its successor.
-pub fn identity(object: &impl Resource) -> (String, String) {
-    (object.meta().name.clone().unwrap_or_default(), object.meta().uid.clone().unwrap_or_default())
-}

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 /// Long enough for a loaded machine; a healthy one needs a fraction.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Looks again and again until `good` holds for what `look` sees; returns that. Panics after [`PATIENCE`].
