@@ -51,6 +51,15 @@ pub struct RunOptions {
     pub log_level: String,
 }
 
+impl RunOptions {
+    /// The namespaces to serve; empty for all. An empty variable and blanks around commas are what people write.
+    #[must_use]
+    pub fn namespaces(&self) -> Vec<String> {
+        let named = self.watch_namespaces.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
+        named.map(str::to_owned).collect()
+    }
+}
+
 /// A tag value: <https://docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html>
 fn cluster_name(text: &str) -> Result<String, String> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-_./:@".contains(c);
@@ -65,4 +74,46 @@ fn duration(text: &str) -> Result<Duration, String> {
     let span: jiff::SignedDuration = text.parse().map_err(|error: jiff::Error| error.to_string())?;
     let duration = Duration::try_from(span).map_err(|_| "give a positive duration".to_owned())?;
     if duration < Duration::from_secs(1) { Err("give at least 1s".into()) } else { Ok(duration) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        options: RunOptions,
+    }
+
+    fn options(arguments: &[&str]) -> Result<RunOptions, clap::Error> {
+        let named = ["causeway", "--cluster-name", "prod"].iter().chain(arguments);
+        Command::try_parse_from(named).map(|command| command.options)
+    }
+
+    #[test]
+    fn no_namespace_or_an_empty_one_means_all() {
+        assert_eq!(options(&[]).unwrap().namespaces(), Vec::<String>::new());
+        assert_eq!(options(&["--watch-namespaces", ""]).unwrap().namespaces(), Vec::<String>::new());
+        assert_eq!(options(&["--watch-namespaces", "a, b,"]).unwrap().namespaces(), ["a", "b"]);
+    }
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        let sweep = |text| options(&["--sweep-interval", text]).map(|options| options.sweep_interval);
+        assert_eq!(sweep("5m").unwrap(), Duration::from_mins(5));
+        assert_eq!(sweep("90s").unwrap(), Duration::from_secs(90));
+        assert!(sweep("100ms").unwrap_err().to_string().contains("at least 1s"));
+        assert!(sweep("-5m").is_err());
+        assert!(sweep("soon").is_err());
+    }
+
+    #[test]
+    fn a_cluster_name_must_fit_into_a_tag() {
+        assert_eq!(cluster_name("prod-eu"), Ok("prod-eu".into()));
+        assert!(cluster_name("").is_err());
+        assert!(cluster_name("a\nb").is_err());
+    }
 }

@@ -62,6 +62,7 @@ pub async fn run(options: RunOptions) -> Result<(), Error> {
     telemetry::init(options.log_format, &options.log_level, std::env::var("RUST_LOG").ok().as_deref())?;
     info!(version = env!("CARGO_PKG_VERSION"), cluster = options.cluster_name, "starting");
     let stop = stop_on_signal()?;
+    let namespaces = options.namespaces();
     let config = kube::Config::infer().await.map_err(Error::Kubeconfig)?;
     let (metrics, health) = (Metrics::new(), Health::default());
     let client = clients::kubernetes(config.clone(), &metrics).map_err(Error::Client)?;
@@ -79,7 +80,7 @@ pub async fn run(options: RunOptions) -> Result<(), Error> {
     let mut leadership = tokio::select! {
         () = stop.cancelled() => return Ok(()),
         leadership = async {
-            definitions_served(&client, &options.watch_namespaces).await;
+            definitions_served(&client, &namespaces).await;
             health.set_ready(true);
             election.acquire().await
         } => leadership,
@@ -89,7 +90,7 @@ pub async fn run(options: RunOptions) -> Result<(), Error> {
         client,
         metrics,
         health,
-        namespaces: options.watch_namespaces,
+        namespaces,
         sweep: options.sweep_interval,
         concurrency: options.concurrency,
         instance: options.pod_name,
