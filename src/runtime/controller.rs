@@ -70,11 +70,16 @@ async fn run_scope<K: Kind>(reconciler: &Arc<Reconciler<K>>, environment: &Envir
         None => Api::all(environment.client.clone()),
     };
     let (reader, writer) = reflector::store();
-    let listed = reader.clone();
+    let (listed, forgetful) = (reader.clone(), reconciler.clone());
     let objects = watcher(api, watcher::Config::default())
         .default_backoff()
         // Nobody reads managed fields, and they are the larger part of a small object.
         .modify(|object| object.managed_fields_mut().clear())
+        .inspect(move |event| {
+            if let Ok(watcher::Event::Delete(object)) = event {
+                forgetful.forget(object);
+            }
+        })
         .reflect(writer)
         .applied_objects()
         .predicate_filter(what_matters::<K::Object> as fn(&K::Object) -> Option<u64>, PredicateConfig::default());

@@ -133,6 +133,13 @@ impl<K: Kind> Reconciler<K> {
         next
     }
 
+    /// Drops what is remembered of an object that is gone.
+    pub fn forget(&self, object: &K::Object) {
+        let uid = object.uid().unwrap_or_default();
+        self.failures.succeeded(&uid);
+        self.statuses.forget(&uid);
+    }
+
     async fn attempt(&self, object: &K::Object, news: &mut News) -> Result<Option<Duration>, Failed<K>> {
         let deleting = object.meta().deletion_timestamp.is_some();
         match (K::FINALIZER, deleting) {
@@ -205,7 +212,6 @@ impl<K: Kind> Reconciler<K> {
                 }
                 let rest = object.finalizers().iter().filter(|held| *held != finalizer).cloned().collect();
                 self.set_finalizers(object, rest).await?;
-                self.statuses.forget(&object.uid().unwrap_or_default());
                 return Ok(None);
             }
             if let Carried::Raced = self.carry_out(object, &actions, news).await.map_err(Trouble::Kind)? {

@@ -30,6 +30,9 @@ pub trait Scenario: 'static {
     /// Its name, for people.
     const NAME: &'static str;
 
+    /// Whether the work is asked for while no controllers run: then they may die while they start, too.
+    const WHILE_AWAY: bool = false;
+
     /// Makes what is there before, with controllers at work that do not die.
     fn prepare(scene: &Scene) -> impl Future<Output = ()> + Send;
 
@@ -147,12 +150,23 @@ async fn try_point<S: Scenario>(
     let scene = scenes.take().await;
     let config = Config::infer().await.expect("a cluster");
     let through = interception.kubernetes(clients::kubernetes(config, &Metrics::new()).expect("a client"));
-    let operator = Operator::start_with(&scene, through, interception.aws(&scene.aws), NO_SWEEP);
-    interception.quiet_for(QUIET).await;
-    S::prepare(&scene).await;
-    interception.quiet_for(QUIET).await;
-    interception.arm(target);
-    S::act(&scene).await;
+    let mortal = || Operator::start_with(&scene, through, interception.aws(&scene.aws), NO_SWEEP);
+    let operator = if S::WHILE_AWAY {
+        let others = Operator::start(&scene).await;
+        S::prepare(&scene).await;
+        others.stop().await;
+        S::act(&scene).await;
+        interception.arm(target);
+        mortal()
+    } else {
+        let operator = mortal();
+        interception.quiet_for(QUIET).await;
+        S::prepare(&scene).await;
+        interception.quiet_for(QUIET).await;
+        interception.arm(target);
+        S::act(&scene).await;
+        operator
+    };
     tokio::select! {
         () = interception.died() => {}
         () = async {

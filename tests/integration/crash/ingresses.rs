@@ -8,6 +8,8 @@ use crate::support::Scene;
 use crate::support::scene::is_ready;
 
 const NAME: &str = "shop";
+/// Another object, which goes while the one of that name comes.
+const OLD: &str = "old-shop";
 
 fn spec() -> Value {
     json!({
@@ -127,6 +129,33 @@ impl Scenario for Retain {
     async fn settled(scene: &Scene) -> bool {
         there(scene).await.is_none()
     }
+}
+
+struct StartUp;
+
+impl Scenario for StartUp {
+    const NAME: &'static str = "start, and find a MyIngress to delete and one to create";
+    const WHILE_AWAY: bool = true;
+
+    async fn prepare(scene: &Scene) {
+        scene.create::<MyIngress>(OLD, spec()).await;
+        scene.ingress(OLD, "the balancer to be active", is_ready).await;
+    }
+
+    async fn act(scene: &Scene) {
+        scene.delete::<MyIngress>(OLD).await;
+        create(scene).await;
+    }
+
+    async fn settled(scene: &Scene) -> bool {
+        let old = scene.api::<MyIngress>().get_opt(OLD).await.expect("an answer");
+        old.is_none() && there(scene).await.is_some_and(|object| is_ready(&object))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn controllers_start_whatever_call_is_the_last() {
+    die_everywhere::<StartUp>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
