@@ -5,6 +5,7 @@ use std::error::Error;
 use std::future::Future;
 use std::time::Instant;
 
+use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_elasticloadbalancingv2::config::interceptors::BeforeTransmitInterceptorContextRef;
 use aws_sdk_elasticloadbalancingv2::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_elasticloadbalancingv2::error::{ProvideErrorMetadata, SdkError};
@@ -45,17 +46,33 @@ impl AwsError {
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
     {
+        if let Some(cause) = chain(error).find_map(|cause| cause.downcast_ref::<CredentialsError>()) {
+            return Self::without_credentials(service, operation, cause);
+        }
         let status = error.raw_response().map(|response| response.status().as_u16());
         let code = error.code().map(str::to_owned);
         let message = error.message().map_or_else(|| root_cause(error), str::to_owned);
         let class = code.as_deref().and_then(|code| class_of(code).or_else(|| general_class(code)));
         // Without an answer of the service itself nobody knows whether it acted; likewise when it broke while acting.
         let ambiguous = code.is_none() || status.is_none_or(|status| status >= 500);
-        let class = class.unwrap_or_else(|| match &message {
-            denied if denied.contains("AccessDenied") => Class::Denied,
-            _ => Class::Transient,
-        });
-        Self { operation, service, code, message, class, ambiguous }
+        Self { operation, service, code, message, class: class.unwrap_or(Class::Transient), ambiguous }
+    }
+
+    /// The call was not even sent. Whether a role cannot be assumed or STS has a bad moment, the cause says.
+    fn without_credentials(service: &'static str, operation: &'static str, cause: &CredentialsError) -> Self {
+        let causes: Vec<String> = chain(cause).map(|cause| first_line(&cause.to_string())).collect();
+        let refused = |text: &String| {
+            ["AccessDenied", "InvalidIdentityToken", "ValidationError"].iter().any(|it| text.contains(it))
+        };
+        let lasting = matches!(cause, CredentialsError::CredentialsNotLoaded(_)) || causes.iter().any(refused);
+        Self {
+            operation,
+            service,
+            code: Some(NO_CREDENTIALS.into()),
+            message: causes.last().cloned().unwrap_or_default(),
+            class: if lasting { Class::Denied } else { Class::Transient },
+            ambiguous: false,
+        }
     }
 
     /// What was asked for does not fit what is there now: observe again.
@@ -76,12 +93,19 @@ impl AwsError {
                     self.service, self.operation
                 )
             }
+            (_, Some(code)) if code == NO_CREDENTIALS => format!(
+                "the operator has no AWS credentials ({}); let its service account assume an IAM role, see docs/operations.md",
+                self.message
+            ),
             (_, Some(code)) => format!("{code}: {}", self.message),
             (Class::Conflict, None) => self.message.clone(),
             (_, None) => format!("no answer from AWS: {}", self.message),
         }
     }
 }
+
+/// Stands in for AWS's code where a call could not be signed.
+pub const NO_CREDENTIALS: &str = "NoCredentials";
 
 /// Codes that any service may answer with.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/CommonErrors.html>
@@ -104,11 +128,16 @@ fn general_class(code: &str) -> Option<Class> {
 
 /// The innermost reason: the outer ones only say that the call failed.
 fn root_cause(error: &(dyn Error + 'static)) -> String {
-    let mut cause: &(dyn Error + 'static) = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
+    chain(error).last().map(|cause| first_line(&cause.to_string())).unwrap_or_default()
+}
+
+/// An error and what caused it, the outermost first.
+fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().trim_end_matches(". Attempted:").to_owned()
 }
 
 /// Makes calls of one service: counted, logged, and their errors classed.

@@ -1,6 +1,6 @@
 //! What can go wrong with a balancer, told by field and fix.
 
-use crate::external::aws::AwsError;
+use crate::external::aws::{AwsError, NO_CREDENTIALS};
 use crate::runtime::{Class, Failure};
 
 /// Why observing or changing a balancer failed.
@@ -34,6 +34,9 @@ pub enum Error {
     /// Any other refusal for which only a person can do something.
     #[error("AWS refuses the balancer: {0}")]
     Refused(#[source] AwsError),
+    /// The operator cannot sign its calls.
+    #[error(transparent)]
+    NoCredentials(AwsError),
     /// A permission is missing.
     #[error(transparent)]
     Denied(AwsError),
@@ -68,6 +71,7 @@ impl Error {
             | (Class::Invalid, _, "SetSubnets") => Self::SubnetsInvalid(text),
             (Class::Denied, Some("TooManyLoadBalancers" | "TooManyTags"), _) => Self::QuotaReached(text),
             (Class::Invalid, ..) => Self::Refused(error),
+            (Class::Denied, Some(NO_CREDENTIALS), _) => Self::NoCredentials(error),
             (Class::Denied, ..) => Self::Denied(error),
             (Class::Conflict | Class::NotFound, ..) => Self::Raced(error),
             (Class::Throttled, ..) => Self::Throttled(error),
@@ -86,7 +90,7 @@ impl Failure for Error {
             | Self::TagsInvalid(_)
             | Self::DeletionProtected(_)
             | Self::Refused(_) => Class::Invalid,
-            Self::QuotaReached(_) | Self::Denied(_) => Class::Denied,
+            Self::QuotaReached(_) | Self::NoCredentials(_) | Self::Denied(_) => Class::Denied,
             Self::Raced(error) | Self::Throttled(error) | Self::Transient(error) => error.class,
         }
     }
@@ -101,6 +105,7 @@ impl Failure for Error {
             Self::QuotaReached(_) => "QuotaReached",
             Self::DeletionProtected(_) => "DeletionProtected",
             Self::Refused(_) => "Refused",
+            Self::NoCredentials(_) => "CredentialsMissing",
             Self::Denied(_) => "PermissionMissing",
             Self::Raced(_) => "Raced",
             Self::Throttled(_) => "Throttled",
