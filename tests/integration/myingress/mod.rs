@@ -4,6 +4,7 @@ mod bystander;
 mod changes;
 mod cost;
 mod creation;
+mod credentials;
 mod deletion;
 mod drift;
 mod names;
