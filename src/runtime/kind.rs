@@ -89,10 +89,8 @@ pub struct Plan<Action, Status> {
 /// How to clean up after an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Removal<Action> {
-    /// Steps to carry out in order; then the world is observed again. When empty and nothing blocks, the object goes.
+    /// Steps to carry out in order; then the world is observed again. When empty, the object goes.
     pub actions: Vec<Action>,
-    /// Why the object must stay for now, although nothing can be done.
-    pub blocked: Option<Health>,
     /// What to tell when the object goes.
     pub farewell: Option<ActionEvent>,
 }

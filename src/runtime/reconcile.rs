@@ -148,7 +148,7 @@ impl<K: Kind> Reconciler<K> {
                 if !object.finalizers().iter().any(|held| held == finalizer) {
                     return Ok(None);
                 }
-                self.remove(object, finalizer, news).await
+                self.remove(object, finalizer, news).await.map(|()| None)
             }
             (_, false) if K::suspended(object) => {
                 let status = self.statuses.current(object).unwrap_or_default();
@@ -192,27 +192,17 @@ impl<K: Kind> Reconciler<K> {
         Err(Failed { trouble: Trouble::Unsettled, status })
     }
 
-    async fn remove(
-        &self,
-        object: &K::Object,
-        finalizer: &str,
-        news: &mut News,
-    ) -> Result<Option<Duration>, Failed<K>> {
+    async fn remove(&self, object: &K::Object, finalizer: &str, news: &mut News) -> Result<(), Failed<K>> {
         for round in 0..ROUNDS {
             let observed = self.kind.observe(object).await.map_err(Trouble::Kind)?;
-            let Removal { actions, blocked, farewell } = K::decide_removal(object, &observed);
+            let Removal { actions, farewell } = K::decide_removal(object, &observed);
             if actions.is_empty() {
-                if let Some(health) = blocked {
-                    let status = self.statuses.current(object).unwrap_or_default();
-                    self.write_status(object, status, &health, news).await?;
-                    return Ok(Some(REMOVAL_RETRY));
-                }
                 if let Some(event) = farewell {
                     news.action(event);
                 }
                 let rest = object.finalizers().iter().filter(|held| *held != finalizer).cloned().collect();
                 self.set_finalizers(object, rest).await?;
-                return Ok(None);
+                return Ok(());
             }
             if let Carried::Raced = self.carry_out(object, &actions, news).await.map_err(Trouble::Kind)? {
                 sleep(RACE_PAUSE * 2_u32.pow(round)).await;

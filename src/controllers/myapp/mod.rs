@@ -123,7 +123,7 @@ impl Kind for MyAppKind {
     }
 
     fn decide_removal(_: &MyApp, _: &Observed) -> Removal<Action> {
-        Removal { actions: Vec::new(), blocked: None, farewell: None }
+        Removal { actions: Vec::new(), farewell: None }
     }
 
     async fn apply(&self, object: &MyApp, action: &Action) -> Result<(), Error> {

@@ -218,7 +218,7 @@ fn delete(observed: &Observed, member: &Member) -> Action {
 
 /// How to clean up after a deleted object.
 pub fn decide_removal(object: &MyIngress, observed: &Observed) -> Removal<Action> {
-    let mut removal = Removal { actions: Vec::new(), blocked: None, farewell: None };
+    let mut removal = Removal { actions: Vec::new(), farewell: None };
     if let Some(lost) = &observed.disowned {
         removal.farewell = Some(ActionEvent {
             reason: "LeftAlone",
