@@ -42,8 +42,8 @@ pub struct Fleet {
 #[derive(Default)]
 struct Known {
     members: HashMap<String, Entry>,
-    /// Names for which the outcome of a call is not known.
-    doubtful: BTreeSet<String>,
+    /// Names for which the outcome of a call is not known, and since when.
+    doubtful: HashMap<String, Instant>,
     /// ARNs that an object claims although their tags deny it: these may be put back.
     disowned: BTreeSet<String>,
     subscribers: Vec<UnboundedSender<ObjectKey>>,
@@ -132,13 +132,18 @@ impl Fleet {
         taken.filter(|name| names.contains(name)).cloned().collect()
     }
 
-    /// Finds out what became of calls on these names whose outcome is not known.
-    pub async fn settle_doubts(&self, names: &[String]) -> Result<(), AwsError> {
-        let doubtful: Vec<String> =
-            names.iter().filter(|name| self.known().doubtful.contains(*name)).cloned().collect();
-        for name in doubtful {
+    /// Finds out what became of calls on these names whose outcome is not known. That nothing has a name is believed
+    /// only when the doubt is older than `patience`.
+    pub async fn settle_doubts(&self, names: &[String], patience: Duration) -> Result<(), AwsError> {
+        let since = |name: &String| self.known().doubtful.get(name).map(|since| (name.clone(), *since));
+        let doubtful: Vec<(String, Instant)> = names.iter().filter_map(since).collect();
+        for (name, since) in doubtful {
             let found = match self.elb.named(&name).await? {
                 Some(balancer) => Some(self.with_tags(balancer).await?),
+                None if since.elapsed() < patience => {
+                    let unknown = format!("whether load balancer {name} was created is not known yet");
+                    return Err(AwsError::raced("DescribeLoadBalancers", unknown));
+                }
                 None => None,
             };
             let mut known = self.known();
@@ -173,7 +178,7 @@ impl Fleet {
     /// Creates a balancer, and checks whose the one is that AWS answers with.
     pub async fn create(&self, new: &NewBalancer) -> Result<(), AwsError> {
         // Whatever happens from here on: unless it is entered below, nobody knows what has that name.
-        self.known().doubtful.insert(new.name.clone());
+        self.known().doubtful.insert(new.name.clone(), Instant::now());
         match self.elb.create(new).await {
             Ok(balancer) => {
                 let member = self.with_tags(balancer).await?;
@@ -256,7 +261,7 @@ impl Fleet {
             Err(error) if error.ambiguous || error.is("LoadBalancerNotFound") => {
                 let mut known = self.known();
                 if let Some(name) = known.members.get(arn).map(|entry| entry.member.balancer.name.clone()) {
-                    known.doubtful.insert(name);
+                    known.doubtful.insert(name, Instant::now());
                 }
             }
             Err(_) => {}

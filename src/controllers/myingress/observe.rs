@@ -1,6 +1,9 @@
 //! The world as far as it matters to one object: from the snapshot, with calls only where that is in doubt.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
+
+use kube::Resource;
 
 use super::error::Error;
 use super::fleet::{Fleet, Member};
@@ -8,6 +11,10 @@ use super::names::candidates;
 use super::ownership::Owner;
 use crate::api::MyIngress;
 use crate::api::myingress::{AlbStatus, Scheme};
+
+/// A create whose answer was lost may take effect, and show, so much later. Only a deletion must wait for that: after
+/// it nobody looks again.
+const CREATE_LAG: Duration = Duration::from_secs(10);
 
 /// What matters to one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +37,8 @@ pub async fn observe(fleet: &Fleet, object: &MyIngress) -> Result<Observed, Erro
     let mut names: Vec<String> =
         [Scheme::InternetFacing, Scheme::Internal].into_iter().flat_map(|scheme| candidates(&owner, scheme)).collect();
     names.extend(recorded.map(|alb| alb.name.clone()));
-    fleet.settle_doubts(&names).await.map_err(Error::of)?;
+    let patience = if object.meta().deletion_timestamp.is_some() { CREATE_LAG } else { Duration::ZERO };
+    fleet.settle_doubts(&names, patience).await.map_err(Error::of)?;
     if wants_attributes(object) {
         for member in fleet.owned_by(&owner) {
             fleet.want_attributes(&member.balancer.arn).await.map_err(Error::of)?;

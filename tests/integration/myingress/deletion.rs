@@ -50,6 +50,24 @@ async fn an_object_deleted_while_no_operator_ran_takes_its_balancer_along() {
 }
 
 #[tokio::test]
+async fn an_object_deleted_while_its_create_is_under_way_leaves_no_balancer() {
+    let scene = Scene::new("delete").await;
+    let _operator = Operator::start(&scene).await;
+    // AWS makes the balancer only after the operator has given the call up, and after the object's deletion.
+    let late = json!({ "kind": "delay", "delay_ms": 7_000, "operation": "CreateLoadBalancer", "times": 1 });
+    scene.emulator.fault(late).await;
+    scene.create::<MyIngress>("app", spec(json!({}))).await;
+    let create = || async {
+        let calls = scene.emulator.journal().await;
+        calls.into_iter().find(|call| call.operation == "CreateLoadBalancer")
+    };
+    wait_for("the create to be sent", create, Option::is_some).await;
+    deleted(&scene, "app").await;
+    wait_for("the create to end", create, |call| call.as_ref().is_some_and(|call| call.outcome.is_some())).await;
+    assert!(scene.balancers().await.is_empty());
+}
+
+#[tokio::test]
 async fn an_object_deleted_during_a_replacement_takes_both_balancers_along() {
     let scene = Scene::new("delete").await;
     let _operator = Operator::start(&scene).await;
