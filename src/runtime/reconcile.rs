@@ -142,10 +142,11 @@ impl<K: Kind> Reconciler<K> {
 
     async fn attempt(&self, object: &K::Object, news: &mut News) -> Result<Option<Duration>, Failed<K>> {
         let deleting = object.meta().deletion_timestamp.is_some();
+        let holds = |finalizer: &str| object.finalizers().iter().any(|held| held == finalizer);
         match (K::FINALIZER, deleting) {
             (None, true) => Ok(None),
             (Some(finalizer), true) => {
-                if !object.finalizers().iter().any(|held| held == finalizer) {
+                if !holds(finalizer) {
                     return Ok(None);
                 }
                 self.remove(object, finalizer, news).await.map(|()| None)
@@ -157,7 +158,7 @@ impl<K: Kind> Reconciler<K> {
             }
             (finalizer, false) => {
                 if let Some(finalizer) = finalizer
-                    && !object.finalizers().iter().any(|held| held == finalizer)
+                    && !holds(finalizer)
                 {
                     let held = object.finalizers().iter().cloned().chain([finalizer.to_owned()]).collect();
                     self.set_finalizers(object, held).await?;

@@ -27,7 +27,7 @@ const STEPS: usize = 8;
 pub const PACKAGES: &[&str] = &["mmdebstrap", "debian-archive-keyring", "ca-certificates"];
 
 /// A local world in which the operator is to run as users run it.
-pub struct Local<'a> {
+struct Local<'a> {
     cluster: &'a Cluster,
     localstack: &'a LocalStack<'a>,
     binary: &'a Path,

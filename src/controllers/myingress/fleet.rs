@@ -57,6 +57,15 @@ struct Entry {
     seen: bool,
 }
 
+impl Known {
+    /// Wakes objects; a subscriber that hung up is forgotten.
+    fn wake(&mut self, objects: BTreeSet<ObjectKey>) {
+        for key in objects {
+            self.subscribers.retain(|subscriber| subscriber.unbounded_send(key.clone()).is_ok());
+        }
+    }
+}
+
 impl Fleet {
     /// Knows nothing yet.
     pub fn new(elb: Elbv2, cluster: String) -> Self {
@@ -335,9 +344,7 @@ impl Fleet {
         });
         let woken = changed.iter().flat_map(|(before, after)| [before, after]).flatten();
         let woken: BTreeSet<ObjectKey> = woken.filter_map(|member| object_of(&self.cluster, &member.tags)).collect();
-        for key in woken {
-            known.subscribers.retain(|subscriber| subscriber.unbounded_send(key.clone()).is_ok());
-        }
+        known.wake(woken);
         Ok(())
     }
 
@@ -373,9 +380,7 @@ impl Fleet {
             }
         }
         let mut known = self.known();
-        for key in woken {
-            known.subscribers.retain(|subscriber| subscriber.unbounded_send(key.clone()).is_ok());
-        }
+        known.wake(woken);
         drop(known);
         Ok(!self.provisioning().is_empty())
     }

@@ -6,10 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use causeway::clients;
-use causeway::metrics::Metrics;
 use futures::FutureExt;
-use kube::Config;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -148,8 +145,7 @@ async fn try_point<S: Scenario>(
     reference: Option<&State>,
 ) -> State {
     let scene = scenes.take().await;
-    let config = Config::infer().await.expect("a cluster");
-    let through = interception.kubernetes(clients::kubernetes(config, &Metrics::new()).expect("a client"));
+    let through = interception.kubernetes(Operator::client().await);
     let mortal = || Operator::start_with(&scene, through, interception.aws(&scene.aws), NO_SWEEP);
     let operator = if S::WHILE_AWAY {
         let others = Operator::start(&scene).await;
