@@ -1,10 +1,13 @@
 //! Options of the process; every flag has an environment variable.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
+use crate::backup::jobs::Settings;
+use crate::external::budget::Budget;
 use crate::telemetry::LogFormat;
 
 /// Options of `causeway run`.
@@ -26,9 +29,22 @@ pub struct RunOptions {
     #[arg(long, env = "SWEEP_INTERVAL", default_value = "5m", value_parser = duration)]
     pub sweep_interval: Duration,
 
+    /// How long a load balancer that was replaced goes on serving clients that still have its address
+    #[arg(long, env = "REPLACEMENT_GRACE", default_value = "2m", value_parser = duration)]
+    pub replacement_grace: Duration,
+
     /// Objects of one kind that are worked on at the same time
     #[arg(long, env = "CONCURRENCY", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub concurrency: u16,
+
+    /// Share of AWS's default limits on the rate of calls that the operator uses: 0.5 where others call from the same
+    /// account, 2 where AWS raised the limits, 0 for no limit
+    #[arg(long, env = "AWS_RATE_SHARE", default_value_t = 1.0, value_parser = share)]
+    pub aws_rate_share: f64,
+
+    /// Backups
+    #[command(flatten)]
+    pub backups: BackupOptions,
 
     /// Name of the lease by which one of several replicas leads
     #[arg(long, env = "LEASE_NAME", default_value = "causeway")]
@@ -51,13 +67,106 @@ pub struct RunOptions {
     pub log_level: String,
 }
 
+/// Options of `causeway run` about backups.
+#[derive(Args, Clone, Debug, Default)]
+pub struct BackupOptions {
+    /// Bucket of backups that name none; unless given, causeway-<cluster>-<account>-<region>, which is made
+    #[arg(long, env = "BACKUP_BUCKET", value_parser = bucket_name)]
+    pub backup_bucket: Option<String>,
+
+    /// ARN of the IAM role that the Jobs of backups assume, by the service account causeway-backup of their namespace
+    #[arg(long, env = "BACKUP_ROLE_ARN")]
+    pub backup_role_arn: Option<String>,
+
+    /// Other S3 than AWS' that backups may name, as URLs separated by commas
+    #[arg(long, env = "BACKUP_ENDPOINTS", value_delimiter = ',')]
+    pub backup_endpoints: Vec<String>,
+
+    /// Image of the Jobs of backups; unless given, that of the operator's own pod
+    #[arg(long, env = "JOB_IMAGE")]
+    pub job_image: Option<String>,
+}
+
+impl BackupOptions {
+    /// What controllers are told, for a cluster of that name, and AWS as the operator reaches it. An empty variable is none.
+    #[must_use]
+    pub fn settings(&self, cluster: &str, region: Option<String>, aws_endpoint: Option<String>) -> Settings {
+        let given = |option: &Option<String>| option.clone().filter(|text| !text.is_empty());
+        let endpoints = self.backup_endpoints.iter().map(|url| url.trim().to_owned()).filter(|url| !url.is_empty());
+        Settings {
+            cluster: cluster.to_owned(),
+            bucket: given(&self.backup_bucket),
+            role: given(&self.backup_role_arn),
+            image: given(&self.job_image),
+            region: region.unwrap_or_default(),
+            aws_endpoint,
+            endpoints: endpoints.collect(),
+        }
+    }
+}
+
 impl RunOptions {
+    /// How often AWS may be called.
+    #[must_use]
+    pub fn budget(&self) -> Budget {
+        budget(self.aws_rate_share)
+    }
+
     /// The namespaces to serve; empty for all. An empty variable and blanks around commas are what people write.
     #[must_use]
     pub fn namespaces(&self) -> Vec<String> {
         let named = self.watch_namespaces.iter().map(|name| name.trim()).filter(|name| !name.is_empty());
         named.map(str::to_owned).collect()
     }
+}
+
+/// Options of `causeway plan`.
+#[derive(Args, Clone, Debug)]
+pub struct PlanOptions {
+    /// Name of this Kubernetes cluster, as the operator has it
+    #[arg(long, env = "CLUSTER_NAME", value_parser = cluster_name)]
+    pub cluster_name: String,
+
+    /// File with objects to plan for; - is standard input
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+
+    /// Plan for every object in the cluster, as it is: what others changed in AWS
+    #[arg(long)]
+    pub all: bool,
+
+    /// Namespace to look at, and of objects in files that name none; all namespaces unless given
+    #[arg(short = 'n', long)]
+    pub namespace: Option<String>,
+
+    /// Form of the plan
+    #[arg(short = 'o', long, value_enum, default_value = "table")]
+    pub output: PlanFormat,
+
+    /// Share of AWS's default limits on the rate of calls that the plan uses; 0 for no limit
+    #[arg(long, env = "AWS_RATE_SHARE", default_value_t = 1.0, value_parser = share)]
+    pub aws_rate_share: f64,
+}
+
+/// Form of a plan.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanFormat {
+    /// For people
+    Table,
+    /// For programs
+    Json,
+}
+
+impl PlanOptions {
+    /// How often AWS may be called.
+    #[must_use]
+    pub fn budget(&self) -> Budget {
+        budget(self.aws_rate_share)
+    }
+}
+
+fn budget(share: f64) -> Budget {
+    if share > 0.0 { Budget::share_of_aws(share) } else { Budget::unlimited() }
 }
 
 /// A tag value: <https://docs.aws.amazon.com/tag-editor/latest/userguide/best-practices-and-strats.html>
@@ -67,6 +176,24 @@ fn cluster_name(text: &str) -> Result<String, String> {
         Ok(text.into())
     } else {
         Err("give 1 to 100 letters, digits or any of - _ . / : @".into())
+    }
+}
+
+/// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html>; without dots, which TLS does not like.
+fn bucket_name(text: &str) -> Result<String, String> {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let ends = text.starts_with('-') || text.ends_with('-');
+    if text.is_empty() || ((3..=63).contains(&text.len()) && text.chars().all(allowed) && !ends) {
+        Ok(text.into())
+    } else {
+        Err("give 3 to 63 lower case letters, digits and hyphens, with a letter or digit at both ends".into())
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.0..=100.0).contains(&share) => Ok(share),
+        _ => Err("give a number from 0 to 100".into()),
     }
 }
 
@@ -108,6 +235,14 @@ mod tests {
         assert!(sweep("100ms").unwrap_err().to_string().contains("at least 1s"));
         assert!(sweep("-5m").is_err());
         assert!(sweep("soon").is_err());
+    }
+
+    #[test]
+    fn an_empty_variable_about_backups_is_none() {
+        let given = ["--backup-bucket", "", "--backup-role-arn", "", "--backup-endpoints", "", "--job-image", ""];
+        let settings = options(&given).unwrap().backups.settings("prod", None, None);
+        assert_eq!(settings, Settings { cluster: "prod".into(), ..Settings::default() });
+        assert!(options(&["--backup-bucket", "My_Bucket"]).is_err());
     }
 
     #[test]

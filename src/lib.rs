@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod backup;
 pub mod clients;
 pub mod config;
 pub mod controllers;

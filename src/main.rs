@@ -4,7 +4,10 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use causeway::config::RunOptions;
+use causeway::backup::command::{self as job, BackupOptions, JobOptions, RestoreOptions};
+use causeway::backup::install;
+use causeway::config::{PlanOptions, RunOptions};
+use causeway::controllers::myingress::plan;
 use causeway::{api, operator};
 use clap::{Parser, Subcommand};
 
@@ -23,22 +26,52 @@ struct Cli {
 enum Command {
     /// Run the operator
     Run(RunOptions),
+    /// Show what would change for MyIngress objects, changing nothing; exits with 0 for nothing, 2 for changes, 1 for errors
+    Plan(PlanOptions),
     /// Print the custom resource definitions, or write them into a directory
     Crds {
         /// Directory for one file a kind
         #[arg(long)]
         out: Option<PathBuf>,
     },
+    /// Back up databases to S3, as a plan says; Jobs of a DatabaseBackup run this
+    Backup(BackupOptions),
+    /// Fetch a backup from S3 into a directory; pods of a DatabaseRestore begin with this
+    Fetch(JobOptions),
+    /// Copy what was fetched from the server that holds it into a database
+    Restore(RestoreOptions),
+    /// Compare the server that holds what was fetched with what was backed up
+    Verify(JobOptions),
+    /// Copy this program into a directory so that it runs in any image
+    #[command(hide = true)]
+    Install {
+        /// The directory
+        directory: PathBuf,
+    },
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
-        Command::Run(options) => operator::run(options).await.map_err(|error| error.to_string()),
-        Command::Crds { out } => api::definitions::write(out.as_deref()).map_err(|error| error.to_string()),
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(told) => {
+            // Help and version are no errors; for the others clap would take the code by which a plan tells of changes.
+            let printed = told.print();
+            return if told.use_stderr() || printed.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+        }
+    };
+    let outcome = match cli.command {
+        Command::Run(options) => operator::run(options).await.map(|()| 0).map_err(|error| error.to_string()),
+        Command::Plan(options) => plan::run(options).await.map(plan::Verdict::code).map_err(|error| error.to_string()),
+        Command::Crds { out } => api::definitions::write(out.as_deref()).map(|()| 0).map_err(|error| error.to_string()),
+        Command::Backup(options) => job::backup(options).await.map_err(|error| error.to_string()),
+        Command::Fetch(options) => job::fetch(options).await.map_err(|error| error.to_string()),
+        Command::Restore(options) => job::restore(options).await.map_err(|error| error.to_string()),
+        Command::Verify(options) => job::verify(options).await.map_err(|error| error.to_string()),
+        Command::Install { directory } => install::install(&directory).map(|()| 0).map_err(|error| error.to_string()),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("causeway: {error}");
             ExitCode::FAILURE

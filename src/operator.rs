@@ -1,7 +1,9 @@
 //! The process: from its options to running controllers, and in order back out.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
 use kube::{Api, Client};
 use tokio::net::TcpListener;
@@ -14,6 +16,8 @@ use crate::api::definitions::definitions;
 use crate::clients;
 use crate::config::RunOptions;
 use crate::controllers::{self, World};
+use crate::external::etcd::Grpc;
+use crate::external::redis::Tcp;
 use crate::health::{self, Health};
 use crate::leader::{self, Election, Lost, Timing};
 use crate::metrics::Metrics;
@@ -93,10 +97,25 @@ pub async fn run(options: RunOptions) -> Result<(), Error> {
         namespaces,
         sweep: options.sweep_interval,
         concurrency: options.concurrency,
-        instance: options.pod_name,
+        instance: options.pod_name.clone(),
         stop: stop.clone(),
     };
-    let world = World { environment, aws, fence: leadership.fence(), cluster_name: options.cluster_name };
+    let region = aws.region().map(ToString::to_string);
+    let mut backups = options.backups.settings(&options.cluster_name, region, aws.endpoint_url().map(str::to_owned));
+    if backups.image.is_none() {
+        backups.image = own_image(&environment.client, &options.namespace, &options.pod_name).await;
+    }
+    let world = World {
+        environment,
+        aws,
+        backups,
+        fence: leadership.fence(),
+        budget: options.budget(),
+        cluster_name: options.cluster_name.clone(),
+        etcd: Arc::new(Grpc::default()),
+        redis: Arc::new(Tcp::default()),
+        replacement_grace: options.replacement_grace,
+    };
     tokio::select! {
         lost = leadership.hold() => return Err(Error::Lost(lost)),
         () = controllers::run(world) => {}
@@ -104,6 +123,18 @@ pub async fn run(options: RunOptions) -> Result<(), Error> {
     }
     leadership.release().await;
     if stop.is_cancelled() { Ok(()) } else { Err(Error::ControllersDied) }
+}
+
+/// The image of our own pod: what Jobs run, too. Outside a cluster there is none.
+async fn own_image(client: &Client, namespace: &str, name: &str) -> Option<String> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    match pods.get_opt(name).await {
+        Ok(pod) => pod?.spec?.containers.into_iter().find(|it| it.name == env!("CARGO_PKG_NAME"))?.image,
+        Err(problem) => {
+            warn!(%problem, "the operator's own pod cannot be read: without the option JOB_IMAGE no backups are taken");
+            None
+        }
+    }
 }
 
 /// Cancelled by SIGTERM or SIGINT.

@@ -10,9 +10,11 @@ from localstack.constants import DEFAULT_AWS_ACCOUNT_ID
 from localstack.http import Request, Response, Router
 
 from . import fleet, roles, settings, web_identity
+from .dataplane import engine as dataplane
 from .faults import faults
 from .journal import journal
 from .seed import seed
+from .throttling import throttle
 
 VERSION = "CAUSEWAY_LOCALSTACK_VERSION"
 """The variable by which whoever starts this marks it, to know it again."""
@@ -57,7 +59,10 @@ def _read_settings(request: Request) -> Any:
 
 
 def _change_settings(request: Request) -> Any:
-    return settings.as_json(settings.change(_account(request), _body(request)))
+    account = _account(request)
+    changed = settings.change(account, _body(request))
+    dataplane.changed(account)
+    return settings.as_json(changed)
 
 
 def _seed(request: Request) -> Any:
@@ -69,7 +74,13 @@ def _reset(request: Request) -> Any:
     fleet.forget(account)
     faults.clear(account)
     settings.reset(account)
+    throttle.forget(account)
+    dataplane.changed(account)
     return {}
+
+
+def _read_dataplane(request: Request) -> Any:
+    return dataplane.status()
 
 
 def _trust_issuer(request: Request) -> Any:
@@ -91,6 +102,7 @@ _ROUTES: dict[str, dict[str, Answer]] = {
     "settings": {"POST": _change_settings, "GET": _read_settings},
     "seed": {"POST": _seed},
     "reset": {"POST": _reset},
+    "dataplane": {"GET": _read_dataplane},
     "oidc": {"POST": _trust_issuer},
     "role": {"POST": _put_role},
 }

@@ -1,6 +1,7 @@
 """The operations on load balancers themselves. They work on moto's records directly: its own are lax and slow."""
 
 import random
+import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
@@ -9,6 +10,7 @@ from localstack.aws.api import RequestContext, ServiceRequest, ServiceResponse
 from moto.elbv2.models import FakeLoadBalancer
 
 from . import fleet as fleets
+from . import known, listeners, wafv2
 from .errors import invalid, validation
 from .fleet import Fleet
 from .pages import page
@@ -34,14 +36,13 @@ def create(context: RequestContext, request: ServiceRequest) -> ServiceResponse:
     kind = request.get("Type") or "application"
     wanted_tags = request.get("Tags") or []
     names.load_balancer_name(name)
-    tags.no_duplicate_keys(wanted_tags)
-    tags.lawful_tags(wanted_tags)
-    tags.not_too_many({tag["Key"]: tag.get("Value", "") for tag in wanted_tags})
+    tags.lawful_at_creation(wanted_tags)
     with fleet.lock:
         subnets = network.known_subnets(fleet.network, _subnet_ids(request))
         if kind == "application":
             network.two_zones(subnets)
         vpc_id = network.one_vpc(subnets)
+        network.room_for_nodes(subnets)
         groups = request.get("SecurityGroups") or []
         network.known_security_groups(fleet.network, groups, vpc_id)
         wanted = {
@@ -51,6 +52,8 @@ def create(context: RequestContext, request: ServiceRequest) -> ServiceResponse:
             "security_groups": set(groups or _default_group(fleet, vpc_id)),
             "ip_address_type": request.get("IpAddressType") or "ipv4",
         }
+        names.load_balancer_kind(wanted["scheme"], kind)
+        network.lawful_ip_address_type(wanted["ip_address_type"], wanted["scheme"], subnets)
         existing = fleet.named(name)
         if existing:
             if _settings(existing) != wanted:
@@ -71,7 +74,7 @@ def create(context: RequestContext, request: ServiceRequest) -> ServiceResponse:
         balancer.ip_address_type = wanted["ip_address_type"]
         balancer.dns_name = _dns_name(balancer, fleet.region)
         balancer.canonical_hosted_zone_id = _HOSTED_ZONES.get(fleet.region, "Z35SXDOTRQ7X7K")
-        balancer.attrs = dict(attributes.DEFAULTS)
+        balancer.attrs = attributes.defaults(balancer.scheme)
         fleet.born(balancer)
     return {"LoadBalancers": [_shown(fleet, balancer, "provisioning")]}
 
@@ -105,9 +108,15 @@ def delete(context: RequestContext, request: ServiceRequest) -> ServiceResponse:
         balancer = fleet.backend.load_balancers.get(request["LoadBalancerArn"])
         if balancer:
             deletion.not_protected(balancer)
+            for listener in list(balancer.listeners.values()):
+                for arn in {arn for rule in listener.in_order() for arn in rule.forwards_to()}:
+                    fleet.backend.target_groups[arn].released = time.monotonic()
+                listeners.remove(fleet, balancer, listener)
             fleet.backend.delete_load_balancer(balancer.arn)
             fleet.backend.tagging_service.delete_all_tags_for_resource(balancer.arn)
             fleet.births.pop(balancer.arn, None)
+            fleet.capacities.pop(balancer.arn, None)
+            wafv2.forget(fleet.account, fleet.region, balancer.arn)
     return {}
 
 
@@ -115,7 +124,7 @@ def set_subnets(context: RequestContext, request: ServiceRequest) -> ServiceResp
     """SetSubnets: the new ones replace the old."""
     fleet = fleets.of_caller(context)
     with fleet.lock:
-        balancer = known(fleet, request["LoadBalancerArn"])
+        balancer = known.balancer(fleet, request["LoadBalancerArn"])
         subnets = network.known_subnets(fleet.network, _subnet_ids(request))
         if balancer.type == "application":
             network.two_zones(subnets)
@@ -123,8 +132,10 @@ def set_subnets(context: RequestContext, request: ServiceRequest) -> ServiceResp
             raise invalid(
                 "InvalidConfigurationRequest", f"The subnets must be in the load balancer's VPC {balancer.vpc_id}"
             )
-        if request.get("IpAddressType"):
-            balancer.ip_address_type = request["IpAddressType"]
+        network.room_for_nodes(it for it in subnets if it not in balancer.subnets)
+        kind = request.get("IpAddressType") or balancer.ip_address_type
+        network.lawful_ip_address_type(kind, balancer.scheme, subnets)
+        balancer.ip_address_type = kind
         balancer.subnets = subnets
         return {"AvailabilityZones": _zones(balancer), "IpAddressType": balancer.ip_address_type}
 
@@ -133,7 +144,7 @@ def set_security_groups(context: RequestContext, request: ServiceRequest) -> Ser
     """SetSecurityGroups: the new ones replace the old."""
     fleet = fleets.of_caller(context)
     with fleet.lock:
-        balancer = known(fleet, request["LoadBalancerArn"])
+        balancer = known.balancer(fleet, request["LoadBalancerArn"])
         groups = request.get("SecurityGroups") or []
         if not groups:
             raise validation("At least one security group must be specified")
@@ -146,9 +157,8 @@ def set_ip_address_type(context: RequestContext, request: ServiceRequest) -> Ser
     """SetIpAddressType."""
     fleet = fleets.of_caller(context)
     with fleet.lock:
-        balancer = known(fleet, request["LoadBalancerArn"])
-        if request["IpAddressType"] not in ("ipv4", "dualstack", "dualstack-without-public-ipv4"):
-            raise validation(f"IpAddressType '{request['IpAddressType']}' is not valid")
+        balancer = known.balancer(fleet, request["LoadBalancerArn"])
+        network.lawful_ip_address_type(request["IpAddressType"], balancer.scheme, balancer.subnets)
         balancer.ip_address_type = request["IpAddressType"]
         return {"IpAddressType": balancer.ip_address_type}
 
@@ -157,10 +167,11 @@ def modify_attributes(context: RequestContext, request: ServiceRequest) -> Servi
     """ModifyLoadBalancerAttributes: changes what is named, answers with all."""
     fleet = fleets.of_caller(context)
     with fleet.lock:
-        balancer = known(fleet, request["LoadBalancerArn"])
+        balancer = known.balancer(fleet, request["LoadBalancerArn"])
         changes = {it["Key"]: it.get("Value", "") for it in request["Attributes"]}
         if balancer.type == "application":
             attributes.lawful_attributes(changes)
+            attributes.logs_have_a_bucket(fleet, {**balancer.attrs, **changes})
         balancer.attrs.update(changes)
         return {"Attributes": _pairs(balancer.attrs)}
 
@@ -168,15 +179,7 @@ def modify_attributes(context: RequestContext, request: ServiceRequest) -> Servi
 def describe_attributes(context: RequestContext, request: ServiceRequest) -> ServiceResponse:
     """DescribeLoadBalancerAttributes."""
     fleet = fleets.of_caller(context)
-    return {"Attributes": _pairs(known(fleet, request["LoadBalancerArn"]).attrs)}
-
-
-def known(fleet: Fleet, arn: str) -> FakeLoadBalancer:
-    """The load balancer, else LoadBalancerNotFound."""
-    balancer = fleet.backend.load_balancers.get(arn)
-    if balancer is None:
-        raise invalid("LoadBalancerNotFound", f"Load balancer '{arn}' not found")
-    return balancer
+    return {"Attributes": _pairs(known.balancer(fleet, request["LoadBalancerArn"]).attrs)}
 
 
 def _subnet_ids(request: ServiceRequest) -> list[str]:

@@ -4,19 +4,18 @@ from localstack.aws.api import RequestContext, ServiceRequest
 from localstack.aws.chain import HandlerChain
 from localstack.http import Response
 
-from . import connection, identity, permissions, web_identity
+from . import connection, identity, permissions, security_groups, throttling, web_identity
 from . import faults as fault_kinds
-from . import fleet as fleets
 from .faults import Fault, faults
 from .journal import Entry, journal
-from .rules import deletion
 
 _NAMES = ("Name", "Names", "LoadBalancerArn", "LoadBalancerArns", "TargetGroupArn", "TargetGroupArns", "ListenerArn")
 _NAMES += ("ListenerArns", "RuleArn", "RuleArns", "ResourceArns", "RoleArn", "Bucket", "GroupId")
+_NAMES += ("TrustStoreArn", "CertificateArn", "ResourceArn", "GroupName")
 
 
 def before(chain: HandlerChain, context: RequestContext, response: Response) -> None:
-    """Journals the call, lets faults strike it, checks its credentials and permissions."""
+    """Journals the call, lets faults strike it, checks its rate, credentials and permissions."""
     if not context.operation or context.is_internal_call:
         return
     caller = identity.caller(context)
@@ -43,22 +42,25 @@ def before(chain: HandlerChain, context: RequestContext, response: Response) -> 
             chain.terminate()
             return
         _fail(context, fault, caller.principal)
+    throttling.check(caller.account, context.region, service, operation)
     identity.check_session(context)
     permissions.check(context, caller)
     if operation == "AssumeRoleWithWebIdentity":
         web_identity.check(context.service_request)
-    if service == "ec2" and operation == "DeleteSecurityGroup" and context.service_request.get("GroupId"):
-        deletion.security_group_not_attached(fleets.of_caller(context), context.service_request["GroupId"])
+    if service == "ec2":
+        security_groups.check(context)
 
 
 def after(chain: HandlerChain, context: RequestContext, response: Response) -> None:
-    """Names the call in the reply, keeps the sessions STS gives out, and loses replies that are to be lost."""
+    """Names the call in the reply, completes what was done, and loses replies that are to be lost."""
     entry = _entry(context)
     if entry is None:
         return
     response.headers.setdefault("x-amzn-RequestId", context.request_id)
     if context.operation.name in ("AssumeRole", "AssumeRoleWithWebIdentity") and response.status_code == 200:
         identity.remember(context)
+    if context.service.service_name == "ec2" and response.status_code == 200:
+        security_groups.settle(context)
     if entry.fault == "reset_after":
         _drop(context, entry)
 
@@ -73,7 +75,7 @@ def finish(chain: HandlerChain, context: RequestContext, response: Response) -> 
 
 
 def _fail(context: RequestContext, fault: Fault, principal: str) -> None:
-    resource = permissions.resources(context)[0]
+    resource = permissions.resource_of(context)
     error = fault_kinds.error(fault, context.service.service_name, principal, permissions.action_of(context), resource)
     if error:
         raise error

@@ -13,6 +13,16 @@ def validation(message: str) -> CommonServiceException:
     return invalid("ValidationError", message)
 
 
-def access_denied(message: str) -> CommonServiceException:
-    """The caller may not do this."""
-    return invalid("AccessDenied", message, 403)
+_DENIALS = {
+    "acm": ("AccessDeniedException", 400, ""),
+    "ec2": ("UnauthorizedOperation", 403, "You are not authorized to perform this operation. "),
+    "resourcegroupstaggingapi": ("AccessDeniedException", 400, ""),
+    "wafv2": ("AccessDeniedException", 400, ""),
+}
+"""Code, status and first words where they are not those of most services."""
+
+
+def access_denied(message: str, service: str = "") -> CommonServiceException:
+    """The caller may not do this, as the service says it."""
+    code, status, words = _DENIALS.get(service, ("AccessDenied", 403, ""))
+    return invalid(code, words + message, status)

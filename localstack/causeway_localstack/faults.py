@@ -128,7 +128,8 @@ def error(fault: Fault, service: str, principal: str, action: str, resource: str
         case "access_denied":
             return access_denied(
                 f"User: {principal} is not authorized to perform: {action} on resource: {resource} "
-                f"because no identity-based policy allows the {action} action"
+                f"because no identity-based policy allows the {action} action",
+                service,
             )
         case "expired_token":
             return invalid("ExpiredToken", "The security token included in the request is expired", 403)

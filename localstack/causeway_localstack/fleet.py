@@ -11,6 +11,7 @@ from moto.ec2.models import EC2Backend, ec2_backends
 from moto.elbv2.models import ELBv2Backend, FakeLoadBalancer, elbv2_backends
 
 from . import settings
+from .records import Capacity, Listener, Rule, TargetGroup, TrustStore, balancer_arn, listener_arn
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,9 @@ class Fleet:
         self.region = region
         self.lock = threading.RLock()
         self.births: dict[str, Birth] = {}
+        self.trust_stores: dict[str, TrustStore] = {}
+        self.capacities: dict[str, Capacity] = {}
+        """What load balancers have reserved, by their ARN."""
         self._serials = itertools.count(1)
 
     @property
@@ -53,6 +57,44 @@ class Fleet:
     def named(self, name: str) -> FakeLoadBalancer | None:
         """The one of this name."""
         return next((balancer for balancer in self.balancers() if balancer.name == name), None)
+
+    def listener(self, arn: str) -> Listener | None:
+        """The listener of this ARN."""
+        balancer = self.backend.load_balancers.get(balancer_arn(arn))
+        return balancer.listeners.get(arn) if balancer else None
+
+    def rule(self, arn: str) -> Rule | None:
+        """The rule of this ARN, a default one too."""
+        listener = self.listener(listener_arn(arn))
+        if listener is None:
+            return None
+        return listener.default_rule if listener.default_rule.arn == arn else listener.others.get(arn)
+
+    def target_group(self, arn: str) -> TargetGroup | None:
+        """The target group of this ARN."""
+        return self.backend.target_groups.get(arn)
+
+    def is_visible(self, born: float) -> bool:
+        """Whether a read sees what was made then."""
+        return time.monotonic() - born >= settings.of(self.account).lag_seconds
+
+    def enforce(self, rule: Rule, before: set[str]) -> None:
+        """Notes which target groups a new or changed rule uses; `before` are those it used until now."""
+        for arn in before - rule.forwards_to():
+            self._release(arn, rule.arn)
+        for arn in rule.forwards_to():
+            self.backend.target_groups[arn].rules_using.add(rule.arn)
+
+    def drop(self, rule: Rule) -> None:
+        """Forgets a rule that has gone: its use of target groups and its tags."""
+        for arn in rule.forwards_to():
+            self._release(arn, rule.arn)
+        self.backend.tagging_service.delete_all_tags_for_resource(rule.arn)
+
+    def _release(self, group_arn: str, rule_arn: str) -> None:
+        group = self.backend.target_groups.get(group_arn)
+        if group:
+            group.rules_using.discard(rule_arn)
 
     def tags(self, arn: str) -> dict[str, str]:
         """The tags of any ELBv2 resource."""

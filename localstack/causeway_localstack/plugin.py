@@ -1,18 +1,24 @@
 """What LocalStack calls as it starts."""
 
-from localstack.aws import handlers
+from localstack.aws import handlers, spec
 from localstack.runtime import hooks
 from localstack.services.edge import ROUTER
 
-from . import admin, calls, connection, listening
+from . import admin, calls, connection, found_by_tags, listening, loading, models
+from .dataplane import engine, watching
 
 
 @hooks.on_infra_start()
 def install() -> None:
     """Puts our handlers around every call and our routes beside LocalStack's."""
+    models.add_to(spec.loader)
     listening.install()
+    loading.install()
     connection.install()
+    found_by_tags.install()
     handlers.serve_custom_service_request_handlers.append(calls.before)
     handlers.run_custom_response_handlers.append(calls.after)
+    handlers.run_custom_response_handlers.append(watching.after)
     handlers.run_custom_finalizers.append(calls.finish)
     admin.install(ROUTER)
+    engine.start()

@@ -1,23 +1,22 @@
 """The operations on tags, of any ELBv2 resource."""
 
 from localstack.aws.api import RequestContext, ServiceRequest, ServiceResponse
-from moto.core.exceptions import ServiceException
 
 from . import fleet as fleets
-from .errors import invalid
-from .fleet import Fleet
+from . import known
 from .rules import tags
 
 
 def add(context: RequestContext, request: ServiceRequest) -> ServiceResponse:
     """AddTags: all resources or none."""
     fleet = fleets.of_caller(context)
+    tags.twenty_at_once(request, "ResourceArns")
     wanted = request["Tags"]
     tags.no_duplicate_keys(wanted)
     tags.lawful_tags(wanted)
     with fleet.lock:
         for arn in request["ResourceArns"]:
-            _exists(fleet, arn)
+            known.anything(fleet, arn)
             tags.not_too_many(fleet.tags(arn) | {tag["Key"]: tag.get("Value", "") for tag in wanted})
         for arn in request["ResourceArns"]:
             fleet.backend.tagging_service.tag_resource(arn, wanted)
@@ -27,9 +26,10 @@ def add(context: RequestContext, request: ServiceRequest) -> ServiceResponse:
 def remove(context: RequestContext, request: ServiceRequest) -> ServiceResponse:
     """RemoveTags: keys that are not there are fine."""
     fleet = fleets.of_caller(context)
+    tags.twenty_at_once(request, "ResourceArns")
     with fleet.lock:
         for arn in request["ResourceArns"]:
-            _exists(fleet, arn)
+            known.anything(fleet, arn)
         for arn in request["ResourceArns"]:
             fleet.backend.tagging_service.untag_resource_using_names(arn, request["TagKeys"])
     return {}
@@ -39,19 +39,10 @@ def describe(context: RequestContext, request: ServiceRequest) -> ServiceRespons
     """DescribeTags: of at most 20 resources."""
     fleet = fleets.of_caller(context)
     tags.twenty_at_once(request, "ResourceArns")
-    seen = {balancer.arn for balancer in fleet.visible()}
     described = []
     for arn in request["ResourceArns"]:
-        _exists(fleet, arn)
-        if ":loadbalancer/" in arn and arn not in seen:
-            raise invalid("LoadBalancerNotFound", f"Load balancer '{arn}' not found")
+        if not fleet.is_visible(known.anything(fleet, arn)):
+            raise known.not_found(arn)
         pairs = [{"Key": key, "Value": value or ""} for key, value in fleet.tags(arn).items()]
         described.append({"ResourceArn": arn, "Tags": pairs})
     return {"TagDescriptions": described}
-
-
-def _exists(fleet: Fleet, arn: str) -> None:
-    try:
-        fleet.backend._get_resource_by_arn(arn)
-    except ServiceException as error:
-        raise invalid(error.code, error.message) from None

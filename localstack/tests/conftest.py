@@ -20,8 +20,13 @@ from botocore.client import BaseClient
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from causeway_localstack import models
+
 PROJECT = Path(__file__).parents[1]
 REGION = "us-east-1"
+
+SESSION = boto3.Session()
+models.add_to(SESSION._loader)
 
 
 @dataclass(frozen=True)
@@ -31,13 +36,16 @@ class Aws:
     endpoint: str
     account: str
 
-    def client(self, service: str, **credentials: str) -> BaseClient:
-        """A client that never retries; without other credentials, of the account itself."""
-        return boto3.client(
+    def client(self, service: str, *, validate: bool = True, **credentials: str) -> BaseClient:
+        """A client that never retries; without other credentials, of the account itself.
+
+        One that does not `validate` leaves bounds and required fields to AWS, as SDKs of other languages do.
+        """
+        return SESSION.client(
             service,
             endpoint_url=self.endpoint,
             region_name=REGION,
-            config=Config(retries={"total_max_attempts": 1}, max_pool_connections=32),
+            config=Config(retries={"total_max_attempts": 1}, max_pool_connections=32, parameter_validation=validate),
             **(credentials or {"aws_access_key_id": self.account, "aws_secret_access_key": "any"}),
         )
 

@@ -41,3 +41,35 @@ def test_attributes_of_the_unknown_are_refused(aws: Aws) -> None:
     arn = aws.create("web")["LoadBalancerArn"] + "0"
     with refused("LoadBalancerNotFound"):
         aws.client("elbv2").describe_load_balancer_attributes(LoadBalancerArn=arn)
+
+
+def test_logs_need_a_bucket_that_exists(aws: Aws) -> None:
+    elbv2, arn, bucket = aws.client("elbv2"), aws.create("web")["LoadBalancerArn"], f"logs-{aws.account}"
+
+    def log_to(name: str) -> None:
+        values = {"access_logs.s3.enabled": "true", "access_logs.s3.bucket": name}
+        pairs = [{"Key": key, "Value": value} for key, value in values.items()]
+        elbv2.modify_load_balancer_attributes(LoadBalancerArn=arn, Attributes=pairs)
+
+    with refused("ValidationError", "access_logs.s3.bucket"):
+        log_to("")
+    with refused("InvalidConfigurationRequest", f"Access Denied for bucket: {bucket}"):
+        log_to(bucket)
+    aws.client("s3").create_bucket(Bucket=bucket)
+    log_to(bucket)
+    aws.client("s3").delete_bucket(Bucket=bucket)
+
+
+def test_twenty_attributes_at_once(aws: Aws) -> None:
+    elbv2, arn = aws.client("elbv2", validate=False), aws.create("web")["LoadBalancerArn"]
+    pairs = [{"Key": f"k{number}", "Value": ""} for number in range(21)]
+    with refused("ValidationError", "At most 20"):
+        elbv2.modify_load_balancer_attributes(LoadBalancerArn=arn, Attributes=pairs)
+
+
+def test_internal_ones_deny_internet_gateways(aws: Aws) -> None:
+    elbv2 = aws.client("elbv2")
+    for scheme, denied in (("internet-facing", "false"), ("internal", "true")):
+        arn = aws.create(f"web-{scheme}", Scheme=scheme)["LoadBalancerArn"]
+        attributes = elbv2.describe_load_balancer_attributes(LoadBalancerArn=arn)["Attributes"]
+        assert {"Key": "ipv6.deny_all_igw_traffic", "Value": denied} in attributes

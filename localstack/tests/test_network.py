@@ -72,3 +72,33 @@ def test_set_ip_address_type(aws: Aws) -> None:
     assert aws.describe("web")[0]["IpAddressType"] == "dualstack"
     with refused("ValidationError"):
         elbv2.set_ip_address_type(LoadBalancerArn=arn, IpAddressType="ipv5")
+
+
+def test_a_subnet_needs_eight_free_addresses(aws: Aws) -> None:
+    ec2 = aws.client("ec2")
+
+    def subnet(block: str) -> str:
+        created = ec2.create_subnet(VpcId="vpc-causeway", CidrBlock=block, AvailabilityZone="us-east-1b")
+        return created["Subnet"]["SubnetId"]
+
+    small, enough = subnet("198.18.250.0/29"), subnet("198.18.251.0/28")
+    try:
+        with refused("InvalidSubnet", f"Not enough IP space available in {small}"):
+            aws.create("web", Subnets=["subnet-abc", small])
+        arn = aws.create("web", Subnets=["subnet-abc", enough])["LoadBalancerArn"]
+        with refused("InvalidSubnet"):
+            aws.client("elbv2").set_subnets(LoadBalancerArn=arn, Subnets=["subnet-abc", small])
+        with refused("InvalidSubnet", "IPv6"):
+            aws.client("elbv2").set_ip_address_type(LoadBalancerArn=arn, IpAddressType="dualstack")
+        with refused("InvalidSubnet", "IPv6"):
+            aws.create("both", Subnets=["subnet-abc", enough], IpAddressType="dualstack")
+        aws.client("elbv2").delete_load_balancer(LoadBalancerArn=arn)
+    finally:
+        for made in (small, enough):
+            ec2.delete_subnet(SubnetId=made)
+
+
+def test_addresses_without_public_ipv4_are_for_the_internet(aws: Aws) -> None:
+    aws.create("web", IpAddressType="dualstack-without-public-ipv4")
+    with refused("ValidationError", "internal"):
+        aws.create("inner", Scheme="internal", IpAddressType="dualstack-without-public-ipv4")

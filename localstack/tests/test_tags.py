@@ -1,4 +1,5 @@
 from conftest import Aws, refused
+from test_listeners import FIXED
 
 
 def pairs(count: int, first: int = 0) -> list[dict[str, str]]:
@@ -48,3 +49,32 @@ def test_tags_of_the_unknown_are_refused_and_none_is_set(aws: Aws) -> None:
     assert elbv2.describe_tags(ResourceArns=[arn])["TagDescriptions"][0]["Tags"] == []
     with refused("LoadBalancerNotFound"):
         elbv2.describe_tags(ResourceArns=[arn + "0"])
+
+
+def test_everything_is_found_by_its_tags(aws: Aws) -> None:
+    elbv2, tags = aws.client("elbv2"), [{"Key": "owner", "Value": "blue"}]
+    balancer = aws.create("web", Tags=tags)["LoadBalancerArn"]
+    aws.create("other", Tags=[{"Key": "owner", "Value": "red"}])
+    about = {"Protocol": "HTTP", "Port": 80}
+    group = elbv2.create_target_group(Name="web", VpcId="vpc-causeway", TargetType="ip", Tags=tags, **about)
+    listener = elbv2.create_listener(LoadBalancerArn=balancer, DefaultActions=FIXED, Tags=tags, **about)
+    listener_arn = listener["Listeners"][0]["ListenerArn"]
+    path = [{"Field": "path-pattern", "Values": ["/a"]}]
+    rule = elbv2.create_rule(ListenerArn=listener_arn, Priority=1, Conditions=path, Actions=FIXED, Tags=tags)
+    elbv2.create_rule(ListenerArn=listener_arn, Priority=2, Conditions=path, Actions=FIXED)
+    rule_arn, group_arn = rule["Rules"][0]["RuleArn"], group["TargetGroups"][0]["TargetGroupArn"]
+
+    def found(*types: str) -> set[str]:
+        filters = [{"Key": "owner", "Values": ["blue", "green"]}]
+        tagging = aws.client("resourcegroupstaggingapi")
+        answer = tagging.get_resources(TagFilters=filters, ResourceTypeFilters=list(types))
+        return {it["ResourceARN"] for it in answer["ResourceTagMappingList"]}
+
+    assert found("elasticloadbalancing") == {balancer, group_arn, listener_arn, rule_arn}
+    assert found("elasticloadbalancing:listener") == {listener_arn}
+    assert found("elasticloadbalancing:listener-rule") == {rule_arn}
+
+
+def test_what_is_required_must_be_there(aws: Aws) -> None:
+    with refused("ValidationError", "Value null at 'resourceArns'"):
+        aws.client("elbv2", validate=False).describe_tags()

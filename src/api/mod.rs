@@ -3,10 +3,19 @@
 //! The files under `crds/` are generated from here by `causeway crds`.
 
 pub mod common;
+pub mod databasebackup;
+pub mod databaserestore;
 pub mod definitions;
+pub mod etcdcluster;
 pub mod myapp;
 pub mod myingress;
+mod placement;
+pub mod redis;
 
 pub use common::{Conditioned, DeletionPolicy};
+pub use databasebackup::{DatabaseBackup, DatabaseBackupSpec, DatabaseBackupStatus};
+pub use databaserestore::{DatabaseRestore, DatabaseRestoreSpec, DatabaseRestoreStatus};
+pub use etcdcluster::{EtcdCluster, EtcdClusterSpec, EtcdClusterStatus};
 pub use myapp::{MyApp, MyAppSpec, MyAppStatus};
 pub use myingress::{MyIngress, MyIngressSpec, MyIngressStatus};
+pub use redis::{Redis, RedisSpec, RedisStatus};

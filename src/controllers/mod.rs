@@ -1,13 +1,26 @@
 //! One folder per kind; none knows of another. A new kind is a folder here, its types under `api/`, and a line in
-//! [`run`].
+//! [`run`]. What databases do alike about `spec.restoreFrom` is in `restore_from`, which is no kind.
 
+pub mod databasebackup;
+pub mod databaserestore;
+pub mod etcdcluster;
 pub mod myapp;
 pub mod myingress;
+mod placement;
+pub mod redis;
+mod restore_from;
+pub mod schedule;
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use aws_config::SdkConfig;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 
+use crate::backup::jobs::Settings;
+use crate::external::budget::Budget;
+use crate::external::{etcd, redis as nodes};
 use crate::leader::Fence;
 use crate::runtime::Environment;
 
@@ -20,13 +33,29 @@ pub struct World {
     pub aws: SdkConfig,
     /// Lets changes of AWS pass only while this process leads.
     pub fence: Fence,
+    /// How often AWS is called.
+    pub budget: Budget,
+    /// Carries calls to members of etcd clusters.
+    pub etcd: Arc<dyn etcd::Transport>,
+    /// Carries commands to nodes of Redis.
+    pub redis: Arc<dyn nodes::Transport>,
     /// Name of this cluster in ownership tags.
     pub cluster_name: String,
+    /// What the operator was told about backups.
+    pub backups: Settings,
+    /// How long a balancer that was replaced goes on serving.
+    pub replacement_grace: Duration,
 }
 
 /// Runs every controller until `world.environment.stop`; then the calls in hand are finished.
 pub async fn run(world: World) {
-    let controllers: Vec<BoxFuture<()>> =
-        vec![myapp::controller(world.clone()).boxed(), myingress::controller(world.clone()).boxed()];
+    let controllers: Vec<BoxFuture<()>> = vec![
+        myapp::controller(world.clone()).boxed(),
+        myingress::controller(world.clone()).boxed(),
+        etcdcluster::controller(world.clone()).boxed(),
+        redis::controller(world.clone()).boxed(),
+        databasebackup::controller(world.clone()).boxed(),
+        databaserestore::controller(world.clone()).boxed(),
+    ];
     join_all(controllers).await;
 }

@@ -3,7 +3,7 @@
 
 use std::error::Error;
 use std::future::Future;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_elasticloadbalancingv2::config::interceptors::BeforeTransmitInterceptorContextRef;
@@ -13,6 +13,7 @@ use aws_sdk_elasticloadbalancingv2::operation::RequestId;
 use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::orchestrator::{HttpResponse, Metadata};
 
+use super::budget::Budget;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
 use crate::runtime::Class;
@@ -88,9 +89,10 @@ impl AwsError {
     fn text(&self) -> String {
         match (self.class, &self.code) {
             (Class::Denied, Some(code)) if code.starts_with("AccessDenied") || code == "UnauthorizedOperation" => {
+                let (permission, policy) = permission(self.service, self.operation);
                 format!(
-                    "the operator's IAM role may not do this: allow {}:{} for it (see iam/policy.json)",
-                    self.service, self.operation
+                    "the operator's IAM role may not do this: allow {}:{permission} for it (see iam/{policy})",
+                    self.service
                 )
             }
             (_, Some(code)) if code == NO_CREDENTIALS => format!(
@@ -102,6 +104,24 @@ impl AwsError {
             (_, None) => format!("no answer from AWS: {}", self.message),
         }
     }
+}
+
+/// What IAM calls the permission for an operation, and the file that grants it. S3 has names of its own.
+/// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html>
+fn permission(service: &str, operation: &'static str) -> (&'static str, &'static str) {
+    let permission = match (service, operation) {
+        ("s3", "GetPublicAccessBlock") => "GetBucketPublicAccessBlock",
+        ("s3", "PutPublicAccessBlock") => "PutBucketPublicAccessBlock",
+        ("s3", "GetBucketEncryption") => "GetEncryptionConfiguration",
+        ("s3", "PutBucketEncryption") => "PutEncryptionConfiguration",
+        ("s3", "GetBucketLifecycleConfiguration") => "GetLifecycleConfiguration",
+        ("s3", "PutBucketLifecycleConfiguration") => "PutLifecycleConfiguration",
+        ("s3", "ListObjectsV2" | "HeadBucket") => "ListBucket",
+        ("s3", "ListMultipartUploads") => "ListBucketMultipartUploads",
+        ("s3", "DeleteObjects") => "DeleteObject",
+        _ => operation,
+    };
+    (permission, if service == "s3" { "policy-backup-operator.json" } else { "policy.json" })
 }
 
 /// Stands in for AWS's code where a call could not be signed.
@@ -149,22 +169,44 @@ pub struct Caller {
     pub metrics: Metrics,
     /// Classes of the service's own error codes.
     pub class_of: fn(&str) -> Option<Class>,
+    /// How often calls may be made.
+    pub budget: Budget,
 }
 
 impl Caller {
-    /// Awaits a call.
-    pub async fn call<T, E>(
+    /// Makes a call once the budget has room for it; its own deadline begins only then.
+    pub fn call<T, E>(
         &self,
         operation: &'static str,
         sent: impl Future<Output = Result<T, SdkError<E, HttpResponse>>>,
+    ) -> impl Future<Output = Result<T, AwsError>>
+    where
+        T: RequestId,
+        E: ProvideErrorMetadata + Error + Send + Sync + 'static,
+    {
+        // The SDK's futures hold the whole request. On the heap they do not swell every future that awaits one.
+        let sent = Box::pin(sent);
+        async move {
+            let Some(waited) = self.budget.wait(operation).await else {
+                return Err(self.crowded(operation));
+            };
+            self.metrics.aws_call_waited(operation, waited);
+            let begun = Instant::now();
+            let result = sent.await;
+            self.account(operation, result, begun.elapsed())
+        }
+    }
+
+    fn account<T, E>(
+        &self,
+        operation: &'static str,
+        result: Result<T, SdkError<E, HttpResponse>>,
+        took: Duration,
     ) -> Result<T, AwsError>
     where
         T: RequestId,
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
     {
-        let begun = Instant::now();
-        let result = sent.await;
-        let took = begun.elapsed();
         let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         match result {
             Ok(answer) => {
@@ -179,6 +221,30 @@ impl Caller {
                 tracing::info!(operation, took_ms, request_id, %error, "AWS call failed");
                 Err(error)
             }
+        }
+    }
+
+    /// The error of a call that was not made, for others wait to make it.
+    fn crowded(&self, operation: &'static str) -> AwsError {
+        AwsError {
+            operation,
+            service: self.service,
+            code: Some("RateLimited".into()),
+            message: "AWS allows few such calls, and others wait to make one".into(),
+            class: Class::Throttled,
+            ambiguous: false,
+        }
+    }
+
+    /// The error of an answer without the thing that was asked for.
+    pub fn empty_answer(&self, operation: &'static str) -> AwsError {
+        AwsError {
+            operation,
+            service: self.service,
+            code: None,
+            message: "the answer is empty".into(),
+            class: Class::Transient,
+            ambiguous: true,
         }
     }
 }
@@ -233,5 +299,8 @@ mod tests {
             ambiguous: false,
         };
         assert!(error.to_string().contains("allow elasticloadbalancing:CreateLoadBalancer"), "{error}");
+        let error = AwsError { operation: "PutBucketEncryption", service: "s3", ..error };
+        assert!(error.to_string().contains("allow s3:PutEncryptionConfiguration"), "{error}");
+        assert!(error.to_string().contains("iam/policy-backup-operator.json"), "{error}");
     }
 }

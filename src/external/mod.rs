@@ -1,4 +1,12 @@
-//! The systems outside the cluster: thin clients that add deadlines, counting, classes of errors, and nothing else.
+//! The systems outside the cluster: thin clients that add deadlines, rates, counting, classes of errors, and nothing
+//! else.
 
+pub mod acm;
 pub mod aws;
+pub mod budget;
+pub mod ec2;
 pub mod elbv2;
+pub mod etcd;
+pub mod redis;
+pub mod s3;
+pub mod wafv2;

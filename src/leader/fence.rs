@@ -31,8 +31,8 @@ impl Fence {
         Self(None)
     }
 
-    /// A fence that is closed until [`Fence::open_until`].
-    pub(super) fn closed() -> Self {
+    /// A fence that is closed until the lease is held; without one it stays so, for a process that must change nothing.
+    pub fn closed() -> Self {
         Self(Some(Arc::new(Gate { origin: Instant::now(), open_for: AtomicU64::new(0) })))
     }
 

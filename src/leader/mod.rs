@@ -178,7 +178,7 @@ impl Leadership {
     pub async fn release(self) {
         let mut election = self.0;
         election.fence.open_until(None);
-        let limit = election.candidate.timing.retry_period;
+        let limit = election.candidate.timing.renew_deadline / 4;
         if timeout(limit, election.give_up()).await.is_ok() {
             tracing::info!("released the leader lease");
         } else {

@@ -49,7 +49,7 @@ impl Failures {
                 entry.conflicts += 1;
                 AT_ONCE
             }
-            Class::Conflict | Class::NotFound | Class::Throttled | Class::Transient => {
+            Class::Conflict | Class::NotFound | Class::Early | Class::Throttled | Class::Transient => {
                 entry.delays.next().unwrap_or(LONGEST_DELAY)
             }
         }
@@ -61,7 +61,7 @@ impl Failures {
     }
 
     /// How many objects are failing now.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 }
@@ -92,7 +92,7 @@ mod tests {
         assert!(failures.failed("a", Class::Transient, SWEEP) < Duration::from_secs(1));
         failures.succeeded("a");
         failures.succeeded("b");
-        assert_eq!(failures.len(), 0);
+        assert_eq!(failures.count(), 0);
     }
 
     #[test]

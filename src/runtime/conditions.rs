@@ -29,6 +29,22 @@ pub struct Cause {
     pub message: String,
 }
 
+/// Reason of a part that nobody can tell anything about, for it was not tried yet: its condition is there, and `Unknown`.
+pub const NOT_TRIED: &str = "NotTried";
+
+/// How a part of an object is: a condition of its own beside the three.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Type of the condition.
+    pub type_: &'static str,
+    /// Whether it is so; `None` takes the condition away, or, with the reason [`NOT_TRIED`], makes it unknown.
+    pub status: Option<bool>,
+    /// Stable `CamelCase` word.
+    pub reason: &'static str,
+    /// A sentence for the user.
+    pub message: String,
+}
+
 impl Health {
     /// Ready, with a reason and a sentence.
     pub fn ready(reason: &'static str, message: impl Into<String>) -> Self {
@@ -50,9 +66,16 @@ impl Health {
 
 /// The conditions that follow from `before` when the object is now in `health`.
 ///
-/// A transition time changes only when the condition's status flips. Conditions of other types stay.
+/// A transition time changes only when the condition's status flips. Conditions of other types than those of `parts`
+/// stay.
 #[must_use]
-pub fn settle(before: &[Condition], health: &Health, generation: Option<i64>, now: Timestamp) -> Vec<Condition> {
+pub fn settle(
+    before: &[Condition],
+    health: &Health,
+    parts: &[Part],
+    generation: Option<i64>,
+    now: Timestamp,
+) -> Vec<Condition> {
     let was_ready = find(before, "Ready").is_some_and(|c| c.status == "True" && c.observed_generation == generation);
     let mut wanted: Vec<(&str, &str, &str, &str)> = Vec::new();
     match health {
@@ -77,7 +100,18 @@ pub fn settle(before: &[Condition], health: &Health, generation: Option<i64>, no
             wanted.push(("Ready", "Unknown", "Suspended", "spec.suspend is true: nothing is checked or changed"));
         }
     }
-    let foreign = before.iter().filter(|c| !matches!(c.type_.as_str(), "Ready" | "Reconciling" | "Stalled"));
+    for part in parts {
+        let status = match part.status {
+            Some(true) => Some("True"),
+            Some(false) => Some("False"),
+            None => (part.reason == NOT_TRIED).then_some("Unknown"),
+        };
+        wanted.extend(status.map(|status| (part.type_, status, part.reason, part.message.as_str())));
+    }
+    let ours = |type_: &str| {
+        matches!(type_, "Ready" | "Reconciling" | "Stalled") || parts.iter().any(|part| part.type_ == type_)
+    };
+    let foreign = before.iter().filter(|condition| !ours(&condition.type_));
     let mut after: Vec<Condition> = wanted
         .into_iter()
         .map(|(type_, status, reason, message)| Condition {
@@ -119,33 +153,33 @@ mod tests {
 
     #[test]
     fn ready_stands_alone() {
-        let stalled = settle(&[], &Health::stalled("SubnetNotFound", "…"), Some(1), at(1));
+        let stalled = settle(&[], &Health::stalled("SubnetNotFound", "…"), &[], Some(1), at(1));
         assert_eq!(statuses(&stalled), [("Ready", "False", "SubnetNotFound"), ("Stalled", "True", "SubnetNotFound")]);
-        let ready = settle(&stalled, &Health::ready("Active", "…"), Some(2), at(2));
+        let ready = settle(&stalled, &Health::ready("Active", "…"), &[], Some(2), at(2));
         assert_eq!(statuses(&ready), [("Ready", "True", "Active")]);
     }
 
     #[test]
     fn the_transition_time_changes_only_with_the_status() {
-        let first = settle(&[], &Health::progressing("Provisioning", "a"), Some(1), at(1));
-        let second = settle(&first, &Health::progressing("Provisioning", "b"), Some(2), at(2));
+        let first = settle(&[], &Health::progressing("Provisioning", "a"), &[], Some(1), at(1));
+        let second = settle(&first, &Health::progressing("Provisioning", "b"), &[], Some(2), at(2));
         assert_eq!(find(&second, "Ready").unwrap().last_transition_time, Time(at(1)));
-        let third = settle(&second, &Health::ready("Active", "c"), Some(2), at(3));
+        let third = settle(&second, &Health::ready("Active", "c"), &[], Some(2), at(3));
         assert_eq!(find(&third, "Ready").unwrap().last_transition_time, Time(at(3)));
     }
 
     #[test]
     fn a_passing_error_leaves_what_was_ready_ready_but_not_for_a_newer_generation() {
-        let ready = settle(&[], &Health::ready("Active", "ok"), Some(1), at(1));
-        let throttled = settle(&ready, &Health::retrying("Throttled", "slow down"), Some(1), at(2));
+        let ready = settle(&[], &Health::ready("Active", "ok"), &[], Some(1), at(1));
+        let throttled = settle(&ready, &Health::retrying("Throttled", "slow down"), &[], Some(1), at(2));
         assert_eq!(statuses(&throttled), [("Ready", "True", "Active"), ("Reconciling", "True", "Throttled")]);
-        let edited = settle(&throttled, &Health::retrying("Throttled", "slow down"), Some(2), at(3));
+        let edited = settle(&throttled, &Health::retrying("Throttled", "slow down"), &[], Some(2), at(3));
         assert_eq!(statuses(&edited), [("Ready", "False", "Throttled"), ("Reconciling", "True", "Throttled")]);
     }
 
     #[test]
     fn conditions_of_others_stay() {
-        let mut before = settle(&[], &Health::ready("Active", ""), Some(1), at(1));
+        let mut before = settle(&[], &Health::ready("Active", ""), &[], Some(1), at(1));
         before.push(Condition {
             type_: "Audited".into(),
             status: "True".into(),
@@ -154,13 +188,32 @@ mod tests {
             observed_generation: None,
             last_transition_time: Time(at(0)),
         });
-        let after = settle(&before, &Health::progressing("Updating", ""), Some(2), at(2));
+        let after = settle(&before, &Health::progressing("Updating", ""), &[], Some(2), at(2));
         assert!(find(&after, "Audited").is_some());
     }
 
     #[test]
+    fn a_part_has_a_condition_of_its_own_until_it_is_taken_away() {
+        let part = |status| Part { type_: "TargetsHealthy", status, reason: "AllHealthy", message: String::new() };
+        let ready = Health::ready("Active", "");
+        let first = settle(&[], &ready, &[part(Some(true))], Some(1), at(1));
+        assert_eq!(statuses(&first), [("Ready", "True", "Active"), ("TargetsHealthy", "True", "AllHealthy")]);
+        let untold = settle(&first, &ready, &[], Some(1), at(2));
+        assert_eq!(untold, first);
+        let gone = settle(&first, &ready, &[part(None)], Some(1), at(2));
+        assert_eq!(statuses(&gone), [("Ready", "True", "Active")]);
+    }
+
+    #[test]
+    fn what_was_not_tried_yet_is_unknown() {
+        let part = Part { type_: "Verified", status: None, reason: NOT_TRIED, message: String::new() };
+        let told = settle(&[], &Health::ready("Active", ""), &[part], Some(1), at(1));
+        assert_eq!(statuses(&told), [("Ready", "True", "Active"), ("Verified", "Unknown", "NotTried")]);
+    }
+
+    #[test]
     fn the_same_health_gives_the_same_conditions() {
-        let first = settle(&[], &Health::progressing("Provisioning", "a"), Some(1), at(1));
-        assert_eq!(first, settle(&first, &Health::progressing("Provisioning", "a"), Some(1), at(9)));
+        let first = settle(&[], &Health::progressing("Provisioning", "a"), &[], Some(1), at(1));
+        assert_eq!(first, settle(&first, &Health::progressing("Provisioning", "a"), &[], Some(1), at(9)));
     }
 }

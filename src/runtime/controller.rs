@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::join_all;
-use kube::runtime::controller::{Action, Config};
+use kube::runtime::controller::Action;
 use kube::runtime::events::{Recorder, Reporter};
 use kube::runtime::reflector;
 use kube::runtime::{Controller, PredicateConfig, WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, error, info, info_span, warn};
 
@@ -36,7 +37,7 @@ pub struct Environment {
     pub namespaces: Vec<String>,
     /// How often every object is looked at even if nothing happens.
     pub sweep: Duration,
-    /// Reconciles of one kind and scope at the same time.
+    /// Reconciles of one kind at the same time.
     pub concurrency: u16,
     /// Name of this process in events.
     pub instance: String,
@@ -59,6 +60,8 @@ pub async fn run<K: Kind>(kind: Arc<K>, environment: Environment) {
         sweep: environment.sweep,
         failures: Failures::default(),
         statuses: Statuses::new(environment.client.clone()),
+        turns: Semaphore::new(environment.concurrency.into()),
+        stop: environment.stop.clone(),
     });
     environment.health.controller_started(K::NAME);
     join_all(scopes.iter().map(|scope| run_scope(&reconciler, &environment, scope.as_deref()))).await;
@@ -83,9 +86,8 @@ async fn run_scope<K: Kind>(reconciler: &Arc<Reconciler<K>>, environment: &Envir
         .reflect(writer)
         .applied_objects()
         .predicate_filter(what_matters::<K::Object> as fn(&K::Object) -> Option<u64>, PredicateConfig::default());
-    let controller = Controller::for_stream(objects, reader)
-        .with_config(Config::default().concurrency(environment.concurrency))
-        .graceful_shutdown_on(environment.stop.clone().cancelled_owned());
+    let controller =
+        Controller::for_stream(objects, reader).graceful_shutdown_on(environment.stop.clone().cancelled_owned());
     info!(kind = K::NAME, namespace, "controller started");
     let mut outcomes =
         reconciler.kind.triggers(controller, namespace).run(reconcile, never_fails, reconciler.clone()).boxed();
@@ -122,13 +124,22 @@ async fn run_scope<K: Kind>(reconciler: &Arc<Reconciler<K>>, environment: &Envir
 
 async fn reconcile<K: Kind>(object: Arc<K::Object>, reconciler: Arc<Reconciler<K>>) -> Result<Action, Infallible> {
     static COUNTER: AtomicU64 = AtomicU64::new(1);
+    // The controller starts every reconcile that is due, and here they wait for their turn in the order in which they
+    // came: left to the controller, an object may wait as long as others keep coming.
+    let permit = tokio::select! {
+        permit = reconciler.turns.acquire() => permit,
+        // The process ends: whoever comes next begins with this object anyway.
+        () = reconciler.stop.cancelled() => return Ok(Action::await_change()),
+    };
     let span = info_span!(
         "reconcile",
         kind = K::NAME,
         object = %format_args!("{}/{}", object.namespace().unwrap_or_default(), object.name_any()),
         reconcile_id = COUNTER.fetch_add(1, Ordering::Relaxed),
     );
-    let next = reconciler.reconcile(&object).instrument(span).await;
+    // On the heap, so that who waits takes little memory.
+    let next = Box::pin(reconciler.reconcile(&object).instrument(span)).await;
+    drop(permit);
     Ok(Action::requeue(next))
 }
 

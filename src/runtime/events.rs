@@ -7,28 +7,55 @@ use kube::runtime::events::{Event, EventType, Recorder};
 use super::conditions::find;
 use super::{ActionEvent, fingerprint};
 
+/// An event's note may have so many bytes.
+/// <https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/>
+const MOST_BYTES: usize = 1024;
+
+/// Stands between what one event tells.
+const JOINT: &str = "; ";
+
 /// What is to be told of one reconcile, in the order in which it happened. It is published at the end: nobody waits
 /// longer for a status because of it.
 #[derive(Default)]
-pub struct News(Vec<Event>);
+pub struct News(Vec<Item>);
+
+/// One event to be.
+#[derive(Debug, PartialEq)]
+struct Item {
+    type_: EventType,
+    reason: String,
+    note: String,
+    /// It tells of what was done, and may tell of more.
+    grows: bool,
+}
 
 impl News {
-    /// Something was done.
+    /// Something was done. What is done for the same reason in a row is one event: each is a write, and one object can
+    /// take dozens of actions.
     pub fn action(&mut self, event: ActionEvent) {
-        self.0.push(event_of(EventType::Normal, event.reason, event.note));
+        let ActionEvent { warning, reason, note } = event;
+        let type_ = if warning { EventType::Warning } else { EventType::Normal };
+        if let Some(last) = self.0.last_mut().filter(|last| last.grows && last.reason == reason && last.type_ == type_)
+            && last.note.len() + JOINT.len() + note.len() <= MOST_BYTES
+        {
+            last.note.push_str(JOINT);
+            last.note.push_str(&note);
+            return;
+        }
+        self.0.push(Item { type_, reason: reason.into(), note, grows: true });
     }
 
     /// The object is now in another way than before; no news where reason and state are the same.
     pub fn transition(&mut self, before: &[Condition], after: &[Condition]) {
         let Some((type_, now)) = headline(after) else { return };
         if headline(before).is_none_or(|(_, old)| old.reason != now.reason || old.status != now.status) {
-            self.0.push(event_of(type_, &now.reason, now.message.clone()));
+            self.0.push(Item { type_, reason: now.reason.clone(), note: now.message.clone(), grows: false });
         }
     }
 
     /// Publishes it all.
     pub async fn publish(self, recorder: &Recorder, object: &impl Resource<DynamicType = ()>) {
-        for event in self.0 {
+        for event in self.0.into_iter().map(event_of) {
             if let Err(error) = recorder.publish(&event, &object.object_ref(&())).await {
                 tracing::warn!(reason = event.reason, %error, "event not published");
             }
@@ -49,17 +76,15 @@ fn headline(conditions: &[Condition]) -> Option<(EventType, &Condition)> {
     }
 }
 
-fn event_of(type_: EventType, reason: &str, note: String) -> Event {
+fn event_of(Item { type_, reason, note, grows: _ }: Item) -> Event {
     // The recorder takes events of one action for repetitions, and shows the first one's note for all of them.
     let action = format!("{reason}-{}", fingerprint(&[note.as_bytes()], 8));
-    Event { type_, reason: reason.into(), note: Some(clipped(note)), action, secondary: None }
+    Event { type_, reason, note: Some(clipped(note)), action, secondary: None }
 }
 
-/// An event's note may have 1,024 bytes.
-/// <https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/>
 fn clipped(mut note: String) -> String {
-    if note.len() > 1024 {
-        let end = (0..=1021).rev().find(|index| note.is_char_boundary(*index)).unwrap_or(0);
+    if note.len() > MOST_BYTES {
+        let end = (0..=MOST_BYTES - '…'.len_utf8()).rev().find(|index| note.is_char_boundary(*index)).unwrap_or(0);
         note.truncate(end);
         note.push('…');
     }
@@ -68,6 +93,8 @@ fn clipped(mut note: String) -> String {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
     use super::*;
 
     #[test]
@@ -75,5 +102,46 @@ mod tests {
         let clipped = clipped("🚀".repeat(1000));
         assert!(clipped.len() <= 1024);
         assert!(clipped.ends_with('…'));
+    }
+
+    fn news(actions: &[(&'static str, &str)]) -> Vec<(String, String)> {
+        let mut news = News::default();
+        for (reason, note) in actions {
+            news.action(ActionEvent::normal(reason, *note));
+        }
+        news.0.into_iter().map(|item| (item.reason, item.note)).collect()
+    }
+
+    #[test]
+    fn what_is_done_in_a_row_for_the_same_reason_is_one_event() {
+        let told = news(&[("Created", "a"), ("Created", "b"), ("Updated", "c"), ("Created", "d"), ("Created", "e")]);
+        let told: Vec<(&str, &str)> = told.iter().map(|(reason, note)| (reason.as_str(), note.as_str())).collect();
+        assert_eq!(told, [("Created", "a; b"), ("Updated", "c"), ("Created", "d; e")]);
+    }
+
+    #[test]
+    fn what_does_not_fit_into_an_event_begins_another_and_nothing_is_lost() {
+        let notes: Vec<String> = (0..100).map(|number| format!("Created rule {number:03} on port 443")).collect();
+        let told = news(&notes.iter().map(|note| ("Created", note.as_str())).collect::<Vec<_>>());
+        assert!(told.len() == 3 && told.iter().all(|(_, note)| note.len() <= 1024), "{told:?}");
+        let joined: Vec<&str> = told.iter().flat_map(|(_, note)| note.split("; ")).collect();
+        assert_eq!(joined, notes);
+    }
+
+    #[test]
+    fn how_the_object_is_stands_by_itself() {
+        let ready = |reason: &str, message: &str| Condition {
+            type_: "Ready".into(),
+            status: "True".into(),
+            reason: reason.into(),
+            message: message.into(),
+            last_transition_time: Time(jiff::Timestamp::UNIX_EPOCH),
+            observed_generation: None,
+        };
+        let mut news = News::default();
+        news.transition(&[], &[ready("Deleted", "state")]);
+        news.action(ActionEvent::normal("Deleted", "action"));
+        let notes: Vec<&str> = news.0.iter().map(|item| item.note.as_str()).collect();
+        assert_eq!(notes, ["state", "action"]);
     }
 }

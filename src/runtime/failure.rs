@@ -11,6 +11,8 @@ pub enum Class {
     Conflict,
     /// Something vanished between observing and acting: observe again at once.
     NotFound,
+    /// What was asked for must wait for something that is on its way: look again soon, it is no failure.
+    Early,
     /// We ask too often: back off.
     Throttled,
     /// Likely to pass by itself: back off.
@@ -27,6 +29,7 @@ impl Class {
             Self::Invalid => "invalid",
             Self::Conflict => "conflict",
             Self::NotFound => "not_found",
+            Self::Early => "early",
             Self::Throttled => "throttled",
             Self::Transient => "transient",
             Self::Denied => "denied",

@@ -10,12 +10,14 @@ pub fn fingerprint(parts: &[&[u8]], digits: usize) -> String {
         digest.update(part.len().to_be_bytes());
         digest.update(part);
     }
-    let hash = digest.finalize();
-    hash.iter()
-        .flat_map(|byte| [byte >> 4, byte & 15])
-        .filter_map(|half| char::from_digit(half.into(), 16))
-        .take(digits)
-        .collect()
+    hexadecimal(&digest.finalize()).chars().take(digits).collect()
+}
+
+/// Two digits a byte.
+#[must_use]
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    let halves = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    halves.filter_map(|half| char::from_digit(half.into(), 16)).collect()
 }
 
 #[cfg(test)]

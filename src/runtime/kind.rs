@@ -10,7 +10,7 @@ use kube::runtime::Controller;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Failure, Health};
+use super::{Failure, Health, Part};
 use crate::api::Conditioned;
 
 /// A kind of custom resource and how the world is kept equal to it.
@@ -41,6 +41,10 @@ pub trait Kind: Send + Sync + Sized + 'static {
 
     /// The object's status as the cluster has it.
     fn status(object: &Self::Object) -> Option<&Self::Status>;
+
+    /// Puts a newer status into an object, for kinds whose decisions depend on what was recorded: the watch may not have
+    /// delivered yet what we wrote.
+    fn refresh(_object: &mut Self::Object, _status: Self::Status) {}
 
     /// Whether the object asks to be left as it is.
     fn suspended(object: &Self::Object) -> bool;
@@ -80,6 +84,8 @@ pub struct Plan<Action, Status> {
     pub status: Status,
     /// How the object is, for the conditions.
     pub health: Health,
+    /// How parts of the object are, each a condition of its own. One that is not told of stays as it was.
+    pub parts: Vec<Part>,
     /// Writes the status before the actions: for intentions that must outlive a crash.
     pub record_first: bool,
     /// Look again after this long even if nothing happens.
@@ -98,8 +104,22 @@ pub struct Removal<Action> {
 /// An event about something that was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ActionEvent {
+    /// Somebody should look at it.
+    pub warning: bool,
     /// Stable `CamelCase` word.
     pub reason: &'static str,
     /// A sentence.
     pub note: String,
+}
+
+impl ActionEvent {
+    /// Tells of something that is as it should be.
+    pub fn normal(reason: &'static str, note: impl Into<String>) -> Self {
+        Self { warning: false, reason, note: note.into() }
+    }
+
+    /// Tells of something that somebody should look at.
+    pub fn warning(reason: &'static str, note: impl Into<String>) -> Self {
+        Self { warning: true, ..Self::normal(reason, note) }
+    }
 }

@@ -12,17 +12,27 @@
 //! ```
 
 mod backoff;
+pub mod children;
 mod conditions;
 mod controller;
 mod events;
 mod failure;
 mod fingerprint;
 mod kind;
+mod listed;
+pub mod manifest;
+mod patience;
+mod pods;
 mod reconcile;
 mod status;
 
-pub use conditions::{Health, settle};
+pub use backoff::Failures;
+pub use children::Children;
+pub use conditions::{Health, NOT_TRIED, Part, settle};
 pub use controller::{Environment, run};
 pub use failure::{Class, Failure, class_of_kubernetes, class_of_status};
-pub use fingerprint::fingerprint;
+pub use fingerprint::{fingerprint, hexadecimal};
 pub use kind::{ActionEvent, Kind, Plan, Removal};
+pub use listed::Listed;
+pub use patience::Patience;
+pub use pods::{lost_node, requirements, unprivileged};

@@ -10,11 +10,13 @@ use kube::api::{Patch, PatchParams};
 use kube::runtime::events::Recorder;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::json;
+use tokio::sync::Semaphore;
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::backoff::Failures;
-use super::conditions::{Health, settle};
+use super::conditions::{Health, Part, settle};
 use super::events::News;
 use super::failure::{Class, Failure, class_of_kubernetes};
 use super::kind::{Kind, Plan, Removal};
@@ -26,9 +28,11 @@ use crate::metrics::Metrics;
 /// A reconcile that takes longer is an error of its object; single calls have shorter deadlines of their own.
 const DEADLINE: Duration = Duration::from_secs(90);
 /// Observing and acting alternate at most this often in one reconcile.
-const ROUNDS: u32 = 8;
+const ROUNDS: u32 = 12;
 /// Pause after the first lost race, doubled with each: reads lag behind writes, and a rival needs its turn.
 const RACE_PAUSE: Duration = Duration::from_millis(25);
+/// Pause before what was too early is looked at again.
+const EARLY_PAUSE: Duration = Duration::from_secs(1);
 /// A deletion is tried again at least this often: somebody waits for it.
 const REMOVAL_RETRY: Duration = Duration::from_secs(30);
 
@@ -41,6 +45,10 @@ pub struct Reconciler<K: Kind> {
     pub sweep: Duration,
     pub failures: Failures,
     pub statuses: Statuses<K>,
+    /// Who may work now; the others wait in order.
+    pub turns: Semaphore,
+    /// The process is told to stop.
+    pub stop: CancellationToken,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -96,6 +104,8 @@ enum Carried {
     All,
     /// Up to an action that met a changed world.
     Raced,
+    /// Up to an action for which the world is not ready.
+    Early,
 }
 
 impl<K: Kind> Reconciler<K> {
@@ -129,7 +139,7 @@ impl<K: Kind> Reconciler<K> {
             }
         };
         news.publish(&self.recorder, object).await;
-        self.metrics.set_queue_depth(K::NAME, self.failures.len());
+        self.metrics.set_queue_depth(K::NAME, self.failures.count());
         next
     }
 
@@ -153,7 +163,7 @@ impl<K: Kind> Reconciler<K> {
             }
             (_, false) if K::suspended(object) => {
                 let status = self.statuses.current(object).unwrap_or_default();
-                self.write_status(object, status, &Health::Suspended, news).await?;
+                self.write_status(object, status, &Health::Suspended, &[], news).await?;
                 Ok(None)
             }
             (finalizer, false) => {
@@ -168,17 +178,27 @@ impl<K: Kind> Reconciler<K> {
         }
     }
 
+    /// The object with the status that was written last: the watch may not show it yet.
+    fn newest(&self, object: &K::Object) -> K::Object {
+        let mut object = object.clone();
+        if let Some(status) = self.statuses.current(&object) {
+            K::refresh(&mut object, status);
+        }
+        object
+    }
+
     async fn converge(&self, object: &K::Object, news: &mut News) -> Result<Option<Duration>, Failed<K>> {
         let mut status = None;
         for round in 0..ROUNDS {
-            let observed = match self.kind.observe(object).await {
+            let current = self.newest(object);
+            let observed = match self.kind.observe(&current).await {
                 Ok(observed) => observed,
                 Err(error) => return Err(Failed { trouble: Trouble::Kind(error), status }),
             };
-            let Plan { actions, status: planned, health, record_first, requeue } =
-                K::decide(object, &observed, Timestamp::now());
+            let Plan { actions, status: planned, health, parts, record_first, requeue } =
+                K::decide(&current, &observed, Timestamp::now());
             if actions.is_empty() || record_first {
-                self.write_status(object, planned.clone(), &health, news).await?;
+                self.write_status(object, planned.clone(), &health, &parts, news).await?;
             }
             if actions.is_empty() {
                 return Ok(requeue);
@@ -187,6 +207,10 @@ impl<K: Kind> Reconciler<K> {
             match self.carry_out(object, &actions, news).await {
                 Ok(Carried::All) => {}
                 Ok(Carried::Raced) => sleep(RACE_PAUSE * 2_u32.pow(round)).await,
+                Ok(Carried::Early) => {
+                    self.write_status(object, status.unwrap_or_default(), &health, &parts, news).await?;
+                    return Ok(Some(EARLY_PAUSE));
+                }
                 Err(error) => return Err(Failed { trouble: Trouble::Kind(error), status }),
             }
         }
@@ -195,6 +219,7 @@ impl<K: Kind> Reconciler<K> {
 
     async fn remove(&self, object: &K::Object, finalizer: &str, news: &mut News) -> Result<(), Failed<K>> {
         for round in 0..ROUNDS {
+            let object = &self.newest(object);
             let observed = self.kind.observe(object).await.map_err(Trouble::Kind)?;
             let Removal { actions, farewell } = K::decide_removal(object, &observed);
             if actions.is_empty() {
@@ -205,8 +230,10 @@ impl<K: Kind> Reconciler<K> {
                 self.set_finalizers(object, rest).await?;
                 return Ok(());
             }
-            if let Carried::Raced = self.carry_out(object, &actions, news).await.map_err(Trouble::Kind)? {
-                sleep(RACE_PAUSE * 2_u32.pow(round)).await;
+            match self.carry_out(object, &actions, news).await.map_err(Trouble::Kind)? {
+                Carried::All => {}
+                Carried::Raced => sleep(RACE_PAUSE * 2_u32.pow(round)).await,
+                Carried::Early => sleep(EARLY_PAUSE).await,
             }
         }
         Err(Trouble::Unsettled.into())
@@ -225,6 +252,10 @@ impl<K: Kind> Reconciler<K> {
                 Err(error) if matches!(error.class(), Class::Conflict | Class::NotFound) => {
                     info!(%error, "the world changed meanwhile, observing again");
                     return Ok(Carried::Raced);
+                }
+                Err(error) if error.class() == Class::Early => {
+                    info!(%error, "too early, looking again soon");
+                    return Ok(Carried::Early);
                 }
                 Err(error) => return Err(error),
             }
@@ -250,7 +281,7 @@ impl<K: Kind> Reconciler<K> {
             _ => Health::retrying(trouble.reason(), trouble.to_string()),
         };
         let status = status.clone().or_else(|| self.statuses.current(object)).unwrap_or_default();
-        if let Err(error) = self.write_status(object, status, &health, news).await {
+        if let Err(error) = self.write_status(object, status, &health, &[], news).await {
             debug!(error = %error.trouble, "failure not told in the status");
         }
     }
@@ -260,11 +291,12 @@ impl<K: Kind> Reconciler<K> {
         object: &K::Object,
         mut status: K::Status,
         health: &Health,
+        parts: &[Part],
         news: &mut News,
     ) -> Result<(), Failed<K>> {
         let before = self.statuses.current(object).unwrap_or_default();
         let generation = object.meta().generation;
-        *status.conditions_mut() = settle(before.conditions(), health, generation, Timestamp::now());
+        *status.conditions_mut() = settle(before.conditions(), health, parts, generation, Timestamp::now());
         *status.observed_generation_mut() = generation;
         let after = status.conditions().to_vec();
         match self.statuses.write(object, status).await {

@@ -42,6 +42,7 @@ var parts = map[string]func() int{
 	"registry":                func() int { return report(image.Serve(os.Args[1:])) },
 	"image":                   func() int { return report(image.Push(os.Args[1:])) },
 	"room":                    func() int { return report(room.Run(os.Args[1:])) },
+	"node":                    func() int { return report(room.RunNode(os.Args[1:])) },
 }
 
 func main() {

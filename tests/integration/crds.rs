@@ -2,7 +2,7 @@
 
 use causeway::api::definitions::definitions;
 use causeway::api::myingress::Scheme;
-use causeway::api::{DeletionPolicy, MyApp, MyIngress};
+use causeway::api::{DeletionPolicy, EtcdCluster, MyApp, MyIngress};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
 };
@@ -95,10 +95,69 @@ async fn a_my_app_is_refused_in_words_that_name_field_and_fix() {
     assert!(said.contains("metadata.name must have at most 56 characters"), "{said}");
 }
 
+fn etcd(field: &str, value: Value) -> Value {
+    let mut spec = json!({ "version": "3.5.9", "storageSize": "8Gi" });
+    spec[field] = value;
+    spec
+}
+
+#[tokio::test]
+async fn an_etcd_cluster_is_refused_in_words_that_name_field_and_fix() {
+    let scene = Scene::new("crds").await;
+    let version = "spec.version must be a release of etcd 3.5 or 3.6, such as 3.5.9";
+    let size = "spec.storageSize must be a positive quantity such as 10Gi";
+    for (field, value, words) in [
+        ("replicas", json!(2), "spec.replicas must be odd (1, 3, 5, 7 or 9)"),
+        ("replicas", json!(0), "spec.replicas in body should be greater than or equal to 1"),
+        ("replicas", json!(11), "spec.replicas in body should be less than or equal to 9"),
+        ("version", json!("3.4.30"), version),
+        ("version", json!("v3.5.9"), version),
+        ("version", json!("latest"), version),
+        ("storageSize", json!("ten"), size),
+        ("storageSize", json!("0"), size),
+        ("storageSize", json!("-1Gi"), size),
+        ("config", json!({ "--name": "x" }), "spec.config keys must be flags of etcd without the leading hyphens"),
+        ("auth", json!({ "secretName": "mine" }), "spec.auth.secretName needs spec.auth.enabled: true"),
+        ("auth", json!({ "enabled": true, "secretName": "" }), "spec.auth.secretName"),
+        ("image", json!("a b"), "spec.image must not contain white space"),
+        ("resources", json!({ "requests": { "cpu": "much" } }), "spec.resources.requests must be quantities"),
+        ("resources", json!({ "limits": { "memory": "" } }), "spec.resources.limits must be quantities"),
+        ("deletionPolicy", json!("Keep"), "supported values: \"Delete\", \"Retain\""),
+    ] {
+        let spec = etcd(field, value);
+        let outcome = scene.try_create::<EtcdCluster>("db", spec.clone()).await;
+        let said = outcome.expect_err(&format!("{spec} is refused")).to_string();
+        assert!(said.contains(words) && said.contains(&format!("spec.{field}")), "{said}\nshould say: {words}");
+    }
+    for name in ["x".repeat(47), "0db".into()] {
+        let said = scene.try_create::<EtcdCluster>(&name, etcd("replicas", json!(1))).await;
+        let said = said.expect_err("the name is refused").to_string();
+        assert!(said.contains("metadata.name must have at most 46 lower case letters"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn an_etcd_cluster_keeps_its_volumes_size_and_class() {
+    let scene = Scene::new("crds").await;
+    scene.create::<EtcdCluster>("db", etcd("storageClassName", json!("standard"))).await;
+    for (field, value, words) in [
+        ("storageSize", json!("7Gi"), "spec.storageSize cannot shrink: volumes only grow"),
+        ("storageClassName", json!("fast"), "spec.storageClassName cannot change"),
+        ("storageClassName", Value::Null, "spec.storageClassName"),
+    ] {
+        let patch = Patch::Merge(json!({ "spec": { (field): value } }));
+        let outcome = scene.api::<EtcdCluster>().patch("db", &PatchParams::default(), &patch).await;
+        let said = outcome.expect_err(&format!("another {field} is refused")).to_string();
+        assert!(said.contains(words), "{said}\nshould say: {words}");
+    }
+    let grown = scene.edit::<EtcdCluster>("db", json!({ "storageSize": "10Gi" })).await;
+    assert_eq!(grown.spec.storage_size, "10Gi");
+}
+
 #[tokio::test]
 async fn the_samples_are_accepted_as_they_stand() {
     let scene = Scene::new("crds").await;
-    for sample in ["myapp.yaml", "myingress.yaml"] {
+    for sample in ["myapp.yaml", "myingress.yaml", "myingress-full.yaml", "etcdcluster.yaml", "redis.yaml"] {
         let path = format!("{}/examples/{sample}", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).expect("the sample");
         let mut object: DynamicObject = serde_saphyr::from_str(&text).expect("a manifest");
@@ -123,6 +182,8 @@ async fn what_is_left_out_gets_its_default() {
     assert_eq!((ingress.spec.scheme, ingress.spec.deletion_policy), (Scheme::InternetFacing, DeletionPolicy::Delete));
     let app = scene.create::<MyApp>("app", json!({ "image": "nginx" })).await;
     assert_eq!((app.spec.replicas, app.spec.banner.as_str(), app.spec.suspend), (1, "", false));
+    let etcd = scene.create::<EtcdCluster>("db", json!({ "version": "3.5.9" })).await.spec;
+    assert_eq!((etcd.replicas, etcd.storage_size.as_str(), etcd.deletion_policy), (3, "8Gi", DeletionPolicy::Retain));
 }
 
 #[tokio::test]
@@ -186,7 +247,10 @@ fn every_kind_has_short_names_columns_a_category_and_a_status() {
         assert!(columns.contains(&"Ready") && columns.contains(&"Age"), "{columns:?}");
         let subresources = version.subresources.as_ref().unwrap();
         assert!(subresources.status.is_some());
-        assert_eq!(subresources.scale.is_some(), definition.spec.names.kind == "MyApp");
+        assert_eq!(
+            subresources.scale.is_some(),
+            ["MyApp", "EtcdCluster", "Redis"].contains(&&*definition.spec.names.kind)
+        );
         let status = &schema(&definition).properties.as_ref().unwrap()["status"];
         let conditions = &status.properties.as_ref().unwrap()["conditions"];
         assert_eq!(conditions.x_kubernetes_list_type.as_deref(), Some("map"));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use aws_sdk_elasticloadbalancingv2::types::{Action, ActionTypeEnum, ProtocolEnum, RuleCondition, TargetTypeEnum};
 use causeway::api::MyIngress;
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::Event;
@@ -10,8 +11,9 @@ use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 
+use crate::myingress::bystander;
 use crate::support::scene::{condition, is_ready, stalled};
-use crate::support::{Operator, Scene, wait_for};
+use crate::support::{Account, Operator, Scene, full, wait_for};
 
 /// One in five calls fails, each kind as often as the others: 1 - (1 - p)^7 = 0.2.
 const EACH: f64 = 0.0314;
@@ -22,13 +24,13 @@ fn spec() -> Value {
     json!({ "subnets": ["subnet-abc", "subnet-def"], "tags": { "team": "shop" } })
 }
 
-/// Lets a fifth of the account's calls fail.
-async fn bad_day(scene: &Scene) {
+/// Lets a part of the account's calls fail: with [`EACH`], a fifth.
+async fn bad_day(scene: &Scene, each: f64) {
     let kinds = ["throttle", "500", "503", "expired_token", "reset_before", "reset_after"];
     for (seed, kind) in (SEED..).zip(kinds) {
-        scene.emulator.fault(json!({ "kind": kind, "probability": EACH, "seed": seed })).await;
+        scene.emulator.fault(json!({ "kind": kind, "probability": each, "seed": seed })).await;
     }
-    scene.emulator.fault(json!({ "kind": "delay", "delay_ms": 300, "probability": EACH, "seed": SEED })).await;
+    scene.emulator.fault(json!({ "kind": "delay", "delay_ms": 300, "probability": each, "seed": SEED })).await;
 }
 
 async fn objects(scene: &Scene) -> Vec<MyIngress> {
@@ -50,7 +52,7 @@ async fn a_fifth_of_all_calls_may_fail_and_nothing_is_lost_or_made_twice() {
     let scene = Scene::new("faults").await;
     scene.emulator.settings(json!({ "load_balancers": 2 * MANY })).await;
     let _operator = Operator::start(&scene).await;
-    bad_day(&scene).await;
+    bad_day(&scene, EACH).await;
     create_many(&scene, MANY).await;
     wait_for("every MyIngress to be ready", || waiting(&scene), Vec::is_empty).await;
     let journal = scene.emulator.journal().await;
@@ -83,7 +85,7 @@ async fn a_fifth_of_all_calls_may_fail_and_nothing_is_lost_or_made_twice() {
         assert_eq!(*tags, expected);
     }
 
-    bad_day(&scene).await;
+    bad_day(&scene, EACH).await;
     scene
         .api::<MyIngress>()
         .delete_collection(&DeleteParams::default(), &ListParams::default())
@@ -186,4 +188,64 @@ async fn an_answer_that_comes_too_late_makes_nothing_twice() {
     scene.delete::<MyIngress>("shop").await;
     scene.gone::<MyIngress>("shop").await;
     assert!(scene.balancers().await.is_empty());
+}
+
+#[tokio::test]
+async fn ten_full_balancers_come_and_go_on_a_bad_day_and_nothing_foreign_is_touched() {
+    // One call in twenty: a full one needs some forty calls, and the first that fails ends an attempt.
+    const FULL: usize = 10;
+    let scene = Scene::new("faults").await;
+    full::stage(&scene).await;
+    scene.emulator.settings(json!({ "draining_scale": 0 })).await;
+    foreign(&scene).await;
+    let beginning = Account::of(&scene).await;
+    let before = beginning.facts(&scene);
+    let _operator = Operator::start(&scene).await;
+    bad_day(&scene, EACH / 4.0).await;
+    join_all((0..FULL).map(|index| {
+        let scene = &scene;
+        async move { scene.create::<MyIngress>(&format!("shop-{index}"), full::spec(scene)).await }
+    }))
+    .await;
+    for index in 0..FULL {
+        let name = format!("shop-{index}");
+        scene.ingress(&name, &format!("{name} to be ready with healthy targets"), full::is_complete).await;
+    }
+    scene.emulator.no_faults().await;
+    let account = Account::of(&scene).await;
+    let count = |account: &Account, part: &str| account.0[part].as_object().map_or(0, serde_json::Map::len);
+    let made = |part: &str| count(&account, part) - count(&beginning, part);
+    assert_eq!([made("balancers"), made("targetGroups"), made("securityGroups")], [FULL, 3 * FULL, FULL]);
+    for (name, balancer) in
+        account.0["balancers"].as_object().into_iter().flatten().filter(|(name, _)| *name != "foreign")
+    {
+        let listeners = balancer["listeners"].as_object().expect("listeners");
+        assert_eq!(listeners.keys().collect::<Vec<_>>(), ["443", "80"], "{name}");
+        assert_eq!(listeners["443"]["rules"].as_array().map(Vec::len), Some(7), "{name}: six and the default one");
+    }
+
+    bad_day(&scene, EACH / 4.0).await;
+    let all = (DeleteParams::default(), ListParams::default());
+    scene.api::<MyIngress>().delete_collection(&all.0, &all.1).await.expect("the deletion is accepted");
+    wait_for("every MyIngress to be gone", || async { objects(&scene).await.len() }, |left| *left == 0).await;
+    scene.emulator.no_faults().await;
+    assert_eq!(
+        before.diff(&Account::of(&scene).await.facts(&scene)),
+        "",
+        "nothing is left, and nothing foreign was touched"
+    );
+}
+
+/// A balancer of somebody else with a listener, a rule and a target group.
+async fn foreign(scene: &Scene) {
+    let balancer = bystander::create(scene, "foreign", &["subnet-abc", "subnet-def"], &[("team", "others")]).await;
+    let group = scene.elb.create_target_group().name("foreign").protocol(ProtocolEnum::Http).port(80);
+    let group = group.vpc_id("vpc-causeway").target_type(TargetTypeEnum::Ip).send().await.expect("a target group");
+    let group = group.target_groups.unwrap_or_default().remove(0).target_group_arn;
+    let forward = Action::builder().r#type(ActionTypeEnum::Forward).set_target_group_arn(group).build();
+    let listener = scene.elb.create_listener().load_balancer_arn(balancer).protocol(ProtocolEnum::Http).port(80);
+    let listener = listener.default_actions(forward.clone()).send().await.expect("a listener");
+    let path = RuleCondition::builder().field("path-pattern").values("/others/*").build();
+    let rule = scene.elb.create_rule().set_listener_arn(listener.listeners.unwrap_or_default().remove(0).listener_arn);
+    rule.priority(100).conditions(path).actions(forward).send().await.expect("a rule");
 }

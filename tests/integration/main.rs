@@ -5,11 +5,16 @@
 
 mod support;
 
+mod backup;
 mod crash;
 mod crds;
+mod etcd;
 mod faults;
 mod fields;
 mod leader;
 mod leadership;
+mod lost_nodes;
 mod myapp;
 mod myingress;
+mod redis;
+mod traffic;

@@ -1,11 +1,17 @@
-//! `cargo xtask bench`: what the operator costs, measured on the release binary against a real cluster and LocalStack.
+//! `cargo xtask bench`: what the operator costs, measured on its binary against a real cluster and LocalStack.
 //! No figure fails a run: a machine's speed is no property of the program.
 
 mod aws;
+mod backup;
+mod databases;
+mod etcd;
 mod foundation;
 mod http;
 mod kubernetes;
+mod many;
+mod myingress;
 mod operator_process;
+mod redis;
 mod report;
 mod scene;
 
@@ -27,8 +33,22 @@ const CLUSTER: &str = "bench";
 /// What to measure.
 #[derive(Subcommand)]
 pub enum Action {
+    /// `DatabaseBackup`: throughput and memory beside piped programs, and 500 idle objects: calls
+    Backup {
+        /// Data in each database, in MiB
+        #[arg(long, default_value_t = 2048)]
+        mebibytes: usize,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// `EtcdCluster`: time to a majority beside bare pods, and 200 idle clusters: CPU, memory, calls
+    Etcd(Options),
     /// The process itself and `MyIngress`: AWS calls, latency, memory, start, sizes
     Foundation(Options),
+    /// `MyIngress` with all its parts, and a thousand of them: AWS calls, throttling, memory
+    Myingress(Options),
+    /// `Redis`: time to a master, and 200 idle ones: CPU, memory, connections, calls
+    Redis(Options),
 }
 
 /// Options of every benchmark.
@@ -37,6 +57,9 @@ pub struct Options {
     /// Leave the cluster running afterwards: the next run starts sooner
     #[arg(long)]
     keep: bool,
+    /// Measure this program instead of a release build of what is here
+    #[arg(long, value_name = "PATH")]
+    operator: Option<PathBuf>,
     /// Measure now: this process is in the cluster's network, and AWS is at this URL
     #[arg(long, hide = true, value_name = "URL")]
     measure: Option<String>,
@@ -46,19 +69,47 @@ impl Action {
     /// Its name on the command line, in `target/bench/` and in the table's title.
     fn name(&self) -> &'static str {
         match self {
+            Self::Backup { .. } => "backup",
+            Self::Etcd(_) => "etcd",
             Self::Foundation(_) => "foundation",
+            Self::Myingress(_) => "myingress",
+            Self::Redis(_) => "redis",
         }
     }
 
     fn options(&self) -> &Options {
         match self {
-            Self::Foundation(options) => options,
+            Self::Backup { options, .. }
+            | Self::Etcd(options)
+            | Self::Foundation(options)
+            | Self::Myingress(options)
+            | Self::Redis(options) => options,
+        }
+    }
+
+    /// What the measuring process is told beside what all are told.
+    fn arguments(&self) -> Vec<String> {
+        match self {
+            Self::Backup { mebibytes, .. } => vec!["--mebibytes".into(), mebibytes.to_string()],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Debian packages that it needs beside those of the cluster.
+    fn packages(&self) -> &'static [&'static str] {
+        match self {
+            Self::Backup { .. } => backup::PACKAGES,
+            _ => &[],
         }
     }
 
     fn measure(&self, bench: &Bench) -> Result<report::Report> {
         match self {
+            Self::Backup { mebibytes, .. } => backup::measure(bench, *mebibytes),
+            Self::Etcd(_) => etcd::measure(bench),
             Self::Foundation(_) => foundation::measure(bench),
+            Self::Myingress(_) => myingress::measure(bench),
+            Self::Redis(_) => redis::measure(bench),
         }
     }
 }
@@ -67,10 +118,11 @@ impl Action {
 pub fn run(action: &Action) -> Result<()> {
     let options = action.options();
     let Some(endpoint) = &options.measure else {
-        return prepare(action.name(), options.keep);
+        return prepare(action);
     };
     let cluster = Cluster::find(CLUSTER)?.context("the benchmarks' cluster is not running")?;
-    let bench = Bench::new(&cluster, endpoint, images::operator::target_directory()?.join("release/causeway"))?;
+    let binary = options.operator.clone().context("--measure needs --operator")?;
+    let bench = Bench::new(&cluster, endpoint, binary)?;
     let report = action.measure(&bench)?;
     let file = directory()?.join(format!("{}.json", action.name()));
     fs::write(&file, report.json()?).with_context(|| format!("cannot write {}", file.display()))?;
@@ -79,24 +131,32 @@ pub fn run(action: &Action) -> Result<()> {
 }
 
 /// Makes the world to measure in and measures there, in a process of its own: only that one is in the cluster's network.
-fn prepare(benchmark: &str, keep: bool) -> Result<()> {
+fn prepare(action: &Action) -> Result<()> {
+    let (benchmark, options) = (action.name(), action.options());
     host::require_tools()?;
-    let mut steps = Progress::new(cluster::STEPS + 3);
-    let binary = steps
-        .step("Build the operator for release", |step| images::operator::build(images::operator::RELEASE, step))?;
+    let mut steps = Progress::new(cluster::STEPS + 4);
+    steps.step("Install what is measured beside", |step| host::install_packages(step, action.packages()))?;
+    let binary = match &options.operator {
+        Some(given) => steps.step(format!("Take {}", given.display()), |_| Ok(given.canonicalize()?))?,
+        None => steps
+            .step("Build the operator for release", |step| images::operator::build(images::operator::RELEASE, step))?,
+    };
     let cluster = Cluster::up(CLUSTER, &mut steps)?;
     let localstack = steps.step("Start LocalStack", |step| localstack::start(&cluster, step))?;
-    steps.step("Push the operator's image, install the definitions", |step| {
+    steps.step("Push images, install the definitions", |step| {
+        images::push_all(&cluster, step)?;
         images::operator::image(&binary)?.push(&cluster, step)?;
         install_definitions(&cluster, step)
     })?;
     println!();
     let measured = cluster
         .in_network(env::current_exe()?)
-        .args(["bench", benchmark, "--measure", &localstack.endpoint])
+        .args(["bench", benchmark, "--measure", &localstack.endpoint, "--operator"])
+        .arg(&binary)
+        .args(action.arguments())
         .status()
         .context("cannot start the measuring process")?;
-    if keep {
+    if options.keep {
         println!("The cluster stays: cargo xtask cluster down --name {CLUSTER}");
     } else {
         Cluster::down(CLUSTER)?;

@@ -3,6 +3,7 @@
 mod build;
 mod cgroup;
 mod command;
+mod node;
 mod process;
 mod start;
 mod state;
@@ -70,6 +71,11 @@ impl Cluster {
     /// The directory with the cluster's logs, credentials and data; it goes with the cluster.
     pub fn state_dir(&self) -> &Path {
         self.state.path()
+    }
+
+    /// Names that the cluster's DNS answers beside its own, in the format of `/etc/hosts`; may be changed at any time.
+    pub fn names(&self) -> PathBuf {
+        self.state.path().join("config/names")
     }
 
     /// The program with every part of Kubernetes in it, and `image` to fill the registry.

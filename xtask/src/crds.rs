@@ -55,6 +55,7 @@ pub fn check(scratch: &Path, step: &Step) -> Result<()> {
 }
 
 fn generate(folder: &Path, log: &Path, step: &Step) -> Result<()> {
+    host::install_build_tools(step)?;
     let mut command = Command::new("cargo");
     command.args(["run", "--quiet", "--locked", "--bin", "causeway", "--", "crds", "--out"]).arg(folder);
     step.run(command.current_dir(host::repo_root()?), log)

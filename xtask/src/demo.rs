@@ -1,9 +1,11 @@
-//! `cargo xtask demo`: from a bare machine to an ALB's DNS name in `kubectl get myingress`.
+//! `cargo xtask demo`: from a bare machine to requests through a load balancer.
 
+mod backups;
 mod existing;
 mod install;
 mod kubectl;
 mod role;
+mod traffic;
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -21,10 +23,10 @@ use kubectl::Kubectl;
 const NAME: &str = "demo";
 
 /// The steps of [`up`] beside those of the cluster.
-const STEPS: usize = 8;
+const STEPS: usize = 12;
 
 /// What images are made with.
-pub const PACKAGES: &[&str] = &["mmdebstrap", "debian-archive-keyring", "ca-certificates"];
+pub const PACKAGES: &[&str] = &["mmdebstrap", "debian-archive-keyring", "ca-certificates", "curl"];
 
 /// A local world in which the operator is to run as users run it.
 struct Local<'a> {
@@ -37,15 +39,19 @@ struct Local<'a> {
 type Stage = fn(&Local, &Step) -> Result<()>;
 
 /// From a cluster with LocalStack to running samples.
-const STAGES: [(&str, Stage); 5] = [
+const STAGES: [(&str, Stage); 9] = [
     ("Let the operator assume its IAM role", |local, _| role::create(&local.kubectl, local.localstack)),
-    ("Push images", |local, step| images::debian::push_all(local.cluster, step)),
+    ("Push images", |local, step| images::push_all(local.cluster, step)),
     ("Install the operator", |local, step| local.install(step)),
     ("Apply the examples", |local, _| install::examples(&local.kubectl)),
     ("See pods running and a balancer's name", |local, step| {
         install::pods_running(&local.kubectl, step)?;
-        install::balancer_shows(&local.kubectl, "alb.dns", step)
+        install::balancer_shows(&local.kubectl, "myapp", "alb.dns", step)
     }),
+    ("See every member of an etcd cluster healthy", |local, step| install::members_healthy(&local.kubectl, step)),
+    ("See a Redis master and its replicas", |local, step| install::replicas_follow(&local.kubectl, step)),
+    ("Lose data of both, and bring them back from S3", |local, step| backups::come_back(&local.kubectl, step)),
+    ("Send a request through a balancer", |local, step| traffic::wait_for_answer(local, step)),
 ];
 
 impl Local<'_> {
@@ -99,7 +105,7 @@ fn up() -> Result<()> {
     host::require_tools()?;
     let mut steps = Progress::new(STEPS + cluster::STEPS);
     steps.step("Install Debian packages", |step| host::install_packages(step, PACKAGES))?;
-    let binary = steps.step("Build the cluster, LocalStack, the operator and nginx", build)?;
+    let binary = steps.step("Build the cluster, LocalStack, the operator and images", build)?;
     let cluster = Cluster::up(NAME, &mut steps)?;
     let localstack = steps.step("Start LocalStack", |step| localstack::start(&cluster, step))?;
     let local =
@@ -107,11 +113,19 @@ fn up() -> Result<()> {
     for (name, stage) in STAGES {
         steps.step(name, |step| stage(&local, step))?;
     }
-    println!("\n$ cargo xtask kubectl get myapps,myingresses,pods\n{}", install::overview(&local.kubectl)?);
+    println!(
+        "\n$ cargo xtask kubectl get myapps,myingresses,etcdclusters,redises,databasebackups,databaserestores,pods\n{}",
+        install::overview(&local.kubectl)?
+    );
+    let (command, answer) = traffic::ask(&local)?;
+    println!("\n$ {command}\n{}", answer.trim_end());
     println!(
         "Ready after {} s. How to go on:\n\
          cargo xtask kubectl describe myingress myapp\n\
          cargo xtask kubectl scale myapp example-app --replicas=5\n\
+         cargo xtask kubectl scale etcdcluster prod-etcd --replicas=5\n\
+         cargo xtask kubectl delete pod cache-0    and see another master: get redis cache\n\
+         cargo xtask kubectl describe databasebackup backup\n\
          cargo xtask kubectl -n causeway-system logs deployment/causeway --follow\n\
          cargo xtask demo           after a change, to build and roll out\n\
          cargo xtask demo --down    to remove everything",
@@ -135,8 +149,6 @@ fn build(step: &Step) -> Result<PathBuf> {
 
 fn build_what_runs_in_it(step: &Step) -> Result<PathBuf> {
     localstack::prepare(step)?;
-    for recipe in images::debian::RECIPES {
-        images::debian::prepare(recipe, step)?;
-    }
+    images::prepare_all(step)?;
     images::operator::build(images::operator::LOCAL, step)
 }

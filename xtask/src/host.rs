@@ -2,13 +2,15 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
+use crate::golang;
+use crate::images::etcd;
 use crate::progress::Step;
 
 /// Something a task cannot do without.
@@ -20,7 +22,7 @@ pub enum Need {
     Root,
     /// Rust's build tool
     Cargo,
-    /// Go, at least as new as the test cluster's go.mod asks for
+    /// Go, at least as new as the go.mod files of `tests/` ask for
     Go,
     /// Python 3.11
     Python,
@@ -64,9 +66,10 @@ impl Need {
 }
 
 fn missing_go() -> Result<Option<String>> {
-    let module = repo_root()?.join("tests/cluster/go.mod");
-    let text = fs::read_to_string(&module).with_context(|| format!("cannot read {}", module.display()))?;
-    let wanted = text.lines().find_map(|line| line.strip_prefix("go ")).context("go.mod names no version of Go")?;
+    let mut modules = etcd::versions()?;
+    modules.push(repo_root()?.join("tests/cluster"));
+    let wanted = modules.iter().map(|module| golang::needed_by(module)).collect::<Result<Vec<_>>>()?;
+    let wanted = wanted.iter().max_by_key(|wanted| version(wanted)).context("there is no Go here")?;
     let found = Command::new("go").args(["env", "GOVERSION"]).stderr(Stdio::null()).output();
     let found = found.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
     let Some(found) = found.strip_prefix("go") else {
@@ -104,6 +107,30 @@ pub fn cache_dir() -> Result<PathBuf> {
     Ok(path)
 }
 
+/// Makes `path` by `make`, which gets the name to make it under; a half-made one is never seen, and of several runs
+/// at once one makes it while the others wait. `what` says what it is.
+pub fn made_once(path: &Path, what: &str, step: &Step, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    let home = path.parent().context("a cached path has a folder")?;
+    fs::create_dir_all(home).with_context(|| format!("cannot make {}", home.display()))?;
+    let lock = File::create(home.join("lock"))?;
+    if lock.try_lock().is_err() {
+        step.note(format!("waiting for another run that is making {what}"));
+        lock.lock()?;
+    }
+    if path.exists() {
+        return Ok(());
+    }
+    let new = path.with_extension("new");
+    if new.exists() {
+        fs::remove_dir_all(&new).with_context(|| format!("cannot remove {}", new.display()))?;
+    }
+    make(&new)?;
+    fs::rename(&new, path).with_context(|| format!("cannot rename {}", new.display()))
+}
+
 /// A name for what is made from these files: it changes with their contents and their paths in the checkout.
 pub fn hash_of(paths: &[impl AsRef<Path>]) -> Result<String> {
     let root = repo_root()?;
@@ -134,14 +161,26 @@ fn hex(bytes: &[u8], digits: usize) -> String {
         .collect()
 }
 
+/// Installs what the operator's crate is built with beside Rust: `protoc`, which makes the etcd client.
+pub fn install_build_tools(step: &Step) -> Result<()> {
+    let protoc = env::var_os("PROTOC").unwrap_or_else(|| "protoc".into());
+    // It is of no use without the protocols that come with it: in Debian, those are a package of their own.
+    let mut tried = Command::new(protoc);
+    tried.args(["--descriptor_set_out=/dev/null", "google/protobuf/descriptor.proto", "google/protobuf/struct.proto"]);
+    if tried.output().is_ok_and(|output| output.status.success()) {
+        return Ok(());
+    }
+    install_packages(step, &["protobuf-compiler", "libprotobuf-dev"])
+}
+
 /// Installs those Debian packages that are missing, saying which.
 pub fn install_packages(step: &Step, packages: &[&str]) -> Result<()> {
     let missing = missing_packages(packages);
     if missing.is_empty() {
         return Ok(());
     }
-    if !on_path("apt-get") {
-        bail!("there is no apt-get here: please install what Debian calls {}", missing.join(", "));
+    if !on_path("apt-get") || require_root().is_err() {
+        bail!("please install what Debian calls {}: this needs root and apt-get", missing.join(", "));
     }
     let log = cache_dir()?.join("apt-get.log");
     step.note("apt-get update");

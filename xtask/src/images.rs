@@ -2,7 +2,10 @@
 //! cluster's own registry keeps them under the names that manifests use.
 
 pub mod debian;
+pub mod etcd;
 pub mod operator;
+mod redis;
+mod sql;
 
 use std::path::{Path, PathBuf};
 
@@ -18,6 +21,9 @@ pub struct Options {
     /// Local cluster whose registry gets the images
     #[arg(long, default_value = "demo")]
     cluster: String,
+    /// Only the images of other people's software, without compiling the operator
+    #[arg(long)]
+    without_operator: bool,
 }
 
 /// Builds every image anew and pushes it.
@@ -25,19 +31,37 @@ pub fn run(options: &Options) -> Result<()> {
     let Some(cluster) = Cluster::find(&options.cluster)? else {
         bail!("the cluster {:?} is not running: start it with `cargo xtask cluster up`", options.cluster);
     };
+    if options.without_operator {
+        return Progress::new(1).step("Push images", |step| push_all(&cluster, step));
+    }
     let mut steps = Progress::new(2);
     let binary = steps.step("Build the operator", |step| operator::build(operator::LOCAL, step))?;
-    steps.step("Push images", |step| push_all(&cluster, &binary, step))?;
+    steps.step("Push images", |step| {
+        push_all(&cluster, step)?;
+        operator::image(&binary)?.push(&cluster, step)
+    })?;
     Ok(())
 }
 
-/// Pushes the operator's image and that of every recipe; returns the operator's reference, which names its content.
-pub fn push_all(cluster: &Cluster, binary: &Path, step: &Step) -> Result<String> {
-    debian::push_all(cluster, step)?;
-    operator::image(binary)?.push(cluster, step)
+/// Makes every image of other people's software, or finds it in the cache.
+pub fn prepare_all(step: &Step) -> Result<Vec<Image>> {
+    let mut images = Vec::new();
+    for recipe in debian::RECIPES {
+        images.push(debian::prepare(recipe, step)?);
+    }
+    for version in etcd::versions()? {
+        images.push(etcd::prepare(&version, step)?);
+    }
+    Ok(images)
+}
+
+/// Pushes every image of other people's software into the cluster's registry.
+pub fn push_all(cluster: &Cluster, step: &Step) -> Result<()> {
+    prepare_all(step)?.iter().try_for_each(|image| image.push(cluster, step).map(drop))
 }
 
 /// An image that is to be pushed.
+#[derive(Default)]
 pub struct Image {
     /// Name and tag as manifests write them.
     name: String,
@@ -49,15 +73,24 @@ pub struct Image {
     user: String,
     /// Empty: SIGTERM.
     stop_signal: String,
+    /// Empty: `/`.
+    working_directory: String,
 }
 
 impl Image {
+    /// Where a file of the image lies on this machine; only layers that are directories are looked through.
+    pub fn file(&self, path: &str) -> Option<PathBuf> {
+        let places = self.layers.iter().map(|layer| Path::new(layer).join(path));
+        places.rev().find(|place| place.is_file())
+    }
+
     /// Pushes the image into the cluster's registry, which takes only the layers that it does not have.
     /// Returns `name:tag@digest`: a reference that changes with the content.
     pub fn push(&self, cluster: &Cluster, step: &Step) -> Result<String> {
         step.note(format!("pushing {}", self.name));
         let mut tool = cluster.in_network(cluster.tool());
         tool.args(["image", "--tag", &self.name, "--user", &self.user, "--stop-signal", &self.stop_signal]);
+        tool.args(["--workdir", &self.working_directory]);
         tool.args(["--env", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]);
         let repeated = [("--rootfs", &self.layers), ("--entrypoint", &self.entrypoint), ("--cmd", &self.command)];
         for (option, values) in repeated {

@@ -19,6 +19,9 @@ pub use install::prepare;
 
 const PORT: u16 = 4566;
 
+/// The load balancers' addresses: in the cluster's range, beside those of nodes (198.18.0.x) and pods (from 198.18.16.0).
+const BALANCERS: &str = "198.18.8.0/21";
+
 /// The account of callers without an own 12-digit one, and of the demo.
 const ACCOUNT: &str = "000000000000";
 
@@ -72,9 +75,9 @@ impl LocalStack<'_> {
         Ok(())
     }
 
-    /// Makes a role with a trust policy and one inline policy, or gives these to the one that is there.
-    pub fn put_role(&self, account: &str, name: &str, trust_policy: &Value, policy: &Value) -> Result<()> {
-        let role = json!({"name": name, "trust_policy": trust_policy, "policies": {name: policy}});
+    /// Makes a role with a trust policy and inline policies, or gives these to the one that is there.
+    pub fn put_role(&self, account: &str, name: &str, trust_policy: &Value, policies: &Value) -> Result<()> {
+        let role = json!({"name": name, "trust_policy": trust_policy, "policies": policies});
         self.call("POST", &format!("/_causeway/role?account={account}"), &role)?;
         Ok(())
     }
@@ -100,15 +103,22 @@ impl LocalStack<'_> {
         let logs = self.cluster.state_dir().join("logs");
         fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
         let log_path = logs.join("localstack.log");
+        let mut route = self.cluster.in_network("ip");
+        step.run(route.args(["route", "replace", "local", BALANCERS, "dev", "lo"]), &logs.join("balancers.log"))?;
         let log = OpenOptions::new().create(true).append(true).open(&log_path)?;
         let mut child = self
             .cluster
-            .in_room(self.python())
+            // One process answers for all of AWS: where it gets no turn, every call is overdue.
+            .in_room("nice")
+            .args(["-n", "-5"])
+            .arg(self.python())
             .args(["-P", "-m", "localstack.runtime.main"])
             .env("PYTHONPATH", &package.path)
             .env("PYTHONDONTWRITEBYTECODE", "1")
             .env("CAUSEWAY_LOCALSTACK_VERSION", &package.version)
             .env("GATEWAY_LISTEN", format!("0.0.0.0:{PORT}"))
+            .env("CAUSEWAY_DATAPLANE_ADDRESSES", BALANCERS)
+            .env("CAUSEWAY_DATAPLANE_NAMES", self.cluster.names())
             // Without these it writes to /var/lib, /usr/lib, /etc, /tmp and the user's home.
             .env("OVERRIDE_IN_DOCKER", "0")
             .env("FILESYSTEM_ROOT", root)

@@ -4,6 +4,7 @@ mod bench;
 mod cluster;
 mod crds;
 mod demo;
+mod golang;
 mod host;
 mod images;
 mod localstack;

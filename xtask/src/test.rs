@@ -23,6 +23,9 @@ use suites::Suite;
 /// The cluster's name, for `cargo xtask cluster` and `cargo xtask kubectl` too.
 const NAME: &str = "test";
 
+/// The filter that asks for the operator as users install it.
+const INSTALLED: &str = "installed";
+
 /// Options of `cargo xtask test`.
 #[derive(Args)]
 pub struct Options {
@@ -32,8 +35,20 @@ pub struct Options {
     /// Leave the cluster running, for a quicker next run or to look into it
     #[arg(long)]
     keep: bool,
-    /// Run only the tests whose name contains this, and no other check
+    /// Run only the tests whose name contains this, and no other check; `installed` is the operator as users install it
     filter: Option<String>,
+}
+
+impl Options {
+    /// Whether tests are asked for that take nodes away.
+    fn loses_nodes(&self) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.starts_with(suites::LOST_NODES))
+    }
+
+    /// Whether the operator is to be installed as users do it.
+    fn installs(&self) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter == INSTALLED)
+    }
 }
 
 /// Runs the checks and tests. A failing one does not hide the others.
@@ -46,9 +61,9 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let everything = options.filter.is_none();
     let mut report = Report::new(match (everything, options.unit) {
         (true, true) => 6,
-        (true, false) => 14 + cluster::STEPS,
+        (true, false) => 15 + cluster::STEPS,
         (false, true) => 2,
-        (false, false) => 6 + cluster::STEPS,
+        (false, false) => 6 + usize::from(options.loses_nodes()) + usize::from(options.installs()) + cluster::STEPS,
     });
 
     if everything {
@@ -67,7 +82,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let filter = options.filter.as_deref();
     report.step("Unit tests", |step| suites::cargo(&Suite::Unit, filter, step));
     if !options.unit {
-        on_the_cluster(&mut report, everything, filter);
+        on_the_cluster(&mut report, options);
         if !options.keep {
             report.step("Stop the cluster", |_| Cluster::down(NAME).map(|()| Outcome::Passed));
         }
@@ -76,9 +91,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 }
 
 /// What needs the cluster; without one it is skipped, and the cluster's own step tells why.
-fn on_the_cluster(report: &mut Report, everything: bool, filter: Option<&str>) {
+fn on_the_cluster(report: &mut Report, options: &Options) {
     const MANIFESTS: &str = "Manifests are valid";
     const INTEGRATION: &str = "Integration tests";
+    let (everything, filter) = (options.filter.is_none(), options.filter.as_deref());
     let cluster = report.steps("Start the cluster", |steps| Cluster::up(NAME, steps));
     let Some(cluster) = cluster else {
         report.skip(MANIFESTS, "there is no cluster");
@@ -88,7 +104,12 @@ fn on_the_cluster(report: &mut Report, everything: bool, filter: Option<&str>) {
     if everything {
         report.step(MANIFESTS, |step| manifests::validate(&cluster, step));
     }
-    report.step("Push images", |step| images::debian::push_all(&cluster, step).map(|()| Outcome::Passed));
+    report.step("Push images", |step| {
+        images::push_all(&cluster, step)?;
+        // What Jobs of backups run.
+        let binary = images::operator::target_directory()?.join("debug/causeway");
+        images::operator::image(&binary)?.push(&cluster, step).map(|_| Outcome::Passed)
+    });
     let mut localstack: Option<LocalStack> = None;
     report.step("Start LocalStack", |step| {
         localstack = Some(localstack::start(&cluster, step)?);
@@ -102,7 +123,14 @@ fn on_the_cluster(report: &mut Report, everything: bool, filter: Option<&str>) {
         manifests::install_crds(&cluster, step)?;
         suites::cargo(&Suite::Integration { cluster: &cluster, localstack }, filter, step)
     });
-    if everything {
+    if options.loses_nodes() {
+        // After the others: nodes come and go, and all controllers of the cluster hear of it.
+        report.step("Tests that lose nodes", |step| {
+            (2..=3).try_for_each(|number| cluster.add_node(number, Some(suites::TAINT), step))?;
+            suites::cargo(&Suite::LostNodes { cluster: &cluster, localstack }, filter, step)
+        });
+    }
+    if options.installs() {
         // Last, for this operator serves every namespace.
         report.step("The operator as users install it", |step| {
             let binary = images::operator::target_directory()?.join("debug/causeway");
@@ -113,6 +141,7 @@ fn on_the_cluster(report: &mut Report, everything: bool, filter: Option<&str>) {
 
 /// Makes everything that takes long, the downloads of one side during the compilation of the other.
 fn build(step: &Step, unit: bool) -> Result<Outcome> {
+    host::install_build_tools(step)?;
     thread::scope(|scope| {
         let others = scope.spawn(|| {
             if unit {
@@ -120,9 +149,7 @@ fn build(step: &Step, unit: bool) -> Result<Outcome> {
             }
             localstack::prepare(step)?;
             host::install_packages(step, demo::PACKAGES)?;
-            for recipe in images::debian::RECIPES {
-                images::debian::prepare(recipe, step)?;
-            }
+            images::prepare_all(step)?;
             cluster::build(step).map(|_| ())
         });
         let tests = step.run(&mut cargo(["test", "--workspace", "--no-run"])?, &log("build")?);

@@ -5,7 +5,11 @@ https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_LoadBal
 
 from collections.abc import Mapping
 
-from ..errors import validation
+from botocore.exceptions import ClientError
+from localstack.aws.connect import connect_to
+
+from ..errors import invalid, validation
+from ..fleet import Fleet
 
 _SWITCH = ("true", "false")
 
@@ -13,6 +17,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "access_logs.s3.enabled": _SWITCH,
     "connection_logs.s3.enabled": _SWITCH,
     "deletion_protection.enabled": _SWITCH,
+    "health_check_logs.s3.enabled": _SWITCH,
     "ipv6.deny_all_igw_traffic": _SWITCH,
     "load_balancing.cross_zone.enabled": ("true",),
     "routing.http.desync_mitigation_mode": ("monitor", "defensive", "strictest"),
@@ -29,9 +34,10 @@ _RANGES: dict[str, range] = {
     "idle_timeout.timeout_seconds": range(1, 4001),
     "client_keep_alive.seconds": range(60, 604801),
 }
-_TEXTS = {"access_logs.s3.bucket", "access_logs.s3.prefix", "connection_logs.s3.bucket", "connection_logs.s3.prefix"}
+_LOGS = ("access_logs", "connection_logs", "health_check_logs")
+_TEXTS = {f"{logs}.s3.{name}" for logs in _LOGS for name in ("bucket", "prefix")}
 
-DEFAULTS: Mapping[str, str] = {
+_DEFAULTS: Mapping[str, str] = {
     "access_logs.s3.enabled": "false",
     "access_logs.s3.bucket": "",
     "access_logs.s3.prefix": "",
@@ -40,8 +46,10 @@ DEFAULTS: Mapping[str, str] = {
     "connection_logs.s3.bucket": "",
     "connection_logs.s3.prefix": "",
     "deletion_protection.enabled": "false",
+    "health_check_logs.s3.enabled": "false",
+    "health_check_logs.s3.bucket": "",
+    "health_check_logs.s3.prefix": "",
     "idle_timeout.timeout_seconds": "60",
-    "ipv6.deny_all_igw_traffic": "false",
     "load_balancing.cross_zone.enabled": "true",
     "routing.http.desync_mitigation_mode": "defensive",
     "routing.http.drop_invalid_header_fields.enabled": "false",
@@ -53,11 +61,17 @@ DEFAULTS: Mapping[str, str] = {
     "waf.fail_open.enabled": "false",
     "zonal_shift.config.enabled": "false",
 }
-"""What a new application load balancer has."""
+
+
+def defaults(scheme: str) -> dict[str, str]:
+    """What a new application load balancer of this scheme has."""
+    return {**_DEFAULTS, "ipv6.deny_all_igw_traffic": "true" if scheme == "internal" else "false"}
 
 
 def lawful_attributes(attributes: Mapping[str, str]) -> None:
-    """Keys an application load balancer has, with values in their ranges."""
+    """Keys an application load balancer has, with values in their ranges, at most 20 in a call."""
+    if len(attributes) > 20:
+        raise validation("At most 20 attributes can be changed in one call")
     for key, value in attributes.items():
         if key in _TEXTS:
             continue
@@ -72,3 +86,23 @@ def lawful_attributes(attributes: Mapping[str, str]) -> None:
                 )
         else:
             raise validation(f"Load balancer attribute key '{key}' is not recognized")
+
+
+def logs_have_a_bucket(fleet: Fleet, attributes: Mapping[str, str]) -> None:
+    """Logs that are on go to a bucket that exists.
+
+    https://docs.aws.amazon.com/elasticloadbalancing/latest/application/enable-access-logging.html
+    """
+    s3 = connect_to(aws_access_key_id=fleet.account, region_name=fleet.region).s3
+    for logs in _LOGS:
+        if attributes[f"{logs}.s3.enabled"] != "true":
+            continue
+        bucket = attributes[f"{logs}.s3.bucket"]
+        if not bucket:
+            raise validation(f"The attribute '{logs}.s3.bucket' must be specified when '{logs}.s3.enabled' is true")
+        try:
+            s3.head_bucket(Bucket=bucket)
+        except ClientError:
+            raise invalid(
+                "InvalidConfigurationRequest", f"Access Denied for bucket: {bucket}. Please check S3bucket permission"
+            ) from None

@@ -1,48 +1,81 @@
-"""Listeners and the target groups they forward to."""
+"""What a listener may be."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from ..errors import invalid
+from moto.elbv2.models import FakeLoadBalancer
+
+from .. import known
+from ..errors import invalid, validation
 from ..fleet import Fleet
+from ..records import Document
+
+MOST_LISTENERS = 50
+MOST_RULES = 100
+"""Per load balancer: https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html"""
+
+_MODES = ("off", "passthrough", "verify")
 
 
-def free_port(fleet: Fleet, balancer_arn: str, port: int) -> None:
+def lawful_port_and_protocol(balancer: FakeLoadBalancer, port: int | None, protocol: str | None) -> None:
+    """An application load balancer listens for HTTP and HTTPS, on any port.
+
+    https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateListener.html
+    """
+    if port is None or protocol is None:
+        raise validation("A listener protocol and port must be specified")
+    if not 1 <= port <= 65535:
+        raise validation(f"Listener port '{port}' must be between 1 and 65535")
+    if balancer.type == "application" and protocol not in ("HTTP", "HTTPS"):
+        raise validation(f"Listener protocol '{protocol}' must be one of 'HTTPS, HTTP'")
+
+
+def free_port(balancer: FakeLoadBalancer, port: int) -> None:
     """A load balancer has one listener per port.
 
     https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateListener.html
     """
-    balancer = fleet.backend.load_balancers.get(balancer_arn)
-    if balancer and any(str(listener.port) == str(port) for listener in balancer.listeners.values()):
+    if any(listener.port == port for listener in balancer.listeners.values()):
         raise invalid(
-            "DuplicateListener", f"A listener already exists on this port for this load balancer '{balancer_arn}'"
+            "DuplicateListener", f"A listener already exists on this port for this load balancer '{balancer.arn}'"
         )
 
 
-def target_groups_of_one_balancer(fleet: Fleet, balancer_arn: str, actions: Sequence[Mapping[str, Any]]) -> None:
-    """A target group hangs on one load balancer only.
+def room_for_a_listener(balancer: FakeLoadBalancer) -> None:
+    """Else TooManyListeners."""
+    if len(balancer.listeners) >= MOST_LISTENERS:
+        raise invalid("TooManyListeners", f"The maximum number of listeners has been reached ({MOST_LISTENERS})")
 
-    https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html
+
+def room_for_a_rule(balancer: FakeLoadBalancer) -> None:
+    """Else TooManyRules; default rules do not count."""
+    if sum(len(listener.others) for listener in balancer.listeners.values()) >= MOST_RULES:
+        raise invalid("TooManyRules", f"The maximum number of rules has been reached ({MOST_RULES})")
+
+
+def mutual_authentication(fleet: Fleet, asked: Mapping[str, Any] | None) -> Document:
+    """How client certificates are handled, as DescribeListeners answers it.
+
+    https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_MutualAuthenticationAttributes.html
     """
-    wanted = set(forwarded_to(actions))
-    for other in fleet.balancers():
-        if other.arn == balancer_arn:
-            continue
-        for listener in other.listeners.values():
-            for rule in listener.rules.values():
-                taken = wanted.intersection(forwarded_to([action.data for action in rule.actions]))
-                if taken:
-                    raise invalid(
-                        "TargetGroupAssociationLimit",
-                        "The following target groups cannot be associated with more than one load balancer: "
-                        + ", ".join(sorted(taken)),
-                    )
-
-
-def forwarded_to(actions: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The target groups actions forward to."""
-    for action in actions:
-        if action.get("TargetGroupArn"):
-            yield action["TargetGroupArn"]
-        for group in (action.get("ForwardConfig") or {}).get("TargetGroups") or []:
-            yield group["TargetGroupArn"]
+    asked = asked or {}
+    mode = asked.get("Mode") or "off"
+    if mode not in _MODES:
+        raise validation(f"Mutual authentication mode '{mode}' must be one of {', '.join(_MODES)}")
+    if mode != "verify":
+        for key in ("TrustStoreArn", "IgnoreClientCertificateExpiry", "AdvertiseTrustStoreCaNames"):
+            if asked.get(key):
+                raise validation(f"{key} cannot be used with the mutual authentication mode '{mode}'")
+        return {"Mode": mode}
+    if not asked.get("TrustStoreArn"):
+        raise validation("A trust store must be specified with the mutual authentication mode 'verify'")
+    advertise = asked.get("AdvertiseTrustStoreCaNames") or "off"
+    if advertise not in ("on", "off"):
+        raise validation(f"AdvertiseTrustStoreCaNames '{advertise}' must be on or off")
+    return {
+        "Mode": mode,
+        "TrustStoreArn": known.trust_store(fleet, asked["TrustStoreArn"]).arn,
+        "IgnoreClientCertificateExpiry": asked.get("IgnoreClientCertificateExpiry", False),
+        "TrustStoreAssociationStatus": "active",
+        "AdvertiseTrustStoreCaNames": advertise,
+    }

@@ -1,4 +1,4 @@
-"""Names of load balancers."""
+"""Names, schemes and types of load balancers."""
 
 import re
 
@@ -23,3 +23,14 @@ def load_balancer_name(name: str) -> None:
         raise validation(f"The load balancer name '{name}' cannot begin or end with a hyphen(-)")
     if name.startswith("internal-"):
         raise validation(f"The load balancer name '{name}' cannot begin with 'internal-'")
+
+
+def load_balancer_kind(scheme: str, kind: str) -> None:
+    """The scheme and the type are AWS's.
+
+    https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateLoadBalancer.html
+    """
+    if scheme not in ("internet-facing", "internal"):
+        raise validation(f"The load balancer scheme '{scheme}' must be internet-facing or internal")
+    if kind not in ("application", "network", "gateway"):
+        raise validation(f"The load balancer type '{kind}' must be application, network or gateway")

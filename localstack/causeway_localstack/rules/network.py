@@ -8,6 +8,8 @@ from moto.ec2.models.subnets import Subnet
 
 from ..errors import invalid, validation
 
+LEAST_ADDRESSES = 8
+
 
 def known_subnets(network: EC2Backend, ids: Iterable[str]) -> list[Subnet]:
     """Every subnet exists, else SubnetNotFound.
@@ -47,6 +49,34 @@ def one_vpc(subnets: Sequence[Subnet]) -> str:
     if len(vpcs) != 1:
         raise invalid("InvalidConfigurationRequest", "All subnets of a load balancer must be in the same VPC")
     return vpcs.pop()
+
+
+def room_for_nodes(subnets: Iterable[Subnet]) -> None:
+    """A subnet that a load balancer comes to has eight free addresses at least.
+
+    https://docs.aws.amazon.com/elasticloadbalancing/latest/application/application-load-balancers.html#subnets-load-balancer
+    """
+    for subnet in subnets:
+        free = subnet.available_ip_address_count
+        if free < LEAST_ADDRESSES:
+            raise invalid(
+                "InvalidSubnet",
+                f"Not enough IP space available in {subnet.id}. "
+                f"ELB requires at least {LEAST_ADDRESSES} free IP addresses in each subnet.",
+            )
+
+
+def lawful_ip_address_type(kind: str, scheme: str, subnets: Iterable[Subnet]) -> None:
+    """Addresses of both families need subnets that have both; without public IPv4 it makes sense only to the Internet.
+
+    https://docs.aws.amazon.com/elasticloadbalancing/latest/application/application-load-balancers.html#ip-address-type
+    """
+    if kind not in ("ipv4", "dualstack", "dualstack-without-public-ipv4"):
+        raise validation(f"IpAddressType '{kind}' is not valid")
+    if kind == "dualstack-without-public-ipv4" and scheme == "internal":
+        raise validation(f"IpAddressType '{kind}' is not valid for internal load balancers")
+    if kind != "ipv4" and not all(subnet.ipv6_cidr_block_associations for subnet in subnets):
+        raise invalid("InvalidSubnet", "You must specify subnets with an associated IPv6 CIDR block")
 
 
 def known_security_groups(network: EC2Backend, ids: Iterable[str], vpc_id: str) -> None:

@@ -10,6 +10,13 @@ MOST_TAGS = 50
 MOST_ARNS = 20
 
 
+def lawful_at_creation(tags: Sequence[Mapping[str, str]]) -> None:
+    """The tags of a Create call: lawful, none twice, not too many."""
+    no_duplicate_keys(tags)
+    lawful_tags(tags)
+    not_too_many({tag["Key"]: tag.get("Value", "") for tag in tags})
+
+
 def no_duplicate_keys(tags: Sequence[Mapping[str, str]]) -> None:
     """A call names a key once.
 

@@ -1,16 +1,16 @@
 //! Carries out what was decided about pods.
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
 use super::Error;
-use super::observe::controlled_by;
 use super::resources::{labels, pod};
 use crate::api::MyApp;
 use crate::api::common::FIELD_MANAGER;
 use crate::runtime::ActionEvent;
+use crate::runtime::manifest::{delete_exactly, is_controlled_by};
 
 /// One change of the world.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,9 +27,9 @@ impl Action {
     /// The event that tells of the action.
     pub fn event(&self) -> Option<ActionEvent> {
         match self {
-            Self::Create { name, .. } => Some(ActionEvent { reason: "Created", note: format!("Created pod {name}") }),
+            Self::Create { name, .. } => Some(ActionEvent::normal("Created", format!("Created pod {name}"))),
             Self::Delete { name, why, .. } => {
-                Some(ActionEvent { reason: "Deleted", note: format!("Deleted pod {name}: {why}") })
+                Some(ActionEvent::normal("Deleted", format!("Deleted pod {name}: {why}")))
             }
             Self::Label { .. } => None,
         }
@@ -54,7 +54,7 @@ async fn create(api: &Api<Pod>, object: &MyApp, index: i32, name: &str) -> Resul
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
             match api.get_opt(name).await.map_err(failed)? {
-                Some(there) if !controlled_by(&there, object) => Err(Error::NameTaken(name.to_owned())),
+                Some(there) if !is_controlled_by(&there, object) => Err(Error::NameTaken(name.to_owned())),
                 // Ours, created before a crash, or without its labels and thus not seen.
                 Some(there) => label(api, object, name, &there.uid().unwrap_or_default()).await,
                 None => Err(failed(kube::Error::Api(status))),
@@ -72,10 +72,6 @@ async fn label(api: &Api<Pod>, object: &MyApp, name: &str, uid: &str) -> Result<
 }
 
 async fn delete(api: &Api<Pod>, name: &str, uid: &str) -> Result<(), Error> {
-    let exactly = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
-    match api.delete(name, &DeleteParams::default().preconditions(exactly)).await {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        Err(source) => Err(Error::Delete { name: name.to_owned(), source }),
-    }
+    let deleted = delete_exactly(api, name, uid, DeleteParams::default()).await;
+    deleted.map_err(|source| Error::Delete { name: name.to_owned(), source })
 }

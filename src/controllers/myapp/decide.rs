@@ -44,6 +44,7 @@ pub fn decide(object: &MyApp, observed: &Observed) -> Plan<Action, MyAppStatus> 
         health: health(object, observed, &alive, is_current),
         actions,
         record_first: false,
+        parts: Vec::new(),
         requeue: None,
     }
 }

@@ -7,6 +7,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use super::Error;
 use super::resources::{CONTAINER, REVISION, labels, selector};
 use crate::api::MyApp;
+use crate::runtime::manifest::is_controlled_by;
 
 /// The pods of one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,16 +45,9 @@ pub async fn observe(client: &Client, object: &MyApp) -> Result<Observed, Error>
     let api: Api<Pod> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
     let pods = api.list(&ListParams::default().labels(&selector(object))).await.map_err(Error::List)?;
     let mut pods: Vec<ObservedPod> =
-        pods.items.iter().filter(|pod| controlled_by(pod, object)).map(|pod| observed(pod, object)).collect();
+        pods.items.iter().filter(|pod| is_controlled_by(*pod, object)).map(|pod| observed(pod, object)).collect();
     pods.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(Observed { pods })
-}
-
-/// Whether the object controls the pod.
-pub fn controlled_by(pod: &Pod, object: &MyApp) -> bool {
-    pod.owner_references()
-        .iter()
-        .any(|owner| owner.controller == Some(true) && Some(&owner.uid) == object.uid().as_ref())
 }
 
 fn observed(pod: &Pod, object: &MyApp) -> ObservedPod {

@@ -1,48 +1,149 @@
-//! `MyIngress`: keeps an Application Load Balancer equal to its object.
+//! `MyIngress`: keeps an Application Load Balancer and everything that belongs to it equal to its object.
+//!
+//! ```text
+//! members ─▶ model ──┐
+//!                    ├─▶ decide ─▶ apply ─▶ region ─▶ AWS
+//! region ─▶ assets ──┘      └────▶ targets (follow endpoints by themselves)
+//! ```
 
+mod action;
 mod apply;
+mod assets;
+mod certificates;
 mod decide;
 mod error;
-mod fleet;
+mod members;
+mod model;
 mod names;
 mod observe;
 mod ownership;
-mod refresh;
+pub mod plan;
+mod region;
+mod rules;
+mod secrets;
+mod simulation;
+mod targets;
 #[cfg(test)]
 mod world;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use futures::{FutureExt, StreamExt, stream};
+use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use kube::runtime::Controller;
-use kube::runtime::reflector::ObjectRef;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::{Resource, ResourceExt};
 
 use error::Error;
-use fleet::Fleet;
+use ownership::{Concerned, ObjectKey, Owner, group_of};
+use region::Region;
+use secrets::Secrets;
+use targets::{Binding, Targets};
 
 use super::World;
 use crate::api::{MyIngress, MyIngressStatus};
 use crate::external::elbv2::Elbv2;
-use crate::runtime::{self, ActionEvent, Kind, Plan, Removal};
-use apply::Action;
+use crate::runtime::{self, ActionEvent, Kind, Listed, Plan, Removal};
+use action::Action;
 use observe::Observed;
 
-/// Runs the controller, and keeps the snapshot fresh meanwhile.
+/// Runs the controller, keeps the snapshot fresh and lets targets follow endpoints meanwhile.
 pub async fn controller(world: World) {
-    let elb = Elbv2::new(&world.aws, world.environment.metrics.clone(), world.fence);
-    let fleet = Arc::new(Fleet::new(elb, world.cluster_name));
-    let kind = MyIngressKind { fleet: fleet.clone() };
-    let sweep = world.environment.sweep;
+    let (metrics, fence) = (world.environment.metrics.clone(), world.fence.clone());
+    let budget = world.budget;
+    let elb = Elbv2::new(&world.aws, metrics.clone(), fence.clone(), budget.clone());
+    let kind = Arc::new(MyIngressKind {
+        region: Region::new(&world.aws, &metrics, &fence, budget, elb.clone(), world.cluster_name),
+        targets: Targets::new(elb),
+        secrets: Secrets(world.environment.client.clone()),
+        stores: Mutex::default(),
+        bound: Mutex::default(),
+        groups_seen: Mutex::default(),
+        replacement_grace: world.replacement_grace,
+    });
+    let environment = world.environment;
+    let sweep = environment.sweep;
+    let run = runtime::run(kind.clone(), environment.clone());
     tokio::select! {
-        () = runtime::run(Arc::new(kind), world.environment) => {}
-        () = refresh::keep_fresh(&fleet, sweep) => {}
+        ((), ()) = async { tokio::join!(run, kind.targets.run(&environment)) } => {}
+        () = region::keep_fresh(&kind.region, &kind.targets, sweep) => {}
     }
 }
 
-/// The kind, with the snapshot that all its objects share.
+/// The kind, with what all its objects share.
 struct MyIngressKind {
-    fleet: Arc<Fleet>,
+    region: Region,
+    targets: Targets,
+    secrets: Secrets,
+    /// What is bound, by owner.
+    bound: Mutex<HashMap<ObjectKey, Vec<Binding>>>,
+    /// The objects, as the watches show them.
+    stores: Mutex<Vec<(Store<MyIngress>, Listed)>>,
+    /// Version of each member of a group that its group was told of.
+    groups_seen: Mutex<HashMap<String, (Option<i64>, bool)>>,
+    /// How long a balancer that was replaced goes on serving.
+    replacement_grace: Duration,
+}
+
+impl MyIngressKind {
+    /// All objects that are served.
+    fn objects(&self) -> Vec<Arc<MyIngress>> {
+        let stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        stores.iter().flat_map(|(store, _)| store.state()).collect()
+    }
+
+    /// Waits until all objects that are served have been listed.
+    async fn listed(&self) {
+        let stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (_, listed) in stores {
+            listed.wait().await;
+        }
+    }
+
+    /// The bindings of an owner that are in force.
+    fn bound(&self, owner: &ObjectKey) -> Vec<Binding> {
+        self.bound.lock().unwrap_or_else(PoisonError::into_inner).get(owner).cloned().unwrap_or_default()
+    }
+
+    /// Binds targets in place of all that the owner had bound.
+    fn bind(&self, bindings: &[Binding], owner: &ObjectKey) {
+        self.targets.bind(bindings.to_vec(), owner);
+        let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
+        if bindings.is_empty() {
+            bound.remove(owner);
+        } else {
+            bound.insert(owner.clone(), bindings.to_vec());
+        }
+    }
+
+    /// After a restart: targets follow their endpoints before listeners and rules have been read, and while a mistake is
+    /// not corrected.
+    async fn bind_early(&self, object: &MyIngress) -> Result<(), Error> {
+        let owner = Owner::of(self.region.cluster(), object);
+        let place = observe::key_of(&owner);
+        if object.meta().deletion_timestamp.is_some() || !self.bound(&place).is_empty() {
+            return Ok(());
+        }
+        self.region.ready().await.map_err(Error::of)?;
+        let assets = self.region.owned_by(&owner);
+        if !assets.groups.is_empty() {
+            let (members, built) = observe::wanted(self, object, &owner).await?;
+            self.bind(&decide::bindings(built.model.as_ref(), &members, &owner, &assets), &place);
+        }
+        Ok(())
+    }
+
+    /// One member acts for its group, so that it must hear of changes of the others.
+    fn tell_group(&self, object: &MyIngress) {
+        let Some(group) = group_of(object) else { return };
+        let version = (object.meta().generation, object.meta().deletion_timestamp.is_some());
+        let mut seen = self.groups_seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.insert(object.uid().unwrap_or_default(), version) != Some(version) {
+            self.region.wake(Concerned::Group(group));
+        }
+    }
 }
 
 impl Kind for MyIngressKind {
@@ -64,33 +165,52 @@ impl Kind for MyIngressKind {
     }
 
     async fn observe(&self, object: &MyIngress) -> Result<Observed, Error> {
-        observe::observe(&self.fleet, object).await
+        self.tell_group(object);
+        self.bind_early(object).await?;
+        observe::observe(self, object).await
     }
 
-    fn decide(object: &MyIngress, observed: &Observed, _: Timestamp) -> Plan<Action, MyIngressStatus> {
-        decide::decide(object, observed)
+    fn decide(object: &MyIngress, observed: &Observed, now: Timestamp) -> Plan<Action, MyIngressStatus> {
+        decide::decide(object, observed, now)
     }
 
     fn decide_removal(object: &MyIngress, observed: &Observed) -> Removal<Action> {
         decide::decide_removal(object, observed)
     }
 
-    async fn apply(&self, _: &MyIngress, action: &Action) -> Result<(), Error> {
-        apply::apply(&self.fleet, action).await
+    async fn apply(&self, object: &MyIngress, action: &Action) -> Result<(), Error> {
+        let owner = Owner::of(self.region.cluster(), object);
+        let done = apply::apply(self, &owner, action).await;
+        if let group @ Concerned::Group(_) = owner.concerned() {
+            // The other members tell their users what became of it.
+            self.region.wake(group);
+        }
+        done
     }
 
     fn event(action: &Action) -> Option<ActionEvent> {
-        Some(action.event())
+        action.event()
     }
 
     fn triggers(&self, controller: Controller<MyIngress>, namespace: Option<&str>) -> Controller<MyIngress> {
+        let store = controller.store();
+        self.stores.lock().unwrap_or_else(PoisonError::into_inner).push((store.clone(), Listed::of(store.clone())));
         let served = namespace.map(str::to_owned);
-        let drifted = self.fleet.subscribe().filter_map(move |(namespace, name)| {
-            let ours = served.as_ref().is_none_or(|served| *served == namespace);
-            std::future::ready(ours.then(|| ObjectRef::new(&name).within(&namespace)))
+        let is_served = move |namespace: &str| served.as_ref().is_none_or(|served| *served == namespace);
+        let members = move |concerned: Concerned| -> Vec<ObjectKey> {
+            match concerned {
+                Concerned::Object(object) => vec![object],
+                Concerned::Group(group) => {
+                    let all = store.state().into_iter();
+                    let members = all.filter(|object| group_of(object).as_ref() == Some(&group));
+                    members.map(|object| (object.namespace().unwrap_or_default(), object.name_any())).collect()
+                }
+            }
+        };
+        let changed = self.region.subscribe().flat_map(move |concerned| stream::iter(members(concerned)));
+        let woken = stream::select(changed, self.targets.subscribe()).filter_map(move |(namespace, name)| {
+            std::future::ready(is_served(&namespace).then(|| ObjectRef::new(&name).within(&namespace)))
         });
-        let fleet = self.fleet.clone();
-        let recovered = async move { fleet.recovered().await };
-        controller.reconcile_on(drifted).reconcile_all_on(stream::once(recovered.boxed()))
+        controller.reconcile_on(woken).reconcile_all_on(stream::once(self.region.recovered()))
     }
 }

@@ -1,9 +1,12 @@
-//! Names of balancers: at most 32 letters, digits and hyphens.
+//! Names in AWS: of balancers and target groups at most 32 letters, digits and hyphens.
 //!
 //! <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateLoadBalancer.html>
+//! <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateTargetGroup.html>
+//! <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateSecurityGroup.html>
 
-use super::ownership::Owner;
+use super::ownership::{ObjectKey, Owner};
 use crate::api::myingress::Scheme;
+use crate::external::elbv2::{Protocol, ProtocolVersion, TargetType};
 use crate::runtime::fingerprint;
 
 const LONGEST: usize = 32;
@@ -21,6 +24,79 @@ pub fn candidates(owner: &Owner, scheme: Scheme) -> Vec<String> {
     std::iter::once(plain).filter(|plain| allowed(plain)).chain(hashed).collect()
 }
 
+/// What makes a target group another one: whom it is for, and what of it AWS cannot change. Where its targets come from
+/// is not here: that can change in place.
+pub struct TargetGroupIdentity<'a> {
+    /// Whom the balancer belongs to.
+    pub owner: &'a Owner,
+    /// The object that has the backend.
+    pub member: &'a ObjectKey,
+    /// Name of the backend.
+    pub backend: &'a str,
+    /// The balancer's scheme: while one balancer replaces another, each has its own groups.
+    pub scheme: Scheme,
+    /// What the targets are.
+    pub target_type: TargetType,
+    /// What is spoken to them.
+    pub protocol: Protocol,
+    /// Its version.
+    pub version: ProtocolVersion,
+    /// Whether their addresses are IPv6.
+    pub ipv6: bool,
+}
+
+impl TargetGroupIdentity<'_> {
+    /// The group's name: something of the object's and the backend's name, and a hash of the identity.
+    pub fn name(&self) -> String {
+        let target_type = match self.target_type {
+            TargetType::Ip => "ip",
+            TargetType::Instance => "instance",
+        };
+        let protocol = match self.protocol {
+            Protocol::Http => "http",
+            Protocol::Https => "https",
+        };
+        let version = match self.version {
+            ProtocolVersion::Http1 => "http1",
+            ProtocolVersion::Http2 => "http2",
+            ProtocolVersion::Grpc => "grpc",
+        };
+        let (namespace, name) = self.member;
+        let hash = fingerprint(
+            &[
+                self.owner.cluster.as_str(),
+                &self.owner.uid,
+                namespace,
+                name,
+                self.backend,
+                self.scheme.as_str(),
+                target_type,
+                protocol,
+                version,
+                if self.ipv6 { "ipv6" } else { "ipv4" },
+            ]
+            .map(str::as_bytes),
+            10,
+        );
+        // Ten characters of each, a hyphen between, one before the hash: 32 with it.
+        let part = |text: &str| shortened(text, 10);
+        let parts = [part(name), part(self.backend)].into_iter().filter(|part| !part.is_empty());
+        let readable = harmless(&parts.collect::<Vec<_>>().join("-"), "group");
+        format!("{readable}-{hash}")
+    }
+}
+
+/// Name of the security group that is made for the owner's balancer.
+pub fn security_group_name(owner: &Owner) -> String {
+    let Owner { cluster, namespace, name, uid } = owner;
+    let hash = fingerprint(&[cluster, namespace, name, uid].map(String::as_bytes), 8);
+    let readable = match shortened(name, 200) {
+        readable if readable.is_empty() || readable.starts_with("sg-") => format!("alb-{readable}"),
+        readable => readable,
+    };
+    format!("{}-{hash}", readable.trim_end_matches('-'))
+}
+
 fn allowed(name: &str) -> bool {
     name.len() <= LONGEST
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
@@ -31,15 +107,18 @@ fn allowed(name: &str) -> bool {
 
 /// What of the name fits before `-` and the hash, made of allowed characters.
 fn short(name: &str) -> String {
-    let name = name.strip_prefix("internal-").unwrap_or(name);
-    let fitting: String =
-        name.chars().take(LONGEST - 9).map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-    let trimmed = fitting.trim_matches('-');
-    if trimmed.is_empty() || trimmed.starts_with("internal-") || trimmed == "internal" {
-        "alb".into()
-    } else {
-        trimmed.into()
-    }
+    harmless(&shortened(name.strip_prefix("internal-").unwrap_or(name), LONGEST - 9), "alb")
+}
+
+/// The first characters, made of allowed ones, without hyphens at the ends.
+fn shortened(name: &str, most: usize) -> String {
+    let fitting: String = name.chars().take(most).map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    fitting.trim_matches('-').into()
+}
+
+/// The name, or another where AWS would not take it as a beginning.
+fn harmless(name: &str, otherwise: &str) -> String {
+    if name.is_empty() || name.starts_with("internal-") || name == "internal" { otherwise } else { name }.into()
 }
 
 #[cfg(test)]
@@ -65,7 +144,58 @@ mod tests {
         }
     }
 
+    fn group_of<'a>(owner: &'a Owner, member: &'a ObjectKey, backend: &'a str) -> TargetGroupIdentity<'a> {
+        TargetGroupIdentity {
+            owner,
+            member,
+            backend,
+            scheme: Scheme::Internal,
+            target_type: TargetType::Ip,
+            protocol: Protocol::Http,
+            version: ProtocolVersion::Http1,
+            ipv6: false,
+        }
+    }
+
+    #[test]
+    fn a_target_group_is_readable_and_another_one_where_aws_cannot_change_it() {
+        let (owner, member) = (owner("web"), ("shop".to_owned(), "storefront-of-the-shop".to_owned()));
+        let of = |change: fn(&mut TargetGroupIdentity<'_>)| {
+            let mut identity = group_of(&owner, &member, "cart");
+            change(&mut identity);
+            identity.name()
+        };
+        let names = [
+            of(|_| {}),
+            of(|it| it.backend = "card"),
+            of(|it| it.scheme = Scheme::InternetFacing),
+            of(|it| it.target_type = TargetType::Instance),
+            of(|it| it.protocol = Protocol::Https),
+            of(|it| it.version = ProtocolVersion::Http2),
+            of(|it| it.ipv6 = true),
+        ];
+        assert!(names[0].starts_with("storefront-cart-"), "{}", names[0]);
+        assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), names.len(), "{names:?}");
+    }
+
+    #[test]
+    fn a_security_group_never_looks_like_an_id() {
+        assert!(security_group_name(&owner("web")).starts_with("web-"));
+        assert!(security_group_name(&owner("sg-web")).starts_with("alb-sg-web-"));
+        assert!(security_group_name(&owner(&"x".repeat(253))).len() <= 255);
+    }
+
     proptest! {
+        #[test]
+        fn every_target_group_has_an_allowed_name(
+            name in "[a-z0-9]([a-z0-9.-]{0,60}[a-z0-9])?|internal-.{0,9}|\\PC{0,40}",
+            backend in "[a-z0-9]([a-z0-9-]{0,60}[a-z0-9])?|internal-.{0,9}|\\PC{0,40}",
+        ) {
+            let (owner, member) = (owner("web"), ("shop".to_owned(), name));
+            let name = group_of(&owner, &member, &backend).name();
+            prop_assert!(allowed(&name), "{}", name);
+        }
+
         #[test]
         fn every_candidate_is_allowed_and_no_two_are_alike(name in "[a-z0-9]([a-z0-9.-]{0,60}[a-z0-9])?") {
             for scheme in [Scheme::Internal, Scheme::InternetFacing] {

@@ -1,55 +1,223 @@
-//! The world as far as it matters to one object: from the snapshot, with calls only where that is in doubt.
+//! The world as far as it matters to one object: from the snapshots, with calls only where these are in doubt or do
+//! not reach.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use kube::Resource;
+use tokio::time::timeout;
 
+use super::MyIngressKind;
+use super::assets::Assets;
+use super::decide::unprotects;
 use super::error::Error;
-use super::fleet::{Fleet, Member};
+use super::members::{Members, key, members_of};
+use super::model::{self, Built, CertificatesModel, Complaint, Context, SecurityModel, SubnetsModel};
 use super::names::candidates;
-use super::ownership::Owner;
-use crate::api::MyIngress;
+use super::ownership::{ObjectKey, Owner, adoption_tag};
+use super::region::Depth;
+use super::targets::{Binding, Endpoints, Summary};
 use crate::api::myingress::{AlbStatus, Scheme};
+use crate::api::{MyIngress, MyIngressStatus};
+use crate::external::acm::Certificate;
+use crate::external::ec2::Subnet;
 
-/// A create whose answer was lost may take effect, and show, so much later. Only a deletion must wait for that: after
+/// A create whose answer was lost may take effect, and show, so long after it was sent. Only a deletion waits for that: after
 /// it nobody looks again.
-const CREATE_LAG: Duration = Duration::from_secs(10);
+const CREATE_LAG: Duration = Duration::from_secs(30);
+
+/// The cluster's Services and endpoints are listed within this, or somebody is told that they are not.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What matters to one object.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Observed {
-    /// The object as an owner.
+    /// The object, or its group, as an owner.
     pub owner: Owner,
-    /// Its balancers: one, or two while one replaces the other.
-    pub owned: Vec<Member>,
-    /// Names that we might use and that are taken by anybody.
+    /// Who shares the balancer.
+    pub members: Members,
+    /// What they want together.
+    pub built: Built,
+    /// What there is of it.
+    pub assets: Assets,
+    /// Names of balancers that we might use and that are taken by anybody.
     pub taken: BTreeSet<String>,
+    /// Names of target groups that we would use and that are taken by somebody else.
+    pub taken_groups: BTreeSet<String>,
     /// The status names a balancer that exists and does not carry our tags.
     pub disowned: Option<AlbStatus>,
+    /// The balancer that is to be adopted.
+    pub adoption: Option<Adoption>,
+    /// Subnets that fit the selector, or those that the spec names where their VPC matters.
+    pub subnets: Vec<Subnet>,
+    /// Certificates of AWS Certificate Manager, where they matter.
+    pub certificates: Vec<Certificate>,
+    /// What the cluster says of the backends, by name of their target group.
+    pub endpoints: BTreeMap<String, Endpoints>,
+    /// What AWS says of the targets, by ARN of their group.
+    pub summaries: BTreeMap<String, Summary>,
+    /// The bindings that are in force.
+    pub bound: Vec<Binding>,
+    /// How long a balancer that was replaced goes on serving.
+    pub replacement_grace: Duration,
+}
+
+/// A balancer that is to be adopted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Adoption {
+    /// There is none of that name.
+    Missing,
+    /// Its tags do not agree.
+    Refused,
+    /// Its tags agree.
+    Agreed { arn: String },
 }
 
 /// Reads what matters to `object`.
-pub async fn observe(fleet: &Fleet, object: &MyIngress) -> Result<Observed, Error> {
-    fleet.ready().await.map_err(Error::of)?;
-    let owner = Owner::of(fleet.cluster(), object);
+pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observed, Error> {
+    let region = &kind.region;
+    region.ready().await.map_err(Error::of)?;
+    let owner = Owner::of(region.cluster(), object);
+    let deleting = object.meta().deletion_timestamp.is_some();
+    let (members, built) = wanted(kind, object, &owner).await?;
     let recorded = object.status.as_ref().and_then(|status| status.alb.as_ref());
     let mut names: Vec<String> =
         [Scheme::InternetFacing, Scheme::Internal].into_iter().flat_map(|scheme| candidates(&owner, scheme)).collect();
     names.extend(recorded.map(|alb| alb.name.clone()));
-    let patience = if object.meta().deletion_timestamp.is_some() { CREATE_LAG } else { Duration::ZERO };
-    fleet.settle_doubts(&names, patience).await.map_err(Error::of)?;
-    if wants_attributes(object) {
-        for member in fleet.owned_by(&owner) {
-            fleet.want_attributes(&member.balancer.arn).await.map_err(Error::of)?;
-        }
+    let patience = if deleting { CREATE_LAG } else { Duration::ZERO };
+    region.settle_doubts(&owner, &names, patience).await.map_err(Error::of)?;
+
+    if may_have_security_group(object, &built) {
+        region.learn_security_groups().await.map_err(Error::of)?;
     }
-    let disowned = recorded.filter(|alb| fleet.disowned(&owner, &alb.arn));
-    Ok(Observed { owned: fleet.owned_by(&owner), taken: fleet.taken(&names), disowned: disowned.cloned(), owner })
+    region.learn(&owner, depth(object, &members, &built)).await.map_err(Error::of)?;
+    let assets = region.owned_by(&owner);
+
+    let mut observed = Observed {
+        taken: region.taken(&names),
+        taken_groups: BTreeSet::new(),
+        disowned: recorded.filter(|alb| region.disowned(&owner, &alb.arn)).cloned(),
+        adoption: None,
+        subnets: Vec::new(),
+        certificates: Vec::new(),
+        endpoints: BTreeMap::new(),
+        summaries: assets.groups.keys().filter_map(|arn| Some((arn.clone(), kind.targets.summary(arn)?))).collect(),
+        bound: kind.bound(&key_of(&owner)),
+        replacement_grace: kind.replacement_grace,
+        owner,
+        members,
+        built,
+        assets,
+    };
+    if !deleting {
+        look_up(kind, &mut observed).await?;
+    }
+    Ok(observed)
 }
 
-/// Attributes are read only for objects that set them or did so before.
-fn wants_attributes(object: &MyIngress) -> bool {
-    let managed = object.status.as_ref().and_then(|status| status.managed.as_ref());
-    !object.spec.attributes.is_empty() || managed.is_some_and(|managed| !managed.attributes.is_empty())
+/// Who shares the balancer, and what they want together.
+pub async fn wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner) -> Result<(Members, Built), Error> {
+    if object.spec.group.is_some() {
+        // A member that is not known yet would lose its rules.
+        kind.listed().await;
+    }
+    let members = members_of(object, &kind.objects());
+    let secrets = kind.secrets.of(&members).await?;
+    let built = model::build(&members.active(), &Context { owner, secrets: &secrets });
+    Ok((members, built))
+}
+
+/// Adds what only this model makes worth asking.
+async fn look_up(kind: &MyIngressKind, observed: &mut Observed) -> Result<(), Error> {
+    let Some(model) = &observed.built.model else { return Ok(()) };
+    let region = &kind.region;
+    observed.taken_groups = region.taken_groups(&observed.owner, &model.groups.keys().collect());
+    if let Some(name) = model.balancer.adopt.as_ref().filter(|_| observed.assets.balancers.is_empty()) {
+        observed.adoption = Some(match region.foreign_balancer(&observed.owner, name) {
+            None => Adoption::Missing,
+            Some((arn, tags)) => {
+                region.watch_tags(&arn);
+                let (key, value) = adoption_tag(&observed.owner);
+                if tags.get(&key) == Some(&value) { Adoption::Agreed { arn } } else { Adoption::Refused }
+            }
+        });
+    }
+    observed.subnets = match &model.balancer.subnets {
+        SubnetsModel::Tagged { tags, .. } => region.subnets_tagged(tags).await.map_err(Error::of)?,
+        // The security group must be made in the VPC of the balancer, which is not there yet.
+        SubnetsModel::Ids(ids)
+            if !observed.assets.balancers.values().any(|it| it.balancer.scheme == Some(model.balancer.scheme))
+                && observed.assets.security_groups.is_empty()
+                && matches!(model.balancer.security, SecurityModel::Managed { .. }) =>
+        {
+            let ids: Vec<String> = ids.iter().cloned().collect();
+            region.subnets(&ids).await.map_err(Error::of)?
+        }
+        SubnetsModel::Ids(_) => Vec::new(),
+    };
+    let discovered = |it: &CertificatesModel| matches!(it, CertificatesModel::Discovered { .. });
+    if model.listeners.values().any(|listener| discovered(&listener.certificates)) {
+        observed.certificates = region.certificates().await.map_err(Error::of)?;
+    }
+    if !model.groups.is_empty() && timeout(PATIENCE, kind.targets.ready()).await.is_err() {
+        return Err(Error::EndpointsUnread(kind.targets.watch_trouble().unwrap_or_default()));
+    }
+    let endpoints = model.groups.iter().map(|(name, group)| (name.clone(), kind.targets.endpoints(&group.backend)));
+    observed.endpoints = endpoints.collect();
+    observed.expect_targets();
+    Ok(())
+}
+
+/// Whether there may be a security group of our own: the status says so before one is made.
+fn may_have_security_group(object: &MyIngress, built: &Built) -> bool {
+    let managed = |status: &MyIngressStatus| {
+        status.security_group.is_some() || status.managed.as_ref().is_some_and(|managed| managed.security_group)
+    };
+    object.status.as_ref().is_some_and(managed)
+        || !object.spec.inbound_cidrs.is_empty()
+        || built.model.as_ref().is_some_and(|it| matches!(it.balancer.security, SecurityModel::Managed { .. }))
+}
+
+/// How much must be known of the balancers: what the spec sets, and what the status says that it once did.
+fn depth(object: &MyIngress, members: &Members, built: &Built) -> Depth {
+    let status = object.status.clone().unwrap_or_default();
+    let managed = status.managed.clone().unwrap_or_default();
+    if members.present.is_empty() {
+        // It all goes; only its protection must be known.
+        return Depth { attributes: unprotects(&object.spec), ..Depth::default() };
+    }
+    let balancer = built.model.as_ref().map(|model| &model.balancer);
+    let listeners = built.model.as_ref().map(|model| &model.listeners);
+    Depth {
+        groups: true,
+        attributes: balancer.is_some_and(|it| !it.attributes.is_empty()) || !managed.attributes.is_empty(),
+        listeners: listeners.is_some_and(|it| !it.is_empty()) || !status.listeners.is_empty(),
+        listener_attributes: listeners.is_some_and(|it| it.values().any(|one| !one.attributes.is_empty()))
+            || managed.listener_attributes,
+        web_acl: balancer.is_some_and(|it| it.web_acl.is_some()) || managed.web_acl,
+        capacity: balancer.is_some_and(|it| it.capacity.is_some()) || managed.capacity,
+    }
+}
+
+/// The key under which an owner binds targets.
+pub fn key_of(owner: &Owner) -> ObjectKey {
+    (owner.namespace.clone(), owner.uid.clone())
+}
+
+impl Observed {
+    /// A group that nobody follows yet will have the targets of its backend, none of them healthy.
+    pub fn expect_targets(&mut self) {
+        for (name, endpoints) in &self.endpoints {
+            if let (Endpoints::Known(wanted), Some(member)) = (endpoints, self.assets.group_named(name)) {
+                let summary = Summary { total: wanted.targets.len(), ..Summary::default() };
+                self.summaries.entry(member.group.arn.clone()).or_insert(summary);
+            }
+        }
+    }
+
+    /// What is wrong with that object itself.
+    pub fn complaint(&self, object: &MyIngress) -> Option<&Complaint> {
+        let key = key(object);
+        self.members.refused.get(&key).or_else(|| self.built.complaints.get(&key))
+    }
 }

@@ -1,4 +1,4 @@
-//! Whose a balancer is: five tags, set in the create call itself.
+//! Whose something in AWS is: five tags, set in the create call itself.
 
 use std::collections::BTreeMap;
 
@@ -7,28 +7,52 @@ use kube::ResourceExt;
 use crate::api::MyIngress;
 use crate::api::common::PREFIX;
 use crate::external::elbv2::Pairs;
+use crate::runtime::fingerprint;
 
-/// The object that a balancer belongs to.
+/// An object as (namespace, name).
+pub type ObjectKey = (String, String);
+
+/// Whom something in AWS belongs to: an object, or a group of objects that share a balancer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// Name of the Kubernetes cluster.
     pub cluster: String,
-    /// The object's namespace.
+    /// The object's or the group's namespace.
     pub namespace: String,
-    /// The object's name.
+    /// The object's or the group's name.
     pub name: String,
-    /// The object's uid: another object of the same name is another owner.
+    /// The object's uid: another object of the same name is another owner. A group's never changes.
     pub uid: String,
 }
 
+/// Whom to wake about something in AWS.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Concerned {
+    /// This object.
+    Object(ObjectKey),
+    /// The members of this group.
+    Group(ObjectKey),
+}
+
 impl Owner {
-    /// The owner that an object of this cluster is.
+    /// The owner that an object of this cluster is, or the group that it is in.
     pub fn of(cluster: &str, object: &MyIngress) -> Self {
-        Self {
-            cluster: cluster.into(),
-            namespace: object.namespace().unwrap_or_default(),
-            name: object.name_any(),
-            uid: object.uid().unwrap_or_default(),
+        match group_of(object) {
+            None => Self {
+                cluster: cluster.into(),
+                namespace: object.namespace().unwrap_or_default(),
+                name: object.name_any(),
+                uid: object.uid().unwrap_or_default(),
+            },
+            Some((namespace, name)) => Self {
+                cluster: cluster.into(),
+                uid: format!(
+                    "{GROUP_UID}{}",
+                    fingerprint(&[cluster.as_bytes(), namespace.as_bytes(), name.as_bytes()], 16)
+                ),
+                namespace,
+                name,
+            },
         }
     }
 
@@ -50,14 +74,51 @@ impl Owner {
             && tags.get(&key("cluster")) == Some(&self.cluster)
             && tags.get(&key("uid")) == Some(&self.uid)
     }
+
+    /// Whom to wake about what belongs to this owner.
+    pub fn concerned(&self) -> Concerned {
+        let place = (self.namespace.clone(), self.name.clone());
+        if self.uid.starts_with(GROUP_UID) { Concerned::Group(place) } else { Concerned::Object(place) }
+    }
 }
 
-/// The owner's namespace and name, where the tags name an owner in this cluster.
-pub fn object_of(cluster: &str, tags: &Pairs) -> Option<(String, String)> {
+/// Begins the uid of a group, which no object's uid does.
+const GROUP_UID: &str = "group-";
+
+/// The group that an object is in, as (namespace, name).
+pub fn group_of(object: &MyIngress) -> Option<ObjectKey> {
+    let group = object.spec.group.as_ref()?;
+    let namespace = group.namespace.clone().unwrap_or_else(|| object.namespace().unwrap_or_default());
+    Some((namespace, group.name.clone()))
+}
+
+/// Whom to wake about something with these tags, where they name an owner in this cluster.
+pub fn concerned_by(cluster: &str, tags: &Pairs) -> Option<Concerned> {
     if tags.get(&key("cluster")).map(String::as_str) != Some(cluster) {
         return None;
     }
-    Some((tags.get(&key("namespace"))?.clone(), tags.get(&key("name"))?.clone()))
+    let owner = Owner {
+        cluster: cluster.into(),
+        namespace: tags.get(&key("namespace"))?.clone(),
+        name: tags.get(&key("name"))?.clone(),
+        uid: tags.get(&key("uid")).cloned().unwrap_or_default(),
+    };
+    Some(owner.concerned())
+}
+
+/// The tag that says which member of a group wants a rule or a target group.
+pub fn member_tag(member: &ObjectKey) -> (String, String) {
+    (key("member"), format!("{}/{}", member.0, member.1))
+}
+
+/// The tag by which the owner of a balancer in AWS lets an object take it over.
+pub fn adoption_tag(owner: &Owner) -> (String, String) {
+    (key("adopt"), format!("{}/{}/{}", owner.cluster, owner.namespace, owner.name))
+}
+
+/// The tag key that names the cluster, and its value.
+pub fn cluster_tag(cluster: &str) -> (String, String) {
+    (key("cluster"), cluster.into())
 }
 
 fn key(name: &str) -> String {
@@ -67,6 +128,7 @@ fn key(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::MyIngressSpec;
 
     fn owner() -> Owner {
         Owner { cluster: "prod".into(), namespace: "shop".into(), name: "web".into(), uid: "u-1".into() }
@@ -89,5 +151,21 @@ mod tests {
     fn an_owner_without_uid_owns_nothing() {
         let nobody = Owner { uid: String::new(), ..owner() };
         assert!(!nobody.owns(&nobody.tags()));
+    }
+
+    #[test]
+    fn members_of_a_group_are_one_owner_and_all_are_woken() {
+        let member = |name: &str| {
+            let spec = serde_json::json!({ "group": { "name": "shared" } });
+            let mut object = MyIngress::new(name, serde_json::from_value::<MyIngressSpec>(spec).unwrap());
+            object.metadata.namespace = Some("shop".into());
+            object.metadata.uid = Some(format!("uid-of-{name}"));
+            Owner::of("prod", &object)
+        };
+        assert_eq!(member("a"), member("b"));
+        let group = Concerned::Group(("shop".into(), "shared".into()));
+        assert_eq!(concerned_by("prod", &member("a").tags()), Some(group));
+        assert_eq!(concerned_by("prod", &owner().tags()), Some(Concerned::Object(("shop".into(), "web".into()))));
+        assert_eq!(concerned_by("test", &owner().tags()), None);
     }
 }

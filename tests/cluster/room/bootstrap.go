@@ -36,14 +36,17 @@ func bootstrap(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
-// defaultStorageClass makes volumes out of directories of the node.
+// defaultStorageClass makes volumes out of directories of the node, as those of clouds do: once a pod that wants one has
+// a node.
 func defaultStorageClass() *storage.StorageClass {
+	mode := storage.VolumeBindingWaitForFirstConsumer
 	return &storage.StorageClass{
 		ObjectMeta: meta.ObjectMeta{
 			Name:        "standard",
 			Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"},
 		},
-		Provisioner: "kubernetes.io/host-path",
+		Provisioner:       "kubernetes.io/host-path",
+		VolumeBindingMode: &mode,
 	}
 }
 

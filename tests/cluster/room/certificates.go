@@ -6,12 +6,15 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net"
+	"os"
 	"path/filepath"
 	"time"
 )
@@ -142,15 +145,10 @@ func writeCredentials(s Settings) error {
 	if err != nil {
 		return err
 	}
-	kubelet, err := ca.server(s.Node.Name, s.Node.Address)
-	if err != nil {
-		return err
-	}
 	pairs := map[string]keyPair{
 		"ca":               ca.keyPair,
 		"apiserver":        apiserver,
 		"apiserver-client": toKubelets,
-		"kubelet-server":   kubelet,
 	}
 	for file, pair := range pairs {
 		if err := writePair(s, file, pair); err != nil {
@@ -160,7 +158,51 @@ func writeCredentials(s Settings) error {
 	if err := writeTokenKey(s); err != nil {
 		return err
 	}
-	return writeKubeconfigs(s, ca)
+	err = writeKubeconfigs(s, ca, []user{
+		{filepath.Join(s.State, "kubeconfig"), "admin", "system:masters"},
+		{s.Config("kube-controller-manager.kubeconfig"), "system:kube-controller-manager", ""},
+		{s.Config("kube-scheduler.kubeconfig"), "system:kube-scheduler", ""},
+		{s.Config("coredns.kubeconfig"), dnsUser, ""},
+	})
+	if err != nil {
+		return err
+	}
+	return writeNodeCredentials(s, ca)
+}
+
+// writeNodeCredentials makes what the daemons of one node need.
+func writeNodeCredentials(s Settings, ca *authority) error {
+	if err := writeFile(s.PKI("ca.crt"), ca.certificatePEM, 0o644); err != nil {
+		return err
+	}
+	kubelet, err := ca.server(s.Node.Name, s.Node.Address)
+	if err != nil {
+		return err
+	}
+	if err := writePair(s, "kubelet-server", kubelet); err != nil {
+		return err
+	}
+	return writeKubeconfigs(s, ca, []user{
+		{s.Config("kube-proxy.kubeconfig"), "system:kube-proxy", ""},
+		{s.Config("kubelet.kubeconfig"), "system:node:" + s.Node.Name, "system:nodes"},
+	})
+}
+
+// readAuthority finds the authority that signed a cluster's certificates.
+func readAuthority(s Settings) (*authority, error) {
+	pair, err := tls.LoadX509KeyPair(s.PKI("ca.crt"), s.PKI("ca.key"))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the cluster's authority: %w", err)
+	}
+	certificatePEM, err := os.ReadFile(s.PKI("ca.crt"))
+	if err != nil {
+		return nil, err
+	}
+	key, ok := pair.PrivateKey.(crypto.Signer)
+	if !ok {
+		return nil, errors.New("the key of the cluster's authority cannot sign")
+	}
+	return &authority{keyPair: keyPair{certificatePEM: certificatePEM}, certificate: pair.Leaf, key: key}, nil
 }
 
 // writeTokenKey makes the key that signs service account tokens. RSA, because everyone who verifies OpenID tokens
@@ -177,21 +219,16 @@ func writeTokenKey(s Settings) error {
 	return writeFile(s.PKI("service-accounts.key"), encoded, 0o600)
 }
 
-func writeKubeconfigs(s Settings, ca *authority) error {
-	clients := []struct{ path, user, group string }{
-		{filepath.Join(s.State, "kubeconfig"), "admin", "system:masters"},
-		{s.Config("kube-controller-manager.kubeconfig"), "system:kube-controller-manager", ""},
-		{s.Config("kube-scheduler.kubeconfig"), "system:kube-scheduler", ""},
-		{s.Config("kube-proxy.kubeconfig"), "system:kube-proxy", ""},
-		{s.Config("coredns.kubeconfig"), dnsUser, ""},
-		{s.Config("kubelet.kubeconfig"), "system:node:" + s.Node.Name, "system:nodes"},
-	}
-	for _, client := range clients {
+// user is a client of the API server: where its kubeconfig is, and by what name and group the server knows it.
+type user struct{ path, name, group string }
+
+func writeKubeconfigs(s Settings, ca *authority, users []user) error {
+	for _, client := range users {
 		var groups []string
 		if client.group != "" {
 			groups = []string{client.group}
 		}
-		pair, err := ca.client(client.user, groups...)
+		pair, err := ca.client(client.name, groups...)
 		if err != nil {
 			return err
 		}

@@ -50,7 +50,7 @@ func cgroupMounts(mounts io.Reader) []string {
 
 func joinHierarchy(hierarchy, group string) error {
 	parent := hierarchy
-	for _, name := range []string{group, daemonsGroup} {
+	for _, name := range append(strings.Split(group, "/"), daemonsGroup) {
 		if err := passControllers(parent); err != nil {
 			return err
 		}

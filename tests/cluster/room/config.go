@@ -24,17 +24,36 @@ func render(name string, values any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// writeConfig renders every daemon's configuration into the state directory.
+// writeConfig renders the configuration of every daemon of the first node into the state directory.
 func writeConfig(s Settings) error {
+	if err := writeNodeConfig(s); err != nil {
+		return err
+	}
+	return writeFiles(s, map[string]string{"Corefile": "Corefile"}, map[string]string{
+		"nothing.zone": ". 1 IN SOA . . 1 3600 3600 3600 1\n",
+		// Names that CoreDNS answers beside the cluster's own, in the format of /etc/hosts; may be changed at any time.
+		"names": fmt.Sprintf("%s %s\n", s.Node.Address, s.Node.Name),
+	})
+}
+
+// writeNodeConfig renders what every node has.
+func writeNodeConfig(s Settings) error {
 	rendered := map[string]string{
 		"containerd.toml":                "containerd.toml",
 		"registries/_default/hosts.toml": "hosts.toml",
 		"cni/10-pods.conflist":           "cni.conflist",
 		"kubelet.yaml":                   "kubelet.yaml",
 		"kube-proxy.yaml":                "kube-proxy.yaml",
-		"Corefile":                       "Corefile",
 		"rules.nft":                      "rules.nft",
 	}
+	return writeFiles(s, rendered, map[string]string{
+		"hosts":       fmt.Sprintf("127.0.0.1 localhost\n::1 localhost\n%s %s\n", s.Node.Address, s.Node.Name),
+		"resolv.conf": fmt.Sprintf("nameserver %s\n", s.DNSAddress()),
+	})
+}
+
+// writeFiles writes configuration files: those that are rendered, by the template's name, and those that are given.
+func writeFiles(s Settings, rendered, given map[string]string) error {
 	for file, name := range rendered {
 		content, err := render(name, s)
 		if err != nil {
@@ -44,14 +63,7 @@ func writeConfig(s Settings) error {
 			return err
 		}
 	}
-	fixed := map[string]string{
-		"hosts":        fmt.Sprintf("127.0.0.1 localhost\n::1 localhost\n%s %s\n", s.Node.Address, s.Node.Name),
-		"resolv.conf":  fmt.Sprintf("nameserver %s\n", s.DNSAddress()),
-		"nothing.zone": ". 1 IN SOA . . 1 3600 3600 3600 1\n",
-		// Names that CoreDNS answers beside the cluster's own, in the format of /etc/hosts; may be changed at any time.
-		"names": fmt.Sprintf("%s %s\n", s.Node.Address, s.Node.Name),
-	}
-	for file, content := range fixed {
+	for file, content := range given {
 		if err := writeFile(s.Config(file), []byte(content), 0o644); err != nil {
 			return err
 		}

@@ -28,8 +28,12 @@ func (s Settings) foundation() []daemon {
 		),
 		s.apiserver(),
 		s.part("registry", "--listen="+s.RegistryAddress(), "--directory=/var/lib/registry"),
-		{"containerd", []string{"containerd", "--config", s.Config("containerd.toml")}},
+		s.containerd(),
 	}
+}
+
+func (s Settings) containerd() daemon {
+	return daemon{"containerd", []string{"containerd", "--config", s.Config("containerd.toml")}}
 }
 
 func (s Settings) apiserver() daemon {
@@ -56,14 +60,7 @@ func (s Settings) apiserver() daemon {
 
 // clients are the daemons that need an API server which answers.
 func (s Settings) clients() []daemon {
-	return []daemon{
-		s.part("kubelet",
-			"--config="+s.Config("kubelet.yaml"),
-			"--hostname-override="+s.Node.Name,
-			"--kubeconfig="+s.Config("kubelet.kubeconfig"),
-			"--node-ip="+s.Node.Address,
-			"--node-labels=topology.kubernetes.io/region=us-east-1,topology.kubernetes.io/zone=us-east-1a",
-		),
+	return append(s.nodeClients(),
 		s.part("kube-controller-manager",
 			"--bind-address=127.0.0.1",
 			"--cluster-signing-cert-file="+s.PKI("ca.crt"),
@@ -81,8 +78,25 @@ func (s Settings) clients() []daemon {
 			"--bind-address=127.0.0.1",
 			"--kubeconfig="+s.Config("kube-scheduler.kubeconfig"),
 			"--leader-elect=false",
+			// A pod whose claims are bound in the moment in which it is found unschedulable is forgotten: by default for
+			// five minutes.
+			"--pod-max-in-unschedulable-pods-duration=1s",
+		),
+		s.part("coredns", "-conf", s.Config("Corefile")),
+	)
+}
+
+// nodeClients are those that run on every node.
+func (s Settings) nodeClients() []daemon {
+	return []daemon{
+		s.part("kubelet",
+			"--config="+s.Config("kubelet.yaml"),
+			"--hostname-override="+s.Node.Name,
+			"--kubeconfig="+s.Config("kubelet.kubeconfig"),
+			"--node-ip="+s.Node.Address,
+			"--node-labels=topology.kubernetes.io/region=us-east-1,topology.kubernetes.io/zone="+s.Node.Zone,
+			"--register-with-taints="+s.Taints,
 		),
 		s.part("kube-proxy", "--config="+s.Config("kube-proxy.yaml")),
-		s.part("coredns", "-conf", s.Config("Corefile")),
 	}
 }

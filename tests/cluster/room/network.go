@@ -13,15 +13,8 @@ import (
 // the default route, and forwarding. Pods hang on links of their own (the ptp plugin), not on the bridge: all their
 // traffic is routed, so Services work between any two of them without br_netfilter.
 func prepareNetwork(s Settings) error {
-	if err := unix.Sethostname([]byte(s.Node.Name)); err != nil {
-		return fmt.Errorf("cannot set the host name: %w", err)
-	}
-	loopback, err := netlink.LinkByName("lo")
-	if err != nil {
-		return fmt.Errorf("no loopback link: %w", err)
-	}
-	if err := netlink.LinkSetUp(loopback); err != nil {
-		return fmt.Errorf("cannot bring the loopback up: %w", err)
+	if err := prepareHost(s); err != nil {
+		return err
 	}
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name = bridgeName
@@ -48,6 +41,21 @@ func prepareNetwork(s Settings) error {
 	route := &netlink.Route{LinkIndex: bridge.Attrs().Index, Dst: everywhere, Scope: netlink.SCOPE_LINK}
 	if err := netlink.RouteAdd(route); err != nil {
 		return fmt.Errorf("cannot add the default route: %w", err)
+	}
+	return nil
+}
+
+// prepareHost gives a node its name and its loopback, and lets it forward.
+func prepareHost(s Settings) error {
+	if err := unix.Sethostname([]byte(s.Node.Name)); err != nil {
+		return fmt.Errorf("cannot set the host name: %w", err)
+	}
+	loopback, err := netlink.LinkByName("lo")
+	if err != nil {
+		return fmt.Errorf("no loopback link: %w", err)
+	}
+	if err := netlink.LinkSetUp(loopback); err != nil {
+		return fmt.Errorf("cannot bring the loopback up: %w", err)
 	}
 	return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644)
 }

@@ -50,11 +50,15 @@ func Run(arguments []string) error {
 }
 
 func parse(arguments []string) (Settings, error) {
+	return parseFlags(flag.NewFlagSet("room", flag.ContinueOnError), arguments)
+}
+
+// parseFlags reads the flags that rooms and nodes have, beside those that are in the set already.
+func parseFlags(flags *flag.FlagSet, arguments []string) (Settings, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return Settings{}, err
 	}
-	flags := flag.NewFlagSet("room", flag.ContinueOnError)
 	state := flags.String("state", "", "directory for everything the cluster keeps (required)")
 	name := flags.String("name", "demo", "name of the cluster, for its kubeconfig")
 	cgroup := flags.String("cgroup", "", "control group of the cluster, no other's on this machine (required)")
@@ -81,6 +85,11 @@ func (r *room) live(ctx context.Context) error {
 	if err := r.startDaemons(ctx); err != nil {
 		return err
 	}
+	return r.stay(ctx)
+}
+
+// stay says that everything is ready, and returns the reason for the end.
+func (r *room) stay(ctx context.Context) error {
 	if err := r.settings.report(phaseReady, ""); err != nil {
 		return err
 	}
@@ -110,6 +119,9 @@ func (r *room) prepare() error {
 		return err
 	}
 	if err := prepareMounts(s); err != nil {
+		return err
+	}
+	if err := openVolumes(r.log); err != nil {
 		return err
 	}
 	if err := prepareNetwork(s); err != nil {

@@ -17,6 +17,8 @@ const (
 	domain            = "cluster.local"
 	pauseImage        = "registry.k8s.io/pause:causeway"
 	bridgeName        = "room0"
+	// The pod ranges of more would not fit into the cluster's.
+	maxNodes = 15
 )
 
 // Node is one machine of the cluster, as the rest of it sees it.
@@ -25,6 +27,7 @@ type Node struct {
 	Address  string
 	PodRange string
 	MaxPods  int
+	Zone     string
 }
 
 // newNode gives the n-th node (from 1) its address and pod range; the ranges of no two nodes meet.
@@ -34,6 +37,7 @@ func newNode(n int) Node {
 		Address:  fmt.Sprintf("198.18.0.%d", 9+n),
 		PodRange: fmt.Sprintf("198.18.%d.0/20", 16*n),
 		MaxPods:  500,
+		Zone:     "us-east-1" + string(rune('a'+(n-1)%3)),
 	}
 }
 
@@ -50,7 +54,12 @@ type Settings struct {
 	Cgroup string
 	// Keep lists directories that must stay visible in the room although /tmp, /var and /run are replaced.
 	Keep []string
+	// Node is the machine that these settings are for.
 	Node Node
+	// Taints of the node, as the kubelet's flag has them: `key=value:NoSchedule`, separated by commas.
+	Taints string
+	// Control is the node with the API server, the registry and DNS.
+	Control Node
 }
 
 func newSettings(name, state, cgroup, program string, keep []string) Settings {
@@ -61,7 +70,19 @@ func newSettings(name, state, cgroup, program string, keep []string) Settings {
 		Cgroup:  cgroup,
 		Keep:    append([]string{state, filepath.Dir(program)}, keep...),
 		Node:    newNode(1),
+		Control: newNode(1),
 	}
+}
+
+// node turns the cluster's settings into those of its n-th machine, which keeps its things below the cluster's.
+// Volumes are the same on every node, as those of a cloud's disks are.
+func (s Settings) node(n int) Settings {
+	node := newNode(n)
+	s.Keep = append([]string{s.State, volumes}, s.Keep...)
+	s.State = filepath.Join(s.State, "nodes", node.Name)
+	s.Cgroup += "/" + node.Name
+	s.Node = node
+	return s
 }
 
 // Config is the path of a generated configuration file.
@@ -77,13 +98,15 @@ func (s Settings) Log(daemon string) string { return filepath.Join(s.State, "log
 func (s Settings) Data(directory string) string { return filepath.Join(s.State, "data", directory) }
 
 // Server is the API server's address for clients in the room.
-func (s Settings) Server() string { return fmt.Sprintf("https://%s:%d", s.Node.Address, apiPort) }
+func (s Settings) Server() string { return fmt.Sprintf("https://%s:%d", s.Control.Address, apiPort) }
 
 // DNSAddress is where CoreDNS answers.
-func (s Settings) DNSAddress() string { return s.Node.Address }
+func (s Settings) DNSAddress() string { return s.Control.Address }
 
 // RegistryAddress is where the registry serves plain HTTP.
-func (s Settings) RegistryAddress() string { return fmt.Sprintf("%s:%d", s.Node.Address, registryPort) }
+func (s Settings) RegistryAddress() string {
+	return fmt.Sprintf("%s:%d", s.Control.Address, registryPort)
+}
 
 // ClusterRange holds the addresses of nodes and pods.
 func (s Settings) ClusterRange() string { return clusterRange }

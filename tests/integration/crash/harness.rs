@@ -1,6 +1,11 @@
-//! Runs a scenario undisturbed, then once for every call and every way to die at it.
+//! Runs a scenario undisturbed, then once for every world in which a process can leave it by dying.
+//!
+//! A process that died keeps nothing. So the world is the same whether its last call was answered or not, and the same as
+//! if it had died before it sent the next one: each call is tried once, dying before and after its reply in turn, and the
+//! first one also before it is sent.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -12,8 +17,9 @@ use tokio::task::JoinSet;
 
 use super::scenes::{Scenes, clear};
 use super::state::State;
+use crate::support::interception::kind_of;
 use crate::support::wait::PATIENCE;
-use crate::support::{Interception, Moment, Operator, Scene, wait_for};
+use crate::support::{Interception, Moment, Operator, Scene, Target, wait_for};
 
 /// Points that are tried at the same time, over all scenarios.
 static PLACES: Semaphore = Semaphore::const_new(6);
@@ -29,6 +35,13 @@ pub trait Scenario: 'static {
 
     /// Whether the work is asked for while no controllers run: then they may die while they start, too.
     const WHILE_AWAY: bool = false;
+
+    /// About so many calls are tried, the first of each kind of call among them, at each of them one moment in turn.
+    const MOST: usize = usize::MAX;
+
+    /// Whether the controllers poll, so that no two runs make the same calls: they die at changes then, which are the
+    /// same in all runs, and not at reads.
+    const POLLS: bool = false;
 
     /// Makes what is there before, with controllers at work that do not die.
     fn prepare(scene: &Scene) -> impl Future<Output = ()> + Send;
@@ -49,12 +62,23 @@ pub async fn die_everywhere<S: Scenario>() {
     let reference = try_point::<S>(&scenes, &undisturbed, None, None).await;
     drop(permit);
     let usual = undisturbed.calls().len();
-    let mut trial = Trial { name: S::NAME, tried: [0; 3], over: [false; 3], failures: Vec::new() };
+    let sampled = S::POLLS || usual > S::MOST;
+    let tried = match (S::POLLS, sampled) {
+        (true, _) => sample_of_changes(&undisturbed.calls(), S::MOST),
+        (false, true) => sample(&undisturbed.calls(), S::MOST),
+        (false, false) => (1..=usual).collect(),
+    };
+    // Nothing waits for the end of what is tried at the first call alone.
+    let over = Moment::ALL.map(|moment| moment == Moment::ALL[0]);
+    let mut trial = Trial { name: S::NAME, tried: [0; 3], over, failures: Vec::new() };
     let mut running = JoinSet::new();
     let mut n = 0;
-    while n < usual || trial.over.contains(&false) {
+    while n < usual || !sampled && trial.over.contains(&false) {
         n += 1;
-        for moment in Moment::ALL {
+        if n <= usual && !tried.contains(&n) {
+            continue;
+        }
+        for &moment in moments(n, sampled) {
             let permit = PLACES.acquire().await.expect("nobody closes it");
             while let Some(done) = running.try_join_next() {
                 trial.note(done.expect("a point catches its panics"));
@@ -64,8 +88,9 @@ pub async fn die_everywhere<S: Scenario>() {
                 continue;
             }
             let (scenes, reference) = (scenes.clone(), reference.clone());
+            let target = if S::POLLS { of_kind(&undisturbed.calls(), n) } else { Target::Nth(n) };
             running.spawn(async move {
-                let done = point::<S>(&scenes, n, moment, &reference).await;
+                let done = point::<S>(&scenes, n, (target, moment), &reference).await;
                 drop(permit);
                 done
             });
@@ -76,6 +101,47 @@ pub async fn die_everywhere<S: Scenario>() {
     }
     scenes.close().await;
     trial.tell(usual, begun.elapsed());
+}
+
+/// The first call of each kind; then, as long as fewer than `most` are chosen, the last of each kind, and of the others each
+/// so-and-so-manieth. Always the same for the same calls.
+fn sample(calls: &[String], most: usize) -> BTreeSet<usize> {
+    let same = |call: &String| {
+        let kind = kind_of(call);
+        move |other: &String| kind_of(other) == kind
+    };
+    let firsts = calls.iter().enumerate().filter(|(index, call)| !calls[..*index].iter().any(same(call)));
+    let mut chosen: BTreeSet<usize> = firsts.map(|(index, _)| index + 1).collect();
+    let lasts = calls.iter().enumerate().filter(|(index, call)| !calls[index + 1..].iter().any(same(call)));
+    let room = most.saturating_sub(chosen.len());
+    chosen.extend(lasts.map(|(index, _)| index + 1).filter(|n| !chosen.contains(n)).take(room).collect::<Vec<_>>());
+    if let Some(room) = most.checked_sub(chosen.len()).filter(|room| *room > 0) {
+        chosen.extend((1..=calls.len()).step_by(calls.len().div_ceil(room).max(1)));
+    }
+    chosen
+}
+
+/// When to die at the call of that number.
+fn moments(n: usize, sampled: bool) -> &'static [Moment] {
+    match n {
+        _ if sampled => std::slice::from_ref(&Moment::ALL[n % Moment::ALL.len()]),
+        1 => &Moment::ALL,
+        n => std::slice::from_ref(&Moment::ALL[1 + n % 2]),
+    }
+}
+
+/// The same of changes alone, without events: nothing is decided by those.
+fn sample_of_changes(calls: &[String], most: usize) -> BTreeSet<usize> {
+    let numbered = calls.iter().enumerate().filter(|(_, call)| !call.contains("GET ") && !call.contains("/events"));
+    let (numbers, changes): (Vec<usize>, Vec<String>) = numbered.map(|(index, call)| (index + 1, call.clone())).unzip();
+    sample(&changes, most).into_iter().map(|n| numbers[n - 1]).collect()
+}
+
+/// The call with that number, as the so-and-so-manieth of its kind.
+fn of_kind(calls: &[String], n: usize) -> Target {
+    let kind = kind_of(&calls[n - 1]);
+    let count = calls[..n].iter().filter(|call| kind_of(call) == kind).count();
+    Target::OfKind(kind, count)
 }
 
 /// What came of one point.
@@ -124,11 +190,17 @@ impl Trial {
     }
 }
 
-async fn point<S: Scenario>(scenes: &Scenes, n: usize, moment: Moment, reference: &State) -> Done {
-    let interception = Interception::new();
-    let trying = try_point::<S>(scenes, &interception, Some((n, moment)), Some(reference));
+async fn point<S: Scenario>(scenes: &Scenes, n: usize, target: (Target, Moment), reference: &State) -> Done {
+    let (interception, moment) = (Interception::new(), target.1);
+    let what = match &target.0 {
+        Target::Nth(_) => None,
+        Target::OfKind(kind, n) => Some(format!("{kind}, no. {n}")),
+    };
+    let trying = try_point::<S>(scenes, &interception, Some(target), Some(reference));
     let outcome = AssertUnwindSafe(trying).catch_unwind().await;
-    let call = interception.is_dead().then(|| interception.calls().get(n - 1).cloned().unwrap_or_default());
+    let call = interception
+        .is_dead()
+        .then(|| what.unwrap_or_else(|| interception.calls().get(n - 1).cloned().unwrap_or_default()));
     Done { n, moment, call, failure: outcome.err().map(|panic| text_of(&*panic)) }
 }
 
@@ -141,12 +213,12 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
 async fn try_point<S: Scenario>(
     scenes: &Scenes,
     interception: &Interception,
-    target: Option<(usize, Moment)>,
+    target: Option<(Target, Moment)>,
     reference: Option<&State>,
 ) -> State {
     let scene = scenes.take().await;
-    let through = interception.kubernetes(Operator::client().await);
-    let mortal = || Operator::start_with(&scene, through, interception.aws(&scene.aws), NO_SWEEP);
+    let client = Operator::client().await;
+    let mortal = || Operator::through(&scene, interception, client, NO_SWEEP);
     let operator = if S::WHILE_AWAY {
         let others = Operator::start(&scene).await;
         S::prepare(&scene).await;

@@ -89,7 +89,10 @@ impl Scenario for Replace {
     }
 
     async fn settled(scene: &Scene) -> bool {
-        Create::settled(scene).await
+        // It is ready before the old balancer goes.
+        let object = there(scene).await.filter(is_ready);
+        object.is_some_and(|object| object.status.is_some_and(|status| status.replaced.is_none()))
+            && scene.balancers().await.len() == 1
     }
 }
 

@@ -2,6 +2,11 @@
 //! and the world must end as if nothing had happened: nothing missing, nothing left over, nothing twice.
 
 mod apps;
+mod backups;
+mod buckets;
+mod children;
+mod etcd;
+mod full;
 mod harness;
 mod ingresses;
 mod scenes;

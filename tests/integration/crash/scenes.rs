@@ -2,12 +2,16 @@
 
 use std::sync::Mutex;
 
-use causeway::api::{MyApp, MyIngress};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams};
 use serde_json::json;
 
-use crate::support::{Scene, wait_for};
+use super::buckets;
+use super::children::children;
+use crate::support::{Scene, kinds, wait_for};
 
 /// Empty scenes.
 #[derive(Default)]
@@ -41,16 +45,32 @@ impl Scenes {
 /// Empties a scene in which controllers work.
 pub async fn clear(scene: &Scene) {
     let all = (DeleteParams::default(), ListParams::default());
-    scene.api::<MyIngress>().delete_collection(&all.0, &all.1).await.expect("the deletion is accepted");
-    scene.api::<MyApp>().delete_collection(&all.0, &all.1).await.expect("the deletion is accepted");
+    let ours = kinds::apis(&scene.client, &scene.namespace);
+    for (_, objects) in &ours {
+        objects.delete_collection(&all.0, &all.1).await.expect("the deletion is accepted");
+    }
     let look = || async {
-        let (ingresses, apps) = (scene.api::<MyIngress>(), scene.api::<MyApp>());
-        ingresses.list(&all.1).await.expect("a list").items.len() + apps.list(&all.1).await.expect("a list").items.len()
+        let mut left = Vec::new();
+        for (kind, objects) in &ours {
+            let list = objects.list(&all.1).await.expect("a list");
+            left.extend(list.items.iter().map(|object| format!("{kind} {}", object.name_any())));
+        }
+        left
     };
-    wait_for("all objects to be gone", look, |left| *left == 0).await;
+    wait_for("all objects to be gone", look, Vec::is_empty).await;
+    // They would make pods and claims again.
+    let sets = || async { scene.api::<StatefulSet>().list(&all.1).await.expect("a list").items.len() };
+    wait_for("all StatefulSets to be gone", sets, |left| *left == 0).await;
+    let jobs = || async { scene.api::<Job>().list(&all.1).await.expect("a list").items.len() };
+    wait_for("all Jobs to be gone", jobs, |left| *left == 0).await;
     scene.api::<Pod>().delete_collection(&all.0, &all.1).await.expect("the deletion is accepted");
     wait_for("all pods to be gone", || scene.pods(), Vec::is_empty).await;
     // What was to be retained.
+    let claims = scene.api::<PersistentVolumeClaim>();
+    claims.delete_collection(&all.0, &all.1).await.expect("the deletion is accepted");
+    let left = || async { children(scene, &mut Vec::new()).await };
+    wait_for("all children to be gone", left, |left| left.as_object().is_some_and(serde_json::Map::is_empty)).await;
+    buckets::remove(scene).await;
     for balancer in scene.balancers().await {
         let arn = balancer.load_balancer_arn.unwrap_or_default();
         scene.elb.delete_load_balancer().load_balancer_arn(arn).send().await.expect("the balancer is deleted");

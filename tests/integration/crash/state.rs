@@ -1,18 +1,23 @@
 //! The world of a scene, without what differs from run to run: two worlds that should be the same are equal.
 
-use aws_sdk_elasticloadbalancingv2::types::{LoadBalancer, LoadBalancerSchemeEnum};
-use causeway::api::{MyApp, MyIngress};
+use aws_sdk_elasticloadbalancingv2::types::LoadBalancer;
+use causeway::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::core::NamespaceResourceScope;
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::support::Scene;
+use super::buckets;
+use super::children::{self, children};
+use crate::etcd::bystander;
+use crate::redis::{ROLE_LABEL, nodes};
+use crate::support::account::without_randomness;
+use crate::support::{Account, Scene};
 
-/// Every object and every balancer of a scene, as text.
+/// Every object of a scene and everything of its account, as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State(String);
 
@@ -25,23 +30,26 @@ impl State {
             (scene.emulator.account().to_owned(), "<account>".to_owned()),
         ];
         words.extend(balancers.iter().flat_map(random_words));
-        let mut described = Vec::new();
-        for balancer in &balancers {
-            described.push(describe(scene, balancer).await);
-        }
-        described.sort_by_key(ToString::to_string);
         let (ingresses, apps) =
             (objects::<MyIngress>(scene, &mut words).await, objects::<MyApp>(scene, &mut words).await);
-        if ingresses.is_empty() {
-            // What was retained names an owner that is gone.
-            let uids = described.iter().filter_map(|balancer| balancer["tags"]["causeway.example.com/uid"].as_str());
-            words.extend(uids.map(|uid| (uid.to_owned(), "<uid of nobody>".to_owned())));
-        }
+        let clusters = objects::<EtcdCluster>(scene, &mut words).await;
+        let members = if clusters.is_empty() { None } else { bystander::members(scene).await };
+        let sets = objects::<Redis>(scene, &mut words).await;
+        let backups = objects::<DatabaseBackup>(scene, &mut words).await;
+        let restores = objects::<DatabaseRestore>(scene, &mut words).await;
         let world = json!({
             "MyIngress": ingresses,
             "MyApp": apps,
-            "Pod": objects::<Pod>(scene, &mut words).await.into_iter().map(pod).collect::<Vec<_>>(),
-            "balancers": described,
+            "EtcdCluster": clusters.into_iter().map(children::cluster).collect::<Vec<_>>(),
+            "members of etcd and whether they learn": members,
+            "Redis": sets.into_iter().map(children::set).collect::<Vec<_>>(),
+            "nodes of Redis": nodes::roles(scene).await,
+            "DatabaseBackup": backups.into_iter().map(buckets::timeless).collect::<Vec<_>>(),
+            "DatabaseRestore": restores.into_iter().map(buckets::timeless).collect::<Vec<_>>(),
+            "buckets": buckets::buckets(scene).await,
+            "children": children(scene, &mut words).await,
+            "Pod": objects::<Pod>(scene, &mut words).await.into_iter().filter(stays).map(pod).collect::<Vec<_>>(),
+            "account": Account::of(scene).await.facts(scene).0,
         });
         let mut text = serde_json::to_string_pretty(&world).expect("a text");
         // ARNs and DNS names contain other words: the longest go first.
@@ -49,7 +57,7 @@ impl State {
         for (word, placeholder) in words.iter().filter(|(word, _)| !word.is_empty()) {
             text = text.replace(word, placeholder);
         }
-        Self(text)
+        Self(buckets::without_ids(&without_randomness(&text)))
     }
 
     /// The lines by which another world differs.
@@ -83,31 +91,8 @@ fn stable_name(name: &str) -> String {
     }
 }
 
-async fn describe(scene: &Scene, balancer: &LoadBalancer) -> Value {
-    let arn = balancer.load_balancer_arn().unwrap_or_default();
-    let answer = scene.elb.describe_load_balancer_attributes().load_balancer_arn(arn).send().await;
-    let attributes = answer.expect("attributes").attributes.unwrap_or_default().into_iter();
-    let attributes: Map<String, Value> =
-        attributes.map(|one| (one.key.unwrap_or_default(), json!(one.value.unwrap_or_default()))).collect();
-    let mut subnets: Vec<_> = balancer.availability_zones().iter().filter_map(|zone| zone.subnet_id()).collect();
-    subnets.sort_unstable();
-    let mut groups = balancer.security_groups().to_vec();
-    groups.sort_unstable();
-    // A default group has a random id.
-    groups.retain(|group| ["sg-web", "sg-other"].contains(&group.as_str()));
-    json!({
-        "name": balancer.load_balancer_name(),
-        "arn": arn,
-        "scheme": balancer.scheme().map(LoadBalancerSchemeEnum::as_str),
-        "subnets": subnets,
-        "securityGroups": groups,
-        "tags": scene.tags(arn).await,
-        "attributes": attributes,
-    })
-}
-
 /// Objects without what the cluster makes up; their uids are added to `words`.
-async fn objects<K>(scene: &Scene, words: &mut Vec<(String, String)>) -> Vec<Value>
+pub async fn objects<K>(scene: &Scene, words: &mut Vec<(String, String)>) -> Vec<Value>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
@@ -139,6 +124,11 @@ where
     objects
 }
 
+/// Whether the pod is not one of a Job: those have random names, and are gone at some time.
+fn stays(pod: &Value) -> bool {
+    pod["labels"]["batch.kubernetes.io/job-name"].is_null()
+}
+
 /// A pod without what scheduler and kubelet make up.
 fn pod(mut object: Value) -> Value {
     let ready = object["status"]["conditions"]
@@ -149,6 +139,12 @@ fn pod(mut object: Value) -> Value {
     object["status"] = json!({ "phase": object["status"]["phase"], "ready": ready });
     if let Some(spec) = object["spec"].as_object_mut() {
         spec.remove("nodeName");
+    }
+    if let Some(labels) = object["labels"].as_object_mut() {
+        // Made up by the StatefulSet controller.
+        labels.remove("controller-revision-hash");
+        // Who is the master is up to chance; how many are is told elsewhere.
+        labels.remove(ROLE_LABEL);
     }
     object
 }

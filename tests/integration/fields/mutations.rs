@@ -13,10 +13,19 @@ pub struct Mutation {
     pub leaf: String,
     /// The name by which a refusal must call it.
     pub field: String,
+    /// The names of what it is a part of: a refusal may be about what is missing beside it.
+    pub parents: Vec<String>,
     /// What was done to it.
     pub what: &'static str,
     /// The spec.
     pub spec: Value,
+}
+
+impl Mutation {
+    /// Whether these words are about the field.
+    pub fn is_named_in(&self, words: &str) -> bool {
+        words.contains(&self.field) || self.parents.iter().any(|parent| words.contains(parent))
+    }
 }
 
 impl fmt::Display for Mutation {
@@ -28,20 +37,39 @@ impl fmt::Display for Mutation {
 /// Every mutation of `good` at one field.
 pub fn mutations(leaf: &Leaf, good: &Value) -> Vec<Mutation> {
     let path: Vec<&str> = leaf.path.iter().map(String::as_str).collect();
-    let field = path.iter().rfind(|step| !step.starts_with(['[', '{'])).copied().unwrap_or_default();
+    let mut names = path.iter().filter(|step| !step.starts_with(['[', '{'])).rev().map(|step| (*step).to_owned());
+    let (field, parents) = (names.next().unwrap_or_default(), names.collect::<Vec<_>>());
     let values = values(&leaf.schema);
     let specs = values.into_iter().filter_map(|(what, value)| Some((what, with(good, &path, value)?)));
-    specs.map(|(what, spec)| Mutation { leaf: path.join("."), field: field.to_owned(), what, spec }).collect()
+    specs
+        .map(|(what, spec)| Mutation {
+            leaf: path.join("."),
+            field: field.clone(),
+            parents: parents.clone(),
+            what,
+            spec,
+        })
+        .collect()
 }
 
-/// The spec with `value` at `path`; `None` takes the field away. Not every value can be a key.
+/// The spec with `value` at `path`; `None` takes the field away. Not every value can be a key. Of a list, the first item
+/// that has the field is changed, and the others stay.
 fn with(spec: &Value, path: &[&str], value: Option<Value>) -> Option<Value> {
     match path {
         [] => value,
-        ["[]"] => Some(Value::Array(vec![value.unwrap_or(Value::Null)])),
         ["{key}"] => Some(json!({ value?.as_str()?: "value" })),
         ["{}", rest @ ..] => Some(json!({ "key": with(&Value::Null, rest, value)? })),
-        ["[]", rest @ ..] => Some(json!([with(&Value::Null, rest, value)?])),
+        ["[]", rest @ ..] => {
+            let mut items = spec.as_array().cloned().unwrap_or_default();
+            let index = items.iter().position(|item| has(item, rest)).unwrap_or(0);
+            let changed = with(items.get(index).unwrap_or(&Value::Null), rest, value);
+            let changed = changed.or_else(|| rest.is_empty().then_some(Value::Null))?;
+            match items.get_mut(index) {
+                Some(item) => *item = changed,
+                None => items.push(changed),
+            }
+            Some(Value::Array(items))
+        }
         [name, rest @ ..] => {
             let mut fields: Map<String, Value> = spec.as_object().cloned().unwrap_or_default();
             match with(&spec[*name], rest, value) {
@@ -51,6 +79,16 @@ fn with(spec: &Value, path: &[&str], value: Option<Value>) -> Option<Value> {
             };
             Some(Value::Object(fields))
         }
+    }
+}
+
+/// Whether there is something at `path`.
+fn has(spec: &Value, path: &[&str]) -> bool {
+    match path {
+        [] => !spec.is_null(),
+        ["[]", rest @ ..] => spec.as_array().is_some_and(|items| items.iter().any(|item| has(item, rest))),
+        ["{}" | "{key}", ..] => spec.is_object(),
+        [name, rest @ ..] => has(&spec[*name], rest),
     }
 }
 

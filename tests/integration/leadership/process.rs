@@ -33,6 +33,8 @@ pub fn command(name: &str, scene: &Scene, session: &Session) -> Command {
         .env("CLUSTER_NAME", &scene.namespace)
         .env("WATCH_NAMESPACE", &scene.namespace)
         .env("SWEEP_INTERVAL", "2s")
+        // The emulator takes calls as fast as they come.
+        .env("AWS_RATE_SHARE", "0")
         .env("CONCURRENCY", AT_ONCE.to_string())
         .env("METRICS_ADDRESS", "127.0.0.1:0")
         .env("AWS_REGION", "us-east-1")

@@ -4,7 +4,6 @@ mod banner;
 mod drift;
 mod pods;
 mod rollout;
-mod rollout_watch;
 mod scale;
 
 use std::collections::BTreeMap;
@@ -15,6 +14,7 @@ use kube::ResourceExt;
 use kube::api::LogParams;
 use serde_json::{Value, json};
 
+use crate::support::rollout_watch::is_ready;
 use crate::support::scene::condition;
 use crate::support::{Scene, wait_for};
 
@@ -82,10 +82,4 @@ async fn successor(scene: &Scene, name: &str, before: &str) -> Pod {
     let succeeded =
         |pod: &Option<Pod>| pod.as_ref().is_some_and(|pod| pod.uid().as_deref() != Some(before) && is_ready(pod));
     wait_for(&format!("a ready successor of pod {name}"), look, succeeded).await.expect("the pod")
-}
-
-fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    pod.metadata.deletion_timestamp.is_none()
-        && conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use causeway::api::MyApp;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
@@ -103,8 +103,7 @@ async fn a_finished_pod_is_replaced() {
     let deadline = Patch::Merge(json!({ "spec": { "activeDeadlineSeconds": 1 } }));
     scene.api::<Pod>().patch("app-pod", &PatchParams::default(), &deadline).await.expect("the deadline is accepted");
     successor(&scene, "app-pod", &before["app-pod"]).await;
-    let told = scene.events("app").await;
-    assert!(told.iter().any(|(reason, note)| reason == "Deleted" && note.contains("it ended")), "{told:?}");
+    scene.was_told("app", "Deleted", "it ended").await;
 }
 
 #[tokio::test]
@@ -127,7 +126,6 @@ async fn a_pod_stops_by_itself_within_two_seconds() {
     println!("» a pod has stopped {} ms after its deletion", took.as_millis());
     hold(&scene, "app-pod", json!([])).await;
     assert_eq!(exit_code(&pod), Some(0), "after two seconds it would have been killed");
-    assert!(took < Duration::from_secs(10), "it took {took:?}");
 }
 
 async fn hold(scene: &Scene, pod: &str, finalizers: serde_json::Value) {

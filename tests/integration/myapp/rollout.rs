@@ -3,8 +3,8 @@
 use causeway::api::MyApp;
 use serde_json::json;
 
-use super::rollout_watch::RolloutWatch;
 use super::{event, log, names, pods, ready_says, running, settled, uids};
+use crate::support::rollout_watch::RolloutWatch;
 use crate::support::{Operator, Scene};
 
 /// Another name of the same image.

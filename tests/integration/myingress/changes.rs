@@ -1,11 +1,14 @@
 //! Edits of the spec reach AWS: in place where AWS can, by a replacement where it cannot.
 
+use std::time::{Duration, Instant};
+
 use causeway::api::MyIngress;
 use serde_json::json;
 
 use super::bystander::{attributes, seen, subnets};
-use super::{alb, changes, created, ready, spec};
-use crate::support::{Operator, Scene, wait_for};
+use super::{alb, changes, created, operator_without_sweeps, ready, spec};
+use crate::support::account::{listeners, rules, security_groups, target_groups};
+use crate::support::{Operator, Scene, full, wait_for};
 
 #[tokio::test]
 async fn changed_subnets_move_the_same_balancer() {
@@ -47,6 +50,42 @@ async fn tags_that_the_spec_no_longer_has_are_removed_and_foreign_ones_stay() {
 }
 
 #[tokio::test]
+async fn tags_that_the_spec_no_longer_has_are_removed_from_every_part() {
+    let scene = Scene::new("change").await;
+    let _operator = operator_without_sweeps(&scene).await;
+    let arn = full::created(&scene).await;
+    let mut parts = vec![arn.clone()];
+    for listener in listeners(&scene, &arn).await.into_values() {
+        let listener = listener.listener_arn.expect("an ARN");
+        let own = rules(&scene, &listener).await.into_iter().filter(|rule| rule.is_default() != Some(true));
+        parts.extend(own.filter_map(|rule| rule.rule_arn));
+        parts.push(listener);
+    }
+    parts.extend(target_groups(&scene).await.into_iter().filter_map(|group| group.target_group_arn));
+    assert_eq!(parts.len(), 12, "the balancer, 2 listeners, 6 rules and 3 target groups");
+    for part in &parts {
+        assert_eq!(scene.tags(part).await["team"], "storefront");
+        super::bystander::add_tag(&scene, part, "cost-center", "42").await;
+    }
+    scene.emulator.clear_journal().await;
+    let mut edited = full::spec(&scene);
+    edited.as_object_mut().unwrap().remove("tags");
+    full::replace(&scene, full::NAME, &edited).await;
+    full::complete(&scene).await;
+    for part in &parts {
+        let tags = scene.tags(part).await;
+        assert!(!tags.contains_key("team") && tags["cost-center"] == "42", "{part}: {tags:?}");
+    }
+    let security = security_groups(&scene).await.into_iter();
+    let mut ours = security.filter(|group| group.tags().iter().any(|tag| tag.key() == Some("ManagedBy")));
+    let tags = ours.next().expect("a security group of ours").tags.unwrap_or_default();
+    assert!(tags.iter().all(|tag| tag.key() != Some("team")), "{tags:?}");
+    let calls = scene.emulator.journal().await;
+    let count = |operation: &str| calls.iter().filter(|call| call.operation == operation).count();
+    assert_eq!((count("RemoveTags"), count("DeleteTags")), (5, 1), "one for the listeners with all their rules");
+}
+
+#[tokio::test]
 async fn attributes_that_the_spec_no_longer_has_go_back_to_the_default() {
     let scene = Scene::new("change").await;
     let _operator = Operator::start(&scene).await;
@@ -80,13 +119,14 @@ async fn keys_removed_while_no_operator_ran_are_removed_all_the_same() {
 async fn a_changed_scheme_replaces_the_balancer_and_the_old_one_serves_until_the_new_one_is_active() {
     let scene = Scene::new("change").await;
     // Without sweeps: the emulator's setting is for the present balancers too.
-    let _operator = super::operator_without_sweeps(&scene).await;
+    let _operator = operator_without_sweeps(&scene).await;
     let old = created(&scene, "app", spec(json!({}))).await;
-    scene.emulator.settings(json!({ "provisioning_seconds": 4 })).await;
+    scene.emulator.settings(json!({ "provisioning_seconds": 600 })).await;
     scene.edit::<MyIngress>("app", json!({ "scheme": "internal" })).await;
     wait_for("the second balancer", || scene.balancers(), |balancers| balancers.len() == 2).await;
     let status = scene.api::<MyIngress>().get("app").await.unwrap();
     assert_eq!(alb(&status).arn, old.arn, "the status names the one that serves");
+    scene.emulator.settings(json!({ "provisioning_seconds": 0 })).await;
 
     let new = ready(&scene, "app").await;
     assert_ne!((&new.arn, &new.dns), (&old.arn, &old.dns));
@@ -97,10 +137,40 @@ async fn a_changed_scheme_replaces_the_balancer_and_the_old_one_serves_until_the
 }
 
 #[tokio::test]
+async fn a_replaced_balancer_goes_on_for_the_grace_period_even_over_a_restart() {
+    let scene = Scene::new("change").await;
+    let patient = || async {
+        let sweep = Duration::from_secs(2);
+        let mut world = Operator::world(&scene, Operator::client().await, scene.aws.clone(), sweep);
+        world.replacement_grace = Duration::from_secs(20);
+        Operator::start_in(world)
+    };
+    let gone = json!({ "fixedResponse": { "statusCode": 410 } });
+    let operator = patient().await;
+    let old = created(&scene, "app", spec(json!({ "listeners": [{ "port": 80, "defaultAction": gone }] }))).await;
+    scene.edit::<MyIngress>("app", json!({ "scheme": "internal" })).await;
+    let new = ready(&scene, "app").await;
+    let told = Instant::now();
+    assert_ne!((&new.arn, &new.dns), (&old.arn, &old.dns));
+    let replaced = || async { scene.api::<MyIngress>().get("app").await.unwrap().status.unwrap().replaced };
+    assert_eq!(replaced().await.map(|it| (it.arn, it.dns)), Some((old.arn.clone(), old.dns.clone())));
+
+    operator.stop().await;
+    let _operator = patient().await;
+    super::two_sweeps(&scene).await;
+    assert_eq!(scene.balancers().await.len(), 2);
+    assert!(listeners(&scene, &old.arn).await.contains_key(&80), "it is as it was");
+    let left = wait_for("the old one to be gone", || scene.balancers(), |balancers| balancers.len() == 1).await;
+    assert!(told.elapsed() > Duration::from_secs(15), "gone after {:?}", told.elapsed());
+    assert_eq!(left[0].load_balancer_arn(), Some(new.arn.as_str()));
+    wait_for("the status to forget it", replaced, Option::is_none).await;
+}
+
+#[tokio::test]
 async fn a_scheme_that_is_changed_back_during_the_replacement_keeps_the_old_balancer() {
     let scene = Scene::new("change").await;
     // Without sweeps: the emulator's setting is for the present balancers too.
-    let _operator = super::operator_without_sweeps(&scene).await;
+    let _operator = operator_without_sweeps(&scene).await;
     let old = created(&scene, "app", spec(json!({}))).await;
     scene.emulator.settings(json!({ "provisioning_seconds": 3600 })).await;
     scene.edit::<MyIngress>("app", json!({ "scheme": "internal" })).await;

@@ -65,7 +65,7 @@ async fn every_setting_reaches_aws() {
 #[tokio::test]
 async fn the_dns_name_is_shown_while_aws_still_sets_the_balancer_up() {
     let scene = Scene::new("create").await;
-    scene.emulator.settings(json!({ "provisioning_seconds": 5 })).await;
+    scene.emulator.settings(json!({ "provisioning_seconds": 3600 })).await;
     let _operator = Operator::start(&scene).await;
     scene.create::<MyIngress>("slow", spec(json!({}))).await;
     let has_dns = |object: &MyIngress| object.status.as_ref().is_some_and(|status| status.alb.is_some());
@@ -78,6 +78,7 @@ async fn the_dns_name_is_shown_while_aws_still_sets_the_balancer_up() {
     assert_eq!((status.as_str(), reason.as_str()), ("False", "Provisioning"));
     assert_eq!(condition(&conditions, "Reconciling").unwrap().0, "True");
 
+    scene.emulator.settings(json!({ "provisioning_seconds": 0 })).await;
     let late = ready(&scene, "slow").await;
     assert_eq!((late.state.as_str(), &late.dns, &late.arn), ("active", &early.dns, &early.arn));
     let conditions = scene.api::<MyIngress>().get("slow").await.unwrap().status.unwrap().conditions;
@@ -110,7 +111,8 @@ async fn kubectl_shows_dns_state_ready_and_age() {
     let table: Value = scene.client.request(request).await.expect("a table");
     let columns = table["columnDefinitions"].as_array().unwrap().iter();
     let columns: Vec<_> = columns.filter(|it| it["priority"] == 0).map(|it| it["name"].as_str().unwrap()).collect();
-    assert_eq!(columns, ["Name", "DNS", "State", "Ready", "Age"]);
+    assert_eq!(columns, ["Name", "DNS", "State", "Targets", "Ready", "Age"]);
     let cells = table["rows"][0]["cells"].as_array().unwrap();
-    assert_eq!(cells[..4], [json!("myapp"), json!(alb.dns), json!("active"), json!("True")]);
+    assert_eq!(cells[..3], [json!("myapp"), json!(alb.dns), json!("active")]);
+    assert_eq!(cells[4], json!("True"));
 }

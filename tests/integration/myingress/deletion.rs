@@ -80,6 +80,22 @@ async fn an_object_deleted_during_a_replacement_takes_both_balancers_along() {
 }
 
 #[tokio::test]
+async fn an_object_deleted_in_the_grace_period_takes_both_balancers_along_at_once() {
+    let scene = Scene::new("delete").await;
+    let sweep = std::time::Duration::from_secs(2);
+    let mut world = Operator::world(&scene, Operator::client().await, scene.aws.clone(), sweep);
+    world.replacement_grace = std::time::Duration::from_hours(1);
+    let _operator = Operator::start_in(world);
+    let old = created(&scene, "app", spec(json!({}))).await;
+    scene.edit::<MyIngress>("app", json!({ "scheme": "internal" })).await;
+    let new = super::ready(&scene, "app").await;
+    assert_ne!(new.arn, old.arn);
+    assert_eq!(scene.balancers().await.len(), 2);
+    deleted(&scene, "app").await;
+    assert!(scene.balancers().await.is_empty());
+}
+
+#[tokio::test]
 async fn deletion_protection_is_explained_and_deletion_goes_on_when_it_is_off() {
     let scene = Scene::new("delete").await;
     let _operator = Operator::start(&scene).await;

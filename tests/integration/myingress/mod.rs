@@ -1,15 +1,24 @@
 //! `MyIngress` against a real apiserver and an AWS with AWS's own rules.
 
-mod bystander;
+pub mod bystander;
 mod changes;
 mod cost;
 mod creation;
 mod credentials;
 mod deletion;
 mod drift;
+mod edits;
+mod full;
+mod full_cost;
+mod full_groups;
+mod full_policy;
+mod full_trouble;
 mod names;
 mod ownership;
+mod parts_drift;
+mod plan;
 mod policy;
+mod targets;
 mod trouble;
 
 use std::time::Duration;

@@ -65,13 +65,18 @@ impl Emulator {
         self.send("DELETE", "journal", &Value::Null).await;
     }
 
+    /// What balancers carry, and whether it is what AWS was told last: see localstack/README.md.
+    pub async fn dataplane(&self) -> Value {
+        self.send("GET", "dataplane", &Value::Null).await
+    }
+
     /// Calls of ELBv2 by operation, in the order in which they came.
     pub async fn elb_operations(&self) -> Vec<String> {
         let calls = self.journal().await.into_iter();
         calls.filter(|call| call.service == "elbv2").map(|call| call.operation).collect()
     }
 
-    pub(super) async fn send(&self, method: &'static str, route: &str, body: &Value) -> Value {
+    pub async fn send(&self, method: &'static str, route: &str, body: &Value) -> Value {
         let url = format!("{}/_causeway/{route}?account={}", self.endpoint, self.account);
         let body = body.clone();
         tokio::task::spawn_blocking(move || {

@@ -1,9 +1,10 @@
 //! Stands between controllers and the outside: counts their calls, and stops them dead at one of them.
 //!
-//! Counted is every request that the controllers send after [`Interception::arm`], to Kubernetes or to AWS, reads and
-//! events included. Not counted are the watches and the lists that reflectors start with (they alone ask for pages):
-//! how many there are depends on timing, and none has an effect. Dead means that nothing leaves any more, be it
-//! counted or not.
+//! Counted is every request that the controllers send after [`Interception::arm`], to Kubernetes, to AWS or to members
+//! of etcd, reads and events included, and every change of a node of Redis. Not counted are the watches and the lists that
+//! reflectors start with (they alone ask for pages), and the questions that nodes of Redis are asked all the time: how
+//! many there are depends on timing, and none has an effect. Dead means that nothing leaves any more, be it counted or
+//! not.
 
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -21,6 +22,10 @@ use aws_smithy_runtime_api::client::http::{
     HttpConnector, HttpConnectorFuture, HttpConnectorSettings, SharedHttpConnector,
 };
 use aws_smithy_runtime_api::client::result::ConnectorError;
+use causeway::external::etcd::{Endpoint, EtcdError, Reply, Transport};
+use causeway::external::redis;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use http::{Request, Response};
 use kube::Client;
 use kube::client::Body;
@@ -52,6 +57,23 @@ impl Moment {
     }
 }
 
+/// The call at which the controllers die.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The so-and-so-manieth; the first is 1.
+    Nth(usize),
+    /// The so-and-so-manieth of a kind: how many others come before it is left to chance where controllers poll.
+    OfKind(String, usize),
+}
+
+/// The call without what differs from scene to scene and from one to the next: the namespace, and names of events.
+pub fn kind_of(call: &str) -> String {
+    let call = call.split_once("/events").map_or(call, |(before, _)| before);
+    let Some((before, rest)) = call.split_once("/namespaces/") else { return call.to_owned() };
+    let after = rest.split_once('/').map_or("", |(_, after)| after);
+    format!("{before}/…/{after}")
+}
+
 /// The state that the layers of all clients share.
 #[derive(Clone, Debug)]
 pub struct Interception {
@@ -62,7 +84,7 @@ pub struct Interception {
 #[derive(Debug)]
 struct State {
     armed: bool,
-    target: Option<(usize, Moment)>,
+    target: Option<(Target, Moment)>,
     calls: Vec<String>,
     under_way: usize,
     /// `None` before the first call.
@@ -95,8 +117,18 @@ impl Interception {
         config.to_builder().http_client(Connectors { inner, interception: self.clone() }).build()
     }
 
-    /// Counts from now on; with a `target`, the controllers die at that call (the first is 1).
-    pub fn arm(&self, target: Option<(usize, Moment)>) {
+    /// Calls of members that come through here.
+    pub fn etcd(&self, inner: Arc<dyn Transport>) -> Arc<dyn Transport> {
+        Arc::new(Members { inner, interception: self.clone() })
+    }
+
+    /// Calls of nodes of Redis that come through here.
+    pub fn redis(&self, inner: Arc<dyn redis::Transport>) -> Arc<dyn redis::Transport> {
+        Arc::new(Nodes { inner, interception: self.clone() })
+    }
+
+    /// Counts from now on; with a `target`, the controllers die at that call.
+    pub fn arm(&self, target: Option<(Target, Moment)>) {
         let mut state = self.state();
         state.armed = true;
         state.target = target;
@@ -156,8 +188,8 @@ impl Interception {
         if state.armed {
             state.calls.push(name);
         }
-        let fate = match state.target {
-            Some((n, moment)) if n == state.calls.len() => Fate::Die(moment),
+        let fate = match &state.target {
+            Some((target, moment)) if state.armed && state.is_at(target) => Fate::Die(*moment),
             _ => Fate::Pass,
         };
         (fate, UnderWay(self))
@@ -170,6 +202,19 @@ impl Interception {
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().expect("nobody panics with it")
+    }
+}
+
+impl State {
+    /// Whether the last call is that one.
+    fn is_at(&self, target: &Target) -> bool {
+        match target {
+            Target::Nth(n) => *n == self.calls.len(),
+            Target::OfKind(kind, n) => {
+                let same = |call: &&String| kind_of(call) == *kind;
+                self.calls.last().as_ref().is_some_and(same) && self.calls.iter().filter(same).count() == *n
+            }
+        }
     }
 }
 
@@ -247,9 +292,62 @@ impl HttpConnector for Connector {
     }
 }
 
-/// AWS's query protocol names the operation in the form.
+/// AWS's query protocol names the operation in the form, its JSON protocols in a header; S3 has methods and paths.
 fn name_of_aws_call(request: &HttpRequest) -> String {
+    if let Some(target) = request.headers().get("x-amz-target") {
+        return format!("AWS {}", target.rsplit('.').next().unwrap_or(target));
+    }
     let form = request.body().bytes().map(String::from_utf8_lossy).unwrap_or_default().into_owned();
     let operation = form.split('&').find_map(|pair| pair.strip_prefix("Action="));
-    format!("AWS {}", operation.unwrap_or(request.uri()))
+    match operation {
+        Some(operation) => format!("AWS {operation}"),
+        None => format!("AWS {} {}", request.method(), request.uri()),
+    }
+}
+
+/// Calls of members behind the interception.
+struct Members {
+    inner: Arc<dyn Transport>,
+    interception: Interception,
+}
+
+impl Transport for Members {
+    fn call<'a>(
+        &'a self,
+        to: &'a Endpoint,
+        request: &'a causeway::external::etcd::Request,
+    ) -> BoxFuture<'a, Result<Reply, EtcdError>> {
+        // Reads and changes of alarms have the same name.
+        let name = if request.is_change() {
+            format!("etcd {}", request.name())
+        } else {
+            format!("etcd GET {}", request.name())
+        };
+        self.interception.pass(Some(name), self.inner.call(to, request)).boxed()
+    }
+}
+
+/// Calls of nodes of Redis behind the interception.
+struct Nodes {
+    inner: Arc<dyn redis::Transport>,
+    interception: Interception,
+}
+
+impl redis::Transport for Nodes {
+    fn call<'a>(
+        &'a self,
+        to: &'a redis::Endpoint,
+        request: &'a redis::Request,
+    ) -> BoxFuture<'a, Result<redis::Reply, redis::RedisError>> {
+        let name = request.is_change().then(|| format!("redis {}", request.name()));
+        self.interception.pass(name, self.inner.call(to, request)).boxed()
+    }
+
+    fn broken<'a>(&'a self, to: &'a redis::Endpoint) -> BoxFuture<'a, ()> {
+        self.inner.broken(to)
+    }
+
+    fn hang_up(&self, to: &redis::Endpoint) {
+        self.inner.hang_up(to);
+    }
 }

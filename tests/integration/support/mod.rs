@@ -1,14 +1,23 @@
 //! What every integration test stands on: a scene of its own, AWS's admin routes, and waiting for conditions.
 
+pub mod account;
+pub mod backends;
+pub mod certificates;
 pub mod emulator;
+pub mod full;
 pub mod interception;
+pub mod kinds;
 pub mod operator;
 pub mod role;
+pub mod rollout_watch;
 pub mod scene;
+pub mod told;
 pub mod wait;
+pub mod witness;
 
+pub use account::Account;
 pub use emulator::Emulator;
-pub use interception::{Interception, Moment};
+pub use interception::{Interception, Moment, Target};
 pub use operator::Operator;
 pub use scene::Scene;
 pub use wait::wait_for;

@@ -1,10 +1,15 @@
 //! The controllers, in this process, for one scene.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
+use causeway::backup::jobs::Settings;
 use causeway::clients;
 use causeway::controllers::{self, World};
+use causeway::external::budget::Budget;
+use causeway::external::etcd::Grpc;
+use causeway::external::redis::Tcp;
 use causeway::health::Health;
 use causeway::leader::Fence;
 use causeway::metrics::Metrics;
@@ -13,7 +18,7 @@ use kube::{Client, Config};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::Scene;
+use super::{Interception, Scene};
 
 /// Controllers that serve a scene's namespace until they are stopped or dropped.
 pub struct Operator {
@@ -39,6 +44,15 @@ impl Operator {
         Self::start_in(Self::world(scene, client, aws, sweep))
     }
 
+    /// Starts them so that all their calls, of Kubernetes, AWS, etcd and Redis, go through `interception`.
+    pub fn through(scene: &Scene, interception: &Interception, client: Client, sweep: Duration) -> Self {
+        let (client, aws) = (interception.kubernetes(client), interception.aws(&scene.aws));
+        let mut world = Self::world(scene, client, aws, sweep);
+        world.etcd = interception.etcd(world.etcd);
+        world.redis = interception.redis(world.redis);
+        Self::start_in(world)
+    }
+
     /// What [`Self::start_with`] makes the controllers from.
     pub fn world(scene: &Scene, client: Client, aws: SdkConfig, sweep: Duration) -> World {
         let environment = Environment {
@@ -51,7 +65,24 @@ impl Operator {
             instance: "test".into(),
             stop: CancellationToken::new(),
         };
-        World { environment, aws, fence: Fence::unfenced(), cluster_name: scene.namespace.clone() }
+        World {
+            environment,
+            aws,
+            fence: Fence::unfenced(),
+            budget: Budget::unlimited(),
+            cluster_name: scene.namespace.clone(),
+            backups: Settings {
+                cluster: scene.namespace.clone(),
+                role: Some(format!("arn:aws:iam::{}:role/causeway-backup-jobs", scene.emulator.account())),
+                image: Some(std::env::var("CAUSEWAY_TEST_IMAGE").unwrap_or_else(|_| "causeway:dev".into())),
+                region: "us-east-1".into(),
+                aws_endpoint: Some(scene.emulator.endpoint().to_owned()),
+                ..Settings::default()
+            },
+            replacement_grace: Duration::from_secs(1),
+            etcd: Arc::new(Grpc::default()),
+            redis: Arc::new(Tcp::default()),
+        }
     }
 
     /// Starts them in a world of the caller's choice.

@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use aws_config::SdkConfig;
+use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_sdk_elasticloadbalancingv2::types::LoadBalancer;
 use causeway::api::{MyApp, MyIngress};
@@ -18,7 +19,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::wait::PATIENCE;
-use super::{Emulator, wait_for};
+use super::{Emulator, kinds, wait_for, witness};
 
 /// A namespace in the cluster and an account in AWS.
 pub struct Scene {
@@ -32,6 +33,7 @@ pub struct Scene {
     pub aws: SdkConfig,
     /// ELBv2 as a bystander sees it.
     pub elb: aws_sdk_elasticloadbalancingv2::Client,
+    bystander: SdkConfig,
 }
 
 impl Scene {
@@ -62,8 +64,32 @@ impl Scene {
             .await;
         // A bystander has time, also on a machine where everything runs at once.
         let patient = TimeoutConfig::builder().operation_timeout(PATIENCE).build();
-        let elb = aws_sdk_elasticloadbalancingv2::Client::new(&aws.to_builder().timeout_config(patient).build());
-        Self { client, namespace, emulator, aws, elb }
+        // And LocalStack closes connections that were idle for seconds, in whatever moment that is: who only looks asks again.
+        let retries = RetryConfig::standard();
+        let bystander = aws.to_builder().timeout_config(patient).retry_config(retries).build();
+        let elb = aws_sdk_elasticloadbalancingv2::Client::new(&bystander);
+        Self { client, namespace, emulator, aws, elb, bystander }
+    }
+
+    /// EC2 as a bystander sees it.
+    pub fn ec2(&self) -> aws_sdk_ec2::Client {
+        aws_sdk_ec2::Client::new(&self.bystander)
+    }
+
+    /// WAF as a bystander sees it.
+    pub fn waf(&self) -> aws_sdk_wafv2::Client {
+        aws_sdk_wafv2::Client::new(&self.bystander)
+    }
+
+    /// AWS Certificate Manager as a bystander sees it.
+    pub fn acm(&self) -> aws_sdk_acm::Client {
+        aws_sdk_acm::Client::new(&self.bystander)
+    }
+
+    /// S3 as a bystander sees it.
+    pub fn s3(&self) -> aws_sdk_s3::Client {
+        let config = aws_sdk_s3::config::Builder::from(&self.bystander).force_path_style(true).build();
+        aws_sdk_s3::Client::from_conf(config)
     }
 
     /// An API of the namespace.
@@ -153,6 +179,14 @@ impl Scene {
         about.map(|event| (event.reason.unwrap_or_default(), event.note.unwrap_or_default())).collect()
     }
 
+    /// Waits until something with that reason was told of an object, in a note with those words: events follow the status.
+    pub async fn was_told(&self, name: &str, reason: &str, words: &str) {
+        let good = |events: &Vec<(String, String)>| {
+            events.iter().any(|(told, note)| told.contains(reason) && note.contains(words))
+        };
+        wait_for(&format!("an event {reason} of {name} with: {words}"), || self.events(name), good).await;
+    }
+
     /// Every balancer of the account.
     pub async fn balancers(&self) -> Vec<LoadBalancer> {
         self.elb.describe_load_balancers().send().await.expect("balancers").load_balancers.unwrap_or_default()
@@ -171,28 +205,39 @@ impl Drop for Scene {
     /// The namespace goes in the background. Objects that wait for an operator would keep it: they are let go.
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!(
-                "the scene stays for a look: namespace {}, AWS account {}",
-                self.namespace,
-                self.emulator.account()
-            );
+            let (namespace, account) = (&self.namespace, self.emulator.account());
+            let seen = apart(&self.namespace, async |client, namespace| Ok(witness::account(&client, namespace).await));
+            // A second panic would end all tests at once.
+            let seen = seen.map(|seen| seen.unwrap_or_else(|error| format!("nothing, as {error}")));
+            let seen = seen.unwrap_or_else(|_| "nothing: the witness panicked".into());
+            eprintln!("the scene stays for a look: namespace {namespace}, AWS account {account}, with\n{seen}");
             return;
         }
-        let namespace = self.namespace.clone();
-        let cleaned = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(clean(&namespace))
-        });
-        cleaned.join().expect("the cleaner ends").expect("the namespace is deleted");
+        apart(&self.namespace, clean).expect("the cleaner ends").expect("the namespace is deleted");
     }
 }
 
-async fn clean(namespace: &str) -> Result<(), kube::Error> {
-    let client = Client::try_default().await?;
-    let objects: Api<MyIngress> = Api::namespaced(client.clone(), namespace);
-    for object in objects.list(&ListParams::default()).await?.items {
-        let patch = Patch::Merge(json!({ "metadata": { "finalizers": [] } }));
-        objects.patch(&object.name_any(), &PatchParams::default(), &patch).await?;
+/// Does something in a namespace on a thread and with connections of its own: a drop cannot wait for a future.
+fn apart<T: Send>(
+    namespace: &str,
+    work: impl AsyncFnOnce(Client, &str) -> Result<T, kube::Error> + Send,
+) -> std::thread::Result<Result<T, kube::Error>> {
+    std::thread::scope(|scope| {
+        let done = scope.spawn(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async { work(Client::try_default().await?, namespace).await })
+        });
+        done.join()
+    })
+}
+
+async fn clean(client: Client, namespace: &str) -> Result<(), kube::Error> {
+    for (_, objects) in kinds::apis(&client, namespace) {
+        let held = objects.list(&ListParams::default()).await?.items.into_iter();
+        for object in held.filter(|object| !object.finalizers().is_empty()) {
+            let patch = Patch::Merge(json!({ "metadata": { "finalizers": [] } }));
+            objects.patch(&object.name_any(), &PatchParams::default(), &patch).await?;
+        }
     }
     Api::<Namespace>::all(client).delete(namespace, &DeleteParams::background()).await.map(drop)
 }

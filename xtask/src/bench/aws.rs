@@ -1,16 +1,21 @@
 //! One account of LocalStack: its journal, its settings, and the bare call that everything is compared with.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::http::Http;
 
 const REGION: &str = "us-east-1";
+
+/// More than any benchmark makes; AWS's default is 3,000 a region.
+const TARGET_GROUPS: usize = 10_000;
 
 /// An account.
 pub struct Account {
@@ -27,6 +32,15 @@ pub struct Call {
     id: u64,
     /// AWS's name for it.
     pub operation: String,
+    /// How it ended: `OK` or AWS's error code; nothing while it is under way.
+    outcome: Option<String>,
+}
+
+impl Call {
+    /// Whether AWS refused it because too many came.
+    pub fn was_throttled(&self) -> bool {
+        self.outcome.as_deref() == Some("Throttling")
+    }
 }
 
 impl Account {
@@ -34,13 +48,29 @@ impl Account {
     pub fn seeded(endpoint: &str, number: String, load_balancers: usize) -> Result<Self> {
         let account = Self { http: Http::new(endpoint), number, told: AtomicU64::default() };
         account.admin("POST", "seed", "", "")?;
-        account.admin("POST", "settings", "", &json!({ "load_balancers": load_balancers }).to_string())?;
+        account.set(&json!({ "load_balancers": load_balancers, "target_groups": TARGET_GROUPS }))?;
         Ok(account)
     }
 
     /// Makes balancers stay `provisioning` for so long.
     pub fn provision_in(&self, seconds: u32) -> Result<()> {
-        self.admin("POST", "settings", "", &json!({ "provisioning_seconds": seconds }).to_string()).map(drop)
+        self.set(&json!({ "provisioning_seconds": seconds }))
+    }
+
+    /// Gives the account so many times AWS's default rates of calls; 0 for no limit.
+    pub fn throttle(&self, share: u32) -> Result<()> {
+        self.set(&json!({ "throttle": share }))
+    }
+
+    /// Brings a certificate and its key, PEM files, into AWS Certificate Manager.
+    pub fn import_certificate(&self, certificate: &Path, key: &Path) -> Result<()> {
+        let body = json!({ "Certificate": base64(certificate)?, "PrivateKey": base64(key)? });
+        let headers = [
+            ("Content-Type", "application/x-amz-json-1.1"),
+            ("X-Amz-Target", "CertificateManager.ImportCertificate"),
+            ("Authorization", &self.signature("acm")),
+        ];
+        self.http.send("POST", "/", &headers, &body.to_string()).map(drop)
     }
 
     /// The calls since the last time this was asked, oldest first.
@@ -59,17 +89,23 @@ impl Account {
             "Action=CreateLoadBalancer&Version=2015-12-01&Name={name}&Scheme=internet-facing\
              &Subnets.member.1=subnet-abc&Subnets.member.2=subnet-def&Tags.member.1.Key=bench&Tags.member.1.Value=raw"
         );
-        // LocalStack reads account and service from the signature and does not verify it.
-        let signature = format!(
-            "AWS4-HMAC-SHA256 Credential={}/20260101/{REGION}/elasticloadbalancing/aws4_request, \
-             SignedHeaders=host, Signature=0",
-            self.number
-        );
-        let headers =
-            [("Content-Type", "application/x-www-form-urlencoded; charset=utf-8"), ("Authorization", &signature)];
+        let headers = [
+            ("Content-Type", "application/x-www-form-urlencoded; charset=utf-8"),
+            ("Authorization", &self.signature("elasticloadbalancing")),
+        ];
         let begun = Instant::now();
         self.http.send("POST", "/", &headers, &body)?;
         Ok(begun.elapsed())
+    }
+
+    /// `LocalStack` reads account and service from the signature and does not verify it.
+    fn signature(&self, service: &str) -> String {
+        let scope = format!("{}/20260101/{REGION}/{service}/aws4_request", self.number);
+        format!("AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=0")
+    }
+
+    fn set(&self, settings: &Value) -> Result<()> {
+        self.admin("POST", "settings", "", &settings.to_string()).map(drop)
     }
 
     fn admin(&self, method: &str, route: &str, query: &str, body: &str) -> Result<Value> {
@@ -86,4 +122,11 @@ pub fn by_operation(calls: &[Call]) -> String {
         *counts.entry(&call.operation).or_default() += 1;
     }
     counts.iter().map(|(operation, count)| format!("{operation} {count}")).collect::<Vec<_>>().join(", ")
+}
+
+/// A file in base64, by the program of that name: every machine has it.
+fn base64(file: &Path) -> Result<String> {
+    let output = Command::new("base64").arg("--wrap=0").arg(file).output().context("cannot start base64")?;
+    ensure!(output.status.success(), "base64 {}: {}", file.display(), String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
 }

@@ -47,6 +47,11 @@ impl Kubernetes {
         self.http.send("PATCH", &path, &headers, &object.to_string()).map(drop)
     }
 
+    /// What is at that path.
+    pub fn get(&self, path: &str) -> Result<Value> {
+        self.http.get_json(path)
+    }
+
     /// Deletes an object, or all of a collection; their finalizers may take longer.
     pub fn delete(&self, path: &str) -> Result<()> {
         self.http.send("DELETE", path, &[], "").map(drop)

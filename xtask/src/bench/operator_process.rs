@@ -1,4 +1,4 @@
-//! The release binary as a process of its own, looked at from outside: its health port and /proc.
+//! The operator as a process of its own, looked at from outside: its health port and /proc.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -14,6 +14,8 @@ use super::http::Http;
 /// Nothing else listens in the cluster's network on the loopback address.
 const ADDRESS: &str = "127.0.0.1:18080";
 const LIMIT: Duration = Duration::from_mins(1);
+/// Reconciling a thousand objects with all their parts takes an emulator a while.
+const RECONCILED_LIMIT: Duration = Duration::from_mins(10);
 
 /// A running operator; killed when it is dropped without having been stopped.
 pub struct Operator {
@@ -37,20 +39,22 @@ impl Operator {
 
     /// Waits until `/readyz` is good; returns the time since the start.
     pub fn ready(&mut self) -> Result<Duration> {
-        self.wait("/readyz of the operator", Duration::from_millis(1), |operator| operator.http.get("/readyz").is_ok())
+        self.wait("/readyz of the operator", LIMIT, Duration::from_millis(1), |operator| {
+            operator.http.get("/readyz").is_ok()
+        })
     }
 
     /// Waits until so many reconciles of `MyIngress` ended well; returns the time since the start.
     pub fn reconciled(&mut self, count: usize) -> Result<Duration> {
         let wanted = u32::try_from(count)?;
         // Each look costs the operator something.
-        self.wait(&format!("{count} reconciles"), Duration::from_millis(20), |operator| {
+        self.wait(&format!("{count} reconciles"), RECONCILED_LIMIT, Duration::from_millis(20), |operator| {
             let name = r#"causeway_reconciles_total{kind="MyIngress",outcome="ok"}"#;
             operator.metric(name).is_ok_and(|ended| ended >= f64::from(wanted))
         })
     }
 
-    fn wait(&mut self, what: &str, pause: Duration, good: impl Fn(&Self) -> bool) -> Result<Duration> {
+    fn wait(&mut self, what: &str, limit: Duration, pause: Duration, good: impl Fn(&Self) -> bool) -> Result<Duration> {
         loop {
             if good(self) {
                 return Ok(self.started.elapsed());
@@ -58,8 +62,8 @@ impl Operator {
             if let Some(status) = self.child.try_wait()? {
                 bail!("the operator ended with {status} before {what}: see its log in target/bench");
             }
-            if self.started.elapsed() > LIMIT {
-                bail!("waited {} s for {what}", LIMIT.as_secs());
+            if self.started.elapsed() > limit {
+                bail!("waited {} s for {what}", limit.as_secs());
             }
             thread::sleep(pause);
         }
@@ -81,10 +85,7 @@ impl Operator {
 
     /// A size of /proc/PID/status in KiB: `VmRSS` now, `VmHWM` at most so far.
     pub fn memory_kib(&self, field: &str) -> Result<f64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-        let size = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok());
-        size.with_context(|| format!("/proc has no {field}"))
+        memory_kib(self.child.id(), field)
     }
 
     /// Resident memory once it has not moved by more than 1 % for five seconds, and what it consists of.
@@ -104,13 +105,9 @@ impl Operator {
         }
     }
 
-    /// CPU time spent so far. Linux tells programs 100 ticks a second.
+    /// CPU time spent so far.
     pub fn cpu_seconds(&self) -> Result<f64> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The name, in parentheses, may contain anything; utime and stime are the 12th and 13th field after it.
-        let fields = stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().skip(11).take(2));
-        let ticks: f64 = fields.into_iter().flatten().filter_map(|field| field.parse::<f64>().ok()).sum();
-        Ok(ticks / 100.0)
+        cpu_seconds(self.child.id())
     }
 
     /// Tells it to end, as the kubelet does, and waits until it has: the lease is free then.
@@ -133,4 +130,21 @@ impl Drop for Operator {
         self.child.kill().ok();
         self.child.wait().ok();
     }
+}
+
+/// A size of /proc/PID/status in KiB.
+pub fn memory_kib(pid: u32, field: &str) -> Result<f64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    let size = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok());
+    size.with_context(|| format!("/proc has no {field}"))
+}
+
+/// CPU time that a process has spent so far. Linux tells programs 100 ticks a second.
+pub fn cpu_seconds(pid: u32) -> Result<f64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // The name, in parentheses, may contain anything; utime and stime are the 12th and 13th field after it.
+    let fields = stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().skip(11).take(2));
+    let ticks: f64 = fields.into_iter().flatten().filter_map(|field| field.parse::<f64>().ok()).sum();
+    Ok(ticks / 100.0)
 }

@@ -31,7 +31,7 @@ impl Report {
     pub fn add_with_goal(&mut self, key: &str, value: f64, goal: f64, note: impl Into<String>) {
         self.add(key, value, note);
         if let Some(figure) = self.figures.last_mut() {
-            figure.goal = Some(goal);
+            figure.goal = Some(rounded(goal));
         }
     }
 
@@ -71,6 +71,12 @@ impl Report {
             self.figures.iter().map(|figure| (figure.key.clone(), Value::from(figure.value))).collect();
         Ok(serde_json::to_string_pretty(&figures)? + "\n")
     }
+}
+
+/// A count as a figure.
+#[expect(clippy::cast_precision_loss, reason = "nothing counted here comes near 2⁵²")]
+pub fn amount(count: usize) -> f64 {
+    count as f64
 }
 
 /// To two decimals: none of the clocks used here is better.

@@ -1,9 +1,9 @@
 //! Where figures are taken: a namespace and an AWS account of their own, so that nothing else is counted.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 use super::aws::Account;
@@ -16,7 +16,7 @@ use crate::cluster::Cluster;
 pub struct Bench<'a> {
     /// The Kubernetes API.
     pub kubernetes: Kubernetes,
-    /// The release binary.
+    /// The operator's binary.
     pub binary: PathBuf,
     cluster: &'a Cluster,
     endpoint: &'a str,
@@ -29,6 +29,11 @@ impl<'a> Bench<'a> {
     pub fn new(cluster: &'a Cluster, endpoint: &'a str, binary: PathBuf) -> Result<Self> {
         let run = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
         Ok(Self { kubernetes: Kubernetes::connect(cluster)?, binary, cluster, endpoint, run })
+    }
+
+    /// Where AWS is.
+    pub fn endpoint(&self) -> &str {
+        self.endpoint
     }
 
     /// An account that nobody else has: `index` tells those of one run apart.
@@ -55,33 +60,90 @@ pub struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Starts the operator for this namespace and this account.
+    /// Starts the operator for this namespace and this account. It calls AWS as often as it likes.
     pub fn operator(&self, sweep: &str) -> Result<Operator> {
+        self.operator_at(sweep, 0)
+    }
+
+    /// Starts the operator with further variables.
+    pub fn operator_with(&self, sweep: &str, more: &[(&str, &str)]) -> Result<Operator> {
+        self.start(sweep, 0, more)
+    }
+
+    /// Starts the operator; it calls AWS so many times as often as AWS lets an account by default.
+    pub fn operator_at(&self, sweep: &str, share: u32) -> Result<Operator> {
+        self.start(sweep, share, &[])
+    }
+
+    fn start(&self, sweep: &str, share: u32, more: &[(&str, &str)]) -> Result<Operator> {
         let kubeconfig = self.bench.cluster.kubeconfig().display().to_string();
-        let variables = [
+        let share = share.to_string();
+        let usual = [
             ("KUBECONFIG", kubeconfig.as_str()),
             ("CLUSTER_NAME", "bench"),
             ("POD_NAMESPACE", &self.namespace),
             ("WATCH_NAMESPACE", &self.namespace),
             ("SWEEP_INTERVAL", sweep),
+            ("AWS_RATE_SHARE", &share),
             ("LOG_FORMAT", "text"),
             ("AWS_ENDPOINT_URL", self.bench.endpoint),
             ("AWS_REGION", "us-east-1"),
             ("AWS_ACCESS_KEY_ID", &self.account.number),
             ("AWS_SECRET_ACCESS_KEY", "test"),
         ];
+        let variables: Vec<(&str, &str)> = usual.iter().chain(more).copied().collect();
         Operator::start(&self.bench.binary, &variables, &directory()?.join("operator.log"))
     }
 
-    /// Applies a `MyIngress` in these subnets.
+    /// Applies a `MyIngress` with nothing but these subnets.
     pub fn apply(&self, name: &str, subnets: [&str; 2]) -> Result<()> {
-        let object = json!({
-            "apiVersion": "demo.rtfm.co.ua/v1",
-            "kind": "MyIngress",
-            "metadata": { "name": name },
-            "spec": { "subnets": subnets, "scheme": "internet-facing" },
-        });
+        self.apply_spec(name, &bare(subnets))
+    }
+
+    /// Applies a `MyIngress`.
+    pub fn apply_spec(&self, name: &str, spec: &Value) -> Result<()> {
+        self.apply_ingress(name, &json!({ "name": name }), spec)
+    }
+
+    /// Applies a `MyIngress` with these metadata.
+    pub fn apply_ingress(&self, name: &str, metadata: &Value, spec: &Value) -> Result<()> {
+        let object =
+            json!({ "apiVersion": "demo.rtfm.co.ua/v1", "kind": "MyIngress", "metadata": metadata, "spec": spec });
         self.bench.kubernetes.apply(&format!("{}/{name}", self.collection()), &object)
+    }
+
+    /// Applies an object of another kind; `api` is the path of its API up to the version.
+    pub fn apply_other(&self, api: &str, plural: &str, object: &Value) -> Result<()> {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        self.bench.kubernetes.apply(&format!("{api}/namespaces/{}/{plural}/{name}", self.namespace), object)
+    }
+
+    /// Everything that happens to objects of another kind.
+    pub fn watch_other(&self, api: &str, plural: &str) -> Result<Watch> {
+        self.bench.kubernetes.watch(&format!("{api}/namespaces/{}/{plural}", self.namespace))
+    }
+
+    /// An object of another kind, or a list of them; `what` is the path below the namespace.
+    pub fn get_other(&self, api: &str, what: &str) -> Result<Value> {
+        self.bench.kubernetes.get(&format!("{api}/namespaces/{}/{what}", self.namespace))
+    }
+
+    /// Deletes an object of another kind, or all of them.
+    pub fn delete_other(&self, api: &str, what: &str) -> Result<()> {
+        self.bench.kubernetes.delete(&format!("{api}/namespaces/{}/{what}", self.namespace))
+    }
+
+    /// The namespace's name.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// A manifest of one object, as JSON.
+    pub fn manifest(&self, file: &Path) -> Result<Value> {
+        let mut kubectl = self.bench.cluster.kubectl();
+        let output = kubectl.args(["create", "--dry-run=client", "--output=json", "-f"]).arg(file).output()?;
+        ensure!(output.status.success(), "{}: {}", file.display(), String::from_utf8_lossy(&output.stderr));
+        Ok(serde_json::from_slice(&output.stdout)?)
     }
 
     /// Deletes every `MyIngress`.
@@ -102,6 +164,11 @@ impl Scene<'_> {
     fn collection(&self) -> String {
         format!("/apis/demo.rtfm.co.ua/v1/namespaces/{}/myingresses", self.namespace)
     }
+}
+
+/// The spec of a `MyIngress` with nothing but subnets.
+pub fn bare(subnets: [&str; 2]) -> Value {
+    json!({ "subnets": subnets, "scheme": "internet-facing" })
 }
 
 /// Whether the object shows its balancer's DNS name.

@@ -18,7 +18,7 @@ use crate::progress::Progress;
 #[derive(Subcommand)]
 pub enum Action {
     /// Start it, or use the running one if it is well
-    Up(Name),
+    Up(Size),
     /// End it and remove all of it
     Down(Name),
     /// Say whether and where it runs; exit code 1 if it does not
@@ -31,6 +31,16 @@ pub struct Name {
     /// The cluster's name; several can run side by side
     #[arg(long, default_value = "demo")]
     name: String,
+}
+
+/// Which cluster, and how large.
+#[derive(Args)]
+pub struct Size {
+    #[command(flatten)]
+    name: Name,
+    /// Nodes, each with a container runtime, a kubelet and addresses of its own; missing ones are added
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=15))]
+    nodes: u8,
 }
 
 /// Arguments of `cargo xtask kubectl`.
@@ -50,7 +60,7 @@ pub struct Kubectl {
 /// Runs `cargo xtask cluster …`.
 pub fn run(action: &Action) -> Result<()> {
     match action {
-        Action::Up(Name { name }) => up(name),
+        Action::Up(Size { name: Name { name }, nodes }) => up(name, *nodes),
         Action::Down(Name { name }) => {
             host::require_root()?;
             Cluster::down(name)?;
@@ -61,9 +71,12 @@ pub fn run(action: &Action) -> Result<()> {
     }
 }
 
-fn up(name: &str) -> Result<()> {
-    let mut steps = Progress::new(STEPS);
+fn up(name: &str, nodes: u8) -> Result<()> {
+    let mut steps = Progress::new(STEPS + usize::from(nodes > 1));
     let cluster = Cluster::up(name, &mut steps)?;
+    if nodes > 1 {
+        steps.step("Add nodes", |step| (2..=nodes).try_for_each(|number| cluster.add_node(number, None, step)))?;
+    }
     let option = if name == "demo" { String::new() } else { format!(" --name {name}") };
     println!(
         "The cluster {name} is ready after {} s. How to go on:\n\

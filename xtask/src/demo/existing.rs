@@ -49,7 +49,7 @@ pub fn run(kubeconfig: &Path, settings: &Settings) -> Result<()> {
     steps.step("See pods running and what AWS says", |step| {
         install::pods_running(&kubectl, step)?;
         // The example's subnets exist in no real account: a condition that says so is what can be expected.
-        install::balancer_shows(&kubectl, "conditions", step)
+        install::balancer_shows(&kubectl, "myapp", "conditions", step)
     })?;
     println!("\n{}", install::overview(&kubectl)?);
     println!("If the balancer is not ready, `kubectl describe myingress myapp` says why.");

@@ -30,7 +30,7 @@ pub fn operator(kubectl: &Kubectl<'_>, manifests: &str, step: &Step) -> Result<(
 /// Applies the examples exactly as they stand.
 pub fn examples(kubectl: &Kubectl<'_>) -> Result<()> {
     let examples = host::repo_root()?.join("examples");
-    for file in ["myapp.yaml", "myingress.yaml"] {
+    for file in ["myapp.yaml", "myingress.yaml", "web.yaml", "etcdcluster.yaml", "redis.yaml", "databasebackup.yaml"] {
         kubectl.run(&["-n", "default", "apply", "-f", &examples.join(file).display().to_string()])?;
     }
     Ok(())
@@ -42,16 +42,45 @@ pub fn pods_running(kubectl: &Kubectl<'_>, step: &Step) -> Result<()> {
     wait(kubectl, &ready, step).with_context(|| what_happened(kubectl, "default"))
 }
 
+/// Waits until every member of the EtcdCluster is healthy.
+pub fn members_healthy(kubectl: &Kubectl<'_>, step: &Step) -> Result<()> {
+    let ready = ["-n", "default", "wait", "etcdcluster/prod-etcd", "--for=condition=Ready", "--timeout=180s"];
+    wait(kubectl, &ready, step).with_context(|| what_happened(kubectl, "default"))
+}
+
+/// Waits until the Redis has a master that all its replicas follow.
+pub fn replicas_follow(kubectl: &Kubectl<'_>, step: &Step) -> Result<()> {
+    let ready = ["-n", "default", "wait", "redises.example.com/cache", "--for=condition=Ready", "--timeout=180s"];
+    wait(kubectl, &ready, step).with_context(|| what_happened(kubectl, "default"))
+}
+
 /// Waits until the MyIngress shows `field`, such as `alb.dns`, in its status.
-pub fn balancer_shows(kubectl: &Kubectl<'_>, field: &str, step: &Step) -> Result<()> {
-    let shown = format!("--for=jsonpath={{.status.{field}}}");
-    wait(kubectl, &["-n", "default", "wait", "myingress/myapp", &shown, "--timeout=120s"], step)
+pub fn balancer_shows(kubectl: &Kubectl<'_>, name: &str, field: &str, step: &Step) -> Result<()> {
+    let (object, shown) = (format!("myingress/{name}"), format!("--for=jsonpath={{.status.{field}}}"));
+    wait(kubectl, &["-n", "default", "wait", &object, &shown, "--timeout=120s"], step)
         .with_context(|| what_happened(kubectl, "default"))
+}
+
+/// Waits until every target of the MyIngress is healthy.
+pub fn targets_healthy(kubectl: &Kubectl<'_>, name: &str, step: &Step) -> Result<()> {
+    let object = format!("myingress/{name}");
+    let healthy = ["-n", "default", "wait", &object, "--for=condition=TargetsHealthy", "--timeout=120s"];
+    wait(kubectl, &healthy, step).with_context(|| what_happened(kubectl, "default"))
+}
+
+/// The DNS name of the MyIngress.
+pub fn dns_name(kubectl: &Kubectl<'_>, name: &str) -> Result<String> {
+    kubectl.run(&["-n", "default", "get", "myingress", name, "-o", "jsonpath={.status.alb.dns}"])
 }
 
 /// What there is to see in the end.
 pub fn overview(kubectl: &Kubectl<'_>) -> Result<String> {
-    kubectl.run(&["-n", "default", "get", "myapps,myingresses,pods"])
+    kubectl.run(&[
+        "-n",
+        "default",
+        "get",
+        "myapps,myingresses,etcdclusters,redises,databasebackups,databaserestores,pods",
+    ])
 }
 
 fn wait(kubectl: &Kubectl<'_>, arguments: &[&str], step: &Step) -> Result<()> {
@@ -62,7 +91,14 @@ fn wait(kubectl: &Kubectl<'_>, arguments: &[&str], step: &Step) -> Result<()> {
 /// What a user would look at first when something does not come up.
 fn what_happened(kubectl: &Kubectl<'_>, namespace: &str) -> String {
     let questions: [&[&str]; 3] = [
-        &["-n", namespace, "get", "pods,myapps,myingresses", "-o", "wide"],
+        &[
+            "-n",
+            namespace,
+            "get",
+            "pods,myapps,myingresses,etcdclusters,redises,databasebackups,databaserestores",
+            "-o",
+            "wide",
+        ],
         &["-n", namespace, "events"],
         &["-n", NAMESPACE, "logs", "deployment/causeway", "--tail=20"],
     ];

@@ -3,7 +3,7 @@
 use std::fs;
 
 use anyhow::{Context, Result, bail};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::kubectl::Kubectl;
 use crate::host;
@@ -11,13 +11,20 @@ use crate::localstack::LocalStack;
 
 const ACCOUNT: &str = "000000000000";
 
-/// Makes LocalStack trust the cluster's issuer, and the role `causeway` trust the operator's service account.
+/// Makes LocalStack trust the cluster's issuer, the role `causeway` trust the operator's service account, and another one
+/// the Jobs of backups.
 pub fn create(kubectl: &Kubectl<'_>, localstack: &LocalStack<'_>) -> Result<()> {
     let published = |path: &str| -> Result<Value> { Ok(serde_json::from_str(&kubectl.run(&["get", "--raw", path])?)?) };
     let discovery = published("/.well-known/openid-configuration")?;
     let issuer = discovery["issuer"].as_str().context("the cluster names no issuer of its tokens")?;
     localstack.trust_issuer(issuer, &published("/openid/v1/jwks")?)?;
-    localstack.put_role(ACCOUNT, "causeway", &document("trust-irsa.json", issuer)?, &document("policy.json", issuer)?)
+    let operator = json!({
+        "causeway": document("policy.json", issuer)?,
+        "causeway-backups": document("policy-backup-operator.json", issuer)?,
+    });
+    localstack.put_role(ACCOUNT, "causeway", &document("trust-irsa.json", issuer)?, &operator)?;
+    let jobs = json!({ "causeway-backup-jobs": document("policy-backup-jobs.json", issuer)? });
+    localstack.put_role(ACCOUNT, "causeway-backup-jobs", &document("trust-backup-jobs.json", issuer)?, &jobs)
 }
 
 /// A file of `iam/` with its placeholders filled in, as `iam/README.md` describes.
@@ -48,7 +55,13 @@ mod tests {
             trust["Statement"][0]["Condition"]["StringEquals"]["issuer.example/id/1:sub"],
             "system:serviceaccount:causeway-system:causeway"
         );
-        for file in ["policy.json", "trust-pod-identity.json"] {
+        for file in [
+            "policy.json",
+            "trust-pod-identity.json",
+            "policy-backup-operator.json",
+            "policy-backup-jobs.json",
+            "trust-backup-jobs.json",
+        ] {
             document(file, "https://issuer.example").unwrap();
         }
     }

@@ -1,19 +1,16 @@
 //! Images of other people's software, made from Debian packages: the names that manifests use, and nothing pulled from outside.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
-use super::Image;
-use crate::cluster::Cluster;
+use super::{Image, redis, sql};
 use crate::host;
 use crate::progress::Step;
-
-const SUITE: &str = "bookworm";
 
 /// How mmdebstrap goes about it: files only, no scripts of the packages, nothing that a container has no use for.
 const METHOD: &[&str] = &[
@@ -33,22 +30,36 @@ const FILES: &str = "files";
 #[derive(Debug)]
 pub struct Recipe {
     /// Name and tag as users write them.
-    name: &'static str,
+    pub name: &'static str,
+    /// The release of Debian that the packages are of.
+    pub suite: &'static str,
     /// Debian packages; what they depend on comes along.
-    packages: &'static [&'static str],
+    pub packages: &'static [&'static str],
+    /// Files of the packages that are left out, as dpkg's `path-exclude` has them.
+    pub without: &'static [&'static str],
     /// Files beside those of the packages: path, content.
-    files: &'static [(&'static str, &'static str)],
-    entrypoint: &'static [&'static str],
-    command: &'static [&'static str],
+    pub files: &'static [(&'static str, &'static str)],
+    /// Symbolic links beside those of the packages: path, target.
+    pub links: &'static [(&'static str, &'static str)],
+    pub entrypoint: &'static [&'static str],
+    pub command: &'static [&'static str],
     /// Empty: root.
-    user: &'static str,
-    stop_signal: &'static str,
+    pub user: &'static str,
+    /// Empty: SIGTERM.
+    pub stop_signal: &'static str,
+    /// Made where the packages have none, so that anybody can write there. Empty: `/`.
+    pub working_directory: &'static str,
 }
 
 /// Every image that the demo and the tests use.
-pub const RECIPES: &[Recipe] = &[Recipe {
+pub const RECIPES: &[Recipe] =
+    &[NGINX, redis::REDIS_7, redis::REDIS_8, redis::VALKEY_8, redis::EXPORTER, sql::POSTGRES_15, sql::MARIADB_10];
+
+const NGINX: Recipe = Recipe {
     name: "nginx:latest",
+    suite: "bookworm",
     packages: &["nginx", "base-files", "coreutils", "dash"],
+    without: &[],
     files: &[
         ("etc/nginx/nginx.conf", include_str!("nginx.conf")),
         (
@@ -58,16 +69,13 @@ pub const RECIPES: &[Recipe] = &[Recipe {
         ),
         ("etc/group", "root:x:0:\nnginx:x:101:\nnogroup:x:65534:\n"),
     ],
+    links: &[],
     entrypoint: &[],
     command: &["nginx", "-g", "daemon off;"],
     user: "",
     stop_signal: "SIGQUIT",
-}];
-
-/// Pushes every image into the cluster's registry.
-pub fn push_all(cluster: &Cluster, step: &Step) -> Result<()> {
-    RECIPES.iter().try_for_each(|recipe| prepare(recipe, step)?.push(cluster, step).map(drop))
-}
+    working_directory: "",
+};
 
 /// Makes the layers of `recipe`, or finds them in the cache, where they lie under the recipe's hash.
 pub fn prepare(recipe: &Recipe, step: &Step) -> Result<Image> {
@@ -93,6 +101,7 @@ pub fn prepare(recipe: &Recipe, step: &Step) -> Result<Image> {
         command: owned(recipe.command),
         user: recipe.user.to_owned(),
         stop_signal: recipe.stop_signal.to_owned(),
+        working_directory: recipe.working_directory.to_owned(),
     })
 }
 
@@ -108,11 +117,22 @@ impl Recipe {
             fs::write(&path, content)?;
             fs::set_permissions(&path, fs::Permissions::from_mode(0o644))?;
         }
+        for (path, target) in self.links {
+            let path = files.join(path);
+            fs::create_dir_all(path.parent().context("a recipe's link needs a directory")?)?;
+            symlink(target, &path)?;
+        }
+        if !self.working_directory.is_empty() {
+            let path = files.join(self.working_directory.trim_start_matches('/'));
+            fs::create_dir_all(&path)?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o777))?;
+        }
         step.run(
             Command::new("mmdebstrap")
                 .args(METHOD)
+                .args(self.without.iter().map(|path| format!("--dpkgopt=path-exclude={path}")))
                 .arg(format!("--include={}", self.packages.join(",")))
-                .arg(SUITE)
+                .arg(self.suite)
                 .arg(directory.join(PACKAGES)),
             &directory.join("mmdebstrap.log"),
         )
@@ -121,7 +141,7 @@ impl Recipe {
     /// Changes with everything that the image is made from.
     fn hash(&self) -> String {
         let mut hash = Sha256::new();
-        hash.update(format!("{SUITE} {METHOD:?} {self:?}"));
+        hash.update(format!("{METHOD:?} {self:?}"));
         hash.finalize().iter().take(8).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"))
     }
 }

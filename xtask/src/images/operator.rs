@@ -23,6 +23,7 @@ pub const LOCAL: &str = "local";
 
 /// Compiles the operator in that profile and returns the program.
 pub fn build(profile: &str, step: &Step) -> Result<PathBuf> {
+    host::install_build_tools(step)?;
     step.note("compiling the operator");
     step.run_telling(
         Command::new("cargo")
@@ -62,9 +63,8 @@ pub fn image(binary: &Path) -> Result<Image> {
         // The program is a layer of its own: a new one leaves the other as it is.
         layers: vec![root.display().to_string(), format!("{}=/usr/local/bin/causeway", binary.display())],
         entrypoint: vec!["/usr/local/bin/causeway".to_owned()],
-        command: vec![],
         user: USER.to_owned(),
-        stop_signal: String::new(),
+        ..Image::default()
     })
 }
 

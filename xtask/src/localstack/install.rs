@@ -1,6 +1,6 @@
 //! LocalStack's Python environment, cached by its lock, and our own package, cached by its sources.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -12,6 +12,9 @@ use crate::progress::Step;
 /// Where LocalStack looks for its index of AWS's services, below its root; it takes seconds to build, so it is cached.
 const INDEX: &str = "usr/lib/localstack";
 
+/// What carries the requests of its load balancers, and what makes their addresses local.
+const PACKAGES: &[&str] = &["haproxy", "iproute2", "util-linux"];
+
 /// Our own package as it is now: LocalStack finds it by `PYTHONPATH`.
 pub struct Package {
     /// The folder it is installed in.
@@ -20,14 +23,16 @@ pub struct Package {
     pub version: String,
 }
 
-/// The virtual environment with LocalStack, pytest and all they need, as locked; made if it is not in the cache.
+/// The virtual environment with LocalStack, pytest and all they need, as locked; made if it is not in the cache. What
+/// is needed beside it is installed.
 pub fn prepare(step: &Step) -> Result<PathBuf> {
+    host::install_packages(step, PACKAGES)?;
     let lock = sources()?.join("requirements.lock");
     // Another lock or another way to install it makes another environment.
     let recipe = host::repo_root()?.join("xtask/src/localstack/install.rs");
     let home = host::cache_dir()?.join("localstack").join(host::hash_of(&[&lock, &recipe])?);
     let venv = home.join("venv");
-    made_once(&venv, step, |new| {
+    host::made_once(&venv, "LocalStack's environment", step, |new| {
         step.note("making a Python environment");
         step.run(Command::new("python3.11").args(["-m", "venv"]).arg(new), &home.join("venv.log"))?;
         step.note("installing LocalStack");
@@ -50,7 +55,7 @@ pub fn package(venv: &Path, step: &Step) -> Result<Package> {
     let version = host::hash_of(&modules(&root)?)?;
     let home = venv.parent().context("the environment has no folder")?;
     let path = home.join(format!("package-{version}"));
-    made_once(&path, step, |new| {
+    host::made_once(&path, "LocalStack's extension", step, |new| {
         step.note("installing LocalStack's extension");
         let mut install = pip(venv, ["--no-deps", "--no-build-isolation", "--no-index"]);
         step.run(install.arg("--target").arg(new).arg(&root), &home.join("package.log"))
@@ -66,30 +71,6 @@ pub fn copy_index(venv: &Path, root: &Path) -> Result<()> {
         fs::copy(file.path(), root.join(INDEX).join(file.file_name())).context("cannot copy the index")?;
     }
     Ok(())
-}
-
-/// Makes `path` by `make`, which gets the name to make it under; a half-made one is never seen, and of several runs
-/// at once one makes it while the others wait.
-fn made_once(path: &Path, step: &Step, make: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-    if path.exists() {
-        return Ok(());
-    }
-    let home = path.parent().context("a cached path has a folder")?;
-    fs::create_dir_all(home).with_context(|| format!("cannot make {}", home.display()))?;
-    let lock = File::create(home.join("lock"))?;
-    if lock.try_lock().is_err() {
-        step.note("waiting for another run that is installing LocalStack");
-        lock.lock()?;
-    }
-    if path.exists() {
-        return Ok(());
-    }
-    let new = path.with_extension("new");
-    if new.exists() {
-        fs::remove_dir_all(&new).with_context(|| format!("cannot remove {}", new.display()))?;
-    }
-    make(&new)?;
-    fs::rename(&new, path).with_context(|| format!("cannot rename {}", new.display()))
 }
 
 fn pip<const N: usize>(venv: &Path, options: [&str; N]) -> Command {
@@ -109,7 +90,7 @@ fn modules(root: &Path) -> Result<Vec<PathBuf>> {
             let path = entry?.path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "py") {
+            } else if path.extension().is_some_and(|extension| extension == "py" || extension == "json") {
                 found.push(path);
             }
         }

@@ -30,7 +30,19 @@ pub enum Suite<'a> {
         /// What they take for AWS.
         localstack: &'a LocalStack<'a>,
     },
+    /// Those of them that take nodes away from the cluster, one after the other.
+    LostNodes {
+        /// Where they run.
+        cluster: &'a Cluster,
+        /// What they take for AWS.
+        localstack: &'a LocalStack<'a>,
+    },
 }
+
+/// What the names of tests begin with that take nodes away.
+pub const LOST_NODES: &str = "lost_nodes";
+/// Keeps other pods from the nodes that are lost.
+pub const TAINT: &str = "causeway.example.com/spare=:NoSchedule";
 
 /// Runs a suite, or the tests of it whose names contain `filter`.
 pub fn cargo(suite: &Suite, filter: Option<&str>, step: &Step) -> Result<Outcome> {
@@ -42,21 +54,34 @@ pub fn cargo(suite: &Suite, filter: Option<&str>, step: &Step) -> Result<Outcome
             unit.and(examples)
         }
         Suite::Integration { cluster, localstack } => {
-            // They were compiled outside, and cannot be inside: the room reaches no registry.
-            let mut command = cluster.in_network("timeout");
-            command
-                .args(["--kill-after=10", "1500", "cargo", "test", "--locked", "--offline", "--test", "*"])
-                .current_dir(host::repo_root()?)
-                .env("CARGO_TERM_COLOR", "never")
-                .env("KUBECONFIG", cluster.kubeconfig())
-                .env("AWS_ENDPOINT_URL", &localstack.endpoint)
-                .env("AWS_REGION", "us-east-1")
-                // They mostly wait; one a core, as is the default, would take four times as long.
-                .env("RUST_TEST_THREADS", "8");
-            run(command, filter, "integration", step)?
+            // They wait a lot; one a core, as is the default, would take three times as long. More of them time each other out.
+            let command = in_cluster(cluster, localstack, 6)?;
+            run_but(command, filter, Some(LOST_NODES), "integration", step)?
+        }
+        Suite::LostNodes { cluster, localstack } => {
+            run(in_cluster(cluster, localstack, 1)?, Some(filter.unwrap_or(LOST_NODES)), "lost-nodes", step)?
         }
     };
     Ok(Outcome::Tests(tests))
+}
+
+/// The integration tests, so many at a time.
+fn in_cluster(cluster: &Cluster, localstack: &LocalStack, threads: u8) -> Result<Command> {
+    // They were compiled outside, and cannot be inside: the room reaches no registry.
+    // The cluster and LocalStack go first: many tests wait for each of their answers.
+    let mut command = cluster.in_network("nice");
+    command
+        .args(["-n", "5", "timeout", "--kill-after=10", "3600"])
+        .args(["cargo", "test", "--workspace", "--locked", "--offline", "--test", "*"])
+        .current_dir(host::repo_root()?)
+        .env("CARGO_TERM_COLOR", "never")
+        .env("KUBECONFIG", cluster.kubeconfig())
+        .env("AWS_ENDPOINT_URL", &localstack.endpoint)
+        .env("AWS_REGION", "us-east-1")
+        // A failed wait says where it was and what it saw; frames of the runtime would bury that.
+        .env("RUST_BACKTRACE", "0")
+        .env("RUST_TEST_THREADS", threads.to_string());
+    Ok(command)
 }
 
 /// The tests of LocalStack's extension, on a LocalStack of their own.
@@ -72,8 +97,20 @@ pub fn python(step: &Step) -> Result<Outcome> {
     Ok(Outcome::Tests(pytest_counts(&read(&log)?).judged(result)))
 }
 
-fn run(mut command: Command, filter: Option<&str>, name: &str, step: &Step) -> Result<Tests> {
+fn run(command: Command, filter: Option<&str>, name: &str, step: &Step) -> Result<Tests> {
+    run_but(command, filter, None, name, step)
+}
+
+/// The same without those whose names contain `without`.
+fn run_but(
+    mut command: Command,
+    filter: Option<&str>,
+    without: Option<&str>,
+    name: &str,
+    step: &Step,
+) -> Result<Tests> {
     command.arg("--no-fail-fast").args(filter).args(["--", "--show-output"]);
+    command.args(without.into_iter().flat_map(|name| ["--skip", name]));
     let log = log(name)?;
     let result = step.run(&mut command, &log);
     Ok(cargo_counts(&read(&log)?).judged(result))

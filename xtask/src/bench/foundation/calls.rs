@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 
 use super::{NO_SWEEP, PATIENCE, SUBNETS};
 use crate::bench::aws::{Account, by_operation};
-use crate::bench::report::Report;
+use crate::bench::report::{Report, amount};
 use crate::bench::scene::{Bench, is_ready};
 
 /// AWS takes minutes; a tenth of that shows how the looks at it get rarer.
@@ -43,7 +43,7 @@ pub fn measure(bench: &Bench, report: &mut Report) -> Result<()> {
     account.calls()?;
     let mut operator = scene.operator(NO_SWEEP)?;
     operator.reconciled(1)?;
-    count(report, "restart_1", 2.0, account)?;
+    count(report, "restart_1", 3.0, account)?;
 
     scene.delete_all()?;
     watch.until("it to be gone", PATIENCE, |event| event.deleted)?;
@@ -65,10 +65,4 @@ fn count(report: &mut Report, what: &str, goal: f64, account: &Account) -> Resul
     let calls = account.calls()?;
     report.add_with_goal(&format!("aws_calls_{what}"), amount(calls.len()), goal, by_operation(&calls));
     Ok(())
-}
-
-/// A count as a figure.
-#[expect(clippy::cast_precision_loss, reason = "nothing counted here comes near 2⁵²")]
-pub fn amount(count: usize) -> f64 {
-    count as f64
 }

@@ -1,0 +1,62 @@
+"""What a role's policies allow it to do with the services that the operator uses."""
+
+from collections.abc import Callable
+
+from localstack.aws.api import RequestContext
+
+from .. import roles
+from ..errors import access_denied
+from ..identity import Caller
+from ..policy import Request, Verdict, evaluate
+from . import acm, ec2, elbv2, wafv2
+
+_PREFIXES = {"elbv2": "elasticloadbalancing", "resourcegroupstaggingapi": "tag"}
+"""Where IAM's name of a service is not LocalStack's."""
+
+
+def _alone(context: RequestContext) -> list[Request]:
+    """An action that is about no resource in particular."""
+    return [Request(action_of(context))]
+
+
+_ENFORCED: dict[str, Callable[[RequestContext], list[Request]]] = {
+    "acm": acm.requests,
+    "ec2": ec2.requests,
+    "elbv2": elbv2.requests,
+    "resourcegroupstaggingapi": _alone,
+    "wafv2": wafv2.requests,
+}
+
+
+def check(context: RequestContext, caller: Caller) -> None:
+    """Denies a role's call its policies do not allow, in AWS's words. Other services and callers are not restricted."""
+    service = context.service.service_name
+    if service not in _ENFORCED or caller.role is None:
+        return
+    role = roles.find(caller.role)
+    documents = roles.policies(role) if role else []
+    for request in _ENFORCED[service](context):
+        verdict = evaluate(documents, request)
+        if verdict is not Verdict.ALLOWED:
+            raise access_denied(denial(caller.principal, request.action, request.resource, verdict), service)
+
+
+def denial(principal: str, action: str, resource: str, verdict: Verdict = Verdict.SILENT) -> str:
+    """AWS's message."""
+    because = (
+        "with an explicit deny in an identity-based policy"
+        if verdict is Verdict.DENIED
+        else f"because no identity-based policy allows the {action} action"
+    )
+    return f"User: {principal} is not authorized to perform: {action} on resource: {resource} {because}"
+
+
+def action_of(context: RequestContext) -> str:
+    """The IAM action of a call."""
+    service = context.service.service_name
+    return f"{_PREFIXES.get(service, service)}:{context.operation.name}"
+
+
+def resource_of(context: RequestContext) -> str:
+    """The ARN a call is about, as IAM sees it; the first of several."""
+    return _ENFORCED.get(context.service.service_name, _alone)(context)[0].resource

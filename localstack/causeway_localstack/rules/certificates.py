@@ -1,0 +1,69 @@
+"""Certificates of listeners."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from moto.acm.models import acm_backends
+from moto.elbv2.models import FakeLoadBalancer
+from moto.iam.models import iam_backends
+
+from ..errors import invalid, validation
+from ..fleet import Fleet
+
+MOST = 25
+"""Per load balancer, default certificates not counted:
+https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html"""
+
+
+def default_certificate(fleet: Fleet, protocol: str, asked: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The ARN of the default certificate: HTTPS listeners have exactly one, others none.
+
+    https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateListener.html
+    """
+    arns = named(asked)
+    if protocol not in ("HTTPS", "TLS"):
+        if arns:
+            raise validation(f"Certificates cannot be specified for {protocol} listeners")
+        return []
+    if not arns:
+        raise validation(f"A certificate must be specified for {protocol} listeners")
+    if len(arns) > 1:
+        raise validation("Exactly one default certificate must be specified")
+    usable(fleet, arns)
+    return arns
+
+
+def named(asked: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The ARNs of certificates in a request, where IsDefault must not be set."""
+    if any(certificate.get("IsDefault") is not None for certificate in asked):
+        raise validation("You cannot set IsDefault for a certificate")
+    arns = [certificate.get("CertificateArn") or "" for certificate in asked]
+    if not all(arns):
+        raise validation("A certificate ARN must be specified")
+    return arns
+
+
+def usable(fleet: Fleet, arns: Iterable[str]) -> None:
+    """Certificates are issued ones of the account's ACM in the region, or of its IAM.
+
+    https://docs.aws.amazon.com/elasticloadbalancing/latest/application/https-listener-certificates.html
+    """
+    of_acm = acm_backends[fleet.account][fleet.region]._certificates
+    of_iam = iam_backends[fleet.account]["aws"]
+    for arn in arns:
+        certificate = of_acm.get(arn)
+        if certificate is None and of_iam.get_certificate_by_arn(arn) is None:
+            raise invalid("CertificateNotFound", f"Certificate '{arn}' not found")
+        if certificate and certificate.status != "ISSUED":
+            raise invalid(
+                "UnsupportedCertificate",
+                f"The certificate '{arn}' must have a fully-qualified domain name, a supported signature, "
+                "and a supported key size",
+            )
+
+
+def room(balancer: FakeLoadBalancer, more: int) -> None:
+    """Else TooManyCertificates."""
+    held = sum(max(len(listener.certificates) - 1, 0) for listener in balancer.listeners.values())
+    if held + more > MOST:
+        raise invalid("TooManyCertificates", f"The maximum number of certificates has been reached ({MOST})")

@@ -1,0 +1,108 @@
+"""What EC2 refuses about security groups and moto lets pass.
+
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_AuthorizeSecurityGroupIngress.html
+"""
+
+import ipaddress
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from localstack.aws.api import RequestContext
+from moto.ec2.models.security_groups import SecurityGroup, SecurityGroupRule
+
+from . import fleet as fleets
+from .errors import invalid
+from .fleet import Fleet
+from .rules import deletion
+
+Permission = tuple[str, int | None, int | None, str]
+"""Protocol, first and last port, and what is let in: a range of addresses, a prefix list or a group."""
+
+
+def check(context: RequestContext) -> None:
+    """Refuses an EC2 call that AWS would refuse as a whole."""
+    asked = context.service_request
+    group_id = asked.get("GroupId")
+    if not group_id:
+        return
+    fleet = fleets.of_caller(context)
+    match context.operation.name:
+        case "DeleteSecurityGroup":
+            deletion.security_group_not_attached(fleet, group_id)
+            _not_named_by_others(fleet, group_id)
+        case "AuthorizeSecurityGroupIngress":
+            _nothing_twice(fleet, group_id, asked.get("IpPermissions") or [])
+        case "RevokeSecurityGroupIngress":
+            _everything_there(fleet, group_id, asked.get("IpPermissions") or [])
+
+
+def settle(context: RequestContext) -> None:
+    """Clears the host bits of what an accepted call let in, as EC2 does: 10.0.0.1/8 is 10.0.0.0/8 from then on."""
+    if context.operation.name != "AuthorizeSecurityGroupIngress":
+        return
+    fleet = fleets.of_caller(context)
+    group = fleet.network.get_security_group_from_id(context.service_request.get("GroupId") or "")
+    for rule in group.ingress_rules if group else []:
+        for key in ("CidrIp", "CidrIpv6"):
+            if rule.ip_range.get(key):
+                rule.ip_range[key] = _canonical(rule.ip_range[key])
+
+
+def _not_named_by_others(fleet: Fleet, group_id: str) -> None:
+    """https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeleteSecurityGroup.html"""
+    for group in _groups(fleet):
+        if group.id == group_id:
+            continue
+        for rule in [*group.ingress_rules, *group.egress_rules]:
+            if rule.source_group.get("GroupId") == group_id:
+                raise invalid("DependencyViolation", f"resource {group_id} has a dependent object")
+
+
+def _nothing_twice(fleet: Fleet, group_id: str, permissions: Iterable[Mapping[str, Any]]) -> None:
+    seen = set(_held(fleet, group_id))
+    for permission in _asked_for(permissions):
+        if permission in seen:
+            raise invalid("InvalidPermission.Duplicate", f'the specified rule "{_told(permission)}" already exists')
+        seen.add(permission)
+
+
+def _everything_there(fleet: Fleet, group_id: str, permissions: Iterable[Mapping[str, Any]]) -> None:
+    held = set(_held(fleet, group_id))
+    for permission in _asked_for(permissions):
+        if permission not in held:
+            raise invalid("InvalidPermission.NotFound", "The specified rule does not exist in this security group.")
+
+
+def _groups(fleet: Fleet) -> list[SecurityGroup]:
+    return [group for groups in list(fleet.network.groups.values()) for group in list(groups.values())]
+
+
+def _held(fleet: Fleet, group_id: str) -> Iterator[Permission]:
+    group = fleet.network.get_security_group_from_id(group_id)
+    rules: list[SecurityGroupRule] = group.ingress_rules if group else []
+    for rule in rules:
+        source = rule.cidr_ipv4 or rule.cidr_ipv6 or rule.prefix_list_id or rule.source_group.get("GroupId") or ""
+        yield (rule.ip_protocol or "", rule.from_port, rule.to_port, source)
+
+
+def _asked_for(permissions: Iterable[Mapping[str, Any]]) -> Iterator[Permission]:
+    sources = {"IpRanges": "CidrIp", "Ipv6Ranges": "CidrIpv6", "PrefixListIds": "PrefixListId"}
+    for permission in permissions:
+        protocol = str(permission.get("IpProtocol", "-1")).lower()
+        ports = (None, None) if protocol == "-1" else (permission.get("FromPort"), permission.get("ToPort"))
+        for field, key in (sources | {"UserIdGroupPairs": "GroupId"}).items():
+            for source in permission.get(field) or []:
+                peer = source.get(key) or ""
+                yield (protocol, *ports, _canonical(peer) if key.startswith("Cidr") else peer)
+
+
+def _canonical(cidr: str) -> str:
+    try:
+        return str(ipaddress.ip_network(cidr, strict=False))
+    except ValueError:
+        return cidr
+
+
+def _told(permission: Permission) -> str:
+    protocol, first, last, source = permission
+    return f"peer: {source}, {protocol.upper()}, from port: {first}, to port: {last}, ALLOW"

@@ -1,0 +1,61 @@
+//! Where backups are kept.
+
+use kube::KubeSchema;
+use serde::{Deserialize, Serialize};
+
+/// A place in S3. It cannot change, or the backups of before would be out of sight: make another object.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = ("has(self.bucket) == has(oldSelf.bucket) && has(self.prefix) == has(oldSelf.prefix) && has(self.region) == has(oldSelf.region) && has(self.endpoint) == has(oldSelf.endpoint)", "spec.destination.bucket, prefix, region and endpoint cannot change: make another DatabaseBackup"))]
+pub struct Destination {
+    /// The bucket. It is made where it does not exist. One that exists is used only where its tag
+    /// `causeway.example.com/backups` holds the name of this Kubernetes cluster, and is not changed then. Left out, the
+    /// operator's bucket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 3, max = 63))]
+    #[x_kube(
+        validation = ("self.matches('^[a-z0-9][a-z0-9-]*[a-z0-9]$')", "spec.destination.bucket must have lower case letters, digits and hyphens, and begin and end with a letter or digit"),
+        validation = ("self == oldSelf", "spec.destination.bucket cannot change: make another DatabaseBackup")
+    )]
+    pub bucket: Option<String>,
+
+    /// What all keys begin with, such as `team-a/databases`: namespace, name and uid of this object follow it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 200))]
+    #[x_kube(
+        validation = ("self.matches('^[A-Za-z0-9_.=-]+(/[A-Za-z0-9_.=-]+)*$')", "spec.destination.prefix must be of letters, digits and _ . = - in parts joined by a slash, without a slash at its ends"),
+        validation = ("self == oldSelf", "spec.destination.prefix cannot change: make another DatabaseBackup")
+    )]
+    pub prefix: Option<String>,
+
+    /// Region of the bucket. Left out, the operator's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 3, max = 32))]
+    #[x_kube(
+        validation = ("self.matches('^[a-z]{2}(-[a-z]+)+-[0-9]$')", "spec.destination.region must be a region of AWS, such as eu-west-1"),
+        validation = ("self == oldSelf", "spec.destination.region cannot change: make another DatabaseBackup")
+    )]
+    pub region: Option<String>,
+
+    /// Another S3 than AWS', such as `https://minio.example.com`. The operator must allow it (option `BACKUP_ENDPOINTS`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 256))]
+    #[x_kube(
+        validation = (r"self.matches('^https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?$')", "spec.destination.endpoint must be a URL without a path, such as https://minio.example.com"),
+        validation = ("self == oldSelf", "spec.destination.endpoint cannot change: make another DatabaseBackup")
+    )]
+    pub endpoint: Option<String>,
+
+    /// Storage class of the data, such as `STANDARD_IA`. Left out, `STANDARD`. Archives from which nothing can be read at
+    /// once are refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    #[x_kube(validation = ("self in ['STANDARD', 'STANDARD_IA', 'ONEZONE_IA', 'INTELLIGENT_TIERING', 'GLACIER_IR']", "spec.destination.storageClass must be STANDARD, STANDARD_IA, ONEZONE_IA, INTELLIGENT_TIERING or GLACIER_IR: from others nothing can be read at once"))]
+    pub storage_class: Option<String>,
+
+    /// ARN of the KMS key that encrypts the data. Left out, S3's own keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    #[x_kube(validation = ("self.matches('^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$')", "spec.destination.kmsKeyId must be the ARN of a key, such as arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"))]
+    pub kms_key_id: Option<String>,
+}

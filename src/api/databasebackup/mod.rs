@@ -1,0 +1,195 @@
+//! `DatabaseBackup`: backups of databases in S3, on a schedule.
+
+mod destination;
+mod source;
+mod status;
+
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use destination::Destination;
+pub use source::{EtcdEndpoints, Named, RedisServer, Source, SqlServer};
+pub use status::{BackupFailure, BackupRun, BackupVerification, DatabaseBackupStatus};
+
+use super::common::DeletionPolicy;
+use super::etcdcluster::Resources;
+
+/// Backups of databases.
+#[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "example.com",
+    version = "v1",
+    kind = "DatabaseBackup",
+    plural = "databasebackups",
+    shortname = "dbb",
+    category = "causeway",
+    namespaced,
+    status = "DatabaseBackupStatus",
+    doc = "Backups of databases to S3 on a schedule: of every EtcdCluster and Redis of the namespace, or of one database.",
+    printcolumn(name = "Schedule", type_ = "string", json_path = ".spec.schedule"),
+    printcolumn(name = "Last success", type_ = "date", json_path = ".status.lastSuccess"),
+    printcolumn(name = "Next", type_ = "string", json_path = ".status.nextRun"),
+    printcolumn(name = "Size", type_ = "string", json_path = ".status.size"),
+    printcolumn(name = "Verified", type_ = "string", json_path = r#".status.conditions[?(@.type=="Verified")].status"#),
+    printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
+    printcolumn(name = "Status", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#, priority = "1"),
+    printcolumn(name = "Bucket", type_ = "string", json_path = ".status.bucket", priority = "1"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    validation = ("self.metadata.name.size() <= 38 && self.metadata.name.matches('^[a-z]([a-z0-9-]*[a-z0-9])?$')", "metadata.name must have at most 38 lower case letters, digits and hyphens and begin with a letter: Jobs and pods are called after it")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct DatabaseBackupSpec {
+    /// When backups are taken, as a `CronJob` of Kubernetes reads it: five fields (minute, hour, day of the month, month, day
+    /// of the week), such as `0 2 * * *` or `*/15 8-18 * * MON-FRI`, or `@hourly`, `@daily`, `@weekly`, `@monthly`,
+    /// `@yearly`.
+    #[schemars(length(min = 1, max = 128))]
+    #[x_kube(validation = (r"self.matches('^@(yearly|annually|monthly|weekly|daily|midnight|hourly)$') || self.matches('^ *([0-9A-Za-z*?,/-]+ +){4}[0-9A-Za-z*?,/-]+ *$')", "spec.schedule must be a cron schedule of five fields, such as 0 2 * * *, or @hourly, @daily, @weekly, @monthly or @yearly"))]
+    pub schedule: String,
+
+    /// Time zone of the schedule, and of the days and weeks of `retention`, such as `Europe/Berlin`. UTC where it is left
+    /// out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64))]
+    #[x_kube(validation = ("self.matches('^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$')", "spec.timeZone must be a name of the time zone database, such as Europe/Berlin"))]
+    pub time_zone: Option<String>,
+
+    /// Takes no more backups and leaves everything as it is, also in S3. A backup that is being taken ends as usual.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub suspend: bool,
+
+    /// Seconds after which a backup that could not be begun when it was due is left out. After a longer outage one is
+    /// caught up with, not all.
+    #[serde(default = "one_hour")]
+    #[schemars(range(min = 10, max = 604_800))]
+    pub starting_deadline_seconds: i64,
+
+    /// What is backed up. Left out, every EtcdCluster and every Redis of the namespace, also those to come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = ("[has(self.etcdCluster), has(self.redis), has(self.etcd), has(self.redisServer), has(self.postgresql), has(self.mysql)].exists_one(it, it)", "spec.source must have exactly one of etcdCluster, redis, etcd, redisServer, postgresql and mysql; leave spec.source out to back up every EtcdCluster and Redis of the namespace"))]
+    pub source: Option<Source>,
+
+    /// Where backups are kept. Left out, in the operator's bucket.
+    #[serde(default)]
+    pub destination: Destination,
+
+    /// Which backups are kept. The newest complete one of each database always is. Left out, the last twelve, one of each
+    /// day for a week and one of each week for four weeks.
+    #[serde(default = "usual_retention")]
+    pub retention: Retention,
+
+    /// How often and how long a backup is tried, and its verification.
+    #[serde(default)]
+    pub retry: Retry,
+
+    /// Whether backups are proven by restoring them into a server that is thrown away afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<Verify>,
+
+    /// CPU and memory of the pods that take backups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+
+    /// What happens to the backups in S3 when this object is deleted, `Retain` unless it is given. `Delete` also deletes
+    /// the bucket where it was made for backups, is empty, and nobody else uses it.
+    #[serde(default = "retain")]
+    pub deletion_policy: DeletionPolicy,
+}
+
+/// Which backups of a database are kept: each that one of the rules keeps.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = ("has(self.maxAge) || self.keepLast + self.keepHourly + self.keepDaily + self.keepWeekly + self.keepMonthly + self.keepYearly > 0", "spec.retention keeps nothing: give at least one of keepLast, keepHourly, keepDaily, keepWeekly, keepMonthly, keepYearly and maxAge"))]
+pub struct Retention {
+    /// So many of the newest.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 1000))]
+    pub keep_last: i32,
+
+    /// The newest of each hour, for so many hours that have one.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 1000))]
+    pub keep_hourly: i32,
+
+    /// The newest of each day, for so many days that have one.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 1000))]
+    pub keep_daily: i32,
+
+    /// The newest of each week (ISO 8601), for so many weeks that have one.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 1000))]
+    pub keep_weekly: i32,
+
+    /// The newest of each month, for so many months that have one.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 1000))]
+    pub keep_monthly: i32,
+
+    /// The newest of each year, for so many years that have one.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 1000))]
+    pub keep_yearly: i32,
+
+    /// Older ones are deleted whatever the rules say, such as `36h`, `30d` or `8w`. Without a rule beside it, all younger
+    /// ones are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 2, max = 8))]
+    #[x_kube(validation = ("self.matches('^[1-9][0-9]{0,5}[hdw]$')", "spec.retention.maxAge must be hours, days or weeks, such as 36h, 30d or 8w"))]
+    pub max_age: Option<String>,
+}
+
+/// How often and how long a backup is tried.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Retry {
+    /// How often one that failed is tried again, with growing pauses.
+    #[serde(default = "three")]
+    #[schemars(range(min = 0, max = 20))]
+    pub limit: i32,
+
+    /// Seconds after which it has failed for good, all tries together. A backup that is not there so long after it was due
+    /// is told as `BackupOverdue`.
+    #[serde(default = "one_hour")]
+    #[schemars(range(min = 60, max = 86_400))]
+    pub deadline_seconds: i64,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { limit: three(), deadline_seconds: one_hour() }
+    }
+}
+
+/// When backups are proven.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = ("has(self.schedule) != (has(self.afterEach) && self.afterEach)", "spec.verify must have either schedule or afterEach: true"))]
+pub struct Verify {
+    /// When the newest backup of each database is proven, as `spec.schedule` is written and in the same time zone. After
+    /// an outage that is caught up with once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128))]
+    #[x_kube(validation = (r"self.matches('^@(yearly|annually|monthly|weekly|daily|midnight|hourly)$') || self.matches('^ *([0-9A-Za-z*?,/-]+ +){4}[0-9A-Za-z*?,/-]+ *$')", "spec.verify.schedule must be a cron schedule of five fields, such as 0 4 * * *, or @hourly, @daily, @weekly, @monthly or @yearly"))]
+    pub schedule: Option<String>,
+
+    /// Each backup is proven when it is complete. Where backups come faster than they can be proven, the newest is next.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub after_each: bool,
+}
+
+fn usual_retention() -> Retention {
+    Retention { keep_last: 12, keep_daily: 7, keep_weekly: 4, ..Retention::default() }
+}
+
+fn one_hour() -> i64 {
+    3600
+}
+
+fn three() -> i32 {
+    3
+}
+
+fn retain() -> DeletionPolicy {
+    DeletionPolicy::Retain
+}

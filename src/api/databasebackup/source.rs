@@ -1,0 +1,128 @@
+//! Databases: what is backed up, and what is restored to.
+
+use kube::KubeSchema;
+use serde::{Deserialize, Serialize};
+
+/// A database; exactly one of the fields is given. All that is named is in the object's own namespace.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Source {
+    /// An EtcdCluster of the namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_cluster: Option<Named>,
+
+    /// A Redis of the namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redis: Option<Named>,
+
+    /// Any etcd.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd: Option<EtcdEndpoints>,
+
+    /// Any Redis or Valkey.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redis_server: Option<RedisServer>,
+
+    /// Any PostgreSQL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub postgresql: Option<SqlServer>,
+
+    /// Any MySQL or MariaDB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mysql: Option<SqlServer>,
+}
+
+/// An object of the namespace.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Named {
+    /// Its name.
+    #[schemars(length(min = 1, max = 63))]
+    #[x_kube(validation = ("self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')", "name must be a name of lower case letters, digits, hyphens and dots"))]
+    pub name: String,
+}
+
+/// Any etcd.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EtcdEndpoints {
+    /// URLs of its members for clients, such as `https://etcd-0.example.com:2379`.
+    #[schemars(length(min = 1, max = 16), inner(length(max = 256)))]
+    #[x_kube(validation = (r"self.all(it, it.matches('^https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?$') || it.matches('^https?://[\\[][0-9a-fA-F:]+[\\]](:[0-9]{1,5})?$'))", "endpoints must be URLs without a path, such as https://etcd-0.example.com:2379"))]
+    pub endpoints: Vec<String>,
+
+    /// Secret with `ca.crt`, and with `tls.crt` and `tls.key` where it asks for a client's certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = ("self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')", "tlsSecretName must be a name of lower case letters, digits, hyphens and dots"))]
+    pub tls_secret_name: Option<String>,
+
+    /// Secret with `username` and `password` of a user who may read everything, with the role root for a snapshot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = ("self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')", "authSecretName must be a name of lower case letters, digits, hyphens and dots"))]
+    pub auth_secret_name: Option<String>,
+}
+
+/// Any Redis or Valkey.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RedisServer {
+    /// Host and port, such as `cache.example.com:6379`.
+    #[schemars(length(min = 1, max = 256))]
+    #[x_kube(validation = (r"self.matches('^[A-Za-z0-9.-]+:[0-9]{1,5}$') || self.matches('^[\\[][0-9a-fA-F:]+[\\]]:[0-9]{1,5}$')", "address must be a host and a port, such as cache.example.com:6379"))]
+    pub address: String,
+
+    /// Secret with `password`, and with `username` where it is not the default user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = ("self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')", "authSecretName must be a name of lower case letters, digits, hyphens and dots"))]
+    pub auth_secret_name: Option<String>,
+
+    /// Secret with `ca.crt`, and with `tls.crt` and `tls.key` where it asks for a client's certificate. Left out, there is
+    /// no TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = ("self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')", "tlsSecretName must be a name of lower case letters, digits, hyphens and dots"))]
+    pub tls_secret_name: Option<String>,
+}
+
+/// Any PostgreSQL, MySQL or MariaDB. Its own programs dump and load it, in its own image.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SqlServer {
+    /// Name or address, such as `db.example.com`.
+    #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = (r"self.matches('^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$') || self.matches('^[0-9a-fA-F]*:[0-9a-fA-F]*:[0-9a-fA-F:.]*$')", "host must be a name or an address without a port, such as db.example.com"))]
+    pub host: String,
+
+    /// Its port. Left out, 5432 for PostgreSQL and 3306 for MySQL and MariaDB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65_535))]
+    pub port: Option<i32>,
+
+    /// The database. Left out, all but the server's own. As a target, the one that the backup's only database, or its
+    /// database of this name, is brought back into.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    #[x_kube(validation = ("self.matches('^[A-Za-z0-9_][A-Za-z0-9_$.-]*$')", "database must have letters, digits and _ $ . - and begin with a letter, digit or _"))]
+    pub database: Option<String>,
+
+    /// Image with the database's programs, of the server's version or a later one: `pg_dump`, `pg_dumpall`, `pg_restore` and
+    /// `psql`, or `mariadb-dump` and `mariadb`, or `mysqldump` and `mysql`; and the server itself where backups are
+    /// verified. Such as `postgres:15` or `mariadb:10.11`.
+    #[schemars(length(min = 1, max = 512))]
+    #[x_kube(validation = (r"!self.matches('\\s')", "image must not contain white space: write it as registry/name:tag"))]
+    pub image: String,
+
+    /// Secret with `username` and `password` of a user who may read everything, and as a target who may write everything.
+    #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = ("self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')", "loginSecretName must be a name of lower case letters, digits, hyphens and dots"))]
+    pub login_secret_name: String,
+
+    /// Secret with `ca.crt`, and with `tls.crt` and `tls.key` where it asks for a client's certificate. Left out, the
+    /// database's programs decide whether there is TLS, and nobody checks whose certificate the server has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = ("self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')", "tlsSecretName must be a name of lower case letters, digits, hyphens and dots"))]
+    pub tls_secret_name: Option<String>,
+}

@@ -1,0 +1,151 @@
+//! What is known of backups.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::api::common::conditioned;
+
+/// What is known of backups.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DatabaseBackupStatus {
+    /// Generation of the spec that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
+    /// The bucket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bucket: Option<String>,
+
+    /// What all keys of this object begin with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
+
+    /// What is backed up, such as `EtcdCluster prod-etcd`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<String>,
+
+    /// When the newest backup was complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_success: Option<Time>,
+
+    /// The last failure. A later success takes it away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_failure: Option<BackupFailure>,
+
+    /// When the next backup is due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_run: Option<Time>,
+
+    /// The newest backups, the newest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recent: Vec<BackupRun>,
+
+    /// Backups that there are in S3.
+    #[serde(default)]
+    pub backups: i64,
+
+    /// Bytes that they take in S3.
+    #[serde(default)]
+    pub stored_bytes: i64,
+
+    /// The same for people, such as `1.5 GiB`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<String>,
+
+    /// What came of the last verification of each database, as long as it has backups; of a hundred at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verified: Vec<BackupVerification>,
+
+    /// When verifications are due next, where `spec.verify.schedule` says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_verification: Option<Time>,
+
+    /// When they were due last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verification_due: Option<Time>,
+
+    /// Jobs that ended and were told of, as long as they exist.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ended: Vec<String>,
+
+    /// The last value of the annotation `causeway.example.com/backup-now` for which a backup was begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup_now: Option<String>,
+
+    /// `Ready`, `BucketReady`, `BackupOverdue` and `Verified`; `Reconciling` and `Stalled` only while abnormal.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
+    pub conditions: Vec<Condition>,
+}
+
+/// A backup that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BackupFailure {
+    /// When.
+    pub time: Time,
+    /// A word, such as `SourceUnreachable`.
+    pub reason: String,
+    /// A sentence.
+    pub message: String,
+    /// The Job.
+    pub job: String,
+}
+
+/// A complete backup.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BackupRun {
+    /// The instant it was due, such as `20261122T000500Z`.
+    pub id: String,
+    /// Of which database, such as `EtcdCluster prod-etcd`.
+    pub source: String,
+    /// Its folder under the object's prefix.
+    pub folder: String,
+    /// When it was complete.
+    pub finished: Time,
+    /// Seconds it took.
+    pub seconds: i64,
+    /// Bytes as the database gave them.
+    pub bytes: i64,
+    /// Bytes that it takes in S3.
+    pub stored_bytes: i64,
+    /// Keys in it; rows of PostgreSQL, MySQL and MariaDB.
+    pub keys: i64,
+    /// Whether it was proven by a restore; left out where that was not tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<bool>,
+}
+
+/// What came of the last verification of a database's backups.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BackupVerification {
+    /// The database's folder under the object's prefix.
+    pub folder: String,
+    /// The database, such as `EtcdCluster prod-etcd`.
+    pub source: String,
+    /// The backup, such as `20261122T000500Z`.
+    pub id: String,
+    /// When the last verification ended.
+    pub time: Time,
+    /// Whether the backup was proven.
+    pub ok: bool,
+    /// What was found.
+    pub message: String,
+    /// Backups that were proven and are still there, the newest twenty. The newest of them is kept whatever
+    /// `spec.retention` says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proven: Vec<String>,
+    /// When the last of them was proven.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proven_at: Option<Time>,
+    /// Backups that were not proven and are still there, the newest twenty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<String>,
+}
+
+conditioned!(DatabaseBackupStatus);

@@ -1,0 +1,60 @@
+//! `DatabaseRestore`: brings a backup back into a database, once.
+
+mod choice;
+mod restored;
+mod status;
+
+use kube::{CustomResource, KubeSchema};
+use serde::{Deserialize, Serialize};
+
+pub use choice::BackupChoice;
+pub use restored::{RestoreOutcome, Restored};
+pub use status::{DatabaseRestoreStatus, RestorePhase};
+
+use super::databasebackup::Source;
+
+/// One restore of one backup.
+#[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "example.com",
+    version = "v1",
+    kind = "DatabaseRestore",
+    plural = "databaserestores",
+    shortname = "dbr",
+    category = "causeway",
+    namespaced,
+    status = "DatabaseRestoreStatus",
+    doc = "A backup that is brought back into a database, once. To do it again, make another object.",
+    printcolumn(name = "Backup", type_ = "string", json_path = ".spec.from.backup"),
+    printcolumn(name = "ID", type_ = "string", json_path = ".status.backupId"),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "Keys", type_ = "integer", json_path = ".status.keys"),
+    printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
+    printcolumn(name = "Message", type_ = "string", json_path = ".status.message", priority = "1"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    validation = ("self.metadata.name.size() <= 48 && self.metadata.name.matches('^[a-z]([a-z0-9-]*[a-z0-9])?$')", "metadata.name must have at most 48 lower case letters, digits and hyphens and begin with a letter: its Job and pod are called after it")
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = ("self == oldSelf", "spec cannot change: a restore is done once; make another DatabaseRestore"))]
+pub struct DatabaseRestoreSpec {
+    /// Which backup.
+    pub from: BackupChoice,
+
+    /// The database that it is brought back into. It must hold nothing, unless `force` is set.
+    #[x_kube(validation = ("[has(self.etcdCluster), has(self.redis), has(self.etcd), has(self.redisServer), has(self.postgresql), has(self.mysql)].exists_one(it, it)", "spec.target must have exactly one of etcdCluster, redis, etcd, redisServer, postgresql and mysql"))]
+    pub target: Source,
+
+    /// Brings it back into a database that holds something: keys of the backup are overwritten, and those that it lacks are
+    /// deleted. Of PostgreSQL, MySQL and MariaDB tables of the backup are replaced, and those that it lacks stay.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
+
+    /// Seconds after which it has failed for good, all tries together.
+    #[serde(default = "one_hour")]
+    #[schemars(range(min = 60, max = 86_400))]
+    pub deadline_seconds: i64,
+}
+
+fn one_hour() -> i64 {
+    3600
+}

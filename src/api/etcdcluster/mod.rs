@@ -1,0 +1,195 @@
+//! `EtcdCluster`: an etcd that grows, heals and upgrades.
+
+mod auth;
+mod defrag;
+mod resources;
+mod status;
+mod tls;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Affinity, TopologySpreadConstraint};
+use kube::{CustomResource, KubeSchema};
+use serde::{Deserialize, Serialize};
+
+pub use auth::{Auth, AuthStatus};
+pub use defrag::{Defrag, DefragStatus};
+pub use resources::{ResourceAmounts, Resources, Toleration};
+pub use status::{EtcdClusterStatus, MemberStatus};
+pub use tls::{ClientTls, ClientTlsMode, PeerTls, Tls};
+
+use super::common::DeletionPolicy;
+use super::databaserestore::BackupChoice;
+use super::placement;
+
+/// An etcd cluster.
+#[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[kube(
+    group = "mycompany.com",
+    version = "v1alpha1",
+    kind = "EtcdCluster",
+    plural = "etcdclusters",
+    shortname = "etcd",
+    category = "causeway",
+    namespaced,
+    status = "EtcdClusterStatus",
+    doc = "An etcd cluster, reached by clients through the Service of its name at port 2379.",
+    scale(
+        spec_replicas_path = ".spec.replicas",
+        status_replicas_path = ".status.replicas",
+        label_selector_path = ".status.selector"
+    ),
+    printcolumn(name = "Replicas", type_ = "integer", json_path = ".spec.replicas"),
+    printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyReplicas"),
+    printcolumn(name = "Quorate", type_ = "string", json_path = r#".status.conditions[?(@.type=="Quorate")].status"#),
+    printcolumn(name = "Version", type_ = "string", json_path = ".status.currentVersion"),
+    printcolumn(name = "Status", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
+    printcolumn(name = "Leader", type_ = "string", json_path = ".status.leader", priority = "1"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    validation = ("self.metadata.name.size() <= 46 && self.metadata.name.matches('^[a-z]([a-z0-9-]*[a-z0-9])?$')", "metadata.name must have at most 46 lower case letters, digits and hyphens and begin with a letter: Services and pods are called after it")
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = ("has(self.storageClassName) == has(oldSelf.storageClassName)", "spec.storageClassName cannot change: volumes stay in the class they were made in"),
+    validation = ("!has(self.restoreFrom) || (has(oldSelf.restoreFrom) && self.restoreFrom == oldSelf.restoreFrom)", "spec.restoreFrom can only be given when the object is created, and only be removed later: make another object, or a DatabaseRestore")
+)]
+pub struct EtcdClusterSpec {
+    /// Version of etcd, such as 3.5.9. It may go up by one minor version at a time, and never down to an earlier minor
+    /// version.
+    #[schemars(length(max = 16))]
+    #[x_kube(validation = ("self.matches('^3[.][56][.][0-9]{1,3}$')", "spec.version must be a release of etcd 3.5 or 3.6, such as 3.5.9"))]
+    pub version: String,
+
+    /// Number of members: 1, 3, 5, 7 or 9.
+    #[serde(default = "three")]
+    #[schemars(range(min = 1, max = 9))]
+    #[x_kube(validation = ("self % 2 == 1", "spec.replicas must be odd (1, 3, 5, 7 or 9): an even member adds no tolerance of failures, only another one that can fail"))]
+    pub replicas: i32,
+
+    /// Size of each member's volume. It may grow where the storage class allows that; it never shrinks.
+    #[serde(default = "default_size")]
+    #[schemars(length(min = 1, max = 32))]
+    #[x_kube(
+        validation = ("isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))", "spec.storageSize must be a positive quantity such as 10Gi"),
+        validation = ("!isQuantity(self) || !isQuantity(oldSelf) || quantity(self).compareTo(quantity(oldSelf)) >= 0", "spec.storageSize cannot shrink: volumes only grow")
+    )]
+    pub storage_size: String,
+
+    /// Storage class of the members' volumes; the cluster's default where it is left out. It cannot change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = ("self == oldSelf", "spec.storageClassName cannot change: volumes stay in the class they were made in"))]
+    pub storage_class_name: Option<String>,
+
+    /// Image to run in place of quay.io/coreos/etcd:v<version>. It must hold the version that `version` names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    #[x_kube(validation = (r"!self.matches('\\s')", "spec.image must not contain white space: write it as registry/name:tag"))]
+    pub image: Option<String>,
+
+    /// CPU and memory of each member.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+
+    /// Flags of etcd by their names without the leading hyphens, such as `quota-backend-bytes: "8589934592"`. Those by
+    /// which Causeway runs the members, such as `name` or `initial-cluster`, are refused.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 50, "additionalProperties" = { "type": "string", "maxLength": 256 }))]
+    #[x_kube(validation = ("self.all(k, k.size() <= 64 && k.matches('^[a-z][a-z0-9-]*$'))", "spec.config keys must be flags of etcd without the leading hyphens, such as quota-backend-bytes"))]
+    pub config: BTreeMap<String, String>,
+
+    /// TLS among the members, and between them and their clients.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+
+    /// Whether clients must log in.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub auth: Auth,
+
+    /// When snapshots are taken, as a cron schedule of five fields in UTC, such as `0 2 * * *`. The cluster then owns a
+    /// DatabaseBackup.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128))]
+    #[x_kube(validation = (r"self.matches('^@(yearly|annually|monthly|weekly|daily|midnight|hourly)$') || self.matches('^[0-9*][0-9*,/-]* +[0-9*][0-9*,/-]* +[0-9*][0-9*,/-]* +[0-9A-Za-z*][0-9A-Za-z*,/-]* +[0-9A-Za-z*][0-9A-Za-z*,/-]*$')", "spec.backupSchedule must be a cron schedule of five fields, such as 0 2 * * *"))]
+    pub backup_schedule: Option<String>,
+
+    /// The backup that the cluster begins with. It can only be given when the object is created; the cluster then owns a
+    /// DatabaseRestore, and is ready once that succeeded. Where volumes of an earlier object of this name hold data,
+    /// those stay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restore_from: Option<BackupChoice>,
+
+    /// When members give back space that they do not use; never unless it is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub defrag: Option<Defrag>,
+
+    /// Labels of the nodes that members may run on.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 20, "additionalProperties" = { "type": "string", "maxLength": 63 }))]
+    pub node_selector: BTreeMap<String, String>,
+
+    /// Taints that members tolerate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 20))]
+    pub tolerations: Vec<Toleration>,
+
+    /// Near whom and what members may run, as in a pod. It takes the place of the default, by which members keep to
+    /// different nodes where there are enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "placement::affinity")]
+    pub affinity: Option<Affinity>,
+
+    /// How members are spread, as in a pod; a constraint without `labelSelector` counts the members. It takes the place of
+    /// the default, by which they are spread over zones where there are enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "placement::constraints")]
+    pub topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
+
+    /// Priority class of the members' pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub priority_class_name: Option<String>,
+
+    /// Begins the cluster anew from what one member has, after the majority was lost for good. Writes that only the lost
+    /// members had are lost. Asked for while a majority answers, it is void.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<Recovery>,
+
+    /// What happens to the volumes when this object is deleted, `Retain` unless it is given: an object of the same name
+    /// finds the data again.
+    #[serde(default = "retain")]
+    pub deletion_policy: DeletionPolicy,
+
+    /// Stops everything but deletion: the members are left as they are.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub suspend: bool,
+}
+
+/// A cluster begun anew from one member.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Recovery {
+    /// Name of the member whose data are kept, such as prod-etcd-1. The others are emptied and follow it.
+    #[schemars(length(min = 1, max = 63))]
+    pub from_member: String,
+
+    /// Any text, such as today's date. Another text asks for another recovery; the same one is never done twice.
+    #[schemars(length(min = 1, max = 63))]
+    pub token: String,
+}
+
+fn is_default(auth: &Auth) -> bool {
+    *auth == Auth::default()
+}
+
+fn three() -> i32 {
+    3
+}
+
+fn default_size() -> String {
+    "8Gi".into()
+}
+
+fn retain() -> DeletionPolicy {
+    DeletionPolicy::Retain
+}

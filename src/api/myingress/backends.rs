@@ -1,0 +1,194 @@
+//! Backends: Services that requests are forwarded to.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::KubeSchema;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A Service that requests are forwarded to. It becomes a target group.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = ("!has(self.slowStartSeconds) || self.slowStartSeconds == 0 || !has(self.algorithm) || self.algorithm == 'round_robin'", "slowStartSeconds works with algorithm round_robin only: remove one of the two")
+)]
+pub struct BackendSpec {
+    /// Name by which rules call it.
+    #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"))]
+    pub name: String,
+
+    /// Name of a Service in this object's namespace; the backend's own name unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"))]
+    pub service: Option<String>,
+
+    /// Port of the Service, by number or name.
+    pub port: IntOrString,
+
+    /// `ip` sends requests to the pods themselves, `instance` to the Service's node port on every node.
+    #[serde(default)]
+    pub target_type: BackendTargetType,
+
+    /// What is spoken to the targets.
+    #[serde(default)]
+    pub protocol: BackendProtocol,
+
+    /// Version of HTTP that is spoken to the targets; `HTTP2` and `GRPC` need an HTTPS listener.
+    #[serde(default)]
+    pub protocol_version: BackendVersion,
+
+    /// How targets are checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health_check: Option<HealthCheckSpec>,
+
+    /// Seconds in which a new target gets its full share of requests: 0, or 30 to 900.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 900))]
+    #[x_kube(validation = ("self == 0 || self >= 30", "slowStartSeconds must be 0, or 30 to 900"))]
+    pub slow_start_seconds: Option<u16>,
+
+    /// Seconds that requests under way may take after a target was deregistered; AWS's default is 300.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 3600))]
+    pub deregistration_delay_seconds: Option<u16>,
+
+    /// How requests are spread over the targets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub algorithm: Option<Algorithm>,
+
+    /// Keeps a client with one target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stickiness: Option<StickinessSpec>,
+
+    /// Further attributes of the target group by AWS's own keys.
+    /// Keys: <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetGroupAttribute.html>
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 30, "additionalProperties" = { "type": "string", "maxLength": 256 }))]
+    pub attributes: BTreeMap<String, String>,
+}
+
+/// What targets are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum BackendTargetType {
+    /// Pods, by address.
+    #[default]
+    Ip,
+    /// Nodes, by EC2 instance id.
+    Instance,
+}
+
+/// What is spoken to targets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum BackendProtocol {
+    /// Plain HTTP.
+    #[default]
+    Http,
+    /// HTTP over TLS; certificates of targets are not verified.
+    Https,
+}
+
+/// Version of HTTP that is spoken to targets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum BackendVersion {
+    /// HTTP/1.1.
+    #[default]
+    Http1,
+    /// HTTP/2.
+    Http2,
+    /// gRPC.
+    Grpc,
+}
+
+/// How requests are spread over targets.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/edit-target-group-attributes.html>
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Algorithm {
+    /// In turn.
+    RoundRobin,
+    /// To the target with the fewest requests under way.
+    LeastOutstandingRequests,
+    /// At random.
+    WeightedRandom,
+}
+
+/// How targets are checked; what is left out is as AWS has it.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/target-group-health-checks.html>
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = ("!has(self.timeoutSeconds) || self.timeoutSeconds < (has(self.intervalSeconds) ? self.intervalSeconds : 15)", "healthCheck.timeoutSeconds must be less than healthCheck.intervalSeconds (15 unless given)"))]
+pub struct HealthCheckSpec {
+    /// Path, `/` unless given; for gRPC the method, `/AWS.ALB/healthcheck` unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024), regex(pattern = r"^/[\x21-\x7E]*$"))]
+    pub path: Option<String>,
+
+    /// Port; the port of the traffic unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: Option<u16>,
+
+    /// What is spoken; the backend's protocol unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<BackendProtocol>,
+
+    /// Seconds between checks, 15 unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 5, max = 300))]
+    pub interval_seconds: Option<u16>,
+
+    /// Seconds that a check may take, 5 unless given, or less where the interval is that short.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 2, max = 120))]
+    pub timeout_seconds: Option<u16>,
+
+    /// Passed checks after which a target counts as healthy again, 2 unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 2, max = 10))]
+    pub healthy_threshold: Option<u8>,
+
+    /// Failed checks after which a target counts as unhealthy, 2 unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 2, max = 10))]
+    pub unhealthy_threshold: Option<u8>,
+
+    /// Codes that pass: `200` unless given (gRPC: `12`), for example `200,204` or `200-299`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 100), regex(pattern = "^[0-9]{1,3}(-[0-9]{1,3})?(,[0-9]{1,3}(-[0-9]{1,3})?)*$"))]
+    pub success_codes: Option<String>,
+}
+
+/// Keeps a client with one target by a cookie.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = ("has(self.cookieName) == (self.type == 'app_cookie')", "stickiness.cookieName goes with type app_cookie, and only with it"))]
+pub struct StickinessSpec {
+    /// Whose cookie: the balancer's own (`lb_cookie`) or the application's (`app_cookie`).
+    #[serde(rename = "type", default)]
+    pub kind: StickinessType,
+
+    /// Seconds that it lasts; a day unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 604_800))]
+    pub seconds: Option<u32>,
+
+    /// Name of the application's cookie.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 256), regex(pattern = "^[A-Za-z0-9_.-]+$"))]
+    pub cookie_name: Option<String>,
+}
+
+/// Whose cookie keeps a client with one target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StickinessType {
+    /// The balancer's.
+    #[default]
+    LbCookie,
+    /// The application's.
+    AppCookie,
+}

@@ -1,0 +1,201 @@
+//! The subcommands that Jobs run: options, the end by a signal, and what is left behind.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use clap::Args;
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::plan::{self, BackupPlan, RestorePlan};
+use super::report::{self, Outcome, Report};
+use super::{Error, fetch, restore, run, slot};
+use crate::telemetry::{self, LogFormat};
+
+/// What all of them take.
+#[derive(Args, Clone, Debug)]
+pub struct JobOptions {
+    /// File with what is to be done
+    #[arg(long, env = "CAUSEWAY_PLAN", default_value = plan::PATH)]
+    pub plan: PathBuf,
+
+    /// File for what came of it: Kubernetes keeps it with the pod
+    #[arg(long, env = "CAUSEWAY_TERMINATION_LOG", default_value = report::PATH)]
+    pub termination_log: PathBuf,
+
+    /// Format of the log
+    #[arg(long, env = "LOG_FORMAT", value_enum, default_value = "json")]
+    pub log_format: LogFormat,
+
+    /// Level of the log: error, warn, info, debug or trace; `RUST_LOG` overrides it
+    #[arg(long, env = "LOG_LEVEL", default_value = "info")]
+    pub log_level: String,
+}
+
+/// Options of `causeway backup`.
+#[derive(Args, Clone, Debug)]
+pub struct BackupOptions {
+    /// What all Jobs take.
+    #[command(flatten)]
+    pub job: JobOptions,
+
+    /// When the backup was due: an instant, or an ID such as 20261122T000500Z
+    #[arg(long, env = "CAUSEWAY_DUE")]
+    pub due: Option<String>,
+
+    /// Name of the Job; without --due it tells when the backup was due
+    #[arg(long = "job", env = "CAUSEWAY_JOB")]
+    pub name: Option<String>,
+}
+
+/// Options of `causeway restore`.
+#[derive(Args, Clone, Debug)]
+pub struct RestoreOptions {
+    /// What all Jobs take.
+    #[command(flatten)]
+    pub job: JobOptions,
+
+    /// Name of this restore: a second try of the same one goes on where the first ended
+    #[arg(long, env = "CAUSEWAY_RUN")]
+    pub run: Option<String>,
+}
+
+/// Exit code of a Job that would fail again: Kubernetes is told not to try.
+pub const FINAL: u8 = 3;
+/// Exit code of a Job that may do better with another try.
+pub const PASSING: u8 = 1;
+
+/// Why a Job did not even begin.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// Logging could not be set up.
+    #[error(transparent)]
+    Telemetry(#[from] telemetry::Error),
+    /// Signals cannot be listened to.
+    #[error("signals: {0}")]
+    Signals(#[from] std::io::Error),
+}
+
+/// `causeway backup`. Gives the exit code, as do the others.
+pub async fn backup(options: BackupOptions) -> Result<u8, JobError> {
+    let stop = begin(&options.job)?;
+    let now = Timestamp::now();
+    let done = async {
+        let plan: BackupPlan = read(&options.job.plan)?;
+        let id = slot::id(options.due.as_deref(), options.name.as_deref(), now)?;
+        tracing::info!(id, sources = plan.sources.len(), bucket = plan.destination.bucket, "backing up");
+        Box::pin(run::run(&plan, &id, &stop)).await
+    };
+    match done.await {
+        Ok((report, code)) => {
+            report.leave(&options.job.termination_log);
+            Ok(code)
+        }
+        Err(error) => Ok(give_up(&options.job, Outcome::default(), &error)),
+    }
+}
+
+/// `causeway fetch`.
+pub async fn fetch(options: JobOptions) -> Result<u8, JobError> {
+    with_plan(&options, async |plan, stop| {
+        let fetched = tokio::select! {
+            fetched = fetch::run(&plan) => fetched?,
+            () = stop.cancelled() => return Err(Error::Interrupted),
+        };
+        Ok(Done { id: fetched.id, stored_size: Some(fetched.stored_size), keys: None })
+    })
+    .await
+}
+
+/// `causeway restore`.
+pub async fn restore(options: RestoreOptions) -> Result<u8, JobError> {
+    with_plan(&options.job, async |plan, stop| {
+        let manifest = fetch::fetched(&plan.work)?;
+        let run = options.run.clone().filter(|run| !run.is_empty());
+        let run = run.unwrap_or_else(|| format!("{}/{}", plan.folder, manifest.id));
+        let keys = tokio::select! {
+            keys = Box::pin(restore::restore(&plan, &manifest, &run)) => keys?,
+            () = stop.cancelled() => return Err(Error::Interrupted),
+        };
+        Ok(Done { id: manifest.id, stored_size: None, keys: Some(keys) })
+    })
+    .await
+}
+
+/// `causeway verify`.
+pub async fn verify(options: JobOptions) -> Result<u8, JobError> {
+    with_plan(&options, async |plan, stop| {
+        let manifest = fetch::fetched(&plan.work)?;
+        let keys = tokio::select! {
+            keys = Box::pin(restore::verify(&plan, &manifest)) => keys?,
+            () = stop.cancelled() => return Err(Error::Interrupted),
+        };
+        Ok(Done { id: manifest.id, stored_size: None, keys: Some(keys) })
+    })
+    .await
+}
+
+/// What came of a Job with one backup.
+struct Done {
+    id: String,
+    stored_size: Option<u64>,
+    keys: Option<u64>,
+}
+
+async fn with_plan(
+    options: &JobOptions,
+    work: impl AsyncFnOnce(RestorePlan, CancellationToken) -> Result<Done, Error>,
+) -> Result<u8, JobError> {
+    let stop = begin(options)?;
+    let begun = Instant::now();
+    let plan: RestorePlan = match read(&options.plan) {
+        Ok(plan) => plan,
+        Err(error) => return Ok(give_up(options, Outcome::default(), &error)),
+    };
+    let (folder, id) = (plan.folder.clone(), plan.id.clone());
+    match work(plan, stop).await {
+        Ok(Done { id, stored_size, keys }) => {
+            let outcome = Outcome { stored_size, keys, ..Outcome::of(&folder, &id, begun.elapsed()) };
+            Report { results: vec![outcome], omitted: 0 }.leave(&options.termination_log);
+            Ok(0)
+        }
+        Err(error) => Ok(give_up(options, Outcome::of(&folder, &id, begun.elapsed()), &error)),
+    }
+}
+
+/// Sets up logging, and listens for the end.
+fn begin(options: &JobOptions) -> Result<CancellationToken, JobError> {
+    let rust_log = std::env::var("RUST_LOG").ok();
+    telemetry::init(options.log_format, &options.log_level, rust_log.as_deref())?;
+    let stop = CancellationToken::new();
+    for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
+        let (mut signals, told) = (signal(kind)?, stop.clone());
+        tokio::spawn(async move {
+            signals.recv().await;
+            tracing::warn!("asked to end: cleaning up");
+            told.cancel();
+        });
+    }
+    Ok(stop)
+}
+
+fn give_up(options: &JobOptions, outcome: Outcome, error: &Error) -> u8 {
+    tracing::error!(%error, reason = error.reason(), "failed");
+    Report { results: vec![outcome.failed(error)], omitted: 0 }.leave(&options.termination_log);
+    code_of(error)
+}
+
+/// The exit code that tells Kubernetes whether another try can help.
+#[must_use]
+pub fn code_of(error: &Error) -> u8 {
+    if error.is_final() { FINAL } else { PASSING }
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
+    let failed = |message: String| Error::Plan { path: path.to_owned(), message };
+    let bytes = fs::read(path).map_err(|error| failed(error.to_string()))?;
+    serde_json::from_slice(&bytes).map_err(|error| failed(error.to_string()))
+}

@@ -1,0 +1,241 @@
+//! Why a backup, a restore or a verification failed: in words for people, and as a stable word for programs.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::store::{ManifestError, StoreError, UploadError};
+
+/// Characters of an error that are told; the log has all of them.
+const TOLD: usize = 300;
+
+/// Why it failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The plan cannot be read.
+    #[error("plan {path}: {message}")]
+    Plan {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        message: String,
+    },
+    /// The plan asks for something that this version does not do.
+    #[error("{0}")]
+    Unsupported(String),
+    /// `--due` is no instant.
+    #[error("--due {0:?}: give an instant such as 2026-11-22T00:05:00Z, or an ID such as 20261122T000500Z")]
+    Due(String),
+    /// A mounted Secret does not have what is needed.
+    #[error("the Secret at {path}: {message}")]
+    Secret {
+        /// The file.
+        path: PathBuf,
+        /// Why; never what is in it.
+        message: String,
+    },
+    /// Nobody answers who could be backed up.
+    #[error("no server can be backed up: {0}")]
+    SourceUnreachable(String),
+    /// The database stopped sending, or refused to.
+    #[error("the stream of data broke: {0}")]
+    SourceFailed(String),
+    /// What the database sent is not what it had: its own checksum says so.
+    #[error("the data are damaged on their way or in the database: {0}")]
+    SourceDamaged(String),
+    /// S3.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Data could not be written to S3.
+    #[error(transparent)]
+    Upload(#[from] UploadError),
+    /// A manifest could not be read.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    /// The backup is not there, or not complete.
+    #[error("there is no complete backup {id} of {folder}")]
+    BackupMissing {
+        /// Which one.
+        id: String,
+        /// Of whom.
+        folder: String,
+    },
+    /// The backup is not what was written.
+    #[error("the backup is damaged: {0}")]
+    ChecksumMismatch(String),
+    /// Somebody asked the process to end.
+    #[error("stopped before it was done")]
+    Interrupted,
+    /// The pod's volume is too small.
+    #[error("no space is left in {path}: the backup needs {needed} bytes there")]
+    NoSpace {
+        /// The directory.
+        path: PathBuf,
+        /// Bytes.
+        needed: u64,
+    },
+    /// A file in the work directory.
+    #[error("{path}: {source}")]
+    Work {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The throw-away server does not serve the backup.
+    #[error("the server at {address} that holds the backup is not ready after {seconds} s: {message}")]
+    ScratchNotReady {
+        /// Where it should answer.
+        address: String,
+        /// How long it was waited for.
+        seconds: u64,
+        /// What it said last.
+        message: String,
+    },
+    /// The throw-away server stopped answering.
+    #[error("the server that holds the backup failed: {0}")]
+    ScratchFailed(String),
+    /// Nobody answers whom the backup could be restored to.
+    #[error("the target cannot be written to: {0}")]
+    TargetUnreachable(String),
+    /// The target holds something.
+    #[error(
+        "the target holds {keys} keys: empty it, or set force to have them overwritten and what the backup lacks deleted"
+    )]
+    TargetNotEmpty {
+        /// How many.
+        keys: u64,
+    },
+    /// The target holds what another restore wrote that did not come to its end.
+    #[error(
+        "the target holds {keys} keys, a part of a restore that did not come to its end: set spec.force to go on over them, \
+         or restore into an empty one"
+    )]
+    TargetHalfRestored {
+        /// How many.
+        keys: u64,
+    },
+    /// A database of the target holds something.
+    #[error(
+        "the database {database} of the target holds {tables} tables, views and sequences: empty it, or set force to have \
+         those replaced that the backup has, too"
+    )]
+    TargetHoldsTables {
+        /// The database.
+        database: String,
+        /// How many.
+        tables: u64,
+    },
+    /// A database of the target holds what another restore wrote that did not come to its end.
+    #[error(
+        "the database {database} of the target holds a part of a restore that did not come to its end: set spec.force to go \
+         on over it, or restore into an empty one"
+    )]
+    TargetHoldsHalf {
+        /// The database.
+        database: String,
+    },
+    /// The image lacks a program of the database.
+    #[error("there is no program {0} in the image: let image be the database's own, of the server's version")]
+    ToolMissing(&'static str),
+    /// The target refused something.
+    #[error("the target failed: {0}")]
+    TargetFailed(String),
+    /// What was restored is not what was backed up.
+    #[error("what was restored differs from the backup: {0}")]
+    Differs(String),
+}
+
+impl Error {
+    /// Stable word for reports.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Plan { .. } => "PlanInvalid",
+            Self::Unsupported(_) | Self::Manifest(ManifestError::Newer { .. }) => "Unsupported",
+            Self::Due(_) => "DueInvalid",
+            Self::Secret { .. } => "SecretMissing",
+            Self::SourceUnreachable(_) => "SourceUnreachable",
+            Self::SourceFailed(_) => "SourceFailed",
+            Self::SourceDamaged(_) => "SourceDamaged",
+            Self::Store(error)
+            | Self::Upload(UploadError::Store(error))
+            | Self::Manifest(ManifestError::Store(error)) => error.reason(),
+            Self::Upload(UploadError::TooLarge) => "TooLarge",
+            Self::Manifest(ManifestError::Unreadable { .. }) | Self::ChecksumMismatch(_) => "ChecksumMismatch",
+            Self::BackupMissing { .. } => "BackupMissing",
+            Self::Interrupted | Self::Upload(UploadError::Task(_)) => "Interrupted",
+            Self::NoSpace { .. } => "NoSpace",
+            Self::Work { .. } => "WorkDirectory",
+            Self::ScratchNotReady { .. } => "ScratchNotReady",
+            Self::ScratchFailed(_) => "ScratchFailed",
+            Self::TargetUnreachable(_) => "TargetUnreachable",
+            Self::TargetNotEmpty { .. } | Self::TargetHoldsTables { .. } => "TargetNotEmpty",
+            Self::TargetHalfRestored { .. } | Self::TargetHoldsHalf { .. } => "TargetHalfRestored",
+            Self::ToolMissing(_) => "ToolMissing",
+            Self::TargetFailed(_) => "TargetFailed",
+            Self::Differs(_) => "Differs",
+        }
+    }
+
+    /// Whether it would be the same with another try. Secrets, buckets and permissions may come any time.
+    #[must_use]
+    pub fn is_final(&self) -> bool {
+        matches!(
+            self,
+            Self::Plan { .. }
+                | Self::Unsupported(_)
+                | Self::Due(_)
+                | Self::Upload(UploadError::TooLarge)
+                | Self::Manifest(ManifestError::Unreadable { .. } | ManifestError::Newer { .. })
+                | Self::BackupMissing { .. }
+                | Self::ChecksumMismatch(_)
+                | Self::TargetNotEmpty { .. }
+                | Self::TargetHalfRestored { .. }
+                | Self::TargetHoldsTables { .. }
+                | Self::TargetHoldsHalf { .. }
+                | Self::ToolMissing(_)
+                | Self::Differs(_)
+        )
+    }
+
+    /// What is told of it: one line that is short enough for a report.
+    #[must_use]
+    pub fn told(&self) -> String {
+        let line: String = self.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+        if line.chars().count() <= TOLD {
+            return line;
+        }
+        line.chars().take(TOLD - 1).chain(['…']).collect()
+    }
+
+    /// The error of a file in the work directory, where `needed` bytes have to fit.
+    #[must_use]
+    pub fn of_file(path: PathBuf, source: io::Error, needed: u64) -> Self {
+        if source.kind() == io::ErrorKind::StorageFull || source.kind() == io::ErrorKind::QuotaExceeded {
+            return Self::NoSpace { path, needed };
+        }
+        Self::Work { path, source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_is_one_short_line() {
+        let long = Error::SourceFailed(format!("first\nsecond {}", "é".repeat(1000)));
+        let told = long.told();
+        assert_eq!(told.chars().count(), TOLD);
+        assert!(!told.contains('\n') && told.ends_with('…'), "{told}");
+        assert_eq!(Error::Interrupted.told(), "stopped before it was done");
+    }
+
+    #[test]
+    fn a_full_disk_is_told_in_words() {
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        let error = Error::of_file("/work".into(), full, 42);
+        assert_eq!(error.reason(), "NoSpace");
+        assert!(error.to_string().contains("42 bytes"), "{error}");
+    }
+}

@@ -1,0 +1,298 @@
+//! `causeway fetch`: a backup from S3 into a directory, where it is found whole and unchanged, or not at all.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use async_compression::tokio::write::ZstdDecoder;
+use sha2::{Digest, Sha256};
+use tokio::io::AsyncWriteExt;
+
+use super::Error;
+use super::manifest::{self, Manifest};
+use super::plan::RestorePlan;
+use super::progress::Progress;
+use super::root;
+use super::sql::Splitter;
+use super::store::{Download, Store};
+use crate::runtime::hexadecimal;
+
+/// The directory that a backup of several files is unpacked to.
+pub const PACK: &str = "dump";
+
+/// Stands for the ID of the newest complete backup.
+const LATEST: &str = "latest";
+
+/// Fetches the backup and tells what it is.
+pub async fn run(plan: &RestorePlan) -> Result<Manifest, Error> {
+    let store = Store::connect(&plan.origin).await;
+    let manifest = find(&store, &plan.folder, &plan.id).await?;
+    if let Some(encryption) = &manifest.encryption {
+        let told = format!("the backup is encrypted with {encryption}: this version of Causeway cannot open it");
+        return Err(Error::Unsupported(told));
+    }
+    let path = plan.work.join(file_of(&manifest.kind)?);
+    // What an earlier try left is not what this one is to tell of.
+    let told = plan.work.join(manifest::NAME);
+    for old in [&told, &path] {
+        remove(old)?;
+    }
+    let progress = Progress::new(&manifest.source, "bytes");
+    progress.expect(Some(manifest.stored_size));
+    let unpacked = progress.during(unpack(&store, plan, &manifest, &path, &progress)).await;
+    if let Err(error) = unpacked {
+        remove(&partial(&path))?;
+        return Err(error);
+    }
+    if manifest.kind == "etcd" {
+        root::make(&plan.work)?;
+    }
+    let text = serde_json::to_vec(&manifest).map_err(|error| Error::Unsupported(error.to_string()))?;
+    fs::write(&told, &text).map_err(|error| Error::of_file(told, error, text.len() as u64))?;
+    tracing::info!(
+        source = manifest.source,
+        id = manifest.id,
+        bytes = manifest.size,
+        "fetched; all checksums are right"
+    );
+    Ok(manifest)
+}
+
+/// The manifest that `fetch` left in the work directory.
+pub fn fetched(work: &Path) -> Result<Manifest, Error> {
+    let path = work.join(manifest::NAME);
+    let bytes = fs::read(&path).map_err(|source| Error::Work { path: path.clone(), source })?;
+    serde_json::from_slice(&bytes).map_err(|error| Error::Work { path, source: io::Error::other(error) })
+}
+
+async fn find(store: &Store, folder: &str, id: &str) -> Result<Manifest, Error> {
+    let ids = if id == LATEST { store.ids(folder).await? } else { vec![id.to_owned()] };
+    for id in ids {
+        if let Some(manifest) = store.manifest(folder, &id).await? {
+            return Ok(manifest);
+        }
+    }
+    Err(Error::BackupMissing { id: id.to_owned(), folder: folder.to_owned() })
+}
+
+/// The name that the server looks for.
+fn file_of(kind: &str) -> Result<&'static str, Error> {
+    match kind {
+        "etcd" => Ok("snapshot.db"),
+        "redis" => Ok("dump.rdb"),
+        "postgresql" | "mysql" => Ok(PACK),
+        other => {
+            Err(Error::Unsupported(format!("the backup is of {other}: this version of Causeway cannot restore it")))
+        }
+    }
+}
+
+fn partial(path: &Path) -> PathBuf {
+    path.with_extension("partial")
+}
+
+fn remove(path: &Path) -> Result<(), Error> {
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::of_file(path.to_owned(), error, 0)),
+        _ => Ok(()),
+    }
+}
+
+async fn unpack(
+    store: &Store,
+    plan: &RestorePlan,
+    manifest: &Manifest,
+    path: &Path,
+    progress: &Progress,
+) -> Result<(), Error> {
+    let missing = || Error::BackupMissing { id: manifest.id.clone(), folder: plan.folder.clone() };
+    let key = store.key(&plan.folder, &manifest.id, manifest::DATA);
+    let mut download = Download::open(store, key).await?.ok_or_else(missing)?;
+    if download.size() != manifest.stored_size {
+        let told = format!("{} bytes are stored, and the manifest says {}", download.size(), manifest.stored_size);
+        return Err(Error::ChecksumMismatch(told));
+    }
+    let partial = partial(path);
+    let file_error = |error| Error::of_file(partial.clone(), error, manifest.size);
+    remove(&partial)?;
+    let several = path.ends_with(PACK);
+    let file = if several { Splitter::new(&partial).map(Sink::Files) } else { File::create(&partial).map(Sink::File) };
+    let mut unpacking = Unpacking::new(file.map_err(file_error)?, manifest.size);
+    let mut stored = Sha256::new();
+    while let Some(chunk) = download.next().await? {
+        stored.update(&chunk);
+        unpacking.push(&chunk).await.map_err(|trouble| trouble.into_error(&file_error))?;
+        progress.pass(chunk.len() as u64);
+    }
+    if hexadecimal(&stored.finalize()) != manifest.stored_sha256 {
+        return Err(Error::ChecksumMismatch("what is stored is not what was written".into()));
+    }
+    let (file, size, sha256) = unpacking.finish().await.map_err(|trouble| trouble.into_error(&file_error))?;
+    if size != manifest.size || sha256 != manifest.sha256 {
+        return Err(Error::ChecksumMismatch("the data are not those of the database".into()));
+    }
+    file.finish().map_err(file_error)?;
+    fs::rename(&partial, path).map_err(file_error)
+}
+
+/// Where a backup is unpacked to.
+enum Sink {
+    /// One file.
+    File(File),
+    /// A directory of several.
+    Files(Splitter),
+}
+
+impl Sink {
+    /// Waits for the disk.
+    fn finish(self) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.sync_all(),
+            Self::Files(splitter) => splitter.finish(),
+        }
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.write(bytes),
+            Self::Files(splitter) => splitter.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.flush(),
+            Self::Files(splitter) => splitter.flush(),
+        }
+    }
+}
+
+/// Why bytes could not be unpacked.
+enum Trouble {
+    /// They are not what was packed.
+    Damaged(String),
+    /// The file cannot be written.
+    File(io::Error),
+}
+
+impl Trouble {
+    fn into_error(self, file_error: &impl Fn(io::Error) -> Error) -> Error {
+        match self {
+            Self::Damaged(told) => Error::ChecksumMismatch(told),
+            Self::File(error) => file_error(error),
+        }
+    }
+}
+
+/// Unpacks into a file, never more than was announced.
+struct Unpacking<W> {
+    decoder: ZstdDecoder<Vec<u8>>,
+    file: W,
+    announced: u64,
+    size: u64,
+    hashed: Sha256,
+}
+
+impl<W: Write> Unpacking<W> {
+    fn new(file: W, announced: u64) -> Self {
+        Self { decoder: ZstdDecoder::new(Vec::new()), file, announced, size: 0, hashed: Sha256::new() }
+    }
+
+    async fn push(&mut self, mut packed: &[u8]) -> Result<(), Trouble> {
+        while !packed.is_empty() {
+            // Little at a time: a few bytes may stand for many.
+            let (now, later) = packed.split_at(packed.len().min(4096));
+            self.decoder
+                .write_all(now)
+                .await
+                .map_err(|error| Trouble::Damaged(format!("it cannot be unpacked: {error}")))?;
+            self.drain()?;
+            packed = later;
+        }
+        Ok(())
+    }
+
+    fn drain(&mut self) -> Result<(), Trouble> {
+        let plain = self.decoder.get_mut();
+        self.size += plain.len() as u64;
+        if self.size > self.announced {
+            return Err(Trouble::Damaged(format!("it holds more than the {} bytes of the manifest", self.announced)));
+        }
+        self.hashed.update(&*plain);
+        // Nothing else is to be done by this process meanwhile, so it may wait for the disk.
+        self.file.write_all(plain).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => Trouble::Damaged(error.to_string()),
+            _ => Trouble::File(error),
+        })?;
+        plain.clear();
+        Ok(())
+    }
+
+    async fn finish(mut self) -> Result<(W, u64, String), Trouble> {
+        self.decoder.shutdown().await.map_err(|error| Trouble::Damaged(format!("it ends too early: {error}")))?;
+        self.drain()?;
+        Ok((self.file, self.size, hexadecimal(&self.hashed.finalize())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_compression::tokio::write::ZstdEncoder;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    async fn packed(data: &[u8]) -> Vec<u8> {
+        let mut encoder = ZstdEncoder::new(Vec::new());
+        encoder.write_all(data).await.unwrap();
+        encoder.shutdown().await.unwrap();
+        encoder.into_inner()
+    }
+
+    async fn unpacked(packed: &[u8], cut: usize, announced: u64) -> Option<Vec<u8>> {
+        let mut unpacking = Unpacking::new(Vec::new(), announced);
+        for chunk in packed.chunks(cut) {
+            unpacking.push(chunk).await.ok()?;
+        }
+        unpacking.finish().await.ok().map(|(file, ..)| file)
+    }
+
+    fn now<T>(work: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+        #[test]
+        fn what_was_packed_is_unpacked_however_it_comes(data in prop::collection::vec(any::<u8>(), 0..5000), cut in 1..900_usize) {
+            let found = now(async { unpacked(&packed(&data).await, cut, data.len() as u64).await });
+            prop_assert_eq!(found, Some(data));
+        }
+
+        #[test]
+        fn what_lacks_its_end_is_not_taken(data in prop::collection::vec(any::<u8>(), 1..3000)) {
+            let found = now(async {
+                let packed = packed(&data).await;
+                unpacked(&packed[..packed.len() - 1], 512, data.len() as u64).await
+            });
+            prop_assert!(found.is_none_or(|found| found != data));
+        }
+    }
+
+    #[test]
+    fn no_more_is_unpacked_than_was_announced() {
+        let found = now(async { unpacked(&packed(&vec![0; 50_000_000]).await, 4096, 1000).await });
+        assert_eq!(found, None);
+    }
+
+    #[test]
+    fn every_kind_has_a_file_and_a_strange_one_is_refused() {
+        assert_eq!(file_of("etcd").unwrap(), "snapshot.db");
+        assert_eq!(file_of("redis").unwrap(), "dump.rdb");
+        assert_eq!(file_of("postgresql").unwrap(), file_of("mysql").unwrap());
+        assert!(file_of("oracle").is_err());
+    }
+}

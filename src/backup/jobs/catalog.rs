@@ -1,0 +1,104 @@
+//! What there is in S3, read from the keys alone. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use crate::backup::manifest::{DATA, NAME, due_of};
+use crate::external::s3::{Listing, Upload};
+
+/// What there is of one object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Catalog {
+    /// Backups of each database, by its folder, and in it by the instant they were due.
+    pub folders: BTreeMap<String, BTreeMap<Timestamp, Stored>>,
+    /// Uploads that were begun and did not end.
+    pub uploads: Vec<Upload>,
+    /// There is more than was read: what was not read is not judged.
+    pub cut: bool,
+}
+
+/// What there is of a backup.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stored {
+    /// Its manifest.
+    pub manifest: bool,
+    /// Its data.
+    pub data: bool,
+    /// Bytes of both.
+    pub size: u64,
+    /// When the last part of it was written.
+    pub modified: Timestamp,
+}
+
+impl Stored {
+    /// Whether it is one: without data a manifest says nothing, and without a manifest data may be anything.
+    pub fn is_complete(&self) -> bool {
+        self.manifest && self.data
+    }
+}
+
+impl Catalog {
+    /// From what is under a prefix, which ends in a slash. Keys that are not of our making are not seen.
+    pub fn of(prefix: &str, listing: &Listing, uploads: Vec<Upload>) -> Self {
+        let mut folders: BTreeMap<String, BTreeMap<Timestamp, Stored>> = BTreeMap::new();
+        for object in &listing.objects {
+            let Some((folder, due, file)) = parts(prefix, &object.key) else { continue };
+            let backup = folders.entry(folder.to_owned()).or_default().entry(due).or_default();
+            backup.manifest |= file == NAME;
+            backup.data |= file == DATA;
+            backup.size = backup.size.saturating_add(object.size);
+            backup.modified = backup.modified.max(object.modified);
+        }
+        Self { folders, uploads, cut: listing.cut }
+    }
+
+    /// Complete backups of one database.
+    pub fn complete(&self, folder: &str) -> BTreeSet<Timestamp> {
+        let backups = self.folders.get(folder).into_iter().flatten();
+        backups.filter(|(_, backup)| backup.is_complete()).map(|(due, _)| *due).collect()
+    }
+
+    /// How many complete backups there are, and the bytes of all that there is.
+    pub fn total(&self) -> (usize, u64) {
+        let all = || self.folders.values().flat_map(BTreeMap::values);
+        (all().filter(|backup| backup.is_complete()).count(), all().map(|backup| backup.size).sum())
+    }
+}
+
+/// Folder, instant and file of a key; nothing for keys of others.
+fn parts<'a>(prefix: &str, key: &'a str) -> Option<(&'a str, Timestamp, &'a str)> {
+    let mut parts = key.strip_prefix(prefix)?.split('/');
+    let (folder, id, file) = (parts.next()?, parts.next()?, parts.next()?);
+    let ours = parts.next().is_none() && !folder.is_empty() && matches!(file, NAME | DATA);
+    due_of(id).filter(|_| ours).map(|due| (folder, due, file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::external::s3::Object;
+
+    #[test]
+    fn keys_of_others_are_not_seen() {
+        let object = |key: &str| Object { key: key.into(), size: 5, modified: Timestamp::UNIX_EPOCH };
+        let listing = Listing {
+            objects: vec![
+                object("p/u/redis-a/20261122T000500Z/data"),
+                object("p/u/redis-a/20261122T000500Z/manifest.json"),
+                object("p/u/redis-a/20261122T001000Z/data"),
+                object("p/u/redis-a/20261122T001000Z/data.old"),
+                object("p/u/redis-a/20261122T001000Z/x/data"),
+                object("p/u/redis-a/notes/data"),
+                object("p/u/readme"),
+                object("p/u2/redis-a/20261122T000500Z/data"),
+            ],
+            cut: false,
+        };
+        let catalog = Catalog::of("p/u/", &listing, Vec::new());
+        assert_eq!(catalog.folders.keys().collect::<Vec<_>>(), ["redis-a"]);
+        assert_eq!(catalog.folders["redis-a"].len(), 2);
+        assert_eq!(catalog.complete("redis-a").len(), 1);
+        assert_eq!(catalog.total(), (1, 15));
+    }
+}

@@ -1,0 +1,152 @@
+//! The server that is thrown away: a backup is brought into it first, and what it has is copied or compared.
+
+use super::image_of;
+use crate::api::databasebackup::Source;
+use crate::api::{EtcdCluster, Redis};
+use crate::backup::manifest::Manifest;
+
+/// A server that is thrown away afterwards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scratch {
+    /// etcd, of that image.
+    Etcd {
+        /// The image.
+        image: String,
+    },
+    /// Redis or Valkey, of that image.
+    Redis {
+        /// The image.
+        image: String,
+    },
+    /// PostgreSQL, MySQL or MariaDB, of that image. Our program runs in it, and starts what it needs.
+    Sql {
+        /// The image.
+        image: String,
+    },
+}
+
+/// What serves a database that is ours; nothing is known of others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// Its version, where that is known.
+    pub version: Option<String>,
+    /// Its image, where that is not the usual one.
+    pub image: Option<String>,
+}
+
+impl Served {
+    /// What serves a database that is named by where it answers: only its image is known, and that not of all.
+    #[must_use]
+    pub fn of_source(source: &Source) -> Self {
+        Self { version: None, image: image_of(source).map(|(_, image)| image.to_owned()) }
+    }
+
+    /// What serves an `EtcdCluster`.
+    #[must_use]
+    pub fn of_etcd_cluster(object: &EtcdCluster) -> Self {
+        Self { version: Some(object.spec.version.clone()), image: object.spec.image.clone() }
+    }
+
+    /// What serves a `Redis`. Of which version another image is, only its server says.
+    #[must_use]
+    pub fn of_redis(object: &Redis) -> Self {
+        let running = object.status.as_ref().and_then(|status| status.version.clone());
+        let version = running.or_else(|| object.spec.image.is_none().then(|| object.spec.version.clone()));
+        Self { version, image: object.spec.image.clone() }
+    }
+}
+
+impl Scratch {
+    /// The server for a backup: of the version that it is of, for what it says others must understand. A database of
+    /// another image than the usual one knows its own backups best.
+    #[must_use]
+    pub fn of(manifest: &Manifest, served: &Served) -> Self {
+        let version = &manifest.version;
+        let same = served.version.as_ref() == Some(version);
+        let given = |always: bool| served.image.clone().filter(|_| same || always);
+        let number = |parts: usize| {
+            let number = version.split(|c: char| !c.is_ascii_digit() && c != '.').next().unwrap_or_default();
+            number.split('.').take(parts).collect::<Vec<_>>().join(".")
+        };
+        match manifest.kind.as_str() {
+            "etcd" => Self::Etcd { image: given(false).unwrap_or_else(|| format!("quay.io/coreos/etcd:v{version}")) },
+            "postgresql" => Self::Sql { image: given(true).unwrap_or_else(|| format!("postgres:{}", number(1))) },
+            "mysql" if version.contains("MariaDB") => {
+                Self::Sql { image: given(true).unwrap_or_else(|| format!("mariadb:{}", number(2))) }
+            }
+            "mysql" => Self::Sql { image: given(true).unwrap_or_else(|| format!("mysql:{}", number(2))) },
+            _ => Self::Redis { image: given(true).unwrap_or_else(|| format!("redis:{version}")) },
+        }
+    }
+
+    /// Where it answers, within the pod. etcd asks for a certificate, whose user is root.
+    #[must_use]
+    pub fn address(&self) -> &'static str {
+        match self {
+            Self::Etcd { .. } => "https://127.0.0.1:12379",
+            Self::Redis { .. } => "127.0.0.1:16379",
+            Self::Sql { .. } => "",
+        }
+    }
+
+    /// Bytes on disk for a backup of that size.
+    #[must_use]
+    pub fn room(&self, size: u64) -> u64 {
+        let spare = 256 << 20;
+        match self {
+            // The snapshot, the data unpacked from it, and what it logs meanwhile.
+            Self::Etcd { .. } => size.saturating_mul(3).saturating_add(spare),
+            Self::Redis { .. } => size.saturating_add(size / 4).saturating_add(spare),
+            // The dump, the data with their indexes, and the log of what is written.
+            Self::Sql { .. } => size.saturating_mul(5).saturating_add(spare * 8),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::backup::manifest::Contents;
+
+    fn image(kind: &str, served: (Option<&str>, Option<&str>)) -> String {
+        image_for(kind, "3.5.9", served)
+    }
+
+    fn image_for(kind: &str, version: &str, served: (Option<&str>, Option<&str>)) -> String {
+        let manifest = Manifest {
+            format: 1,
+            id: "20261122T000500Z".into(),
+            source: "a database".into(),
+            kind: kind.into(),
+            version: version.into(),
+            started: Timestamp::UNIX_EPOCH,
+            finished: Timestamp::UNIX_EPOCH,
+            size: 1,
+            sha256: String::new(),
+            stored_size: 1,
+            stored_sha256: String::new(),
+            compression: "zstd".into(),
+            encryption: None,
+            contents: Contents::default(),
+        };
+        let served = Served { version: served.0.map(Into::into), image: served.1.map(Into::into) };
+        match Scratch::of(&manifest, &served) {
+            Scratch::Etcd { image } | Scratch::Redis { image } | Scratch::Sql { image } => image,
+        }
+    }
+
+    #[test]
+    fn the_server_is_of_the_backups_version_or_of_the_databases_own_image() {
+        assert_eq!(image("etcd", (None, None)), "quay.io/coreos/etcd:v3.5.9");
+        assert_eq!(image("etcd", (Some("3.5.9"), Some("mirror/etcd:1"))), "mirror/etcd:1");
+        assert_eq!(image("etcd", (Some("3.6.0"), Some("mirror/etcd:2"))), "quay.io/coreos/etcd:v3.5.9");
+        assert_eq!(image("redis", (Some("8.0.2"), None)), "redis:3.5.9");
+        assert_eq!(image("redis", (None, Some("valkey:8"))), "valkey:8");
+        assert_eq!(image("postgresql", (None, Some("mirror/postgres:15"))), "mirror/postgres:15");
+        assert_eq!(image_for("postgresql", "15.18 (Debian 15.18-0+deb12u1)", (None, None)), "postgres:15");
+        assert_eq!(image_for("mysql", "10.11.19-MariaDB-0+deb12u1", (None, None)), "mariadb:10.11");
+        assert_eq!(image_for("mysql", "8.4.2", (None, None)), "mysql:8.4");
+    }
+}

@@ -1,0 +1,119 @@
+//! What the operator was told about backups, and where they go.
+
+use crate::api::databasebackup::Destination;
+use crate::backup::plan;
+use crate::runtime::fingerprint;
+
+/// Names of buckets have at most so many characters.
+/// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html>
+const LONGEST_BUCKET: usize = 63;
+
+/// What the operator was told about backups.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Name of this cluster in tags.
+    pub cluster: String,
+    /// The bucket of objects that name none; none for one that is called after cluster, account and region.
+    pub bucket: Option<String>,
+    /// ARN of the role that Jobs assume.
+    pub role: Option<String>,
+    /// Our own image.
+    pub image: Option<String>,
+    /// The operator's region.
+    pub region: String,
+    /// Where the operator reaches AWS, where that is not AWS' own place.
+    pub aws_endpoint: Option<String>,
+    /// Other S3 that objects may name.
+    pub endpoints: Vec<String>,
+}
+
+impl Settings {
+    /// The bucket of an object.
+    #[must_use]
+    pub fn bucket_of(&self, destination: &Destination, account: &str) -> String {
+        let named = destination.bucket.clone().or_else(|| self.bucket.clone());
+        named.unwrap_or_else(|| usual_bucket(&self.cluster, account, self.region_of(destination)))
+    }
+
+    /// The region of an object's bucket.
+    #[must_use]
+    pub fn region_of<'a>(&'a self, destination: &'a Destination) -> &'a str {
+        destination.region.as_deref().unwrap_or(&self.region)
+    }
+
+    /// The place as Jobs are told of it.
+    #[must_use]
+    pub fn place(&self, destination: &Destination, bucket: &str, account: &str, prefix: &str) -> plan::Destination {
+        plan::Destination {
+            bucket: bucket.to_owned(),
+            owner: account.to_owned(),
+            region: self.region_of(destination).to_owned(),
+            endpoint: destination.endpoint.clone(),
+            prefix: prefix.to_owned(),
+            storage_class: destination.storage_class.clone(),
+            kms_key: destination.kms_key_id.clone(),
+        }
+    }
+}
+
+/// What all keys of an object begin with, without a slash at the end. The uid keeps an object from the backups of an
+/// earlier one of its name.
+#[must_use]
+pub fn prefix_of(destination: &Destination, namespace: &str, name: &str, uid: &str) -> String {
+    let begin = destination.prefix.iter().map(String::as_str);
+    begin.chain([namespace, name, uid]).collect::<Vec<_>>().join("/")
+}
+
+/// `causeway-<cluster>-<account>-<region>`, made a valid name; a hash tells apart what had to be changed.
+fn usual_bucket(cluster: &str, account: &str, region: &str) -> String {
+    let words = cluster.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let valid = words.collect::<Vec<_>>().join("-").to_ascii_lowercase();
+    let whole = format!("causeway-{valid}-{account}-{region}");
+    if valid == cluster && whole.len() <= LONGEST_BUCKET {
+        return whole;
+    }
+    let end = format!("{}-{account}-{region}", fingerprint(&[cluster.as_bytes()], 8));
+    let room = LONGEST_BUCKET.saturating_sub("causeway--".len() + end.len());
+    let short: String = valid.chars().take(room).collect();
+    let parts = ["causeway", short.trim_end_matches('-'), end.as_str()];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_is_called_after_cluster_account_and_region() {
+        assert_eq!(usual_bucket("prod", "111122223333", "eu-west-1"), "causeway-prod-111122223333-eu-west-1");
+    }
+
+    #[test]
+    fn whatever_a_cluster_is_called_its_bucket_has_a_valid_name_of_its_own() {
+        let clusters = ["prod/eu", "prod:eu", "PROD-eu", &"x".repeat(100), &format!("{}y", "x".repeat(99)), "-", "_@_"];
+        let mut names: Vec<String> =
+            clusters.iter().map(|cluster| usual_bucket(cluster, "111122223333", "ap-southeast-1")).collect();
+        for name in &names {
+            assert!((3..=63).contains(&name.len()), "{name}");
+            assert!(name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'), "{name}");
+            assert!(!name.contains("--") && !name.ends_with('-'), "{name}");
+        }
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), clusters.len(), "{names:?}");
+    }
+
+    #[test]
+    fn what_an_object_names_goes_before_what_the_operator_was_told() {
+        let mut settings = Settings { cluster: "prod".into(), region: "eu-west-1".into(), ..Settings::default() };
+        let mut destination = Destination::default();
+        assert_eq!(settings.bucket_of(&destination, "1"), "causeway-prod-1-eu-west-1");
+        settings.bucket = Some("shared".into());
+        assert_eq!(settings.bucket_of(&destination, "1"), "shared");
+        destination.bucket = Some("mine".into());
+        assert_eq!(settings.bucket_of(&destination, "1"), "mine");
+        destination.prefix = Some("team-a/db".into());
+        assert_eq!(prefix_of(&destination, "shop", "nightly", "u1"), "team-a/db/shop/nightly/u1");
+        assert_eq!(prefix_of(&Destination::default(), "shop", "nightly", "u1"), "shop/nightly/u1");
+    }
+}

@@ -1,0 +1,28 @@
+//! What Jobs run: streams of databases to S3 and back. The operator writes the [`plan`], Kubernetes starts the Job, and the
+//! Job tells by its [`report`] what came of it; what is in S3 is told by each backup's [`manifest`].
+//!
+//! ```text
+//! source ─▶ checked ─▶ zstd ─▶ parts with SHA-256 ─▶ data, and at last manifest.json
+//! manifest.json ─▶ data ─▶ checked ─▶ a server beside ─▶ target, or compared with the manifest
+//! ```
+
+pub mod command;
+mod error;
+mod fetch;
+pub mod install;
+pub mod jobs;
+pub mod manifest;
+pub mod plan;
+mod progress;
+pub mod report;
+mod restore;
+mod root;
+mod run;
+mod secrets;
+mod slot;
+mod source;
+mod sql;
+mod store;
+mod stream;
+
+pub use error::Error;

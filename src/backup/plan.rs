@@ -1,0 +1,168 @@
+//! What a Job is to do, as the operator writes it into a `ConfigMap`. Holds no secrets: those are mounted as files.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Where the plan is mounted in the Jobs' pods.
+pub const PATH: &str = "/etc/causeway/plan.json";
+
+/// What `causeway backup` does: one backup of each source, one after the other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BackupPlan {
+    /// Where to.
+    pub destination: Destination,
+    /// What is backed up.
+    pub sources: Vec<Source>,
+    /// Keys of [age](https://age-encryption.org) to encrypt for; none for no encryption of our own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recipients: Vec<String>,
+}
+
+/// What `causeway fetch`, `causeway restore` and `causeway verify` do with one backup.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RestorePlan {
+    /// Where from.
+    pub origin: Destination,
+    /// Folder of the source under [`Destination::prefix`]: [`Source::folder`].
+    pub folder: String,
+    /// Which backup: its ID such as `20261122T000500Z`.
+    pub id: String,
+    /// Where the backup is unpacked to: a directory shared by the pod's containers. `fetch` writes `snapshot.db` (etcd),
+    /// `dump.rdb` (Redis) or the directory `dump` (others) there, and `manifest.json`.
+    pub work: PathBuf,
+    /// Where the throw-away server answers that holds the backup, within the pod: `127.0.0.1:port`, and before it
+    /// `https://` where it asks for the certificates that `fetch` writes into `tls` of the work directory. Empty where it
+    /// is started only then, or not needed.
+    pub scratch: String,
+    /// Whom to restore to; none for a verification.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Source>,
+    /// Whether the target may hold something: it is overwritten, and what the backup lacks is deleted.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// A place in S3.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Destination {
+    /// The bucket.
+    pub bucket: String,
+    /// The account that must own the bucket: `ExpectedBucketOwner` of every call.
+    pub owner: String,
+    /// Its region.
+    pub region: String,
+    /// Another S3 than AWS', reached by path-style addresses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// What all keys begin with, without a slash at the end: `<prefix>/<namespace>/<name>/<uid>`.
+    pub prefix: String,
+    /// Storage class of the data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage_class: Option<String>,
+    /// Key of KMS; none for the bucket's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kms_key: Option<String>,
+}
+
+/// A database.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Source {
+    /// Its folder under [`Destination::prefix`], such as `etcdcluster-prod-etcd`: `[a-z0-9.-]+`, one a source.
+    pub folder: String,
+    /// How it is called in status and messages, such as `EtcdCluster prod-etcd`.
+    pub title: String,
+    /// How to talk to it.
+    pub server: Server,
+}
+
+/// How a database is reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "type")]
+pub enum Server {
+    /// etcd.
+    #[serde(rename_all = "camelCase")]
+    Etcd {
+        /// URLs of clients, such as `https://prod-etcd.shop.svc:2379`.
+        endpoints: Vec<String>,
+        /// Directory with `ca.crt`, and `tls.crt` and `tls.key` where it asks for them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tls: Option<PathBuf>,
+        /// Directory with the files `username` and `password`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        login: Option<PathBuf>,
+    },
+    /// Redis or Valkey.
+    #[serde(rename_all = "camelCase")]
+    Redis {
+        /// Where to try, in order: `host:port`. For a managed one its replicas first, then its master.
+        addresses: Vec<String>,
+        /// Directory with `password`, and `username` where it is not the default user.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        login: Option<PathBuf>,
+        /// Directory with `ca.crt`, and `tls.crt` and `tls.key`; none for no TLS.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tls: Option<PathBuf>,
+    },
+    /// PostgreSQL.
+    Postgresql(SqlServer),
+    /// MySQL or MariaDB.
+    Mysql(SqlServer),
+}
+
+/// A server that is dumped by its own programs: they are in the image of the Job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SqlServer {
+    /// Name or address.
+    pub host: String,
+    /// Port.
+    pub port: u16,
+    /// The database; none for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<String>,
+    /// Directory with the files `username` and `password`.
+    pub login: PathBuf,
+    /// Directory with `ca.crt`, and `tls.crt` and `tls.key` where it asks for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<PathBuf>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_read_as_the_operator_writes_it() {
+        let text = r#"{"destination":{"bucket":"b","owner":"000000000000","region":"eu-central-1","prefix":"p"},
+            "sources":[{"folder":"redis-cache","title":"Redis cache","server":
+            {"type":"redis","addresses":["cache-replicas.shop.svc:6379"],"login":"/login"}}]}"#;
+        let plan: BackupPlan = serde_json::from_str(text).unwrap();
+        let login = Some("/login".into());
+        let expected = Server::Redis { addresses: vec!["cache-replicas.shop.svc:6379".into()], login, tls: None };
+        assert_eq!(plan.sources[0].server, expected);
+        let written: serde_json::Value = serde_json::to_value(&plan).unwrap();
+        assert_eq!(written, serde_json::from_str::<serde_json::Value>(text).unwrap());
+    }
+
+    #[test]
+    fn a_server_that_its_own_programs_dump_is_read_as_it_is_written() {
+        let text = r#"{"type":"postgresql","host":"db","port":5432,"database":"shop","login":"/login"}"#;
+        let (host, port, database) = ("db".into(), 5432, Some("shop".into()));
+        let expected = Server::Postgresql(SqlServer { host, port, database, login: "/login".into(), tls: None });
+        assert_eq!(serde_json::from_str::<Server>(text).unwrap(), expected);
+        assert_eq!(serde_json::to_string(&expected).unwrap(), text);
+    }
+
+    #[test]
+    fn what_a_plan_does_not_know_is_refused() {
+        let text = r#"{"origin":{"bucket":"b","owner":"0","region":"r","prefix":"p"},"folder":"f","id":"latest",
+            "work":"/work","scratch":"127.0.0.1:1","forse":true}"#;
+        let told = serde_json::from_str::<RestorePlan>(text).unwrap_err().to_string();
+        assert!(told.contains("forse"), "{told}");
+    }
+}

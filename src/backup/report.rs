@@ -1,0 +1,161 @@
+//! What came of a Job: its pod's termination message, which Kubernetes keeps with the pod.
+//! <https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/>
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Error;
+
+/// Where Kubernetes reads it.
+pub const PATH: &str = "/dev/termination-log";
+/// Bytes that Kubernetes keeps.
+pub const LIMIT: usize = 4096;
+
+/// What came of a Job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    /// Of every source that was tried; of a restore or verification the one.
+    pub results: Vec<Outcome>,
+    /// Results that had no place.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub omitted: u32,
+}
+
+/// What came of one source.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Outcome {
+    /// The source's folder.
+    pub folder: String,
+    /// The backup's ID.
+    pub id: String,
+    /// Bytes stored, where it succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stored_size: Option<u64>,
+    /// Keys restored or compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<u64>,
+    /// Milliseconds it took.
+    #[serde(default)]
+    pub duration_ms: u64,
+    /// Why it failed, in a person's words, at most 300 characters; none where it succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Stable `CamelCase` word for the error, such as `SourceUnreachable`, `AccessDenied`, `ChecksumMismatch`, `TargetNotEmpty`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl Report {
+    /// Whether everything went well.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        self.results.iter().all(|outcome| outcome.error.is_none())
+    }
+
+    /// As JSON that Kubernetes keeps as a whole: errors are cut first, and then results left out, good ones before bad.
+    #[must_use]
+    pub fn fitting(&self, limit: usize) -> String {
+        let mut report = self.clone();
+        for most in [300, 120, 40] {
+            for outcome in &mut report.results {
+                outcome.error = outcome.error.take().map(|error| cut(&error, most));
+            }
+            if let Some(text) = report.text(limit) {
+                return text;
+            }
+        }
+        while !report.results.is_empty() {
+            let good = report.results.iter().rposition(|outcome| outcome.error.is_none());
+            report.results.remove(good.unwrap_or(report.results.len() - 1));
+            report.omitted += 1;
+            if let Some(text) = report.text(limit) {
+                return text;
+            }
+        }
+        "{}".into()
+    }
+
+    fn text(&self, limit: usize) -> Option<String> {
+        serde_json::to_string(self).ok().filter(|text| text.len() <= limit)
+    }
+
+    /// Leaves it where Kubernetes finds it. A process outside of Kubernetes has no such place: then the log has it.
+    pub fn leave(&self, at: &Path) {
+        let text = self.fitting(LIMIT);
+        if let Err(error) = fs::write(at, &text) {
+            tracing::info!(path = %at.display(), %error, "no place for the report");
+        }
+        tracing::info!(report = text, "done");
+    }
+}
+
+impl Outcome {
+    /// Of something that took so long, with nothing to tell yet.
+    #[must_use]
+    pub fn of(folder: &str, id: &str, took: Duration) -> Self {
+        let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        Self { folder: folder.to_owned(), id: id.to_owned(), duration_ms, ..Self::default() }
+    }
+
+    /// That it failed.
+    #[must_use]
+    pub fn failed(self, error: &Error) -> Self {
+        Self { error: Some(error.told()), reason: Some(error.reason().to_owned()), ..self }
+    }
+}
+
+/// The beginning of a text.
+fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most - 1).chain(['…']).collect()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(good: usize, bad: usize) -> Report {
+        let outcome = |index: usize| Outcome::of(&format!("redis-cache-{index}"), "20261122T000500Z", Duration::ZERO);
+        let error = Error::SourceFailed("\"quotes\" and é ".repeat(40));
+        let good = (0..good).map(|index| Outcome { stored_size: Some(1), ..outcome(index) });
+        let bad = (0..bad).map(|index| outcome(index).failed(&error));
+        Report { results: good.chain(bad).collect(), omitted: 0 }
+    }
+
+    #[test]
+    fn a_report_that_fits_is_told_as_it_is() {
+        let whole = report(2, 1);
+        assert_eq!(serde_json::from_str::<Report>(&whole.fitting(LIMIT)).unwrap(), whole);
+        assert_eq!(Report::default().fitting(LIMIT), r#"{"results":[]}"#);
+    }
+
+    #[test]
+    fn errors_are_cut_before_results_are_left_out_and_good_results_before_bad_ones() {
+        let text = report(0, 15).fitting(LIMIT);
+        let cut: Report = serde_json::from_str(&text).unwrap();
+        assert!(text.len() <= LIMIT && cut.results.len() == 15 && cut.omitted == 0, "{text}");
+        let text = report(100, 5).fitting(LIMIT);
+        let left: Report = serde_json::from_str(&text).unwrap();
+        assert!(text.len() <= LIMIT, "{text}");
+        assert_eq!(left.results.iter().filter(|outcome| outcome.error.is_some()).count(), 5);
+        assert_eq!(left.results.len() + left.omitted as usize, 105);
+    }
+
+    #[test]
+    fn success_is_when_nothing_failed() {
+        assert!(report(3, 0).is_success() && Report::default().is_success());
+        assert!(!report(3, 1).is_success());
+    }
+}

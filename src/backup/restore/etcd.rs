@@ -1,0 +1,222 @@
+//! etcd: what the target has otherwise than the backup is written, in the order of the keys; then both are compared again.
+//!
+//! So a second try has only the rest to do, and one that finds nothing to do is done. Leases are not kept: a key that
+//! ended with one stays.
+
+use std::path::Path;
+use std::time::Duration;
+
+use etcd_client::{Client, Error as EtcdError, GetOptions, Txn, TxnOp};
+use tokio::time::timeout;
+
+use super::etcd_walk::{Difference, Differences, Side, again};
+use super::{MARK, ready};
+use crate::backup::Error;
+use crate::backup::manifest::Manifest;
+use crate::backup::plan::{RestorePlan, Server, Source};
+use crate::backup::progress::Progress;
+use crate::backup::root;
+use crate::backup::source::{connect_etcd, etcd_problem};
+
+/// Operations of one transaction: etcd's own default limit.
+const OPERATIONS: usize = 128;
+/// Bytes of one transaction; etcd's own default limit is 1.5 MiB.
+const BYTES: usize = 1024 * 1024;
+/// An endpoint of the target that does not answer by then is left out.
+const CHOICE: Duration = Duration::from_secs(8);
+/// To hash all keys a server reads all of them.
+const HASH_DEADLINE: Duration = Duration::from_mins(5);
+
+/// Copies all keys into the target.
+pub async fn restore(plan: &RestorePlan, target: &Source, run: &str) -> Result<u64, Error> {
+    let from = scratch_client(plan).await?;
+    let into = target_client(target).await?;
+    let (there, mark) = look(&into).await.map_err(of_target)?;
+    if there > 0 && !plan.force && mark.as_deref() != Some(run.as_bytes()) {
+        // A try that died after its very end left no mark, and nothing to do.
+        if differs(&from, &into).await? {
+            let keys = there;
+            return Err(if mark.is_some() {
+                Error::TargetHalfRestored { keys }
+            } else {
+                Error::TargetNotEmpty { keys }
+            });
+        }
+        return keys_of(&from).await.map_err(of_scratch);
+    }
+    again(async || into.kv_client().put(MARK, run, None).await).await.map_err(of_target)?;
+    let keys = Box::pin(copy(&from, &into, &target.title)).await?;
+    if let Some(difference) = Differences::between(&from, &into).next().await.map_err(of_side)? {
+        let key = match &difference {
+            Difference::Put(pair) => pair.key(),
+            Difference::Delete(key) => key,
+        };
+        let key = String::from_utf8_lossy(key);
+        let told = format!("{} was changed by somebody else meanwhile, such as its key {key:?}", target.title);
+        return Err(Error::Differs(told));
+    }
+    again(async || into.kv_client().delete(MARK, None).await).await.map_err(of_target)?;
+    tracing::info!(target = target.title, keys, "restored, and equal to the backup");
+    Ok(keys)
+}
+
+/// Compares the server that holds the backup with what its etcd had when it was made.
+pub async fn verify(plan: &RestorePlan, manifest: &Manifest) -> Result<u64, Error> {
+    let client = scratch_client(plan).await?;
+    let fact = |name: &str| manifest.contents.facts.get(name).and_then(|text| text.parse::<i64>().ok());
+    let Some(revision) = fact("revision") else {
+        return Err(Error::ChecksumMismatch("the manifest has no fact revision".into()));
+    };
+    let keys = match count_at(&client, revision).await {
+        Ok(keys) => keys,
+        Err(error) if etcd_problem(&error).contains("compacted") => {
+            tracing::warn!(
+                revision,
+                "history was compacted while the snapshot was made: keys are counted, not compared"
+            );
+            return keys_of(&client).await.map_err(of_scratch);
+        }
+        Err(error) => return Err(of_scratch(error)),
+    };
+    if keys != manifest.contents.keys {
+        let told = format!("{keys} keys at revision {revision}, and there were {}", manifest.contents.keys);
+        return Err(Error::Differs(told));
+    }
+    if let (Some(hash), Some(compacted)) = (fact("hash"), fact("compactRevision")) {
+        let found = timeout(HASH_DEADLINE, client.maintenance_client().hash_kv(revision)).await;
+        let found = found.map_err(|_| Error::ScratchFailed("no hash in time".into()))?.map_err(of_scratch)?;
+        if found.compact_version() != compacted {
+            tracing::warn!(revision, "history was compacted while the snapshot was made: the hash is not compared");
+        } else if i64::from(found.hash()) != hash {
+            let told = format!("the hash of all keys at revision {revision} is {}, and it was {hash}", found.hash());
+            return Err(Error::Differs(told));
+        }
+    }
+    tracing::info!(keys, revision, "verified");
+    Ok(keys)
+}
+
+async fn copy(from: &Client, into: &Client, title: &str) -> Result<u64, Error> {
+    let progress = Progress::new(title, "keys");
+    progress.expect(Some(keys_of(from).await.map_err(of_scratch)?));
+    progress.during(Box::pin(copy_all(from, into, &progress))).await
+}
+
+async fn copy_all(from: &Client, into: &Client, progress: &Progress) -> Result<u64, Error> {
+    let mut differences = Differences::between(from, into);
+    let (mut batch, mut bytes, mut deleted) = (Vec::new(), 0, 0_u64);
+    while let Some(difference) = differences.next().await.map_err(of_side)? {
+        let (operation, size) = match difference {
+            Difference::Put(pair) => {
+                let (key, value) = pair.into_key_value();
+                let size = key.len() + value.len();
+                (TxnOp::put(key, value, None), size)
+            }
+            Difference::Delete(key) => {
+                deleted += 1;
+                let size = key.len();
+                (TxnOp::delete(key, None), size)
+            }
+        };
+        if batch.len() == OPERATIONS || (bytes + size > BYTES && !batch.is_empty()) {
+            commit(into, std::mem::take(&mut batch)).await?;
+            bytes = 0;
+        }
+        batch.push(operation);
+        bytes += size;
+        progress.pass(differences.passed - progress.passed());
+    }
+    if !batch.is_empty() {
+        commit(into, batch).await?;
+    }
+    if differences.leased > 0 {
+        tracing::warn!(keys = differences.leased, "these keys had leases, which are not kept: they stay");
+    }
+    if deleted > 0 {
+        tracing::info!(keys = deleted, "deleted what the backup lacks");
+    }
+    Ok(differences.passed)
+}
+
+async fn commit(into: &Client, batch: Vec<TxnOp>) -> Result<(), Error> {
+    let transaction = Txn::new().and_then(batch);
+    again(async || into.kv_client().txn(transaction.clone()).await).await.map(drop).map_err(of_target)
+}
+
+async fn differs(from: &Client, into: &Client) -> Result<bool, Error> {
+    Ok(Differences::between(from, into).next().await.map_err(of_side)?.is_some())
+}
+
+/// How many keys an etcd has beside our mark, and what the mark says.
+async fn look(client: &Client) -> Result<(u64, Option<Vec<u8>>), EtcdError> {
+    let mark = again(async || client.kv_client().get(MARK, None).await).await?;
+    let all = count_at(client, 0).await?;
+    let mark = mark.kvs().first().map(|pair| pair.value().to_vec());
+    Ok((all - u64::from(mark.is_some()).min(all), mark))
+}
+
+async fn keys_of(client: &Client) -> Result<u64, EtcdError> {
+    look(client).await.map(|(keys, _)| keys)
+}
+
+async fn count_at(client: &Client, revision: i64) -> Result<u64, EtcdError> {
+    let options = GetOptions::new().with_all_keys().with_count_only().with_revision(revision);
+    let counted = again(async || client.kv_client().get("", Some(options.clone())).await).await?;
+    Ok(u64::try_from(counted.count()).unwrap_or_default())
+}
+
+async fn scratch_client(plan: &RestorePlan) -> Result<Client, Error> {
+    let by_tls = plan.scratch.starts_with("https://");
+    let certificates = Some(root::directory(&plan.work)).filter(|_| by_tls);
+    let url = if by_tls { plan.scratch.clone() } else { format!("http://{}", plan.scratch) };
+    ready(&plan.scratch, async || {
+        let client = connect_etcd(&url, certificates.as_deref(), None).await.map_err(|error| error.to_string())?;
+        let options = GetOptions::new().with_count_only();
+        let answer = timeout(Duration::from_secs(5), client.kv_client().get(MARK, Some(options))).await;
+        answer.map_err(|_| "no answer".to_owned())?.map_err(|error| etcd_problem(&error))?;
+        Ok(client)
+    })
+    .await
+}
+
+/// The first endpoint of the target at which a majority answers.
+async fn target_client(target: &Source) -> Result<Client, Error> {
+    let Server::Etcd { endpoints, tls, login } = &target.server else {
+        return Err(Error::Unsupported(format!("{} is no etcd", target.title)));
+    };
+    let mut refusals = Vec::new();
+    for url in endpoints {
+        match target_at(url, tls.as_deref(), login.as_deref()).await {
+            Ok(client) => return Ok(client),
+            Err(error @ Error::Secret { .. }) => return Err(error),
+            Err(Error::SourceUnreachable(problem)) => refusals.push(problem),
+            Err(error) => refusals.push(error.to_string()),
+        }
+    }
+    Err(Error::TargetUnreachable(refusals.join("; ")))
+}
+
+async fn target_at(url: &str, tls: Option<&Path>, login: Option<&Path>) -> Result<Client, Error> {
+    let client = connect_etcd(url, tls, login).await?;
+    let refused = |problem: String| Error::TargetUnreachable(format!("{url}: {problem}"));
+    let answer = timeout(CHOICE, client.kv_client().get(MARK, None)).await.map_err(|_| refused("no answer".into()))?;
+    answer.map_err(|error| refused(etcd_problem(&error)))?;
+    Ok(client)
+}
+
+fn of_side(side: Side) -> Error {
+    match side {
+        Side::Model(error) => of_scratch(error),
+        Side::Other(error) => of_target(error),
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "an argument of map_err")]
+fn of_scratch(error: EtcdError) -> Error {
+    Error::ScratchFailed(etcd_problem(&error))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "an argument of map_err")]
+fn of_target(error: EtcdError) -> Error {
+    Error::TargetFailed(etcd_problem(&error))
+}

@@ -1,0 +1,160 @@
+//! The keys of an etcd in their order, a page at a time; and what one etcd has otherwise than another.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use etcd_client::{Client, Error as EtcdError, GetOptions, GetResponse, KeyValue};
+use tokio::time::timeout;
+
+use super::MARK;
+use crate::backup::source::etcd_problem;
+use crate::backup::store::pauses;
+
+/// For one page or one batch.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// Pages are made smaller above so many bytes, and larger below a fourth of them.
+const PAGE: usize = 2 * 1024 * 1024;
+/// Larger pages are not even read.
+const PAGE_LIMIT: usize = 8 * 1024 * 1024;
+/// A single key with its value may have so many bytes.
+const VALUE_LIMIT: usize = 256 * 1024 * 1024;
+/// Keys of a page.
+const KEYS: std::ops::RangeInclusive<i64> = 1..=1000;
+
+/// Makes a call again while its trouble passes. Only for such that may be made twice.
+pub async fn again<T>(mut call: impl AsyncFnMut() -> Result<T, EtcdError>) -> Result<T, EtcdError> {
+    let mut pauses = pauses();
+    loop {
+        let error = match timeout(DEADLINE, call()).await {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(error)) => error,
+            Err(_) => EtcdError::EndpointError(format!("no answer within {} s", DEADLINE.as_secs())),
+        };
+        let transient = match &error {
+            // Cancelled, deadline exceeded, unavailable.
+            EtcdError::GRpcStatus(status) => matches!(status.code() as i32, 1 | 4 | 14),
+            EtcdError::EndpointError(_) | EtcdError::TransportError(_) | EtcdError::IoError(_) => true,
+            _ => false,
+        };
+        let Some(pause) = pauses.next().filter(|_| transient) else { return Err(error) };
+        tracing::warn!(problem = etcd_problem(&error), again_ms = pause.as_millis(), "etcd call failed");
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Walks through all keys but our own mark.
+pub struct Walk {
+    client: Client,
+    /// Where the next page begins.
+    from: Vec<u8>,
+    page: VecDeque<KeyValue>,
+    keys: i64,
+    is_over: bool,
+}
+
+impl Walk {
+    /// Begins at the first key.
+    pub fn new(client: &Client) -> Self {
+        Self { client: client.clone(), from: vec![0], page: VecDeque::new(), keys: 128, is_over: false }
+    }
+
+    /// The next key without taking it; none at the end.
+    async fn fill(&mut self) -> Result<(), EtcdError> {
+        while self.page.is_empty() && !self.is_over {
+            let mut answer = match self.page_of(PAGE_LIMIT).await {
+                Err(error) if is_too_large(&error) && self.keys > *KEYS.start() => {
+                    self.keys = (self.keys / 4).max(*KEYS.start());
+                    continue;
+                }
+                Err(error) if is_too_large(&error) => self.page_of(VALUE_LIMIT).await?,
+                other => other?,
+            };
+            self.is_over = !answer.more();
+            let page = answer.take_kvs();
+            let bytes: usize = page.iter().map(|it| it.key().len() + it.value().len()).sum();
+            if bytes > PAGE {
+                self.keys = (self.keys / 2).max(*KEYS.start());
+            } else if bytes < PAGE / 4 {
+                self.keys = (self.keys * 2).min(*KEYS.end());
+            }
+            if let Some(last) = page.last() {
+                self.from = [last.key(), &[0]].concat();
+            }
+            self.page = page.into_iter().filter(|it| it.key() != MARK.as_bytes()).collect();
+        }
+        Ok(())
+    }
+
+    async fn page_of(&self, limit: usize) -> Result<GetResponse, EtcdError> {
+        let client = self.client.kv_client().max_decoding_message_size(limit);
+        again(async || {
+            let options = GetOptions::new().with_from_key().with_limit(self.keys);
+            client.clone().get(self.from.clone(), Some(options)).await
+        })
+        .await
+    }
+}
+
+fn is_too_large(error: &EtcdError) -> bool {
+    matches!(error, EtcdError::GRpcStatus(status) if status.message().contains("message length too large"))
+}
+
+/// What has to be done to one etcd for it to be like the other.
+#[derive(Debug)]
+pub enum Difference {
+    /// It lacks the key, or has another value.
+    Put(KeyValue),
+    /// The other one lacks the key.
+    Delete(Vec<u8>),
+}
+
+/// Goes through two etcds at once.
+pub struct Differences {
+    model: Walk,
+    other: Walk,
+    /// Keys of the model that were passed.
+    pub passed: u64,
+    /// Those of them that had a lease.
+    pub leased: u64,
+}
+
+/// Which of the two walks failed.
+#[derive(Debug)]
+pub enum Side {
+    /// The one that is to be like.
+    Model(EtcdError),
+    /// The one that is to become so.
+    Other(EtcdError),
+}
+
+impl Differences {
+    /// What `other` has otherwise than `model`.
+    pub fn between(model: &Client, other: &Client) -> Self {
+        Self { model: Walk::new(model), other: Walk::new(other), passed: 0, leased: 0 }
+    }
+
+    /// The next difference; none at the end.
+    pub async fn next(&mut self) -> Result<Option<Difference>, Side> {
+        loop {
+            self.model.fill().await.map_err(Side::Model)?;
+            self.other.fill().await.map_err(Side::Other)?;
+            let order = match (self.model.page.front(), self.other.page.front()) {
+                (None, None) => return Ok(None),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(model), Some(other)) => model.key().cmp(other.key()),
+            };
+            let other = if order.is_ge() { self.other.page.pop_front() } else { None };
+            if order.is_gt() {
+                return Ok(other.map(|it| Difference::Delete(it.into_key_value().0)));
+            }
+            let Some(model) = self.model.page.pop_front() else { continue };
+            self.passed += 1;
+            self.leased += u64::from(model.lease() != 0);
+            if other.is_none_or(|other| other.value() != model.value()) {
+                return Ok(Some(Difference::Put(model)));
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! `causeway restore` and `causeway verify`: a throw-away server in the same pod holds the backup; what it has is copied
+//! into the target, or compared with the manifest. PostgreSQL and MySQL have programs of their own for that.
+
+mod etcd;
+mod etcd_walk;
+mod redis;
+mod redis_copy;
+
+use std::time::{Duration, Instant};
+
+use super::manifest::Manifest;
+use super::plan::{RestorePlan, Server};
+use super::{Error, sql};
+
+/// How long the throw-away server may take to load the backup.
+const PATIENCE: Duration = Duration::from_mins(15);
+/// How often it is asked.
+const RHYTHM: Duration = Duration::from_millis(500);
+/// Key in the target while it is being restored, with the restore's name. It tells a half of ours from somebody's data.
+const MARK: &str = "causeway.example.com/restore";
+
+/// Copies the backup into the target, and compares both at the end. Gives the number of keys.
+pub async fn restore(plan: &RestorePlan, manifest: &Manifest, run: &str) -> Result<u64, Error> {
+    let Some(target) = &plan.target else {
+        return Err(Error::Unsupported("the plan has no target".into()));
+    };
+    match (&target.server, manifest.kind.as_str()) {
+        (Server::Etcd { .. }, "etcd") => Box::pin(etcd::restore(plan, target, run)).await,
+        (Server::Redis { .. }, "redis") => redis::restore(&plan.scratch, target, plan.force, run).await,
+        (Server::Postgresql(_), "postgresql") | (Server::Mysql(_), "mysql") => {
+            Box::pin(sql::restore(&plan.work, manifest, target, plan.force, run)).await
+        }
+        (_, kind) => Err(Error::Unsupported(format!("{} is no {kind}, of which the backup is", target.title))),
+    }
+}
+
+/// Compares the throw-away server with the manifest. Gives the number of keys.
+pub async fn verify(plan: &RestorePlan, manifest: &Manifest) -> Result<u64, Error> {
+    match manifest.kind.as_str() {
+        "etcd" => etcd::verify(plan, manifest).await,
+        "redis" => redis::verify(&plan.scratch, manifest).await,
+        "postgresql" | "mysql" => Box::pin(sql::verify(&plan.work, manifest)).await,
+        kind => Err(Error::Unsupported(format!("a backup of {kind} cannot be verified by this version of Causeway"))),
+    }
+}
+
+/// Asks until the throw-away server is ready.
+async fn ready<T>(address: &str, mut ask: impl AsyncFnMut() -> Result<T, String>) -> Result<T, Error> {
+    let begun = Instant::now();
+    let mut told = String::new();
+    loop {
+        let message = match ask().await {
+            Ok(answer) => return Ok(answer),
+            Err(message) => message,
+        };
+        if told != message {
+            tracing::info!(address, problem = message, "waiting for the server that holds the backup");
+            told.clone_from(&message);
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err(Error::ScratchNotReady { address: address.to_owned(), seconds: PATIENCE.as_secs(), message });
+        }
+        tokio::time::sleep(RHYTHM).await;
+    }
+}

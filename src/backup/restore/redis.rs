@@ -1,0 +1,270 @@
+//! Redis and Valkey: every key is copied as its server dumps it, with its time to live, database after database, and
+//! functions with them.
+
+use std::collections::BTreeMap;
+
+use super::redis_copy::{Times, Trouble, copy, scan, unlink_lacking};
+use super::{MARK, ready};
+use crate::backup::Error;
+use crate::backup::manifest::Manifest;
+use crate::backup::plan::{Server, Source};
+use crate::backup::progress::Progress;
+use crate::backup::source::{Keyspace, Link, LinkError, Node, Reply, find_master};
+use crate::backup::store::pauses;
+
+/// Milliseconds for which a restore that is done is remembered, should its process die before it could tell.
+const REMEMBERED: &str = "600000";
+/// What the mark of one that is done begins with.
+const DONE: &str = "done:";
+
+/// Both ends of a restore.
+struct Pair<'a> {
+    scratch: &'a str,
+    target: &'a Source,
+    from: Link,
+    into: Link,
+    times: Times,
+}
+
+/// Copies all keys into the target's master.
+pub async fn restore(scratch: &str, target: &Source, force: bool, run: &str) -> Result<u64, Error> {
+    let mut pair = Pair::open(scratch, target).await?;
+    let (held, there) = (keyspace(&mut pair.from).await.map_err(from)?, keyspace(&mut pair.into).await.map_err(into)?);
+    let all: u64 = held.values().map(|space| space.keys).sum();
+    let mark = ask(&mut pair.into, 0, &["GET", MARK]).await.map_err(into)?;
+    let keys = there.values().map(|space| space.keys).sum::<u64>().saturating_sub(u64::from(mark != Reply::Nil));
+    let done = format!("{DONE}{run}");
+    if mark.text() == done {
+        tracing::info!(target = target.title, keys, "restored before");
+        return Ok(all);
+    }
+    if keys > 0 && !force && mark.text() != run {
+        let half = mark != Reply::Nil && !mark.text().starts_with(DONE);
+        return Err(if half { Error::TargetHalfRestored { keys } } else { Error::TargetNotEmpty { keys } });
+    }
+    ask(&mut pair.into, 0, &["SET", MARK, run]).await.map_err(into)?;
+    pair.copy_functions(force).await?;
+    let progress = Progress::new(&target.title, "keys");
+    progress.expect(Some(all));
+    for number in held.keys() {
+        progress.during(pair.copy_database(*number, &progress)).await?;
+    }
+    // Only now: a target that cannot take what the backup has keeps what it had.
+    if force {
+        for number in there.keys() {
+            pair.delete_lacking(*number).await?;
+        }
+    }
+    pair.compare().await?;
+    ask(&mut pair.into, 0, &["SET", MARK, &done, "PX", REMEMBERED]).await.map_err(into)?;
+    tracing::info!(target = target.title, keys = progress.passed(), "restored, and as many keys as in the backup");
+    Ok(progress.passed())
+}
+
+/// Compares the server that holds the backup with what was counted when it was made.
+pub async fn verify(scratch: &str, manifest: &Manifest) -> Result<u64, Error> {
+    let node = scratch_link(scratch).await?.1;
+    let loaded = node.number("rdb_last_load_keys_loaded");
+    let found = match loaded {
+        Some(loaded) => loaded + node.number("rdb_last_load_keys_expired").unwrap_or_default(),
+        // Before Redis 7.0: those that ended meanwhile are not counted.
+        None => node.keyspace().values().map(|space| space.keys).sum(),
+    };
+    let expected = manifest.contents.keys;
+    let exact = loaded.is_some() && !manifest.contents.facts.contains_key("approximate");
+    if (exact && found != expected) || (expected > 0 && found == 0 && loaded.is_some()) {
+        return Err(Error::Differs(format!("{found} keys were loaded, and there were {expected}")));
+    }
+    tracing::info!(keys = found, exact, "verified");
+    Ok(found)
+}
+
+impl<'a> Pair<'a> {
+    async fn open(scratch: &'a str, target: &'a Source) -> Result<Self, Error> {
+        let Server::Redis { addresses, login, tls } = &target.server else {
+            return Err(Error::Unsupported(format!("{} is no Redis", target.title)));
+        };
+        let (from, node) = scratch_link(scratch).await?;
+        let (into, _) = find_master(addresses, tls.as_deref(), login.as_deref()).await?;
+        let major = node.field("redis_version").split('.').next().and_then(|major| major.parse::<u32>().ok());
+        let times = if major.is_some_and(|major| major >= 7) { Times::Absolute } else { Times::Relative };
+        Ok(Self { scratch, target, from, into, times })
+    }
+
+    /// Does something with a database that may be done twice, until it works or its trouble does not pass: the master
+    /// may be another one meanwhile.
+    async fn again<T>(
+        &mut self,
+        number: u32,
+        mut work: impl AsyncFnMut(&mut Link, &mut Link, Times) -> Result<T, Trouble>,
+    ) -> Result<T, Error> {
+        let mut pauses = pauses();
+        loop {
+            let done = async {
+                select(&mut self.from, number).await.map_err(Trouble::From)?;
+                select(&mut self.into, number).await.map_err(Trouble::Into)?;
+                work(&mut self.from, &mut self.into, self.times).await
+            };
+            let mut error = match done.await {
+                Ok(done) => return Ok(done),
+                Err(trouble) if passes(&trouble) => error_of(trouble),
+                Err(trouble) => return Err(error_of(trouble)),
+            };
+            // What is still on its way must not be taken for an answer: both connections are made anew.
+            loop {
+                let Some(pause) = pauses.next() else { return Err(error) };
+                tracing::warn!(%error, again_ms = pause.as_millis(), "interrupted");
+                tokio::time::sleep(pause).await;
+                match Self::open(self.scratch, self.target).await {
+                    Ok(pair) => {
+                        *self = pair;
+                        break;
+                    }
+                    Err(other) => error = other,
+                }
+            }
+        }
+    }
+
+    async fn copy_database(&mut self, number: u32, progress: &Progress) -> Result<(), Error> {
+        let mut cursor = "0".to_owned();
+        loop {
+            let (next, copied) = self
+                .again(number, async |from, into, times| {
+                    let (next, mut keys) = scan(from, &cursor).await.map_err(Trouble::From)?;
+                    keys.retain(|key| key != MARK.as_bytes());
+                    Ok((next, copy(from, into, &keys, times).await?))
+                })
+                .await?;
+            progress.pass(copied);
+            if next == "0" {
+                return Ok(());
+            }
+            cursor = next;
+        }
+    }
+
+    async fn delete_lacking(&mut self, number: u32) -> Result<(), Error> {
+        let (mut cursor, mut deleted) = ("0".to_owned(), 0);
+        loop {
+            let (next, more) = self
+                .again(number, async |from, into, _| {
+                    let (next, mut keys) = scan(into, &cursor).await.map_err(Trouble::Into)?;
+                    keys.retain(|key| key != MARK.as_bytes());
+                    Ok((next, unlink_lacking(from, into, &keys).await?))
+                })
+                .await?;
+            deleted += more;
+            if next == "0" {
+                tracing::info!(database = number, keys = deleted, "deleted what the backup lacks");
+                return Ok(());
+            }
+            cursor = next;
+        }
+    }
+
+    async fn copy_functions(&mut self, force: bool) -> Result<(), Error> {
+        self.again(0, async |from, into, _| {
+            let functions = match from.ask(&["FUNCTION", "DUMP"]).await {
+                Ok(Reply::Bytes(functions)) => functions,
+                // Redis before 7.0 has none.
+                Ok(_) | Err(LinkError::Refused(_)) => return Ok(()),
+                Err(error) => return Err(Trouble::From(error)),
+            };
+            let policy = if force { b"FLUSH".as_slice() } else { b"REPLACE" };
+            let parts = [b"FUNCTION".as_slice(), b"RESTORE", &functions, policy];
+            into.ask(&parts).await.map(drop).map_err(Trouble::Into)
+        })
+        .await
+    }
+
+    /// Compares how many keys both have, of those that do not end by themselves.
+    async fn compare(&mut self) -> Result<(), Error> {
+        let lasting = |spaces: BTreeMap<u32, Keyspace>| -> BTreeMap<u32, u64> {
+            let lasting = spaces.into_iter().map(|(number, space)| (number, space.keys - space.expiring));
+            lasting.filter(|(_, keys)| *keys > 0).collect()
+        };
+        let held = lasting(keyspace(&mut self.from).await.map_err(from)?);
+        let mut there = lasting(keyspace(&mut self.into).await.map_err(into)?);
+        // Our mark.
+        there.entry(0).and_modify(|keys| *keys -= 1);
+        there.retain(|_, keys| *keys > 0);
+        if held == there {
+            return Ok(());
+        }
+        let told = format!(
+            "keys by database are {there:?}, and {held:?} in the backup: somebody else writes to {} meanwhile",
+            self.target.title
+        );
+        Err(Error::Differs(told))
+    }
+}
+
+async fn select(link: &mut Link, number: u32) -> Result<(), LinkError> {
+    link.ask(&["SELECT", &number.to_string()]).await.map(drop)
+}
+
+async fn ask(link: &mut Link, number: u32, parts: &[&str]) -> Result<Reply, LinkError> {
+    select(link, number).await?;
+    link.ask(parts).await
+}
+
+async fn keyspace(link: &mut Link) -> Result<BTreeMap<u32, Keyspace>, LinkError> {
+    Node::ask(link).await.map(|node| node.keyspace())
+}
+
+async fn scratch_link(address: &str) -> Result<(Link, Node), Error> {
+    ready(address, async || {
+        let mut link = Link::open(address, None, None).await.map_err(|error| error.to_string())?;
+        let node = Node::ask(&mut link).await.map_err(|error| error.to_string())?;
+        if node.is_loading() { Err("it is loading the backup".to_owned()) } else { Ok((link, node)) }
+    })
+    .await
+}
+
+/// Whether it may work with the next try: a connection that broke, or a master that is none any more.
+fn passes(trouble: &Trouble) -> bool {
+    let (Trouble::From(error) | Trouble::Into(error)) = trouble;
+    match error {
+        LinkError::Broken(_) | LinkError::Silent => true,
+        LinkError::Refused(told) => ["LOADING", "READONLY", "NOREPLICAS", "MASTERDOWN", "TRYAGAIN", "BUSY "]
+            .iter()
+            .any(|word| told.starts_with(word)),
+        LinkError::Strange(_) => false,
+    }
+}
+
+fn error_of(trouble: Trouble) -> Error {
+    match trouble {
+        Trouble::From(error) => from(error),
+        Trouble::Into(error) => into(error),
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "an argument of map_err")]
+fn from(error: LinkError) -> Error {
+    Error::ScratchFailed(error.to_string())
+}
+
+fn into(error: LinkError) -> Error {
+    match error {
+        LinkError::Refused(told) if told.contains("DUMP payload version") => Error::Unsupported(format!(
+            "the target is of an older version than the server that was backed up, and cannot read its values: {told}"
+        )),
+        error => Error::TargetFailed(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failover_of_the_target_is_waited_for_and_a_full_one_is_told() {
+        let told = |text: &str| Trouble::Into(LinkError::Refused(text.into()));
+        assert!(passes(&told("READONLY You can't write against a read only replica.")));
+        assert!(passes(&told("NOREPLICAS Not enough good replicas to write.")));
+        assert!(!passes(&told("OOM command not allowed when used memory > 'maxmemory'.")));
+        assert!(!passes(&told("ERR DUMP payload version or checksum are wrong")));
+    }
+}

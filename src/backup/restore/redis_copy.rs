@@ -1,0 +1,118 @@
+//! Keys from one node of Redis into another, value by value as they come: none is held in memory.
+
+use crate::backup::source::{Link, LinkError, Reply, command};
+
+/// Keys whose values are asked for at once.
+const KEYS: usize = 64;
+
+/// Which of the two nodes failed.
+#[derive(Debug)]
+pub enum Trouble {
+    /// The one that is copied from.
+    From(LinkError),
+    /// The one that is copied into.
+    Into(LinkError),
+}
+
+/// How times to live are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Times {
+    /// By the instant of the end: Redis 7.0 and later.
+    Absolute,
+    /// By what is left.
+    Relative,
+}
+
+/// Copies keys of the database that both are at. Gives how many were copied: one that ended meanwhile is not there.
+pub async fn copy(from: &mut Link, into: &mut Link, keys: &[Vec<u8>], times: Times) -> Result<u64, Trouble> {
+    let mut copied = 0;
+    for keys in keys.chunks(KEYS) {
+        copied += copy_some(from, into, keys, times).await?;
+    }
+    Ok(copied)
+}
+
+async fn copy_some(from: &mut Link, into: &mut Link, keys: &[Vec<u8>], times: Times) -> Result<u64, Trouble> {
+    let asked = match times {
+        Times::Absolute => b"PEXPIRETIME".as_slice(),
+        Times::Relative => b"PTTL",
+    };
+    let questions = keys.iter().flat_map(|key| [command(&[asked, key]), command(&[b"DUMP".as_slice(), key])]);
+    from.send(&questions.collect::<Vec<_>>().concat()).await.map_err(Trouble::From)?;
+    let mut sent = 0;
+    for key in keys {
+        let time = match from.reply().await.map_err(Trouble::From)? {
+            Reply::Number(time) => time.max(0),
+            reply => return Err(Trouble::From(LinkError::Refused(reply.told()))),
+        };
+        let Some(length) = from.length().await.map_err(Trouble::From)? else { continue };
+        carry(from, into, key, time, length, times).await?;
+        sent += 1;
+    }
+    into.flush().await.map_err(Trouble::Into)?;
+    let mut refusal = None;
+    for _ in 0..sent {
+        if let Reply::Refusal(told) = into.reply().await.map_err(Trouble::Into)? {
+            refusal = Some(told);
+        }
+    }
+    match refusal {
+        Some(told) => Err(Trouble::Into(LinkError::Refused(told))),
+        None => Ok(sent),
+    }
+}
+
+/// Hands one value on: `RESTORE key time value REPLACE`, and `ABSTTL` where the time is an instant.
+async fn carry(
+    from: &mut Link,
+    into: &mut Link,
+    key: &[u8],
+    time: i64,
+    length: u64,
+    times: Times,
+) -> Result<(), Trouble> {
+    let (parts, end) = match times {
+        Times::Absolute => (6, "\r\n$7\r\nREPLACE\r\n$6\r\nABSTTL\r\n"),
+        Times::Relative => (5, "\r\n$7\r\nREPLACE\r\n"),
+    };
+    let time = time.to_string();
+    let mut head = format!("*{parts}\r\n$7\r\nRESTORE\r\n${}\r\n", key.len()).into_bytes();
+    head.extend_from_slice(key);
+    head.extend_from_slice(format!("\r\n${}\r\n{time}\r\n${length}\r\n", time.len()).as_bytes());
+    into.queue(&head).await.map_err(Trouble::Into)?;
+    let mut left = length;
+    while left > 0 {
+        let chunk = from.chunk(left).await.map_err(Trouble::From)?;
+        left -= chunk.len() as u64;
+        into.queue(&chunk).await.map_err(Trouble::Into)?;
+    }
+    from.end_of_line().await.map_err(Trouble::From)?;
+    into.queue(end.as_bytes()).await.map_err(Trouble::Into)
+}
+
+/// Unlinks those of the keys that `model` lacks. Gives how many.
+pub async fn unlink_lacking(model: &mut Link, from: &mut Link, keys: &[Vec<u8>]) -> Result<u64, Trouble> {
+    let questions: Vec<_> = keys.iter().map(|key| command(&[b"EXISTS".as_slice(), key])).collect();
+    model.send(&questions.concat()).await.map_err(Trouble::From)?;
+    let mut lacking: Vec<&[u8]> = vec![b"UNLINK"];
+    for key in keys {
+        if model.reply().await.map_err(Trouble::From)? == Reply::Number(0) {
+            lacking.push(key);
+        }
+    }
+    if lacking.len() == 1 {
+        return Ok(0);
+    }
+    from.ask(&lacking).await.map_err(Trouble::Into)?;
+    Ok(lacking.len() as u64 - 1)
+}
+
+/// One step of a walk through the keys of the database that a node is at: some keys, and where to go on.
+pub async fn scan(link: &mut Link, cursor: &str) -> Result<(String, Vec<Vec<u8>>), LinkError> {
+    let reply = link.ask(&["SCAN", cursor, "COUNT", "256"]).await?;
+    let strange = || LinkError::Strange("no answer to SCAN".into());
+    let Reply::Several(parts) = reply else { return Err(strange()) };
+    let [next, Reply::Several(keys)] = parts.as_slice() else { return Err(strange()) };
+    let keys = keys.iter().filter_map(|key| if let Reply::Bytes(key) = key { Some(key.clone()) } else { None });
+    Ok((next.text(), keys.collect()))
+}

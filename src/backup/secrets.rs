@@ -1,0 +1,96 @@
+//! What is mounted from Secrets: passwords and certificates. Read anew for every connection, never logged.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::Error;
+
+/// A user and its password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Login {
+    /// The user; none for the default one.
+    pub username: Option<String>,
+    /// Its password.
+    pub password: String,
+}
+
+/// Without the password.
+impl fmt::Debug for Login {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Login").field("username", &self.username).finish_non_exhaustive()
+    }
+}
+
+/// Whom to trust and what to show, as PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Certificates {
+    /// The authorities.
+    pub trusted: String,
+    /// Certificate and key.
+    pub identity: Option<(String, String)>,
+}
+
+/// Reads a log-in from its directory.
+pub fn login(directory: &Path) -> Result<Login, Error> {
+    let password = needed(directory, "password")?;
+    let username = read(directory, "username")?.filter(|name| !name.is_empty());
+    Ok(Login { username, password })
+}
+
+/// Reads certificates from their directory.
+pub fn certificates(directory: &Path) -> Result<Certificates, Error> {
+    let trusted = needed(directory, "ca.crt")?;
+    let identity = match (read(directory, "tls.crt")?, read(directory, "tls.key")?) {
+        (Some(certificate), Some(key)) => Some((certificate, key)),
+        (None, None) => None,
+        (Some(_), None) => return Err(missing(directory, "tls.key")),
+        (None, Some(_)) => return Err(missing(directory, "tls.crt")),
+    };
+    Ok(Certificates { trusted, identity })
+}
+
+fn needed(directory: &Path, name: &str) -> Result<String, Error> {
+    read(directory, name)?.filter(|text| !text.is_empty()).ok_or_else(|| missing(directory, name))
+}
+
+fn missing(directory: &Path, name: &str) -> Error {
+    Error::Secret {
+        path: directory.join(name),
+        message: format!("key {name} is missing: make the Secret, or add the key"),
+    }
+}
+
+/// The text of a file without the line's end that editors add; none where there is no such file.
+fn read(directory: &Path, name: &str) -> Result<Option<String>, Error> {
+    match fs::read_to_string(directory.join(name)) {
+        Ok(text) => Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::Secret { path: directory.join(name), message: error.to_string() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_key_is_named_and_a_password_never_shown() {
+        let directory = std::env::temp_dir().join(format!("causeway-secrets-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let told = login(&directory).unwrap_err();
+        assert_eq!(told.reason(), "SecretMissing");
+        assert!(told.to_string().contains("password"), "{told}");
+        fs::write(directory.join("password"), "hunter2\n").unwrap();
+        let login = login(&directory).unwrap();
+        assert_eq!(login, Login { username: None, password: "hunter2".into() });
+        assert!(!format!("{login:?}").contains("hunter2"));
+        fs::write(directory.join("ca.crt"), "authority").unwrap();
+        assert_eq!(certificates(&directory).unwrap().identity, None);
+        fs::write(directory.join("tls.crt"), "certificate").unwrap();
+        let told = certificates(&directory).err().unwrap().to_string();
+        assert!(told.contains("tls.key"), "{told}");
+        fs::remove_dir_all(&directory).unwrap();
+    }
+}

@@ -1,0 +1,87 @@
+//! Databases as streams of bytes that prove themselves: the end is told only after the database's own checksum was right.
+
+mod connection;
+mod etcd;
+mod redis;
+
+use std::time::Duration;
+
+use tokio_util::bytes::Bytes;
+
+use super::Error;
+use super::manifest::Contents;
+use super::plan::{Server, Source};
+use super::sql::SqlDump;
+
+pub use connection::{connect_etcd, etcd_problem};
+pub use redis::{Keyspace, Link, LinkError, Node, Reply, command, find_master};
+
+/// A server that says nothing for so long while data should flow is given up.
+pub const SILENCE: Duration = Duration::from_mins(1);
+
+/// The data of a database on their way.
+pub enum Dump {
+    /// etcd's snapshot.
+    Etcd(Box<etcd::Snapshot>),
+    /// Redis' replication stream.
+    Redis(Box<redis::Replication>),
+    /// What programs of PostgreSQL or MySQL write.
+    Sql(Box<SqlDump>),
+}
+
+impl Dump {
+    /// Finds a server that can be backed up and asks it for its data.
+    pub async fn open(source: &Source) -> Result<Self, Error> {
+        match &source.server {
+            Server::Etcd { endpoints, tls, login } => {
+                let snapshot = etcd::Snapshot::open(endpoints, tls.as_deref(), login.as_deref()).await?;
+                Ok(Self::Etcd(Box::new(snapshot)))
+            }
+            Server::Redis { addresses, login, tls } => {
+                let replication = redis::Replication::open(addresses, tls.as_deref(), login.as_deref()).await?;
+                Ok(Self::Redis(Box::new(replication)))
+            }
+            Server::Postgresql(server) => Ok(Self::Sql(Box::new(SqlDump::postgres(server).await?))),
+            Server::Mysql(server) => Ok(Self::Sql(Box::new(SqlDump::mysql(server).await?))),
+        }
+    }
+
+    /// `etcd`, `redis`, `postgresql` or `mysql`, as manifests have it.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Etcd(_) => "etcd",
+            Self::Redis(_) => "redis",
+            Self::Sql(dump) => dump.kind(),
+        }
+    }
+
+    /// How many bytes will come, where that is known.
+    #[must_use]
+    pub fn expected(&self) -> Option<u64> {
+        match self {
+            Self::Etcd(snapshot) => snapshot.expected(),
+            Self::Redis(replication) => replication.expected(),
+            Self::Sql(_) => None,
+        }
+    }
+
+    /// The next bytes; none when all of them came and are what the database had.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        match self {
+            Self::Etcd(snapshot) => snapshot.next().await,
+            Self::Redis(replication) => replication.next().await,
+            Self::Sql(dump) => dump.next().await,
+        }
+    }
+
+    /// The server's version and what the data hold, once they have all come.
+    #[must_use]
+    pub fn finish(self) -> (String, Contents) {
+        match self {
+            Self::Etcd(snapshot) => snapshot.finish(),
+            Self::Redis(replication) => replication.finish(),
+            Self::Sql(dump) => dump.finish(),
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Programs of databases as child processes: what they write as it comes, and what they say when they fail.
+//!
+//! Nothing secret is among their arguments, and they see nothing of our environment but where programs are.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Read};
+use std::process::{self, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+use tokio_util::bytes::Bytes;
+
+use crate::backup::Error;
+
+/// Bytes that are read at once.
+const CHUNK: usize = 64 * 1024;
+/// Chunks that are read ahead.
+const AHEAD: usize = 4;
+/// Lines of an error that are remembered.
+const LINES: usize = 12;
+/// Characters of a line of it that are.
+const LONGEST: usize = 300;
+/// How often is looked whether a process has ended.
+const GLANCE: Duration = Duration::from_millis(20);
+/// What it said last is waited for so long after its end: something that it started may hold its standard error.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// A program that is to be started.
+pub struct Program {
+    name: &'static str,
+    command: Command,
+    secret: Option<String>,
+}
+
+/// Why a program did not do its work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// It ended badly: its name, and what it said last.
+    Ended(&'static str, String),
+    /// It wrote nothing for so long.
+    Silent(&'static str, Duration),
+}
+
+impl Failure {
+    /// What the program said.
+    pub fn said(&self) -> &str {
+        match self {
+            Self::Ended(_, said) => said,
+            Self::Silent(..) => "",
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended(name, said) if said.is_empty() => write!(formatter, "{name} ended without a word"),
+            // Most begin with their own name.
+            Self::Ended(name, said) if said.starts_with(name) => formatter.write_str(said),
+            Self::Ended(name, said) => write!(formatter, "{name}: {said}"),
+            Self::Silent(name, patience) => {
+                write!(formatter, "{name} said nothing for {} minutes", patience.as_secs() / 60)
+            }
+        }
+    }
+}
+
+impl Program {
+    /// A program of that name in the image.
+    pub fn new(name: &'static str) -> Self {
+        let mut command = Command::new(name);
+        command.env_clear().env("LC_ALL", "C").env("HOME", std::env::temp_dir());
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()));
+        Self { name, command, secret: None }
+    }
+
+    /// With these arguments, too.
+    pub fn args<S: AsRef<std::ffi::OsStr>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
+        self.command.args(arguments);
+        self
+    }
+
+    /// With a variable of its environment.
+    pub fn env(mut self, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// With a variable that nobody may see: whatever it says, that is not told.
+    pub fn secret(mut self, name: &str, value: &str) -> Self {
+        self.command.env(name, value);
+        self.secret = Some(value.to_owned()).filter(|value| !value.is_empty());
+        self
+    }
+
+    /// Starts it.
+    pub fn start(mut self, input: Stdio) -> Result<Child, Error> {
+        self.command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = self.command.spawn().map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::ToolMissing(self.name),
+            _ => Error::SourceFailed(format!("{} cannot be started: {error}", self.name)),
+        })?;
+        let (sender, output) = mpsc::channel(AHEAD);
+        if let Some(stdout) = process.stdout.take() {
+            thread::spawn(move || read(stdout, &sender));
+        }
+        let said = Arc::new(Mutex::new(VecDeque::new()));
+        let (ended, silent) = oneshot::channel();
+        if let Some(stderr) = process.stderr.take() {
+            let said = said.clone();
+            thread::spawn(move || {
+                listen(stderr, &said);
+                ended.send(()).ok();
+            });
+        }
+        Ok(Child { name: self.name, process, output, said, silent, secret: self.secret })
+    }
+
+    /// Runs it to its end; gives what it wrote.
+    pub async fn run(self, input: Stdio, patience: Duration) -> Result<Result<String, Failure>, Error> {
+        let mut child = self.start(input)?;
+        Ok(child.all(patience).await)
+    }
+}
+
+/// A program that runs. It is killed with its last owner.
+pub struct Child {
+    name: &'static str,
+    process: process::Child,
+    output: mpsc::Receiver<Bytes>,
+    said: Arc<Mutex<VecDeque<String>>>,
+    silent: oneshot::Receiver<()>,
+    secret: Option<String>,
+}
+
+impl Child {
+    /// Its standard input.
+    pub fn input(&mut self) -> Option<ChildStdin> {
+        self.process.stdin.take()
+    }
+
+    /// What it writes next; none when it closed its output.
+    pub async fn next(&mut self, patience: Duration) -> Result<Option<Bytes>, Failure> {
+        timeout(patience, self.output.recv()).await.map_err(|_| Failure::Silent(self.name, patience))
+    }
+
+    /// Waits for a good end.
+    pub async fn end(&mut self, patience: Duration) -> Result<(), Failure> {
+        let begun = Instant::now();
+        loop {
+            match self.process.try_wait() {
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(_)) => return Err(self.failure().await),
+                Ok(None) if begun.elapsed() > patience => return Err(Failure::Silent(self.name, patience)),
+                Ok(None) => tokio::time::sleep(GLANCE).await,
+                Err(error) => return Err(Failure::Ended(self.name, error.to_string())),
+            }
+        }
+    }
+
+    /// All that it writes, and a good end.
+    pub async fn all(&mut self, patience: Duration) -> Result<String, Failure> {
+        let mut all = Vec::new();
+        while let Some(chunk) = self.next(patience).await? {
+            all.extend_from_slice(&chunk);
+        }
+        self.end(patience).await?;
+        Ok(String::from_utf8_lossy(&all).into_owned())
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.process.try_wait(), Ok(None))
+    }
+
+    /// That it ended, and what it said last.
+    pub async fn failure(&mut self) -> Failure {
+        timeout(LAST_WORDS, &mut self.silent).await.ok();
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        Failure::Ended(self.name, words(&said, self.secret.as_deref()))
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if self.process.kill().is_ok() {
+            self.process.wait().ok();
+        }
+    }
+}
+
+fn read(mut output: impl Read, sender: &mpsc::Sender<Bytes>) {
+    loop {
+        let mut chunk = vec![0; CHUNK];
+        match output.read(&mut chunk) {
+            Ok(length) if length > 0 => {
+                chunk.truncate(length);
+                if sender.blocking_send(chunk.into()).is_err() {
+                    return;
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            _ => return,
+        }
+    }
+}
+
+/// Remembers the last lines.
+fn listen(errors: impl Read, said: &Mutex<VecDeque<String>>) {
+    let mut errors = BufReader::new(errors);
+    let mut line = Vec::new();
+    // A line without an end must not fill the memory.
+    while matches!(errors.by_ref().take(8192).read_until(b'\n', &mut line), Ok(1..)) {
+        let text: String = String::from_utf8_lossy(&line).trim().chars().take(LONGEST).collect();
+        line.clear();
+        if text.is_empty() {
+            continue;
+        }
+        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.len() == LINES {
+            said.pop_front();
+        }
+        said.push_back(text);
+    }
+}
+
+/// The lines as a sentence. The first that tells of an error comes first: what follows it is mostly about what it led to.
+fn words(lines: &VecDeque<String>, secret: Option<&str>) -> String {
+    let is_error = |line: &String| ["error:", "ERROR", "FATAL", "fatal:"].iter().any(|word| line.contains(word));
+    let first = lines.iter().position(is_error).unwrap_or_default();
+    let text = lines.iter().skip(first).map(String::as_str).collect::<Vec<_>>().join("; ");
+    match secret {
+        Some(secret) => text.replace(secret, "***"),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn sh(script: &str) -> Program {
+        Program::new("sh").args(["-c", script])
+    }
+
+    #[tokio::test]
+    async fn what_a_program_writes_comes_whole_and_its_end_is_good() {
+        let all = sh("i=0; while [ $i -lt 3000 ]; do echo 0123456789012345678901234567890123456789; i=$((i+1)); done");
+        let all = all.run(Stdio::null(), PATIENCE).await.unwrap().unwrap();
+        assert_eq!(all.len(), 3000 * 41);
+    }
+
+    #[tokio::test]
+    async fn a_bad_end_is_told_in_its_own_words_without_its_secret() {
+        let program = sh("echo notice >&2; echo \"x: error: $PGPASSWORD is wrong\" >&2; echo more >&2; exit 3");
+        let failure = program.secret("PGPASSWORD", "hunter2").run(Stdio::null(), PATIENCE).await.unwrap();
+        assert_eq!(failure, Err(Failure::Ended("sh", "x: error: *** is wrong; more".into())));
+    }
+
+    #[tokio::test]
+    async fn a_program_that_is_not_in_the_image_is_told_by_its_name() {
+        let outcome = Program::new("causeway-no-such-program").start(Stdio::null());
+        let told = outcome.err().unwrap();
+        assert_eq!(told.reason(), "ToolMissing");
+        assert!(told.to_string().contains("causeway-no-such-program"), "{told}");
+    }
+
+    #[tokio::test]
+    async fn one_that_hangs_is_given_up_and_killed() {
+        let mut child = sh("echo begun; exec sleep 1000").start(Stdio::null()).unwrap();
+        assert_eq!(child.next(PATIENCE).await.unwrap().unwrap(), "begun\n");
+        let failure = child.next(Duration::from_millis(20)).await.unwrap_err();
+        assert!(matches!(failure, Failure::Silent("sh", _)));
+        let process = format!("/proc/{}", child.process.id());
+        assert!(std::path::Path::new(&process).exists());
+        drop(child);
+        assert!(!std::path::Path::new(&process).exists());
+    }
+
+    #[tokio::test]
+    async fn nothing_of_our_environment_is_passed_on() {
+        let all = sh("env").run(Stdio::null(), PATIENCE).await.unwrap().unwrap();
+        assert!(!all.contains("CARGO"), "{all}");
+    }
+}

@@ -1,0 +1,302 @@
+//! PostgreSQL, MySQL and MariaDB: their own programs dump and load, as children of ours, in their own image.
+//!
+//! ```text
+//! pg_dump, mariadb-dump ─▶ pack ─▶ as any source ─▶ S3 ─▶ fetched, unpacked into files ─▶ pg_restore, mariadb
+//!                  └─ tables: rows and sums of them ─▶ compared at the end of a restore and of a verification
+//! ```
+
+mod child;
+mod dump;
+mod mysql;
+mod pack;
+mod postgres;
+mod tables;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use dump::SqlDump;
+pub use pack::Splitter;
+
+use self::child::Failure;
+use self::tables::Tables;
+use super::manifest::Manifest;
+use super::plan::{Server, Source, SqlServer};
+use super::secrets::{self, Login};
+use super::{Error, fetch};
+
+/// A program that writes nothing for so long has hung. It may wait for locks, or for a server that reads all of a table.
+const PATIENCE: Duration = Duration::from_mins(15);
+/// To restore a database in one transaction may take as long as its Job does: that has a deadline of its own.
+const WHOLE_JOB: Duration = Duration::from_hours(24);
+/// For a server that should answer at once.
+const CONNECT_SECONDS: &str = "15";
+
+/// What programs say of a server that they do not reach.
+const UNREACHABLE: &[&str] = &[
+    "Connection refused",
+    "could not translate host name",
+    "timeout expired",
+    "timed out",
+    "No route to host",
+    "Network is unreachable",
+    "Can't connect to",
+    "Unknown MySQL server host",
+    "Unknown server host",
+];
+
+/// The name of the file with what belongs to no database: roles of PostgreSQL.
+const GLOBALS: &str = "globals";
+/// The file with the names of all databases of a dump that names them itself.
+const DATABASES: &str = "databases";
+/// What the name of a dump begins with; the name of its database follows. Without one the dump names its databases itself.
+const DUMP: &str = "dump/";
+/// The name of the file that tells what the tables of a dump hold.
+const TABLES: &str = "tables/";
+
+/// At which end of a backup a server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Source,
+    Target,
+    /// The server that is thrown away.
+    Scratch,
+}
+
+impl Side {
+    /// That nobody can log in there.
+    fn unreachable(self, told: String) -> Error {
+        match self {
+            Self::Source => Error::SourceUnreachable(told),
+            Self::Target => Error::TargetUnreachable(told),
+            Self::Scratch => Error::ScratchFailed(told),
+        }
+    }
+
+    /// That something failed there.
+    fn failed(self, failure: &Failure) -> Error {
+        match self {
+            Self::Source => Error::SourceFailed(failure.to_string()),
+            Self::Target => Error::TargetFailed(failure.to_string()),
+            Self::Scratch => Error::ScratchFailed(failure.to_string()),
+        }
+    }
+
+    /// Where a user wrote it.
+    fn field(self, kind: &str, field: &str) -> String {
+        let side = if self == Self::Source { "source" } else { "target" };
+        format!("spec.{side}.{kind}.{field}")
+    }
+}
+
+/// How a server is reached, with what is in its Secrets.
+#[derive(Clone, Debug)]
+struct Account {
+    side: Side,
+    /// `postgresql` or `mysql`, as the fields are called.
+    kind: &'static str,
+    host: String,
+    port: u16,
+    database: Option<String>,
+    login: Login,
+    tls: Option<Tls>,
+}
+
+/// Files of certificates.
+#[derive(Clone, Debug)]
+struct Tls {
+    authority: PathBuf,
+    /// Certificate and key, where the server asks for them.
+    identity: Option<(PathBuf, PathBuf)>,
+}
+
+impl Account {
+    /// Reads the Secrets.
+    fn read(side: Side, kind: &'static str, server: &SqlServer) -> Result<Self, Error> {
+        let login =
+            secrets::login(&server.login).map_err(|error| named(error, &side.field(kind, "loginSecretName")))?;
+        if login.username.is_none() {
+            let message = "key username is missing: make the Secret, or add the key".to_owned();
+            let error = Error::Secret { path: server.login.join("username"), message };
+            return Err(named(error, &side.field(kind, "loginSecretName")));
+        }
+        let tls = match &server.tls {
+            None => None,
+            Some(directory) => {
+                let identity = secrets::certificates(directory);
+                let identity =
+                    identity.map_err(|error| named(error, &side.field(kind, "tlsSecretName")))?.identity.is_some();
+                let identity = identity.then(|| (directory.join("tls.crt"), directory.join("tls.key")));
+                Some(Tls { authority: directory.join("ca.crt"), identity })
+            }
+        };
+        let (host, port, database) = (server.host.clone(), server.port, server.database.clone());
+        Ok(Self { side, kind, host, port, database, login, tls })
+    }
+
+    fn user(&self) -> &str {
+        self.login.username.as_deref().unwrap_or_default()
+    }
+
+    /// Why nobody could log in: the field that is to be mended first, and the program's own words behind it.
+    fn refused(&self, failure: &Failure) -> Error {
+        let said = failure.said();
+        let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
+        let field = |name: &str| self.side.field(self.kind, name);
+        let told = if has(&["password authentication failed", "Access denied for user", "no password supplied"]) {
+            format!("{}: the server refuses this user with this password", field("loginSecretName"))
+        } else if has(&["Unknown database"]) || (said.contains("database \"") && said.contains("does not exist")) {
+            let name = self.database.as_deref().unwrap_or_default();
+            format!("{}: there is no database {name}: make it, or name another", field("database"))
+        } else if has(&["certificate", "SSL error", "no pg_hba.conf entry", "TLS/SSL"]) {
+            format!("{}: the server wants TLS otherwise", field("tlsSecretName"))
+        } else if has(UNREACHABLE) {
+            format!("{}: nobody answers at {}:{}", field("host"), self.host, self.port)
+        } else {
+            format!("{}:{}", self.host, self.port)
+        };
+        self.side.unreachable(format!("{told} ({failure})"))
+    }
+}
+
+/// What is wrong with a Secret, with the field that names it.
+fn named(error: Error, field: &str) -> Error {
+    match error {
+        Error::Secret { path, message } => {
+            let message = message.replace("make the Secret", &format!("make the Secret that {field} names"));
+            Error::Secret { path, message }
+        }
+        other => other,
+    }
+}
+
+/// A backup that was fetched.
+struct Fetched {
+    version: String,
+    files: Vec<(String, PathBuf)>,
+}
+
+impl Fetched {
+    fn read(work: &Path, manifest: &Manifest) -> Result<Self, Error> {
+        let path = work.join(fetch::PACK);
+        let files = pack::files(&path).map_err(|source| Error::Work { path, source })?;
+        Ok(Self { version: manifest.version.clone(), files })
+    }
+
+    fn path(&self, name: &str) -> Option<&Path> {
+        self.files.iter().find(|(its, _)| its == name).map(|(_, path)| path.as_path())
+    }
+
+    /// Its dumps, each with the name of its database, which is empty where the dump names them itself.
+    fn dumps(&self) -> Vec<(&str, &Path)> {
+        self.files.iter().filter_map(|(name, path)| Some((name.strip_prefix(DUMP)?, path.as_path()))).collect()
+    }
+
+    /// The lines of a file.
+    fn lines(&self, name: &str) -> Result<Vec<String>, Error> {
+        Ok(self.text(name)?.lines().map(str::to_owned).collect())
+    }
+
+    fn text(&self, name: &str) -> Result<String, Error> {
+        let Some(path) = self.path(name) else {
+            return Err(Error::ChecksumMismatch(format!("it lacks its file {name}")));
+        };
+        std::fs::read_to_string(path).map_err(|source| Error::Work { path: path.to_owned(), source })
+    }
+
+    /// What the tables of a dump hold.
+    fn tables(&self, database: &str) -> Result<Tables, Error> {
+        let name = format!("{TABLES}{database}");
+        let text = self.text(&name)?;
+        Tables::read(&text).map_err(|error| Error::ChecksumMismatch(format!("its file {name} cannot be read: {error}")))
+    }
+}
+
+/// Brings a backup into the target, and compares. Gives the number of rows.
+pub async fn restore(work: &Path, manifest: &Manifest, target: &Source, force: bool, run: &str) -> Result<u64, Error> {
+    let fetched = Fetched::read(work, manifest)?;
+    match &target.server {
+        Server::Postgresql(server) => {
+            let account = Account::read(Side::Target, "postgresql", server)?;
+            postgres::restore(&account, &fetched, work, force).await
+        }
+        Server::Mysql(server) => {
+            let account = Account::read(Side::Target, "mysql", server)?;
+            mysql::restore(&account, &fetched, force, run).await
+        }
+        _ => Err(Error::Unsupported(format!("{} is no {}, of which the backup is", target.title, manifest.kind))),
+    }
+}
+
+/// Brings a backup into a server that is started for it in the work directory, and compares. Gives the number of rows.
+pub async fn verify(work: &Path, manifest: &Manifest) -> Result<u64, Error> {
+    let fetched = Fetched::read(work, manifest)?;
+    if manifest.kind == "mysql" { mysql::verify(&fetched, work).await } else { postgres::verify(&fetched, work).await }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account(side: Side, kind: &'static str) -> Account {
+        let login = Login { username: Some("backup".into()), password: "hunter2".into() };
+        Account { side, kind, host: "db".into(), port: 5432, database: Some("shop".into()), login, tls: None }
+    }
+
+    #[test]
+    fn who_cannot_log_in_is_told_the_field_to_mend() {
+        let (postgresql, mysql) = (account(Side::Source, "postgresql"), account(Side::Target, "mysql"));
+        for (account, said, begin) in [
+            (
+                &postgresql,
+                "FATAL:  password authentication failed for user \"backup\"",
+                "source.postgresql.loginSecretName:",
+            ),
+            (
+                &postgresql,
+                "FATAL:  database \"shop\" does not exist",
+                "source.postgresql.database: there is no database shop",
+            ),
+            (
+                &postgresql,
+                "connection to server at \"db\", port 5432 failed: Connection refused",
+                "source.postgresql.host:",
+            ),
+            (&postgresql, "could not translate host name \"db\" to address", "source.postgresql.host:"),
+            (&postgresql, "SSL error: certificate verify failed", "source.postgresql.tlsSecretName:"),
+            (&mysql, "ERROR 1045 (28000): Access denied for user 'backup'@'%'", "target.mysql.loginSecretName:"),
+            (&mysql, "ERROR 1049 (42000): Unknown database 'shop'", "target.mysql.database:"),
+            (&mysql, "ERROR 2002 (HY000): Can't connect to server on 'db' (115)", "target.mysql.host:"),
+        ] {
+            let told = account.refused(&Failure::Ended("psql", said.into())).to_string();
+            assert!(told.contains(&format!("spec.{begin}")) && told.contains(said), "{told}");
+        }
+        let told = postgresql.refused(&Failure::Ended("psql", "FATAL:  sorry, too many clients already".into()));
+        assert!(told.to_string().contains("db:5432 (psql: FATAL"), "{told}");
+    }
+
+    #[test]
+    fn a_secret_that_lacks_something_is_told_with_the_field_that_names_it() {
+        let directory = std::env::temp_dir().join(format!("causeway-sql-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let server = SqlServer {
+            host: "db".into(),
+            port: 1,
+            database: None,
+            login: directory.clone(),
+            tls: Some(directory.clone()),
+        };
+        let told = || Account::read(Side::Source, "mysql", &server).map(drop).unwrap_err().to_string();
+        let login = "make the Secret that spec.source.mysql.loginSecretName names, or add the key";
+        assert!(told().contains(&format!("key password is missing: {login}")), "{}", told());
+        std::fs::write(directory.join("password"), "hunter2").unwrap();
+        assert!(told().contains(&format!("key username is missing: {login}")), "{}", told());
+        std::fs::write(directory.join("username"), "backup").unwrap();
+        assert!(
+            told().contains("key ca.crt is missing: make the Secret that spec.source.mysql.tlsSecretName"),
+            "{}",
+            told()
+        );
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}

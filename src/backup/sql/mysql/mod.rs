@@ -1,0 +1,159 @@
+//! MySQL and MariaDB, by their dump and their client.
+
+mod restore;
+mod rows;
+mod scratch;
+mod source;
+
+pub use restore::restore;
+pub use scratch::verify;
+pub use source::MysqlDump;
+
+use std::process::Stdio;
+
+use super::child::{Failure, Program};
+use super::{Account, CONNECT_SECONDS, PATIENCE};
+use crate::backup::Error;
+use crate::runtime::hexadecimal;
+
+/// Databases of the server itself.
+const SYSTEM: &str = "'mysql', 'information_schema', 'performance_schema', 'sys', 'causeway_restore'";
+/// A table in a target while it is restored, with the restore's name; and the database that it is in where all are restored.
+const MARK: &str = "causeway_restore";
+
+/// The programs of an image.
+#[derive(Clone, Debug)]
+struct Tools {
+    account: Account,
+    /// They are MariaDB's.
+    maria: bool,
+    client: &'static str,
+    dump: &'static str,
+}
+
+impl Tools {
+    /// Looks which there are. MariaDB's have names of their own in later versions.
+    async fn find(account: Account) -> Result<Self, Error> {
+        let (client, told) = match version("mariadb").await {
+            Err(Error::ToolMissing(_)) => ("mysql", version("mysql").await?),
+            told => ("mariadb", told?),
+        };
+        let dump = if client == "mariadb" { "mariadb-dump" } else { "mysqldump" };
+        Ok(Self { account, maria: told.contains("MariaDB"), client, dump })
+    }
+
+    /// One of them that talks to the server. Its password is in its environment.
+    fn program(&self, name: &'static str) -> Program {
+        let account = &self.account;
+        let mut program = Program::new(name).args(["--no-defaults", "--default-character-set=utf8mb4"]);
+        program = program.args([format!("--user={}", account.user()), "--max-allowed-packet=1G".into()]);
+        program = if account.host.starts_with('/') {
+            program.args([format!("--socket={}", account.host)])
+        } else {
+            let place = [format!("--host={}", account.host), format!("--port={}", account.port)];
+            program.args(place).args(["--protocol=tcp"])
+        };
+        program.args(self.tls()).secret("MYSQL_PWD", &account.login.password)
+    }
+
+    fn tls(&self) -> Vec<String> {
+        let Some(tls) = &self.account.tls else {
+            // Nobody gave an authority by which it could be checked.
+            return if self.maria { vec!["--skip-ssl-verify-server-cert".into()] } else { Vec::new() };
+        };
+        let check = if self.maria { "--ssl-verify-server-cert" } else { "--ssl-mode=VERIFY_IDENTITY" };
+        let mut arguments = vec![check.to_owned(), format!("--ssl-ca={}", tls.authority.display())];
+        if let Some((certificate, key)) = &tls.identity {
+            arguments.push(format!("--ssl-cert={}", certificate.display()));
+            arguments.push(format!("--ssl-key={}", key.display()));
+        }
+        arguments
+    }
+
+    /// Asks for rows of one column, or does something. Names are to be asked for by [`hex`].
+    async fn ask(&self, statement: &str) -> Result<Vec<String>, Error> {
+        self.answer(statement).await?.map_err(|failure| self.account.side.failed(&failure))
+    }
+
+    async fn answer(&self, statement: &str) -> Result<Result<Vec<String>, Failure>, Error> {
+        let arguments = ["--batch", "--skip-column-names", "--execute", statement];
+        let program = self.program(self.client).args([format!("--connect-timeout={CONNECT_SECONDS}")]).args(arguments);
+        let told = program.run(Stdio::null(), PATIENCE).await?;
+        Ok(told.map(|text| text.lines().map(str::to_owned).collect()))
+    }
+
+    /// Logs in; gives the server's version.
+    async fn log_in(&self) -> Result<String, Error> {
+        let told = self.answer("SELECT VERSION()").await?.map_err(|failure| self.account.refused(&failure))?;
+        if let Some(name) = &self.account.database {
+            let there = self.answer(&format!("USE {}", quoted(name))).await?;
+            if self.account.side == super::Side::Source {
+                there.map_err(|failure| self.account.refused(&failure))?;
+            }
+        }
+        Ok(told.into_iter().next().unwrap_or_default())
+    }
+
+    /// Databases that are not the server's own.
+    async fn databases(&self) -> Result<Vec<String>, Error> {
+        let query = format!(
+            "SELECT HEX(schema_name) FROM information_schema.schemata WHERE schema_name NOT IN ({SYSTEM}) ORDER BY \
+             schema_name"
+        );
+        Ok(self.ask(&query).await?.iter().map(|name| text(name)).collect())
+    }
+
+    /// A dump of these databases in one moment: with statements that make and choose them, unless `alone` is asked for.
+    fn dump(&self, databases: &[String], alone: bool, data_only: bool) -> Program {
+        let mut program = self.program(self.dump);
+        program = program.args(["--single-transaction", "--quick", "--hex-blob", "--no-tablespaces", "--comments"]);
+        let ignored = databases.iter().map(|name| format!("--ignore-table={name}.{MARK}"));
+        program = program.args(ignored);
+        program = if data_only {
+            program.args(["--no-create-info", "--no-create-db", "--skip-triggers"])
+        } else {
+            program.args(["--routines", "--events", "--triggers"])
+        };
+        if !self.maria {
+            // They would keep the dump out of servers that have some.
+            program = program.args(["--set-gtid-purged=OFF"]);
+        }
+        program.args(if alone { vec![] } else { vec!["--databases"] }).args(databases)
+    }
+}
+
+async fn version(name: &'static str) -> Result<String, Error> {
+    let told = Program::new(name).args(["--version"]).run(Stdio::null(), PATIENCE).await?;
+    told.map_err(|failure| Error::SourceFailed(failure.to_string()))
+}
+
+/// An identifier as statements have it.
+fn quoted(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
+}
+
+/// A text as statements have it, whatever the server makes of backslashes.
+fn hex(text: &str) -> String {
+    let digits = hexadecimal(text.as_bytes());
+    if digits.is_empty() { "''".into() } else { format!("CONVERT(0x{digits} USING utf8mb4)") }
+}
+
+/// The text that `HEX` gave.
+fn text(digits: &str) -> String {
+    let pairs = digits.as_bytes().chunks(2).filter_map(|pair| std::str::from_utf8(pair).ok());
+    let bytes: Vec<u8> = pairs.filter_map(|pair| u8::from_str_radix(pair, 16).ok()).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_and_go_unharmed() {
+        assert_eq!(quoted("a`b"), "`a``b`");
+        assert_eq!(text("73686F70"), "shop");
+        assert_eq!(hex("o'k\\"), "CONVERT(0x6f276b5c USING utf8mb4)");
+        assert_eq!(hex(""), "''");
+    }
+}

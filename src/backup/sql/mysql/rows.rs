@@ -1,0 +1,277 @@
+//! Reads a dump of MySQL or MariaDB as it passes: which tables it has, and what rows. Nobody else could tell: the
+//! snapshot that the dump is of belongs to its own connection. Pure.
+
+use sha2::{Digest, Sha256};
+
+use super::super::tables::{Table, Tables};
+
+/// Bytes of a line that are looked at; a table's name is well within.
+const LINE: usize = 1024;
+/// The last line of a whole dump.
+const TRAILER: &[u8] = b"-- Dump completed";
+
+/// Reads.
+#[derive(Default)]
+pub struct Rows {
+    state: State,
+    /// The beginning of the line.
+    line: Vec<u8>,
+    /// Between `DELIMITER ;;` and `DELIMITER ;` are programs, whatever they look like.
+    program: bool,
+    database: String,
+    table: String,
+    tables: std::collections::BTreeMap<String, (u64, u128)>,
+    complete: bool,
+}
+
+#[derive(Default)]
+enum State {
+    /// In a line of something else.
+    #[default]
+    Line,
+    /// Between `INSERT INTO` with its table and its rows: within the quotes of a column's name or not.
+    Columns { quoted: bool },
+    /// Between rows.
+    Between,
+    /// In a row.
+    Row { hash: Sha256, quoted: bool, escaped: bool },
+}
+
+impl Rows {
+    /// Takes what comes next.
+    pub fn push(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            bytes = match std::mem::take(&mut self.state) {
+                State::Line => self.line(bytes),
+                State::Columns { quoted } => self.columns(bytes, quoted),
+                State::Between => self.between(bytes),
+                State::Row { hash, quoted, escaped } => self.row(bytes, hash, quoted, escaped),
+            };
+        }
+    }
+
+    /// What there was; none where the dump has no end.
+    pub fn finish(mut self) -> Option<Tables> {
+        self.end_line();
+        let table = |(name, (rows, sum)): (String, (u64, u128))| (name, Table { rows, sum: format!("{sum:032x}") });
+        self.complete.then(|| Tables(self.tables.into_iter().map(table).collect()))
+    }
+
+    /// Up to the end of the line, or to where rows may begin.
+    fn line<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let room = LINE.saturating_sub(self.line.len());
+        let before = self.line.len();
+        let part = &bytes[..end.unwrap_or(bytes.len())];
+        self.line.extend_from_slice(&part[..part.len().min(room)]);
+        if let Some((table, used)) = self.insert() {
+            self.table = table;
+            self.line.clear();
+            self.state = State::Columns { quoted: false };
+            return &bytes[used.saturating_sub(before)..];
+        }
+        match end {
+            Some(end) => {
+                self.end_line();
+                &bytes[end + 1..]
+            }
+            None => &[],
+        }
+    }
+
+    /// The table that the line inserts into, and where its name ends.
+    fn insert(&self) -> Option<(String, usize)> {
+        let begin = b"INSERT INTO ";
+        let (name, length) = identifier(self.line.strip_prefix(begin)?).filter(|_| !self.program)?;
+        // What follows tells that the name is whole.
+        let used = begin.len() + length;
+        (self.line.len() > used).then(|| (self.full(&name), used))
+    }
+
+    fn full(&self, table: &str) -> String {
+        if self.database.is_empty() { table.to_owned() } else { format!("{}.{table}", self.database) }
+    }
+
+    fn end_line(&mut self) {
+        let line = std::mem::take(&mut self.line);
+        if line.is_empty() {
+            return;
+        }
+        self.complete = line.starts_with(TRAILER);
+        if let Some(mark) = line.strip_prefix(b"DELIMITER ") {
+            self.program = mark.trim_ascii() != b";";
+        } else if self.program {
+            return;
+        }
+        if let Some((name, _)) = line.strip_prefix(b"USE ").and_then(identifier) {
+            self.database = name;
+        } else if let Some((name, _)) = line.strip_prefix(b"LOCK TABLES ").and_then(identifier) {
+            self.tables.entry(self.full(&name)).or_default();
+        }
+    }
+
+    fn columns<'a>(&mut self, bytes: &'a [u8], mut quoted: bool) -> &'a [u8] {
+        for (at, byte) in bytes.iter().enumerate() {
+            match byte {
+                b'`' => quoted = !quoted,
+                // Of `VALUES`: names of columns are in quotes.
+                b'S' if !quoted => {
+                    self.state = State::Between;
+                    return &bytes[at + 1..];
+                }
+                _ => {}
+            }
+        }
+        self.state = State::Columns { quoted };
+        &[]
+    }
+
+    fn between<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+        for (at, byte) in bytes.iter().enumerate() {
+            match byte {
+                b'(' => {
+                    self.state = State::Row { hash: Sha256::new(), quoted: false, escaped: false };
+                    return &bytes[at + 1..];
+                }
+                b';' => {
+                    self.state = State::Line;
+                    return &bytes[at + 1..];
+                }
+                _ => {}
+            }
+        }
+        self.state = State::Between;
+        &[]
+    }
+
+    fn row<'a>(&mut self, bytes: &'a [u8], mut hash: Sha256, mut quoted: bool, mut escaped: bool) -> &'a [u8] {
+        for (at, byte) in bytes.iter().enumerate() {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' if quoted => escaped = true,
+                // A quote in a text is doubled: it ends and begins again.
+                b'\'' => quoted = !quoted,
+                b')' if !quoted => {
+                    hash.update(&bytes[..at]);
+                    self.add(hash);
+                    self.state = State::Between;
+                    return &bytes[at + 1..];
+                }
+                _ => {}
+            }
+        }
+        hash.update(bytes);
+        self.state = State::Row { hash, quoted, escaped };
+        &[]
+    }
+
+    fn add(&mut self, hash: Sha256) {
+        let number = hash.finalize().iter().take(16).fold(0_u128, |number, byte| number << 8 | u128::from(*byte));
+        // The table's name is looked up without a copy: rows are many.
+        if let Some((rows, sum)) = self.tables.get_mut(&self.table) {
+            *rows += 1;
+            *sum = sum.wrapping_add(number);
+        } else {
+            self.tables.insert(self.table.clone(), (1, number));
+        }
+    }
+}
+
+/// The identifier that a text begins with, and the bytes that it takes.
+fn identifier(text: &[u8]) -> Option<(String, usize)> {
+    let mut name = Vec::new();
+    let mut at = 1;
+    if text.first() != Some(&b'`') {
+        return None;
+    }
+    loop {
+        match (text.get(at)?, text.get(at + 1)) {
+            (b'`', Some(b'`')) => {
+                name.push(b'`');
+                at += 2;
+            }
+            (b'`', _) => return Some((String::from_utf8_lossy(&name).into_owned(), at + 1)),
+            (byte, _) => {
+                name.push(*byte);
+                at += 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(dump: &str, cut: usize) -> Option<Tables> {
+        let mut rows = Rows::default();
+        for chunk in dump.as_bytes().chunks(cut) {
+            rows.push(chunk);
+        }
+        rows.finish()
+    }
+
+    fn counts(dump: &str, cut: usize) -> Vec<(String, u64)> {
+        let tables = read(dump, cut).expect("a whole dump").0;
+        tables.into_iter().map(|(name, table)| (name, table.rows)).collect()
+    }
+
+    const DUMP: &str = "/*M!999999\\- enable the sandbox mode */ \n-- MariaDB dump 10.19\n\n\
+        CREATE TABLE `a` (\n  `id` int(11) NOT NULL\n) ENGINE=InnoDB;\n\
+        LOCK TABLES `a` WRITE;\nINSERT INTO `a` VALUES\n(1,'x),(y'),\n(2,'it''s \\'; (\\\\'),\n(3,NULL);\nUNLOCK TABLES;\n\
+        LOCK TABLES `empty` WRITE;\nUNLOCK TABLES;\n\
+        DELIMITER ;;\nCREATE PROCEDURE p()\nBEGIN\nINSERT INTO `a` VALUES (9,'no row');\nEND ;;\nDELIMITER ;\n\
+        INSERT INTO `b``c` (`VALUES`, `S`) VALUES (0x00FF,-1.5e10),(_binary 'z',2);INSERT INTO `a` VALUES (7);\n\
+        INSERT INTO `b``c` (`VALUES`, `S`) VALUES (1,1);\n\n-- Dump completed on 2026-11-22  0:05:00\n";
+
+    #[test]
+    fn rows_are_told_from_whatever_looks_like_them() {
+        for cut in 1..80 {
+            let found = counts(DUMP, cut);
+            assert_eq!(found, [("a".into(), 4), ("b`c".into(), 3), ("empty".into(), 0)], "cut in {cut}");
+        }
+    }
+
+    #[test]
+    fn a_dump_without_its_last_line_is_not_taken() {
+        assert_eq!(read(DUMP.split("-- Dump completed").next().unwrap(), 64), None);
+        let more = format!("{DUMP}mysqldump: Got error\n");
+        assert_eq!(read(&more, 64), None, "nothing comes behind it");
+        assert_eq!(read("", 1), None);
+    }
+
+    #[test]
+    fn each_database_has_tables_of_its_own() {
+        let dump = "USE `one`;\nINSERT INTO `t` VALUES (1);\nUSE `two`;\nINSERT INTO `t` VALUES (1),(2);\n\
+                    -- Dump completed\n";
+        assert_eq!(counts(dump, 5), [("one.t".into(), 1), ("two.t".into(), 2)]);
+    }
+
+    proptest! {
+        #[test]
+        fn rows_of_another_order_or_statement_have_the_same_sum_and_others_have_not(
+            mut values in prop::collection::btree_set("[a-z');(,]{0,12}", 1..9), cut in 1..50_usize, at in any::<prop::sample::Index>(),
+        ) {
+            let escaped = |values: &[String]| -> Vec<String> {
+                values.iter().map(|value| format!("('{}')", value.replace('\'', "\\'"))).collect()
+            };
+            let one: Vec<String> = values.iter().cloned().collect();
+            let mut other = one.clone();
+            other.reverse();
+            let end = "\n-- Dump completed\n";
+            let joined = format!("INSERT INTO `t` VALUES {};{end}", escaped(&one).join(","));
+            let apart: Vec<String> = escaped(&other).iter().map(|row| format!("INSERT INTO `t` VALUES {row};")).collect();
+            let apart = apart.join("\n");
+            let found = read(&joined, cut);
+            prop_assert_eq!(found.as_ref().map(|it| it.0["t"].rows), Some(one.len() as u64));
+            prop_assert_eq!(&read(&format!("{apart}{end}"), 64), &found);
+            values.remove(at.get(&one));
+            values.insert("A changed row".into());
+            let changed: Vec<String> = values.into_iter().collect();
+            let changed = format!("INSERT INTO `t` VALUES {};{end}", escaped(&changed).join(","));
+            prop_assert_ne!(read(&changed, 64), found);
+        }
+    }
+}

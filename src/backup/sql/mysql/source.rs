@@ -1,0 +1,58 @@
+//! A dump of MySQL or MariaDB: all databases in one moment, by their own program.
+
+use std::process::Stdio;
+
+use super::super::dump::Writer;
+use super::super::{Account, DATABASES, DUMP, PATIENCE, TABLES};
+use super::Tools;
+use super::rows::Rows;
+use crate::backup::Error;
+use crate::backup::manifest::Contents;
+
+/// A server that is to be dumped.
+pub struct MysqlDump {
+    tools: Tools,
+    databases: Vec<String>,
+    /// The server's version.
+    pub version: String,
+}
+
+impl MysqlDump {
+    /// Logs in, and looks what there is.
+    pub async fn open(account: Account) -> Result<Self, Error> {
+        let tools = Tools::find(account).await?;
+        let version = tools.log_in().await?;
+        let databases = match &tools.account.database {
+            Some(database) => vec![database.clone()],
+            None => tools.databases().await?,
+        };
+        tracing::info!(host = tools.account.host, version, databases = databases.len(), "a server can be dumped");
+        Ok(Self { tools, databases, version })
+    }
+
+    /// Writes all of it, and tells what it holds.
+    pub async fn write(self, into: &mut Writer) -> Result<Contents, Error> {
+        let alone = self.tools.account.database.as_deref();
+        let name = alone.unwrap_or_default();
+        into.text(DATABASES, &self.databases.join("\n")).await;
+        let mut contents = Contents::default();
+        contents.facts.insert("databases".into(), self.databases.len().to_string());
+        contents.facts.insert("tables".into(), "0".into());
+        // To dump no databases, a program would be asked for what they have in common.
+        if self.databases.is_empty() {
+            return Ok(contents);
+        }
+        let dump = self.tools.dump(&self.databases, alone.is_some(), false).start(Stdio::null())?;
+        let mut rows = Rows::default();
+        let written = into.observed(&format!("{DUMP}{name}"), dump, PATIENCE, |bytes| rows.push(bytes)).await;
+        written.map_err(|failure| self.tools.account.side.failed(&failure))?;
+        let Some(tables) = rows.finish() else {
+            let told = format!("{} ended well, but the last line of its dump is missing", self.tools.dump);
+            return Err(Error::SourceDamaged(told));
+        };
+        contents.keys = tables.rows();
+        contents.facts.insert("tables".into(), tables.0.len().to_string());
+        into.text(&format!("{TABLES}{name}"), &tables.text()).await;
+        Ok(contents)
+    }
+}

@@ -1,0 +1,52 @@
+//! PostgreSQL, by `pg_dump`, `pg_restore` and `psql`.
+
+mod globals;
+mod restore;
+mod scratch;
+mod session;
+mod source;
+
+pub use restore::restore;
+pub use scratch::verify;
+pub use source::PostgresDump;
+
+use super::child::Program;
+use super::{Account, CONNECT_SECONDS};
+use crate::backup::Error;
+
+/// The database that is asked for the others.
+const MAINTENANCE: &str = "postgres";
+
+/// A program of PostgreSQL that talks to the server: all that it needs is in its environment.
+/// <https://www.postgresql.org/docs/current/libpq-envars.html>
+fn program(name: &'static str, account: &Account, database: &str) -> Result<Program, Error> {
+    let program = Program::new(name)
+        .env("PGHOST", &account.host)
+        .env("PGPORT", account.port.to_string())
+        .env("PGUSER", account.user())
+        .env("PGDATABASE", database)
+        .env("PGCONNECT_TIMEOUT", CONNECT_SECONDS)
+        .env("PGCLIENTENCODING", "UTF8")
+        .env("PGAPPNAME", format!("causeway {name}"))
+        .env("PGOPTIONS", "-c statement_timeout=0 -c lock_timeout=0 -c idle_in_transaction_session_timeout=0")
+        .secret("PGPASSWORD", &account.login.password);
+    let Some(tls) = &account.tls else { return Ok(program) };
+    let mut program = program.env("PGSSLMODE", "verify-full").env("PGSSLROOTCERT", &tls.authority);
+    if let Some((certificate, key)) = &tls.identity {
+        program = program.env("PGSSLCERT", certificate).env("PGSSLKEY", private(key)?);
+    }
+    Ok(program)
+}
+
+/// A copy of a key that nobody else can read: libpq takes no other.
+fn private(key: &std::path::Path) -> Result<std::path::PathBuf, Error> {
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+
+    let path = std::env::temp_dir().join(format!("causeway-{}.key", std::process::id()));
+    let failed = |source| Error::Work { path: path.clone(), source };
+    let bytes = std::fs::read(key).map_err(failed)?;
+    let file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
+    file.and_then(|mut file| file.write_all(&bytes)).map_err(failed)?;
+    Ok(path)
+}

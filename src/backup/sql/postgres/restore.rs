@@ -1,0 +1,230 @@
+//! Into PostgreSQL: each database in one transaction, so that it has all of the backup or nothing.
+//!
+//! All databases are looked at before the first is touched. A second try finds those that are done equal to the backup,
+//! and the others as they were.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use super::super::child::Program;
+use super::super::tables::{Tables, alike};
+use super::super::{Account, Fetched, GLOBALS, WHOLE_JOB};
+use super::globals::missing;
+use super::session::Session;
+use super::{MAINTENANCE, program};
+use crate::backup::Error;
+
+/// What is to be done with a database of the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// It is not there.
+    Missing,
+    /// It holds nothing.
+    Empty,
+    /// It holds something that may be replaced.
+    Full,
+    /// It holds the backup.
+    Done,
+}
+
+/// A dump, and where it goes.
+struct Pair<'a> {
+    dump: &'a Path,
+    into: &'a str,
+    tables: Tables,
+}
+
+/// Restores all databases of a backup, and compares. Gives the number of rows.
+pub async fn restore(account: &Account, fetched: &Fetched, work: &Path, force: bool) -> Result<u64, Error> {
+    let first = account.database.as_deref().unwrap_or(MAINTENANCE);
+    let mut admin = Session::open(account, first).await?;
+    let (version, superuser) = (admin.version().await?, admin.is_superuser().await?);
+    let exact = alike(&version, &fetched.version);
+    let present = admin.databases().await?;
+    let pairs = pairs(account, fetched)?;
+    let mut states = Vec::new();
+    for pair in &pairs {
+        let state = if present.iter().any(|name| name == pair.into) {
+            look(account, pair, force, exact).await?
+        } else {
+            State::Missing
+        };
+        tracing::info!(database = pair.into, ?state, "looked at");
+        states.push(state);
+    }
+    if states.iter().any(|state| *state != State::Done) {
+        make_roles(account, fetched, &mut admin, superuser, work).await?;
+    }
+    drop(admin);
+    let mut rows = 0;
+    for (pair, state) in pairs.iter().zip(states) {
+        if state == State::Missing {
+            make_database(account, pair, first, superuser, work).await?;
+        }
+        if state != State::Done {
+            load(account, pair, state, superuser).await?;
+            let mut session = Session::open(account, pair.into).await?;
+            if let Some(difference) = pair.tables.difference(&session.tables().await?, exact) {
+                return Err(Error::Differs(format!("in the database {}, {difference}", pair.into)));
+            }
+        }
+        tracing::info!(database = pair.into, rows = pair.tables.rows(), exact, "restored, and equal to the backup");
+        rows += pair.tables.rows();
+    }
+    Ok(rows)
+}
+
+/// Which dump goes where: each to the database of its name, or the only one to the database that is named.
+fn pairs<'a>(account: &'a Account, fetched: &'a Fetched) -> Result<Vec<Pair<'a>>, Error> {
+    let dumps = fetched.dumps();
+    let named = account.database.as_deref();
+    let of_that_name = dumps.iter().position(|(name, _)| Some(*name) == named);
+    let chosen: Vec<(&str, &Path)> = match (named, of_that_name, dumps.as_slice()) {
+        (None, ..) => dumps.clone(),
+        (Some(_), Some(at), _) => vec![dumps[at]],
+        (Some(_), None, [only]) => vec![*only],
+        (Some(name), None, several) => {
+            let there: Vec<&str> = several.iter().map(|(name, _)| *name).collect();
+            let told = format!(
+                "{}: the backup has no database {name}, and of {}: name one of them, or leave it out for all",
+                account.side.field(account.kind, "database"),
+                there.join(", ")
+            );
+            return Err(Error::Unsupported(told));
+        }
+    };
+    let pair = |(name, dump): (&'a str, &'a Path)| {
+        Ok(Pair { dump, into: named.unwrap_or(name), tables: fetched.tables(name)? })
+    };
+    chosen.into_iter().map(pair).collect()
+}
+
+async fn look(account: &Account, pair: &Pair<'_>, force: bool, exact: bool) -> Result<State, Error> {
+    let mut session = Session::open(account, pair.into).await?;
+    let relations = session.relations().await?;
+    if relations == 0 {
+        return Ok(State::Empty);
+    }
+    if force {
+        return Ok(State::Full);
+    }
+    // A try that died before it could tell has nothing left to do.
+    let there = session.tables().await?;
+    let is_done = there.0.len() == pair.tables.0.len() && pair.tables.difference(&there, exact).is_none();
+    if is_done && !there.0.is_empty() {
+        return Ok(State::Done);
+    }
+    Err(Error::TargetHoldsTables { database: pair.into.to_owned(), tables: relations })
+}
+
+/// Makes the roles that the target lacks, whom its objects belong to.
+async fn make_roles(
+    account: &Account,
+    fetched: &Fetched,
+    admin: &mut Session,
+    superuser: bool,
+    work: &Path,
+) -> Result<(), Error> {
+    let Some(globals) = fetched.path(GLOBALS) else { return Ok(()) };
+    if !superuser {
+        tracing::warn!("the user is no superuser: no roles are made, and all that is restored belongs to this user");
+        return Ok(());
+    }
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| Error::Work { path, source }
+    };
+    let text = std::fs::read_to_string(globals).map_err(failed(globals))?;
+    let script = work.join("roles.sql");
+    std::fs::write(&script, missing(&text, &admin.roles().await?)).map_err(failed(&script))?;
+    let first = account.database.as_deref().unwrap_or(MAINTENANCE);
+    let arguments = ["--no-psqlrc", "--quiet", "--no-password", "--single-transaction", "--set", "ON_ERROR_STOP=1"];
+    let psql = program("psql", account, first)?.args(arguments).args(["--file".as_ref(), script.as_os_str()]);
+    run(account, psql).await.map(drop)
+}
+
+/// Makes a database as it was: its encoding, its locale, its owner and its settings.
+async fn make_database(
+    account: &Account,
+    pair: &Pair<'_>,
+    first: &str,
+    superuser: bool,
+    work: &Path,
+) -> Result<(), Error> {
+    let toc = program("pg_restore", account, first)?.args(["--list".as_ref(), pair.dump.as_os_str()]);
+    let toc = run(account, toc).await?;
+    let chosen = work.join("database.list");
+    let entries: Vec<&str> = toc.lines().filter(|line| is_of_database(line)).collect();
+    std::fs::write(&chosen, entries.join("\n") + "\n")
+        .map_err(|source| Error::Work { path: chosen.clone(), source })?;
+    let create = program("pg_restore", account, first)?
+        .args(["--create", "--exit-on-error", "--no-tablespaces", "--no-password", "--dbname", &connection(first)])
+        .args(ownerless(superuser))
+        .args(["--use-list".as_ref(), chosen.as_os_str(), pair.dump.as_os_str()]);
+    run(account, create).await.map(drop)
+}
+
+/// Whether an entry of a dump's table of contents is about the database itself, such as
+/// `3369; 1262 16384 DATABASE - shop postgres`.
+fn is_of_database(line: &str) -> bool {
+    let words: Vec<&str> = line.split(' ').collect();
+    match words.as_slice() {
+        [number, _, _, "DATABASE", ..] => !number.starts_with(";;") && number.ends_with(';'),
+        [number, _, _, _, "-", "DATABASE", ..] => number.ends_with(';'),
+        _ => false,
+    }
+}
+
+/// Only who may do anything may give objects to others.
+fn ownerless(superuser: bool) -> &'static [&'static str] {
+    if superuser { &[] } else { &["--no-owner", "--no-privileges"] }
+}
+
+async fn load(account: &Account, pair: &Pair<'_>, state: State, superuser: bool) -> Result<(), Error> {
+    let arguments = ["--single-transaction", "--exit-on-error", "--no-tablespaces", "--no-password", "--dbname"];
+    let mut restore = program("pg_restore", account, pair.into)?.args(arguments).args([connection(pair.into)]);
+    if state == State::Full {
+        restore = restore.args(["--clean", "--if-exists"]);
+    }
+    run(account, restore.args(ownerless(superuser)).args([pair.dump])).await.map(drop)
+}
+
+async fn run(account: &Account, program: Program) -> Result<String, Error> {
+    program.run(Stdio::null(), WHOLE_JOB).await?.map_err(|failure| account.side.failed(&failure))
+}
+
+/// A database as a parameter of a connection: a name alone may be taken for more.
+fn connection(database: &str) -> String {
+    format!("dbname='{}'", database.replace('\\', "\\\\").replace('\'', "\\'"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_about_the_database_itself_makes_it() {
+        for line in [
+            "3369; 1262 16384 DATABASE - shop postgres",
+            "3370; 0 0 DATABASE PROPERTIES - shop postgres",
+            "3371; 0 0 ACL - DATABASE shop postgres",
+            "3371; 0 0 COMMENT - DATABASE shop postgres",
+        ] {
+            assert!(is_of_database(line), "{line}");
+        }
+        for line in [
+            ";     dbname: shop",
+            "215; 1259 16386 TABLE public DATABASE postgres",
+            "3363; 0 16386 TABLE DATA public orders postgres",
+            "3372; 0 0 COMMENT - SCHEMA public pg_database_owner",
+        ] {
+            assert!(!is_of_database(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_database_is_never_taken_for_a_parameter() {
+        assert_eq!(connection("shop"), "dbname='shop'");
+        assert_eq!(connection("a'b\\c host=evil"), "dbname='a\\'b\\\\c host=evil'");
+    }
+}

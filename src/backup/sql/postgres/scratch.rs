@@ -1,0 +1,69 @@
+//! A server of PostgreSQL that is thrown away: it is made in the work directory and answers there and nowhere else.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use super::super::child::{Child, Program};
+use super::super::{Account, Fetched, PATIENCE, Side};
+use super::session::Session;
+use super::{MAINTENANCE, restore};
+use crate::backup::Error;
+use crate::backup::secrets::Login;
+
+/// How long it may take to begin.
+const BEGINNING: Duration = Duration::from_mins(2);
+/// How often it is asked.
+const RHYTHM: Duration = Duration::from_millis(200);
+
+/// Restores a backup into it, and compares. Gives the number of rows.
+pub async fn verify(fetched: &Fetched, work: &Path) -> Result<u64, Error> {
+    let data = work.join("server");
+    if data.exists() {
+        std::fs::remove_dir_all(&data).map_err(|source| Error::Work { path: data.clone(), source })?;
+    }
+    let made = Program::new("initdb")
+        .args(["--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--username=postgres", "--pgdata"])
+        .args([&data]);
+    made.run(Stdio::null(), PATIENCE).await?.map_err(|failure| Side::Scratch.failed(&failure))?;
+    // Nothing of it is kept, so nothing is written twice or waited for.
+    let settings = ["fsync=off", "full_page_writes=off", "synchronous_commit=off", "wal_level=minimal"];
+    let quiet = ["max_wal_senders=0", "autovacuum=off", "listen_addresses=", "dynamic_shared_memory_type=mmap"];
+    let settings = settings.into_iter().chain(quiet).chain(["jit=off", "max_wal_size=256MB"]);
+    let server = Program::new("postgres")
+        .args(["-D".as_ref(), data.as_os_str(), "-k".as_ref(), work.as_os_str()])
+        .args(settings.flat_map(|setting| ["-c", setting]));
+    let mut server = server.start(Stdio::null())?;
+    let account = Account {
+        side: Side::Scratch,
+        kind: "postgresql",
+        host: work.display().to_string(),
+        port: 5432,
+        database: None,
+        login: Login { username: Some("postgres".into()), password: String::new() },
+        tls: None,
+    };
+    begun(&mut server, &account).await?;
+    let rows = restore(&account, fetched, work, false).await?;
+    tracing::info!(rows, "verified");
+    Ok(rows)
+}
+
+async fn begun(server: &mut Child, account: &Account) -> Result<(), Error> {
+    let begun = Instant::now();
+    loop {
+        let message = match Session::open(account, MAINTENANCE).await {
+            Ok(_) => return Ok(()),
+            Err(error @ Error::ToolMissing(_)) => return Err(error),
+            Err(error) => error.to_string(),
+        };
+        if server.has_ended() {
+            return Err(Side::Scratch.failed(&server.failure().await));
+        }
+        if begun.elapsed() > BEGINNING {
+            let (address, seconds) = (account.host.clone(), BEGINNING.as_secs());
+            return Err(Error::ScratchNotReady { address, seconds, message });
+        }
+        tokio::time::sleep(RHYTHM).await;
+    }
+}

@@ -1,0 +1,167 @@
+//! A connection to PostgreSQL that is held: `psql`, which is asked one thing after the other.
+
+use std::io::Write;
+use std::process::{ChildStdin, Stdio};
+
+use serde::de::DeserializeOwned;
+
+use super::super::child::{Child, Failure};
+use super::super::tables::{Table, Tables};
+use super::super::{Account, PATIENCE};
+use super::program;
+use crate::backup::Error;
+
+/// What is printed behind an answer. Answers are JSON, and begin otherwise.
+const END: &str = "causeway-end";
+/// Reads what everybody reads alike, whatever the database or the user is set to.
+const SETTINGS: &str = "SET search_path = ''; SET datestyle = ISO; SET intervalstyle = postgres; SET timezone = 'UTC'; \
+                        SET bytea_output = hex; SET extra_float_digits = 3; SET row_security = off";
+/// Objects that neither the server nor an extension made.
+const OURS: &str = "n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' AND NOT EXISTS (SELECT 1 FROM \
+                    pg_catalog.pg_depend d WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND \
+                    d.objid = c.oid AND d.deptype = 'e')";
+const RELATIONS: &str = "pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace";
+/// Hashes of 64 bits are there from PostgreSQL 11.
+const LONG_HASHES: i64 = 110_000;
+
+/// A connection to one database.
+pub struct Session {
+    account: Account,
+    child: Child,
+    input: Option<ChildStdin>,
+    rest: Vec<u8>,
+    number: i64,
+}
+
+impl Session {
+    /// Logs in.
+    pub async fn open(account: &Account, database: &str) -> Result<Self, Error> {
+        let arguments = ["--no-psqlrc", "--quiet", "--no-align", "--tuples-only", "--no-password"];
+        let program = program("psql", account, database)?.args(arguments).args(["--set", "ON_ERROR_STOP=1"]);
+        let mut child = program.start(Stdio::piped())?;
+        let input = child.input();
+        let account = Account { database: Some(database.to_owned()), ..account.clone() };
+        let mut session = Self { account, child, input, rest: Vec::new(), number: 0 };
+        // The first answer tells whether there is a connection at all.
+        let hello = "SELECT pg_catalog.json_build_array(pg_catalog.current_setting('server_version_num')::bigint)";
+        let numbers: Result<Vec<(i64,)>, Failure> = session.answer(hello).await;
+        let numbers = numbers.map_err(|failure| session.account.refused(&failure))?;
+        session.number = numbers.first().map_or(0, |(number,)| *number);
+        session.tell(SETTINGS).await?;
+        Ok(session)
+    }
+
+    /// Does something.
+    pub async fn tell(&mut self, statement: &str) -> Result<(), Error> {
+        let nothing: Vec<()> = self.ask(statement).await?;
+        drop(nothing);
+        Ok(())
+    }
+
+    /// Asks for rows, each as one array of JSON.
+    pub async fn ask<T: DeserializeOwned>(&mut self, query: &str) -> Result<Vec<T>, Error> {
+        self.answer(query).await.map_err(|failure| self.account.side.failed(&failure))
+    }
+
+    async fn answer<T: DeserializeOwned>(&mut self, query: &str) -> Result<Vec<T>, Failure> {
+        if let Some(input) = &mut self.input {
+            // One that has ended reads nothing: below it says why.
+            writeln!(input, "{query};\nSELECT '{END}';").and_then(|()| input.flush()).ok();
+        }
+        let mut rows = Vec::new();
+        while let Some(line) = self.line().await? {
+            if line == END {
+                return Ok(rows);
+            }
+            let row = serde_json::from_str(&line);
+            rows.push(row.map_err(|error| Failure::Ended("psql", format!("strange answer: {error}")))?);
+        }
+        Err(self.child.failure().await)
+    }
+
+    async fn line(&mut self) -> Result<Option<String>, Failure> {
+        loop {
+            if let Some(at) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=at).collect();
+                return Ok(Some(String::from_utf8_lossy(&line[..at]).into_owned()));
+            }
+            match self.child.next(PATIENCE).await? {
+                Some(chunk) => self.rest.extend_from_slice(&chunk),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// The server's version, such as `15.18 (Debian 15.18-0+deb12u1)`.
+    pub async fn version(&mut self) -> Result<String, Error> {
+        let query = "SELECT pg_catalog.json_build_array(pg_catalog.current_setting('server_version'))";
+        Ok(self.one::<(String,)>(query).await?.0)
+    }
+
+    /// Whether the user may do anything.
+    pub async fn is_superuser(&mut self) -> Result<bool, Error> {
+        let query =
+            "SELECT pg_catalog.json_build_array(rolsuper) FROM pg_catalog.pg_roles WHERE rolname = current_user";
+        Ok(self.one::<(bool,)>(query).await?.0)
+    }
+
+    /// Databases that can be connected to and are no templates.
+    pub async fn databases(&mut self) -> Result<Vec<String>, Error> {
+        let query = "SELECT pg_catalog.json_build_array(datname) FROM pg_catalog.pg_database WHERE datallowconn AND NOT \
+                     datistemplate ORDER BY datname";
+        Ok(self.ask::<(String,)>(query).await?.into_iter().map(|(name,)| name).collect())
+    }
+
+    /// Roles, as statements name them.
+    pub async fn roles(&mut self) -> Result<Vec<String>, Error> {
+        let query = "SELECT pg_catalog.json_build_array(pg_catalog.quote_ident(rolname)) FROM pg_catalog.pg_roles";
+        Ok(self.ask::<(String,)>(query).await?.into_iter().map(|(name,)| name).collect())
+    }
+
+    /// Tables, views and sequences that somebody made.
+    pub async fn relations(&mut self) -> Result<u64, Error> {
+        let query = format!(
+            "SELECT pg_catalog.json_build_array(pg_catalog.count(*)) FROM {RELATIONS} WHERE c.relkind IN ('r', 'p', 'v', \
+             'm', 'S', 'f') AND {OURS}"
+        );
+        Ok(self.one::<(u64,)>(&query).await?.0)
+    }
+
+    /// What all tables hold. Of a partitioned one each part is told.
+    pub async fn tables(&mut self) -> Result<Tables, Error> {
+        let query = format!(
+            "SELECT pg_catalog.json_build_array(pg_catalog.format('%I.%I', n.nspname, c.relname)) FROM {RELATIONS} WHERE \
+             c.relkind = 'r' AND {OURS} ORDER BY n.nspname, c.relname"
+        );
+        let names: Vec<(String,)> = self.ask(&query).await?;
+        let mut tables = Tables::default();
+        let row = "\"causeway's row\"";
+        let hash = if self.number >= LONG_HASHES {
+            format!("pg_catalog.hashtextextended({row}::text, 0)::numeric")
+        } else {
+            format!("pg_catalog.hashtext({row}::text)::numeric")
+        };
+        for (name,) in names {
+            let query = format!(
+                "SELECT pg_catalog.json_build_array(pg_catalog.count(*), coalesce(pg_catalog.sum({hash}), 0)::text) FROM \
+                 ONLY {name} AS {row}"
+            );
+            let (rows, sum) = self.one(&query).await?;
+            tables.0.insert(name, Table { rows, sum });
+        }
+        Ok(tables)
+    }
+
+    async fn one<T: DeserializeOwned>(&mut self, query: &str) -> Result<T, Error> {
+        let first = self.ask(query).await?.into_iter().next();
+        let failure = || Failure::Ended("psql", "the server gave no answer".into());
+        first.ok_or_else(|| self.account.side.failed(&failure()))
+    }
+
+    /// Begins to look at the database as it is now, and no later. Gives the name under which others see the same.
+    pub async fn snapshot(&mut self) -> Result<String, Error> {
+        self.tell("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
+        let query = "SELECT pg_catalog.json_build_array(pg_catalog.pg_export_snapshot())";
+        Ok(self.one::<(String,)>(query).await?.0)
+    }
+}

@@ -1,0 +1,107 @@
+//! What tables hold: how many rows, and a sum of hashes of them that does not depend on their order. Kept in the backup,
+//! and compared with what was restored.
+
+use std::collections::BTreeMap;
+
+/// Tables by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tables(pub BTreeMap<String, Table>);
+
+/// What a table holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    /// How many rows.
+    pub rows: u64,
+    /// The sum of their hashes; of what form, only the kind of server and its version say.
+    pub sum: String,
+}
+
+impl Tables {
+    /// Rows of all tables.
+    pub fn rows(&self) -> u64 {
+        self.0.values().map(|table| table.rows).sum()
+    }
+
+    /// As the backup has them: a line of JSON a table.
+    pub fn text(&self) -> String {
+        // Names and numbers cannot fail to serialize.
+        let line = |(name, table): (&String, &Table)| {
+            serde_json::to_string(&(name, table.rows, &table.sum)).unwrap_or_default() + "\n"
+        };
+        self.0.iter().map(line).collect()
+    }
+
+    /// From that text.
+    pub fn read(text: &str) -> Result<Self, serde_json::Error> {
+        let line = |line: &str| {
+            let (name, rows, sum) = serde_json::from_str(line)?;
+            Ok((name, Table { rows, sum }))
+        };
+        text.lines().map(line).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// What is not the same in `restored`, in words; none where each table of the backup is there with the same rows.
+    /// Where `exact` is not asked for, their number is enough.
+    pub fn difference(&self, restored: &Self, exact: bool) -> Option<String> {
+        self.0.iter().find_map(|(name, before)| match restored.0.get(name) {
+            None => Some(format!("the table {name} is missing")),
+            Some(after) if after.rows != before.rows => {
+                Some(format!("the table {name} has {} rows, and {} in the backup", after.rows, before.rows))
+            }
+            Some(after) if exact && after.sum != before.sum => {
+                Some(format!("the table {name} has as many rows as in the backup, and other ones"))
+            }
+            Some(_) => None,
+        })
+    }
+}
+
+/// Whether servers of these versions write values alike: later major versions write some of them otherwise.
+pub fn alike(one: &str, other: &str) -> bool {
+    let major = |version: &str| version.split(|c: char| !c.is_ascii_digit()).next().map(str::to_owned);
+    major(one).is_some_and(|it| !it.is_empty() && Some(it) == major(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn tables(all: &[(&str, u64, &str)]) -> Tables {
+        let table =
+            |(name, rows, sum): &(&str, u64, &str)| ((*name).to_owned(), Table { rows: *rows, sum: (*sum).to_owned() });
+        Tables(all.iter().map(table).collect())
+    }
+
+    proptest! {
+        #[test]
+        fn tables_are_read_as_they_were_written(all in prop::collection::btree_map(any::<String>(), (any::<u64>(), "[0-9a-f]*"), 0..9)) {
+            let table = |(name, (rows, sum))| (name, Table { rows, sum });
+            let tables = Tables(all.into_iter().map(table).collect());
+            prop_assert_eq!(Tables::read(&tables.text()).unwrap(), tables);
+        }
+    }
+
+    #[test]
+    fn a_table_that_is_not_as_it_was_is_told_by_its_name() {
+        let before = tables(&[("public.a", 2, "7"), ("public.b", 0, "0")]);
+        assert_eq!(before.difference(&before, true), None);
+        let more = tables(&[("public.a", 2, "7"), ("public.b", 0, "0"), ("public.c", 5, "9")]);
+        assert_eq!(before.difference(&more, true), None, "what the backup lacks is not its matter");
+        let told = |after: &[(&str, u64, &str)], exact| before.difference(&tables(after), exact).unwrap_or_default();
+        assert_eq!(told(&[("public.a", 2, "7")], true), "the table public.b is missing");
+        let fewer = told(&[("public.a", 1, "7"), ("public.b", 0, "0")], false);
+        assert_eq!(fewer, "the table public.a has 1 rows, and 2 in the backup");
+        let other = [("public.a", 2, "8"), ("public.b", 0, "0")];
+        assert!(told(&other, true).contains("public.a has as many rows"));
+        assert_eq!(told(&other, false), "");
+    }
+
+    #[test]
+    fn only_servers_of_one_major_version_write_alike() {
+        assert!(alike("15.18 (Debian 15.18-0)", "15.20"));
+        assert!(alike("10.11.19-MariaDB", "10.11.2-MariaDB"));
+        assert!(!alike("15.18", "16.1") && !alike("", ""));
+    }
+}

@@ -1,0 +1,38 @@
+//! SHA-256 as S3 writes it.
+//! <https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html>
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use sha2::{Digest, Sha256};
+
+/// Of an object or a part.
+pub fn of(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
+}
+
+/// As headers have it.
+pub fn text(digest: &[u8]) -> String {
+    BASE64_STANDARD.encode(digest)
+}
+
+/// Of an object that came in parts: the checksum of their checksums, and how many they are.
+pub fn of_parts(parts: &[[u8; 32]]) -> String {
+    let mut all = Sha256::new();
+    for part in parts {
+        all.update(part);
+    }
+    format!("{}-{}", text(&all.finalize()), parts.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksums_are_written_as_s3_does() {
+        assert_eq!(text(&of(b"")), "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
+        let parts = [of(b"a"), of(b"b")];
+        let joined: Vec<u8> = parts.concat();
+        assert_eq!(of_parts(&parts), format!("{}-2", text(&of(&joined))));
+    }
+}

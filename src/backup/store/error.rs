@@ -1,0 +1,211 @@
+//! Why a call of S3 failed, and whether it is worth another try.
+
+use std::error::Error;
+
+use aws_credential_types::provider::error::CredentialsError;
+use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+
+/// A call of S3 that failed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{}", self.text())]
+pub struct StoreError {
+    /// The API's name for the call.
+    pub operation: &'static str,
+    /// S3's error code; none where no answer came, or one without a body.
+    pub code: Option<String>,
+    /// S3's message, or what happened to the connection.
+    pub message: String,
+    /// What went wrong.
+    pub trouble: Trouble,
+}
+
+/// What went wrong, as far as it matters.
+/// <https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html>
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The role of the Job may not do that, or the bucket is another account's.
+    Denied,
+    /// There is no such bucket.
+    NoBucket,
+    /// There is no such object.
+    NoObject,
+    /// The multipart upload was aborted, or completed.
+    NoUpload,
+    /// The object is another than it was when we looked.
+    Changed,
+    /// This S3 does not know a header that we use.
+    NotImplemented,
+    /// Something that passes: overload, a broken connection, an expired token. The call may have had its effect.
+    Passing,
+    /// S3 refuses, and would again.
+    Refused,
+}
+
+impl StoreError {
+    /// The error of a call.
+    pub(super) fn new<E>(operation: &'static str, error: &SdkError<E, HttpResponse>) -> Self
+    where
+        E: ProvideErrorMetadata + Error + Send + Sync + 'static,
+    {
+        if let Some(cause) = causes(error).find_map(|cause| cause.downcast_ref::<CredentialsError>()) {
+            return Self::without_credentials(operation, cause);
+        }
+        let status = error.raw_response().map(|response| response.status().as_u16());
+        let code = error.code().map(str::to_owned);
+        let message = error.message().map_or_else(|| root_cause(error), str::to_owned);
+        Self { operation, trouble: trouble(code.as_deref(), status), code, message }
+    }
+
+    /// The call was not even sent.
+    fn without_credentials(operation: &'static str, cause: &CredentialsError) -> Self {
+        let told: Vec<String> = causes(cause).map(|cause| first_line(&cause.to_string())).collect();
+        let refused = |text: &String| {
+            ["AccessDenied", "InvalidIdentityToken", "ValidationError"].iter().any(|code| text.contains(code))
+        };
+        let lasting = matches!(cause, CredentialsError::CredentialsNotLoaded(_)) || told.iter().any(refused);
+        Self {
+            operation,
+            code: Some(NO_CREDENTIALS.into()),
+            message: told.last().cloned().unwrap_or_default(),
+            trouble: if lasting { Trouble::Denied } else { Trouble::Passing },
+        }
+    }
+
+    /// No answer came in time.
+    pub(super) fn overdue(operation: &'static str, seconds: u64) -> Self {
+        Self { operation, code: None, message: format!("no answer within {seconds} s"), trouble: Trouble::Passing }
+    }
+
+    /// An answer without what was asked for.
+    pub(super) fn incomplete(operation: &'static str, what: &str) -> Self {
+        Self { operation, code: None, message: format!("the answer has no {what}"), trouble: Trouble::Passing }
+    }
+
+    /// The bytes of an object stopped coming.
+    pub(super) fn broken(operation: &'static str, message: String) -> Self {
+        Self { operation, code: None, message, trouble: Trouble::Passing }
+    }
+
+    /// Whether the same call may do better later.
+    #[must_use]
+    pub fn passes(&self) -> bool {
+        self.trouble == Trouble::Passing
+    }
+
+    /// Stable word for reports.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self.trouble {
+            Trouble::Denied if self.code.as_deref() == Some(NO_CREDENTIALS) => "NoCredentials",
+            Trouble::Denied => "AccessDenied",
+            Trouble::NoBucket => "BucketMissing",
+            Trouble::NoObject => "BackupMissing",
+            Trouble::NoUpload | Trouble::Changed => "Raced",
+            Trouble::Passing => "StoreUnavailable",
+            Trouble::NotImplemented | Trouble::Refused => "StoreRefused",
+        }
+    }
+
+    fn text(&self) -> String {
+        let operation = self.operation;
+        match (self.trouble, self.code.as_deref()) {
+            (_, Some(NO_CREDENTIALS)) => format!(
+                "S3 {operation}: the Job has no AWS credentials ({}): see the operator's option BACKUP_ROLE_ARN and \
+                 iam/trust-backup-jobs.json",
+                self.message
+            ),
+            (Trouble::Denied, code) => format!(
+                "S3 {operation}: {}: allow it for the Jobs' role (iam/policy-backup-jobs.json), and see that the bucket \
+                 is in the expected account",
+                code.unwrap_or("access denied")
+            ),
+            (Trouble::NoBucket, _) => format!("S3 {operation}: there is no such bucket"),
+            (_, Some(code)) => format!("S3 {operation}: {code}: {}", self.message),
+            (_, None) => format!("S3 {operation}: {}", self.message),
+        }
+    }
+}
+
+/// Stands in for S3's code where a call could not be signed.
+const NO_CREDENTIALS: &str = "NoCredentials";
+
+fn trouble(code: Option<&str>, status: Option<u16>) -> Trouble {
+    match (code, status) {
+        (Some("AccessDenied" | "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "AllAccessDisabled"), _) => {
+            Trouble::Denied
+        }
+        // These say 4xx, but what they complain of is over with the next try.
+        (
+            Some(
+                "ExpiredToken"
+                | "ExpiredTokenException"
+                | "RequestTimeTooSkewed"
+                | "RequestTimeout"
+                | "BadDigest"
+                | "XAmzContentChecksumMismatch"
+                | "IncompleteBody"
+                | "OperationAborted"
+                | "ConditionalRequestConflict"
+                | "TokenRefreshRequired",
+            ),
+            _,
+        ) => Trouble::Passing,
+        (Some("NoSuchBucket"), _) => Trouble::NoBucket,
+        (Some("NoSuchUpload"), _) => Trouble::NoUpload,
+        (Some("PreconditionFailed"), _) | (_, Some(412)) => Trouble::Changed,
+        (Some("NotImplemented"), _) | (_, Some(501)) => Trouble::NotImplemented,
+        (_, Some(403)) => Trouble::Denied,
+        (Some("NoSuchKey" | "NotFound"), _) | (_, Some(404)) => Trouble::NoObject,
+        (_, Some(status)) if (400..500).contains(&status) && status != 429 && status != 408 => Trouble::Refused,
+        _ => Trouble::Passing,
+    }
+}
+
+/// The innermost reason: the outer ones only say that the call failed.
+fn root_cause(error: &(dyn Error + 'static)) -> String {
+    causes(error).last().map(|cause| first_line(&cause.to_string())).unwrap_or_default()
+}
+
+/// An error and what caused it, the outermost first.
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_passes_is_tried_again_and_what_does_not_is_told_at_once() {
+        let of = |code: &str, status| trouble(Some(code).filter(|code| !code.is_empty()), status);
+        for passing in ["SlowDown", "InternalError", "ServiceUnavailable"] {
+            assert_eq!(of(passing, Some(503)), Trouble::Passing, "{passing}");
+        }
+        assert_eq!(of("ExpiredToken", Some(400)), Trouble::Passing);
+        assert_eq!(of("BadDigest", Some(400)), Trouble::Passing);
+        assert_eq!(of("", None), Trouble::Passing);
+        assert_eq!(of("AccessDenied", Some(403)), Trouble::Denied);
+        assert_eq!(of("", Some(403)), Trouble::Denied);
+        assert_eq!(of("NoSuchBucket", Some(404)), Trouble::NoBucket);
+        assert_eq!(of("", Some(404)), Trouble::NoObject);
+        assert_eq!(of("PreconditionFailed", Some(412)), Trouble::Changed);
+        assert_eq!(of("InvalidArgument", Some(400)), Trouble::Refused);
+    }
+
+    #[test]
+    fn a_denied_call_says_where_to_allow_it() {
+        let error = StoreError {
+            operation: "PutObject",
+            code: Some("AccessDenied".into()),
+            message: "User: arn:aws:sts::…".into(),
+            trouble: Trouble::Denied,
+        };
+        let text = error.to_string();
+        assert!(text.contains("PutObject") && text.contains("iam/policy-backup-jobs.json"), "{text}");
+    }
+}

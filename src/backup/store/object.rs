@@ -1,0 +1,171 @@
+//! Whole objects of a few bytes up to one part, written so that a lost answer does not matter.
+
+use std::time::Duration;
+
+use aws_sdk_s3::operation::put_object::builders::PutObjectFluentBuilder;
+use aws_sdk_s3::primitives::ByteStream;
+use aws_sdk_s3::types::{ChecksumMode, ServerSideEncryption, StorageClass};
+use tokio_util::bytes::Bytes;
+
+use super::call::{DEADLINE, again, once, pause, pauses};
+use super::{Seen, Store, StoreError, Trouble, checksum};
+
+/// Tries of a HEAD that is refused without a word.
+const HEAD_AGAIN: usize = 4;
+
+/// What must be true of a key for an object to be put there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Condition {
+    /// Nothing is there.
+    Absent,
+    /// What is there is still this.
+    Etag(String),
+    /// Anything: this S3 knows no conditions.
+    Any,
+}
+
+impl Condition {
+    /// That the key is as it was seen.
+    pub(super) fn unchanged(seen: Option<&Seen>) -> Self {
+        match seen.map(|seen| seen.etag.clone()) {
+            None => Self::Absent,
+            Some(Some(etag)) => Self::Etag(etag),
+            Some(None) => Self::Any,
+        }
+    }
+
+    /// As headers have it: `If-None-Match` and `If-Match`.
+    pub(super) fn headers(&self) -> (Option<String>, Option<String>) {
+        match self {
+            Self::Absent => (Some("*".into()), None),
+            Self::Etag(etag) => (None, Some(etag.clone())),
+            Self::Any => (None, None),
+        }
+    }
+}
+
+/// Time for one try to carry that many bytes: 20 s and as long as 128 KiB/s need.
+pub(super) fn time_for(bytes: usize) -> Duration {
+    DEADLINE + Duration::from_secs(bytes as u64 / (128 * 1024))
+}
+
+impl Store {
+    /// What is at a key.
+    pub(super) async fn look(&self, key: &str) -> Result<Option<Seen>, StoreError> {
+        let mut pauses = pauses().take(HEAD_AGAIN);
+        loop {
+            let error = match self.look_once(key).await {
+                Ok(seen) => return Ok(Some(seen)),
+                Err(error) if error.trouble == Trouble::NoObject => return Ok(None),
+                Err(error) => error,
+            };
+            // An answer to HEAD has no body: an expired token looks like a missing permission.
+            match pauses.next().filter(|_| error.trouble == Trouble::Denied && error.code.is_none()) {
+                Some(pause) => tokio::time::sleep(pause).await,
+                None => return Err(error),
+            }
+        }
+    }
+
+    async fn look_once(&self, key: &str) -> Result<Seen, StoreError> {
+        let head = again("HeadObject", DEADLINE, || {
+            self.client
+                .head_object()
+                .bucket(&self.place.bucket)
+                .expected_bucket_owner(&self.place.owner)
+                .key(key)
+                .checksum_mode(ChecksumMode::Enabled)
+                .send()
+        })
+        .await?;
+        Ok(Seen {
+            etag: head.e_tag().map(str::to_owned),
+            size: head.content_length().unwrap_or_default(),
+            sha256: head.checksum_sha256().map(str::to_owned),
+        })
+    }
+
+    /// The bytes of a small object; none where there is none.
+    pub(super) async fn small(&self, key: &str, limit: usize) -> Result<Option<Vec<u8>>, StoreError> {
+        let mut pauses = pauses();
+        loop {
+            let error = match tokio::time::timeout(DEADLINE, self.small_once(key, limit)).await {
+                Ok(Ok(bytes)) => return Ok(Some(bytes)),
+                Ok(Err(error)) if error.trouble == Trouble::NoObject => return Ok(None),
+                Ok(Err(error)) => error,
+                Err(_) => StoreError::overdue("GetObject", DEADLINE.as_secs()),
+            };
+            pause(&mut pauses, error).await?;
+        }
+    }
+
+    async fn small_once(&self, key: &str, limit: usize) -> Result<Vec<u8>, StoreError> {
+        let call = self.client.get_object().bucket(&self.place.bucket).key(key);
+        let call = call.expected_bucket_owner(&self.place.owner).checksum_mode(ChecksumMode::Enabled);
+        let mut answer = once("GetObject", DEADLINE, call.send()).await?;
+        let mut bytes = Vec::new();
+        while let Some(chunk) = answer.body.next().await {
+            let chunk = chunk.map_err(|error| StoreError::broken("GetObject", error.to_string()))?;
+            if bytes.len() + chunk.len() > limit {
+                return Err(StoreError {
+                    trouble: Trouble::Refused,
+                    ..StoreError::broken("GetObject", format!("{key} is larger than {limit} bytes: it is none of ours"))
+                });
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(bytes)
+    }
+
+    /// Writes the manifest: with that the backup is complete. One that is there already stays.
+    pub async fn put_manifest(&self, key: &str, text: Vec<u8>) -> Result<(), StoreError> {
+        self.put(key, text.into(), Condition::Absent, |call| call.content_type("application/json")).await
+    }
+
+    /// Writes the data of a small backup.
+    pub(super) async fn put_data(&self, key: &str, body: Bytes, condition: Condition) -> Result<(), StoreError> {
+        let class = self.place.storage_class.as_deref().map(StorageClass::from);
+        self.put(key, body, condition, |call| call.set_storage_class(class.clone())).await
+    }
+
+    /// Puts an object. A try whose answer was lost may have put it: whether it did, the object's checksum tells.
+    async fn put(
+        &self,
+        key: &str,
+        body: Bytes,
+        mut condition: Condition,
+        with: impl Fn(PutObjectFluentBuilder) -> PutObjectFluentBuilder,
+    ) -> Result<(), StoreError> {
+        let sum = checksum::text(&checksum::of(&body));
+        let size = i64::try_from(body.len()).unwrap_or(i64::MAX);
+        let mut pauses = pauses();
+        loop {
+            let (none_match, matching) = condition.headers();
+            let (encryption, kms) = self.encryption();
+            let call = self.client.put_object().bucket(&self.place.bucket).key(key);
+            let call = call.expected_bucket_owner(&self.place.owner).set_if_none_match(none_match);
+            let call = call.set_if_match(matching).set_server_side_encryption(encryption).set_ssekms_key_id(kms);
+            let call = with(call.checksum_sha256(&sum).body(ByteStream::from(body.clone())));
+            // The checksum is signed with the headers: to hash the body once more would prove nothing.
+            let sent = call.customize().disable_payload_signing().send();
+            let Err(error) = once("PutObject", time_for(body.len()), sent).await else { return Ok(()) };
+            match error.trouble {
+                Trouble::NotImplemented if condition != Condition::Any => condition = Condition::Any,
+                Trouble::Changed | Trouble::Passing => {
+                    let there = self.look(key).await?;
+                    if there.is_some_and(|seen| seen.size == size && seen.sha256.as_ref() == Some(&sum)) {
+                        return Ok(());
+                    }
+                    pause(&mut pauses, error).await?;
+                }
+                _ => return Err(error),
+            }
+        }
+    }
+
+    /// How S3 is to encrypt: as the bucket says, or with a key of KMS.
+    pub(super) fn encryption(&self) -> (Option<ServerSideEncryption>, Option<String>) {
+        let key = self.place.kms_key.clone();
+        (key.as_ref().map(|_| ServerSideEncryption::AwsKms), key)
+    }
+}

@@ -1,0 +1,269 @@
+//! Data of unknown size on their way to one object: in parts, a few at a time, each as often as it takes.
+//!
+//! Nothing is at the key before [`Upload::complete`], and then only if nobody else wrote it meanwhile.
+
+use std::time::Duration;
+
+use aws_sdk_s3::primitives::ByteStream;
+use aws_sdk_s3::types::{ChecksumAlgorithm, ChecksumType, CompletedMultipartUpload, CompletedPart, StorageClass};
+use jiff::Timestamp;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::timeout;
+use tokio_util::bytes::Bytes;
+
+use super::call::{DEADLINE, again, once, pause, pauses};
+use super::object::{Condition, time_for};
+use super::{Seen, Store, StoreError, Trouble, checksum, parts};
+use crate::backup::manifest;
+
+/// A process that is to end has half a minute.
+const FAREWELL: Duration = Duration::from_secs(20);
+
+/// Why data could not be uploaded.
+#[derive(Debug, thiserror::Error)]
+pub enum UploadError {
+    /// S3 did not do what it was asked for.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// It does not fit into the parts that S3 takes.
+    #[error("the backup is too large: S3 takes {} parts of an object, and these are used up", parts::MOST)]
+    TooLarge,
+    /// A task of ours ended before its time.
+    #[error("a part's upload ended: {0}")]
+    Task(#[from] JoinError),
+}
+
+/// An object that is being written.
+pub struct Upload {
+    store: Store,
+    prefix: String,
+    key: String,
+    /// What must be true of the key at the end.
+    condition: Condition,
+    /// S3's name for the upload, once there is more than one part.
+    id: Option<String>,
+    /// S3 was asked to begin an upload: it may have done so even if it never said.
+    asked: bool,
+    /// The part that is being filled.
+    filling: Vec<u8>,
+    /// Its number.
+    number: i32,
+    on_their_way: JoinSet<Result<Arrived, StoreError>>,
+    arrived: Vec<Arrived>,
+    size: u64,
+}
+
+/// A part that S3 has.
+struct Arrived {
+    number: i32,
+    etag: Option<String>,
+    sha256: [u8; 32],
+}
+
+impl Upload {
+    /// Begins to write the data of a backup, and clears away what dead runs left of it.
+    pub async fn begin(store: &Store, folder: &str, id: &str, now: Timestamp) -> Result<Self, UploadError> {
+        let key = store.key(folder, id, manifest::DATA);
+        let prefix = format!("{}/{folder}/", store.place.prefix);
+        store.clean(&prefix, &key, now).await?;
+        // A run that died before its manifest may have left data: they are overwritten, but nothing newer is.
+        let condition = Condition::unchanged(store.look(&key).await?.as_ref());
+        Ok(Self {
+            store: store.clone(),
+            prefix,
+            key,
+            condition,
+            id: None,
+            asked: false,
+            filling: Vec::new(),
+            number: 1,
+            on_their_way: JoinSet::new(),
+            arrived: Vec::new(),
+            size: 0,
+        })
+    }
+
+    /// Bytes that were written.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Takes bytes; waits while as many parts are on their way as memory allows.
+    pub async fn write(&mut self, mut bytes: &[u8]) -> Result<(), UploadError> {
+        while !bytes.is_empty() {
+            let whole = parts::size(self.number);
+            if self.filling.capacity() == 0 {
+                self.filling.reserve_exact(whole);
+            }
+            let (now, later) = bytes.split_at(bytes.len().min(whole - self.filling.len()));
+            self.filling.extend_from_slice(now);
+            self.size += now.len() as u64;
+            bytes = later;
+            if self.filling.len() == whole {
+                self.send().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the part that is filled on its way.
+    async fn send(&mut self) -> Result<(), UploadError> {
+        if self.number > parts::MOST {
+            return Err(UploadError::TooLarge);
+        }
+        let id = match &self.id {
+            Some(id) => id.clone(),
+            None => self.create().await?,
+        };
+        while self.on_their_way.len() >= parts::at_once(self.number) {
+            self.receive().await?;
+        }
+        let body = Bytes::from(std::mem::take(&mut self.filling));
+        let (store, key, number) = (self.store.clone(), self.key.clone(), self.number);
+        self.on_their_way.spawn(async move { store.put_part(&key, &id, number, body).await });
+        self.number += 1;
+        Ok(())
+    }
+
+    async fn receive(&mut self) -> Result<(), UploadError> {
+        if let Some(part) = self.on_their_way.join_next().await {
+            self.arrived.push(part??);
+        }
+        Ok(())
+    }
+
+    /// Has S3 begin the upload. A try whose answer was lost may have begun one too: those are aborted before the next.
+    async fn create(&mut self) -> Result<String, UploadError> {
+        let mut pauses = pauses();
+        self.asked = true;
+        loop {
+            let place = &self.store.place;
+            let (encryption, kms) = self.store.encryption();
+            let call = self.store.client.create_multipart_upload().bucket(&place.bucket).key(&self.key);
+            let call = call.expected_bucket_owner(&place.owner).set_server_side_encryption(encryption);
+            let call = call.set_ssekms_key_id(kms).checksum_algorithm(ChecksumAlgorithm::Sha256);
+            let call = call.checksum_type(ChecksumType::Composite);
+            let call = call.set_storage_class(place.storage_class.as_deref().map(StorageClass::from));
+            let created = once("CreateMultipartUpload", DEADLINE, call.send()).await.and_then(|answer| {
+                let id = answer.upload_id().map(str::to_owned);
+                id.ok_or_else(|| StoreError::incomplete("CreateMultipartUpload", "upload ID"))
+            });
+            match created {
+                Ok(id) => {
+                    self.id = Some(id.clone());
+                    return Ok(id);
+                }
+                Err(error) => {
+                    pause(&mut pauses, error).await?;
+                    self.clean().await?;
+                }
+            }
+        }
+    }
+
+    /// Makes the object out of what was written. Nothing is left of it if that fails.
+    pub async fn complete(mut self) -> Result<(), UploadError> {
+        let done = self.finish().await;
+        if done.is_err() {
+            self.abandon().await;
+        }
+        done
+    }
+
+    async fn finish(&mut self) -> Result<(), UploadError> {
+        if self.id.is_none() {
+            let body = Bytes::from(std::mem::take(&mut self.filling));
+            return Ok(self.store.put_data(&self.key, body, self.condition.clone()).await?);
+        }
+        if !self.filling.is_empty() {
+            self.send().await?;
+        }
+        while !self.on_their_way.is_empty() {
+            self.receive().await?;
+        }
+        self.join().await
+    }
+
+    /// Joins the parts. Whether a try whose answer was lost did so, the object's checksum tells.
+    async fn join(&mut self) -> Result<(), UploadError> {
+        self.arrived.sort_unstable_by_key(|part| part.number);
+        let sums: Vec<[u8; 32]> = self.arrived.iter().map(|part| part.sha256).collect();
+        let whole = checksum::of_parts(&sums);
+        let mut pauses = pauses();
+        loop {
+            let error = match self.join_once().await {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            match error.trouble {
+                Trouble::NotImplemented if self.condition != Condition::Any => self.condition = Condition::Any,
+                Trouble::Passing | Trouble::Changed | Trouble::NoUpload => {
+                    if self.store.look(&self.key).await?.is_some_and(|seen| self.is_ours(&seen, &whole)) {
+                        return Ok(());
+                    }
+                    pause(&mut pauses, error).await?;
+                }
+                _ => return Err(error.into()),
+            }
+        }
+    }
+
+    fn is_ours(&self, seen: &Seen, whole: &str) -> bool {
+        u64::try_from(seen.size) == Ok(self.size) && seen.sha256.as_deref() == Some(whole)
+    }
+
+    async fn join_once(&self) -> Result<(), StoreError> {
+        let place = &self.store.place;
+        let parts = self.arrived.iter().map(|part| {
+            CompletedPart::builder()
+                .part_number(part.number)
+                .set_e_tag(part.etag.clone())
+                .checksum_sha256(checksum::text(&part.sha256))
+                .build()
+        });
+        let parts = CompletedMultipartUpload::builder().set_parts(Some(parts.collect())).build();
+        let (none_match, matching) = self.condition.headers();
+        let call = self.store.client.complete_multipart_upload().bucket(&place.bucket).key(&self.key);
+        let call = call.expected_bucket_owner(&place.owner).set_upload_id(self.id.clone()).multipart_upload(parts);
+        let call = call.checksum_type(ChecksumType::Composite).mpu_object_size(self.size.cast_signed());
+        let call = call.set_if_none_match(none_match).set_if_match(matching);
+        // S3 may take minutes to join many parts, and sends blanks meanwhile.
+        once("CompleteMultipartUpload", DEADLINE * 15, call.send()).await.map(drop)
+    }
+
+    /// Leaves nothing of it in S3. What cannot be aborted now is told, and aborted by the next run or by the bucket's
+    /// own rule.
+    pub async fn abandon(&mut self) {
+        self.on_their_way.shutdown().await;
+        if !self.asked {
+            return;
+        }
+        let problem = match timeout(FAREWELL, self.clean()).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "no time is left".into(),
+        };
+        tracing::warn!(key = self.key, problem, "the upload could not be aborted; the next run does so");
+    }
+
+    async fn clean(&self) -> Result<(), StoreError> {
+        self.store.clean(&self.prefix, &self.key, Timestamp::UNIX_EPOCH).await
+    }
+}
+
+impl Store {
+    async fn put_part(&self, key: &str, id: &str, number: i32, body: Bytes) -> Result<Arrived, StoreError> {
+        let sha256 = checksum::of(&body);
+        let sum = checksum::text(&sha256);
+        let answer = again("UploadPart", time_for(body.len()), || {
+            let call = self.client.upload_part().bucket(&self.place.bucket).key(key).upload_id(id);
+            let call = call.expected_bucket_owner(&self.place.owner).part_number(number);
+            let call = call.checksum_sha256(&sum).body(ByteStream::from(body.clone()));
+            // The checksum is signed with the headers: to hash the body once more would prove nothing.
+            call.customize().disable_payload_signing().send()
+        })
+        .await?;
+        Ok(Arrived { number, etag: answer.e_tag().map(str::to_owned), sha256 })
+    }
+}

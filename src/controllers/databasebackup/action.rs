@@ -1,0 +1,165 @@
+//! Every change there can be.
+
+use super::facts::Bucket;
+use crate::external::s3::{BucketFacts, Encryption, Tags, Upload};
+use crate::runtime::ActionEvent;
+use crate::runtime::manifest::Manifest;
+
+/// One change of the world.
+#[derive(Clone, PartialEq)]
+pub enum Action {
+    /// Apply a child, where `uid` is given only to that very object.
+    Apply {
+        /// The child.
+        child: Box<Manifest>,
+        /// The uid of the one that is there.
+        uid: Option<String>,
+    },
+    /// Make a Job; one of that name that is ours will do.
+    Start {
+        /// The Job.
+        job: Box<Manifest>,
+    },
+    /// Make a Job that proves a backup; one of that name that is ours will do.
+    Verify {
+        /// The Job.
+        job: Box<Manifest>,
+        /// What it does, for people.
+        told: String,
+    },
+    /// Delete a Job or the `CronJob`, and what it has made.
+    Stop {
+        /// `Job` or `CronJob`.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+        /// Its uid.
+        uid: String,
+    },
+    /// Delete a Job that ended and was told of.
+    Forget {
+        /// Its name.
+        name: String,
+        /// Its uid.
+        uid: String,
+    },
+    /// Wait for Jobs that are ending.
+    AwaitJobs,
+    /// Change the bucket.
+    Bucket {
+        /// Which.
+        bucket: Box<Bucket>,
+        /// How.
+        change: Change,
+    },
+    /// Tell of something that happened; it is counted, too.
+    Tell {
+        /// What ended.
+        what: Ended,
+        /// Whether it was a success.
+        success: bool,
+        /// What is told.
+        event: ActionEvent,
+    },
+}
+
+/// What can end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// A Job that took backups.
+    Backup,
+    /// The verification of a backup.
+    Verification,
+}
+
+/// A change of a bucket.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// Make it, with these tags.
+    Create(Tags),
+    /// Give it these tags.
+    Tag(Tags),
+    /// Block public access.
+    BlockPublicAccess,
+    /// Let no access lists count.
+    EnforceOwner,
+    /// Encrypt what does not say how.
+    Encrypt(Encryption),
+    /// Let nobody in without TLS.
+    AskForTls(Box<BucketFacts>),
+    /// End uploads that nobody completes.
+    AbortUploads(Box<BucketFacts>),
+    /// Delete these objects, in this order.
+    DeleteObjects {
+        /// Their keys.
+        keys: Vec<String>,
+        /// How many backups that are.
+        backups: usize,
+    },
+    /// Abort an upload.
+    Abort(Upload),
+    /// Delete it, if nothing is in it.
+    Delete,
+}
+
+/// What it is about; objects may be many.
+impl std::fmt::Debug for Action {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Apply { child, .. } => write!(formatter, "Apply({child:?})"),
+            Self::Start { job } => write!(formatter, "Start({job:?})"),
+            Self::Verify { job, .. } => write!(formatter, "Verify({job:?})"),
+            Self::Stop { kind, name, .. } => write!(formatter, "Stop({kind} {name})"),
+            Self::Forget { name, .. } => write!(formatter, "Forget({name})"),
+            Self::AwaitJobs => formatter.write_str("AwaitJobs"),
+            Self::Bucket { bucket, change } => write!(formatter, "{}({})", change.name(), bucket.place.bucket),
+            Self::Tell { event, .. } => write!(formatter, "Tell({})", event.reason),
+        }
+    }
+}
+
+impl Change {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Create(_) => "CreateBucket",
+            Self::Tag(_) => "TagBucket",
+            Self::BlockPublicAccess => "BlockPublicAccess",
+            Self::EnforceOwner => "EnforceOwner",
+            Self::Encrypt(_) => "Encrypt",
+            Self::AskForTls(_) => "AskForTls",
+            Self::AbortUploads(_) => "AbortUploads",
+            Self::DeleteObjects { .. } => "DeleteObjects",
+            Self::Abort(_) => "AbortUpload",
+            Self::Delete => "DeleteBucket",
+        }
+    }
+}
+
+impl Action {
+    /// The event that tells of the action.
+    pub fn event(&self) -> Option<ActionEvent> {
+        let event = |reason, note| Some(ActionEvent::normal(reason, note));
+        match self {
+            Self::Apply { child, uid } => {
+                event(if uid.is_some() { "Updated" } else { "Created" }, format!("{} {}", child.kind(), child.name()))
+            }
+            Self::Start { job } => event("BackupStarted", format!("Job {} was asked for", job.name())),
+            Self::Verify { told, .. } => event("VerificationStarted", told.clone()),
+            Self::Stop { kind, name, .. } => event("Stopped", format!("{kind} {name}")),
+            Self::Bucket { bucket, change } => {
+                let name = &bucket.place.bucket;
+                match change {
+                    Change::Create(_) => event("BucketCreated", format!("Made bucket {name}")),
+                    Change::DeleteObjects { backups: 0, .. } | Change::Abort(_) => None,
+                    Change::DeleteObjects { backups, .. } => {
+                        event("BackupsDeleted", format!("Deleted {backups} backups that are not kept any more"))
+                    }
+                    Change::Delete => event("BucketDeleted", format!("Deleted bucket {name}")),
+                    change => event("BucketHardened", format!("{} of bucket {name}", change.name())),
+                }
+            }
+            Self::Tell { event, .. } => Some(event.clone()),
+            Self::Forget { .. } | Self::AwaitJobs => None,
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Carries out what was decided.
+
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use kube::api::DeleteParams;
+use kube::api::PropagationPolicy::{self, Background, Foreground};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+
+use super::action::{Action, Change, Ended};
+use super::error::Error;
+use super::facts::Bucket;
+use super::observe::Observer;
+use crate::api::DatabaseBackup;
+use crate::external::aws::AwsError;
+use crate::external::s3::S3;
+use crate::metrics::Metrics;
+use crate::runtime::manifest::{Manifest, delete_exactly};
+
+/// Through what actions are carried out.
+pub struct Hands {
+    pub client: Client,
+    pub s3: S3,
+    pub metrics: Metrics,
+}
+
+/// Carries out `action`.
+pub async fn apply(hands: &Hands, observer: &Observer, object: &DatabaseBackup, action: &Action) -> Result<(), Error> {
+    let namespace = object.namespace().unwrap_or_default();
+    match action {
+        Action::Apply { child, uid } => {
+            observer.expect_change(object);
+            let applied = child.apply(&hands.client, &namespace, uid.as_deref()).await;
+            applied.map_err(|source| Error::Apply { child: format!("{child:?}"), source })
+        }
+        Action::Start { job } | Action::Verify { job, .. } => {
+            observer.expect_change(object);
+            start(&hands.client, object, job).await
+        }
+        Action::Stop { kind, name, uid } => {
+            observer.expect_change(object);
+            match *kind {
+                "CronJob" => delete::<CronJob>(&hands.client, &namespace, name, uid, Foreground).await,
+                _ => delete::<Job>(&hands.client, &namespace, name, uid, Foreground).await,
+            }
+        }
+        // It is gone at once: nobody has to wait for the pods of what has ended.
+        Action::Forget { name, uid } => {
+            observer.expect_change(object);
+            delete::<Job>(&hands.client, &namespace, name, uid, Background).await
+        }
+        Action::AwaitJobs => {
+            observer.expect_change(object);
+            Err(Error::JobsRemain)
+        }
+        Action::Bucket { bucket, change } => {
+            let outcome = change_bucket(&hands.s3, bucket, change).await;
+            match change {
+                Change::DeleteObjects { .. } | Change::Abort(_) => observer.forget_catalog(object),
+                _ => observer.buckets.changed(&bucket.place).await,
+            }
+            if let Err(error) = &outcome
+                && object.meta().deletion_timestamp.is_some()
+            {
+                observer.cleanup_failed(object, error);
+            }
+            let told = |error: AwsError| match () {
+                () if error.is("BucketAlreadyExists") => Error::BucketTaken(bucket.place.bucket.clone()),
+                () => Error::Aws(error),
+            };
+            outcome.map_err(told)
+        }
+        Action::Tell { what, success, .. } => {
+            match what {
+                Ended::Backup => hands.metrics.backup_ended(*success),
+                Ended::Verification => hands.metrics.verification_ended(*success),
+            }
+            Ok(())
+        }
+    }
+}
+
+async fn change_bucket(s3: &S3, bucket: &Bucket, change: &Change) -> Result<(), AwsError> {
+    let (place, owner) = (&bucket.place, bucket.owner.as_str());
+    match change {
+        Change::Create(tags) => {
+            s3.create_bucket(place, tags).await?;
+            // Where S3 takes no tags at creation, and the same again where it does.
+            s3.tag_bucket(place, owner, tags).await
+        }
+        Change::Tag(tags) => s3.tag_bucket(place, owner, tags).await,
+        Change::BlockPublicAccess => s3.block_public_access(place, owner).await,
+        Change::EnforceOwner => s3.enforce_owner(place, owner).await,
+        Change::Encrypt(encryption) => s3.encrypt(place, owner, encryption).await,
+        Change::AskForTls(facts) => s3.ask_for_tls(place, owner, facts).await,
+        Change::AbortUploads(facts) => s3.abort_uploads(place, owner, facts).await,
+        Change::DeleteObjects { keys, .. } => s3.delete(place, owner, keys).await,
+        Change::Abort(upload) => s3.abort(place, owner, upload).await,
+        Change::Delete => s3.delete_bucket(place, owner).await,
+    }
+}
+
+/// Makes a Job.
+async fn start(client: &Client, object: &DatabaseBackup, job: &Manifest) -> Result<(), Error> {
+    match job.create_for(client, &object.namespace().unwrap_or_default(), object).await {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Error::NameTaken(job.name().to_owned())),
+        Err(source) => Err(Error::Start { name: job.name().to_owned(), source }),
+    }
+}
+
+/// Deletes exactly that one; what it has made goes before it (`Foreground`) or after it.
+async fn delete<K>(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    uid: &str,
+    pods: PropagationPolicy,
+) -> Result<(), Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + DeserializeOwned,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
+    let how = DeleteParams { propagation_policy: Some(pods), ..DeleteParams::default() };
+    let deleted = delete_exactly(&api, name, uid, how).await;
+    deleted.map_err(|source| Error::Delete { child: format!("{} {name}", K::kind(&())), source })
+}

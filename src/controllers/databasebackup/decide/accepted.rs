@@ -1,0 +1,65 @@
+//! What of a spec, or of the operator's options, keeps backups from being taken.
+
+use super::super::retention;
+use crate::api::DatabaseBackup;
+use crate::api::databasebackup::Verify;
+use crate::backup::jobs::Settings;
+use crate::controllers::schedule::Schedule;
+
+/// What is asked for, as it is carried out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Accepted {
+    /// When backups are taken.
+    pub schedule: Schedule,
+    /// When they are proven; none where nobody asks for it.
+    pub verify: Option<When>,
+}
+
+/// When backups are proven.
+#[derive(Clone, Debug, PartialEq)]
+pub enum When {
+    /// When they are complete.
+    AfterEach,
+    /// Then, the newest ones.
+    On(Schedule),
+}
+
+/// What is asked for; or a reason and a sentence that names the field and the fix.
+pub fn accepted(object: &DatabaseBackup, settings: &Settings) -> Result<Accepted, (&'static str, String)> {
+    let spec = &object.spec;
+    let zone = spec.time_zone.as_deref();
+    let read = |field: &str, text: &str| {
+        Schedule::read(text, zone).map_err(|mistake| ("ScheduleInvalid", mistake.told(field, text)))
+    };
+    let schedule = read("spec.schedule", &spec.schedule)?;
+    let verify = match &spec.verify {
+        None => None,
+        Some(Verify { schedule: Some(text), after_each: false }) => Some(When::On(read("spec.verify.schedule", text)?)),
+        Some(Verify { schedule: None, after_each: true }) => Some(When::AfterEach),
+        Some(_) => {
+            let told = "spec.verify must have either schedule or afterEach: true";
+            return Err(("VerifyInvalid", told.into()));
+        }
+    };
+    if !retention::keeps_something(&spec.retention) {
+        let told = "spec.retention keeps nothing: give at least one of keepLast, keepHourly, keepDaily, keepWeekly, \
+                    keepMonthly, keepYearly and maxAge";
+        return Err(("RetentionInvalid", told.into()));
+    }
+    if let Some(endpoint) = spec.destination.endpoint.as_ref().filter(|it| !settings.endpoints.contains(it)) {
+        let told = format!(
+            "spec.destination.endpoint {endpoint} is not allowed: add it to the operator's option BACKUP_ENDPOINTS, or \
+             leave it out"
+        );
+        return Err(("EndpointNotAllowed", told));
+    }
+    if settings.role.is_none() {
+        let told = "no IAM role for the Jobs: set the operator's option BACKUP_ROLE_ARN (see docs/databasebackup.md)";
+        return Err(("RoleMissing", told.into()));
+    }
+    if settings.image.is_none() {
+        let told = "no image for the Jobs: set the operator's option JOB_IMAGE to the operator's own image";
+        return Err(("ImageMissing", told.into()));
+    }
+    Ok(Accepted { schedule, verify })
+}

@@ -1,0 +1,102 @@
+//! The bucket: made where there is none, hardened where it is ours, used only as offered where it is not.
+
+use super::super::action::{Action, Change};
+use super::super::facts::{Bucket, Observed};
+use super::super::names::{CAUSEWAY, CLUSTER, MANAGED_BY, OFFERED};
+use crate::api::DatabaseBackup;
+use crate::external::s3::{BucketFacts, Encryption, Found, Tags};
+
+/// What is to be done about the bucket.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// It can be used.
+    Usable(&'static str),
+    /// It can be used after that.
+    Change(Vec<Action>),
+    /// It cannot be used: a reason, and a sentence with the fix.
+    Refused(&'static str, String),
+}
+
+/// What is to be done about the bucket that was found.
+pub fn verdict(object: &DatabaseBackup, observed: &Observed, bucket: &Bucket) -> Option<Verdict> {
+    let (place, cluster) = (&bucket.place, &observed.settings.cluster);
+    let name = &place.bucket;
+    let change = |change| Action::Bucket { bucket: Box::new(bucket.clone()), change };
+    let tags = tags_of(cluster);
+    let found = match bucket.found.as_ref()? {
+        Found::Absent => return Some(Verdict::Change(vec![change(Change::Create(tags))])),
+        Found::Forbidden(said) => {
+            let told = format!(
+                "bucket {name} belongs to another account, or the operator may not look at it ({said}): choose another \
+                 spec.destination.bucket, or allow s3:GetBucketTagging (see iam/policy-backup-operator.json)"
+            );
+            return Some(Verdict::Refused("BucketForbidden", told));
+        }
+        Found::Invalid(said) => {
+            let told = format!("bucket {name} cannot be used: {said}; check spec.destination.bucket and region");
+            return Some(Verdict::Refused("BucketInvalid", told));
+        }
+        Found::There(found) => found,
+    };
+    if !is_ours(&found.tags, cluster) {
+        if found.tags.get(OFFERED) == Some(cluster) {
+            return Some(Verdict::Usable("Offered"));
+        }
+        // We died between making it and tagging it, on an S3 that does not do both at once.
+        if bucket.usual && found.tags.is_empty() && found.empty {
+            return Some(Verdict::Change(vec![change(Change::Tag(tags))]));
+        }
+        let told = format!(
+            "bucket {name} exists and is not ours: give it the tag {OFFERED}={cluster} to let backups into it, or choose \
+             another spec.destination.bucket"
+        );
+        return Some(Verdict::Refused("BucketForeign", told));
+    }
+    if place.endpoint.is_some() {
+        return Some(Verdict::Usable("Owned"));
+    }
+    let changes = drift(object, name, found);
+    let actions: Vec<Action> = changes.into_iter().map(change).collect();
+    Some(if actions.is_empty() { Verdict::Usable("Owned") } else { Verdict::Change(actions) })
+}
+
+/// Whether tags say that this cluster made the bucket.
+pub fn is_ours(tags: &Tags, cluster: &str) -> bool {
+    tags.get(CLUSTER).is_some_and(|it| it == cluster) && tags.get(MANAGED_BY).is_some_and(|it| it == CAUSEWAY)
+}
+
+fn tags_of(cluster: &str) -> Tags {
+    Tags::from([(CLUSTER.into(), cluster.to_owned()), (MANAGED_BY.into(), CAUSEWAY.into())])
+}
+
+fn drift(object: &DatabaseBackup, name: &str, found: &BucketFacts) -> Vec<Change> {
+    let mut changes = Vec::new();
+    if !found.private {
+        changes.push(Change::BlockPublicAccess);
+    }
+    if !found.owner_enforced {
+        changes.push(Change::EnforceOwner);
+    }
+    changes.extend(encryption(object, found).map(Change::Encrypt));
+    if !found.asks_for_tls(name) {
+        changes.push(Change::AskForTls(Box::new(found.clone())));
+    }
+    if !found.aborts_uploads() {
+        changes.push(Change::AbortUploads(Box::new(found.clone())));
+    }
+    changes
+}
+
+/// A key of KMS takes the place of S3's own, and never of another: objects that share a bucket may name different ones,
+/// and each upload names its own anyway.
+fn encryption(object: &DatabaseBackup, found: &BucketFacts) -> Option<Encryption> {
+    let key = object.spec.destination.kms_key_id.clone();
+    match &found.encryption {
+        None => Some(Encryption { bucket_key: key.is_some(), kms_key: key }),
+        Some(live) if live.kms_key.is_none() && key.is_some() => Some(Encryption { kms_key: key, bucket_key: true }),
+        Some(live) if live.kms_key.is_some() && !live.bucket_key => {
+            Some(Encryption { bucket_key: true, ..live.clone() })
+        }
+        Some(_) => None,
+    }
+}

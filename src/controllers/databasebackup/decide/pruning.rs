@@ -1,0 +1,80 @@
+//! What is deleted from S3: backups that no rule keeps, and what dead runs left behind.
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::super::action::{Action, Change};
+use super::super::facts::Bucket;
+use super::super::retention::{Proofs, kept, kept_proven};
+use super::{View, verification};
+use crate::api::databasebackup::BackupVerification;
+use crate::backup::jobs::Stored;
+use crate::backup::manifest::{DATA, NAME, due_of, id_of};
+use crate::controllers::schedule::Schedule;
+use crate::external::s3::DELETED_AT_ONCE;
+
+/// What is younger may be of a run whose pod is out of sight.
+const YOUNG: SignedDuration = SignedDuration::from_hours(1);
+/// What is older is of no run any more.
+const OLD: SignedDuration = SignedDuration::from_hours(24);
+
+/// What is to be deleted. Manifests go first: without one, what is left is no backup.
+pub fn step(view: &View<'_>, schedule: &Schedule, bucket: &Bucket, results: &[BackupVerification]) -> Vec<Action> {
+    let Some(catalog) = &view.observed.catalog else { return Vec::new() };
+    let (mut manifests, mut data, mut backups) = (Vec::new(), Vec::new(), 0);
+    for (folder, found) in &catalog.folders {
+        let complete = catalog.complete(folder);
+        let mut kept = kept_here(view, schedule, &complete, results.iter().find(|result| result.folder == *folder));
+        kept.extend(verification::running(view, folder));
+        for (due, backup) in found {
+            if !(if backup.is_complete() { !kept.contains(due) } else { is_left_over(view, *due, backup, &complete) }) {
+                continue;
+            }
+            backups += usize::from(backup.is_complete());
+            let key = |file| format!("{}/{folder}/{}/{file}", view.prefix, id_of(*due));
+            manifests.extend(backup.manifest.then(|| key(NAME)));
+            data.extend(backup.data.then(|| key(DATA)));
+        }
+    }
+    let change = |change| Action::Bucket { bucket: Box::new(bucket.clone()), change };
+    let chunks = |keys: &[String]| keys.chunks(DELETED_AT_ONCE).map(<[String]>::to_vec).collect::<Vec<_>>();
+    let mut actions = Vec::new();
+    for keys in chunks(&manifests).into_iter().chain(chunks(&data)) {
+        actions.push(change(Change::DeleteObjects { keys, backups: std::mem::take(&mut backups) }));
+    }
+    if !view.observed.is_running() {
+        let stale = catalog.uploads.iter().filter(|upload| age(view, upload.begun) > OLD);
+        actions.extend(stale.map(|upload| change(Change::Abort(upload.clone()))));
+    }
+    actions
+}
+
+/// What the rules keep of one database.
+fn kept_here(
+    view: &View<'_>,
+    schedule: &Schedule,
+    complete: &BTreeSet<Timestamp>,
+    result: Option<&BackupVerification>,
+) -> BTreeSet<Timestamp> {
+    let (rules, zone) = (&view.object.spec.retention, schedule.zone());
+    match result.filter(|_| view.object.spec.verify.is_some()) {
+        Some(result) => {
+            let proven = result.proven.last().and_then(|id| due_of(id));
+            let failed = result.failed.iter().filter_map(|id| due_of(id)).collect();
+            kept_proven(rules, complete, &Proofs { proven, failed }, zone, view.now)
+        }
+        None => kept(rules, complete, zone, view.now),
+    }
+}
+
+/// Whether an incomplete backup will never be complete.
+fn is_left_over(view: &View<'_>, due: Timestamp, backup: &Stored, complete: &BTreeSet<Timestamp>) -> bool {
+    let overtaken = complete.last().is_some_and(|newest| due < *newest);
+    let age = age(view, backup.modified);
+    !view.observed.is_running() && (age > OLD || (overtaken && age > YOUNG))
+}
+
+fn age(view: &View<'_>, instant: Timestamp) -> SignedDuration {
+    view.now.duration_since(instant)
+}

@@ -1,0 +1,180 @@
+//! What is told of backups.
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::super::facts::{Database, Job};
+use super::bucket::Verdict;
+use super::{View, runs, verification};
+use crate::api::DatabaseBackupStatus;
+use crate::api::databasebackup::{BackupFailure, BackupRun, BackupVerification};
+use crate::backup::jobs::Catalog;
+use crate::backup::manifest::{Manifest, id_of};
+use crate::controllers::schedule::Schedule;
+use crate::runtime::Part;
+
+/// So many of the newest backups are told of.
+pub const RECENT: usize = 20;
+/// So many ended Jobs are remembered.
+const ENDED: usize = 200;
+
+/// The status without conditions. What is not known now stays as it was told last.
+pub fn status(view: &View<'_>, schedule: &Schedule, results: Vec<BackupVerification>) -> DatabaseBackupStatus {
+    let observed = view.observed;
+    let mut status = view.before.clone();
+    if let Some(bucket) = &observed.bucket {
+        status.bucket = Some(bucket.place.bucket.clone());
+        status.prefix = Some(view.prefix.clone());
+    }
+    status.sources = observed.sources.iter().map(|it| it.access.source.title.clone()).collect();
+    status.next_run = schedule.next(view.now).filter(|_| !observed.sources.is_empty()).map(Time);
+    status.backup_now = runs::begun(view);
+    let ended: Vec<&Job> = observed.jobs.iter().filter(|job| job.end.is_some()).collect();
+    status.ended = ended.iter().rev().take(ENDED).rev().map(|job| job.name.clone()).collect();
+    // Of these, few stay.
+    status.ended.extend(verification::told_of(view).map(|it| it.job.name.clone()));
+    let last = ended.iter().filter_map(|job| Some((job, job.end.as_ref()?))).max_by_key(|(_, end)| end.at);
+    if let Some((job, end)) = last {
+        // Why a Job failed is asked for once: its pods do not stay.
+        let known = view.before.last_failure.clone().filter(|failure| failure.job == job.name);
+        let told = |(reason, message): (String, String)| BackupFailure {
+            time: Time(end.at),
+            reason,
+            message,
+            job: job.name.clone(),
+        };
+        status.last_failure = end.failure.clone().map(|failure| known.unwrap_or_else(|| told(failure)));
+    }
+    if let Some(catalog) = &observed.catalog {
+        status.recent = recent(view, catalog);
+        for run in &mut status.recent {
+            run.verified = verification::verdict(&results, &run.folder, &run.id).or(run.verified);
+        }
+        let finished = status.recent.iter().map(|run| run.finished.clone());
+        status.last_success = finished.max_by_key(|time| time.0);
+        let (backups, bytes) = catalog.total();
+        status.backups = i64::try_from(backups).unwrap_or(i64::MAX);
+        status.stored_bytes = signed(bytes);
+        status.size = Some(in_words(bytes));
+    }
+    status.verified = results;
+    status
+}
+
+/// The newest complete backups of all databases: instant and folder.
+pub fn newest(catalog: &Catalog) -> Vec<(Timestamp, &String)> {
+    let complete =
+        catalog.folders.keys().flat_map(|folder| catalog.complete(folder).into_iter().map(move |due| (due, folder)));
+    let sorted: BTreeSet<(Timestamp, &String)> = complete.collect();
+    sorted.into_iter().rev().take(RECENT).collect()
+}
+
+fn recent(view: &View<'_>, catalog: &Catalog) -> Vec<BackupRun> {
+    let told = |due: Timestamp, folder: &String| {
+        let id = id_of(due);
+        let before = view.before.recent.iter().find(|run| run.id == id && run.folder == *folder);
+        let manifest = || view.observed.manifests.get(&(folder.clone(), due)).map(|it| run(folder, it));
+        before.cloned().or_else(manifest)
+    };
+    newest(catalog).into_iter().filter_map(|(due, folder)| told(due, folder)).collect()
+}
+
+fn run(folder: &str, manifest: &Manifest) -> BackupRun {
+    BackupRun {
+        id: manifest.id.clone(),
+        source: manifest.source.clone(),
+        folder: folder.to_owned(),
+        finished: Time(manifest.finished),
+        seconds: manifest.finished.duration_since(manifest.started).as_secs(),
+        bytes: signed(manifest.size),
+        stored_bytes: signed(manifest.stored_size),
+        keys: signed(manifest.contents.keys),
+        verified: None,
+    }
+}
+
+/// Whether a backup is not there that should be by now.
+pub fn overdue(view: &View<'_>, schedule: &Schedule) -> Part {
+    let Some(catalog) = &view.observed.catalog else {
+        // What is not known is told as it was.
+        return Part { status: was_overdue(view), ..not_overdue() };
+    };
+    let patience = SignedDuration::from_secs(view.object.spec.retry.deadline_seconds);
+    let slot = view.now.checked_sub(patience).ok().and_then(|then| schedule.last(then));
+    let made = view.object.metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0);
+    let Some(slot) = slot.filter(|slot| *slot >= made) else { return not_overdue() };
+    let newest = |database: &Database| catalog.complete(&database.access.source.folder).last().copied();
+    let lacks = |database: &&Database| database.since <= slot && newest(database).is_none_or(|newest| newest < slot);
+    let lacking = view.observed.sources.iter().filter(lacks);
+    let titles: Vec<&str> = lacking.map(|database| database.access.source.title.as_str()).collect();
+    if titles.is_empty() {
+        return not_overdue();
+    }
+    let why = view.before.last_failure.as_ref().map_or_else(String::new, |failure| format!(": {}", failure.message));
+    Part {
+        type_: "BackupOverdue",
+        status: Some(true),
+        reason: "BackupMissing",
+        message: format!("there is no backup of {} since {slot}, when one was due{why}", titles.join(", ")),
+    }
+}
+
+/// Nothing is missing.
+pub fn not_overdue() -> Part {
+    Part {
+        type_: "BackupOverdue",
+        status: Some(false),
+        reason: "UpToDate",
+        message: "every backup is there that is due".into(),
+    }
+}
+
+fn was_overdue(view: &View<'_>) -> Option<bool> {
+    let told = view.before.conditions.iter().find(|condition| condition.type_ == "BackupOverdue")?;
+    Some(told.status == "True")
+}
+
+/// Whether the bucket can be used.
+pub fn bucket_part(name: &str, verdict: &Verdict) -> Part {
+    let (status, reason, message) = match verdict {
+        Verdict::Usable("Offered") => (true, "Offered", format!("bucket {name} is used as it is: its tag offers it")),
+        Verdict::Usable(reason) => (true, *reason, format!("bucket {name} is ours, private and encrypted")),
+        Verdict::Change(_) => (false, "Preparing", format!("bucket {name} is made ready")),
+        Verdict::Refused(reason, told) => (false, *reason, told.clone()),
+    };
+    Part { type_: "BucketReady", status: Some(status), reason, message }
+}
+
+/// Bytes for people.
+fn in_words(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let (mut unit, mut tenths) = (0, bytes.saturating_mul(10) / 1024);
+    while tenths >= 10_240 && unit + 1 < UNITS.len() {
+        tenths /= 1024;
+        unit += 1;
+    }
+    format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod words {
+    use super::*;
+
+    #[test]
+    fn bytes_are_told_for_people() {
+        for (bytes, words) in
+            [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 << 20, "5.0 MiB"), (3 << 40, "3.0 TiB")]
+        {
+            assert_eq!(in_words(bytes), words);
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! What is decided about backups.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+
+use super::super::action::{Action, Change};
+use super::super::facts::{Child, Job, Observed, Remains};
+use super::super::fixtures::{backup, observed, prepared, tags};
+use super::super::names;
+use super::*;
+use crate::api::databasebackup::Verify;
+use crate::backup::jobs::{Catalog, End};
+use crate::backup::manifest::{Contents, Manifest, due_of, id_of};
+use crate::external::s3::{BucketFacts, Found, Listing, Object, Tags, Upload};
+use crate::runtime::settle;
+
+const NOW: &str = "2026-11-22T12:00:00Z";
+
+pub(super) fn now() -> Timestamp {
+    NOW.parse().expect("an instant")
+}
+
+pub(super) fn decided(object: &DatabaseBackup, observed: &Observed) -> Plan<Action, DatabaseBackupStatus> {
+    decide(object, observed, now())
+}
+
+pub(super) fn words(plan: &Plan<Action, DatabaseBackupStatus>) -> Vec<String> {
+    plan.actions.iter().map(|action| format!("{action:?}")).collect()
+}
+
+/// Nothing in S3, and all children there.
+pub(super) fn settled(object: &DatabaseBackup) -> Observed {
+    let mut observed = Observed { catalog: Some(Catalog::default()), ..prepared() };
+    for action in decided(object, &observed).actions {
+        let Action::Apply { child, .. } = action else { continue };
+        if child.kind() == "ServiceAccount" {
+            observed.account = Some(child.value.clone());
+        } else {
+            let key = (child.kind().to_owned(), child.name().to_owned());
+            observed.children.insert(key, Child { value: child.value.clone(), uid: "uid-c".into(), ours: true });
+        }
+    }
+    observed
+}
+
+/// Complete backups, and such that lack their manifest.
+pub(super) fn catalog(complete: &[&str], incomplete: &[&str], modified: Timestamp) -> Catalog {
+    let object = |id: &str, file: &str| Object { key: format!("p/redis-cache/{id}/{file}"), size: 10, modified };
+    let whole = complete.iter().flat_map(|id| [object(id, "data"), object(id, "manifest.json")]);
+    let half = incomplete.iter().map(|id| object(id, "data"));
+    Catalog::of("p/", &Listing { objects: whole.chain(half).collect(), cut: false }, Vec::new())
+}
+
+/// What is written of a backup.
+pub(super) fn manifest(due: Timestamp) -> Manifest {
+    Manifest {
+        format: 1,
+        id: id_of(due),
+        source: "Redis cache".into(),
+        kind: "redis".into(),
+        version: "7.0.15".into(),
+        started: due,
+        finished: due + SignedDuration::from_secs(9),
+        size: 100,
+        sha256: String::new(),
+        stored_size: 10,
+        stored_sha256: String::new(),
+        compression: "zstd".into(),
+        encryption: None,
+        contents: Contents { keys: 5, ..Contents::default() },
+    }
+}
+
+fn with_tags(tags: Tags, empty: bool, usual: bool) -> Observed {
+    let mut observed = observed();
+    if let Some(bucket) = &mut observed.bucket {
+        bucket.usual = usual;
+        bucket.found = Some(Found::There(Box::new(BucketFacts { tags, empty, ..BucketFacts::default() })));
+    }
+    observed
+}
+
+#[test]
+fn a_bucket_is_made_then_hardened_and_then_backups_are_scheduled() {
+    let object = backup();
+    let absent = decided(&object, &observed());
+    assert_eq!(words(&absent), ["CreateBucket(causeway-prod-111122223333-eu-west-1)"]);
+    let bare = with_tags(tags(), false, true);
+    let names: Vec<String> =
+        words(&decided(&object, &bare)).iter().map(|it| it.split('(').next().unwrap().into()).collect();
+    assert_eq!(names, ["BlockPublicAccess", "EnforceOwner", "Encrypt", "AskForTls", "AbortUploads"]);
+    let ready = decided(&object, &prepared());
+    assert_eq!(
+        words(&ready),
+        ["Apply(ServiceAccount causeway-backup)", "Apply(ConfigMap nightly-plan)", "Apply(CronJob nightly)"]
+    );
+}
+
+#[test]
+fn a_settled_world_needs_nothing_and_is_ready() {
+    let object = backup();
+    let plan = decided(&object, &settled(&object));
+    assert_eq!(words(&plan), Vec::<String>::new());
+    let conditions = settle(&[], &plan.health, &plan.parts, Some(1), now());
+    let told: BTreeMap<&str, &str> = conditions.iter().map(|it| (it.type_.as_str(), it.status.as_str())).collect();
+    assert_eq!(told.get("Ready"), Some(&"True"));
+    assert_eq!(told.get("BucketReady"), Some(&"True"));
+    assert_eq!(plan.status.next_run.map(|time| time.0.to_string()).as_deref(), Some("2026-11-23T02:00:00Z"));
+}
+
+#[test]
+fn a_bucket_of_others_is_never_changed() {
+    let object = backup();
+    let another = Tags::from([(names::CLUSTER.into(), "other".into()), (names::MANAGED_BY.into(), "causeway".into())]);
+    let theirs = Tags::from([("team".into(), "data".into())]);
+    for (tags, empty, usual) in
+        [(another, true, true), (theirs, true, true), (Tags::new(), true, false), (Tags::new(), false, true)]
+    {
+        let plan = decided(&object, &with_tags(tags, empty, usual));
+        assert_eq!(words(&plan), Vec::<String>::new());
+        let Health::Stalled(cause) = plan.health else { panic!("stalled") };
+        assert_eq!(cause.reason, "BucketForeign");
+        assert!(cause.message.contains("causeway.example.com/backups=prod"), "{}", cause.message);
+    }
+    let offered = with_tags(Tags::from([(names::OFFERED.into(), "prod".into())]), false, false);
+    let plan = decided(&object, &offered);
+    assert!(words(&plan).iter().all(|word| word.starts_with("Apply")), "{:?}", words(&plan));
+    let half_made = with_tags(Tags::new(), true, true);
+    assert_eq!(words(&decided(&object, &half_made)), ["TagBucket(causeway-prod-111122223333-eu-west-1)"]);
+}
+
+#[test]
+fn what_the_operator_lacks_is_named() {
+    let without = |change: fn(&mut Observed, &mut DatabaseBackup)| {
+        let (mut observed, mut object) = (prepared(), backup());
+        change(&mut observed, &mut object);
+        let plan = decided(&object, &observed);
+        assert!(plan.actions.is_empty());
+        let Health::Stalled(cause) = plan.health else { panic!("stalled") };
+        cause.message
+    };
+    assert!(without(|observed, _| observed.settings.role = None).contains("BACKUP_ROLE_ARN"));
+    assert!(without(|observed, _| observed.settings.image = None).contains("JOB_IMAGE"));
+    assert!(
+        without(|_, object| object.spec.destination.endpoint = Some("http://x".into())).contains("BACKUP_ENDPOINTS")
+    );
+    assert!(without(|_, object| object.spec.verify = Some(Verify::default())).contains("spec.verify must have either"));
+    let wrong = Verify { schedule: Some("0 25 * * *".into()), after_each: false };
+    let mut object = backup();
+    object.spec.verify = Some(wrong);
+    let Health::Stalled(cause) = decided(&object, &prepared()).health else { panic!("stalled") };
+    assert_eq!(cause.reason, "ScheduleInvalid");
+    assert!(cause.message.starts_with("spec.verify.schedule \"0 25 * * *\""), "{}", cause.message);
+    assert!(cause.message.contains("the hour \"25\" must be from 0 to 23"), "{}", cause.message);
+    assert!(without(|_, object| object.spec.schedule = "61 * * * *".into()).contains("spec.schedule"));
+    assert!(without(|_, object| object.spec.time_zone = Some("Mars/X".into())).contains("spec.timeZone"));
+}
+
+#[test]
+fn a_token_begins_one_backup_and_no_more() {
+    let mut object = backup();
+    let mut observed = settled(&object);
+    observed.asked = Some("today".into());
+    let plan = decided(&object, &observed);
+    assert_eq!(words(&plan), [format!("Start(Job {})", names::job_now(&object, "today"))]);
+    // It was made, and we died before we wrote that down.
+    observed.jobs.push(Job { name: names::job_now(&object, "today"), ..Job::default() });
+    let plan = decided(&object, &observed);
+    assert!(plan.actions.is_empty());
+    assert_eq!(plan.status.backup_now.as_deref(), Some("today"));
+    // The Job is gone in time.
+    object.status = Some(plan.status);
+    observed.jobs.clear();
+    assert!(decided(&object, &observed).actions.is_empty());
+    observed.asked = Some("again".into());
+    assert_eq!(decided(&object, &observed).actions.len(), 1);
+}
+
+#[test]
+fn an_ended_job_is_told_of_once_with_its_reason() {
+    let mut object = backup();
+    let mut observed = settled(&object);
+    let failure = Some(("SourceUnreachable".to_owned(), "redis-cache: nobody answers".to_owned()));
+    observed.jobs.push(Job { name: "nightly-1".into(), end: Some(End { at: now(), failure }), ..Job::default() });
+    let plan = decided(&object, &observed);
+    assert_eq!(words(&plan), ["Tell(BackupFailed)"]);
+    assert!(plan.record_first);
+    assert_eq!(plan.status.last_failure.as_ref().map(|it| it.reason.as_str()), Some("SourceUnreachable"));
+    object.status = Some(plan.status);
+    // Its pods are gone: Kubernetes' words do not take the place of theirs.
+    if let Some(end) = &mut observed.jobs[0].end {
+        end.failure = Some(("BackoffLimitExceeded".into(), "…".into()));
+    }
+    let plan = decided(&object, &observed);
+    assert!(plan.actions.is_empty());
+    assert_eq!(plan.status.last_failure.as_ref().map(|it| it.reason.as_str()), Some("SourceUnreachable"));
+    object.status = Some(plan.status);
+    let later = End { at: now() + SignedDuration::from_secs(60), failure: None };
+    observed.jobs.push(Job { name: "nightly-2".into(), end: Some(later), ..Job::default() });
+    assert_eq!(decided(&object, &observed).status.last_failure, None);
+}
+
+#[test]
+fn only_what_is_in_s3_is_a_backup() {
+    let object = backup();
+    let mut observed = settled(&object);
+    observed.catalog = Some(catalog(&["20261122T020000Z"], &["20261122T030000Z"], now()));
+    let due = due_of("20261122T020000Z").expect("an instant");
+    observed.manifests.insert(("redis-cache".into(), due), manifest(due));
+    let status = decided(&object, &observed).status;
+    assert_eq!((status.backups, status.recent.len(), status.recent[0].keys, status.recent[0].seconds), (1, 1, 5, 9));
+    assert_eq!(status.last_success.map(|time| time.0.to_string()).as_deref(), Some("2026-11-22T02:00:09Z"));
+    assert_eq!(status.size.as_deref(), Some("30 B"));
+}
+
+#[test]
+fn a_backup_that_is_not_there_when_it_should_be_is_overdue() {
+    let object = backup();
+    let overdue = |complete: &[&str], at: &str| {
+        let mut observed = settled(&object);
+        observed.catalog = Some(catalog(complete, &[], now()));
+        let plan = decide(&object, &observed, at.parse().expect("an instant"));
+        plan.parts.into_iter().find(|part| part.type_ == "BackupOverdue").and_then(|part| part.status)
+    };
+    assert_eq!(overdue(&["20261122T020000Z"], NOW), Some(false));
+    assert_eq!(overdue(&["20261121T020000Z"], "2026-11-22T02:59:59Z"), Some(false), "it may still be running");
+    assert_eq!(overdue(&["20261121T020000Z"], "2026-11-22T03:00:00Z"), Some(true));
+    assert_eq!(overdue(&[], "2026-11-01T01:00:00Z"), Some(false), "none was due since the object was made");
+}
+
+#[test]
+fn backups_that_no_rule_keeps_go_manifest_first_and_dead_ends_when_they_are_old() {
+    let mut object = backup();
+    object.spec.retention = serde_json::from_value(json!({ "keepLast": 1 })).expect("rules");
+    let mut observed = settled(&object);
+    let complete = ["20261120T020000Z", "20261121T020000Z"];
+    let young = now() - SignedDuration::from_mins(30);
+    observed.catalog = Some(catalog(&complete, &["20261119T020000Z"], young));
+    let keys = |observed: &Observed| -> Vec<Vec<String>> {
+        let plan = decided(&object, observed);
+        plan.actions
+            .into_iter()
+            .filter_map(|action| match action {
+                Action::Bucket { change: Change::DeleteObjects { keys, .. }, .. } => Some(keys),
+                _ => None,
+            })
+            .collect()
+    };
+    let own = |id: &str, file: &str| format!("shop/nightly/uid-1/redis-cache/{id}/{file}");
+    let expected = vec![vec![own(complete[0], "manifest.json")], vec![own(complete[0], "data")]];
+    assert_eq!(keys(&observed), expected);
+    // The same an hour later: what a later backup overtook goes, too.
+    let old = now() - SignedDuration::from_hours(2);
+    observed.catalog = Some(catalog(&complete, &["20261119T020000Z"], old));
+    assert_eq!(keys(&observed)[1], [own("20261119T020000Z", "data"), own(complete[0], "data")]);
+    // While a Job runs, nobody knows whose that is.
+    observed.jobs.push(Job { name: "nightly-1".into(), ..Job::default() });
+    assert_eq!(keys(&observed), expected);
+}
+
+#[test]
+fn suspended_the_schedule_stands_still_and_nothing_else_happens() {
+    let mut object = backup();
+    let mut observed = settled(&object);
+    object.spec.suspend = true;
+    observed.asked = Some("today".into());
+    if let Some(bucket) = &mut observed.bucket {
+        bucket.found = None;
+    }
+    let plan = decided(&object, &observed);
+    assert_eq!(words(&plan), ["Apply(CronJob nightly)"]);
+    let Action::Apply { child, .. } = &plan.actions[0] else { panic!("a child") };
+    assert_eq!(child.value["spec"]["suspend"], true);
+    assert_eq!((plan.health, plan.status.next_run), (Health::Suspended, None));
+}
+
+#[test]
+fn a_deleted_object_leaves_its_backups_unless_told_otherwise() {
+    let mut object = backup();
+    let mut observed = settled(&object);
+    let removal = decide_removal(&object, &observed);
+    assert!(removal.actions.is_empty());
+    observed.remains = Some(Remains {
+        objects: vec![Object { key: "shop/nightly/uid-1/redis-cache/x/data".into(), size: 1, modified: now() }],
+        uploads: vec![Upload { key: "k".into(), id: "i".into(), begun: now() }],
+        ..Remains::default()
+    });
+    observed.jobs.push(Job { name: "nightly-1".into(), uid: "uid-j".into(), ..Job::default() });
+    let told = |observed: &Observed| -> Vec<String> {
+        decide_removal(&object, observed).actions.iter().map(|it| format!("{it:?}")).collect()
+    };
+    assert_eq!(told(&observed), ["Stop(CronJob nightly)", "Stop(Job nightly-1)", "AwaitJobs"]);
+    observed.jobs.clear();
+    observed.children.clear();
+    let bucket = "causeway-prod-111122223333-eu-west-1";
+    assert_eq!(told(&observed), [format!("DeleteObjects({bucket})"), format!("AbortUpload({bucket})")]);
+    observed.remains = Some(Remains { bucket_may_go: true, ..Remains::default() });
+    assert_eq!(told(&observed), [format!("DeleteBucket({bucket})")]);
+    observed.remains = Some(Remains::default());
+    assert!(told(&observed).is_empty());
+    observed.remains = Some(Remains { given_up: Some("denied".into()), ..Remains::default() });
+    let farewell = decide_removal(&object, &observed).farewell.expect("a farewell");
+    assert_eq!(farewell.reason, "CleanupGivenUp");
+    // Whatever is wrong with the spec.
+    object.spec.schedule = "nonsense".into();
+    assert!(decide_removal(&object, &observed).actions.is_empty());
+}
+
+#[test]
+fn a_database_that_is_named_and_missing_is_told_and_stops_nothing_else() {
+    let mut object = backup();
+    object.spec.source = Some(serde_json::from_value(json!({ "redis": { "name": "other" } })).expect("a source"));
+    let mut observed = settled(&object);
+    observed.sources.clear();
+    let plan = decided(&object, &observed);
+    let Health::Progressing(cause) = &plan.health else { panic!("progressing") };
+    assert!(cause.message.contains("spec.source.redis: there is no Redis other"), "{}", cause.message);
+    let schedule = plan.actions.iter().find_map(|action| match action {
+        Action::Apply { child, .. } if child.kind() == "CronJob" => Some(child.value["spec"]["suspend"].clone()),
+        _ => None,
+    });
+    assert_eq!(schedule, Some(json!(true)), "there is nothing to back up");
+}

@@ -1,0 +1,66 @@
+//! Objects and worlds for tests.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::facts::{Bucket, Database, Observed};
+use super::names::{CAUSEWAY, CLUSTER, MANAGED_BY};
+use crate::api::{DatabaseBackup, Redis};
+use crate::backup::jobs::{Served, Settings, of_redis};
+use crate::external::s3::{BucketFacts, Found, Place, Tags};
+
+/// A backup of every database, each day.
+pub fn backup() -> DatabaseBackup {
+    let object = json!({
+        "apiVersion": "example.com/v1", "kind": "DatabaseBackup",
+        "metadata": {
+            "name": "nightly", "namespace": "shop", "uid": "uid-1", "creationTimestamp": "2026-11-01T00:00:00Z",
+        },
+        "spec": { "schedule": "0 2 * * *" },
+    });
+    serde_json::from_value(object).expect("an object")
+}
+
+/// Tags of a bucket of ours.
+pub fn tags() -> Tags {
+    BTreeMap::from([(CLUSTER.into(), "prod".into()), (MANAGED_BY.into(), CAUSEWAY.into())])
+}
+
+/// A namespace with a Redis, and no bucket yet.
+pub fn observed() -> Observed {
+    let redis = json!({
+        "apiVersion": "example.com/v1", "kind": "Redis",
+        "metadata": { "name": "cache", "namespace": "shop" }, "spec": { "auth": { "enabled": true } },
+    });
+    let redis: Redis = serde_json::from_value(redis).expect("a Redis");
+    let place =
+        Place { bucket: "causeway-prod-111122223333-eu-west-1".into(), region: "eu-west-1".into(), endpoint: None };
+    Observed {
+        settings: Settings {
+            cluster: "prod".into(),
+            role: Some("arn:aws:iam::111122223333:role/causeway-backup-jobs".into()),
+            image: Some("registry.example.com/causeway:1".into()),
+            region: "eu-west-1".into(),
+            ..Settings::default()
+        },
+        sources: vec![Database {
+            access: of_redis(&redis, false),
+            since: Timestamp::UNIX_EPOCH,
+            served: Served::of_redis(&redis),
+        }],
+        bucket: Some(Bucket { place, owner: "111122223333".into(), usual: true, found: Some(Found::Absent) }),
+        ..Observed::default()
+    }
+}
+
+/// The same with a bucket as it should be.
+pub fn prepared() -> Observed {
+    let mut observed = observed();
+    if let Some(bucket) = &mut observed.bucket {
+        let facts = BucketFacts { tags: tags(), private: true, owner_enforced: true, ..BucketFacts::default() };
+        bucket.found = Some(Found::There(Box::new(facts.hardened(&bucket.place.bucket))));
+    }
+    observed
+}

@@ -1,0 +1,108 @@
+//! `DatabaseBackup`: keeps databases backed up to S3.
+//!
+//! ```text
+//! databases ──▶ plan ──▶ CronJob ──▶ Jobs ──▶ S3
+//!                 bucket ────────────────────▶ │
+//! status ◀── what there is ◀───────────────────┘ ──▶ what no rule keeps is deleted
+//! ```
+//!
+//! Kubernetes starts the Jobs and tries them again, also while the operator is down. What there is, only S3 says: a backup
+//! is its manifest and its data. Nothing else is remembered.
+
+mod action;
+mod apply;
+mod buckets;
+mod children;
+mod databases;
+mod decide;
+mod error;
+mod facts;
+#[cfg(test)]
+mod fixtures;
+mod names;
+mod observe;
+mod outcomes;
+mod resources;
+mod retention;
+mod times;
+mod watches;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::runtime::Controller;
+
+use super::World;
+use crate::api::{DatabaseBackup, DatabaseBackupStatus};
+use crate::external::s3::S3;
+use crate::runtime::{self, ActionEvent, Kind, Plan, Removal};
+use action::Action;
+use apply::Hands;
+use error::Error;
+use facts::Observed;
+use observe::Observer;
+
+/// The kind.
+struct DatabaseBackupKind {
+    hands: Hands,
+    observer: Observer,
+}
+
+/// Runs the controller.
+pub async fn controller(world: World) {
+    let (client, metrics) = (world.environment.client.clone(), world.environment.metrics.clone());
+    let s3 = S3::new(&world.aws, metrics.clone(), world.fence);
+    let observer = Observer::new(client.clone(), s3.clone(), world.backups, metrics.clone(), world.environment.sweep);
+    let objects = observer.watches.objects.clone();
+    metrics.tell_of_backups(move || objects.all().iter().map(|object| times::of(object)).collect());
+    let kind = DatabaseBackupKind { hands: Hands { client, s3, metrics }, observer };
+    runtime::run(Arc::new(kind), world.environment).await;
+}
+
+impl Kind for DatabaseBackupKind {
+    type Object = DatabaseBackup;
+    type Status = DatabaseBackupStatus;
+    type Observed = Observed;
+    type Action = Action;
+    type Error = Error;
+
+    const NAME: &'static str = "DatabaseBackup";
+    const FINALIZER: Option<&'static str> = Some("causeway.example.com/databasebackup");
+
+    fn status(object: &DatabaseBackup) -> Option<&DatabaseBackupStatus> {
+        object.status.as_ref()
+    }
+
+    fn refresh(object: &mut DatabaseBackup, status: DatabaseBackupStatus) {
+        object.status = Some(status);
+    }
+
+    /// The schedule has to be told to stand still first.
+    fn suspended(_: &DatabaseBackup) -> bool {
+        false
+    }
+
+    async fn observe(&self, object: &DatabaseBackup) -> Result<Observed, Error> {
+        self.observer.observe(object).await
+    }
+
+    fn decide(object: &DatabaseBackup, observed: &Observed, now: Timestamp) -> Plan<Action, DatabaseBackupStatus> {
+        decide::decide(object, observed, now)
+    }
+
+    fn decide_removal(object: &DatabaseBackup, observed: &Observed) -> Removal<Action> {
+        decide::decide_removal(object, observed)
+    }
+
+    async fn apply(&self, object: &DatabaseBackup, action: &Action) -> Result<(), Error> {
+        apply::apply(&self.hands, &self.observer, object, action).await
+    }
+
+    fn event(action: &Action) -> Option<ActionEvent> {
+        action.event()
+    }
+
+    fn triggers(&self, controller: Controller<DatabaseBackup>, namespace: Option<&str>) -> Controller<DatabaseBackup> {
+        self.observer.watches.add_to(controller, &self.hands.client, namespace)
+    }
+}

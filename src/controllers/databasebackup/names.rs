@@ -1,0 +1,57 @@
+//! What children are called. Pure.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+
+use crate::api::DatabaseBackup;
+use crate::backup::manifest::id_of;
+use crate::runtime::fingerprint;
+
+/// Label of every child, with the object's name.
+pub const LABEL: &str = "causeway.example.com/backup";
+/// Label of Jobs that prove a backup: which one. It tells them from those that take backups.
+pub const VERIFIES: &str = "causeway.example.com/verifies";
+/// Annotation of such a Job: the folder of the backup.
+pub const FOLDER: &str = "causeway.example.com/backup-folder";
+/// Annotation of such a Job: the database that was backed up.
+pub const SOURCE: &str = "causeway.example.com/backup-source";
+/// Annotation of an object: each new value asks for a backup at once.
+pub const NOW: &str = "causeway.example.com/backup-now";
+/// Tag of a bucket: the cluster that may use it for backups.
+pub const OFFERED: &str = "causeway.example.com/backups";
+/// Tag of a bucket that we made: the cluster's name.
+pub const CLUSTER: &str = "causeway.example.com/cluster";
+/// Tag of whatever we made.
+pub const MANAGED_BY: &str = "ManagedBy";
+/// Its value.
+pub const CAUSEWAY: &str = "causeway";
+
+/// Name of the `ConfigMap` with what Jobs are told.
+pub fn plan(object: &DatabaseBackup) -> String {
+    format!("{}-plan", object.name_any())
+}
+
+/// Name of the Job for a value of the annotation.
+pub fn job_now(object: &DatabaseBackup, token: &str) -> String {
+    let uid = object.uid().unwrap_or_default();
+    format!("{}-now-{}", object.name_any(), fingerprint(&[uid.as_bytes(), token.as_bytes()], 8))
+}
+
+/// Name of the Job that proves a backup. `due` is when that was due by a schedule: each time is a Job of its own.
+pub fn job_verify(object: &DatabaseBackup, folder: &str, id: &str, due: Option<Timestamp>) -> String {
+    let (uid, due) = (object.uid().unwrap_or_default(), due.map(id_of).unwrap_or_default());
+    let parts = [uid.as_bytes(), folder.as_bytes(), id.as_bytes(), due.as_bytes()];
+    format!("{}-verify-{}", object.name_any(), fingerprint(&parts, 8))
+}
+
+/// Labels of every child.
+pub fn labels(object: &DatabaseBackup) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        (LABEL.into(), object.name_any()),
+        ("app.kubernetes.io/name".into(), "database-backup".into()),
+        ("app.kubernetes.io/instance".into(), object.name_any()),
+        ("app.kubernetes.io/managed-by".into(), CAUSEWAY.into()),
+    ])
+}

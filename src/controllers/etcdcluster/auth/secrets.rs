@@ -1,0 +1,174 @@
+//! Reads and writes the Secrets with passwords.
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde_json::{Value, json};
+
+use super::{Auth, Kept, given_secret, kept_secret};
+use crate::api::common::FIELD_MANAGER;
+use crate::api::{DeletionPolicy, EtcdCluster};
+use crate::controllers::etcdcluster::error::Error;
+use crate::controllers::etcdcluster::names;
+use crate::controllers::etcdcluster::tls::facts::Version;
+use crate::external::etcd::{Password, ROOT};
+use crate::runtime::{Class, class_of_kubernetes, hexadecimal};
+
+/// Passwords that are to be noted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Note {
+    /// The Secret as it was when that was decided; `None` where it is to be made.
+    pub version: Option<Version>,
+    /// The password that etcd has.
+    pub current: Password,
+    /// The one that it is about to be told.
+    pub next: Option<Password>,
+    /// The Secret goes with the object.
+    pub goes: bool,
+}
+
+/// Reads all that matter to the object.
+pub async fn read(client: &Client, object: &EtcdCluster) -> Result<Auth, Error> {
+    let api: Api<Secret> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
+    let (given, kept) = (given_secret(object), kept_secret(object));
+    let read = tokio::try_join!(api.get_opt(&given), api.get_opt(&kept));
+    let (given, kept) = match read {
+        Ok(read) => read,
+        Err(source) if class_of_kubernetes(&source) == Class::Denied => {
+            return Ok(Auth { denied: true, ..Auth::default() });
+        }
+        Err(source) => return Err(Error::Read { what: "Secrets", source }),
+    };
+    let foreign = kept.as_ref().is_some_and(|secret| !is_ours(secret, object));
+    Ok(Auth {
+        given: given.and_then(|secret| password(&secret, "password")),
+        kept: kept.filter(|_| !foreign).and_then(|secret| {
+            Some(Kept {
+                version: Version {
+                    uid: secret.uid().unwrap_or_default(),
+                    version: secret.resource_version().unwrap_or_default(),
+                },
+                goes: !secret.owner_references().is_empty(),
+                current: password(&secret, "password")?,
+                next: password(&secret, "next"),
+            })
+        }),
+        foreign,
+        ..Auth::default()
+    })
+}
+
+/// Like a volume, a Secret may be that of an earlier object of this name; then nobody owns it.
+fn is_ours(secret: &Secret, object: &EtcdCluster) -> bool {
+    let owners = secret.owner_references();
+    secret.labels().get(names::LABEL) == Some(&object.name_any())
+        && owners.iter().all(|owner| Some(&owner.uid) == object.uid().as_ref())
+}
+
+/// Without the line's end that editors add.
+fn password(secret: &Secret, key: &str) -> Option<Password> {
+    let bytes = secret.data.as_ref()?.get(key)?;
+    let text = String::from_utf8(bytes.0.clone()).ok()?;
+    Some(text.trim_end_matches(['\r', '\n']).to_owned()).filter(|text| !text.is_empty()).map(Password)
+}
+
+/// Makes the Secret with the password that root is to have; one that is there is somebody's, and stays.
+pub async fn make(client: &Client, object: &EtcdCluster, known: Option<&Password>) -> Result<(), Error> {
+    let password = match known {
+        Some(Password(known)) => known.clone(),
+        None => random()?,
+    };
+    create(client, object, given_secret(object), goes(object), &json!({ "username": ROOT, "password": password })).await
+}
+
+/// Notes passwords. Whoever changed the Secret meanwhile wins.
+pub async fn note(client: &Client, object: &EtcdCluster, note: &Note) -> Result<(), Error> {
+    let name = kept_secret(object);
+    let Password(current) = &note.current;
+    let mut data = json!({ "username": ROOT, "password": current });
+    if let Some(Password(next)) = &note.next {
+        data["next"] = json!(next);
+    }
+    let Some(Version { uid, version }) = &note.version else {
+        return create(client, object, name, note.goes, &data).await;
+    };
+    let mut metadata = metadata(object, note.goes);
+    metadata["uid"] = json!(uid);
+    metadata["resourceVersion"] = json!(version);
+    let mut patch = json!({ "metadata": metadata, "stringData": data });
+    if note.next.is_none() {
+        patch["data"] = json!({ "next": Value::Null });
+    }
+    let api: Api<Secret> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
+    let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+    let patched = api.patch(&name, &parameters, &Patch::Merge(&patch)).await;
+    patched.map(drop).map_err(|source| failed(source, name, "patch"))
+}
+
+/// Where volumes outlive the object, so does the only password that opens what is on them.
+pub fn goes(object: &EtcdCluster) -> bool {
+    object.spec.deletion_policy == DeletionPolicy::Delete
+}
+
+fn metadata(object: &EtcdCluster, goes: bool) -> Value {
+    let owners: Vec<_> = object.controller_owner_ref(&()).into_iter().filter(|_| goes).collect();
+    json!({ "labels": names::labels(object), "ownerReferences": owners })
+}
+
+async fn create(client: &Client, object: &EtcdCluster, name: String, goes: bool, data: &Value) -> Result<(), Error> {
+    let mut metadata = metadata(object, goes);
+    metadata["name"] = json!(name);
+    let secret: Secret = serde_json::from_value(json!({ "metadata": metadata, "stringData": data }))?;
+    let api: Api<Secret> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
+    let parameters = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
+    api.create(&parameters, &secret).await.map(drop).map_err(|source| failed(source, name, "create"))
+}
+
+fn failed(source: kube::Error, name: String, verb: &'static str) -> Error {
+    match class_of_kubernetes(&source) {
+        Class::Denied => Error::SecretsDenied { verb },
+        _ => Error::Apply { kind: "Secret".into(), name, source },
+    }
+}
+
+/// A password that nobody guesses.
+fn random() -> Result<String, Error> {
+    let mut bytes = [0; 24];
+    getrandom::fill(&mut bytes).map_err(|error| Error::Random(error.to_string()))?;
+    Ok(hexadecimal(&bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controllers::etcdcluster::fixtures::cluster;
+
+    fn secret(owners: &[&str], label: &str) -> Secret {
+        let owner = |uid: &&str| {
+            json!({ "apiVersion": "mycompany.com/v1alpha1", "kind": "EtcdCluster", "name": "prod-etcd", "uid": uid,
+                "controller": true })
+        };
+        let owners: Vec<Value> = owners.iter().map(owner).collect();
+        let metadata =
+            json!({ "name": "prod-etcd-root", "labels": { names::LABEL: label }, "ownerReferences": owners });
+        serde_json::from_value(json!({ "metadata": metadata })).unwrap()
+    }
+
+    #[test]
+    fn a_secret_that_outlived_an_object_of_this_name_is_found_again_and_nobody_elses_is_taken() {
+        let object = cluster(3);
+        assert!(is_ours(&secret(&[], "prod-etcd"), &object));
+        assert!(is_ours(&secret(&["uid"], "prod-etcd"), &object));
+        assert!(!is_ours(&secret(&["another"], "prod-etcd"), &object));
+        assert!(!is_ours(&secret(&[], "other"), &object));
+    }
+
+    #[test]
+    fn passwords_are_lines_and_never_shown() {
+        let mut given = secret(&[], "x");
+        given.data = serde_json::from_value(json!({ "password": "aHVudGVyMgo=", "empty": "Cg==" })).unwrap();
+        assert_eq!(password(&given, "password"), Some(Password("hunter2".into())));
+        assert_eq!(password(&given, "empty"), None);
+        assert!(!format!("{:?}", password(&given, "password")).contains("hunter2"));
+    }
+}

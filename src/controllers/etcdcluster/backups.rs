@@ -1,0 +1,222 @@
+//! The `DatabaseBackup`s that clusters own. Their kind may be installed later, or never: it is looked for seldom, and
+//! watched as soon as it is there.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use futures::future::ready;
+use kube::api::DynamicObject;
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::{Controller, WatchStreamExt, watcher};
+use kube::{Api, Client, ResourceExt};
+
+use super::error::Error;
+use super::facts::{Backup, Child};
+use super::names;
+use super::resources::backup_kind;
+use crate::api::EtcdCluster;
+use crate::runtime::Patience;
+use crate::runtime::manifest::is_controlled_by;
+
+/// What the apiserver refused is tried again after so long.
+const SELDOM: Duration = Duration::from_mins(5);
+
+/// The watches, one for each namespace that is served.
+#[derive(Default)]
+pub struct Backups(Mutex<Vec<Watched>>);
+
+#[derive(Clone)]
+struct Watched {
+    /// `None` for all.
+    namespace: Option<String>,
+    store: Store<DynamicObject>,
+    access: Arc<Mutex<Access>>,
+}
+
+/// What is known of the kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Access {
+    /// What the watch met last.
+    seen: Kind,
+    /// What a change met, and when.
+    refused: Option<(Kind, Instant)>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    /// Nobody has looked yet.
+    #[default]
+    Unknown,
+    Missing,
+    Denied,
+    Served,
+}
+
+impl Access {
+    fn kind(self, now: Instant) -> Kind {
+        let refused = self.refused.filter(|(_, at)| now.duration_since(*at) < SELDOM).map(|(kind, _)| kind);
+        refused.filter(|_| self.seen == Kind::Served).unwrap_or(self.seen)
+    }
+}
+
+impl Backups {
+    /// Lets them wake the controller.
+    pub fn add_to(
+        &self,
+        controller: Controller<EtcdCluster>,
+        client: &Client,
+        namespace: Option<&str>,
+    ) -> Controller<EtcdCluster> {
+        let api: Api<DynamicObject> = match namespace {
+            Some(namespace) => Api::namespaced_with(client.clone(), namespace, &backup_kind()),
+            None => Api::all_with(client.clone(), &backup_kind()),
+        };
+        let writer = Writer::new(backup_kind());
+        let access = Arc::new(Mutex::new(Access::default()));
+        let watched =
+            Watched { namespace: namespace.map(str::to_owned), store: writer.as_reader(), access: access.clone() };
+        locked(&self.0).push(watched);
+        let seen = watcher(api, watcher::Config::default().labels(names::LABEL))
+            .backoff(Patience::default())
+            .modify(|backup| backup.managed_fields_mut().clear())
+            .reflect(writer)
+            .inspect(move |event| {
+                if let Some(kind) = kind_after(event) {
+                    locked(&access).seen = kind;
+                }
+            })
+            .touched_objects()
+            // A kind that is missing is nothing to warn of each time.
+            .filter(|seen| ready(seen.is_ok()));
+        controller.watches_stream_with(seen, |backup: DynamicObject| concerned(&backup), backup_kind())
+    }
+
+    /// The cluster's own as the watch saw it last.
+    pub fn seen(&self, object: &EtcdCluster) -> Backup {
+        let Some(watched) = self.of(object) else { return Backup::Unknown };
+        let access = *locked(&watched.access);
+        match access.kind(Instant::now()) {
+            Kind::Unknown => Backup::Unknown,
+            Kind::Missing => Backup::KindMissing,
+            Kind::Denied => Backup::Denied,
+            Kind::Served => {
+                let key = ObjectRef::new_with(&names::backup(object), backup_kind())
+                    .within(&object.namespace().unwrap_or_default());
+                facts(watched.store.get(&key).as_deref(), object)
+            }
+        }
+    }
+
+    /// The cluster's own as the apiserver has it.
+    pub async fn read(&self, client: &Client, object: &EtcdCluster) -> Result<Backup, Error> {
+        let seen = self.seen(object);
+        let is_served = matches!(seen, Backup::Absent | Backup::Present(_));
+        if !is_served || (seen == Backup::Absent && object.spec.backup_schedule.is_none()) {
+            return Ok(seen);
+        }
+        let namespace = object.namespace().unwrap_or_default();
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &namespace, &backup_kind());
+        match api.get_opt(&names::backup(object)).await {
+            Ok(live) => Ok(facts(live.as_ref(), object)),
+            // An object that is missing is no error: it is the kind that was removed meanwhile.
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Backup::KindMissing),
+            Err(kube::Error::Api(status)) if status.code == 403 => Ok(Backup::Denied),
+            Err(source) => Err(Error::Read { what: "DatabaseBackup", source }),
+        }
+    }
+
+    /// Whether a change failed because the kind is gone, or must not be changed: nothing else of the cluster waits for
+    /// that.
+    pub fn excuses(&self, object: &EtcdCluster, error: &Error) -> bool {
+        let Error::Backup(kube::Error::Api(status)) = error else { return false };
+        let kind = match status.code {
+            404 => Kind::Missing,
+            403 => Kind::Denied,
+            _ => return false,
+        };
+        tracing::info!(code = status.code, message = status.message, "the DatabaseBackup could not be changed");
+        if let Some(watched) = self.of(object) {
+            locked(&watched.access).refused = Some((kind, Instant::now()));
+        }
+        true
+    }
+
+    fn of(&self, object: &EtcdCluster) -> Option<Watched> {
+        let watches = locked(&self.0);
+        let serves = |watched: &&Watched| watched.namespace.is_none() || watched.namespace == object.namespace();
+        watches.iter().find(serves).cloned()
+    }
+}
+
+fn facts(live: Option<&DynamicObject>, object: &EtcdCluster) -> Backup {
+    let Some(live) = live else { return Backup::Absent };
+    Backup::Present(Child {
+        value: serde_json::to_value(live).unwrap_or_default(),
+        uid: live.uid().unwrap_or_default(),
+        ours: is_controlled_by(live, object),
+    })
+}
+
+/// What an event of the watch tells of the kind.
+fn kind_after(event: &Result<watcher::Event<DynamicObject>, watcher::Error>) -> Option<Kind> {
+    let code = match event {
+        // It comes before a list, too, that fails.
+        Ok(watcher::Event::Init | watcher::Event::InitApply(_)) => return None,
+        Ok(_) => return Some(Kind::Served),
+        Err(
+            watcher::Error::InitialListFailed(kube::Error::Api(status))
+            | watcher::Error::WatchStartFailed(kube::Error::Api(status)),
+        ) => status.code,
+        Err(_) => return None,
+    };
+    match code {
+        404 => Some(Kind::Missing),
+        403 => Some(Kind::Denied),
+        _ => None,
+    }
+}
+
+/// The object that controls it, and the one that its label names: somebody may have changed the label.
+fn concerned(backup: &DynamicObject) -> Vec<ObjectRef<EtcdCluster>> {
+    let namespace = backup.namespace().unwrap_or_default();
+    let owners = backup.owner_references().iter().filter(|owner| owner.kind == "EtcdCluster").map(|owner| &owner.name);
+    let mut names: Vec<&String> = owners.chain(backup.labels().get(names::LABEL)).collect();
+    names.dedup();
+    names.into_iter().map(|name| ObjectRef::new(name).within(&namespace)).collect()
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    fn failed(code: u16) -> watcher::Error {
+        let status = Status::failure("404 page not found", "Failed to parse error data").with_code(code);
+        watcher::Error::InitialListFailed(kube::Error::Api(status.boxed()))
+    }
+
+    #[test]
+    fn a_kind_is_missing_denied_or_served_as_its_list_says() {
+        assert_eq!(kind_after(&Ok(watcher::Event::Init)), None);
+        assert_eq!(kind_after(&Err(failed(404))), Some(Kind::Missing));
+        assert_eq!(kind_after(&Err(failed(403))), Some(Kind::Denied));
+        assert_eq!(kind_after(&Err(failed(500))), None);
+        assert_eq!(kind_after(&Ok(watcher::Event::InitDone)), Some(Kind::Served));
+    }
+
+    #[test]
+    fn what_was_refused_is_tried_again_after_a_while() {
+        let now = Instant::now();
+        let access = Access { seen: Kind::Served, refused: Some((Kind::Denied, now)) };
+        assert_eq!(access.kind(now), Kind::Denied);
+        assert_eq!(access.kind(now + SELDOM), Kind::Served);
+        assert_eq!(Access { seen: Kind::Missing, ..access }.kind(now), Kind::Missing);
+    }
+}

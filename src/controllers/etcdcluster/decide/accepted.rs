@@ -1,0 +1,91 @@
+//! What of a spec can be done to the cluster as it runs.
+
+use super::{View, auth, certificates};
+use crate::controllers::etcdcluster::{names, settings};
+use crate::controllers::schedule::Schedule;
+
+/// Why the spec cannot be followed, with the field and the fix.
+pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
+    if let Some(trouble) = settings::trouble(view.object) {
+        return Some(("ConfigInvalid", trouble));
+    }
+    recovery(view)
+        .or_else(|| version(view))
+        .or_else(|| schedules(view))
+        .or_else(|| certificates::complaint(view))
+        .or_else(|| auth::complaint(view))
+        .or_else(|| refused(view))
+}
+
+fn schedules(view: &View<'_>) -> Option<(&'static str, String)> {
+    let spec = &view.object.spec;
+    let defrag = spec.defrag.as_ref().map(|defrag| ("spec.defrag.schedule", &defrag.schedule));
+    let backup = spec.backup_schedule.as_ref().map(|schedule| ("spec.backupSchedule", schedule));
+    defrag.into_iter().chain(backup).find_map(|(field, text)| {
+        let mistake = Schedule::read(text, None).err()?;
+        Some(("ScheduleInvalid", mistake.told(field, text)))
+    })
+}
+
+fn recovery(view: &View<'_>) -> Option<(&'static str, String)> {
+    let asked = view.object.spec.recovery.as_ref().filter(|_| super::recovery::is_asked_for(view))?;
+    let known = |ordinal: i32| view.observed.claims.contains_key(&ordinal);
+    let told = || {
+        let names: Vec<&str> =
+            view.observed.claims.values().map(|claim| claim.name.trim_start_matches("data-")).collect();
+        format!("spec.recovery.fromMember must be a member whose volume is there: {}", names.join(", "))
+    };
+    let ordinal = names::ordinal_of(view.object, &asked.from_member);
+    ordinal.is_none_or(|ordinal| !known(ordinal)).then(|| ("RecoveryInvalid", told()))
+}
+
+/// What only the apiserver can judge of pods, such as where they may run.
+fn refused(view: &View<'_>) -> Option<(&'static str, String)> {
+    let words = view.observed.refused.as_ref()?;
+    let told = format!(
+        "the pods that spec asks for are refused: {words}. What is named below spec.template.spec there is the field of the \
+         same name below spec here: correct it"
+    );
+    Some(("SpecRefused", told))
+}
+
+/// etcd goes up by one minor version at a time, and never back.
+/// <https://etcd.io/docs/v3.6/upgrades/upgrade_3_6/>
+fn version(view: &View<'_>) -> Option<(&'static str, String)> {
+    let wanted = parse(&view.object.spec.version)?;
+    let running: Vec<(u8, u16)> = view.observed.statuses.values().filter_map(|status| parse(&status.version)).collect();
+    let recorded = view.object.status.as_ref().and_then(|status| parse(status.current_version.as_deref()?));
+    let (lowest, highest) = (running.iter().min().copied().or(recorded)?, running.iter().max().copied().or(recorded)?);
+    let asked = &view.object.spec.version;
+    if wanted.0 < highest.0 && lowest.0 == highest.0 {
+        let told = format!(
+            "spec.version: etcd cannot go back from 3.{} to {asked}: set a version of 3.{}, or restore a backup into a new \
+             cluster",
+            highest.0, highest.0
+        );
+        return Some(("DowngradeRefused", told));
+    }
+    if wanted.0 > lowest.0 + 1 {
+        let told = format!(
+            "spec.version: etcd goes up by one minor version at a time: set a version of 3.{} first",
+            lowest.0 + 1
+        );
+        return Some(("UpgradeTooFar", told));
+    }
+    // Members that were removed long ago may come back with 3.6 unless a late 3.5 has run before.
+    // <https://etcd.io/blog/2025/zombie_members_upgrade/>
+    if wanted.0 == 6 && lowest < (5, 26) {
+        let told = format!(
+            "spec.version: the members run 3.5.{}, from which an upgrade to 3.6 can bring removed members back: set 3.5.26 or a \
+             later 3.5 first",
+            lowest.1
+        );
+        return Some(("UpgradeTooFar", told));
+    }
+    None
+}
+
+fn parse(version: &str) -> Option<(u8, u16)> {
+    let (minor, patch) = version.strip_prefix("3.")?.split_once('.')?;
+    Some((minor.parse().ok()?, patch.parse().ok()?))
+}

@@ -1,0 +1,186 @@
+//! Authentication: turned on and off, its password changed, and told of where nobody is let in.
+
+use super::super::action::Action;
+use super::super::auth::secrets::{Note, goes};
+use super::super::auth::{Access, concerns, given_secret, kept_secret};
+use super::{OFTEN, Step, View, majority};
+use crate::api::etcdcluster::AuthStatus;
+use crate::external::etcd::Password;
+use crate::runtime::Part;
+
+/// bcrypt, by which etcd keeps passwords, knows no more bytes.
+const LONGEST: usize = 72;
+
+/// Why nobody is let in.
+const BROKEN: &str = "AuthBroken";
+
+/// What of the passwords cannot be, with the field and the fix.
+pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
+    let auth = &view.observed.auth;
+    let (wanted, secret) = (view.object.spec.auth.enabled, given_secret(view.object));
+    if auth.denied {
+        let told = format!(
+            "spec.auth needs the right to get, create and patch Secrets, such as {secret}: bind the ClusterRole \
+             causeway-database-secrets in this namespace (kubectl create rolebinding causeway-database-secrets \
+             --clusterrole=causeway-database-secrets --serviceaccount=causeway-system:causeway)"
+        );
+        return Some(("SecretsDenied", told));
+    }
+    if auth.foreign {
+        let told = format!(
+            "spec.auth.enabled needs Secret {}, which is somebody else's: delete it, or choose another metadata.name",
+            kept_secret(view.object)
+        );
+        return Some(("NameTaken", told));
+    }
+    if !wanted {
+        return None;
+    }
+    match &auth.given {
+        None if view.object.spec.auth.secret_name.is_some() => {
+            let told = format!("spec.auth.secretName: Secret {secret} has no key password: make it");
+            Some(("PasswordMissing", told))
+        }
+        Some(Password(text)) if text.len() > LONGEST || text.contains(char::is_control) => {
+            let told = format!("Secret {secret}: key password must have 1 to {LONGEST} bytes in one line");
+            Some(("PasswordInvalid", told))
+        }
+        _ => None,
+    }
+}
+
+/// The next step of authentication. No member is disturbed by any of them.
+pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
+    let auth = &view.observed.auth;
+    if !accepted {
+        return None;
+    }
+    let via = || view.via();
+    if !view.object.spec.auth.enabled {
+        let via = via().filter(|_| matches!(auth.access, Access::With(_)))?;
+        return Some(act(vec![Action::DisableAuth { via }], "turning authentication off"));
+    }
+    let (Some(given), Some(kept)) = (&auth.given, &auth.kept) else { return Some(prepare(view)) };
+    let action = match (&auth.access, &kept.next) {
+        (Access::With(works), Some(next)) if works == next => note(view, next, None),
+        (Access::With(_), Some(next)) => Action::ChangePassword { password: next.clone(), via: via()? },
+        (Access::With(_), None) if kept.current != *given => note(view, &kept.current, Some(given)),
+        (Access::Free, next) if kept.current != *given || next.is_some() => note(view, given, None),
+        (Access::Free, _) => {
+            let root = Action::PrepareRoot { password: given.clone(), via: via()? };
+            return Some(act(vec![root, Action::EnableAuth { via: via()? }], "turning authentication on"));
+        }
+        (Access::With(_), None) if kept.goes != goes(view.object) => note(view, &kept.current, None),
+        _ => return None,
+    };
+    Some(act(vec![action], "root gets the password that its Secret has"))
+}
+
+/// Nobody is let in: only another password in the Secret can change that, or somebody who knows root's.
+pub fn shut(view: &View<'_>, accepted: bool) -> Option<Step> {
+    let told = shut_out(view)?;
+    let repair = match (&view.observed.auth.given, &view.observed.auth.kept) {
+        (given, None) if accepted && (given.is_some() || view.object.spec.auth.enabled) => return Some(prepare(view)),
+        // None of those that are noted is right, so none of them is lost.
+        (Some(given), Some(kept)) if accepted && kept.passwords().all(|known| known != given) => {
+            note(view, &kept.current, Some(given))
+        }
+        _ => return Some(Step { again: OFTEN, ..Step::stalled(BROKEN, told) }),
+    };
+    Some(act(vec![repair], "trying the password that the Secret has"))
+}
+
+/// Whether clients that have the password are let in, as the spec asks for.
+pub fn is_settled(view: &View<'_>) -> bool {
+    !view.object.spec.auth.enabled || matches!(view.observed.auth.access, Access::With(_))
+}
+
+/// What is recorded: from before the first step until clients need not log in any more.
+pub fn record(view: &View<'_>) -> Option<AuthStatus> {
+    let before = || view.object.status.as_ref().and_then(|status| status.auth.clone());
+    if view.object.spec.auth.enabled {
+        let refused = view.observed.auth.denied || view.observed.auth.foreign;
+        return if refused { before() } else { Some(AuthStatus { secret_name: kept_secret(view.object) }) };
+    }
+    before().filter(|_| view.observed.auth.access != Access::Free)
+}
+
+/// Whether that must be recorded before anything is done.
+pub fn begins(view: &View<'_>) -> bool {
+    let recorded = view.object.status.as_ref().is_some_and(|status| status.auth.is_some());
+    !recorded && record(view).is_some()
+}
+
+/// Whether clients must log in; not told while it is not known.
+pub fn part(view: &View<'_>) -> Option<Part> {
+    let part = |status: Option<bool>, reason: &'static str, message: String| {
+        Some(Part { type_: "AuthEnabled", status, reason, message })
+    };
+    if !concerns(view.object) || record(view).is_none() {
+        return part(None, "NotAsked", String::new());
+    }
+    if let Some(told) = shut_out(view) {
+        return part(Some(false), BROKEN, told);
+    }
+    let secret = kept_secret(view.object);
+    match &view.observed.auth.access {
+        Access::With(_) => {
+            part(Some(true), "Enabled", format!("clients must log in; root's password is in Secret {secret}"))
+        }
+        Access::Free => part(Some(false), "Enabling", "clients need not log in yet".into()),
+        _ => None,
+    }
+}
+
+/// What members say of a majority while nobody may ask them who belongs to it.
+pub fn quorate(view: &View<'_>) -> Option<Part> {
+    let told = shut_out(view)?;
+    let led = view.observed.statuses.values().filter(|status| status.leader != 0).count();
+    let known = view.observed.pods.len();
+    let message = if view.observed.reserved.is_empty() {
+        format!("{led} of {known} members have a leader; {told}")
+    } else {
+        format!("members tell nothing without a login; {told}")
+    };
+    Some(Part { type_: "Quorate", status: Some(led >= majority(known)), reason: BROKEN, message })
+}
+
+fn shut_out(view: &View<'_>) -> Option<String> {
+    let secret = given_secret(view.object);
+    match view.observed.auth.access {
+        Access::Refused => Some(format!(
+            "etcd does not take root's password, which somebody has changed: put the one that it has into Secret {secret} \
+             (spec.auth; key password), or change it back (etcdctl user passwd root)"
+        )),
+        Access::Locked if view.object.spec.auth.enabled => {
+            Some(format!("etcd asks for a login: put root's password into Secret {secret} (spec.auth; key password)"))
+        }
+        Access::Locked => Some(
+            "somebody has turned authentication on: set spec.auth.enabled, and spec.auth.secretName to a Secret with root's \
+             password in key password; or turn it off (etcdctl auth disable)"
+                .into(),
+        ),
+        _ => None,
+    }
+}
+
+/// The Secrets are made, one after the other.
+fn prepare(view: &View<'_>) -> Step {
+    let action = match &view.observed.auth.given {
+        None => {
+            let known = view.observed.auth.kept.as_ref().map(|kept| kept.current.clone());
+            Action::MakePassword { secret: given_secret(view.object), known }
+        }
+        Some(given) => note(view, given, None),
+    };
+    act(vec![action], "making root's password")
+}
+
+fn note(view: &View<'_>, current: &Password, next: Option<&Password>) -> Action {
+    let version = view.observed.auth.kept.as_ref().map(|kept| kept.version.clone());
+    Action::NotePassword(Note { version, current: current.clone(), next: next.cloned(), goes: goes(view.object) })
+}
+
+fn act(actions: Vec<Action>, told: &str) -> Step {
+    Step::act(actions, "ChangingAuth", told)
+}

@@ -1,0 +1,82 @@
+//! Snapshots by schedule: the cluster owns a `DatabaseBackup`, and tells how that is.
+
+use serde_json::Value;
+
+use super::super::action::Action;
+use super::super::facts::{Backup, Child};
+use super::super::{names, resources};
+use super::{Step, View};
+use crate::runtime::Part;
+
+/// Makes the `DatabaseBackup` as it should be, or takes it away. Last of all: members never wait for it.
+pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
+    if !accepted {
+        return None;
+    }
+    let action = match (&view.object.spec.backup_schedule, &view.observed.backup) {
+        (Some(schedule), Backup::Absent) => apply(view, schedule, None),
+        (Some(schedule), Backup::Present(live)) => {
+            let differs = !resources::backup(view.object, schedule).is_met_by(&live.value);
+            (live.ours && differs && !is_going(live)).then(|| apply(view, schedule, Some(live.uid.clone())))?
+        }
+        (None, Backup::Present(live)) if live.ours && !is_going(live) => {
+            Action::DeleteBackup { name: names::backup(view.object), uid: live.uid.clone() }
+        }
+        _ => return None,
+    };
+    Some(Step::act(vec![action], "Applying", "bringing the DatabaseBackup up to date"))
+}
+
+fn apply(view: &View<'_>, schedule: &str, uid: Option<String>) -> Action {
+    Action::ApplyBackup { child: Box::new(resources::backup(view.object, schedule)), uid }
+}
+
+fn is_going(live: &Child) -> bool {
+    !live.value["metadata"]["deletionTimestamp"].is_null()
+}
+
+/// How backups are, in the words of the `DatabaseBackup`; none as long as nobody has looked for it.
+pub fn part(view: &View<'_>) -> Option<Part> {
+    let part = |status: Option<bool>, reason: &'static str, message: String| {
+        Some(Part { type_: "BackupReady", status, reason, message })
+    };
+    if view.object.spec.backup_schedule.is_none() {
+        return part(None, "NotAsked", String::new());
+    }
+    let name = names::backup(view.object);
+    match &view.observed.backup {
+        Backup::Unknown => None,
+        Backup::KindMissing => {
+            let told = "spec.backupSchedule: no backups are taken, the kind DatabaseBackup of example.com/v1 is not \
+                        installed: install its definition, or remove the field";
+            part(Some(false), "KindMissing", told.into())
+        }
+        Backup::Denied => {
+            let told = "spec.backupSchedule: no backups are taken, for Causeway may not keep DatabaseBackups: allow get, \
+                        list, watch, create, patch and delete of databasebackups.example.com";
+            part(Some(false), "BackupDenied", told.into())
+        }
+        Backup::Absent => part(Some(false), "BackupPending", format!("DatabaseBackup {name} is not there yet")),
+        Backup::Present(live) if !live.ours => {
+            let told = format!(
+                "spec.backupSchedule: DatabaseBackup {name} exists and does not belong to this object: delete or rename it, \
+                 or remove the field"
+            );
+            part(Some(false), "NameTaken", told)
+        }
+        Backup::Present(live) => {
+            let Some(ready) = ready(&live.value) else {
+                let told = format!("DatabaseBackup {name} has not told yet how it is");
+                return part(Some(false), "BackupPending", told);
+            };
+            let word = |key: &str| ready[key].as_str().unwrap_or_default();
+            let is_ready = word("status") == "True";
+            let told = format!("DatabaseBackup {name}: {}: {}", word("reason"), word("message"));
+            part(Some(is_ready), if is_ready { "BackupReady" } else { "BackupNotReady" }, told)
+        }
+    }
+}
+
+fn ready(value: &Value) -> Option<&Value> {
+    value["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == "Ready")
+}

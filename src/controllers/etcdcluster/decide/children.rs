@@ -1,0 +1,190 @@
+//! Services, settings and pods: what is missing or differs is applied.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::ResourceExt;
+use serde_json::Value;
+
+use super::super::action::Action;
+use super::super::names;
+use super::super::resources::{self, Shape};
+use super::super::settings::{AT_FIRST_START, Start};
+use super::super::tls::{Mode, Side};
+use super::{Step, View, recovery};
+use crate::external::etcd::Member;
+use crate::runtime::manifest::{Manifest, amount, applied};
+
+/// Somebody else's object of a child's name: nothing is touched.
+pub fn foreign(view: &View<'_>) -> Option<Step> {
+    let ((kind, name), _) = view.observed.children.iter().find(|(_, child)| !child.ours)?;
+    let told =
+        format!("{kind} {name} exists and does not belong to this object: delete it, or choose another metadata.name");
+    Some(Step::stalled("NameTaken", told))
+}
+
+/// Children that are missing or differ. A spec that cannot be accepted changes none; but who may start without data
+/// follows the members in any case.
+pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
+    let start = start(view);
+    let mut wanted = Vec::new();
+    if accepted {
+        wanted.extend(resources::around(view.object));
+        wanted.push(resources::config_map(view.object, &start, view.transport()));
+        wanted.push(resources::pods(view.object, shape(view, &start), view.transport()));
+    } else {
+        wanted.extend(restarted(view, &start));
+    }
+    let missing_set = accepted && view.observed.child("StatefulSet", &view.object.name_any()).is_none();
+    if missing_set && view.observed.pods.values().any(|pod| pod.controlled) {
+        // Somebody deleted the set, and its pods go with it. A new one that meets their names waits for minutes.
+        wanted.retain(|child| child.kind() != "StatefulSet");
+        let told = "waiting for the pods of a StatefulSet that was deleted to stop";
+        let actions = wanted.into_iter().filter_map(|child| unless_met(view, child)).collect();
+        return Some(Step::act(actions, "Applying", told));
+    }
+    let actions: Vec<Action> = wanted.into_iter().filter_map(|child| unless_met(view, child)).collect();
+    if actions.is_empty() {
+        return None;
+    }
+    let told = if view.has_begun() { "bringing the children up to date" } else { "creating the children" };
+    Some(Step::act(actions, "Applying", told))
+}
+
+fn unless_met(view: &View<'_>, child: Manifest) -> Option<Action> {
+    let live = view.observed.child(child.kind(), child.name());
+    if live.is_some_and(|live| child.is_met_by(&live.value)) {
+        return None;
+    }
+    // Templates of volumes cannot be changed: the set is made anew around its pods.
+    if let Some(live) = live.filter(|live| child.needs_another(&live.value)) {
+        return Some(Action::Orphan { name: child.name().to_owned(), uid: live.uid.clone() });
+    }
+    Some(Action::Apply { uid: live.map(|live| live.uid.clone()), child: Box::new(child) })
+}
+
+/// Only the settings of members without data, in the `ConfigMap` as it is.
+fn restarted(view: &View<'_>, start: &Start) -> Option<Manifest> {
+    let live = view.observed.child("ConfigMap", &view.object.name_any())?;
+    let written = written_start(view)?;
+    if written == *start {
+        return None;
+    }
+    let fresh = resources::config_map(view.object, start, view.transport());
+    let mut child = Manifest { value: live.value.clone(), ..fresh.clone() };
+    for key in AT_FIRST_START {
+        child.value["data"][key] = fresh.value["data"][key].clone();
+    }
+    for volatile in ["resourceVersion", "creationTimestamp", "uid", "generation", "managedFields"] {
+        if let Some(metadata) = child.value["metadata"].as_object_mut() {
+            metadata.remove(volatile);
+        }
+    }
+    // It is not what the spec says: as soon as that can be accepted, all of it is applied.
+    child.value["metadata"]["annotations"][applied()] = Value::String("kept".into());
+    Some(child)
+}
+
+/// How members without data may start, as the `ConfigMap` has it.
+pub fn written_start(view: &View<'_>) -> Option<Start> {
+    let live = view.observed.child("ConfigMap", &view.object.name_any())?;
+    let data: BTreeMap<String, String> = serde_json::from_value(live.value["data"].clone()).ok()?;
+    Start::of(&data)
+}
+
+/// How members without data may start. Only one that has never started finds its name in the list: a member whose
+/// volume was emptied would else come back as if it had never promised anything, and promises would be broken.
+fn start(view: &View<'_>) -> Start {
+    let object = view.object;
+    let by_tls = Side::Peer.wanted(object) == Mode::Secure;
+    if view.observed.quorum.is_some() {
+        let entry = |(ordinal, member): (&i32, &&Member)| {
+            let url = member.peer_urls.first().cloned().unwrap_or_default();
+            let has_started = !member.client_urls.is_empty();
+            let name = if has_started { masked(member.id) } else { names::pod(object, *ordinal) };
+            (name, url)
+        };
+        return Start { begins: false, members: view.members.iter().map(entry).collect() };
+    }
+    if view.has_begun() {
+        let known = object.status.iter().flat_map(|status| &status.members);
+        let recorded = || {
+            let entry = |member: &crate::api::etcdcluster::MemberStatus| {
+                let ordinal = names::ordinal_of(object, &member.name)?;
+                Some((masked(u64::from_str_radix(&member.id, 16).ok()?), names::peer_url(object, ordinal, by_tls)))
+            };
+            Start { begins: false, members: known.filter_map(entry).collect() }
+        };
+        return written_start(view).filter(|start| !start.begins).unwrap_or_else(recorded);
+    }
+    if let Some(last) = earlier_volumes(view) {
+        // Whoever has data starts with them; nobody begins anew beside them.
+        let entry = |ordinal| (format!("member-{ordinal}"), names::peer_url(object, ordinal, by_tls));
+        return Start { begins: false, members: (0..=last).map(entry).collect() };
+    }
+    written_start(view).unwrap_or_else(|| {
+        let entry = |ordinal| (names::pod(object, ordinal), names::peer_url(object, ordinal, by_tls));
+        Start { begins: true, members: (0..object.spec.replicas).map(entry).collect() }
+    })
+}
+
+/// A name that no pod has.
+fn masked(id: u64) -> String {
+    format!("member-{id:x}")
+}
+
+/// The last ordinal of volumes that an earlier object of this name left.
+pub fn earlier_volumes(view: &View<'_>) -> Option<i32> {
+    view.observed
+        .claims
+        .iter()
+        .filter(|(_, claim)| !claim.ours && !claim.terminating)
+        .map(|(ordinal, _)| *ordinal)
+        .max()
+}
+
+/// Which pods there must be.
+fn shape(view: &View<'_>, start: &Start) -> Shape {
+    match recovery::survivor(view) {
+        Some(ordinal) => Shape { first: ordinal, replicas: 1, forced: true },
+        // The others come after it has started as usual: their volumes would be taken for those of the lost cluster.
+        None => match view.observed.pods.iter().find(|(_, pod)| pod.forced) {
+            Some((ordinal, _)) => Shape { first: *ordinal, replicas: 1, forced: false },
+            None => Shape { first: 0, replicas: replicas(view, start), forced: false },
+        },
+    }
+}
+
+/// How many pods there must be: as many as the members need, whatever the spec says. More come after a member was
+/// added, fewer after one was removed.
+fn replicas(view: &View<'_>, start: &Start) -> i32 {
+    let needed = |ordinals: BTreeSet<i32>| ordinals.last().map(|last| last + 1);
+    if view.observed.quorum.is_some() {
+        return needed(view.members.keys().copied().collect()).unwrap_or(1);
+    }
+    if view.has_begun() {
+        let known = view.object.status.iter().flat_map(|status| &status.members);
+        let known = needed(known.filter_map(|member| names::ordinal_of(view.object, &member.name)).collect());
+        let volumes = || needed(view.observed.claims.keys().copied().collect());
+        return known.or_else(volumes).unwrap_or(view.object.spec.replicas);
+    }
+    i32::try_from(start.members.len()).unwrap_or(view.object.spec.replicas)
+}
+
+/// Larger volumes, last of all: a storage class that cannot do it must keep nobody from anything else.
+pub fn grow(view: &View<'_>, accepted: bool) -> Option<Step> {
+    if !accepted {
+        return None;
+    }
+    let wanted = amount(&view.object.spec.storage_size)?;
+    let small = view
+        .observed
+        .claims
+        .values()
+        .find(|claim| !claim.terminating && amount(&claim.size).is_some_and(|size| size < wanted))?;
+    let action = Action::GrowClaim {
+        name: small.name.clone(),
+        uid: small.uid.clone(),
+        size: view.object.spec.storage_size.clone(),
+    };
+    Some(Step::act(vec![action], "GrowingVolumes", format!("volume claim {} grows", small.name)))
+}

@@ -1,0 +1,122 @@
+//! Space that members do not use is given back by schedule: one member at a time, the leader last.
+//!
+//! A member answers nobody while it is defragmented, so the next one has its turn only when all are well again. Who had
+//! a turn is written down before it: a member is disturbed once each time, be it that the operator dies meanwhile.
+//! <https://etcd.io/docs/v3.5/op-guide/maintenance/#defragmentation>
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::super::action::Action;
+use super::super::names;
+use super::{Step, View, members};
+use crate::api::etcdcluster::{Defrag, DefragStatus};
+use crate::controllers::schedule::Schedule;
+use crate::runtime::Health;
+
+/// Less than that is not worth a disturbance: databases grow by as much at once.
+const LEAST: i64 = 16 * 1024 * 1024;
+/// What could not begin for so long waits for the next time: who chose a quiet hour means it.
+const LATEST: SignedDuration = SignedDuration::from_hours(1);
+
+/// The next member's turn. All are well, and nothing else is to be done, when this is asked for.
+pub fn step(view: &View<'_>) -> Option<Step> {
+    let (asked, followed) = (view.object.spec.defrag.as_ref()?, followed(view)?);
+    if !is_due(view, asked, followed) {
+        return None;
+    }
+    let waste = |ordinal: &i32| {
+        let had_turn = followed.members.contains(&names::pod(view.object, *ordinal));
+        waste(view, asked, *ordinal).filter(|_| !had_turn)
+    };
+    let leader = view.leader()?;
+    let other = view.members.keys().copied().find(|ordinal| *ordinal != leader && waste(ordinal).is_some());
+    let next = other.or_else(|| Some(leader).filter(|leader| waste(leader).is_some()))?;
+    if next == leader && view.members.len() > 1 {
+        return members::hand_over(view, leader, |_| true);
+    }
+    let name = names::pod(view.object, next);
+    let told = format!("giving back {} MiB that {name} does not use", waste(&next)? >> 20);
+    let action = Action::Defragment { name, via: view.observed.endpoint(next)? };
+    // Planned, and a majority serves meanwhile: the cluster is as its object says.
+    Some(Step {
+        health: Health::ready("Defragmenting", told.clone()),
+        ..Step::act(vec![action], "Defragmenting", told)
+    })
+}
+
+/// The step as it is to be recorded.
+pub fn record(view: &View<'_>, step: &Step) -> Option<DefragStatus> {
+    let asked = view.object.spec.defrag.as_ref()?;
+    let now = Time(Timestamp::from_second(view.now.as_second()).unwrap_or(view.now));
+    let Some(followed) = followed(view) else {
+        // What was due before it was asked for is due to nobody.
+        let last_defragmented = before(view).and_then(|before| before.last_defragmented.clone());
+        return Some(DefragStatus {
+            schedule: asked.schedule.clone(),
+            done_until: now,
+            members: Vec::new(),
+            last_defragmented,
+        });
+    };
+    let mut record = followed.clone();
+    if let Some(name) = turn(view, step) {
+        record.members.push(name.to_owned());
+        record.last_defragmented = Some(now.clone());
+    }
+    if overdue(view, asked, followed).is_some_and(|late| step.rests || late > LATEST) {
+        record.done_until = now;
+        record.members.clear();
+    }
+    Some(record)
+}
+
+/// Whether a member has its turn in this step.
+pub fn takes_turn(view: &View<'_>, step: &Step) -> bool {
+    turn(view, step).is_some()
+}
+
+/// How long it is until the schedule comes.
+pub fn next(view: &View<'_>) -> Option<Duration> {
+    let next = Schedule::read(&view.object.spec.defrag.as_ref()?.schedule, None).ok()?.next(view.now)?;
+    Duration::try_from(next.duration_since(view.now)).ok()
+}
+
+/// The member that has its turn in this step. One that gives back space for want of it has had its turn, too.
+fn turn<'a>(view: &View<'_>, step: &'a Step) -> Option<&'a str> {
+    let (asked, followed) = (view.object.spec.defrag.as_ref()?, followed(view)?);
+    let name = step.actions.iter().find_map(|action| match action {
+        Action::Defragment { name, .. } => Some(name),
+        _ => None,
+    })?;
+    (is_due(view, asked, followed) && !followed.members.contains(name)).then_some(name.as_str())
+}
+
+fn before<'a>(view: &View<'a>) -> Option<&'a DefragStatus> {
+    view.object.status.as_ref()?.defrag.as_ref()
+}
+
+/// How far this very schedule was followed.
+fn followed<'a>(view: &View<'a>) -> Option<&'a DefragStatus> {
+    let asked = view.object.spec.defrag.as_ref()?;
+    before(view).filter(|before| before.schedule == asked.schedule)
+}
+
+/// How long ago the schedule came, where that is not over yet.
+fn overdue(view: &View<'_>, asked: &Defrag, followed: &DefragStatus) -> Option<SignedDuration> {
+    let last = Schedule::read(&asked.schedule, None).ok()?.last(view.now)?;
+    (last > followed.done_until.0).then(|| view.now.duration_since(last))
+}
+
+fn is_due(view: &View<'_>, asked: &Defrag, followed: &DefragStatus) -> bool {
+    overdue(view, asked, followed).is_some_and(|late| late <= LATEST)
+}
+
+/// Bytes that the member would give back, where that is worth it.
+fn waste(view: &View<'_>, asked: &Defrag, ordinal: i32) -> Option<i64> {
+    let status = view.observed.status_of(ordinal, view.members.get(&ordinal)?)?;
+    let unused = status.db_size - status.db_in_use;
+    (unused >= LEAST && unused >= status.db_size / 100 * i64::from(asked.threshold_percent)).then_some(unused)
+}

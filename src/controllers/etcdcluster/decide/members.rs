@@ -1,0 +1,245 @@
+//! Members that are to be added, promoted, replaced or removed: one step at a time.
+
+use super::super::action::Action;
+use super::super::facts::{Claim, Loss, Pod};
+use super::super::names;
+use super::super::tls::Mode;
+use super::{Step, View, delete_pod, rollout};
+use crate::external::etcd::{AlarmKind, Member};
+
+/// The next step of the members, if they need one.
+pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
+    let present = || view.members.keys().last().map_or(0, |last| last + 1);
+    let wanted = if accepted { view.object.spec.replicas } else { present() };
+    marks(view)
+        .or_else(|| joining(view, wanted, accepted))
+        .or_else(|| rollout::mend(view, accepted))
+        .or_else(|| damaged(view))
+        .or_else(|| gap(view, wanted))
+        .or_else(|| leftover(view))
+        .or_else(|| smaller(view, wanted))
+        .or_else(|| larger(view, wanted))
+}
+
+/// Notes on each volume whose data it holds, so that it is known when they are those of a member that was removed.
+fn marks(view: &View<'_>) -> Option<Step> {
+    let unmarked = view.members.iter().filter_map(|(ordinal, member)| {
+        let claim = view.observed.claims.get(ordinal).filter(|claim| !claim.terminating)?;
+        let runs = view.is_healthy(*ordinal) && view.observed.pods.get(ordinal).is_some_and(|pod| !pod.terminating);
+        (runs && claim.member != Some(member.id)).then(|| Action::MarkClaim {
+            name: claim.name.clone(),
+            uid: claim.uid.clone(),
+            member: member.id,
+        })
+    });
+    let actions: Vec<Action> = unmarked.collect();
+    (!actions.is_empty()).then(|| Step::act(actions, "Applying", "noting whose data the volumes hold"))
+}
+
+/// A member that has not started yet, or does not vote yet: nobody else is touched meanwhile.
+fn joining(view: &View<'_>, wanted: i32, accepted: bool) -> Option<Step> {
+    let (ordinal, member) =
+        view.members.iter().find(|(_, member)| member.is_learner || member.client_urls.is_empty())?;
+    let name = names::pod(view.object, *ordinal);
+    if member.is_learner && *ordinal >= wanted {
+        return remove(view, *ordinal, member, "spec.replicas is smaller");
+    }
+    let claim = view.observed.claims.get(ordinal).filter(|claim| !claim.terminating);
+    if let Some(claim) = claim.filter(|claim| claim.member.is_some_and(|id| id != member.id)) {
+        return Some(wipe(view, *ordinal, claim, "it holds data of a member that was removed"));
+    }
+    let pod = view.observed.pods.get(ordinal).filter(|pod| !pod.terminating);
+    if member.is_learner && view.is_healthy(*ordinal) && has_caught_up(view, *ordinal, member) {
+        let action = Action::Promote { name, id: member.id, via: view.via()? };
+        return Some(Step::act(vec![action], "MemberJoining", "letting a member vote that has caught up"));
+    }
+    let told = format!("{name} joins: {} of {} members are healthy", healthy(view), view.members.len());
+    let has_started = !member.client_urls.is_empty();
+    let loss = pod.and_then(Pod::loss).filter(|_| !view.is_healthy(*ordinal));
+    if loss == Some(Loss::Damaged) || (loss == Some(Loss::Empty) && has_started) {
+        // A learner has promised nothing and can always go; one that votes goes only while the others can do without it.
+        return if member.is_learner { remove(view, *ordinal, member, "its data are lost") } else { None };
+    }
+    if let Some(pod) = pod.filter(|pod| accepted && !pod.ready && pod.trouble.is_some() && view.is_outdated(pod)) {
+        let why = "it does not start, and was made from an earlier spec";
+        return Some(Step::act(vec![delete_pod(pod, why)], "MemberJoining", told));
+    }
+    if let Some(pod) = pod
+        && pod.trouble.as_deref() == Some("CrashLoopBackOff")
+        && pod.loss() == Some(Loss::Empty)
+    {
+        // It started before it was allowed to; the kubelet would let it wait for minutes.
+        return Some(Step::act(vec![delete_pod(pod, "it may start now")], "MemberJoining", told));
+    }
+    Some(match view.pod_trouble() {
+        Some((reason, text)) => Step::trouble(reason, format!("{told}; {text}")),
+        None => Step::wait("MemberJoining", told),
+    })
+}
+
+/// etcd itself asks for nine tenths of the leader's log.
+fn has_caught_up(view: &View<'_>, ordinal: i32, member: &Member) -> bool {
+    let index = |ordinal: i32, member: &Member| Some(view.observed.status_of(ordinal, member)?.raft_index);
+    let leader = view.leader().and_then(|leader| index(leader, view.members.get(&leader)?));
+    index(ordinal, member).zip(leader).is_some_and(|(own, leader)| own >= leader / 10 * 9)
+}
+
+/// A member that lost its data, or whose data differ from the others': it is removed, and comes back empty.
+fn damaged(view: &View<'_>) -> Option<Step> {
+    let corrupt = |member: &Member| {
+        let mut alarms = view.observed.quorum.iter().flat_map(|quorum| &quorum.alarms);
+        alarms.any(|alarm| alarm.kind == AlarmKind::Corrupt && alarm.member == member.id)
+    };
+    let found = view.members.iter().find_map(|(ordinal, member)| {
+        let pod = view.observed.pods.get(ordinal)?;
+        let why = match pod.loss().filter(|_| !view.is_healthy(*ordinal)) {
+            Some(Loss::Empty) => "its volume is empty",
+            Some(Loss::Damaged) => "its data are damaged",
+            None if corrupt(member) => "its data differ from the others'",
+            None => return None,
+        };
+        Some((*ordinal, *member, why))
+    });
+    let (ordinal, member, why) = found?;
+    if view.can_remove(ordinal) {
+        return remove(view, ordinal, member, why);
+    }
+    let name = names::pod(view.object, ordinal);
+    Some(Step::wait(
+        "MemberDamaged",
+        format!("{name} cannot be replaced ({why}) before a majority of the others is healthy"),
+    ))
+}
+
+/// An ordinal below the last without a member: it was removed to be replaced.
+fn gap(view: &View<'_>, wanted: i32) -> Option<Step> {
+    let last = *view.members.keys().last()?;
+    let ordinal = (0..last).find(|ordinal| !view.members.contains_key(ordinal)).filter(|ordinal| *ordinal < wanted)?;
+    let claim = view.observed.claims.get(&ordinal);
+    if let Some(claim) = claim {
+        // Whatever it holds, no member has it any more.
+        if claim.terminating {
+            let told = format!("volume claim {} goes away", claim.name);
+            let pod = view.observed.pods.get(&ordinal).filter(|pod| !pod.terminating);
+            // The claim stays as long as a pod uses it.
+            let actions = pod.map(|pod| delete_pod(pod, "its volume is replaced")).into_iter().collect();
+            return Some(Step::act(actions, "MemberReplacing", told));
+        }
+        let id_of_nobody = claim.member.is_some();
+        let removed_before_noted =
+            view.observed.pods.get(&ordinal).is_some_and(|pod| pod.loss() == Some(Loss::Damaged));
+        if id_of_nobody || removed_before_noted {
+            return Some(wipe(view, ordinal, claim, "it holds data of a member that was removed"));
+        }
+    }
+    add(view, ordinal, "MemberReplacing")
+}
+
+/// Volumes of members that were removed: a later member must not meet their data.
+fn leftover(view: &View<'_>) -> Option<Step> {
+    let last = *view.members.keys().last()?;
+    let id_is_known = |claim: &Claim| view.members.values().any(|member| claim.member == Some(member.id));
+    let actions: Vec<Action> = view
+        .observed
+        .claims
+        .iter()
+        .filter(|(ordinal, claim)| **ordinal > last && !view.observed.pods.contains_key(ordinal) && !claim.terminating)
+        .filter(|(_, claim)| (claim.ours || claim.member.is_some()) && !id_is_known(claim))
+        .map(|(_, claim)| delete_claim(claim, "its member was removed"))
+        .collect();
+    if actions.is_empty() {
+        let going = view.observed.pods.iter().find(|(ordinal, _)| **ordinal > last);
+        return going.map(|(_, pod)| Step::wait("Scaling", format!("waiting for pod {} to stop", pod.name)));
+    }
+    Some(Step::act(actions, "Scaling", "removing volumes of members that were removed"))
+}
+
+/// One member less: removed from the cluster first, then its pod stops.
+fn smaller(view: &View<'_>, wanted: i32) -> Option<Step> {
+    if i32::try_from(view.members.len()).is_ok_and(|count| count <= wanted) {
+        return None;
+    }
+    let (ordinal, member) = view.members.iter().next_back()?;
+    let told = format!("{} of {wanted} wanted members", view.members.len());
+    if !view.can_remove(*ordinal) {
+        let told =
+            format!("{told}: waiting for a majority of those that stay to be healthy before the next is removed");
+        return Some(Step::wait("Scaling", told));
+    }
+    if view.leader() == Some(*ordinal) {
+        return Some(hand_over(view, *ordinal, |_| true).unwrap_or_else(|| Step::wait("Scaling", told)));
+    }
+    remove(view, *ordinal, member, "spec.replicas is smaller")
+}
+
+/// One member more, once all others are well.
+fn larger(view: &View<'_>, wanted: i32) -> Option<Step> {
+    let next = view.members.keys().last()? + 1;
+    if next >= wanted {
+        return None;
+    }
+    if let Some(pod) = view.observed.pods.get(&next) {
+        // Its volume may hold data of a member that was removed; that is looked after once the pod is gone.
+        return Some(Step::wait("Scaling", format!("pod {} goes away first", pod.name)));
+    }
+    if let Some(claim) = view.observed.claims.get(&next) {
+        if claim.terminating {
+            return Some(Step::wait("Scaling", format!("volume claim {} goes away first", claim.name)));
+        }
+        if claim.member.is_some() {
+            return Some(wipe(view, next, claim, "it holds data of a member that was removed"));
+        }
+    }
+    if let Some(sick) = view.voters().find(|voter| !view.is_healthy(*voter)) {
+        let told = format!(
+            "{} of {wanted} members; the next is added when {} is healthy",
+            view.members.len(),
+            names::pod(view.object, sick)
+        );
+        return Some(Step::wait("Scaling", told));
+    }
+    add(view, next, "Scaling")
+}
+
+/// Hands leadership to a healthy member that `fits`.
+pub fn hand_over(view: &View<'_>, from: i32, fits: impl Fn(i32) -> bool) -> Option<Step> {
+    let to = view.voters().find(|voter| *voter != from && view.is_healthy(*voter) && fits(*voter))?;
+    let action = Action::MoveLeader {
+        from: names::pod(view.object, from),
+        to: names::pod(view.object, to),
+        id: view.members.get(&to)?.id,
+        via: view.observed.endpoint(from)?,
+    };
+    Some(Step::act(vec![action], "MovingLeader", "moving leadership before the leader is disturbed"))
+}
+
+fn add(view: &View<'_>, ordinal: i32, reason: &'static str) -> Option<Step> {
+    let name = names::pod(view.object, ordinal);
+    let told = format!("adding {name}");
+    let by_tls = view.transport().peer.mode == Mode::Secure;
+    let action = Action::AddLearner { name, peer_url: names::peer_url(view.object, ordinal, by_tls), via: view.via()? };
+    Some(Step::act(vec![action], reason, told))
+}
+
+fn remove(view: &View<'_>, ordinal: i32, member: &Member, why: &str) -> Option<Step> {
+    let name = names::pod(view.object, ordinal);
+    let told = format!("removing {name}: {why}");
+    let action = Action::Remove { name, id: member.id, why: why.to_owned(), via: view.via()? };
+    Some(Step::act(vec![action], "MemberRemoving", told))
+}
+
+/// Deletes the volume and the pod that holds on to it.
+fn wipe(view: &View<'_>, ordinal: i32, claim: &Claim, why: &str) -> Step {
+    let pod = view.observed.pods.get(&ordinal).filter(|pod| !pod.terminating);
+    let mut actions = vec![delete_claim(claim, why)];
+    actions.extend(pod.map(|pod| delete_pod(pod, "its volume is replaced")));
+    Step::act(actions, "MemberReplacing", format!("emptying {}: {why}", claim.name))
+}
+
+pub fn delete_claim(claim: &Claim, why: &str) -> Action {
+    Action::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone(), why: why.to_owned() }
+}
+
+fn healthy(view: &View<'_>) -> usize {
+    view.members.keys().filter(|ordinal| view.is_healthy(**ordinal)).count()
+}

@@ -1,0 +1,70 @@
+//! A cluster whose majority is lost for good begins anew from one member, when its user says so.
+//!
+//! The member that is left starts alone and takes itself for the whole cluster; then it starts once more without being
+//! told so, and the others join it empty. Nothing else ever gives up a majority.
+//! <https://etcd.io/docs/v3.5/op-guide/recovery/>
+
+use kube::ResourceExt;
+
+use super::super::action::Action;
+use super::super::names;
+use super::{QUORUM_LOST, Step, View, delete_pod, members};
+
+/// Whether a recovery is asked for that was not done yet.
+pub fn is_asked_for(view: &View<'_>) -> bool {
+    let done = view.object.status.as_ref().and_then(|status| status.recovered.as_ref());
+    view.object.spec.recovery.as_ref().is_some_and(|asked| done != Some(&asked.token))
+}
+
+/// The member that is to be alone now: until it has begun the cluster anew, and the volumes of all others are gone. With
+/// their data they could still agree with each other on how things were, beside the new cluster.
+pub fn survivor(view: &View<'_>) -> Option<i32> {
+    let forced = view.observed.pods.iter().find(|(_, pod)| pod.forced).map(|(ordinal, _)| *ordinal);
+    if view.observed.quorum.is_some() {
+        return forced.filter(|ordinal| view.observed.claims.keys().any(|other| other != ordinal));
+    }
+    let asked = view.object.spec.recovery.as_ref().filter(|_| is_asked_for(view))?;
+    let ordinal = names::ordinal_of(view.object, &asked.from_member)?;
+    let is_lost = view.has_begun() && view.missing_majority().0 == QUORUM_LOST;
+    (view.observed.claims.contains_key(&ordinal) && (has_started(view) || forced.is_some() || is_lost))
+        .then_some(ordinal)
+}
+
+/// Whether the pods were told to be that member alone: while they stop and start, it is not seen that a majority is lost.
+fn has_started(view: &View<'_>) -> bool {
+    let set = view.observed.child("StatefulSet", &view.object.name_any());
+    set.is_some_and(|set| !set.value["spec"]["template"]["metadata"]["labels"][names::FORCED].is_null())
+}
+
+/// Whether the recovery that is asked for is over: done, or not needed. It is noted before anything else is done.
+pub fn ends(view: &View<'_>) -> bool {
+    is_asked_for(view) && view.observed.quorum.is_some()
+}
+
+/// The next step of a recovery, once its pods are as they should be.
+pub fn step(view: &View<'_>) -> Option<Step> {
+    let pods = || view.observed.pods.iter().filter(|(_, pod)| !pod.terminating);
+    if let Some(ordinal) = survivor(view) {
+        let name = names::pod(view.object, ordinal);
+        if view.observed.quorum.is_some() {
+            let others = view.observed.claims.iter().filter(|(other, claim)| **other != ordinal && !claim.terminating);
+            let why = "its data are those of the cluster that was lost";
+            let actions = others.map(|(_, claim)| members::delete_claim(claim, why)).collect();
+            return Some(Step::act(
+                actions,
+                "Recovering",
+                format!("the cluster has begun anew from {name}: emptying the others"),
+            ));
+        }
+        let others = view.observed.pods.keys().filter(|other| **other != ordinal).count();
+        if others > 0 {
+            return Some(Step::wait("Recovering", format!("waiting for {others} other members to stop")));
+        }
+        let old = pods().filter(|(_, pod)| !pod.forced).map(|(_, pod)| delete_pod(pod, "it begins the cluster anew"));
+        return Some(Step::act(old.collect(), "Recovering", format!("beginning the cluster anew from {name}")));
+    }
+    // Whoever is left as it is would begin anew at every start, without the members that have joined it since.
+    let old: Vec<Action> =
+        pods().filter(|(_, pod)| pod.forced).map(|(_, pod)| delete_pod(pod, "it has begun the cluster anew")).collect();
+    (!old.is_empty()).then(|| Step::act(old, "Recovering", "starting the recovered member as usual"))
+}

@@ -1,0 +1,67 @@
+//! A database that has no space left: history is forgotten, space given back, and the alarm ended.
+//! <https://etcd.io/docs/v3.5/op-guide/maintenance/#space-quota>
+
+use super::super::action::Action;
+use super::super::names;
+use super::{LATER, Step, View};
+use crate::external::etcd::{Alarm, AlarmKind};
+
+/// etcd's own default for quota-backend-bytes.
+const DEFAULT_QUOTA: i64 = 2 * 1024 * 1024 * 1024;
+
+/// An alarm of a member that is gone would stay forever, and one of damaged data stops all writes.
+pub fn stale(view: &View<'_>) -> Option<Step> {
+    let quorum = view.observed.quorum.as_ref()?;
+    let gone = |alarm: &&Alarm| !quorum.members.iter().any(|member| member.id == alarm.member);
+    let stale: Vec<Alarm> = quorum.alarms.iter().filter(gone).copied().collect();
+    (!stale.is_empty()).then(|| disarm(&stale, view, "ending alarms of members that are gone"))
+}
+
+/// The next step out of an alarm.
+pub fn step(view: &View<'_>) -> Option<Step> {
+    let alarms = &view.observed.quorum.as_ref()?.alarms;
+    let via = view.via()?;
+    let full: Vec<Alarm> = alarms.iter().filter(|alarm| alarm.kind == AlarmKind::NoSpace).copied().collect();
+    if full.is_empty() {
+        return None;
+    }
+    let leader = view.leader()?;
+    let status = view.observed.statuses.get(&leader)?;
+    if view.observed.compacted != Some(status.revision) {
+        let action = Action::Compact { revision: status.revision, via };
+        return Some(Step::act(vec![action], "NoSpace", "no space is left: forgetting old revisions"));
+    }
+    let quota = quota(view);
+    let in_use = view.observed.statuses.values().map(|status| status.db_in_use).max().unwrap_or(0);
+    if in_use > quota / 10 * 9 {
+        let told = format!(
+            "no space is left: {} MiB of {} are in use. Delete keys, or set spec.config.quota-backend-bytes higher (at most \
+             8589934592)",
+            in_use >> 20,
+            quota >> 20
+        );
+        return Some(Step { again: LATER / 4, ..Step::wait("NoSpace", told) });
+    }
+    // The others first: the leader serves as long as it can.
+    let bloated =
+        |ordinal: &i32| view.observed.statuses.get(ordinal).is_some_and(|status| status.db_size > quota / 10 * 9);
+    let next = view.members.keys().find(|ordinal| **ordinal != leader && bloated(ordinal)).copied();
+    if let Some(next) = next.or_else(|| Some(leader).filter(bloated)) {
+        let name = names::pod(view.object, next);
+        let told = format!("no space is left: giving back what {name} does not use");
+        let action = Action::Defragment { name, via: view.observed.endpoint(next)? };
+        return Some(Step::act(vec![action], "NoSpace", told));
+    }
+    Some(disarm(&full, view, "there is space again"))
+}
+
+fn disarm(alarms: &[Alarm], view: &View<'_>, why: &'static str) -> Step {
+    let via = view.via();
+    let actions = alarms.iter().filter_map(|alarm| Some(Action::Disarm { alarm: *alarm, via: via.clone()? }));
+    Step::act(actions.collect(), "NoSpace", why)
+}
+
+fn quota(view: &View<'_>) -> i64 {
+    let given = view.object.spec.config.get("quota-backend-bytes").and_then(|text| text.parse().ok());
+    given.filter(|quota| *quota > 0).unwrap_or(DEFAULT_QUOTA)
+}

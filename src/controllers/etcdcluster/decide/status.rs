@@ -1,0 +1,143 @@
+//! What is told of a cluster.
+
+use kube::ResourceExt;
+
+use super::super::names;
+use super::{View, auth, backup, certificates, recovery};
+use crate::api::EtcdClusterStatus;
+use crate::api::etcdcluster::MemberStatus;
+use crate::external::etcd::{AlarmKind, Member};
+use crate::runtime::Part;
+
+/// The status without conditions. What is not known now stays as it was told last.
+pub fn status(view: &View<'_>) -> EtcdClusterStatus {
+    let before = view.object.status.clone().unwrap_or_default();
+    let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
+    let selector = format!("{}={}", names::LABEL, view.object.name_any());
+    let alive = view.observed.pods.values().filter(|pod| !pod.terminating);
+    let status = EtcdClusterStatus {
+        replicas: count(alive.count()),
+        selector: Some(selector),
+        auth: auth::record(view),
+        ..before
+    };
+    let status = match &view.object.spec.recovery {
+        Some(asked) if recovery::ends(view) => EtcdClusterStatus { recovered: Some(asked.token.clone()), ..status },
+        _ => status,
+    };
+    let Some(quorum) = &view.observed.quorum else {
+        let answering = |member: &MemberStatus| {
+            let ordinal = names::ordinal_of(view.object, &member.name);
+            let known = ordinal.and_then(|ordinal| view.observed.statuses.get(&ordinal));
+            known.is_some_and(|status| status.leader != 0)
+        };
+        let members: Vec<MemberStatus> = status
+            .members
+            .iter()
+            .map(|member| MemberStatus { is_healthy: answering(member), is_leader: false, ..member.clone() })
+            .collect();
+        let ready = members.iter().filter(|member| member.is_healthy && !member.is_learner).count();
+        return EtcdClusterStatus { ready_replicas: count(ready), leader: None, members, ..status };
+    };
+    let leader = view.leader();
+    let members: Vec<MemberStatus> =
+        view.members.iter().map(|(ordinal, member)| told(view, *ordinal, member, leader)).collect();
+    let versions = members.iter().filter_map(|member| member.version.clone());
+    EtcdClusterStatus {
+        ready_replicas: count(members.iter().filter(|member| member.is_healthy && !member.is_learner).count()),
+        member_count: count(quorum.members.len()),
+        current_version: versions.min_by_key(|version| numbers(version)).or_else(|| status.current_version.clone()),
+        cluster_id: Some(format!("{:x}", quorum.cluster_id)),
+        leader: leader.map(|ordinal| names::pod(view.object, ordinal)),
+        members,
+        ..status
+    }
+}
+
+fn told(view: &View<'_>, ordinal: i32, member: &Member, leader: Option<i32>) -> MemberStatus {
+    let name = names::pod(view.object, ordinal);
+    let before = view.object.status.iter().flat_map(|status| &status.members).find(|known| known.name == name);
+    let status = view.observed.status_of(ordinal, member);
+    MemberStatus {
+        id: format!("{:x}", member.id),
+        version: status.map(|status| status.version.clone()).or_else(|| before.and_then(|known| known.version.clone())),
+        is_healthy: view.is_healthy(ordinal),
+        is_learner: member.is_learner,
+        is_leader: leader == Some(ordinal),
+        name,
+    }
+}
+
+fn numbers(version: &str) -> Vec<u32> {
+    version.split('.').filter_map(|part| part.parse().ok()).collect()
+}
+
+fn is_full(view: &View<'_>) -> bool {
+    let mut alarms = view.observed.quorum.iter().flat_map(|quorum| &quorum.alarms);
+    alarms.any(|alarm| alarm.kind == AlarmKind::NoSpace)
+}
+
+/// Conditions beside the three: whether there is a majority, whether all members are well, and alarms.
+pub fn parts(view: &View<'_>) -> Vec<Part> {
+    let Some(quorum) = &view.observed.quorum else {
+        let (reason, message) = if view.has_begun() {
+            view.missing_majority()
+        } else {
+            ("Bootstrapping", "the members have not found each other yet".into())
+        };
+        let members = "no majority agrees on the members".into();
+        let lost = Part { type_: "Quorate", status: Some(false), reason, message };
+        let mut parts = vec![
+            certificates::part(view),
+            auth::quorate(view).unwrap_or(lost),
+            Part { type_: "AllMembersReady", status: Some(false), reason, message: members },
+        ];
+        parts.extend(backup::part(view));
+        parts.extend(auth::part(view));
+        return parts;
+    };
+    let voters = view.voters().count();
+    let healthy = view.voters().filter(|voter| view.is_healthy(*voter)).count();
+    let silent: Vec<String> = view
+        .members
+        .keys()
+        .filter(|ordinal| !view.is_healthy(**ordinal))
+        .map(|ordinal| names::pod(view.object, *ordinal))
+        .collect();
+    let all = silent.is_empty() && view.members.values().all(|member| !member.is_learner);
+    let told = match (all, silent.as_slice()) {
+        (true, _) => format!("all {} members answer and vote", view.members.len()),
+        (false, []) => "a member does not vote yet".into(),
+        (false, silent) => format!("{} not well", silent.join(", ")),
+    };
+    let corrupt = quorum.alarms.iter().any(|alarm| alarm.kind == AlarmKind::Corrupt);
+    let full = is_full(view);
+    let mut parts = vec![
+        certificates::part(view),
+        Part {
+            type_: "Quorate",
+            status: Some(true),
+            reason: "QuorumHealthy",
+            message: format!("{healthy} of {voters} voting members are healthy"),
+        },
+        Part {
+            type_: "AllMembersReady",
+            status: Some(all),
+            reason: if all { "AllReady" } else { "MembersNotReady" },
+            message: told,
+        },
+        Part {
+            type_: "Alarm",
+            status: (corrupt || full).then_some(true),
+            reason: if corrupt { "Corrupt" } else { "NoSpace" },
+            message: if corrupt {
+                "data of a member differ from the others': it is replaced".into()
+            } else {
+                "no space is left, and writes are refused".into()
+            },
+        },
+    ];
+    parts.extend(backup::part(view));
+    parts.extend(auth::part(view));
+    parts
+}

@@ -1,0 +1,104 @@
+//! What members speak, and how that changes without a moment in which one of them cannot be reached.
+//!
+//! Peers have two ports. Members are replaced by such that listen at both; when all do, each is told, one by one, to be
+//! reached at the other port; when all are, they are replaced by such that listen there alone. Clients have one port, at
+//! which members speak both meanwhile. How far that is, is read from the members' URLs and the pods' labels.
+
+use std::collections::BTreeMap;
+
+use kube::ResourceExt;
+
+use super::super::action::Action;
+use super::super::names;
+use super::super::tls::{Channel, Mode, Side, Transport};
+use super::{Step, View, children};
+
+/// What pods are to speak that are made now.
+pub fn transport(view: &View<'_>) -> Transport {
+    let channel = |side: Side, mode: Mode| Channel { mode, trust: trust(view, side).filter(|_| mode.has_files()) };
+    let peer = peer_mode(view);
+    Transport { peer: channel(Side::Peer, peer), client: channel(Side::Client, client_mode(view, peer)) }
+}
+
+/// Which files pods are to have: those that are there, or were when the pods were made.
+fn trust(view: &View<'_>, side: Side) -> Option<String> {
+    let kept = view.observed.certificates.side(side).kept.as_ref();
+    kept.map(super::super::tls::facts::Kept::label).or_else(|| label_of_set(view, side.trust_label()))
+}
+
+fn peer_mode(view: &View<'_>) -> Mode {
+    let wanted = Side::Peer.wanted(view.object);
+    let settled = |urls: &[&String]| match wanted {
+        Mode::Plain if urls.iter().all(|url| !names::is_https(url)) => Mode::Plain,
+        Mode::Secure if urls.iter().all(|url| names::is_https(url)) => Mode::Secure,
+        _ => Mode::Both,
+    };
+    if let Some(quorum) = &view.observed.quorum {
+        let urls: Vec<&String> = quorum.members.iter().flat_map(|member| &member.peer_urls).collect();
+        return settled(&urls);
+    }
+    // Where members are reached is not known for certain: nothing changes.
+    if has_set(view) {
+        return Mode::of(label_of_set(view, Side::Peer.mode_label()).as_deref());
+    }
+    match children::written_start(view) {
+        Some(start) => settled(&start.members.iter().map(|(_, url)| url).collect::<Vec<_>>()),
+        // Members whose volumes were there before may be reached either way.
+        None if wanted == Mode::Secure && children::earlier_volumes(view).is_some() => Mode::Both,
+        None => wanted,
+    }
+}
+
+/// Both sides change in the same rollouts.
+fn client_mode(view: &View<'_>, peer: Mode) -> Mode {
+    if view.observed.quorum.is_none() && has_set(view) {
+        return Mode::of(label_of_set(view, Side::Client.mode_label()).as_deref());
+    }
+    let anybody = |mode: Mode| view.observed.pods.values().any(|pod| pod.transport.client.mode == mode);
+    match Side::Client.wanted(view.object) {
+        Mode::Secure if anybody(Mode::Plain) => Mode::Both,
+        Mode::Plain if anybody(Mode::Secure) => Mode::Both,
+        _ if peer == Mode::Both && anybody(Mode::Both) => Mode::Both,
+        wanted => wanted,
+    }
+}
+
+fn has_set(view: &View<'_>) -> bool {
+    view.observed.child("StatefulSet", &view.object.name_any()).is_some()
+}
+
+/// A label of the pods that the `StatefulSet` makes.
+fn label_of_set(view: &View<'_>, label: &str) -> Option<String> {
+    let set = view.observed.child("StatefulSet", &view.object.name_any())?;
+    set.value["spec"]["template"]["metadata"]["labels"][label].as_str().map(str::to_owned)
+}
+
+/// The next member that is to be reached otherwise. All members are well when this is asked for.
+pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
+    if !accepted || view.transport().peer.mode != Mode::Both {
+        return None;
+    }
+    let by_tls = Side::Peer.wanted(view.object) == Mode::Secure;
+    let all_listen = view.observed.pods.values().all(|pod| pod.transport.peer.mode == Mode::Both && !pod.terminating);
+    let known = view.members.keys().all(|ordinal| view.observed.pods.contains_key(ordinal));
+    let behind =
+        |member: &&crate::external::etcd::Member| member.peer_urls.iter().any(|url| names::is_https(url) != by_tls);
+    let left = view.members.values().copied().filter(behind).count();
+    let (ordinal, member) = view.members.iter().find(|(_, member)| behind(member))?;
+    let told = format!("{left} of {} members are to be reached by {}", view.members.len(), scheme(by_tls));
+    if !all_listen || !known {
+        return Some(Step::wait("ChangingTransport", told));
+    }
+    let action = Action::UpdatePeer {
+        name: names::pod(view.object, *ordinal),
+        id: member.id,
+        peer_url: names::peer_url(view.object, *ordinal, by_tls),
+        pods: view.observed.pods.values().map(|pod| (pod.name.clone(), pod.uid.clone())).collect::<BTreeMap<_, _>>(),
+        via: view.via()?,
+    };
+    Some(Step::act(vec![action], "ChangingTransport", told))
+}
+
+fn scheme(by_tls: bool) -> &'static str {
+    if by_tls { "https" } else { "http" }
+}

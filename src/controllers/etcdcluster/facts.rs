@@ -1,0 +1,214 @@
+//! What is known of a cluster: its children, pods and volumes as Kubernetes has them, its members as etcd has them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::auth::Auth;
+use super::names;
+use super::tls::facts::Certificates;
+use super::tls::{Mode, Transport};
+use crate::api::EtcdCluster;
+use crate::controllers::restore_from::Seen;
+use crate::external::etcd::{Alarm, Credentials, Endpoint, Member, Status};
+
+/// All that is known.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observed {
+    /// Services, `ConfigMap`, disruption budget and `StatefulSet` of our names, by kind and name.
+    pub children: BTreeMap<(String, String), Child>,
+    /// The pods, by ordinal.
+    pub pods: BTreeMap<i32, Pod>,
+    /// The volume claims, by ordinal.
+    pub claims: BTreeMap<i32, Claim>,
+    /// What each member that answers says of itself, by ordinal.
+    pub statuses: BTreeMap<i32, Status>,
+    /// Members that answer, and tell nothing of themselves to whoever has not logged in, by ordinal.
+    pub reserved: BTreeSet<i32>,
+    /// What a majority agrees on; `None` while there is none, or nobody could be asked.
+    pub quorum: Option<Quorum>,
+    /// What is known of certificates.
+    pub certificates: Certificates,
+    /// How members are called that speak TLS.
+    pub credentials: Option<Arc<Credentials>>,
+    /// What is known of passwords, and how members let us in.
+    pub auth: Auth,
+    /// The revision up to which we had history forgotten last. Forgotten itself by a restart: then it is done again.
+    pub compacted: Option<i64>,
+    /// The `DatabaseBackup` of our name.
+    pub backup: Backup,
+    /// The `DatabaseRestore` of our name.
+    pub restore: Seen,
+    /// With which words the apiserver refused the pods that this very spec asks for.
+    pub refused: Option<String>,
+}
+
+/// What is known of the `DatabaseBackup`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Backup {
+    /// Nobody has looked yet.
+    #[default]
+    Unknown,
+    /// Its kind is not installed.
+    KindMissing,
+    /// We must not read or change it.
+    Denied,
+    /// There is none.
+    Absent,
+    /// It is there.
+    Present(Child),
+}
+
+/// A child as it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Child {
+    /// The object.
+    pub value: Value,
+    /// Its uid.
+    pub uid: String,
+    /// Whether this cluster's object controls it.
+    pub ours: bool,
+}
+
+/// What matters of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about a pod")]
+pub struct Pod {
+    /// Its name.
+    pub name: String,
+    /// Its uid, so that an action cannot hit a successor of the same name.
+    pub uid: String,
+    /// The revision it was made from.
+    pub revision: String,
+    /// Where it answers.
+    pub address: Option<String>,
+    /// It serves.
+    pub ready: bool,
+    /// It is being deleted.
+    pub terminating: bool,
+    /// A `StatefulSet` controls it.
+    pub controlled: bool,
+    /// It was made, or told to stop, moments ago.
+    pub young: bool,
+    /// What its member speaks.
+    pub transport: Transport,
+    /// It begins the cluster anew from its data whenever it starts.
+    pub forced: bool,
+    /// What its container said last before it gave up; `None` while it runs well.
+    pub last_words: Option<String>,
+    /// Why it does not start, in the kubelet's or scheduler's word.
+    pub trouble: Option<String>,
+    /// Its node, where that does not answer any more.
+    pub lost_node: Option<String>,
+    /// It has had a node for a while.
+    pub placed: bool,
+}
+
+/// What matters of a volume claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claim {
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// It was made for this very object, and not for an earlier one of its name.
+    pub ours: bool,
+    /// The member whose data it holds, where that was noted.
+    pub member: Option<u64>,
+    /// It is being deleted.
+    pub terminating: bool,
+    /// It has a volume.
+    pub bound: bool,
+    /// What it asks for.
+    pub size: String,
+}
+
+/// What a majority agrees on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Quorum {
+    /// ID of the cluster.
+    pub cluster_id: u64,
+    /// The members.
+    pub members: Vec<Member>,
+    /// Alarms of all members.
+    pub alarms: Vec<Alarm>,
+}
+
+/// What a member's last words tell of its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Its volume is empty although it was a member.
+    Empty,
+    /// Its data are damaged.
+    Damaged,
+}
+
+impl Pod {
+    /// What the last words tell of the data, if anything.
+    pub fn loss(&self) -> Option<Loss> {
+        // What was logged before it gave up is no reason for that.
+        let last = self.last_words.as_deref()?.lines().rfind(|line| line.contains(r#""level":"fatal""#))?;
+        if last.contains("couldn't find local name") {
+            return Some(Loss::Empty);
+        }
+        let damage = [
+            "crc mismatch",
+            "failed to open WAL",
+            "failed to read WAL",
+            "failed to recover v3 backend from snapshot",
+            "failed to load snapshot",
+            "file size mismatch",
+            "invalid database",
+            "found data inconsistency with peers",
+        ];
+        damage.iter().any(|part| last.contains(part)).then_some(Loss::Damaged)
+    }
+
+    /// Whether its member has certificates.
+    pub fn speaks_tls(&self) -> bool {
+        self.transport.peer.mode.has_files() || self.transport.client.mode.has_files()
+    }
+
+    /// Where its member answers clients; none where it speaks TLS and nobody knows how to.
+    pub fn endpoint(&self, credentials: Option<&Arc<Credentials>>) -> Option<Endpoint> {
+        let address = self.address.as_ref()?;
+        let host = if address.contains(':') { format!("[{address}]") } else { address.clone() };
+        let (scheme, tls) = match (self.transport.client.mode, credentials) {
+            (Mode::Plain, _) | (Mode::Both, None) => ("http", None),
+            (Mode::Both | Mode::Secure, Some(credentials)) => ("https", Some(credentials.clone())),
+            (Mode::Secure, None) => return None,
+        };
+        Some(Endpoint { url: format!("{scheme}://{host}:{}", names::CLIENT_PORT), tls, login: None })
+    }
+}
+
+impl Observed {
+    /// A child of that kind and name.
+    pub fn child(&self, kind: &str, name: &str) -> Option<&Child> {
+        self.children.get(&(kind.to_owned(), name.to_owned()))
+    }
+
+    /// Where the member of that ordinal answers clients, with the password that it asks for.
+    pub fn endpoint(&self, ordinal: i32) -> Option<Endpoint> {
+        let endpoint = self.pods.get(&ordinal)?.endpoint(self.credentials.as_ref())?;
+        Some(Endpoint { login: self.auth.access.login().cloned(), ..endpoint })
+    }
+
+    /// The members that are ours, by ordinal.
+    pub fn members(&self, object: &EtcdCluster) -> BTreeMap<i32, &Member> {
+        let all = self.quorum.iter().flat_map(|quorum| &quorum.members);
+        all.filter_map(|member| Some((names::ordinal_at(object, &member.peer_urls)?, member))).collect()
+    }
+
+    /// What the member at that ordinal says of itself, if it is that member.
+    pub fn status_of(&self, ordinal: i32, member: &Member) -> Option<&Status> {
+        self.statuses.get(&ordinal).filter(|status| status.member_id == member.id)
+    }
+
+    /// Whether a member answers and has a leader.
+    pub fn is_healthy(&self, ordinal: i32, member: &Member) -> bool {
+        self.status_of(ordinal, member).is_some_and(|status| status.leader != 0)
+    }
+}

@@ -1,0 +1,36 @@
+//! Objects for tests.
+
+use std::collections::BTreeMap;
+
+use crate::api::etcdcluster::Auth;
+use crate::api::{DeletionPolicy, EtcdCluster, EtcdClusterSpec};
+
+/// The sample, with so many members.
+pub fn cluster(replicas: i32) -> EtcdCluster {
+    let spec = EtcdClusterSpec {
+        version: "3.5.9".into(),
+        replicas,
+        storage_size: "10Gi".into(),
+        storage_class_name: None,
+        image: None,
+        resources: None,
+        config: BTreeMap::new(),
+        tls: None,
+        auth: Auth::default(),
+        backup_schedule: None,
+        restore_from: None,
+        defrag: None,
+        node_selector: BTreeMap::new(),
+        tolerations: Vec::new(),
+        affinity: None,
+        topology_spread_constraints: None,
+        priority_class_name: None,
+        recovery: None,
+        deletion_policy: DeletionPolicy::Retain,
+        suspend: false,
+    };
+    let mut cluster = EtcdCluster::new("prod-etcd", spec);
+    cluster.metadata.namespace = Some("shop".into());
+    cluster.metadata.uid = Some("uid".into());
+    cluster
+}

@@ -1,0 +1,129 @@
+//! What the operator remembers of clusters while it runs. All of it may be forgotten: then it is found out once more.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use kube::ResourceExt;
+
+use super::auth::Access;
+use crate::api::EtcdCluster;
+use crate::external::etcd::Password;
+
+/// How members let us in is asked so seldom: to compare a password costs them much, and each login is a write.
+const LOGIN_HOLDS: Duration = Duration::from_secs(20);
+
+/// What became of logins with those passwords.
+struct Login {
+    passwords: Vec<Password>,
+    access: Access,
+    at: Instant,
+}
+
+/// Of all clusters, by their uids.
+#[derive(Default)]
+pub struct Memory {
+    /// Something was changed: the watches may not show it yet.
+    changed: Mutex<HashSet<String>>,
+    /// Revisions up to which history was forgotten.
+    compacted: Mutex<HashMap<String, i64>>,
+    /// Generations of specs whose pods the apiserver refused, with its words.
+    refused: Mutex<HashMap<String, (Option<i64>, String)>>,
+    /// How members let us in.
+    logins: Mutex<HashMap<String, Login>>,
+}
+
+impl Memory {
+    /// Something is about to be changed: the next look goes to the apiserver.
+    pub fn expect_change(&self, object: &EtcdCluster) {
+        locked(&self.changed).insert(uid(object));
+    }
+
+    /// Whether something was changed since this was asked last.
+    pub fn take_change(&self, object: &EtcdCluster) -> bool {
+        locked(&self.changed).remove(&uid(object))
+    }
+
+    /// History was forgotten up to a revision.
+    pub fn note_compaction(&self, object: &EtcdCluster, revision: i64) {
+        locked(&self.compacted).insert(uid(object), revision);
+    }
+
+    /// The revision up to which history was forgotten last.
+    pub fn compacted(&self, object: &EtcdCluster) -> Option<i64> {
+        locked(&self.compacted).get(&uid(object)).copied()
+    }
+
+    /// The apiserver refused the pods of this very spec.
+    pub fn note_refusal(&self, object: &EtcdCluster, words: String) {
+        locked(&self.refused).insert(uid(object), (object.metadata.generation, words));
+    }
+
+    /// With which words the apiserver refused the pods of this very spec.
+    pub fn refusal(&self, object: &EtcdCluster) -> Option<String> {
+        let refused = locked(&self.refused);
+        let (generation, words) = refused.get(&uid(object))?;
+        (*generation == object.metadata.generation).then(|| words.clone())
+    }
+
+    /// How members let us in, with which of these passwords.
+    pub fn note_access(&self, object: &EtcdCluster, passwords: Vec<Password>, access: Access) {
+        locked(&self.logins).insert(uid(object), Login { passwords, access, at: Instant::now() });
+    }
+
+    /// How members let us in, where that was found out with these passwords moments ago.
+    pub fn access(&self, object: &EtcdCluster, passwords: &[Password]) -> Option<Access> {
+        let logins = locked(&self.logins);
+        let login = logins.get(&uid(object))?;
+        (login.passwords == passwords && login.at.elapsed() < LOGIN_HOLDS).then(|| login.access.clone())
+    }
+
+    /// How members let us in with these passwords when that was found out last, be it long ago.
+    pub fn last_access(&self, object: &EtcdCluster, passwords: &[Password]) -> Access {
+        let logins = locked(&self.logins);
+        let login = logins.get(&uid(object)).filter(|login| login.passwords == passwords);
+        login.map(|login| login.access.clone()).unwrap_or_default()
+    }
+
+    /// It may have changed.
+    pub fn forget_access(&self, object: &EtcdCluster) {
+        locked(&self.logins).remove(&uid(object));
+    }
+}
+
+fn uid(object: &EtcdCluster) -> String {
+    object.uid().unwrap_or_default()
+}
+
+/// Whoever panicked with it left it whole: each change is one call.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::cluster;
+    use super::*;
+
+    #[test]
+    fn a_login_is_one_with_those_passwords() {
+        let (memory, object) = (Memory::default(), cluster(3));
+        let password = |text: &str| Password(text.into());
+        memory.note_access(&object, vec![password("a")], Access::Refused);
+        assert_eq!(memory.access(&object, &[password("a")]), Some(Access::Refused));
+        assert_eq!(memory.access(&object, &[password("a"), password("b")]), None);
+        assert_eq!(memory.last_access(&object, &[password("a"), password("b")]), Access::Unknown);
+        memory.forget_access(&object);
+        assert_eq!(memory.access(&object, &[password("a")]), None);
+    }
+
+    #[test]
+    fn a_refusal_is_one_of_the_spec_that_was_refused() {
+        let (memory, mut object) = (Memory::default(), cluster(3));
+        object.metadata.generation = Some(1);
+        memory.note_refusal(&object, "no".into());
+        assert_eq!(memory.refusal(&object).as_deref(), Some("no"));
+        object.metadata.generation = Some(2);
+        assert_eq!(memory.refusal(&object), None);
+    }
+}

@@ -1,0 +1,377 @@
+//! etcd's settings, as variables of the environment: those that make a member of the cluster, and what the user adds.
+//! Pure. <https://etcd.io/docs/v3.5/op-guide/configuration/>
+
+use std::collections::BTreeMap;
+
+use kube::ResourceExt;
+
+use super::names::{self, CLIENT_PORT, METRICS_PORT, PEER_PORT, PEER_TLS_PORT};
+use super::tls::{Mode, Side, Transport, member_name};
+use crate::api::EtcdCluster;
+
+/// Where the volume is.
+pub const VOLUME_PATH: &str = "/var/lib/etcd";
+/// Who is in the cluster when a member without data starts.
+pub const INITIAL_CLUSTER: &str = "ETCD_INITIAL_CLUSTER";
+/// Whether a member without data begins a cluster or joins one.
+pub const INITIAL_STATE: &str = "ETCD_INITIAL_CLUSTER_STATE";
+/// How a member without data says that it is reached: as the list of members has it.
+pub const ADVERTISED_SCHEME: &str = "PEER_SCHEME";
+/// The port of that.
+pub const ADVERTISED_PORT: &str = "PEER_PORT";
+/// What only members without data look at.
+pub const AT_FIRST_START: [&str; 4] = [INITIAL_CLUSTER, INITIAL_STATE, ADVERTISED_SCHEME, ADVERTISED_PORT];
+
+/// How a member without data may start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// It may begin a cluster rather than join one.
+    pub begins: bool,
+    /// Name and peer URL of each member. A member without data that does not find its own name here refuses to start.
+    pub members: Vec<(String, String)>,
+}
+
+impl Start {
+    /// As etcd reads it.
+    fn list(&self) -> String {
+        self.members.iter().map(|(name, url)| format!("{name}={url}")).collect::<Vec<_>>().join(",")
+    }
+
+    /// What the settings of a `ConfigMap` say.
+    pub fn of(settings: &BTreeMap<String, String>) -> Option<Self> {
+        let pair = |entry: &str| entry.split_once('=').map(|(name, url)| (name.to_owned(), url.to_owned()));
+        let members = settings.get(INITIAL_CLUSTER)?.split(',').filter_map(pair).collect();
+        Some(Self { begins: settings.get(INITIAL_STATE)? == "new", members })
+    }
+
+    /// Whether members that have never started are reached by TLS.
+    fn by_tls(&self, object: &EtcdCluster) -> bool {
+        let new = self.members.iter().find(|(name, _)| names::ordinal_of(object, name).is_some());
+        new.or(self.members.first()).is_some_and(|(_, url)| names::is_https(url))
+    }
+}
+
+/// All settings that every member has alike. What differs, its name and addresses, is in the pod.
+pub fn settings(object: &EtcdCluster, start: &Start, transport: &Transport) -> BTreeMap<String, String> {
+    let mut settings = lasting(object);
+    settings.extend(listening(object, transport));
+    settings.insert(INITIAL_CLUSTER.into(), start.list());
+    settings.insert(INITIAL_STATE.into(), if start.begins { "new" } else { "existing" }.into());
+    let (scheme, port) = if start.by_tls(object) { ("https", PEER_TLS_PORT) } else { ("http", PEER_PORT) };
+    settings.insert(ADVERTISED_SCHEME.into(), scheme.into());
+    settings.insert(ADVERTISED_PORT.into(), port.to_string());
+    settings
+}
+
+/// The settings by which running members are made: when they change, the pods are replaced one by one.
+pub fn lasting(object: &EtcdCluster) -> BTreeMap<String, String> {
+    let mut settings: BTreeMap<String, String> = BTreeMap::from(
+        [
+            // Old revisions would fill the quota; who needs them for longer says so in spec.config.
+            ("ETCD_AUTO_COMPACTION_MODE", "periodic".to_owned()),
+            ("ETCD_AUTO_COMPACTION_RETENTION", "1h".to_owned()),
+            // Finds members whose data differ, at little cost.
+            ("ETCD_EXPERIMENTAL_INITIAL_CORRUPT_CHECK", "true".to_owned()),
+        ]
+        .map(|(key, value)| (key.to_owned(), value)),
+    );
+    settings.extend(object.spec.config.iter().map(|(flag, value)| (variable(flag), value.clone())));
+    let ours = [
+        ("ETCD_DATA_DIR", format!("{VOLUME_PATH}/data")),
+        ("ETCD_LISTEN_METRICS_URLS", format!("http://0.0.0.0:{METRICS_PORT}")),
+        // Another object of the same name makes another cluster, whose members refuse each other.
+        ("ETCD_INITIAL_CLUSTER_TOKEN", object.uid().unwrap_or_default()),
+        ("ETCD_STRICT_RECONFIG_CHECK", "true".to_owned()),
+    ];
+    settings.extend(ours.map(|(key, value)| (key.to_owned(), value)));
+    settings
+}
+
+/// Where members listen, and by which certificates. The pods have this as it is: they begin to speak otherwise when they
+/// are replaced, and not when a container starts again.
+/// <https://etcd.io/docs/v3.5/op-guide/security/>
+pub fn listening(object: &EtcdCluster, transport: &Transport) -> BTreeMap<String, String> {
+    let urls = |mode: Mode, plain: u16, tls: u16| {
+        let both = [("http", plain), ("https", tls)].into_iter().filter(|(scheme, _)| mode.serves(scheme));
+        both.map(|(scheme, port)| format!("{scheme}://0.0.0.0:{port}")).collect::<Vec<_>>().join(",")
+    };
+    let (peer, client) = (transport.peer.mode, transport.client.mode);
+    let mut settings = vec![
+        ("ETCD_LISTEN_PEER_URLS", urls(peer, PEER_PORT, PEER_TLS_PORT)),
+        ("ETCD_LISTEN_CLIENT_URLS", urls(client, CLIENT_PORT, CLIENT_PORT)),
+    ];
+    let file = |side: Side, name: &str| format!("{}/{name}", side.files());
+    if peer.has_files() {
+        settings.extend([
+            ("ETCD_PEER_CERT_FILE", file(Side::Peer, "tls.crt")),
+            ("ETCD_PEER_KEY_FILE", file(Side::Peer, "tls.key")),
+            ("ETCD_PEER_TRUSTED_CA_FILE", file(Side::Peer, "ca.crt")),
+            ("ETCD_PEER_CLIENT_CERT_AUTH", "true".into()),
+            // A certificate of another cluster may come from the same authority.
+            ("ETCD_PEER_CERT_ALLOWED_HOSTNAME", member_name(object)),
+            // Looking up a peer's address would make every connection depend on DNS.
+            ("ETCD_EXPERIMENTAL_PEER_SKIP_CLIENT_SAN_VERIFICATION", "true".into()),
+        ]);
+    }
+    if client.has_files() {
+        settings.extend([
+            ("ETCD_CERT_FILE", file(Side::Client, "tls.crt")),
+            ("ETCD_KEY_FILE", file(Side::Client, "tls.key")),
+        ]);
+        // The file alone makes etcd ask clients for certificates.
+        let asked = object.spec.tls.as_ref().and_then(|tls| tls.client.as_ref());
+        if asked.is_some_and(|client| client.verify_clients) {
+            settings.extend([
+                ("ETCD_TRUSTED_CA_FILE", file(Side::Client, "ca.crt")),
+                ("ETCD_CLIENT_CERT_AUTH", "true".into()),
+            ]);
+        }
+    }
+    settings.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
+
+/// The variable of a flag.
+fn variable(flag: &str) -> String {
+    format!("ETCD_{}", flag.to_uppercase().replace('-', "_"))
+}
+
+/// Kinds of values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Value {
+    Whole,
+    Switch,
+    Time,
+    WholeOrTime,
+    Text,
+    OneOf(&'static [&'static str]),
+}
+
+impl Value {
+    fn admits(self, text: &str) -> bool {
+        match self {
+            Self::Whole => text.parse::<u64>().is_ok(),
+            Self::Switch => matches!(text, "true" | "false"),
+            Self::Time => is_duration(text),
+            Self::WholeOrTime => text.parse::<u64>().is_ok() || is_duration(text),
+            Self::Text => !text.chars().any(char::is_control),
+            Self::OneOf(words) => words.contains(&text),
+        }
+    }
+
+    fn told(self) -> String {
+        match self {
+            Self::Whole => "a whole number".into(),
+            Self::Switch => "true or false".into(),
+            Self::Time => "a duration such as 500ms, 30s or 1h".into(),
+            Self::WholeOrTime => "a whole number, or a duration such as 30s or 1h".into(),
+            Self::Text => "text in one line".into(),
+            Self::OneOf(words) => format!("one of {}", words.join(", ")),
+        }
+    }
+}
+
+/// Flags that a user may set, with the least and the first too great minor version that knows them.
+const FLAGS: &[(&str, Value, u8, u8)] = &[
+    ("auth-token-ttl", Value::Whole, 5, 7),
+    ("auto-compaction-mode", Value::OneOf(&["periodic", "revision"]), 5, 7),
+    ("auto-compaction-retention", Value::WholeOrTime, 5, 7),
+    ("backend-batch-interval", Value::Time, 5, 7),
+    ("backend-batch-limit", Value::Whole, 5, 7),
+    ("backend-bbolt-freelist-type", Value::OneOf(&["array", "map"]), 5, 7),
+    ("bcrypt-cost", Value::Whole, 5, 7),
+    ("compact-hash-check-enabled", Value::Switch, 6, 7),
+    ("compact-hash-check-time", Value::Time, 6, 7),
+    ("compaction-batch-limit", Value::Whole, 6, 7),
+    ("compaction-sleep-interval", Value::Time, 6, 7),
+    ("corrupt-check-time", Value::Time, 6, 7),
+    ("cors", Value::Text, 5, 7),
+    ("downgrade-check-time", Value::Time, 6, 7),
+    ("election-timeout", Value::Whole, 5, 7),
+    ("enable-pprof", Value::Switch, 5, 7),
+    ("experimental-compact-hash-check-enabled", Value::Switch, 5, 7),
+    ("experimental-compact-hash-check-time", Value::Time, 5, 7),
+    ("experimental-compaction-batch-limit", Value::Whole, 5, 7),
+    ("experimental-corrupt-check-time", Value::Time, 5, 7),
+    ("experimental-initial-corrupt-check", Value::Switch, 5, 7),
+    ("experimental-txn-mode-write-with-shared-buffer", Value::Switch, 5, 7),
+    ("experimental-warning-apply-duration", Value::Time, 5, 7),
+    ("experimental-watch-progress-notify-interval", Value::Time, 5, 7),
+    ("grpc-keepalive-interval", Value::Time, 5, 7),
+    ("grpc-keepalive-min-time", Value::Time, 5, 7),
+    ("grpc-keepalive-timeout", Value::Time, 5, 7),
+    ("heartbeat-interval", Value::Whole, 5, 7),
+    ("host-whitelist", Value::Text, 5, 7),
+    ("log-level", Value::OneOf(&["debug", "info", "warn", "error", "panic", "fatal"]), 5, 7),
+    ("max-concurrent-streams", Value::Whole, 5, 7),
+    ("max-request-bytes", Value::Whole, 5, 7),
+    ("max-snapshots", Value::Whole, 5, 7),
+    ("max-txn-ops", Value::Whole, 5, 7),
+    ("max-wals", Value::Whole, 5, 7),
+    ("metrics", Value::OneOf(&["basic", "extensive"]), 5, 7),
+    ("pre-vote", Value::Switch, 5, 7),
+    ("quota-backend-bytes", Value::Whole, 5, 7),
+    ("snapshot-count", Value::Whole, 5, 7),
+    ("socket-reuse-address", Value::Switch, 5, 7),
+    ("socket-reuse-port", Value::Switch, 5, 7),
+    ("unsafe-no-fsync", Value::OneOf(&["false"]), 5, 7),
+    ("warning-apply-duration", Value::Time, 6, 7),
+    ("warning-unary-request-duration", Value::Time, 6, 7),
+    ("watch-progress-notify-interval", Value::Time, 6, 7),
+];
+
+/// Flags by which members are run.
+const OWNED: &[&str] = &[
+    "advertise-client-urls",
+    "auto-tls",
+    "cert-file",
+    "client-cert-auth",
+    "config-file",
+    "data-dir",
+    "force-new-cluster",
+    "key-file",
+    "listen-client-http-urls",
+    "listen-client-urls",
+    "listen-metrics-urls",
+    "listen-peer-urls",
+    "name",
+    "strict-reconfig-check",
+    "trusted-ca-file",
+    "v2-deprecation",
+    "wal-dir",
+];
+
+/// What of `spec.config` cannot be, with the field and the fix; `None` when all can.
+pub fn trouble(object: &EtcdCluster) -> Option<String> {
+    let minor = minor_of(&object.spec.version)?;
+    object
+        .spec
+        .config
+        .iter()
+        .find_map(|(flag, value)| flag_trouble(flag, value, minor))
+        .or_else(|| timing_trouble(object))
+}
+
+fn flag_trouble(flag: &str, value: &str, minor: u8) -> Option<String> {
+    let owned =
+        OWNED.contains(&flag) || ["initial-", "peer-", "discovery"].iter().any(|prefix| flag.starts_with(prefix));
+    if owned {
+        return Some(format!("spec.config.{flag} is set by Causeway, which runs the members by it: remove it"));
+    }
+    let Some((_, kind, first, end)) = FLAGS.iter().find(|(name, ..)| *name == flag) else {
+        return Some(format!(
+            "spec.config.{flag} is no flag of etcd that can be set: check its spelling, or remove it"
+        ));
+    };
+    if minor < *first || minor >= *end {
+        return Some(format!("spec.config.{flag} is not known to etcd 3.{minor}: remove it"));
+    }
+    let told = || format!("spec.config.{flag} must be {}", kind.told());
+    (!kind.admits(value)).then(told)
+}
+
+/// etcd refuses to start unless the election timeout is five times the heartbeat interval, and at most 50 s.
+fn timing_trouble(object: &EtcdCluster) -> Option<String> {
+    let of = |flag: &str, default: u64| object.spec.config.get(flag).map_or(Some(default), |text| text.parse().ok());
+    let (heartbeat, election) = (of("heartbeat-interval", 100)?, of("election-timeout", 1000)?);
+    (heartbeat == 0 || election < heartbeat.saturating_mul(5) || election > 50_000).then(|| {
+        "spec.config.election-timeout must be at least five times spec.config.heartbeat-interval (1000 and 100 unless \
+         given, in milliseconds) and at most 50000"
+            .into()
+    })
+}
+
+/// The minor version: 5 of 3.5.9.
+pub fn minor_of(version: &str) -> Option<u8> {
+    version.split('.').nth(1)?.parse().ok()
+}
+
+/// As Go reads durations: numbers with units, one after the other.
+fn is_duration(text: &str) -> bool {
+    let mut rest = text;
+    let mut parts = 0;
+    while !rest.is_empty() {
+        let digits = rest.find(|it: char| !it.is_ascii_digit() && it != '.').unwrap_or(rest.len());
+        let Some(unit) = ["ms", "us", "ns", "s", "m", "h"].iter().find(|unit| rest[digits..].starts_with(**unit))
+        else {
+            return rest == "0" && parts == 0;
+        };
+        if rest[..digits].parse::<f64>().is_err() {
+            return false;
+        }
+        rest = &rest[digits + unit.len()..];
+        parts += 1;
+    }
+    parts > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::cluster;
+    use super::*;
+
+    fn trouble_with(flag: &str, value: &str) -> String {
+        let mut object = cluster(3);
+        object.spec.config.insert(flag.into(), value.into());
+        trouble(&object).unwrap_or_default()
+    }
+
+    #[test]
+    fn flags_are_checked_by_name_and_value() {
+        for (flag, value, words) in [
+            ("quota-backend-bytes", "8589934592", ""),
+            ("quota-backend-bytes", "8Gi", "must be a whole number"),
+            ("quota-backend-bytes", "-1", "must be a whole number"),
+            ("log-level", "loud", "one of debug, info"),
+            ("grpc-keepalive-interval", "1h30m", ""),
+            ("grpc-keepalive-interval", "2 hours", "a duration such as"),
+            ("pre-vote", "yes", "true or false"),
+            ("host-whitelist", "a\nETCD_NAME=b", "text in one line"),
+            ("initial-cluster", "a=b", "set by Causeway"),
+            ("peer-auto-tls", "true", "set by Causeway"),
+            ("quota-backend-byte", "1", "check its spelling"),
+            ("compaction-batch-limit", "10", "not known to etcd 3.5"),
+            ("election-timeout", "200", "at least five times"),
+            ("election-timeout", "60000", "at most 50000"),
+        ] {
+            let said = trouble_with(flag, value);
+            assert_eq!(said.is_empty(), words.is_empty(), "{flag}={value}: {said}");
+            assert!(
+                said.contains(words) && (words.is_empty() || said.contains("spec.config.")),
+                "{flag}={value}: {said}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let object = cluster(3);
+        let start = Start {
+            begins: true,
+            members: vec![("a".into(), "http://a:2380".into()), ("b".into(), "http://b:2380".into())],
+        };
+        assert_eq!(Start::of(&settings(&object, &start, &Transport::default())), Some(start));
+    }
+
+    #[test]
+    fn members_listen_as_they_are_to_speak() {
+        let object = cluster(3);
+        let channel = |mode| crate::controllers::etcdcluster::tls::Channel { mode, trust: None };
+        for (mode, peer, client) in [
+            (Mode::Plain, "http://0.0.0.0:2380", "http://0.0.0.0:2379"),
+            (Mode::Both, "http://0.0.0.0:2380,https://0.0.0.0:2382", "http://0.0.0.0:2379,https://0.0.0.0:2379"),
+            (Mode::Secure, "https://0.0.0.0:2382", "https://0.0.0.0:2379"),
+        ] {
+            let settings = listening(&object, &Transport { peer: channel(mode), client: channel(mode) });
+            assert_eq!([&settings["ETCD_LISTEN_PEER_URLS"], &settings["ETCD_LISTEN_CLIENT_URLS"]], [peer, client]);
+            assert_eq!(settings.contains_key("ETCD_PEER_CERT_FILE"), mode != Mode::Plain);
+            assert!(!settings.contains_key("ETCD_TRUSTED_CA_FILE"), "clients are not asked for certificates");
+        }
+    }
+
+    #[test]
+    fn no_flag_of_a_user_changes_ours() {
+        let mut object = cluster(3);
+        object.spec.config.insert("data-dir".into(), "/tmp".into());
+        assert_eq!(lasting(&object)["ETCD_DATA_DIR"], "/var/lib/etcd/data");
+    }
+}

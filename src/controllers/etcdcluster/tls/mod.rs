@@ -1,0 +1,208 @@
+//! TLS of a cluster: what members speak, with which certificates, and where those come from.
+//!
+//! ```text
+//! NAME-authority ──sign──▶ NAME-peer-tls, NAME-server-tls ──▶ the members' files
+//!                          NAME-client-tls                ──▶ the user's clients
+//! a given Secret ──copy──▶ NAME-peer-tls, NAME-server-tls
+//! ```
+//!
+//! Members never see the Secret that a user names: a copy that was checked keeps them running, and able to start, when the
+//! Secret is deleted or spoilt.
+
+pub mod facts;
+pub mod given;
+pub mod issue;
+pub mod pem;
+pub mod secrets;
+pub mod write;
+
+use kube::ResourceExt;
+
+use super::names;
+use crate::api::EtcdCluster;
+use crate::api::etcdcluster::{ClientTlsMode, Tls};
+
+/// Where the Secrets are in the members' file system.
+const FILES: &str = "/etc/etcd/tls";
+
+/// Who talks to members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Side {
+    /// The other members.
+    Peer,
+    /// Clients.
+    Client,
+}
+
+/// What a member speaks on one side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    /// No TLS.
+    #[default]
+    Plain,
+    /// With and without TLS.
+    Both,
+    /// Only TLS.
+    Secure,
+}
+
+/// One side of a member.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Channel {
+    /// What it speaks.
+    pub mode: Mode,
+    /// What its files were when it started; only TLS has files.
+    pub trust: Option<String>,
+}
+
+/// Both sides of a member.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Transport {
+    pub peer: Channel,
+    pub client: Channel,
+}
+
+impl Side {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Peer, Self::Client];
+
+    /// The word for it in names and fields.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Peer => "peer",
+            Self::Client => "client",
+        }
+    }
+
+    /// The Secret that the members mount.
+    pub fn secret(self, object: &EtcdCluster) -> String {
+        match self {
+            Self::Peer => format!("{}-peer-tls", object.name_any()),
+            Self::Client => format!("{}-server-tls", object.name_any()),
+        }
+    }
+
+    /// Where the members have it.
+    pub fn files(self) -> String {
+        format!("{FILES}/{}", self.word())
+    }
+
+    /// What the spec wants.
+    pub fn wanted(self, object: &EtcdCluster) -> Mode {
+        let tls = object.spec.tls.as_ref();
+        match self {
+            Self::Peer => tls.and_then(|tls| tls.peer.as_ref()).map_or(Mode::Plain, |_| Mode::Secure),
+            Self::Client => tls.and_then(|tls| tls.client.as_ref()).map_or(Mode::Plain, |client| match client.mode {
+                ClientTlsMode::Allow => Mode::Both,
+                ClientTlsMode::Require => Mode::Secure,
+            }),
+        }
+    }
+
+    /// The Secret that the user gives.
+    pub fn given(self, tls: &Tls) -> Option<&String> {
+        match self {
+            Self::Peer => tls.peer.as_ref()?.secret_name.as_ref(),
+            Self::Client => tls.client.as_ref()?.secret_name.as_ref(),
+        }
+    }
+
+    /// Label of pods with [`Channel::mode`].
+    pub fn mode_label(self) -> &'static str {
+        match self {
+            Self::Peer => "causeway.example.com/peer-transport",
+            Self::Client => "causeway.example.com/client-transport",
+        }
+    }
+
+    /// Label of pods with [`Channel::trust`].
+    pub fn trust_label(self) -> &'static str {
+        match self {
+            Self::Peer => "causeway.example.com/peer-trust",
+            Self::Client => "causeway.example.com/client-trust",
+        }
+    }
+
+    /// What a certificate must be valid for.
+    pub fn names(self, object: &EtcdCluster) -> Vec<String> {
+        let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
+        let pods = format!("*.{}.{namespace}.svc", names::peers(object));
+        let mut all = match self {
+            Self::Peer => vec![pods],
+            Self::Client => vec![
+                name.clone(),
+                format!("{name}.{namespace}"),
+                format!("{name}.{namespace}.svc"),
+                format!("{name}.{namespace}.svc.cluster.local"),
+                format!("{pods}.cluster.local"),
+                pods,
+            ],
+        };
+        all.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
+        all
+    }
+}
+
+impl Mode {
+    /// As labels have it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Plain => "Plain",
+            Self::Both => "Both",
+            Self::Secure => "Secure",
+        }
+    }
+
+    /// What a label says; pods without one speak no TLS.
+    pub fn of(label: Option<&str>) -> Self {
+        match label {
+            Some("Both") => Self::Both,
+            Some("Secure") => Self::Secure,
+            _ => Self::Plain,
+        }
+    }
+
+    /// Whether a member that speaks so is reached by that scheme.
+    pub fn serves(self, scheme: &str) -> bool {
+        match self {
+            Self::Plain => scheme == "http",
+            Self::Both => true,
+            Self::Secure => scheme == "https",
+        }
+    }
+
+    /// Whether it has certificates, by which it can call others and check them, too.
+    pub fn has_files(self) -> bool {
+        self != Self::Plain
+    }
+}
+
+impl Transport {
+    /// One side.
+    pub fn side(&self, side: Side) -> &Channel {
+        match side {
+            Side::Peer => &self.peer,
+            Side::Client => &self.client,
+        }
+    }
+}
+
+/// The Secret with the authorities. No pod mounts it.
+pub fn authority_secret(object: &EtcdCluster) -> String {
+    format!("{}-authority", object.name_any())
+}
+
+/// The Secret for the user's clients.
+pub fn clients_secret(object: &EtcdCluster) -> String {
+    format!("{}-client-tls", object.name_any())
+}
+
+/// The name by which Causeway checks members.
+pub fn server_name(object: &EtcdCluster) -> String {
+    format!("{}.{}.svc", object.name_any(), object.namespace().unwrap_or_default())
+}
+
+/// A name that is in every member's certificate and in nobody else's.
+pub fn member_name(object: &EtcdCluster) -> String {
+    names::host(object, &names::pod(object, 0))
+}

@@ -1,0 +1,321 @@
+//! What goes wrong, and what users ask for meanwhile.
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use serde_json::json;
+
+use super::World;
+use super::kubernetes::Container;
+use super::raft::Data;
+use crate::api::etcdcluster::{ClientTls, ClientTlsMode, PeerTls, Tls};
+use crate::controllers::etcdcluster::names;
+use crate::controllers::etcdcluster::tls::Side;
+use crate::external::etcd::Password;
+
+/// Something that happens without the operator.
+#[derive(Clone, Debug)]
+pub enum Fault {
+    /// A pod is deleted, as by a drain.
+    DeletePod(Index),
+    /// A container is killed.
+    KillContainer(Index),
+    /// A node stops to answer.
+    LoseNode(Index),
+    NodesReturn,
+    /// The leader steps down.
+    LoseLeader,
+    /// A volume is empty all of a sudden.
+    EmptyVolume(Index),
+    /// A volume is replaced by a fresh one.
+    ReplaceVolume(Index),
+    /// A volume's data cannot be read any more.
+    DamageVolume(Index),
+    /// Somebody deletes a child.
+    DeleteChild(Index),
+    /// Somebody deletes a Secret: of the peers or not, of the authority or not.
+    LoseSecret(bool, bool),
+    /// Somebody scales the pods.
+    ScalePods(i32),
+    /// Somebody changes the settings.
+    ChangeSettings,
+    /// A kubelet does not know yet how the settings were changed last.
+    OldSettings,
+    /// Somebody gives root another password.
+    ChangeRoot(&'static str),
+    /// Somebody turns authentication off.
+    OpenGate,
+    /// Somebody deletes the Secret with the password that root has, or is to have.
+    LosePassword(bool),
+}
+
+/// How a reconcile goes wrong.
+#[derive(Clone, Debug, Default)]
+pub struct Mishap {
+    /// The operator dies after so many actions, before it tells anybody.
+    pub dies_after: Option<usize>,
+    /// The answer to that action is lost, counted from one: it was done, and nobody knows.
+    pub reply_lost: Option<usize>,
+    /// The watches show what they showed last time.
+    pub stale: bool,
+    /// Something happens before that action.
+    pub meanwhile: Option<(usize, Fault)>,
+}
+
+/// A wish of a user.
+#[derive(Clone, Debug)]
+pub enum Edit {
+    Replicas(i32),
+    Version(&'static str),
+    Config(Option<&'static str>),
+    Image(Option<&'static str>),
+    Size(&'static str),
+    /// TLS among the members, and with clients.
+    Tls(bool, Option<ClientTlsMode>),
+    /// Other authorities.
+    Renewal(&'static str),
+    /// Whether clients must log in.
+    Auth(bool),
+    /// Another password in the Secret.
+    Password(&'static str),
+    Mistake,
+}
+
+/// What can happen.
+#[derive(Clone, Debug)]
+pub enum Event {
+    Reconcile(Mishap),
+    TimePasses,
+    Fault(Fault),
+    Edit(Edit),
+}
+
+fn fault() -> impl Strategy<Value = Fault> {
+    let place = any::<Index>;
+    prop_oneof![
+        place().prop_map(Fault::DeletePod),
+        place().prop_map(Fault::KillContainer),
+        place().prop_map(Fault::LoseNode),
+        Just(Fault::NodesReturn),
+        Just(Fault::LoseLeader),
+        place().prop_map(Fault::EmptyVolume),
+        place().prop_map(Fault::ReplaceVolume),
+        place().prop_map(Fault::DamageVolume),
+        place().prop_map(Fault::DeleteChild),
+        any::<(bool, bool)>().prop_map(|(peer, authority)| Fault::LoseSecret(peer, authority)),
+        (0..6).prop_map(Fault::ScalePods),
+        Just(Fault::ChangeSettings),
+        Just(Fault::OldSettings),
+        Just(Fault::ChangeRoot("by hand")),
+        Just(Fault::OpenGate),
+        any::<bool>().prop_map(Fault::LosePassword),
+    ]
+}
+
+fn mishap() -> impl Strategy<Value = Mishap> {
+    let some = || proptest::option::weighted(0.2, 0..5_usize);
+    (some(), some(), proptest::bool::weighted(0.2), proptest::option::weighted(0.2, (0..4_usize, fault())))
+        .prop_map(|(dies_after, reply_lost, stale, meanwhile)| Mishap { dies_after, reply_lost, stale, meanwhile })
+}
+
+fn edit() -> impl Strategy<Value = Edit> {
+    prop_oneof![
+        3 => prop::sample::select(vec![1, 3, 5]).prop_map(Edit::Replicas),
+        2 => prop::sample::select(vec!["3.5.9", "3.5.26", "3.5.30", "3.6.1"]).prop_map(Edit::Version),
+        1 => prop::sample::select(vec![None, Some("5000"), Some("6000")]).prop_map(Edit::Config),
+        1 => prop::sample::select(vec![None, Some("registry.example.com/nothing")]).prop_map(Edit::Image),
+        1 => prop::sample::select(vec!["10Gi", "20Gi"]).prop_map(Edit::Size),
+        2 => (any::<bool>(), prop::sample::select(vec![None, Some(ClientTlsMode::Allow), Some(ClientTlsMode::Require)]))
+            .prop_map(|(peer, client)| Edit::Tls(peer, client)),
+        1 => prop::sample::select(vec!["one", "another"]).prop_map(Edit::Renewal),
+        2 => any::<bool>().prop_map(Edit::Auth),
+        2 => prop::sample::select(vec!["a", "b", "c"]).prop_map(Edit::Password),
+        1 => Just(Edit::Mistake),
+    ]
+}
+
+/// What happens, in order.
+pub fn story(length: usize) -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        5 => mishap().prop_map(Event::Reconcile),
+        5 => Just(Event::TimePasses),
+        2 => fault().prop_map(Event::Fault),
+        1 => edit().prop_map(Event::Edit),
+    ];
+    proptest::collection::vec(event, 0..length)
+}
+
+impl Event {
+    pub fn happens(&self, world: &mut World) {
+        match self {
+            Self::Reconcile(mishap) => drop(world.reconcile(mishap)),
+            Self::TimePasses => world.time_passes(),
+            Self::Fault(fault) => fault.happens(world),
+            Self::Edit(edit) => edit.happens(world),
+        }
+    }
+}
+
+impl Edit {
+    pub fn happens(&self, world: &mut World) {
+        let spec = &mut world.object.spec;
+        match self {
+            Self::Replicas(replicas) => spec.replicas = *replicas,
+            Self::Version(version) => spec.version = (*version).into(),
+            Self::Config(Some(count)) => drop(spec.config.insert("snapshot-count".into(), (*count).into())),
+            Self::Config(None) => spec.config.clear(),
+            Self::Image(image) => spec.image = image.map(Into::into),
+            // Volumes never shrink.
+            Self::Size(size) if spec.storage_size == "20Gi" || *size == "10Gi" => {}
+            Self::Size(size) => spec.storage_size = (*size).into(),
+            Self::Tls(peer, client) => spec.tls = Some(tls(*peer, *client)),
+            Self::Renewal(token) => {
+                if let Some(tls) = &mut spec.tls {
+                    tls.renewal = Some((*token).into());
+                }
+            }
+            Self::Auth(enabled) => spec.auth.enabled = *enabled,
+            Self::Password(password) => world.gate.given = Some(Password((*password).into())),
+            Self::Mistake => drop(spec.config.insert("snapshot-count".into(), "many".into())),
+        }
+    }
+}
+
+/// TLS by certificates of our own.
+pub fn tls(peer: bool, client: Option<ClientTlsMode>) -> Tls {
+    Tls {
+        peer: peer.then(PeerTls::default),
+        client: client.map(|mode| ClientTls { mode, ..ClientTls::default() }),
+        certificate_hours: 2160,
+        authority_hours: 87_600,
+        renewal: None,
+    }
+}
+
+impl Fault {
+    /// Does it where there is such a thing, and where it costs no more data than etcd can do without.
+    pub fn happens(&self, world: &mut World) {
+        world.disturb();
+        match self {
+            Self::DeletePod(place) => {
+                if let Some(ordinal) = world.any_pod(*place) {
+                    world.kubernetes.delete_pod(ordinal, &mut world.raft);
+                }
+            }
+            Self::KillContainer(place) => {
+                if let Some(ordinal) = world.any_pod(*place) {
+                    world.kubernetes.stop(ordinal, Container::Waiting(None), &mut world.raft);
+                }
+            }
+            Self::LoseNode(place) => {
+                if let Some(ordinal) = world.any_pod(*place) {
+                    world.kubernetes.stop(ordinal, Container::Waiting(None), &mut world.raft);
+                    world.kubernetes.pods.get_mut(&ordinal).unwrap().lost = true;
+                }
+            }
+            Self::NodesReturn => world.nodes_return(),
+            Self::LoseLeader => world.raft.leader = None,
+            Self::EmptyVolume(place) => {
+                if let Some(ordinal) = world.losable(*place).filter(|at| !world.kubernetes.admits(&world.object, *at)) {
+                    world.kubernetes.stop(ordinal, Container::Waiting(None), &mut world.raft);
+                    let data = world.kubernetes.claims.get_mut(&ordinal).unwrap().data.take().unwrap();
+                    world.raft.lose(data.member);
+                }
+            }
+            Self::ReplaceVolume(place) => {
+                if let Some(ordinal) = world.losable(*place).filter(|at| !world.kubernetes.admits(&world.object, *at)) {
+                    world.kubernetes.delete_pod(ordinal, &mut world.raft);
+                    world.kubernetes.drop_claim(ordinal, &mut world.raft);
+                }
+            }
+            Self::DamageVolume(place) => {
+                if let Some(ordinal) = world.losable(*place) {
+                    world.kubernetes.stop(ordinal, Container::Waiting(None), &mut world.raft);
+                    let data = world.kubernetes.claims.get_mut(&ordinal).unwrap().data.as_mut().unwrap();
+                    data.damaged = true;
+                    world.raft.lose(data.member);
+                }
+            }
+            Self::DeleteChild(place) => world.delete_child(*place),
+            Self::LoseSecret(peer, authority) => {
+                let side = if *peer { Side::Peer } else { Side::Client };
+                let pods = world.kubernetes.pods.values();
+                let labels = pods.filter_map(|pod| pod.transport.side(side).trust.clone()).collect();
+                world.kubernetes.vault.lose(side, *authority, &labels);
+            }
+            Self::ScalePods(count) => {
+                let key = ("StatefulSet".to_owned(), world.name());
+                if let Some(set) = world.kubernetes.children.get_mut(&key) {
+                    set.value["spec"]["replicas"] = json!(count);
+                }
+            }
+            Self::ChangeSettings => {
+                let key = ("ConfigMap".to_owned(), world.name());
+                if let Some(settings) = world.kubernetes.children.get_mut(&key) {
+                    settings.value["data"]["ETCD_SNAPSHOT_COUNT"] = json!("1");
+                }
+            }
+            Self::OldSettings => world.kubernetes.forgetful = true,
+            Self::ChangeRoot(password) => {
+                if world.gate.root.is_some() {
+                    world.gate.root = Some(Password((*password).into()));
+                }
+            }
+            Self::OpenGate => world.gate.on = false,
+            Self::LosePassword(given) => {
+                if *given {
+                    world.gate.given = None;
+                } else {
+                    world.gate.kept = None;
+                }
+            }
+        }
+    }
+}
+
+impl World {
+    /// Every node is back.
+    pub fn nodes_return(&mut self) {
+        for pod in self.kubernetes.pods.values_mut().filter(|pod| pod.lost) {
+            pod.lost = false;
+            pod.container = Container::Waiting(None);
+        }
+    }
+
+    /// The data of the member that does not vote yet are damaged, or gone.
+    pub fn lose_volume_of_learner(&mut self, damaged: bool) {
+        let learner = self.raft.members.values().find(|member| member.is_learner).unwrap();
+        let ordinal = names::ordinal_at(&self.object, &learner.peer_urls).unwrap();
+        self.kubernetes.stop(ordinal, Container::Waiting(None), &mut self.raft);
+        let data = &mut self.kubernetes.claims.get_mut(&ordinal).unwrap().data;
+        let member = data.as_ref().unwrap().member;
+        *data = damaged.then_some(Data { member, damaged });
+        self.raft.lose(member);
+    }
+
+    fn disturb(&mut self) {
+        self.disturbed = true;
+    }
+
+    /// The ordinal of a member whose data can be lost.
+    fn losable(&self, place: Index) -> Option<i32> {
+        let ordinal = self.any_pod(place)?;
+        let data = self.kubernetes.claims.get(&ordinal)?.data.as_ref()?;
+        let member = self.raft.members.get(&data.member)?;
+        (!data.damaged && (member.is_learner || self.raft.can_lose(member.id))).then_some(ordinal)
+    }
+
+    /// Pods go with their `StatefulSet`; volumes stay. Settings are deleted by nobody while a cluster begins.
+    fn delete_child(&mut self, place: Index) {
+        let keys: Vec<(String, String)> = self.kubernetes.children.keys().cloned().collect();
+        let Some(key) = (!keys.is_empty()).then(|| &keys[place.index(keys.len())]) else { return };
+        if key.0 == "ConfigMap" && self.raft.leader.is_none() {
+            return;
+        }
+        self.kubernetes.children.remove(key);
+        if key.0 == "StatefulSet" {
+            for ordinal in self.kubernetes.pods.keys().copied().collect::<Vec<_>>() {
+                self.kubernetes.delete_pod(ordinal, &mut self.raft);
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Secrets with certificates, of which only the names matter here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::api::EtcdCluster;
+use crate::controllers::etcdcluster::tls::Side;
+use crate::controllers::etcdcluster::tls::facts::{Authority, Certificates, Kept, Leaf, SideFacts, Source, Version};
+use crate::controllers::etcdcluster::tls::write::{Certify, Due};
+use crate::runtime::Class;
+
+/// The Secrets.
+#[derive(Clone, Debug, Default)]
+pub struct Vault {
+    pub facts: Certificates,
+    /// Whom the certificates come from that members show.
+    shown: BTreeMap<Side, BTreeSet<String>>,
+    written: u64,
+}
+
+impl Vault {
+    /// Whom the certificate comes from that is kept.
+    pub fn shown(&self, side: Side) -> &BTreeSet<String> {
+        static NOBODY: BTreeSet<String> = BTreeSet::new();
+        self.shown.get(&side).unwrap_or(&NOBODY)
+    }
+
+    /// Makes what is due, unless the Secret is another than it was.
+    pub fn certify(&mut self, object: &EtcdCluster, certify: &Certify, now: Timestamp) -> Result<(), Class> {
+        let side = match certify.due {
+            Due::Authority(side) | Due::Trust(side) | Due::Leaf(side) | Due::Forget(side) => side,
+            Due::Clients | Due::TrustOfClients => Side::Client,
+        };
+        let SideFacts { source, kept } = self.facts.side(side).clone();
+        let before = match certify.due {
+            Due::Authority(_) => self.facts.authorities.clone(),
+            Due::Clients | Due::TrustOfClients => self.facts.for_clients.clone().map(|kept| kept.version),
+            _ => kept.clone().map(|kept| kept.version),
+        };
+        if before != certify.version || source.id() != certify.source {
+            return Err(Class::Conflict);
+        }
+        self.written += 1;
+        let version = Version { uid: "uid".into(), version: self.written.to_string() };
+        let tls = object.spec.tls.clone();
+        let ends = |hours: i32| now + SignedDuration::from_hours(hours.into());
+        let leaf = Leaf {
+            id: format!("leaf-{}", self.written),
+            begins: now,
+            ends: ends(tls.as_ref().map_or(1, |tls| tls.certificate_hours)),
+            names: side.names(object).into_iter().collect(),
+        };
+        let kept = kept.unwrap_or_default();
+        let new = match certify.due {
+            Due::Authority(_) => {
+                let authority = Authority {
+                    id: format!("ca-{}", self.written),
+                    begins: now,
+                    ends: ends(tls.as_ref().map_or(1, |tls| tls.authority_hours)),
+                    renewal: tls.and_then(|tls| tls.renewal),
+                };
+                self.side(side).source = Source::Authority(authority);
+                self.facts.authorities = Some(version);
+                return Ok(());
+            }
+            Due::TrustOfClients => {
+                let before = self.facts.for_clients.clone().unwrap();
+                self.facts.for_clients = Some(Kept { version, trust: kept.trust, ..before });
+                return Ok(());
+            }
+            Due::Clients => {
+                let (trust, authority) = (kept.trust, source.id());
+                self.facts.for_clients = Some(Kept { version, trust, authority, leaf: Some(leaf) });
+                return Ok(());
+            }
+            Due::Trust(_) => Kept { version, trust: &kept.trust | &source.trust(), ..kept },
+            Due::Leaf(_) => {
+                self.shown.insert(side, source.trust());
+                let trust = &kept.trust | &source.trust();
+                Kept { version, trust, authority: source.id(), leaf: Some(leaf) }
+            }
+            Due::Forget(_) => Kept { version, trust: source.trust(), ..kept },
+        };
+        self.side(side).kept = Some(new);
+        Ok(())
+    }
+
+    /// Somebody deletes a Secret of a side: the members', or that of their authority, but never both.
+    pub fn lose(&mut self, side: Side, authority: bool, labels: &BTreeSet<String>) {
+        let facts = self.side(side);
+        let Some(kept) = &facts.kept else { return };
+        if authority {
+            facts.source = Source::None;
+        } else if facts.source != Source::None
+            && facts.source.label() == kept.label()
+            && labels.iter().all(|label| *label == kept.label())
+        {
+            // While authorities change, nothing but this Secret knows all that are trusted.
+            facts.kept = None;
+        }
+    }
+
+    fn side(&mut self, side: Side) -> &mut SideFacts {
+        match side {
+            Side::Peer => &mut self.facts.peer,
+            Side::Client => &mut self.facts.client,
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Every change of the world that a plan can consist of: one AWS call each, beside the checks of ownership.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::ownership::Owner;
+use super::targets::Binding;
+use crate::external::ec2::{Permission, Source};
+use crate::external::elbv2::{
+    GroupKind, HealthCheck, IpAddressType, ListenerSettings, NewBalancer, NewTargetGroup, Pairs, RuleSettings,
+};
+use crate::runtime::ActionEvent;
+
+/// One change of the world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Of the balancer's own security group.
+    Security(SecurityAction),
+    /// Of a balancer.
+    Balancer(BalancerAction),
+    /// Of a target group.
+    Group(GroupAction),
+    /// Of a listener or its rules.
+    Listener(ListenerAction),
+    /// Lets the targets of these groups follow their backends, and of no other group of the owner.
+    Bind(Vec<Binding>),
+}
+
+/// A change of a security group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecurityAction {
+    /// Make it.
+    Create { name: String, vpc: String, tags: Pairs },
+    /// Let somebody in.
+    Authorize { id: String, permissions: BTreeSet<Permission> },
+    /// Let somebody in no longer.
+    Revoke { id: String, permissions: BTreeSet<Permission> },
+    /// Add or change tags.
+    AddTags { id: String, tags: Pairs },
+    /// Remove tags that the spec no longer has.
+    RemoveTags { id: String, keys: BTreeSet<String> },
+    /// Delete it.
+    Delete { id: String, name: String },
+}
+
+/// A change of a balancer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BalancerAction {
+    /// Make it.
+    Create(NewBalancer),
+    /// Move it into other subnets.
+    SetSubnets { arn: String, subnets: BTreeSet<String> },
+    /// Give it other security groups.
+    SetSecurityGroups { arn: String, groups: BTreeSet<String> },
+    /// Give it another kind of addresses.
+    SetIpAddressType { arn: String, to: IpAddressType },
+    /// Set attributes that are not as they should be.
+    SetAttributes { arn: String, attributes: Pairs },
+    /// Put it behind a web ACL, or behind none.
+    SetWebAcl { arn: String, acl: Option<String> },
+    /// Reserve capacity, or none.
+    SetCapacity { arn: String, units: Option<u32> },
+    /// Add or change tags.
+    AddTags { arn: String, tags: Pairs },
+    /// Take over a balancer whose tags agree to that.
+    Adopt { arn: String, name: String, tags: Pairs },
+    /// Remove tags that the spec no longer has.
+    RemoveTags { arn: String, keys: BTreeSet<String> },
+    /// Delete it, if it still carries the owner's tags.
+    Delete { owner: Owner, arn: String, name: String },
+}
+
+/// A change of a target group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GroupAction {
+    /// Make it.
+    Create(NewTargetGroup),
+    /// Check its targets in another way.
+    SetHealthCheck { arn: String, name: String, kind: GroupKind, check: HealthCheck },
+    /// Set attributes that are not as they should be.
+    SetAttributes { arn: String, name: String, attributes: Pairs },
+    /// Add or change tags.
+    AddTags { arn: String, name: String, tags: Pairs },
+    /// Remove tags that the spec no longer has.
+    RemoveTags { arn: String, name: String, keys: BTreeSet<String> },
+    /// Delete it, if it still carries the owner's tags.
+    Delete { owner: Owner, arn: String, name: String },
+}
+
+/// A change of a listener or its rules. `balancer` is the ARN of the balancer that it stands on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListenerAction {
+    /// Make a listener.
+    Create { balancer: String, settings: ListenerSettings, tags: Pairs },
+    /// Change it.
+    Modify { balancer: String, arn: String, settings: ListenerSettings },
+    /// Set attributes that are not as they should be.
+    SetAttributes { balancer: String, arn: String, port: u16, attributes: Pairs },
+    /// Add certificates beside the default one.
+    AddCertificates { balancer: String, arn: String, port: u16, certificates: BTreeSet<String> },
+    /// Remove certificates beside the default one.
+    RemoveCertificates { balancer: String, arn: String, port: u16, certificates: BTreeSet<String> },
+    /// Add or change tags of a listener or a rule.
+    AddTags { balancer: String, arn: String, port: u16, tags: Pairs },
+    /// Remove tags from listeners and rules, as many as one call takes.
+    RemoveTags { balancer: String, arns: BTreeSet<String>, keys: BTreeSet<String> },
+    /// Delete a listener with its rules.
+    Delete { balancer: String, arn: String, port: u16 },
+    /// Make a rule.
+    CreateRule { balancer: String, listener: String, port: u16, priority: u16, settings: RuleSettings, tags: Pairs },
+    /// Change what a rule does.
+    ModifyRule { balancer: String, listener: String, port: u16, arn: String, settings: RuleSettings },
+    /// Give rules other priorities, all at once.
+    SetPriorities { balancer: String, listener: String, port: u16, priorities: BTreeMap<String, u16> },
+    /// Delete a rule.
+    DeleteRule { balancer: String, listener: String, port: u16, arn: String, priority: u16 },
+}
+
+impl Action {
+    /// ARN of the balancer whose parts the action changes.
+    pub fn balancer(&self) -> Option<&str> {
+        match self {
+            Self::Balancer(action) => action.arn(),
+            Self::Listener(action) => Some(action.balancer()),
+            Self::Security(_) | Self::Group(_) | Self::Bind(_) => None,
+        }
+    }
+
+    /// ARN of the target group that the action changes.
+    pub fn group(&self) -> Option<&str> {
+        match self {
+            Self::Group(
+                GroupAction::SetHealthCheck { arn, .. }
+                | GroupAction::SetAttributes { arn, .. }
+                | GroupAction::AddTags { arn, .. }
+                | GroupAction::RemoveTags { arn, .. }
+                | GroupAction::Delete { arn, .. },
+            ) => Some(arn),
+            _ => None,
+        }
+    }
+
+    /// The event that tells of the action.
+    pub fn event(&self) -> Option<ActionEvent> {
+        let (reason, note) = match self {
+            Self::Security(action) => action.told(),
+            Self::Balancer(action) => action.told(),
+            Self::Group(action) => action.told(),
+            Self::Listener(action) => action.told(),
+            Self::Bind(_) => return None,
+        };
+        Some(ActionEvent::normal(reason, note))
+    }
+}
+
+impl BalancerAction {
+    /// ARN of the balancer that is there already.
+    pub fn arn(&self) -> Option<&str> {
+        match self {
+            Self::Create(_) => None,
+            Self::SetSubnets { arn, .. }
+            | Self::SetSecurityGroups { arn, .. }
+            | Self::SetIpAddressType { arn, .. }
+            | Self::SetAttributes { arn, .. }
+            | Self::SetWebAcl { arn, .. }
+            | Self::SetCapacity { arn, .. }
+            | Self::AddTags { arn, .. }
+            | Self::Adopt { arn, .. }
+            | Self::RemoveTags { arn, .. }
+            | Self::Delete { arn, .. } => Some(arn),
+        }
+    }
+
+    fn told(&self) -> (&'static str, String) {
+        match self {
+            Self::Create(new) => ("Created", format!("Created load balancer {}", new.name)),
+            Self::SetSubnets { subnets, .. } => ("Updated", format!("Set subnets to {}", listed(subnets))),
+            Self::SetSecurityGroups { groups, .. } => ("Updated", format!("Set security groups to {}", listed(groups))),
+            Self::SetIpAddressType { to, .. } => ("Updated", format!("Set the address type to {}", to.as_str())),
+            Self::SetAttributes { attributes, .. } => {
+                ("Updated", format!("Set attributes {}", listed(attributes.keys())))
+            }
+            Self::SetWebAcl { acl: Some(acl), .. } => ("Updated", format!("Put the balancer behind web ACL {acl}")),
+            Self::SetWebAcl { acl: None, .. } => ("Updated", "Took the balancer from behind its web ACL".into()),
+            Self::SetCapacity { units: Some(units), .. } => ("Updated", format!("Reserved {units} capacity units")),
+            Self::SetCapacity { units: None, .. } => ("Updated", "Gave reserved capacity back".into()),
+            Self::AddTags { tags, .. } => ("Updated", format!("Set tags {}", listed(tags.keys()))),
+            Self::Adopt { name, .. } => ("Adopted", format!("Adopted load balancer {name}")),
+            Self::RemoveTags { keys, .. } => ("Updated", format!("Removed tags {}", listed(keys))),
+            Self::Delete { name, .. } => ("Deleted", format!("Deleted load balancer {name}")),
+        }
+    }
+}
+
+impl SecurityAction {
+    /// Id of the security group that the action changes.
+    pub fn id(&self) -> Option<&str> {
+        match self {
+            Self::Create { .. } => None,
+            Self::Authorize { id, .. }
+            | Self::Revoke { id, .. }
+            | Self::AddTags { id, .. }
+            | Self::RemoveTags { id, .. }
+            | Self::Delete { id, .. } => Some(id),
+        }
+    }
+
+    fn told(&self) -> (&'static str, String) {
+        match self {
+            Self::Create { name, .. } => ("Created", format!("Created security group {name}")),
+            Self::Authorize { id, permissions } => {
+                ("Updated", format!("Let in {} by security group {id}", described(permissions)))
+            }
+            Self::Revoke { id, permissions } => {
+                ("Updated", format!("No longer let in {} by security group {id}", described(permissions)))
+            }
+            Self::AddTags { id, tags } => {
+                ("Updated", format!("Set tags {} of security group {id}", listed(tags.keys())))
+            }
+            Self::RemoveTags { id, keys } => {
+                ("Updated", format!("Removed tags {} of security group {id}", listed(keys)))
+            }
+            Self::Delete { name, .. } => ("Deleted", format!("Deleted security group {name}")),
+        }
+    }
+}
+
+impl GroupAction {
+    fn told(&self) -> (&'static str, String) {
+        match self {
+            Self::Create(new) => ("Created", format!("Created target group {}", new.name)),
+            Self::SetHealthCheck { name, .. } => ("Updated", format!("Set the health check of target group {name}")),
+            Self::SetAttributes { name, attributes, .. } => {
+                ("Updated", format!("Set attributes {} of target group {name}", listed(attributes.keys())))
+            }
+            Self::AddTags { name, tags, .. } => {
+                ("Updated", format!("Set tags {} of target group {name}", listed(tags.keys())))
+            }
+            Self::RemoveTags { name, keys, .. } => {
+                ("Updated", format!("Removed tags {} of target group {name}", listed(keys)))
+            }
+            Self::Delete { name, .. } => ("Deleted", format!("Deleted target group {name}")),
+        }
+    }
+}
+
+impl ListenerAction {
+    /// ARN of the balancer.
+    pub fn balancer(&self) -> &str {
+        match self {
+            Self::Create { balancer, .. }
+            | Self::Modify { balancer, .. }
+            | Self::SetAttributes { balancer, .. }
+            | Self::AddCertificates { balancer, .. }
+            | Self::RemoveCertificates { balancer, .. }
+            | Self::AddTags { balancer, .. }
+            | Self::RemoveTags { balancer, .. }
+            | Self::Delete { balancer, .. }
+            | Self::CreateRule { balancer, .. }
+            | Self::ModifyRule { balancer, .. }
+            | Self::SetPriorities { balancer, .. }
+            | Self::DeleteRule { balancer, .. } => balancer,
+        }
+    }
+
+    fn told(&self) -> (&'static str, String) {
+        match self {
+            Self::Create { settings, .. } => ("Created", format!("Created the listener on port {}", settings.port)),
+            Self::Modify { settings, .. } => ("Updated", format!("Changed the listener on port {}", settings.port)),
+            Self::SetAttributes { port, attributes, .. } => {
+                ("Updated", format!("Set attributes {} of the listener on port {port}", listed(attributes.keys())))
+            }
+            Self::AddCertificates { port, certificates, .. } => {
+                ("Updated", format!("Added certificates {} on port {port}", listed(certificates)))
+            }
+            Self::RemoveCertificates { port, certificates, .. } => {
+                ("Updated", format!("Removed certificates {} on port {port}", listed(certificates)))
+            }
+            Self::AddTags { port, tags, .. } => ("Updated", format!("Set tags {} on port {port}", listed(tags.keys()))),
+            Self::RemoveTags { arns, keys, .. } => {
+                let parts = match arns.len() {
+                    1 => "a listener or rule".to_owned(),
+                    count => format!("{count} listeners and rules"),
+                };
+                ("Updated", format!("Removed tags {} of {parts}", listed(keys)))
+            }
+            Self::Delete { port, .. } => ("Deleted", format!("Deleted the listener on port {port}")),
+            Self::CreateRule { port, priority, .. } => ("Created", format!("Created rule {priority} on port {port}")),
+            Self::ModifyRule { port, .. } => ("Updated", format!("Changed a rule on port {port}")),
+            Self::SetPriorities { port, priorities, .. } => {
+                ("Updated", format!("Reordered {} rules on port {port}", priorities.len()))
+            }
+            Self::DeleteRule { port, priority, .. } => ("Deleted", format!("Deleted rule {priority} on port {port}")),
+        }
+    }
+}
+
+fn listed<'a>(items: impl IntoIterator<Item = &'a String>) -> String {
+    items.into_iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn described(permissions: &BTreeSet<Permission>) -> String {
+    let told = |permission: &Permission| match (&permission.source, permission.ports) {
+        (Source::Network(from) | Source::Group(from) | Source::PrefixList(from), Some(ports)) => {
+            format!("{from} on port {}", ports.from)
+        }
+        (Source::Network(from) | Source::Group(from) | Source::PrefixList(from), None) => from.clone(),
+    };
+    permissions.iter().map(told).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,326 @@
+//! What there is in AWS, and what a change makes of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
+use super::model::{default_balancer_attributes, default_group_attributes, default_listener_attributes};
+use super::ownership::Owner;
+use crate::external::ec2::SecurityGroup;
+use crate::external::elbv2::{Balancer, Listener, Pairs, Rule, TargetGroup};
+
+/// A balancer with what belongs to it. `None` is what has not been read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::option_option, reason = "not read, none, and some are three different things")]
+pub struct Member {
+    /// The balancer.
+    pub balancer: Balancer,
+    /// Its tags.
+    pub tags: Pairs,
+    /// Its attributes.
+    pub attributes: Option<Pairs>,
+    /// Its web ACL.
+    pub web_acl: Option<Option<String>>,
+    /// Its reserved capacity units.
+    pub capacity: Option<Option<u32>>,
+    /// Its listeners.
+    pub listeners: Option<BTreeMap<String, ListenerMember>>,
+}
+
+/// A listener with what belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenerMember {
+    /// The listener.
+    pub listener: Listener,
+    /// Its tags.
+    pub tags: Pairs,
+    /// Its certificates beside the default one.
+    pub certificates: BTreeSet<String>,
+    /// Its attributes, where somebody asked for them.
+    pub attributes: Option<Pairs>,
+    /// Its rules by ARN, without the default one.
+    pub rules: BTreeMap<String, RuleMember>,
+}
+
+/// A rule with its tags.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleMember {
+    /// The rule.
+    pub rule: Rule,
+    /// Its tags.
+    pub tags: Pairs,
+}
+
+/// A target group with what belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupMember {
+    /// The group.
+    pub group: TargetGroup,
+    /// Its tags.
+    pub tags: Pairs,
+    /// Its attributes, where somebody asked for them.
+    pub attributes: Option<Pairs>,
+    /// This process has just made it: nothing is registered in it.
+    pub fresh: bool,
+}
+
+/// Things in AWS, by ARN; security groups by id.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Assets {
+    /// Balancers.
+    pub balancers: BTreeMap<String, Member>,
+    /// Target groups.
+    pub groups: BTreeMap<String, GroupMember>,
+    /// Security groups.
+    pub security_groups: BTreeMap<String, SecurityGroup>,
+}
+
+/// What AWS says to a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is done.
+    Done,
+    /// This balancer was made, with these tags.
+    Balancer(Balancer, Pairs),
+    /// This target group was made.
+    Group(TargetGroup),
+    /// This security group was made.
+    SecurityGroup(SecurityGroup),
+    /// This listener was made, or is so now.
+    Listener(Listener),
+    /// This rule was made, or is so now.
+    Rule(Rule),
+}
+
+impl Assets {
+    /// What of it belongs to the owner.
+    pub fn of(&self, owner: &Owner) -> Self {
+        Self {
+            balancers: self.balancers.iter().filter(|(_, it)| owner.owns(&it.tags)).map(cloned).collect(),
+            groups: self.groups.iter().filter(|(_, it)| owner.owns(&it.tags)).map(cloned).collect(),
+            security_groups: self.security_groups.iter().filter(|(_, it)| owner.owns(&it.tags)).map(cloned).collect(),
+        }
+    }
+
+    /// The target group of that name.
+    pub fn group_named(&self, name: &str) -> Option<&GroupMember> {
+        self.groups.values().find(|member| member.group.name == name)
+    }
+
+    /// Enters a change that AWS has made.
+    pub fn enter(&mut self, action: &Action, answer: Answer) {
+        match action {
+            Action::Security(action) => self.enter_security(action, answer),
+            Action::Balancer(action) => self.enter_balancer(action, answer),
+            Action::Group(action) => self.enter_group(action, answer),
+            Action::Listener(action) => self.enter_listener(action, answer),
+            Action::Bind(_) => {}
+        }
+    }
+
+    fn enter_security(&mut self, action: &SecurityAction, answer: Answer) {
+        match (action, answer) {
+            (SecurityAction::Create { .. }, Answer::SecurityGroup(group)) => {
+                self.security_groups.insert(group.id.clone(), group);
+            }
+            (SecurityAction::Authorize { id, permissions }, _) => self.edit_security(id, |group| {
+                group.ingress.extend(permissions.iter().cloned());
+            }),
+            (SecurityAction::Revoke { id, permissions }, _) => self.edit_security(id, |group| {
+                group.ingress.retain(|permission| !permissions.contains(permission));
+            }),
+            (SecurityAction::AddTags { id, tags }, _) => self.edit_security(id, |group| {
+                group.tags.extend(tags.clone());
+            }),
+            (SecurityAction::RemoveTags { id, keys }, _) => self.edit_security(id, |group| {
+                group.tags.retain(|key, _| !keys.contains(key));
+            }),
+            (SecurityAction::Delete { id, .. }, _) => {
+                self.security_groups.remove(id);
+            }
+            (SecurityAction::Create { .. }, _) => {}
+        }
+    }
+
+    fn edit_security(&mut self, id: &str, change: impl FnOnce(&mut SecurityGroup)) {
+        self.security_groups.get_mut(id).map(change);
+    }
+
+    fn enter_balancer(&mut self, action: &BalancerAction, answer: Answer) {
+        match (action, answer) {
+            (BalancerAction::Create(_), Answer::Balancer(balancer, tags)) => {
+                let arn = balancer.arn.clone();
+                self.balancers.insert(arn, Member::new(balancer, tags));
+            }
+            (BalancerAction::Delete { arn, .. }, _) => {
+                self.balancers.remove(arn);
+                for member in self.groups.values_mut() {
+                    member.group.balancers.remove(arn);
+                }
+            }
+            (action, _) => {
+                if let Some(member) = action.arn().and_then(|arn| self.balancers.get_mut(arn)) {
+                    member.enter(action);
+                }
+            }
+        }
+    }
+
+    fn enter_group(&mut self, action: &GroupAction, answer: Answer) {
+        match (action, answer) {
+            (GroupAction::Create(new), Answer::Group(group)) => {
+                let attributes = Some(default_group_attributes());
+                let member = GroupMember { group, tags: new.tags.clone(), attributes, fresh: true };
+                self.groups.insert(member.group.arn.clone(), member);
+            }
+            (GroupAction::SetHealthCheck { arn, check, .. }, _) => self.edit_group(arn, |member| {
+                member.group.health_check = Some(check.clone());
+            }),
+            (GroupAction::SetAttributes { arn, attributes, .. }, _) => self.edit_group(arn, |member| {
+                member.attributes.get_or_insert_default().extend(attributes.clone());
+            }),
+            (GroupAction::AddTags { arn, tags, .. }, _) => self.edit_group(arn, |member| {
+                member.tags.extend(tags.clone());
+            }),
+            (GroupAction::RemoveTags { arn, keys, .. }, _) => self.edit_group(arn, |member| {
+                member.tags.retain(|key, _| !keys.contains(key));
+            }),
+            (GroupAction::Delete { arn, .. }, _) => {
+                self.groups.remove(arn);
+            }
+            (GroupAction::Create(_), _) => {}
+        }
+    }
+
+    fn edit_group(&mut self, arn: &str, change: impl FnOnce(&mut GroupMember)) {
+        self.groups.get_mut(arn).map(change);
+    }
+
+    fn enter_listener(&mut self, action: &ListenerAction, answer: Answer) {
+        let balancer = action.balancer();
+        if let Some(listeners) = self.balancers.get_mut(balancer).and_then(|member| member.listeners.as_mut()) {
+            enter_into(listeners, action, answer);
+        }
+    }
+}
+
+impl Member {
+    /// A balancer that was just made: AWS gives it its defaults, and nothing stands on it yet.
+    pub fn new(balancer: Balancer, tags: Pairs) -> Self {
+        Self {
+            attributes: Some(default_balancer_attributes()),
+            web_acl: Some(None),
+            capacity: Some(None),
+            listeners: Some(BTreeMap::new()),
+            ..Self::unread(balancer, tags)
+        }
+    }
+
+    /// A balancer of which nothing more is known.
+    pub fn unread(balancer: Balancer, tags: Pairs) -> Self {
+        Self { balancer, tags, attributes: None, web_acl: None, capacity: None, listeners: None }
+    }
+
+    fn enter(&mut self, action: &BalancerAction) {
+        match action {
+            BalancerAction::SetSubnets { subnets, .. } => self.balancer.subnets.clone_from(subnets),
+            BalancerAction::SetSecurityGroups { groups, .. } => self.balancer.security_groups.clone_from(groups),
+            BalancerAction::SetIpAddressType { to, .. } => self.balancer.ip_address_type = Some(*to),
+            BalancerAction::SetAttributes { attributes, .. } => {
+                self.attributes.get_or_insert_default().extend(attributes.clone());
+            }
+            BalancerAction::SetWebAcl { acl, .. } => self.web_acl = Some(acl.clone()),
+            BalancerAction::SetCapacity { units, .. } => self.capacity = Some(*units),
+            BalancerAction::AddTags { tags, .. } | BalancerAction::Adopt { tags, .. } => self.tags.extend(tags.clone()),
+            BalancerAction::RemoveTags { keys, .. } => self.tags.retain(|key, _| !keys.contains(key)),
+            BalancerAction::Create(_) | BalancerAction::Delete { .. } => {}
+        }
+    }
+}
+
+fn enter_into(listeners: &mut BTreeMap<String, ListenerMember>, action: &ListenerAction, answer: Answer) {
+    match (action, answer) {
+        (ListenerAction::Create { tags, .. }, Answer::Listener(listener)) => {
+            let member = ListenerMember {
+                tags: tags.clone(),
+                certificates: BTreeSet::new(),
+                attributes: Some(default_listener_attributes(listener.settings.protocol)),
+                rules: BTreeMap::new(),
+                listener,
+            };
+            listeners.insert(member.listener.arn.clone(), member);
+        }
+        (ListenerAction::Modify { arn, .. }, Answer::Listener(listener)) => edit(listeners, arn, |member| {
+            // What was a further certificate may be the default now; without TLS there is none.
+            match &listener.settings.certificate {
+                Some(default) => drop(member.certificates.remove(default)),
+                None => member.certificates.clear(),
+            }
+            member.listener = listener;
+        }),
+        (ListenerAction::SetAttributes { arn, attributes, .. }, _) => edit(listeners, arn, |member| {
+            member.attributes.get_or_insert_default().extend(attributes.clone());
+        }),
+        (ListenerAction::AddCertificates { arn, certificates, .. }, _) => edit(listeners, arn, |member| {
+            member.certificates.extend(certificates.clone());
+        }),
+        (ListenerAction::RemoveCertificates { arn, certificates, .. }, _) => edit(listeners, arn, |member| {
+            member.certificates.retain(|certificate| !certificates.contains(certificate));
+        }),
+        (ListenerAction::AddTags { arn, tags, .. }, _) => {
+            for member in listeners.values_mut() {
+                if member.listener.arn == *arn {
+                    member.tags.extend(tags.clone());
+                }
+                if let Some(rule) = member.rules.get_mut(arn) {
+                    rule.tags.extend(tags.clone());
+                }
+            }
+        }
+        (ListenerAction::RemoveTags { arns, keys, .. }, _) => {
+            for member in listeners.values_mut() {
+                let listener = arns.contains(&member.listener.arn).then_some(&mut member.tags);
+                let rules =
+                    member.rules.iter_mut().filter(|(arn, _)| arns.contains(*arn)).map(|(_, rule)| &mut rule.tags);
+                rules.chain(listener).for_each(|tags| tags.retain(|key, _| !keys.contains(key)));
+            }
+        }
+        (ListenerAction::Delete { arn, .. }, _) => {
+            listeners.remove(arn);
+        }
+        (ListenerAction::CreateRule { listener, tags, .. }, Answer::Rule(rule)) => {
+            edit(listeners, listener, |member| {
+                member.rules.insert(rule.arn.clone(), RuleMember { rule, tags: tags.clone() });
+            });
+        }
+        (ListenerAction::ModifyRule { listener, arn, .. }, Answer::Rule(rule)) => edit(listeners, listener, |member| {
+            if let Some(known) = member.rules.get_mut(arn) {
+                known.rule = rule;
+            }
+        }),
+        (ListenerAction::SetPriorities { listener, priorities, .. }, _) => edit(listeners, listener, |member| {
+            for (arn, priority) in priorities {
+                if let Some(known) = member.rules.get_mut(arn) {
+                    known.rule.priority = *priority;
+                }
+            }
+        }),
+        (ListenerAction::DeleteRule { listener, arn, .. }, _) => edit(listeners, listener, |member| {
+            member.rules.remove(arn);
+        }),
+        (
+            ListenerAction::Create { .. }
+            | ListenerAction::Modify { .. }
+            | ListenerAction::CreateRule { .. }
+            | ListenerAction::ModifyRule { .. },
+            _,
+        ) => {}
+    }
+}
+
+fn edit(listeners: &mut BTreeMap<String, ListenerMember>, arn: &str, change: impl FnOnce(&mut ListenerMember)) {
+    listeners.get_mut(arn).map(change);
+}
+
+fn cloned<T: Clone>((arn, it): (&String, &T)) -> (String, T) {
+    (arn.clone(), it.clone())
+}

@@ -1,0 +1,74 @@
+//! Finds certificates by the hosts that they cover. Pure.
+
+use std::collections::BTreeSet;
+
+use super::model::Complaint;
+use crate::external::acm::Certificate;
+
+/// ARNs of certificates that cover all hosts: for each host the one that is valid longest, in the order of the hosts.
+pub fn covering(hosts: &BTreeSet<String>, known: &[Certificate], port: u16) -> Result<Vec<String>, Complaint> {
+    let mut chosen: Vec<String> = Vec::new();
+    for host in hosts {
+        let fitting = known.iter().filter(|certificate| certificate.names.iter().any(|name| covers(name, host)));
+        let Some(best) = fitting.max_by_key(|certificate| (certificate.expires, &certificate.arn)) else {
+            return Err(Complaint {
+                reason: "CertificateNotFound",
+                message: format!(
+                    "spec.listeners: AWS Certificate Manager has no issued certificate for {host}, which the HTTPS \
+                     listener on port {port} needs: request one, or name one in certificateArns"
+                ),
+            });
+        };
+        if !chosen.contains(&best.arn) {
+            chosen.push(best.arn.clone());
+        }
+    }
+    Ok(chosen)
+}
+
+/// A wildcard stands for exactly one label.
+/// <https://docs.aws.amazon.com/acm/latest/userguide/acm-certificate-characteristics.html>
+fn covers(name: &str, host: &str) -> bool {
+    let (name, host) = (name.to_ascii_lowercase(), host.to_ascii_lowercase());
+    match name.strip_prefix("*.") {
+        None => name == host,
+        Some(domain) => name == host || host.split_once('.').is_some_and(|(_, rest)| rest == domain),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn certificate(arn: &str, names: &[&str], expires: i64) -> Certificate {
+        Certificate {
+            arn: arn.into(),
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            expires: Some(jiff::Timestamp::from_second(expires).unwrap()),
+        }
+    }
+
+    #[test]
+    fn the_one_that_is_valid_longest_is_chosen_and_none_twice() {
+        let known = [
+            certificate("old", &["shop.example.com"], 1),
+            certificate("wild", &["*.example.com"], 2),
+            certificate("other", &["example.org"], 9),
+        ];
+        let hosts = ["shop.example.com", "www.example.com", "*.example.com"].map(str::to_owned).into();
+        assert_eq!(covering(&hosts, &known, 443).unwrap(), ["wild"]);
+    }
+
+    #[test]
+    fn a_wildcard_stands_for_one_label() {
+        assert!(covers("*.example.com", "a.example.com"));
+        assert!(!covers("*.example.com", "a.b.example.com"));
+        assert!(!covers("*.example.com", "example.com"));
+    }
+
+    #[test]
+    fn a_host_without_certificate_is_named() {
+        let complaint = covering(&BTreeSet::from(["a.example.com".to_owned()]), &[], 443).unwrap_err();
+        assert!(complaint.message.contains("a.example.com"), "{complaint:?}");
+    }
+}

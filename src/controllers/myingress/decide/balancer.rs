@@ -1,0 +1,251 @@
+//! The balancer itself: made, repaired, replaced.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::security::Groups;
+use super::tags::stale;
+use super::{Scene, differing, serves, status};
+use crate::api::myingress::ManagedKeys;
+use crate::api::{MyIngress, MyIngressStatus};
+use crate::controllers::myingress::action::{Action, BalancerAction};
+use crate::controllers::myingress::assets::Member;
+use crate::controllers::myingress::model::{Complaint, SubnetsModel, default_balancer_attribute};
+use crate::controllers::myingress::names::candidates;
+use crate::controllers::myingress::observe::{Adoption, Observed};
+use crate::controllers::myingress::ownership::adoption_tag;
+use crate::external::ec2::Subnet;
+use crate::external::elbv2::{IpAddressType, NewBalancer, Pairs};
+use crate::runtime::{Health, Plan};
+
+/// A subnet must have so many free addresses for a balancer.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/application-load-balancers.html#subnets-load-balancer>
+const FREE_ADDRESSES: u32 = 8;
+
+/// The balancer that is to stay: of the right scheme, and of several the one that the status names.
+pub fn current<'a>(object: &MyIngress, observed: &'a Observed) -> Option<&'a Member> {
+    let recorded = object.status.as_ref().and_then(|status| status.alb.as_ref()).map(|alb| alb.arn.as_str());
+    let scheme = observed.built.model.as_ref().map_or(object.spec.scheme, |model| model.balancer.scheme);
+    let fitting = || observed.assets.balancers.values().filter(|member| member.balancer.scheme == Some(scheme));
+    fitting().find(|member| Some(member.balancer.arn.as_str()) == recorded).or_else(|| fitting().next())
+}
+
+/// Makes the balancer, or repairs it.
+pub fn plan(
+    object: &MyIngress,
+    scene: &Scene,
+    current: Option<&Member>,
+    security: &Groups,
+    plan: &mut Plan<Action, MyIngressStatus>,
+) -> Result<(), Complaint> {
+    let before = object.status.as_ref().and_then(|status| status.managed.as_ref());
+    plan.status.managed = status::managed(scene.model, before);
+    plan.record_first = before != plan.status.managed.as_ref() && plan.status.managed.is_some();
+    let Some(member) = current else { return missing(scene, security, plan) };
+    let subnets = subnets(scene, Some(member))?;
+    plan.actions.extend(repairs(scene, member, subnets, security, before).into_iter().map(Action::Balancer));
+    Ok(())
+}
+
+fn missing(scene: &Scene, security: &Groups, plan: &mut Plan<Action, MyIngressStatus>) -> Result<(), Complaint> {
+    let (observed, wanted) = (scene.observed, &scene.model.balancer);
+    if let Some(lost) = observed.disowned.as_ref().filter(|_| observed.assets.balancers.is_empty()) {
+        return Err(Complaint {
+            reason: "OwnershipLost",
+            message: format!(
+                "the tags causeway.example.com/cluster and /uid of load balancer {} no longer name this object, so it is \
+                 left alone: put them back ({} and {}), or delete the balancer to have a new one",
+                lost.name, observed.owner.cluster, observed.owner.uid
+            ),
+        });
+    }
+    if let Some((adoption, name)) = observed.adoption.as_ref().zip(wanted.adopt.as_ref()) {
+        let tags = scene.tags(None);
+        let (key, value) = adoption_tag(&observed.owner);
+        let refusal = |message: String| Err(Complaint { reason: "AdoptionRefused", message });
+        return match adoption {
+            Adoption::Agreed { arn } => {
+                let action = BalancerAction::Adopt { arn: arn.clone(), name: name.clone(), tags };
+                plan.actions.push(Action::Balancer(action));
+                Ok(())
+            }
+            Adoption::Missing => {
+                refusal(format!("spec.adopt: there is no load balancer {name} in this region: correct the name"))
+            }
+            Adoption::Refused => refusal(format!(
+                "spec.adopt: load balancer {name} does not agree to be taken over: give it the tag {key} with the value {value}"
+            )),
+        };
+    }
+    let Groups::Are(security_groups) = security else { return Ok(()) };
+    let subnets = subnets(scene, None)?;
+    let names = candidates(&observed.owner, wanted.scheme);
+    let Some(name) = names.into_iter().find(|name| !observed.taken.contains(name)) else {
+        return Err(Complaint {
+            reason: "NameTaken",
+            message: "every name for the load balancer is taken: choose another metadata.name".into(),
+        });
+    };
+    if observed.assets.balancers.is_empty() {
+        // What the status names is gone.
+        plan.status.alb = None;
+    } else {
+        plan.health = Health::progressing("Replacing", "a new load balancer replaces the one of the other scheme");
+    }
+    plan.actions.push(Action::Balancer(BalancerAction::Create(NewBalancer {
+        name,
+        scheme: wanted.scheme,
+        subnets,
+        security_groups: security_groups.clone().unwrap_or_default(),
+        ip_address_type: wanted.ip_address_type.unwrap_or(IpAddressType::Ipv4),
+        tags: scene.tags(None),
+    })));
+    Ok(())
+}
+
+fn repairs(
+    scene: &Scene,
+    member: &Member,
+    subnets: BTreeSet<String>,
+    security: &Groups,
+    before: Option<&ManagedKeys>,
+) -> Vec<BalancerAction> {
+    let (wanted, balancer) = (&scene.model.balancer, &member.balancer);
+    let arn = || balancer.arn.clone();
+    let mut actions = Vec::new();
+    if let Groups::Are(Some(groups)) = security
+        && *groups != balancer.security_groups
+    {
+        actions.push(BalancerAction::SetSecurityGroups { arn: arn(), groups: groups.clone() });
+    }
+    if subnets != balancer.subnets {
+        actions.push(BalancerAction::SetSubnets { arn: arn(), subnets });
+    }
+    if let Some(to) = wanted.ip_address_type.filter(|to| Some(*to) != balancer.ip_address_type) {
+        actions.push(BalancerAction::SetIpAddressType { arn: arn(), to });
+    }
+    let tags = scene.tags(None);
+    let stale = stale(scene, &tags, &member.tags);
+    if !stale.is_empty() {
+        actions.push(BalancerAction::RemoveTags { arn: arn(), keys: stale });
+    }
+    let tags = differing(&tags, &member.tags);
+    if !tags.is_empty() {
+        actions.push(BalancerAction::AddTags { arn: arn(), tags });
+    }
+    if let Some(present) = &member.attributes {
+        let attributes = differing(&attributes(&wanted.attributes, before), present);
+        if !attributes.is_empty() {
+            actions.push(BalancerAction::SetAttributes { arn: arn(), attributes });
+        }
+    }
+    let managed = before.cloned().unwrap_or_default();
+    if let Some(present) = &member.web_acl
+        && *present != wanted.web_acl
+        && (wanted.web_acl.is_some() || managed.web_acl)
+    {
+        actions.push(BalancerAction::SetWebAcl { arn: arn(), acl: wanted.web_acl.clone() });
+    }
+    // AWS reserves nothing for a balancer that is still being set up.
+    if let Some(present) = &member.capacity
+        && serves(member)
+        && *present != wanted.capacity
+        && (wanted.capacity.is_some() || managed.capacity)
+    {
+        actions.push(BalancerAction::SetCapacity { arn: arn(), units: wanted.capacity });
+    }
+    actions
+}
+
+/// The attributes of the spec, and AWS's defaults for those that it had before.
+fn attributes(wanted: &Pairs, before: Option<&ManagedKeys>) -> Pairs {
+    let dropped = before.iter().flat_map(|managed| &managed.attributes);
+    let defaults = dropped.filter_map(|key| Some((key.clone(), default_balancer_attribute(key)?.to_owned())));
+    let mut all: Pairs = defaults.collect();
+    all.extend(wanted.clone());
+    all
+}
+
+/// Where the balancer stands.
+fn subnets(scene: &Scene, member: Option<&Member>) -> Result<BTreeSet<String>, Complaint> {
+    match &scene.model.balancer.subnets {
+        SubnetsModel::Ids(ids) => Ok(ids.clone()),
+        SubnetsModel::Tagged { vpc, .. } => {
+            let present = member.map(|member| member.balancer.subnets.clone()).unwrap_or_default();
+            chosen(&scene.observed.subnets, vpc.as_deref(), &present)
+        }
+    }
+}
+
+/// One subnet in each zone: the one where the balancer stands already, else one with enough free addresses, by id.
+fn chosen(found: &[Subnet], vpc: Option<&str>, present: &BTreeSet<String>) -> Result<BTreeSet<String>, Complaint> {
+    let complaint = |message: String| Complaint { reason: "SubnetsNotFound", message };
+    let fitting: Vec<&Subnet> = found.iter().filter(|subnet| vpc.is_none_or(|vpc| vpc == subnet.vpc)).collect();
+    let vpcs: BTreeSet<&str> = fitting.iter().map(|subnet| subnet.vpc.as_str()).collect();
+    if vpcs.len() > 1 {
+        let vpcs: Vec<&str> = vpcs.into_iter().collect();
+        return Err(complaint(format!(
+            "spec.subnetSelector: the tags fit subnets of several VPCs ({}): choose one by spec.subnetSelector.vpcId",
+            vpcs.join(", ")
+        )));
+    }
+    let mut zones: BTreeMap<&str, Vec<&Subnet>> = BTreeMap::new();
+    for subnet in &fitting {
+        zones.entry(&subnet.zone).or_default().push(subnet);
+    }
+    let choice = |subnets: Vec<&Subnet>| {
+        let stays = subnets.iter().find(|subnet| present.contains(&subnet.id)).copied();
+        let roomy = subnets.into_iter().filter(|subnet| subnet.free_addresses >= FREE_ADDRESSES);
+        stays.or_else(|| roomy.min_by_key(|subnet| &subnet.id)).map(|subnet| subnet.id.clone())
+    };
+    let chosen: BTreeSet<String> = zones.into_values().filter_map(choice).collect();
+    if chosen.len() < 2 {
+        return Err(complaint(format!(
+            "spec.subnetSelector: {} of the {} subnets with these tags can be used, and a load balancer needs two in \
+             different availability zones with {FREE_ADDRESSES} free addresses each: tag more subnets",
+            chosen.len(),
+            fitting.len()
+        )));
+    }
+    Ok(chosen)
+}
+
+/// Deletes a balancer of the owner.
+pub fn delete(observed: &Observed, member: &Member) -> Action {
+    Action::Balancer(BalancerAction::Delete {
+        owner: observed.owner.clone(),
+        arn: member.balancer.arn.clone(),
+        name: member.balancer.name.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subnet(id: &str, zone: &str, free_addresses: u32) -> Subnet {
+        Subnet { id: id.into(), vpc: "vpc-1".into(), zone: zone.into(), free_addresses, tags: BTreeMap::new() }
+    }
+
+    #[test]
+    fn one_roomy_subnet_of_each_zone_is_chosen() {
+        let found = [subnet("b", "1", 7), subnet("c", "1", 8), subnet("a", "2", 100), subnet("d", "2", 100)];
+        let chosen = chosen(&found, None, &BTreeSet::new()).unwrap();
+        assert_eq!(chosen, BTreeSet::from(["a".to_owned(), "c".to_owned()]));
+    }
+
+    #[test]
+    fn a_balancer_stays_where_it_stands() {
+        let found = [subnet("a", "1", 100), subnet("b", "1", 0), subnet("c", "2", 100)];
+        let chosen = chosen(&found, None, &BTreeSet::from(["b".to_owned(), "c".to_owned()])).unwrap();
+        assert_eq!(chosen, BTreeSet::from(["b".to_owned(), "c".to_owned()]));
+    }
+
+    #[test]
+    fn one_zone_is_too_few_and_several_vpcs_are_too_many() {
+        let few = chosen(&[subnet("a", "1", 100), subnet("b", "1", 100)], None, &BTreeSet::new()).unwrap_err();
+        assert!(few.message.contains("spec.subnetSelector"), "{few:?}");
+        let other = Subnet { vpc: "vpc-2".into(), ..subnet("b", "2", 100) };
+        let found = [subnet("a", "1", 100), other];
+        assert!(chosen(&found, None, &BTreeSet::new()).unwrap_err().message.contains("vpcId"));
+    }
+}

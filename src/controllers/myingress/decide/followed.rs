@@ -1,0 +1,56 @@
+//! What a target group follows, in a tag of its own: a process that has just started knows it even while a mistake keeps
+//! the spec from saying it.
+
+use crate::api::common::PREFIX;
+use crate::controllers::myingress::assets::GroupMember;
+use crate::controllers::myingress::ownership::Owner;
+use crate::controllers::myingress::targets::{Backend, PortName};
+
+/// The tag: Service and port. The namespace is the object's, and the rest AWS tells.
+pub fn backend_tag(backend: &Backend) -> (String, String) {
+    let port = match &backend.port {
+        PortName::Number(number) => number.to_string(),
+        PortName::Name(name) => name.clone(),
+    };
+    (key(), format!("{}:{port}", backend.service))
+}
+
+/// What the group of an owner follows by its tag.
+pub fn remembered(owner: &Owner, grouped: bool, member: &GroupMember) -> Option<Backend> {
+    let (service, port) = member.tags.get(&key())?.split_once(':')?;
+    let namespace =
+        if grouped { member.tags.get(&super::member_tag_key())?.split_once('/')?.0 } else { &owner.namespace };
+    let kind = member.group.kind.as_ref()?;
+    Some(Backend {
+        namespace: namespace.into(),
+        service: service.into(),
+        // A port's name has at least one letter.
+        port: port.parse().map_or_else(|_| PortName::Name(port.into()), PortName::Number),
+        target_type: kind.target_type,
+        ipv6: kind.ipv6,
+    })
+}
+
+fn key() -> String {
+    format!("{PREFIX}/backend")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::external::elbv2::TargetType;
+
+    #[test]
+    fn ports_are_told_by_number_or_name() {
+        let backend = |port| Backend {
+            namespace: "shop".into(),
+            service: "web".into(),
+            port,
+            target_type: TargetType::Ip,
+            ipv6: false,
+        };
+        let tag = |port| backend_tag(&backend(port)).1;
+        assert_eq!(tag(PortName::Number(80)), "web:80");
+        assert_eq!(tag(PortName::Name("http-80".into())), "web:http-80");
+    }
+}

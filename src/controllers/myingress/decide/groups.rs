@@ -1,0 +1,186 @@
+//! Target groups, and which backends their targets follow.
+
+use std::collections::BTreeSet;
+
+use super::followed::{backend_tag, remembered};
+use super::tags::stale;
+use super::{Scene, differing};
+use crate::api::myingress::Scheme;
+use crate::controllers::myingress::action::{Action, GroupAction};
+use crate::controllers::myingress::assets::{Assets, GroupMember, Member};
+use crate::controllers::myingress::members::Members;
+use crate::controllers::myingress::model::{GroupModel, Model};
+use crate::controllers::myingress::names::TargetGroupIdentity;
+use crate::controllers::myingress::observe::Observed;
+use crate::controllers::myingress::ownership::Owner;
+use crate::controllers::myingress::targets::{Backend, Binding};
+use crate::external::elbv2::{GroupKind, NewTargetGroup, Protocol};
+
+/// Makes target groups and repairs them.
+pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
+    for (name, wanted) in &scene.model.groups {
+        let mut tags = scene.tags(Some(&wanted.member));
+        tags.extend([backend_tag(&wanted.backend)]);
+        let kind = kind(wanted, current);
+        let Some(member) = scene.observed.assets.group_named(name) else {
+            let health_check = wanted.health_check.clone();
+            let new = NewTargetGroup { name: name.clone(), kind, health_check, tags };
+            actions.push(Action::Group(GroupAction::Create(new)));
+            continue;
+        };
+        let (arn, name) = (|| member.group.arn.clone(), || name.clone());
+        if member.group.health_check.as_ref() != Some(&wanted.health_check) {
+            let check = wanted.health_check.clone();
+            actions.push(Action::Group(GroupAction::SetHealthCheck { arn: arn(), name: name(), kind, check }));
+        }
+        let attributes = member.attributes.as_ref().map(|present| differing(&wanted.attributes, present));
+        if let Some(attributes) = attributes.filter(|it| !it.is_empty()) {
+            actions.push(Action::Group(GroupAction::SetAttributes { arn: arn(), name: name(), attributes }));
+        }
+        let keys = stale(scene, &tags, &member.tags);
+        if !keys.is_empty() {
+            actions.push(Action::Group(GroupAction::RemoveTags { arn: arn(), name: name(), keys }));
+        }
+        let tags = differing(&tags, &member.tags);
+        if !tags.is_empty() {
+            actions.push(Action::Group(GroupAction::AddTags { arn: arn(), name: name(), tags }));
+        }
+    }
+}
+
+fn kind(wanted: &GroupModel, current: &Member) -> GroupKind {
+    GroupKind {
+        vpc: current.balancer.vpc.clone(),
+        target_type: wanted.target_type,
+        protocol: wanted.protocol,
+        version: wanted.version,
+        // Every target is registered with a port of its own.
+        port: match wanted.protocol {
+            Protocol::Http => 80,
+            Protocol::Https => 443,
+        },
+        ipv6: wanted.backend.ipv6,
+    }
+}
+
+/// What can be bound before anything else is known: after a restart, targets need not wait for listeners and rules, nor
+/// for the correction of a mistake. Groups that no valid spec wants follow what their tags say that they followed.
+pub fn bindings(model: Option<&Model>, members: &Members, owner: &Owner, assets: &Assets) -> Vec<Binding> {
+    let bindings = assets.groups.values().filter_map(|member| {
+        let wanted = model.and_then(|model| binding(model, members, member));
+        let as_before = || {
+            Some(Binding {
+                group_arn: Some(member.group.arn.clone()),
+                backend: remembered(owner, members.grouped, member)?,
+                created: false,
+                owners: members.everybody(),
+            })
+        };
+        wanted.or_else(as_before)
+    });
+    bindings.collect()
+}
+
+fn binding(model: &Model, members: &Members, member: &GroupMember) -> Option<Binding> {
+    let wanted = model.groups.get(&member.group.name)?;
+    Some(Binding {
+        group_arn: Some(member.group.arn.clone()),
+        backend: wanted.backend.clone(),
+        created: member.fresh,
+        owners: members.everybody(),
+    })
+}
+
+/// Binds each group that is there to its backend. Groups of members that cannot take part now stay bound as they are, and
+/// so do those that nobody wants any more while requests still go to them.
+pub fn bind(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
+    let observed = scene.observed;
+    let used: BTreeSet<&String> = used_by(current).collect();
+    let mut wanted: Vec<Binding> = Vec::new();
+    for (arn, member) in &observed.assets.groups {
+        if let Some(binding) = binding(scene.model, &observed.members, member) {
+            wanted.push(binding);
+        } else if let Some(backend) = replaced(scene, current, member) {
+            let (group_arn, owners) = (Some(arn.clone()), observed.members.everybody());
+            wanted.push(Binding { group_arn, backend, created: false, owners });
+        } else if stays(scene, member) || used.contains(arn) {
+            wanted.extend(observed.bound.iter().find(|binding| binding.group_arn.as_ref() == Some(arn)).cloned());
+        }
+    }
+    let same = |(a, b): (&Binding, &Binding)| {
+        // That a group was made just now matters once.
+        (&a.group_arn, &a.backend, &a.owners) == (&b.group_arn, &b.backend, &b.owners)
+    };
+    if wanted.len() != observed.bound.len() || !wanted.iter().zip(&observed.bound).all(same) {
+        actions.push(Action::Bind(wanted));
+    }
+}
+
+/// What a group of a balancer that is being replaced goes on to follow: until the new one takes over, it serves.
+fn replaced(scene: &Scene, current: &Member, member: &GroupMember) -> Option<Backend> {
+    let observed = scene.observed;
+    let old = observed.assets.balancers.values().filter(|it| it.balancer.arn != current.balancer.arn);
+    if !old.flat_map(used_by).any(|arn| *arn == member.group.arn) {
+        return None;
+    }
+    let scheme = match scene.model.balancer.scheme {
+        Scheme::InternetFacing => Scheme::Internal,
+        Scheme::Internal => Scheme::InternetFacing,
+    };
+    let former = |wanted: &&GroupModel| {
+        let identity = TargetGroupIdentity {
+            owner: &observed.owner,
+            member: &wanted.member,
+            backend: &wanted.backend_name,
+            scheme,
+            target_type: wanted.target_type,
+            protocol: wanted.protocol,
+            version: wanted.version,
+            ipv6: wanted.backend.ipv6,
+        };
+        identity.name() == member.group.name
+    };
+    let known = || observed.bound.iter().find(|it| it.group_arn.as_ref() == Some(&member.group.arn));
+    let backend = scene.model.groups.values().find(former).map(|wanted| &wanted.backend);
+    backend.or_else(|| known().map(|binding| &binding.backend)).cloned()
+}
+
+/// Deletes groups that nobody wants and nothing forwards to.
+pub fn clear(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
+    let used = used(scene.observed);
+    let surplus = scene.observed.assets.groups.values().filter(|member| {
+        !scene.model.groups.contains_key(&member.group.name)
+            && !stays(scene, member)
+            && !used.contains(&member.group.arn)
+            // What another balancer of the owner uses is removed after that one.
+            && member.group.balancers.iter().all(|arn| *arn == current.balancer.arn || !scene.observed.assets.balancers.contains_key(arn))
+    });
+    actions.extend(surplus.map(|member| delete(scene.observed, member)));
+}
+
+fn stays(scene: &Scene, member: &GroupMember) -> bool {
+    scene.is_frozen(&member.tags)
+}
+
+/// ARNs of the groups that something forwards to.
+fn used(observed: &Observed) -> BTreeSet<String> {
+    observed.assets.balancers.values().flat_map(used_by).cloned().collect()
+}
+
+fn used_by(member: &Member) -> impl Iterator<Item = &String> {
+    let listeners = member.listeners.iter().flat_map(|listeners| listeners.values());
+    let actions = listeners.flat_map(|member| {
+        let rules = member.rules.values().flat_map(|rule| &rule.rule.settings.actions);
+        member.listener.settings.default_actions.iter().chain(rules)
+    });
+    actions.flat_map(super::listeners::forwarded_to)
+}
+
+/// Deletes a target group of the owner.
+pub fn delete(observed: &Observed, member: &GroupMember) -> Action {
+    Action::Group(GroupAction::Delete {
+        owner: observed.owner.clone(),
+        arn: member.group.arn.clone(),
+        name: member.group.name.clone(),
+    })
+}

@@ -1,0 +1,380 @@
+//! Listeners and their rules.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::secrets::{fingerprint_of, secret_tag, with_known_secret};
+use super::{Scene, differing, shifts, tags};
+use crate::controllers::myingress::action::{Action, ListenerAction};
+use crate::controllers::myingress::assets::{ListenerMember, Member, RuleMember};
+use crate::controllers::myingress::certificates;
+use crate::controllers::myingress::model::{
+    CertificatesModel, Complaint, ListenerModel, RuleModel, default_listener_attributes,
+};
+use crate::controllers::myingress::rules::{self, Present, Step, Wanted};
+use crate::external::elbv2::{ListenerSettings, Pairs, RuleAction, RuleSettings};
+
+/// Makes listeners and rules, changes them, and deletes those that nobody wants.
+pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) -> Result<(), Complaint> {
+    let Some(present) = &current.listeners else { return Ok(()) };
+    let arns = scene.group_arns();
+    let mut planned = Vec::new();
+    let mut stale = BTreeMap::new();
+    for (port, wanted) in &scene.model.listeners {
+        let known = present.values().find(|member| member.listener.settings.port == *port);
+        let listener = Listener { scene, balancer: &current.balancer.arn, port: *port, wanted, arns: &arns };
+        match known {
+            None => planned.extend(listener.create()?),
+            Some(member) if !scene.observed.owner.owns(&member.tags) => {
+                return Err(Complaint {
+                    reason: "ListenerTaken",
+                    message: format!(
+                        "spec.listeners: port {port} of load balancer {} has a listener that Causeway does not own: \
+                         delete it in AWS, or choose another port",
+                        current.balancer.name
+                    ),
+                });
+            }
+            Some(member) => {
+                listener.change(member, &mut planned)?;
+                stale.append(&mut listener.stale(member)?);
+            }
+        }
+    }
+    planned.extend(tags::removals(&current.balancer.arn, stale));
+    let surplus = present.values().filter(|member| {
+        let port = member.listener.settings.port;
+        let kept = member.rules.values().any(|rule| scene.is_frozen(&rule.tags));
+        scene.observed.owner.owns(&member.tags) && !scene.model.listeners.contains_key(&port) && !kept
+    });
+    planned.extend(surplus.map(|member| ListenerAction::Delete {
+        balancer: current.balancer.arn.clone(),
+        arn: member.listener.arn.clone(),
+        port: member.listener.settings.port,
+    }));
+    actions.extend(planned.into_iter().map(Action::Listener));
+    Ok(())
+}
+
+/// Whether requests still go to former target groups, because the new ones have no healthy target yet.
+pub fn waits(scene: &Scene, current: &Member) -> bool {
+    let arns = scene.group_arns();
+    let present = current.listeners.iter().flat_map(|listeners| listeners.values());
+    present.into_iter().any(|member| {
+        let port = member.listener.settings.port;
+        let Some(wanted) = scene.model.listeners.get(&port) else { return false };
+        let listener = Listener { scene, balancer: &current.balancer.arn, port, wanted, arns: &arns };
+        let rules = wanted.rules.iter().filter_map(|rule| listener.step(rule, member));
+        listener.preparation(member).is_some() || rules.chain(listener.default_step(member)).any(|(_, waits)| waits)
+    })
+}
+
+/// Whether there is a certificate for every host that needs one.
+pub fn certified(scene: &Scene) -> Result<(), Complaint> {
+    for (port, listener) in &scene.model.listeners {
+        if let CertificatesModel::Discovered { hosts } = &listener.certificates {
+            certificates::covering(hosts, &scene.observed.certificates, *port)?;
+        }
+    }
+    Ok(())
+}
+
+/// Target groups that an action forwards to.
+pub fn forwarded_to(action: &RuleAction) -> impl Iterator<Item = &String> {
+    let groups = match action {
+        RuleAction::Forward { groups, .. } => Some(groups.keys()),
+        _ => None,
+    };
+    groups.into_iter().flatten()
+}
+
+struct Listener<'a> {
+    scene: &'a Scene<'a>,
+    balancer: &'a str,
+    port: u16,
+    wanted: &'a ListenerModel,
+    arns: &'a BTreeMap<&'a str, &'a str>,
+}
+
+impl Listener<'_> {
+    fn create(&self) -> Result<Option<ListenerAction>, Complaint> {
+        let (default, _) = self.certificates()?;
+        let Some(default_actions) = self.resolved(&self.wanted.default_actions) else { return Ok(None) };
+        let mut tags = self.scene.tags(None);
+        tags.extend(fingerprint_of(&self.scene.observed.owner, &default_actions).map(secret_tag));
+        let settings = ListenerSettings {
+            port: self.port,
+            protocol: self.wanted.protocol,
+            certificate: default,
+            ssl_policy: self.wanted.ssl_policy.clone(),
+            mutual_authentication: self.wanted.mutual_authentication.clone(),
+            default_actions,
+        };
+        Ok(Some(ListenerAction::Create { balancer: self.balancer.into(), settings, tags }))
+    }
+
+    fn change(&self, member: &ListenerMember, planned: &mut Vec<ListenerAction>) -> Result<(), Complaint> {
+        let (balancer, arn) = (|| self.balancer.to_owned(), || member.listener.arn.clone());
+        let (default, further) = self.certificates()?;
+        let missing: BTreeSet<String> = further.difference(&member.certificates).cloned().collect();
+        if !missing.is_empty() {
+            let (port, certificates) = (self.port, missing);
+            planned.push(ListenerAction::AddCertificates { balancer: balancer(), arn: arn(), port, certificates });
+        }
+        let settings = self.settings(member, default);
+        if let Some(preparation) = self.preparation(member) {
+            planned.extend(preparation);
+        } else {
+            let steps = self.steps(member, settings.as_ref())?;
+            planned.extend(steps.into_iter().filter_map(|step| self.action(member, step, settings.as_ref())));
+        }
+        // The new default certificate must not be taken away as a further one before it is the default.
+        let surplus: BTreeSet<String> = member.certificates.difference(&further).cloned().collect();
+        let settled = settings.as_ref().is_none_or(|settings| !self.differs(member, settings));
+        if !surplus.is_empty() && settled {
+            let (port, certificates) = (self.port, surplus);
+            planned.push(ListenerAction::RemoveCertificates { balancer: balancer(), arn: arn(), port, certificates });
+        }
+        if let Some(present) = &member.attributes {
+            let mut wanted = default_listener_attributes(self.wanted.protocol);
+            wanted.extend(self.wanted.attributes.clone());
+            let attributes = differing(&wanted, present);
+            if !attributes.is_empty() {
+                let port = self.port;
+                planned.push(ListenerAction::SetAttributes { balancer: balancer(), arn: arn(), port, attributes });
+            }
+        }
+        let mut tags = self.scene.tags(None);
+        let default_actions = settings.as_ref().map(|settings| settings.default_actions.as_slice()).unwrap_or_default();
+        tags.extend(fingerprint_of(&self.scene.observed.owner, default_actions).map(secret_tag));
+        self.tag(&member.listener.arn, &tags, &member.tags, planned);
+        for (arn, index) in self.becoming(member) {
+            if let Some(rule) = member.rules.get(arn) {
+                self.tag(arn, &self.rule_tags(&self.wanted.rules[index]), &rule.tags, planned);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tag keys that the listener and its rules carry and should not, by ARN.
+    fn stale(&self, member: &ListenerMember) -> Result<BTreeMap<String, BTreeSet<String>>, Complaint> {
+        let settings = self.settings(member, self.certificates()?.0);
+        let actions = settings.as_ref().map(|settings| settings.default_actions.as_slice());
+        let of_listener = tags::stale_with_secret(self.scene, &self.scene.tags(None), &member.tags, actions);
+        let rules = self.becoming(member).into_iter().filter_map(|(arn, index)| {
+            let (rule, wanted) = (member.rules.get(arn)?, &self.wanted.rules[index]);
+            let tags = self.rule_tags(wanted);
+            let stale = tags::stale_with_secret(self.scene, &tags, &rule.tags, Some(&wanted.settings.actions));
+            Some((arn.to_owned(), stale))
+        });
+        Ok(rules.chain([(member.listener.arn.clone(), of_listener)]).collect())
+    }
+
+    /// While AWS has yet to judge the targets of groups that requests shall go to, rules stay as they are, but for what lets
+    /// AWS see those groups; `None` where nothing is to be waited for.
+    fn preparation(&self, member: &ListenerMember) -> Option<Vec<ListenerAction>> {
+        let default = &member.listener.settings.default_actions;
+        let wanted = self.wanted.rules.iter().map(|rule| &rule.settings.actions).chain([&self.wanted.default_actions]);
+        let wanted = wanted.map(|actions| self.resolved(actions)).collect::<Option<Vec<_>>>()?.concat();
+        let present = member.rules.values().map(|it| &it.rule.settings.actions).chain([default]);
+        let present: Vec<RuleAction> = present.flatten().cloned().collect();
+        let awaited = shifts::awaited(&wanted, &present, &self.scene.observed.summaries);
+        if awaited.is_empty() {
+            return None;
+        }
+        let seen: BTreeSet<String> = present.iter().flat_map(forwarded_to).cloned().collect();
+        let mut unseen: BTreeSet<String> = awaited.difference(&seen).cloned().collect();
+        let mut planned = Vec::new();
+        let mut add = |actions: &[RuleAction]| {
+            let actions = shifts::with_unused(actions, &unseen)?;
+            unseen.retain(|arn| !actions.iter().flat_map(forwarded_to).any(|added| added == arn));
+            Some(actions)
+        };
+        let (balancer, listener, port) = (|| self.balancer.to_owned(), || member.listener.arn.clone(), self.port);
+        if let Some(default_actions) = add(default) {
+            let settings = ListenerSettings { default_actions, ..member.listener.settings.clone() };
+            planned.push(ListenerAction::Modify { balancer: balancer(), arn: listener(), settings });
+        }
+        for rule in member.rules.values().filter(|rule| self.is_ours(rule)) {
+            if let Some(actions) = add(&rule.rule.settings.actions) {
+                let (arn, settings) = (rule.rule.arn.clone(), RuleSettings { actions, ..rule.rule.settings.clone() });
+                planned.push(ListenerAction::ModifyRule {
+                    balancer: balancer(),
+                    listener: listener(),
+                    port,
+                    arn,
+                    settings,
+                });
+            }
+        }
+        // Where there is no room for any, nothing would become of waiting.
+        (unseen.len() < awaited.len()).then_some(planned)
+    }
+
+    /// What the listener is to be set to; `None` while a target group is missing.
+    fn settings(&self, member: &ListenerMember, default: Option<String>) -> Option<ListenerSettings> {
+        let present = &member.listener.settings;
+        let kept = present.default_actions.iter().flat_map(forwarded_to).any(|arn| {
+            let group = self.scene.observed.assets.groups.get(arn);
+            group.is_some_and(|group| self.scene.is_frozen(&group.tags))
+        });
+        Some(ListenerSettings {
+            port: self.port,
+            protocol: self.wanted.protocol,
+            certificate: default,
+            // What is left to AWS is as AWS has it.
+            ssl_policy: self
+                .wanted
+                .ssl_policy
+                .clone()
+                .or_else(|| present.ssl_policy.clone().filter(|_| present.protocol == self.wanted.protocol)),
+            mutual_authentication: self.wanted.mutual_authentication.clone(),
+            default_actions: if kept { present.default_actions.clone() } else { self.default_step(member)?.0 },
+        })
+    }
+
+    fn default_step(&self, member: &ListenerMember) -> Option<(Vec<RuleAction>, bool)> {
+        let actions = self.resolved(&self.wanted.default_actions)?;
+        let present = &member.listener.settings.default_actions;
+        Some(shifts::step(actions, present, &self.scene.observed.summaries))
+    }
+
+    fn steps(&self, member: &ListenerMember, settings: Option<&ListenerSettings>) -> Result<Vec<Step>, Complaint> {
+        let Some(rules) = self.wanted.rules.iter().map(|rule| self.rule(rule, member)).collect::<Option<Vec<_>>>()
+        else {
+            // A target group is missing; it comes first.
+            return Ok(Vec::new());
+        };
+        let becoming = self.becoming(member);
+        let present: Vec<Present> = member
+            .rules
+            .values()
+            .map(|it| {
+                let mut rule = it.rule.clone();
+                if let Some(wanted) = becoming.get(rule.arn.as_str()).map(|index| &rules[*index]) {
+                    with_known_secret(&mut rule.settings.actions, &it.tags, &wanted.tags, &wanted.settings.actions);
+                }
+                Present { rule, ours: self.is_ours(it) }
+            })
+            .collect();
+        let differs = settings.is_some_and(|settings| self.differs(member, settings));
+        rules::plan(&rules, &present, differs).map_err(|clash| Complaint {
+            reason: "PriorityTaken",
+            message: format!("{}.priority: {}", clash.key, clash.reason),
+        })
+    }
+
+    /// Which wanted rule each of our rules becomes, as [`rules::plan`] has it: of several with the same conditions the
+    /// first becomes the first.
+    fn becoming<'m>(&self, member: &'m ListenerMember) -> BTreeMap<&'m str, usize> {
+        let mut ours: Vec<&RuleMember> = member.rules.values().filter(|rule| self.is_ours(rule)).collect();
+        ours.sort_by_key(|rule| rule.rule.priority);
+        let mut becoming = BTreeMap::new();
+        for (index, wanted) in self.wanted.rules.iter().enumerate() {
+            let fits = |rule: &&RuleMember| rule.rule.settings.conditions == wanted.settings.conditions;
+            if let Some(place) = ours.iter().position(fits) {
+                becoming.insert(ours.remove(place).rule.arn.as_str(), index);
+            }
+        }
+        becoming
+    }
+
+    /// The rule as it is to be now; `None` while a target group is missing.
+    fn rule(&self, rule: &RuleModel, member: &ListenerMember) -> Option<Wanted> {
+        let (actions, _) = self.step(rule, member)?;
+        Some(Wanted {
+            key: rule.field.clone(),
+            priority: rule.priority,
+            settings: RuleSettings { actions, ..rule.settings.clone() },
+            tags: self.rule_tags(rule),
+        })
+    }
+
+    /// What the rule is to do now, and whether that is only a step on the way.
+    fn step(&self, rule: &RuleModel, member: &ListenerMember) -> Option<(Vec<RuleAction>, bool)> {
+        let actions = self.resolved(&rule.settings.actions)?;
+        let same = |it: &&RuleMember| it.rule.settings.conditions == rule.settings.conditions && self.is_ours(it);
+        let present = member.rules.values().find(same).map(|it| it.rule.settings.actions.as_slice());
+        Some(shifts::step(actions, present.unwrap_or_default(), &self.scene.observed.summaries))
+    }
+
+    /// Whether the listener is set to something else.
+    fn differs(&self, member: &ListenerMember, settings: &ListenerSettings) -> bool {
+        let mut known = member.listener.settings.clone();
+        let tags = fingerprint_of(&self.scene.observed.owner, &settings.default_actions).map(secret_tag);
+        with_known_secret(
+            &mut known.default_actions,
+            &member.tags,
+            &tags.into_iter().collect(),
+            &settings.default_actions,
+        );
+        known != *settings
+    }
+
+    fn action(
+        &self,
+        member: &ListenerMember,
+        step: Step,
+        settings: Option<&ListenerSettings>,
+    ) -> Option<ListenerAction> {
+        let (balancer, listener, port) = (self.balancer.to_owned(), member.listener.arn.clone(), self.port);
+        Some(match step {
+            Step::Create { priority, settings, tags } => {
+                ListenerAction::CreateRule { balancer, listener, port, priority, settings, tags }
+            }
+            Step::Modify { arn, settings } => ListenerAction::ModifyRule { balancer, listener, port, arn, settings },
+            Step::SetPriorities(priorities) => ListenerAction::SetPriorities { balancer, listener, port, priorities },
+            Step::SetDefault => ListenerAction::Modify { balancer, arn: listener, settings: settings?.clone() },
+            Step::Delete { arn } => {
+                let priority = member.rules.get(&arn).map(|rule| rule.rule.priority)?;
+                ListenerAction::DeleteRule { balancer, listener, port, arn, priority }
+            }
+        })
+    }
+
+    /// The default certificate and the further ones.
+    fn certificates(&self) -> Result<(Option<String>, BTreeSet<String>), Complaint> {
+        let all = match &self.wanted.certificates {
+            CertificatesModel::None => Vec::new(),
+            CertificatesModel::Given(arns) => arns.clone(),
+            CertificatesModel::Discovered { hosts } => {
+                certificates::covering(hosts, &self.scene.observed.certificates, self.port)?
+            }
+        };
+        let mut all = all.into_iter();
+        let default = all.next();
+        let further = all.filter(|arn| Some(arn) != default.as_ref()).collect();
+        Ok((default, further))
+    }
+
+    /// The actions with the ARNs of their target groups; `None` while one is missing.
+    fn resolved(&self, actions: &[RuleAction]) -> Option<Vec<RuleAction>> {
+        let resolve = |action: &RuleAction| match action {
+            RuleAction::Forward { groups, stickiness } => {
+                let arn =
+                    |(name, weight): (&String, &u16)| Some(((*self.arns.get(name.as_str())?).to_owned(), *weight));
+                let groups = groups.iter().map(arn).collect::<Option<BTreeMap<String, u16>>>()?;
+                Some(RuleAction::Forward { groups, stickiness: *stickiness })
+            }
+            other => Some(other.clone()),
+        };
+        actions.iter().map(resolve).collect()
+    }
+
+    fn rule_tags(&self, rule: &RuleModel) -> Pairs {
+        let mut tags = self.scene.tags(Some(&rule.member));
+        tags.extend(fingerprint_of(&self.scene.observed.owner, &rule.settings.actions).map(secret_tag));
+        tags
+    }
+
+    fn is_ours(&self, rule: &RuleMember) -> bool {
+        self.scene.observed.owner.owns(&rule.tags) && !self.scene.is_frozen(&rule.tags)
+    }
+
+    fn tag(&self, arn: &str, wanted: &Pairs, present: &Pairs, planned: &mut Vec<ListenerAction>) {
+        let tags = differing(wanted, present);
+        if !tags.is_empty() {
+            let (balancer, arn, port) = (self.balancer.to_owned(), arn.to_owned(), self.port);
+            planned.push(ListenerAction::AddTags { balancer, arn, port, tags });
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Decides what to do about a balancer and all its parts. Pure.
+//!
+//! Each step plans what can be done with what is there now; what needs the ARN of something that is still to be made
+//! follows when the world is observed again, which costs no call. Order: security group, balancer, target groups, what
+//! these follow, listeners, rules; what nobody wants any more goes last.
+
+mod balancer;
+mod followed;
+mod groups;
+mod listeners;
+mod removal;
+mod replacement;
+mod secrets;
+mod security;
+mod shifts;
+mod status;
+mod tags;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::action::Action;
+use super::assets::Member;
+use super::members::key;
+use super::model::{Complaint, Model};
+use super::observe::Observed;
+use super::ownership::{ObjectKey, member_tag};
+use crate::api::{MyIngress, MyIngressStatus};
+use crate::external::elbv2::{Pairs, State};
+use crate::runtime::{Health, Plan};
+
+pub use groups::bindings;
+pub use listeners::forwarded_to;
+pub use removal::{decide_removal, unprotects};
+
+/// What to do so that AWS has what the object, or its group, says.
+pub fn decide(object: &MyIngress, observed: &Observed, now: Timestamp) -> Plan<Action, MyIngressStatus> {
+    let mut plan = Plan {
+        actions: Vec::new(),
+        record_first: false,
+        status: status::before(object),
+        health: Health::progressing("Creating", "the load balancer is being created"),
+        parts: Vec::new(),
+        requeue: None,
+    };
+    let current = balancer::current(object, observed);
+    if let Some(complaint) = observed.complaint(object) {
+        // Nothing is half-made because of it, and what is there stays as it is.
+        status::describe(&mut plan, object, observed, current);
+        plan.health = Health::stalled(complaint.reason, complaint.message.clone());
+        return plan;
+    }
+    let Some(model) = &observed.built.model else {
+        status::describe(&mut plan, object, observed, current);
+        plan.health = Health::stalled(
+            "GroupWithoutBalancer",
+            "no valid member of the group says where its balancer stands: give one of them spec.subnets or spec.subnetSelector",
+        );
+        return plan;
+    };
+    let scene = Scene { observed, model, frozen: frozen(observed), once_set: tags::once_set(observed), now };
+    match changes(object, &scene, current, &mut plan) {
+        Ok(()) => {}
+        Err(complaint) => {
+            plan.actions.clear();
+            plan.record_first = false;
+            status::describe(&mut plan, object, observed, current);
+            plan.health = Health::stalled(complaint.reason, complaint.message);
+        }
+    }
+    if !leads(object, observed) && !plan.actions.is_empty() {
+        plan.actions.clear();
+        plan.record_first = false;
+        plan.health = Health::progressing("Updating", "another member of the group is updating the load balancer");
+    }
+    plan
+}
+
+/// Of a group, one member acts: the first that is valid.
+pub fn leads(object: &MyIngress, observed: &Observed) -> bool {
+    let acting = observed.members.active().into_iter().map(key).find(|it| !observed.built.complaints.contains_key(it));
+    acting == Some(key(object))
+}
+
+fn changes(
+    object: &MyIngress,
+    scene: &Scene,
+    current: Option<&Member>,
+    plan: &mut Plan<Action, MyIngressStatus>,
+) -> Result<(), Complaint> {
+    let (observed, model) = (scene.observed, scene.model);
+    if let Some(taken) = observed.taken_groups.iter().next() {
+        return Err(Complaint {
+            reason: "OwnershipLost",
+            message: format!(
+                "target group {taken} has the name that this object's would have, and its tags name another owner: put \
+                 its tags causeway.example.com/cluster and /uid back ({} and {}), or delete it",
+                observed.owner.cluster, observed.owner.uid
+            ),
+        });
+    }
+    // Before anything is made: a balancer without its listeners would be half of what is asked for.
+    listeners::certified(scene)?;
+    let security = security::plan(scene, current, &mut plan.actions)?;
+    balancer::plan(object, scene, current, &security, plan)?;
+    let Some(current) = current else { return Ok(()) };
+
+    groups::plan(scene, current, &mut plan.actions);
+    groups::bind(scene, current, &mut plan.actions);
+    listeners::plan(scene, current, &mut plan.actions)?;
+
+    status::describe(plan, object, observed, Some(current));
+    if plan.actions.is_empty() {
+        groups::clear(scene, current, &mut plan.actions);
+        security::clear(scene, &mut plan.actions);
+    }
+    if plan.actions.is_empty() {
+        replacement::switch(object, scene, current, plan);
+    }
+    plan.health = if plan.actions.is_empty() {
+        // Keys that the spec no longer has were removed: forget them.
+        plan.status.managed = tags::remember(scene, current, status::managed(model, None));
+        status::health(object, scene, current)
+    } else {
+        Health::progressing("Updating", "the load balancer is being updated")
+    };
+    Ok(())
+}
+
+/// What the steps look at.
+struct Scene<'a> {
+    observed: &'a Observed,
+    model: &'a Model,
+    /// Values of the member tag of those whose rules and target groups stay as they are.
+    frozen: BTreeSet<String>,
+    /// Tag keys that a spec once set.
+    once_set: BTreeSet<String>,
+    now: Timestamp,
+}
+
+impl Scene<'_> {
+    fn is_frozen(&self, tags: &Pairs) -> bool {
+        tags.get(&member_tag_key()).is_some_and(|member| self.frozen.contains(member))
+    }
+
+    /// The tags of something that is the owner's, or one member's of its group.
+    fn tags(&self, member: Option<&ObjectKey>) -> Pairs {
+        let mut tags = self.model.balancer.tags.clone();
+        tags.extend(self.observed.owner.tags());
+        if self.observed.members.grouped {
+            tags.extend(member.map(member_tag));
+        }
+        tags
+    }
+
+    /// ARNs of the target groups that are there, by name.
+    fn group_arns(&self) -> BTreeMap<&str, &str> {
+        let groups = self.observed.assets.groups.iter();
+        groups.map(|(arn, member)| (member.group.name.as_str(), arn.as_str())).collect()
+    }
+}
+
+/// Members that cannot take part now: a mistake in a spec must not take away what it had made.
+fn frozen(observed: &Observed) -> BTreeSet<String> {
+    let unable = observed.members.refused.keys().chain(observed.built.complaints.keys()).cloned();
+    let unable: BTreeSet<ObjectKey> = unable.chain(observed.members.suspended()).collect();
+    unable.iter().map(|member| member_tag(member).1).collect()
+}
+
+fn member_tag_key() -> String {
+    member_tag(&(String::new(), String::new())).0
+}
+
+/// What of `wanted` is not so in `present`.
+fn differing(wanted: &Pairs, present: &Pairs) -> Pairs {
+    let differing = wanted.iter().filter(|(key, value)| present.get(*key) != Some(*value));
+    differing.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+fn serves(member: &Member) -> bool {
+    matches!(member.balancer.state, State::Active | State::ActiveImpaired)
+}

@@ -1,0 +1,112 @@
+//! What to do after a deleted object. Never blocked by an invalid spec.
+
+use super::listeners::forwarded_to;
+use super::{balancer, groups, security};
+use crate::api::{DeletionPolicy, MyIngress, MyIngressSpec};
+use crate::controllers::myingress::action::{Action, BalancerAction, ListenerAction};
+use crate::controllers::myingress::assets::{GroupMember, Member};
+use crate::controllers::myingress::members::key;
+use crate::controllers::myingress::model::nothing_here;
+use crate::controllers::myingress::observe::Observed;
+use crate::controllers::myingress::ownership::member_tag;
+use crate::external::elbv2::{ListenerSettings, Pairs};
+use crate::runtime::{ActionEvent, Removal};
+
+const DELETION_PROTECTION: &str = "deletion_protection.enabled";
+
+/// Whether the spec turns deletion protection off, so that it may be turned off before a deletion.
+pub fn unprotects(spec: &MyIngressSpec) -> bool {
+    spec.deletion_protection == Some(false)
+        || spec.attributes.get(DELETION_PROTECTION).map(String::as_str) == Some("false")
+}
+
+/// How to clean up after a deleted object.
+pub fn decide_removal(object: &MyIngress, observed: &Observed) -> Removal<Action> {
+    let mut removal = Removal { actions: Vec::new(), farewell: None };
+    if let Some(lost) = &observed.disowned {
+        let note = format!("Left load balancer {} in AWS: its tags no longer name this object", lost.name);
+        removal.farewell = Some(ActionEvent::normal("LeftAlone", note));
+    }
+    if !observed.members.present.is_empty() {
+        // The others of the group go on: only what this one had goes.
+        leave(object, observed, &mut removal);
+        return removal;
+    }
+    if object.spec.deletion_policy == DeletionPolicy::Retain {
+        let balancers = observed.assets.balancers.values();
+        let names: Vec<&str> = balancers.map(|member| member.balancer.name.as_str()).collect();
+        let note = format!("Left load balancer {} in AWS, as spec.deletionPolicy says", names.join(", "));
+        removal.farewell = (!names.is_empty()).then(|| ActionEvent::normal("Retained", note));
+        return removal;
+    }
+    if !observed.bound.is_empty() {
+        removal.actions.push(Action::Bind(Vec::new()));
+    }
+    let unprotect = unprotects(&object.spec);
+    for member in observed.assets.balancers.values() {
+        let protected = member.attributes.as_ref().and_then(|attributes| attributes.get(DELETION_PROTECTION));
+        if unprotect && protected.map(String::as_str) == Some("true") {
+            removal.actions.push(Action::Balancer(BalancerAction::SetAttributes {
+                arn: member.balancer.arn.clone(),
+                attributes: Pairs::from([(DELETION_PROTECTION.into(), "false".into())]),
+            }));
+        }
+        removal.actions.push(balancer::delete(observed, member));
+    }
+    removal.actions.extend(observed.assets.groups.values().map(|member| groups::delete(observed, member)));
+    removal.actions.extend(observed.assets.security_groups.values().map(security::delete));
+    removal
+}
+
+/// Removes the rules of one member, then its target groups. A default action that forwards to one of them goes as well:
+/// the others may have no member that could change it.
+fn leave(object: &MyIngress, observed: &Observed, removal: &mut Removal<Action>) {
+    let (tag, value) = member_tag(&key(object));
+    let is_mine = |tags: &Pairs| observed.owner.owns(tags) && tags.get(&tag) == Some(&value);
+    for member in observed.assets.balancers.values() {
+        removal.actions.extend(rules_of(member, &is_mine).map(Action::Listener));
+        removal.actions.extend(defaults_of(member, observed, &is_mine).map(Action::Listener));
+    }
+    let mine: Vec<&GroupMember> = observed.assets.groups.values().filter(|member| is_mine(&member.tags)).collect();
+    let left = |arn: &String| !mine.iter().any(|member| member.group.arn == *arn);
+    if !mine.is_empty() {
+        let bound =
+            observed.bound.iter().filter(|binding| binding.group_arn.as_ref().is_none_or(left)).cloned().collect();
+        removal.actions.push(Action::Bind(bound));
+    }
+    removal.actions.extend(mine.into_iter().map(|member| groups::delete(observed, member)));
+}
+
+fn rules_of(member: &Member, is_mine: &impl Fn(&Pairs) -> bool) -> impl Iterator<Item = ListenerAction> {
+    let listeners = member.listeners.iter().flat_map(|listeners| listeners.values());
+    listeners.flat_map(move |listener| {
+        let mut mine: Vec<_> = listener.rules.values().filter(|rule| is_mine(&rule.tags)).collect();
+        // The last one first: no request falls through to another of these.
+        mine.sort_by_key(|rule| std::cmp::Reverse(rule.rule.priority));
+        mine.into_iter().map(|rule| ListenerAction::DeleteRule {
+            balancer: member.balancer.arn.clone(),
+            listener: listener.listener.arn.clone(),
+            port: listener.listener.settings.port,
+            arn: rule.rule.arn.clone(),
+            priority: rule.rule.priority,
+        })
+    })
+}
+
+fn defaults_of(
+    member: &Member,
+    observed: &Observed,
+    is_mine: &impl Fn(&Pairs) -> bool,
+) -> impl Iterator<Item = ListenerAction> {
+    let mine = |arn: &String| observed.assets.groups.get(arn).is_some_and(|group| is_mine(&group.tags));
+    let listeners = member.listeners.iter().flat_map(|listeners| listeners.values());
+    listeners.filter_map(move |it| {
+        let present = &it.listener.settings;
+        let forwards = present.default_actions.iter().flat_map(forwarded_to).any(mine);
+        (forwards && observed.owner.owns(&it.tags)).then(|| ListenerAction::Modify {
+            balancer: member.balancer.arn.clone(),
+            arn: it.listener.arn.clone(),
+            settings: ListenerSettings { default_actions: nothing_here(), ..present.clone() },
+        })
+    })
+}

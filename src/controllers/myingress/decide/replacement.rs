@@ -1,0 +1,84 @@
+//! A balancer of the other scheme takes over: first users see its name, then the old one goes on for a while. Clients may
+//! keep its address for as long as its name lives in DNS.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::balancer::delete;
+use super::{Scene, serves};
+use crate::api::myingress::ReplacedStatus;
+use crate::api::{MyIngress, MyIngressStatus};
+use crate::controllers::myingress::action::Action;
+use crate::controllers::myingress::assets::Member;
+use crate::controllers::myingress::observe::Observed;
+use crate::runtime::Plan;
+
+/// Lets users see the new balancer, and then removes those that it replaces: only once it serves, and once nobody uses
+/// the old address any more.
+pub fn switch(object: &MyIngress, scene: &Scene, current: &Member, plan: &mut Plan<Action, MyIngressStatus>) {
+    let all = scene.observed.assets.balancers.values();
+    let surplus: Vec<&Member> = all.filter(|it| it.balancer.arn != current.balancer.arn).collect();
+    plan.status.replaced = replaced(object, scene, current, &surplus);
+    if surplus.is_empty() || !replaces(scene.observed, current) {
+        return;
+    }
+    // One that nobody was ever told of has no clients.
+    let left = plan.status.replaced.as_ref().map(|replaced| left(replaced, scene)).unwrap_or_default();
+    if !left.is_zero() {
+        plan.requeue = Some(left);
+        return;
+    }
+    plan.status.replaced = None;
+    plan.actions.extend(surplus.into_iter().map(|member| delete(scene.observed, member)));
+    // The new DNS name must be known before the old one stops to answer.
+    let shown = object.status.as_ref().and_then(|status| status.alb.as_ref());
+    plan.record_first |= shown.is_none_or(|alb| alb.arn != current.balancer.arn);
+}
+
+/// The old balancer, and since when it is old.
+fn replaced(object: &MyIngress, scene: &Scene, current: &Member, surplus: &[&Member]) -> Option<ReplacedStatus> {
+    let there = |arn: &str| surplus.iter().any(|member| member.balancer.arn == arn);
+    // Of a group, another member may have told its users later.
+    let members = scene.observed.members.present.iter();
+    let told = members.filter_map(|member| member.status.as_ref()?.replaced.as_ref());
+    let known = told.filter(|replaced| there(&replaced.arn)).max_by_key(|replaced| replaced.since.0);
+    if let Some(known) = known {
+        return Some(known.clone());
+    }
+    let shown = object.status.as_ref()?.alb.as_ref().filter(|alb| there(&alb.arn))?;
+    replaces(scene.observed, current).then(|| ReplacedStatus {
+        dns: shown.dns.clone(),
+        arn: shown.arn.clone(),
+        name: shown.name.clone(),
+        since: whole_second(scene.now),
+    })
+}
+
+/// How much of the grace period is left.
+fn left(replaced: &ReplacedStatus, scene: &Scene) -> Duration {
+    let passed = scene.now.duration_since(replaced.since.0).max(SignedDuration::ZERO);
+    let passed = Duration::try_from(passed).unwrap_or_default();
+    scene.observed.replacement_grace.saturating_sub(passed)
+}
+
+/// Kubernetes keeps times in whole seconds; one with a fraction would differ from itself once it was written.
+fn whole_second(now: Timestamp) -> Time {
+    Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
+}
+
+/// Whether the balancer can take over from those that it replaces: it is active, and where their targets are healthy
+/// its own are too.
+pub fn replaces(observed: &Observed, current: &Member) -> bool {
+    let groups_of = |ours: bool| {
+        let scheme_names = observed.built.model.iter().flat_map(|model| model.groups.keys());
+        let wanted: BTreeSet<&String> = scheme_names.collect();
+        let groups = observed.assets.groups.iter().filter(move |(_, it)| wanted.contains(&it.group.name) == ours);
+        groups.filter_map(|(arn, _)| observed.summaries.get(arn)).collect::<Vec<_>>()
+    };
+    let served = groups_of(false).iter().any(|summary| summary.healthy > 0);
+    let waiting = groups_of(true).iter().any(|summary| summary.total > 0 && summary.healthy == 0);
+    serves(current) && !(served && waiting)
+}

@@ -1,0 +1,179 @@
+//! Lets requests go to a new target group only once it can take them.
+//!
+//! AWS checks targets of groups that a listener uses. So a new group is first added with weight 0 to an action that is
+//! there, which sends it no request. Until AWS has judged its targets, all rules of the listener stay as they are: if
+//! one waited while others change, requests would meet what neither the old rules nor the new ones answer. That takes a
+//! few checks. Where they fail, rules that are there keep their former groups until they are passed, and all else goes on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::listeners::forwarded_to;
+use crate::controllers::myingress::targets::Summary;
+use crate::external::elbv2::RuleAction;
+
+/// An action forwards to at most so many target groups.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html>
+const MOST_GROUPS: usize = 5;
+
+/// The target groups that requests are to go to as soon as AWS has judged their targets, or knows them where nothing serves
+/// yet.
+pub fn awaited(
+    wanted: &[RuleAction],
+    present: &[RuleAction],
+    summaries: &BTreeMap<String, Summary>,
+) -> BTreeSet<String> {
+    let sent = |actions: &[RuleAction]| -> BTreeSet<String> {
+        actions.iter().flat_map(weights).filter(|(_, weight)| **weight > 0).map(|(arn, _)| arn.clone()).collect()
+    };
+    let serving = sent(present);
+    // Where nothing is healthy AWS sends requests to all that are registered: that is worth waiting for in any case.
+    let serves = serving.iter().any(|arn| may_serve(summaries.get(arn)));
+    let good = |summary: &Summary| if serves { summary.healthy > 0 } else { summary.registered > 0 };
+    let unjudged = |summary: &Summary| summary.total > 0 && !good(summary) && summary.trouble.is_none();
+    sent(wanted).difference(&serving).filter(|arn| summaries.get(*arn).is_some_and(unjudged)).cloned().collect()
+}
+
+/// The actions with as many of the groups as there is room for, with weight 0; `None` if there is none.
+pub fn with_unused(present: &[RuleAction], groups: &BTreeSet<String>) -> Option<Vec<RuleAction>> {
+    // What AWS does not tell of other actions, such as a client secret, could not be said again.
+    let [RuleAction::Forward { groups: present, stickiness }] = present else { return None };
+    let room = MOST_GROUPS.saturating_sub(present.len());
+    let added = groups.iter().take(room).map(|arn| (arn.clone(), 0));
+    let all: BTreeMap<String, u16> = added.chain(present.clone()).collect();
+    (all != *present).then(|| vec![RuleAction::Forward { groups: all, stickiness: *stickiness }])
+}
+
+fn may_serve(summary: Option<&Summary>) -> bool {
+    summary.is_none_or(|summary| summary.healthy > 0 || !summary.known)
+}
+
+/// The wanted actions, or a step on the way to them: while groups that requests do not go to yet have targets, but no
+/// healthy one, and those that requests go to have some, as far as is known, the new ones are added with weight 0. That
+/// makes AWS check their targets and sends them no request.
+pub fn step(
+    wanted: Vec<RuleAction>,
+    present: &[RuleAction],
+    summaries: &BTreeMap<String, Summary>,
+) -> (Vec<RuleAction>, bool) {
+    let serving: Vec<(&String, &u16)> = present.iter().flat_map(weights).collect();
+    let unready = |arn: &&String| summaries.get(*arn).is_some_and(|summary| summary.total > 0 && summary.healthy == 0);
+    let known = |arn: &String| serving.iter().any(|(serving, weight)| *serving == arn && **weight > 0);
+    let newcomers: Vec<&String> = wanted.iter().flat_map(forwarded_to).filter(|arn| !known(arn)).collect();
+    let waits = newcomers.iter().any(unready)
+        && serving.iter().any(|(arn, weight)| **weight > 0 && may_serve(summaries.get(*arn)))
+        && wanted.iter().flat_map(weights).any(|(arn, weight)| *weight > 0 && unready(&arn) && !known(arn));
+    if !waits {
+        return (wanted, false);
+    }
+    let mut groups: BTreeMap<String, u16> = serving.iter().map(|(arn, weight)| ((*arn).clone(), **weight)).collect();
+    for arn in newcomers {
+        groups.entry(arn.clone()).or_insert(0);
+    }
+    if groups.len() > MOST_GROUPS {
+        return (wanted, false);
+    }
+    let stickiness = present.iter().find_map(|action| match action {
+        RuleAction::Forward { stickiness, .. } => *stickiness,
+        _ => None,
+    });
+    let others = wanted.into_iter().filter(|action| !matches!(action, RuleAction::Forward { .. }));
+    (others.chain([RuleAction::Forward { groups, stickiness }]).collect(), true)
+}
+
+fn weights(action: &RuleAction) -> impl Iterator<Item = (&String, &u16)> {
+    let groups = match action {
+        RuleAction::Forward { groups, .. } => Some(groups),
+        _ => None,
+    };
+    groups.into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn forward(groups: &[(&str, u16)]) -> Vec<RuleAction> {
+        let groups = groups.iter().map(|(arn, weight)| ((*arn).to_owned(), *weight)).collect();
+        vec![RuleAction::Forward { groups, stickiness: None }]
+    }
+
+    fn summaries(groups: &[(&str, usize, usize)]) -> BTreeMap<String, Summary> {
+        let summary = |healthy, total| Summary { healthy, registered: total, total, known: true, ..Summary::default() };
+        groups.iter().map(|(arn, healthy, total)| ((*arn).to_owned(), summary(*healthy, *total))).collect()
+    }
+
+    #[test]
+    fn a_new_group_is_checked_before_it_gets_requests() {
+        let (old, new) = (forward(&[("old", 1)]), forward(&[("new", 1)]));
+        let unchecked = summaries(&[("old", 2, 2), ("new", 0, 2)]);
+        let between = forward(&[("new", 0), ("old", 1)]);
+        assert_eq!(step(new.clone(), &old, &unchecked), (between.clone(), true));
+        assert_eq!(step(new.clone(), &between, &unchecked), (between.clone(), true));
+        let healthy = summaries(&[("old", 2, 2), ("new", 1, 2)]);
+        assert_eq!(step(new.clone(), &between, &healthy), (new, false));
+    }
+
+    #[test]
+    fn nobody_waits_for_what_cannot_become_better() {
+        let (old, new) = (forward(&[("old", 1)]), forward(&[("new", 1)]));
+        for groups in [&[("old", 0, 2), ("new", 0, 2)], &[("old", 2, 2), ("new", 0, 0)]] {
+            assert_eq!(step(new.clone(), &old, &summaries(groups)), (new.clone(), false));
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_to_fail_goes_on_serving() {
+        let (old, new) = (forward(&[("old", 1)]), forward(&[("new", 1)]));
+        let between = forward(&[("new", 0), ("old", 1)]);
+        let unbound = summaries(&[("new", 0, 2)]);
+        assert_eq!(step(new.clone(), &old, &unbound), (between.clone(), true));
+        let mut unread = summaries(&[("old", 0, 2), ("new", 0, 2)]);
+        for summary in unread.values_mut() {
+            summary.known = false;
+        }
+        assert_eq!(step(new, &old, &unread), (between, true));
+    }
+
+    #[test]
+    fn a_new_group_is_awaited_until_aws_has_judged_its_targets() {
+        let (old, new) = (forward(&[("old", 1)]), forward(&[("new", 1)]));
+        let awaited_of =
+            |groups: &BTreeMap<String, Summary>| awaited(&new, &old, groups).into_iter().collect::<Vec<_>>();
+        let mut groups = summaries(&[("old", 1, 1), ("new", 0, 1)]);
+        assert_eq!(awaited_of(&groups), ["new"]);
+        for summary in groups.values_mut() {
+            summary.trouble = Some("it fails its checks".into());
+        }
+        assert!(awaited_of(&groups).is_empty(), "it is judged");
+        for groups in
+            [&[("old", 1, 1), ("new", 1, 1)], &[("old", 1, 1), ("new", 0, 0)], &[("old", 0, 1), ("new", 0, 1)]]
+        {
+            assert!(awaited_of(&summaries(groups)).is_empty());
+        }
+        let mut nobody_serves = summaries(&[("old", 0, 1), ("new", 0, 1)]);
+        nobody_serves.get_mut("new").unwrap().registered = 0;
+        assert_eq!(awaited_of(&nobody_serves), ["new"], "AWS knows none of its targets");
+        let known = forward(&[("old", 9), ("new", 1)]);
+        assert!(
+            awaited(&new, &known, &summaries(&[("old", 1, 1), ("new", 0, 1)])).is_empty(),
+            "it gets requests already"
+        );
+    }
+
+    #[test]
+    fn groups_are_added_where_there_is_room() {
+        let new = |count| (0..count).map(|number| format!("new-{number}")).collect::<BTreeSet<String>>();
+        let four = forward(&[("a", 1), ("b", 1), ("c", 1), ("d", 1)]);
+        let five = forward(&[("a", 1), ("b", 1), ("c", 1), ("d", 1), ("new-0", 0)]);
+        assert_eq!(with_unused(&four, &new(2)), Some(five.clone()));
+        assert_eq!(with_unused(&five, &new(2)), None);
+        assert_eq!(with_unused(&forward(&[("a", 1), ("new-0", 2)]), &new(1)), None, "it is there");
+        assert_eq!(with_unused(&[], &new(1)), None);
+    }
+
+    #[test]
+    fn other_weights_of_the_same_groups_are_set_at_once() {
+        let (old, new) = (forward(&[("a", 9), ("b", 1)]), forward(&[("a", 1), ("b", 9)]));
+        assert_eq!(step(new.clone(), &old, &summaries(&[("a", 1, 1), ("b", 0, 1)])), (new, false));
+    }
+}

@@ -1,0 +1,196 @@
+//! What users are told.
+
+use std::collections::BTreeSet;
+
+use super::Scene;
+use super::replacement::replaces;
+use crate::api::myingress::{AlbStatus, ListenerStatus, ManagedKeys, TargetGroupStatus};
+use crate::api::{MyIngress, MyIngressStatus};
+use crate::controllers::myingress::action::Action;
+use crate::controllers::myingress::assets::Member;
+use crate::controllers::myingress::members::key;
+use crate::controllers::myingress::model::{Model, SecurityModel};
+use crate::controllers::myingress::observe::Observed;
+use crate::controllers::myingress::targets::Endpoints;
+use crate::external::elbv2::{Pairs, Protocol, State};
+use crate::runtime::{Health, Part, Plan};
+
+/// Tells whether every backend has healthy targets.
+pub const TARGETS_HEALTHY: &str = "TargetsHealthy";
+
+/// The status as it was.
+pub fn before(object: &MyIngress) -> MyIngressStatus {
+    MyIngressStatus { conditions: Vec::new(), observed_generation: None, ..object.status.clone().unwrap_or_default() }
+}
+
+/// Enters what is there.
+pub fn describe(
+    plan: &mut Plan<Action, MyIngressStatus>,
+    object: &MyIngress,
+    observed: &Observed,
+    current: Option<&Member>,
+) {
+    let before = object.status.as_ref().and_then(|status| status.alb.as_ref());
+    let Some(current) = current else { return };
+    let old =
+        observed.assets.balancers.values().find(|member| before.is_some_and(|alb| alb.arn == member.balancer.arn));
+    let shown = old.filter(|_| !replaces(observed, current)).unwrap_or(current);
+    let status = &mut plan.status;
+    status.alb = Some(alb(shown));
+    status.security_group = observed.assets.security_groups.keys().next().cloned();
+    status.listeners = listeners(object, observed, shown);
+    if let Some(model) = &observed.built.model {
+        status.target_groups = target_groups(object, observed, model);
+        let groups = &status.target_groups;
+        let (healthy, total) = groups.iter().fold((0, 0), |(h, t), group| (h + group.healthy, t + group.total));
+        status.targets = (!groups.is_empty()).then(|| format!("{healthy}/{total}"));
+        plan.parts = vec![targets_healthy(&status.target_groups)];
+    }
+}
+
+fn alb(member: &Member) -> AlbStatus {
+    let balancer = &member.balancer;
+    AlbStatus {
+        dns: balancer.dns.clone(),
+        arn: balancer.arn.clone(),
+        name: balancer.name.clone(),
+        state: balancer.state.as_str().into(),
+        zone_id: balancer.zone_id.clone(),
+    }
+}
+
+fn listeners(object: &MyIngress, observed: &Observed, shown: &Member) -> Vec<ListenerStatus> {
+    let ports: BTreeSet<u16> = object.spec.listeners.iter().map(|listener| listener.port).collect();
+    let (tag, value) = super::member_tag(&key(object));
+    let all = shown.listeners.iter().flat_map(|listeners| listeners.values());
+    let ours = all.filter(|member| observed.owner.owns(&member.tags) && ports.contains(&member.listener.settings.port));
+    let mut listeners: Vec<ListenerStatus> = ours
+        .map(|member| {
+            let rules = member.rules.values().filter(|rule| observed.owner.owns(&rule.tags));
+            let rules = rules.filter(|rule| !observed.members.grouped || rule.tags.get(&tag) == Some(&value)).count();
+            ListenerStatus {
+                port: member.listener.settings.port,
+                protocol: match member.listener.settings.protocol {
+                    Protocol::Http => "HTTP".into(),
+                    Protocol::Https => "HTTPS".into(),
+                },
+                arn: member.listener.arn.clone(),
+                rules: u16::try_from(rules).unwrap_or(u16::MAX),
+            }
+        })
+        .collect();
+    listeners.sort_by_key(|listener| listener.port);
+    listeners
+}
+
+fn target_groups(object: &MyIngress, observed: &Observed, model: &Model) -> Vec<TargetGroupStatus> {
+    let own = model.groups.iter().filter(|(_, group)| group.member == key(object));
+    let mut groups: Vec<TargetGroupStatus> = own
+        .filter_map(|(name, group)| {
+            let member = observed.assets.group_named(name)?;
+            let summary = observed.summaries.get(&member.group.arn);
+            let count = |count: Option<usize>| u32::try_from(count.unwrap_or(0)).unwrap_or(u32::MAX);
+            Some(TargetGroupStatus {
+                backend: group.backend_name.clone(),
+                name: name.clone(),
+                arn: member.group.arn.clone(),
+                healthy: count(summary.map(|summary| summary.healthy)),
+                total: count(summary.map(|summary| summary.total)),
+                message: summary.and_then(|summary| summary.trouble.clone()),
+            })
+        })
+        .collect();
+    groups.sort_by(|a, b| a.backend.cmp(&b.backend));
+    groups
+}
+
+fn targets_healthy(groups: &[TargetGroupStatus]) -> Part {
+    let sick = groups.iter().find(|group| group.healthy < group.total || group.total == 0);
+    let part = |status, reason, message| Part { type_: TARGETS_HEALTHY, status, reason, message };
+    match sick {
+        None if groups.is_empty() => part(None, "", String::new()),
+        None => part(Some(true), "AllHealthy", "every target of every backend is healthy".into()),
+        Some(group) if group.total == 0 => {
+            part(Some(false), "NoTargets", format!("backend {} has no ready endpoints", group.backend))
+        }
+        Some(group) => {
+            let cause = group.message.as_ref().map(|message| format!(": {message}")).unwrap_or_default();
+            let (healthy, total) = (group.healthy, group.total);
+            let message = format!("backend {}: {healthy} of {total} targets are healthy{cause}", group.backend);
+            part(Some(false), "TargetsUnhealthy", message)
+        }
+    }
+}
+
+/// How the object is when nothing is left to do.
+pub fn health(object: &MyIngress, scene: &Scene, current: &Member) -> Health {
+    if let Some((reason, message)) = missing_backend(object, scene) {
+        return Health::stalled(reason, message);
+    }
+    if super::listeners::waits(scene, current) {
+        return Health::progressing(
+            "WaitingForTargets",
+            "requests go to the new targets as soon as one of them is healthy; until then the former ones serve",
+        );
+    }
+    match current.balancer.state {
+        State::Active => Health::ready("Active", "the load balancer is active"),
+        State::ActiveImpaired => {
+            Health::ready("ActiveImpaired", "the load balancer is active, but AWS lacks the resources to scale it")
+        }
+        State::Provisioning => Health::progressing("Provisioning", "AWS is setting the load balancer up"),
+        State::Failed => Health::stalled(
+            "ProvisioningFailed",
+            "AWS could not set the load balancer up: see its state reason in AWS, then delete this object and create it again",
+        ),
+    }
+}
+
+/// A backend of the object that cannot be followed, told by field and fix.
+fn missing_backend(object: &MyIngress, scene: &Scene) -> Option<(&'static str, String)> {
+    let own = scene.model.groups.iter().filter(|(_, group)| group.member == key(object));
+    let troubles = own.filter_map(|(name, group)| {
+        let index = object.spec.backends.iter().position(|backend| backend.name == group.backend_name)?;
+        let (service, namespace) = (&group.backend.service, &group.backend.namespace);
+        Some(match scene.observed.endpoints.get(name)? {
+            Endpoints::NotReadyYet | Endpoints::NoSlices | Endpoints::Known(_) => return None,
+            Endpoints::ServiceMissing => (
+                "ServiceNotFound",
+                format!(
+                    "spec.backends[{index}].service: there is no Service {service} in namespace {namespace}: create it, \
+                     or correct the name"
+                ),
+            ),
+            Endpoints::PortMissing { ports } => (
+                "PortNotFound",
+                format!(
+                    "spec.backends[{index}].port: Service {service} has no such port: use one of {}",
+                    ports.join(", ")
+                ),
+            ),
+            Endpoints::Unsuitable(why) => {
+                ("ServiceUnsuitable", format!("spec.backends[{index}].service: Service {service} {why}"))
+            }
+        })
+    });
+    troubles.min_by_key(|(_, message)| message.clone())
+}
+
+/// What the model sets, and what was set before.
+pub fn managed(model: &Model, before: Option<&ManagedKeys>) -> Option<ManagedKeys> {
+    let before = before.cloned().unwrap_or_default();
+    let union = |now: &Pairs, before: Vec<String>| -> Vec<String> {
+        let all: BTreeSet<String> = now.keys().cloned().chain(before).collect();
+        all.into_iter().collect()
+    };
+    let balancer = &model.balancer;
+    let keys = ManagedKeys {
+        tags: union(&balancer.tags, before.tags),
+        attributes: union(&balancer.attributes, before.attributes),
+        listener_attributes: before.listener_attributes || model.listeners.values().any(|it| !it.attributes.is_empty()),
+        web_acl: before.web_acl || balancer.web_acl.is_some(),
+        security_group: before.security_group || matches!(balancer.security, SecurityModel::Managed { .. }),
+        capacity: before.capacity || balancer.capacity.is_some(),
+    };
+    (keys != ManagedKeys::default()).then_some(keys)
+}

@@ -1,0 +1,128 @@
+//! Who shares a balancer: an object alone, or the members of its group. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kube::{Resource, ResourceExt};
+
+use super::model::{Complaint, order};
+use super::ownership::{ObjectKey, group_of};
+use crate::api::MyIngress;
+
+/// Who shares a balancer.
+#[derive(Clone, Debug, Default)]
+pub struct Members {
+    /// Those that are not being deleted, in the order of their group.
+    pub present: Vec<Arc<MyIngress>>,
+    /// Those that may not take part, and why.
+    pub refused: BTreeMap<ObjectKey, Complaint>,
+    /// Whether they are a group.
+    pub grouped: bool,
+}
+
+impl Members {
+    /// Those that take part in what is decided.
+    pub fn active(&self) -> Vec<&MyIngress> {
+        let takes_part = |object: &&Arc<MyIngress>| !object.spec.suspend && !self.refused.contains_key(&key(object));
+        self.present.iter().filter(takes_part).map(AsRef::as_ref).collect()
+    }
+
+    /// All of them.
+    pub fn everybody(&self) -> BTreeSet<ObjectKey> {
+        self.present.iter().map(|object| key(object)).collect()
+    }
+
+    /// Those whose rules and target groups are to stay as they are, whatever their specs say.
+    pub fn suspended(&self) -> impl Iterator<Item = ObjectKey> {
+        self.present.iter().filter(|object| object.spec.suspend).map(|object| key(object))
+    }
+}
+
+/// The members that share a balancer with `object`, out of all objects that are known.
+pub fn members_of(object: &MyIngress, known: &[Arc<MyIngress>]) -> Members {
+    let Some(group) = group_of(object) else {
+        let present = if is_present(object) { vec![Arc::new(object.clone())] } else { Vec::new() };
+        return Members { present, ..Members::default() };
+    };
+    // The object itself may be newer than what is known of it.
+    let others = known.iter().filter(|other| key(other) != key(object) && group_of(other).as_ref() == Some(&group));
+    let mut all: Vec<Arc<MyIngress>> = others.cloned().chain([Arc::new(object.clone())]).collect();
+    all.retain(|member| is_present(member));
+    let mut ordered: Vec<&MyIngress> = all.iter().map(AsRef::as_ref).collect();
+    order(&mut ordered);
+    let places: Vec<ObjectKey> = ordered.into_iter().map(key).collect();
+    all.sort_by_key(|member| places.iter().position(|place| *place == key(member)));
+    let allows = |namespace: &str| {
+        let at_home = all.iter().filter(|member| member.namespace().as_ref() == Some(&group.0));
+        let mut allowed = at_home.flat_map(|member| &member.spec.group).flat_map(|group| &group.allowed_namespaces);
+        allowed.any(|allowed| allowed == "*" || allowed == namespace)
+    };
+    let mut refused = BTreeMap::new();
+    for member in &all {
+        let namespace = member.namespace().unwrap_or_default();
+        if namespace != group.0 && !allows(&namespace) {
+            let message = format!(
+                "spec.group.namespace: no member of group {} in namespace {} lists namespace {namespace} in \
+                 spec.group.allowedNamespaces: add it there, or leave spec.group.namespace out",
+                group.1, group.0
+            );
+            refused.insert(key(member), Complaint { reason: "GroupNotAllowed", message });
+        }
+    }
+    Members { present: all, refused, grouped: true }
+}
+
+/// An object as (namespace, name).
+pub fn key(object: &MyIngress) -> ObjectKey {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}
+
+fn is_present(object: &MyIngress) -> bool {
+    object.meta().deletion_timestamp.is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn member(namespace: &str, name: &str, group: &serde_json::Value) -> Arc<MyIngress> {
+        let mut object = MyIngress::new(name, serde_json::from_value(json!({ "group": group })).unwrap());
+        object.metadata.namespace = Some(namespace.into());
+        Arc::new(object)
+    }
+
+    #[test]
+    fn a_group_is_of_one_namespace() {
+        let known = [
+            member("a", "one", &json!({ "name": "shared" })),
+            member("b", "two", &json!({ "name": "shared" })),
+            member("a", "three", &json!({ "name": "other" })),
+        ];
+        let members = members_of(&known[0], &known);
+        assert_eq!(members.present.iter().map(|it| key(it)).collect::<Vec<_>>(), [("a".into(), "one".into())]);
+    }
+
+    #[test]
+    fn another_namespace_joins_only_where_it_is_allowed() {
+        let joins = json!({ "name": "shared", "namespace": "a" });
+        let stranger = member("b", "two", &joins);
+        let closed = member("a", "one", &json!({ "name": "shared" }));
+        let members = members_of(&closed, &[closed.clone(), stranger.clone()]);
+        assert_eq!(members.refused.keys().collect::<Vec<_>>(), [&("b".to_owned(), "two".to_owned())]);
+        assert_eq!(members.active().len(), 1);
+        let open = member("a", "one", &json!({ "name": "shared", "allowedNamespaces": ["b"] }));
+        let members = members_of(&stranger, &[open]);
+        assert!(members.refused.is_empty());
+        assert_eq!(members.active().len(), 2);
+    }
+
+    #[test]
+    fn a_member_that_is_being_deleted_is_none() {
+        let mut gone = (*member("a", "two", &json!({ "name": "shared" }))).clone();
+        gone.metadata.deletion_timestamp =
+            Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH));
+        let stays = member("a", "one", &json!({ "name": "shared" }));
+        assert_eq!(members_of(&gone, &[stays]).present.len(), 1);
+    }
+}

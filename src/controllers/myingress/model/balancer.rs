@@ -1,0 +1,331 @@
+//! What one object says of the balancer itself.
+
+use std::collections::BTreeSet;
+
+use super::field::Field;
+use super::{Complaint, SecurityModel, SubnetsModel, attributes, text};
+use crate::api::common::PREFIX;
+use crate::api::myingress::{AccessLogs, IpAddressType as SpecIpAddressType, MyIngressSpec, Scheme, SubnetSelector};
+use crate::external::elbv2::{IpAddressType, Pairs};
+
+/// Tags of a resource; Causeway's own are among them.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html>
+const MOST_TAGS: usize = 50;
+/// Cluster, namespace, name, uid and `ManagedBy`, then what a target group follows, or a rule's secret; what a member of a
+/// group has also names the member.
+const OWN_TAGS: usize = 6;
+const LEAST_CAPACITY: u32 = 100;
+
+/// What an object says of the balancer; `None` and nothing where it says nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BalancerPart {
+    /// Whether the object shares its balancer.
+    pub grouped: bool,
+    /// Where it is reached from.
+    pub scheme: Scheme,
+    /// Kind of addresses.
+    pub ip_address_type: Option<IpAddressType>,
+    /// Where it stands.
+    pub subnets: Option<SubnetsModel>,
+    /// Its security groups.
+    pub security: SecurityModel,
+    /// Attributes.
+    pub attributes: Pairs,
+    /// Tags.
+    pub tags: Pairs,
+    /// ARN of its web ACL.
+    pub web_acl: Option<String>,
+    /// Reserved capacity units.
+    pub capacity: Option<u32>,
+    /// Name of the balancer to adopt.
+    pub adopt: Option<String>,
+}
+
+/// What the spec says of the balancer.
+pub fn balancer(spec: &MyIngressSpec, field: &Field<'_>) -> Result<BalancerPart, Complaint> {
+    if let Some(name) = &spec.adopt {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        text::of_characters(name, 1, 32, &field.name("adopt"), allowed, "letters, digits and hyphens")?;
+        if spec.group.is_some() {
+            return field.name("adopt").complain("is for a balancer of one object: remove spec.group");
+        }
+    }
+    if let Some(acl) = &spec.waf_acl_arn {
+        web_acl(acl, &field.name("wafAclArn"))?;
+    }
+    if spec.minimum_capacity_units.is_some_and(|units| units < LEAST_CAPACITY) {
+        return field.name("minimumCapacityUnits").complain(format_args!("must be at least {LEAST_CAPACITY}"));
+    }
+    let grouped = spec.group.is_some();
+    check_tags(&spec.tags, grouped, &field.name("tags"))?;
+    Ok(BalancerPart {
+        grouped,
+        scheme: spec.scheme,
+        ip_address_type: spec.ip_address_type.map(|it| match it {
+            SpecIpAddressType::Ipv4 => IpAddressType::Ipv4,
+            SpecIpAddressType::Dualstack => IpAddressType::Dualstack,
+            SpecIpAddressType::DualstackWithoutPublicIpv4 => IpAddressType::DualstackWithoutPublicIpv4,
+        }),
+        subnets: subnets(spec, field)?,
+        security: security(spec, field)?,
+        attributes: balancer_attributes(spec, field)?,
+        tags: spec.tags.clone(),
+        web_acl: spec.waf_acl_arn.clone(),
+        capacity: spec.minimum_capacity_units,
+        adopt: spec.adopt.clone(),
+    })
+}
+
+fn subnets(spec: &MyIngressSpec, field: &Field<'_>) -> Result<Option<SubnetsModel>, Complaint> {
+    let list = field.name("subnets").called("SubnetsInvalid");
+    match &spec.subnet_selector {
+        Some(_) if !spec.subnets.is_empty() => list.complain("must be left out where subnetSelector is given"),
+        Some(selector) => Ok(Some(tagged(selector, &field.name("subnetSelector").called("SubnetsInvalid"))?)),
+        None if spec.subnets.is_empty() && spec.group.is_none() => {
+            list.complain("is missing: give at least two subnets, or a subnetSelector")
+        }
+        None if spec.subnets.is_empty() => Ok(None),
+        None => {
+            let ids = ids(&spec.subnets, "subnet-", &list)?;
+            if ids.len() < 2 {
+                return list.complain("needs at least two subnets, each in another availability zone");
+            }
+            Ok(Some(SubnetsModel::Ids(ids)))
+        }
+    }
+}
+
+fn tagged(selector: &SubnetSelector, field: &Field<'_>) -> Result<SubnetsModel, Complaint> {
+    let tags = field.name("tags");
+    if selector.tags.is_empty() {
+        return tags.complain("needs at least one tag");
+    }
+    for (key, values) in &selector.tags {
+        text::of_characters(key, 1, 128, &tags.key(key), in_tags, "letters, digits, spaces and _ . : / = + - @")?;
+        for value in values {
+            text::of_characters(value, 0, 256, &tags.key(key), in_tags, "letters, digits, spaces and _ . : / = + - @")?;
+        }
+    }
+    if let Some(vpc) = &selector.vpc_id {
+        text::id(vpc, "vpc-", &field.name("vpcId"))?;
+    }
+    Ok(SubnetsModel::Tagged { tags: selector.tags.clone(), vpc: selector.vpc_id.clone() })
+}
+
+fn security(spec: &MyIngressSpec, field: &Field<'_>) -> Result<SecurityModel, Complaint> {
+    let (groups, cidrs) = (field.name("securityGroups"), field.name("inboundCidrs"));
+    match (spec.security_groups.is_empty(), spec.inbound_cidrs.is_empty()) {
+        (true, true) => Ok(SecurityModel::Default),
+        (false, true) => Ok(SecurityModel::Given(ids(&spec.security_groups, "sg-", &groups)?)),
+        (true, false) => {
+            let networks = spec.inbound_cidrs.iter().enumerate().map(|(index, it)| text::network(it, &cidrs.at(index)));
+            Ok(SecurityModel::Managed { cidrs: networks.collect::<Result<_, _>>()? })
+        }
+        (false, false) => cidrs.complain("makes a security group of its own: remove it, or spec.securityGroups"),
+    }
+}
+
+fn ids(ids: &[String], prefix: &str, field: &Field<'_>) -> Result<BTreeSet<String>, Complaint> {
+    let mut found = BTreeSet::new();
+    for (index, id) in ids.iter().enumerate() {
+        text::id(id, prefix, &field.at(index))?;
+        if !found.insert(id.clone()) {
+            return field.at(index).complain("is in the list twice: remove it");
+        }
+    }
+    Ok(found)
+}
+
+fn balancer_attributes(spec: &MyIngressSpec, field: &Field<'_>) -> Result<Pairs, Complaint> {
+    let mut said = Vec::new();
+    let mut say = |name, key, value: Option<String>| said.extend(value.map(|value| (name, key, value)));
+    let timeout = spec.idle_timeout_seconds.map(|it| it.to_string());
+    say("spec.idleTimeoutSeconds", "idle_timeout.timeout_seconds", timeout);
+    let protection = spec.deletion_protection.map(|it| it.to_string());
+    say("spec.deletionProtection", "deletion_protection.enabled", protection);
+    say("spec.http2", "routing.http2.enabled", spec.http2.map(|it| it.to_string()));
+    let drop = spec.drop_invalid_headers.map(|it| it.to_string());
+    say("spec.dropInvalidHeaders", "routing.http.drop_invalid_header_fields.enabled", drop);
+    if let Some(logs) = &spec.access_logs {
+        check_access_logs(logs, &field.name("accessLogs"))?;
+        say("spec.accessLogs", "access_logs.s3.enabled", Some("true".into()));
+        say("spec.accessLogs", "access_logs.s3.bucket", Some(logs.bucket.clone()));
+        // Without a prefix the one that was there goes.
+        say("spec.accessLogs", "access_logs.s3.prefix", Some(logs.prefix.clone().unwrap_or_default()));
+    }
+    let map = field.name("attributes").called("AttributesInvalid");
+    let all = attributes::with_fields(&spec.attributes, said, &map)?;
+    attributes::check_balancer(&all, &map)?;
+    Ok(all)
+}
+
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/enable-access-logging.html>
+fn check_access_logs(logs: &AccessLogs, field: &Field<'_>) -> Result<(), Complaint> {
+    let in_bucket = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '.' || c == '-';
+    let bucket = field.name("bucket");
+    text::of_characters(&logs.bucket, 3, 63, &bucket, in_bucket, "lower case letters, digits, dots and hyphens")?;
+    let Some(text) = &logs.prefix else { return Ok(()) };
+    let prefix = field.name("prefix");
+    let allowed = |c: char| c.is_ascii_alphanumeric() || "/_.=-".contains(c);
+    text::of_characters(text, 0, 512, &prefix, allowed, "letters, digits and / _ . = -")?;
+    if text.starts_with('/') || text.ends_with('/') || text.contains("AWSLogs") {
+        return prefix.complain("must not begin or end with a slash nor contain AWSLogs");
+    }
+    Ok(())
+}
+
+fn web_acl(arn: &str, field: &Field<'_>) -> Result<(), Complaint> {
+    text::arn(arn, &["wafv2"], field)?;
+    let resource = arn.splitn(6, ':').last().unwrap_or_default();
+    match resource.split('/').collect::<Vec<_>>()[..] {
+        ["regional", "webacl", name, id] if !name.is_empty() && !id.is_empty() => Ok(()),
+        _ => field
+            .complain("must be the ARN of a regional web ACL, arn:aws:wafv2:REGION:ACCOUNT:regional/webacl/NAME/ID"),
+    }
+}
+
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_Tag.html>
+fn check_tags(tags: &Pairs, grouped: bool, field: &Field<'_>) -> Result<(), Complaint> {
+    let field = field.called("TagsInvalid");
+    within_tag_limit(tags, grouped, &field)?;
+    for (key, value) in tags {
+        let entry = field.key(key);
+        text::of_characters(key, 1, 128, &entry, in_tags, "letters, digits, spaces and _ . : / = + - @")?;
+        text::of_characters(value, 0, 256, &entry, in_tags, "letters, digits, spaces and _ . : / = + - @")?;
+        let reserved = key.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("aws:"))
+            || key.strip_prefix(PREFIX).is_some_and(|rest| rest.starts_with('/'))
+            || key == "ManagedBy";
+        if reserved {
+            return entry
+                .complain(format_args!("must not be ManagedBy nor begin with aws: or {PREFIX}/: choose another key"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether there is room for Causeway's own tags beside these.
+pub fn within_tag_limit(tags: &Pairs, grouped: bool, field: &Field<'_>) -> Result<(), Complaint> {
+    let most = MOST_TAGS - OWN_TAGS - usize::from(grouped);
+    if tags.len() > most {
+        return field.complain(format_args!("comes to {} tags beside Causeway's own: keep at most {most}", tags.len()));
+    }
+    Ok(())
+}
+
+/// What AWS takes in tags; line breaks and tabs are control characters, not spaces.
+fn in_tags(c: char) -> bool {
+    c.is_alphanumeric() || (c.is_whitespace() && !c.is_control()) || "_.:/=+-@".contains(c)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controllers::myingress::model::fixtures::{born, built, complaint, model, told};
+    use serde_json::{Value, json};
+
+    #[test]
+    fn fields_and_map_become_attributes() {
+        let balancer = model(json!({
+            "idleTimeoutSeconds": 90, "deletionProtection": false, "http2": true, "dropInvalidHeaders": true,
+            "accessLogs": { "bucket": "logs" }, "attributes": { "client_keep_alive.seconds": "60" },
+        }))
+        .balancer;
+        let wanted = [
+            ("access_logs.s3.bucket", "logs"),
+            ("access_logs.s3.enabled", "true"),
+            ("access_logs.s3.prefix", ""),
+            ("client_keep_alive.seconds", "60"),
+            ("deletion_protection.enabled", "false"),
+            ("idle_timeout.timeout_seconds", "90"),
+            ("routing.http.drop_invalid_header_fields.enabled", "true"),
+            ("routing.http2.enabled", "true"),
+        ];
+        assert_eq!(
+            balancer.attributes.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect::<Vec<_>>(),
+            wanted
+        );
+    }
+
+    #[test]
+    fn networks_of_the_security_group_are_in_their_one_form() {
+        let security = model(json!({ "inboundCidrs": ["10.9.8.7/8", "10.0.0.0/8", "::/0"] })).balancer.security;
+        let cidrs = BTreeSet::from(["10.0.0.0/8".to_owned(), "::/0".to_owned()]);
+        assert_eq!(security, SecurityModel::Managed { cidrs });
+        assert_eq!(model(json!({})).balancer.security, SecurityModel::Default);
+    }
+
+    #[test]
+    fn subnets_may_be_found_by_tags() {
+        let spec =
+            json!({ "subnetSelector": { "tags": { "kubernetes.io/role/elb": ["1"], "any": [] }, "vpcId": "vpc-1" } });
+        let subnets = built(&[&born("web", 0, spec)]).model.unwrap().balancer.subnets;
+        let tags = [("kubernetes.io/role/elb".to_owned(), vec!["1".to_owned()]), ("any".to_owned(), vec![])].into();
+        assert_eq!(subnets, SubnetsModel::Tagged { tags, vpc: Some("vpc-1".into()) });
+    }
+
+    #[test]
+    fn tags_may_be_of_any_script_and_are_counted_with_our_own() {
+        assert_eq!(model(json!({ "tags": { "équipe": "магазин 7" } })).balancer.tags["équipe"], "магазин 7");
+        let tags = |number: usize| -> Value {
+            (0..number).map(|it| (format!("t{it}"), json!(""))).collect::<serde_json::Map<_, _>>().into()
+        };
+        assert_eq!(model(json!({ "tags": tags(44) })).balancer.tags.len(), 44);
+        for (spec, words) in [
+            (json!({ "tags": tags(45) }), "comes to 45 tags beside Causeway's own: keep at most 44"),
+            (
+                json!({ "tags": tags(44), "group": { "name": "all" } }),
+                "comes to 44 tags beside Causeway's own: keep at most 43",
+            ),
+        ] {
+            assert!(complaint(spec).1.contains(words), "{words}");
+        }
+    }
+
+    #[test]
+    fn what_aws_would_refuse_is_named_with_field_and_fix() {
+        for (spec, words) in [
+            (json!({ "subnets": ["subnet-a"] }), "spec.subnets needs at least two subnets"),
+            (json!({ "subnets": ["subnet-a", "subnet-a"] }), "spec.subnets[1] is in the list twice"),
+            (json!({ "subnets": ["subnet-a", "a\n"] }), "spec.subnets[1] must be an id such as subnet-0a1b2c3d"),
+            (
+                json!({ "subnetSelector": { "tags": { "a": [] } } }),
+                "spec.subnets must be left out where subnetSelector is given",
+            ),
+            (json!({ "securityGroups": ["x"] }), "spec.securityGroups[0] must be an id such as sg-0a1b2c3d"),
+            (
+                json!({ "securityGroups": ["sg-1"], "inboundCidrs": ["::/0"] }),
+                "spec.inboundCidrs makes a security group of its own",
+            ),
+            (json!({ "inboundCidrs": ["10.0.0.0"] }), "spec.inboundCidrs[0] must be a network"),
+            (
+                json!({ "idleTimeoutSeconds": 4001 }),
+                "spec.attributes[idle_timeout.timeout_seconds] must be a number from 1 to 4000",
+            ),
+            (json!({ "attributes": { "routing.http2.enabled": "yes" } }), "must be one of true, false"),
+            (
+                json!({ "http2": true, "attributes": { "routing.http2.enabled": "true" } }),
+                "says again what spec.http2 says",
+            ),
+            (json!({ "accessLogs": { "bucket": "B" } }), "spec.accessLogs.bucket has 'B'"),
+            (
+                json!({ "accessLogs": { "bucket": "bbb", "prefix": "/a" } }),
+                "spec.accessLogs.prefix must not begin or end",
+            ),
+            (
+                json!({ "wafAclArn": "arn:aws:wafv2:r:1:global/webacl/a/b" }),
+                "spec.wafAclArn must be the ARN of a regional web ACL",
+            ),
+            (json!({ "minimumCapacityUnits": 99 }), "spec.minimumCapacityUnits must be at least 100"),
+            (json!({ "adopt": "a_b" }), "spec.adopt has '_'"),
+            (json!({ "adopt": "a", "group": { "name": "g" } }), "spec.adopt is for a balancer of one object"),
+            (json!({ "tags": { "a": "b\n" } }), r"spec.tags[a] has '\n'"),
+            (json!({ "tags": { "AWS:a": "b" } }), "spec.tags[AWS:a] must not be ManagedBy nor begin with aws:"),
+            (json!({ "tags": { "causeway.example.com/x": "b" } }), "choose another key"),
+        ] {
+            let (_, said) = complaint(spec);
+            assert!(said.contains(words), "{said}\nshould say: {words}");
+        }
+        let nowhere = built(&[&born("web", 0, json!({}))]);
+        assert!(told(&nowhere, "web").starts_with("spec.subnets is missing: give at least two subnets"));
+    }
+}

@@ -1,0 +1,174 @@
+//! Objects become a model.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kube::ResourceExt;
+
+use super::member::part;
+use super::merge::Draft;
+use super::{Complaint, Model};
+use crate::api::MyIngress;
+use crate::controllers::myingress::members::key;
+use crate::controllers::myingress::ownership::{ObjectKey, Owner};
+
+/// Client secrets of log-ins by (namespace, name of the Secret, key), where they could be read.
+pub type Secrets = BTreeMap<(String, String, String), String>;
+
+/// What the builder needs beside the objects.
+pub struct Context<'a> {
+    /// Whom the balancer belongs to.
+    pub owner: &'a Owner,
+    /// Client secrets.
+    pub secrets: &'a Secrets,
+}
+
+/// What became of the objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Built {
+    /// What AWS should have; `None` where no valid member says where the balancer stands.
+    pub model: Option<Model>,
+    /// Members that were left out, and why.
+    pub complaints: BTreeMap<ObjectKey, Complaint>,
+}
+
+/// Puts members in their order: by `spec.group.order` (0 unless given), then by age, then by namespace and name.
+pub fn order(members: &mut [&MyIngress]) {
+    members.sort_by_cached_key(|object| {
+        let order = object.spec.group.as_ref().and_then(|group| group.order).unwrap_or_default();
+        let born = object.creation_timestamp();
+        // One that the cluster has not dated yet is the youngest.
+        (order, born.is_none(), born, object.namespace(), object.name_any())
+    });
+}
+
+/// What the members, in their order, want AWS to have. A member with a complaint contributes nothing.
+///
+/// The first valid member with subnets says where the balancer stands, and comes first where members contradict each
+/// other: so no other member can take the balancer away from the group. Else the earlier member comes first.
+pub fn build(members: &[&MyIngress], context: &Context<'_>) -> Built {
+    let mut hopeless: BTreeMap<ObjectKey, Complaint> = BTreeMap::new();
+    loop {
+        let (draft, complaints) = attempt(members, &hopeless, context);
+        let Some(draft) = draft else {
+            return Built { model: None, complaints };
+        };
+        let bare = draft.without_certificate();
+        if bare.is_empty() {
+            return Built { model: draft.model(), complaints };
+        }
+        hopeless.extend(bare);
+    }
+}
+
+/// All members but the hopeless ones, merged.
+fn attempt(
+    members: &[&MyIngress],
+    hopeless: &BTreeMap<ObjectKey, Complaint>,
+    context: &Context<'_>,
+) -> (Option<Draft>, BTreeMap<ObjectKey, Complaint>) {
+    let mut complaints = hopeless.clone();
+    let mut seen = BTreeSet::new();
+    let hopeful = |object: &&MyIngress| !hopeless.contains_key(&key(object)) && seen.insert(key(object));
+    let candidates: Vec<&MyIngress> = members.iter().copied().filter(hopeful).collect();
+    let Some((anchor, start)) = anchor(&candidates, context, &mut complaints) else {
+        let message =
+            "nobody says where the balancer of the group stands: give one of its members subnets or a subnetSelector";
+        for object in candidates {
+            let nowhere = || Complaint { reason: "SubnetsMissing", message: message.into() };
+            complaints.entry(key(object)).or_insert_with(nowhere);
+        }
+        return (None, complaints);
+    };
+    let mut draft = start;
+    for (place, object) in candidates.iter().enumerate().filter(|(place, _)| *place != anchor) {
+        match part(object, draft.scheme(), context).and_then(|part| draft.with(&part, place)) {
+            Ok(merged) => draft = merged,
+            Err(complaint) => drop(complaints.insert(key(object), complaint)),
+        }
+    }
+    (Some(draft), complaints)
+}
+
+/// The first valid member that says where the balancer stands, and the balancer with nobody else.
+fn anchor(
+    candidates: &[&MyIngress],
+    context: &Context<'_>,
+    complaints: &mut BTreeMap<ObjectKey, Complaint>,
+) -> Option<(usize, Draft)> {
+    candidates.iter().enumerate().find_map(|(place, object)| {
+        let begun = part(object, object.spec.scheme, context).map(|part| Draft::of(&part, place));
+        match begun {
+            Ok(Some(Ok(draft))) => Some((place, draft)),
+            Ok(None) => None,
+            Ok(Some(Err(complaint))) | Err(complaint) => {
+                complaints.insert(key(object), complaint);
+                None
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::myingress::Scheme;
+    use crate::controllers::myingress::model::fixtures::{born, built, joining, standing, told};
+    use serde_json::json;
+
+    fn names(mut members: Vec<&MyIngress>) -> Vec<String> {
+        order(&mut members);
+        members.into_iter().map(ResourceExt::name_any).collect()
+    }
+
+    #[test]
+    fn members_come_by_order_then_age_then_name() {
+        let group = |order: Option<u16>| json!({ "group": { "name": "g", "order": order } });
+        let late = born("a", 9, group(None));
+        let explicit = born("b", 1, group(Some(1)));
+        let early = born("d", 3, group(Some(0)));
+        let twin = born("c", 3, group(None));
+        let mut undated = born("0", 0, group(None));
+        undated.metadata.creation_timestamp = None;
+        assert_eq!(names(vec![&explicit, &undated, &late, &early, &twin]), ["c", "d", "a", "0", "b"]);
+    }
+
+    #[test]
+    fn the_first_valid_member_with_subnets_says_where_the_balancer_stands() {
+        let (first, bad) = (joining("a", json!({})), standing("b", json!({ "tags": { "aws:x": "" } })));
+        let good = standing("c", json!({ "scheme": "internal" }));
+        let built = built(&[&first, &bad, &good]);
+        assert_eq!(built.model.as_ref().unwrap().balancer.scheme, Scheme::Internal);
+        assert_eq!(built.complaints.keys().map(|(_, name)| name.as_str()).collect::<Vec<_>>(), ["b"]);
+    }
+
+    #[test]
+    fn a_group_that_stands_nowhere_says_so_to_every_member() {
+        let (one, other) = (joining("a", json!({})), joining("b", json!({ "tags": { "aws:x": "" } })));
+        let built = built(&[&one, &other]);
+        assert_eq!(built.model, None);
+        assert!(told(&built, "a").starts_with("nobody says where the balancer of the group stands"));
+        assert!(told(&built, "b").starts_with("spec.tags[aws:x]"));
+    }
+
+    #[test]
+    fn a_listener_without_certificate_leaves_its_members_out_and_nobody_else() {
+        let bare = standing("a", json!({ "listeners": [{ "port": 443 }] }));
+        let fine = standing("b", json!({ "listeners": [{ "port": 80 }] }));
+        let built = built(&[&bare, &fine]);
+        assert_eq!(built.model.as_ref().unwrap().listeners.keys().collect::<Vec<_>>(), [&80]);
+        assert!(told(&built, "a").starts_with("spec.listeners[0] is HTTPS and needs a certificate"));
+    }
+
+    #[test]
+    fn a_certificate_of_one_member_does_for_all() {
+        let bare = joining("a", json!({ "listeners": [{ "port": 443 }] }));
+        let certificate = "arn:aws:acm:eu-west-1:000000000000:certificate/a";
+        let fine = standing("b", json!({ "listeners": [{ "port": 443, "certificateArns": [certificate] }] }));
+        assert!(built(&[&bare, &fine]).complaints.is_empty());
+    }
+
+    #[test]
+    fn nobody_wants_nothing() {
+        assert_eq!(built(&[]), Built { model: None, complaints: BTreeMap::new() });
+    }
+}

@@ -1,0 +1,94 @@
+//! Attributes as AWS gives them to what is new.
+
+use crate::external::elbv2::{Pairs, Protocol};
+
+/// What a removed attribute of a balancer goes back to. A key that is not here stays as it is.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_LoadBalancerAttribute.html>
+const OF_BALANCERS: [(&str, &str); 15] = [
+    ("access_logs.s3.enabled", "false"),
+    ("client_keep_alive.seconds", "3600"),
+    ("connection_logs.s3.enabled", "false"),
+    ("deletion_protection.enabled", "false"),
+    ("health_check_logs.s3.enabled", "false"),
+    ("idle_timeout.timeout_seconds", "60"),
+    ("routing.http.desync_mitigation_mode", "defensive"),
+    ("routing.http.drop_invalid_header_fields.enabled", "false"),
+    ("routing.http.preserve_host_header.enabled", "false"),
+    ("routing.http.x_amzn_tls_version_and_cipher_suite.enabled", "false"),
+    ("routing.http.xff_client_port.enabled", "false"),
+    ("routing.http.xff_header_processing.mode", "append"),
+    ("routing.http2.enabled", "true"),
+    ("waf.fail_open.enabled", "false"),
+    ("zonal_shift.config.enabled", "false"),
+];
+
+/// The name of an application's cookie is not here: no name is no value that could be written.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetGroupAttribute.html>
+const OF_TARGET_GROUPS: [(&str, &str); 13] = [
+    ("deregistration_delay.timeout_seconds", "300"),
+    ("load_balancing.algorithm.anomaly_mitigation", "off"),
+    ("load_balancing.algorithm.type", "round_robin"),
+    ("load_balancing.cross_zone.enabled", "use_load_balancer_configuration"),
+    ("slow_start.duration_seconds", "0"),
+    ("stickiness.app_cookie.duration_seconds", "86400"),
+    ("stickiness.enabled", "false"),
+    ("stickiness.lb_cookie.duration_seconds", "86400"),
+    ("stickiness.type", "lb_cookie"),
+    ("target_group_health.dns_failover.minimum_healthy_targets.count", "1"),
+    ("target_group_health.dns_failover.minimum_healthy_targets.percentage", "off"),
+    ("target_group_health.unhealthy_state_routing.minimum_healthy_targets.count", "1"),
+    ("target_group_health.unhealthy_state_routing.minimum_healthy_targets.percentage", "off"),
+];
+
+/// Headers of requests that only HTTPS listeners add.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/header-modification.html>
+const REQUEST_HEADERS: [(&str, &str); 8] = [
+    ("x_amzn_mtls_clientcert", "X-Amzn-Mtls-Clientcert"),
+    ("x_amzn_mtls_clientcert_issuer", "X-Amzn-Mtls-Clientcert-Issuer"),
+    ("x_amzn_mtls_clientcert_leaf", "X-Amzn-Mtls-Clientcert-Leaf"),
+    ("x_amzn_mtls_clientcert_serial_number", "X-Amzn-Mtls-Clientcert-Serial-Number"),
+    ("x_amzn_mtls_clientcert_subject", "X-Amzn-Mtls-Clientcert-Subject"),
+    ("x_amzn_mtls_clientcert_validity", "X-Amzn-Mtls-Clientcert-Validity"),
+    ("x_amzn_tls_cipher_suite", "X-Amzn-Tls-Cipher-Suite"),
+    ("x_amzn_tls_version", "X-Amzn-Tls-Version"),
+];
+
+/// Headers of responses, none of which AWS adds by itself.
+const RESPONSE_HEADERS: [&str; 10] = [
+    "access_control_allow_credentials",
+    "access_control_allow_headers",
+    "access_control_allow_methods",
+    "access_control_allow_origin",
+    "access_control_expose_headers",
+    "access_control_max_age",
+    "content_security_policy",
+    "strict_transport_security",
+    "x_content_type_options",
+    "x_frame_options",
+];
+
+/// What an attribute of a balancer is unless somebody sets it; `None` for one whose default is not known here.
+pub fn default_balancer_attribute(key: &str) -> Option<&'static str> {
+    OF_BALANCERS.iter().find(|(known, _)| *known == key).map(|(_, value)| *value)
+}
+
+/// The attributes of a new balancer, as far as they are known here.
+pub fn default_balancer_attributes() -> Pairs {
+    OF_BALANCERS.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+/// The attributes of a new target group.
+pub fn default_group_attributes() -> Pairs {
+    OF_TARGET_GROUPS.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+/// The attributes of a new listener.
+pub fn default_listener_attributes(protocol: Protocol) -> Pairs {
+    let server = ("routing.http.response.server.enabled".to_owned(), "true".to_owned());
+    let responses =
+        RESPONSE_HEADERS.iter().map(|name| (format!("routing.http.response.{name}.header_value"), String::new()));
+    let requests = REQUEST_HEADERS.iter().filter(|_| protocol == Protocol::Https);
+    let requests =
+        requests.map(|(key, header)| (format!("routing.http.request.{key}.header_name"), (*header).to_owned()));
+    responses.chain(requests).chain([server]).collect()
+}

@@ -1,0 +1,172 @@
+//! Several objects on one balancer: what agrees, what does not, and who is told.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::actions::nothing_here;
+use super::fixtures::{built, joining, standing, told};
+use super::{Model, SecurityModel};
+use crate::api::MyIngress;
+
+const CERTIFICATE: &str = "arn:aws:acm:eu-west-1:000000000000:certificate/a";
+
+/// What both get, where they agree.
+fn both(first: &MyIngress, second: &MyIngress) -> Model {
+    let built = built(&[first, second]);
+    assert!(built.complaints.is_empty(), "{:?}", built.complaints);
+    built.model.unwrap()
+}
+
+/// What the second is told, where the first goes on as if alone.
+fn refused(first: &MyIngress, second: &MyIngress) -> String {
+    let together = built(&[first, second]);
+    assert_eq!(together.model, built(&[first]).model);
+    told(&together, "b")
+}
+
+fn answering(host: &str, priority: Option<u16>) -> Value {
+    json!({ "hosts": [host], "priority": priority, "action": { "fixedResponse": { "statusCode": 200 } } })
+}
+
+fn on_80(more: &[(&str, Value)]) -> Value {
+    let mut listener = json!({ "port": 80 });
+    for (key, value) in more {
+        listener[*key] = value.clone();
+    }
+    json!({ "listeners": [listener] })
+}
+
+fn on_443(more: &[(&str, Value)]) -> Value {
+    let mut spec = on_80(more);
+    spec["listeners"][0]["port"] = json!(443);
+    spec
+}
+
+#[test]
+fn rules_of_a_shared_port_follow_each_other() {
+    let first = standing("a", on_80(&[("rules", json!([answering("a.x", None), answering("b.x", Some(9))]))]));
+    let second = joining("b", on_80(&[("rules", json!([answering("c.x", None), answering("d.x", Some(1))]))]));
+    let rules = &both(&first, &second).listeners[&80].rules;
+    let fields: Vec<_> =
+        rules.iter().map(|rule| (rule.member.1.as_str(), &rule.field[rule.field.len() - 3..])).collect();
+    assert_eq!(fields, [("b", "[1]"), ("a", "[0]"), ("b", "[0]"), ("a", "[1]")]);
+}
+
+#[test]
+fn rules_keep_the_order_of_their_members_whoever_says_where_the_balancer_stands() {
+    let first = joining("a", on_80(&[("rules", json!([answering("a.x", None)]))]));
+    let second = standing("b", on_80(&[("rules", json!([answering("b.x", None)]))]));
+    let rules = &both(&first, &second).listeners[&80].rules;
+    assert_eq!(rules.iter().map(|rule| rule.member.1.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+}
+
+#[test]
+fn backends_of_the_same_name_are_two() {
+    let spec = || {
+        let mut spec = on_80(&[(
+            "rules",
+            json!([{ "hosts": ["a.x"], "action": { "forward": { "backends": [{ "name": "app" }] } } }]),
+        )]);
+        spec["backends"] = json!([{ "name": "app", "port": 80 }]);
+        spec
+    };
+    assert_eq!(both(&standing("a", spec()), &joining("b", spec())).groups.len(), 2);
+}
+
+#[test]
+fn what_only_one_gives_goes_for_all() {
+    let policy =
+        [("sslPolicy", json!("P")), ("certificateArns", json!([CERTIFICATE])), ("attributes", json!({ "a": "1" }))];
+    let default =
+        [("defaultAction", json!({ "fixedResponse": { "statusCode": 418 } })), ("attributes", json!({ "b": "2" }))];
+    let listener = &both(&standing("a", on_443(&policy)), &joining("b", on_443(&default))).listeners[&443];
+    assert_eq!(listener.ssl_policy.as_deref(), Some("P"));
+    assert_eq!(listener.attributes.keys().collect::<Vec<_>>(), ["a", "b"]);
+    assert_ne!(listener.default_actions, nothing_here());
+}
+
+#[test]
+fn listeners_that_contradict_each_other_are_told_to_the_later_member() {
+    let response = |status: u16| json!({ "fixedResponse": { "statusCode": status } });
+    let certificates = || ("certificateArns", json!([CERTIFICATE]));
+    for (first, second, field) in [
+        (on_80(&[]), on_80(&[("protocol", json!("HTTPS")), certificates()]), "protocol"),
+        (
+            on_443(&[certificates()]),
+            on_443(&[("certificateArns", json!([format!("{CERTIFICATE}b")]))]),
+            "certificateArns",
+        ),
+        (
+            on_443(&[certificates(), ("sslPolicy", json!("P"))]),
+            on_443(&[certificates(), ("sslPolicy", json!("Q"))]),
+            "sslPolicy",
+        ),
+        (on_80(&[("attributes", json!({ "a": "1" }))]), on_80(&[("attributes", json!({ "a": "2" }))]), "attributes[a]"),
+        (on_80(&[("defaultAction", response(200))]), on_80(&[("defaultAction", response(201))]), "defaultAction"),
+    ] {
+        let said = refused(&standing("a", first), &joining("b", second));
+        let words = "differs from that of shop/a, which has the same port and came first: make them equal, or leave it out here";
+        assert_eq!(said, format!("spec.listeners[0].{field} {words}"));
+    }
+}
+
+#[test]
+fn a_priority_is_had_once() {
+    let spec = || on_80(&[("rules", json!([answering("a.x", Some(7))]))]);
+    let said = refused(&standing("a", spec()), &joining("b", spec()));
+    let rule = "spec.listeners[0].rules[0]";
+    assert_eq!(said, format!("{rule}.priority is 7, as that of {rule} of shop/a: choose another number"));
+}
+
+#[test]
+fn only_the_member_that_stands_first_says_what_the_balancer_is() {
+    let acl = "arn:aws:wafv2:eu-west-1:000000000000:regional/webacl/a/b";
+    for (second, field) in [
+        (json!({ "subnets": ["subnet-c", "subnet-d"] }), "subnets"),
+        (json!({ "subnetSelector": { "tags": { "a": [] } } }), "subnetSelector"),
+        (json!({ "scheme": "internal" }), "scheme"),
+        (json!({ "ipAddressType": "dualstack" }), "ipAddressType"),
+        (json!({ "wafAclArn": acl }), "wafAclArn"),
+        (json!({ "minimumCapacityUnits": 100 }), "minimumCapacityUnits"),
+        (json!({ "securityGroups": ["sg-1"] }), "securityGroups"),
+        (json!({ "inboundCidrs": ["::/0"] }), "inboundCidrs"),
+        (json!({ "http2": false }), "attributes[routing.http2.enabled]"),
+    ] {
+        let said = refused(&standing("a", json!({})), &joining("b", second));
+        assert!(said.starts_with(&format!("spec.{field} ")), "{said}");
+        assert!(said.contains("differs from that of shop/a, which says where the balancer stands"), "{said}");
+    }
+}
+
+#[test]
+fn to_repeat_what_the_balancer_is_does_no_harm() {
+    let spec = json!({ "scheme": "internal", "http2": false, "securityGroups": ["sg-1"], "minimumCapacityUnits": 100 });
+    both(&standing("a", spec.clone()), &standing("b", spec.clone()));
+    both(&standing("a", spec.clone()), &joining("b", spec.clone()));
+    both(&standing("a", spec), &joining("b", json!({})));
+}
+
+#[test]
+fn networks_and_tags_add_up() {
+    let first = standing("a", json!({ "inboundCidrs": ["10.0.0.0/8"], "tags": { "a": "1", "b": "2" } }));
+    let second = joining("b", json!({ "inboundCidrs": ["::/0"], "tags": { "b": "2", "c": "3" } }));
+    let balancer = both(&first, &second).balancer;
+    assert_eq!(balancer.tags.keys().collect::<Vec<_>>(), ["a", "b", "c"]);
+    let cidrs = BTreeSet::from(["10.0.0.0/8".to_owned(), "::/0".to_owned()]);
+    assert_eq!(balancer.security, SecurityModel::Managed { cidrs });
+    let said = refused(&first, &joining("b", json!({ "tags": { "b": "3" } })));
+    assert_eq!(
+        said,
+        "spec.tags[b] differs from that of shop/a, which came first: make them equal, or leave it out here"
+    );
+}
+
+#[test]
+fn the_member_that_overflows_a_limit_is_the_one_left_out() {
+    let rules = |number: usize| -> Value { (0..number).map(|it| answering(&format!("h{it}.x"), None)).collect() };
+    let first = standing("a", on_80(&[("rules", rules(99))]));
+    both(&first, &joining("b", on_80(&[("rules", rules(1))])));
+    let said = refused(&first, &joining("b", on_80(&[("rules", rules(2))])));
+    assert!(said.starts_with("spec.listeners brings the balancer to 101 rules, and AWS takes 100"), "{said}");
+}

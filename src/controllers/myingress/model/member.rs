@@ -1,0 +1,41 @@
+//! What one object contributes to the balancer.
+
+use std::collections::BTreeMap;
+
+use super::balancer::{BalancerPart, balancer};
+use super::field::Field;
+use super::listeners::{ListenerPart, listeners};
+use super::{Complaint, Context, GroupModel, actions, backends};
+use crate::api::MyIngress;
+use crate::api::myingress::Scheme;
+use crate::controllers::myingress::members::key;
+use crate::controllers::myingress::ownership::ObjectKey;
+
+/// One object's part of a balancer.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The object.
+    pub member: ObjectKey,
+    /// What it says of the balancer itself.
+    pub balancer: BalancerPart,
+    /// Target groups by name: those that requests are forwarded to. Others would never have a healthy target.
+    pub groups: BTreeMap<String, GroupModel>,
+    /// Listeners by port.
+    pub listeners: BTreeMap<u16, ListenerPart>,
+}
+
+/// What the object contributes to a balancer of this scheme.
+pub fn part(object: &MyIngress, scheme: Scheme, context: &Context<'_>) -> Result<Part, Complaint> {
+    let (member, spec, field) = (key(object), &object.spec, Field::spec());
+    let balancer = balancer(spec, &field)?;
+    let backends = backends::backends(&spec.backends, &member, context.owner, scheme, &field.name("backends"))?;
+    let listeners = listeners(&spec.listeners, &member, &backends, context, &field.name("listeners"))?;
+    let actions = listeners.values().flat_map(|listener| {
+        let rules = listener.rules.iter().flat_map(|rule| &rule.settings.actions);
+        rules.chain(listener.default_actions.iter().flatten())
+    });
+    let used = actions::groups_of(actions);
+    let groups = backends.into_values().filter(|it| used.contains(&it.group)).map(|it| (it.group, it.model));
+    let groups = groups.collect();
+    Ok(Part { member, balancer, groups, listeners })
+}

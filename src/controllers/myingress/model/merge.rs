@@ -1,0 +1,297 @@
+//! Parts of several objects become one balancer.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::balancer::{BalancerPart, within_tag_limit};
+use super::field::Field;
+use super::limits;
+use super::listeners::ListenerPart;
+use super::member::Part;
+use super::numbering::{Misplaced, in_order};
+use super::{
+    BalancerModel, CertificatesModel, Complaint, GroupModel, ListenerModel, Model, RuleModel, SecurityModel,
+    SubnetsModel, actions,
+};
+use crate::api::myingress::Scheme;
+use crate::controllers::myingress::ownership::ObjectKey;
+use crate::external::elbv2::{MutualAuthentication, Protocol, RuleAction};
+
+const CONFLICT: &str = "GroupConflict";
+
+/// A balancer to which members are added one by one. Adding one fails as a whole or not at all.
+#[derive(Clone)]
+pub struct Draft {
+    /// Who says where the balancer stands.
+    anchor: ObjectKey,
+    balancer: BalancerModel,
+    /// Who gave a tag first.
+    tagged_by: BTreeMap<String, ObjectKey>,
+    groups: BTreeMap<String, GroupModel>,
+    listeners: BTreeMap<u16, ListenerDraft>,
+}
+
+/// Something that one member gave and others may repeat.
+#[derive(Clone)]
+struct Given<T> {
+    value: T,
+    by: ObjectKey,
+}
+
+#[derive(Clone)]
+struct ListenerDraft {
+    protocol: Given<Protocol>,
+    certificates: Option<Given<Vec<String>>>,
+    hosts: BTreeSet<String>,
+    ssl_policy: Option<Given<String>>,
+    mutual_authentication: Option<Given<MutualAuthentication>>,
+    attributes: BTreeMap<String, Given<String>>,
+    default_actions: Option<Given<Vec<RuleAction>>>,
+    /// Rules by the place of their member in the group.
+    rules: BTreeMap<usize, Vec<RuleModel>>,
+    /// Who has this listener, and where in its spec.
+    members: BTreeMap<ObjectKey, String>,
+}
+
+impl Draft {
+    /// A balancer where the member says; `None` where it does not say. `place` is the member's place in the group.
+    pub fn of(part: &Part, place: usize) -> Option<Result<Self, Complaint>> {
+        let said = part.balancer.clone();
+        let draft = Self {
+            anchor: part.member.clone(),
+            balancer: BalancerModel {
+                scheme: said.scheme,
+                ip_address_type: said.ip_address_type,
+                subnets: said.subnets?,
+                security: said.security,
+                attributes: said.attributes,
+                tags: BTreeMap::new(),
+                web_acl: said.web_acl,
+                capacity: said.capacity,
+                adopt: said.adopt,
+            },
+            tagged_by: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            listeners: BTreeMap::new(),
+        };
+        Some(draft.with(part, place))
+    }
+
+    /// The same balancer with one member more.
+    pub fn with(&self, part: &Part, place: usize) -> Result<Self, Complaint> {
+        let mut draft = self.clone();
+        draft.agree_on_balancer(&part.balancer)?;
+        draft.add_tags(part)?;
+        for (port, listener) in &part.listeners {
+            let merged = match draft.listeners.remove(port) {
+                None => ListenerDraft::of(listener, &part.member, place),
+                Some(before) => before.with(listener, &part.member, place)?,
+            };
+            draft.listeners.insert(*port, merged);
+        }
+        draft.groups.extend(part.groups.clone());
+        limits::check(&draft.listeners.values().map(ListenerDraft::size).collect::<Vec<_>>(), draft.groups.len())?;
+        draft.rules_fit(&part.member)?;
+        Ok(draft)
+    }
+
+    /// The scheme, which names of target groups depend on.
+    pub fn scheme(&self) -> Scheme {
+        self.balancer.scheme
+    }
+
+    /// What the anchor says goes for all; others may repeat it.
+    fn agree_on_balancer(&mut self, said: &BalancerPart) -> Result<(), Complaint> {
+        let field = Field::spec().called(CONFLICT);
+        let (ours, anchor) = (&mut self.balancer, &self.anchor);
+        let differs =
+            |name: &'static str| field.name(name).wrong(differs_from(anchor, "which says where the balancer stands"));
+        if said.subnets.as_ref().is_some_and(|subnets| *subnets != ours.subnets) {
+            let ids = matches!(said.subnets, Some(SubnetsModel::Ids(_)));
+            return Err(differs(if ids { "subnets" } else { "subnetSelector" }));
+        }
+        // Left out, a scheme reads as the default one: without subnets beside it, that says nothing.
+        let says_scheme = said.subnets.is_some() || said.scheme != Scheme::default();
+        if says_scheme && said.scheme != ours.scheme {
+            return Err(differs("scheme"));
+        }
+        if said.ip_address_type.is_some() && said.ip_address_type != ours.ip_address_type {
+            return Err(differs("ipAddressType"));
+        }
+        if said.web_acl.is_some() && said.web_acl != ours.web_acl {
+            return Err(differs("wafAclArn"));
+        }
+        if said.capacity.is_some() && said.capacity != ours.capacity {
+            return Err(differs("minimumCapacityUnits"));
+        }
+        match (&mut ours.security, &said.security) {
+            (_, SecurityModel::Default) => {}
+            (SecurityModel::Given(ours), SecurityModel::Given(said)) if ours == said => {}
+            (SecurityModel::Managed { cidrs }, SecurityModel::Managed { cidrs: more }) => cidrs.extend(more.clone()),
+            (_, SecurityModel::Given(_)) => return Err(differs("securityGroups")),
+            (_, SecurityModel::Managed { .. }) => return Err(differs("inboundCidrs")),
+        }
+        for (key, value) in &said.attributes {
+            if ours.attributes.get(key) != Some(value) {
+                let attributes = field.name("attributes");
+                let text = differs_from(anchor, "which says where the balancer stands");
+                return attributes.key(key).complain(format_args!("(or the field of spec for it) {text}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn add_tags(&mut self, part: &Part) -> Result<(), Complaint> {
+        let field = Field::spec();
+        let field = field.name("tags").called(CONFLICT);
+        for (key, value) in &part.balancer.tags {
+            let first = self.tagged_by.entry(key.clone()).or_insert_with(|| part.member.clone());
+            if self.balancer.tags.entry(key.clone()).or_insert_with(|| value.clone()) != value {
+                return field.key(key).complain(differs_from(first, "which came first"));
+            }
+        }
+        within_tag_limit(&self.balancer.tags, part.balancer.grouped, &field.called("LimitReached"))
+    }
+
+    fn rules_fit(&self, newcomer: &ObjectKey) -> Result<(), Complaint> {
+        for listener in self.listeners.values() {
+            listener.in_order().map_err(|misplaced| complaint(misplaced, newcomer))?;
+        }
+        Ok(())
+    }
+
+    /// Members whose listener has neither certificates nor hosts by which to find some.
+    pub fn without_certificate(&self) -> BTreeMap<ObjectKey, Complaint> {
+        let bare = self
+            .listeners
+            .values()
+            .filter(|it| it.protocol.value == Protocol::Https && it.certificates.is_none() && it.hosts.is_empty());
+        let members = bare.flat_map(|listener| &listener.members);
+        let complaint = |field: &String| Complaint {
+            reason: "CertificateMissing",
+            message: format!(
+                "{field} is HTTPS and needs a certificate: give certificateArns, or hosts in its rules, by which \
+                 certificates are found in AWS Certificate Manager"
+            ),
+        };
+        members.map(|(member, field)| (member.clone(), complaint(field))).collect()
+    }
+
+    /// What AWS should have; `None` where rules cannot be put in order, which [`Draft::with`] does not let happen.
+    pub fn model(self) -> Option<Model> {
+        let listeners = self.listeners.into_iter().map(|(port, listener)| Some((port, listener.model()?)));
+        Some(Model { balancer: self.balancer, groups: self.groups, listeners: listeners.collect::<Option<_>>()? })
+    }
+}
+
+impl ListenerDraft {
+    fn of(part: &ListenerPart, member: &ObjectKey, place: usize) -> Self {
+        let given = |value: &String| Given { value: value.clone(), by: member.clone() };
+        Self {
+            protocol: Given { value: part.protocol, by: member.clone() },
+            certificates: given_by(part.certificates.as_ref(), member),
+            hosts: part.hosts.clone(),
+            ssl_policy: given_by(part.ssl_policy.as_ref(), member),
+            mutual_authentication: given_by(part.mutual_authentication.as_ref(), member),
+            attributes: part.attributes.iter().map(|(key, value)| (key.clone(), given(value))).collect(),
+            default_actions: given_by(part.default_actions.as_ref(), member),
+            rules: BTreeMap::from([(place, part.rules.clone())]),
+            members: BTreeMap::from([(member.clone(), part.field.clone())]),
+        }
+    }
+
+    fn with(mut self, part: &ListenerPart, member: &ObjectKey, place: usize) -> Result<Self, Complaint> {
+        let at = |name: &str| format!("{}.{name}", part.field);
+        agree(&mut Some(self.protocol.clone()), Some(&part.protocol), member, &at("protocol"))?;
+        agree(&mut self.certificates, part.certificates.as_ref(), member, &at("certificateArns"))?;
+        agree(&mut self.ssl_policy, part.ssl_policy.as_ref(), member, &at("sslPolicy"))?;
+        let mutual = part.mutual_authentication.as_ref();
+        agree(&mut self.mutual_authentication, mutual, member, &at("mutualAuthentication"))?;
+        for (key, value) in &part.attributes {
+            let mut given = self.attributes.remove(key);
+            agree(&mut given, Some(value), member, &at(&format!("attributes[{key}]")))?;
+            self.attributes.extend(given.map(|given| (key.clone(), given)));
+        }
+        agree(&mut self.default_actions, part.default_actions.as_ref(), member, &at("defaultAction"))?;
+        self.hosts.extend(part.hosts.clone());
+        self.rules.insert(place, part.rules.clone());
+        self.members.insert(member.clone(), part.field.clone());
+        Ok(self)
+    }
+
+    fn size(&self) -> limits::Size {
+        limits::Size {
+            rules: self.rules.values().map(Vec::len).sum(),
+            further_certificates: self.certificates.as_ref().map_or(0, |it| it.value.len().saturating_sub(1)),
+        }
+    }
+
+    fn in_order(&self) -> Result<Vec<&RuleModel>, Misplaced<'_>> {
+        in_order(&self.rules.values().map(Vec::as_slice).collect::<Vec<_>>())
+    }
+
+    fn model(self) -> Option<ListenerModel> {
+        let rules = self.in_order().ok()?.into_iter().cloned().collect();
+        let attributes = self.attributes.into_iter().map(|(key, given)| (key, given.value));
+        Some(ListenerModel {
+            protocol: self.protocol.value,
+            certificates: match (self.protocol.value, self.certificates) {
+                (Protocol::Http, _) => CertificatesModel::None,
+                (Protocol::Https, Some(given)) => CertificatesModel::Given(given.value),
+                (Protocol::Https, None) => CertificatesModel::Discovered { hosts: self.hosts },
+            },
+            ssl_policy: self.ssl_policy.map(|given| given.value),
+            mutual_authentication: self.mutual_authentication.map(|given| given.value),
+            attributes: attributes.collect(),
+            default_actions: self.default_actions.map_or_else(actions::nothing_here, |given| given.value),
+            rules,
+        })
+    }
+}
+
+fn given_by<T: Clone>(value: Option<&T>, member: &ObjectKey) -> Option<Given<T>> {
+    value.map(|value| Given { value: value.clone(), by: member.clone() })
+}
+
+/// One of the members may give it, or several the same.
+fn agree<T: Clone + PartialEq>(
+    ours: &mut Option<Given<T>>,
+    theirs: Option<&T>,
+    member: &ObjectKey,
+    field: &str,
+) -> Result<(), Complaint> {
+    match (&ours, theirs) {
+        (_, None) => {}
+        (None, Some(value)) => *ours = Some(Given { value: value.clone(), by: member.clone() }),
+        (Some(given), Some(value)) if given.value == *value => {}
+        (Some(given), Some(_)) => {
+            let text = differs_from(&given.by, "which has the same port and came first");
+            return Err(Complaint { reason: CONFLICT, message: format!("{field} {text}") });
+        }
+    }
+    Ok(())
+}
+
+fn differs_from((namespace, name): &ObjectKey, because: &str) -> String {
+    format!("differs from that of {namespace}/{name}, {because}: make them equal, or leave it out here")
+}
+
+fn complaint(misplaced: Misplaced<'_>, newcomer: &ObjectKey) -> Complaint {
+    let whose = |rule: &RuleModel| match &rule.member {
+        member if member == newcomer => rule.field.clone(),
+        (namespace, name) => format!("{} of {namespace}/{name}", rule.field),
+    };
+    match misplaced {
+        Misplaced::Taken(rule, other) => {
+            // The newcomer is the one to complain to, wherever it is in the order.
+            let (mine, other) = if rule.member == *newcomer { (rule, other) } else { (other, rule) };
+            let priority = mine.priority.unwrap_or_default();
+            let message =
+                format!("{}.priority is {priority}, as that of {}: choose another number", whose(mine), whose(other));
+            Complaint { reason: "PriorityTaken", message }
+        }
+        Misplaced::NoRoom(rule) => Complaint {
+            reason: "PriorityTaken",
+            message: format!("no priority is left for {}, which follows the highest ones: lower those", whose(rule)),
+        },
+    }
+}

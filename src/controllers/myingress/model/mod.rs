@@ -1,0 +1,171 @@
+//! What AWS should have, worked out from the objects alone. Pure.
+
+mod actions;
+mod attributes;
+mod authentication;
+mod backends;
+mod balancer;
+mod build;
+mod conditions;
+mod defaults;
+mod field;
+mod limits;
+mod listeners;
+mod member;
+mod merge;
+mod numbering;
+mod regexes;
+mod text;
+
+#[cfg(test)]
+pub mod fixtures;
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod groups;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod specs;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::targets::Backend;
+use crate::api::myingress::Scheme;
+use crate::external::elbv2::{
+    HealthCheck, IpAddressType, MutualAuthentication, Pairs, Protocol, ProtocolVersion, RuleAction, RuleSettings,
+    TargetType,
+};
+
+pub use actions::nothing_here;
+pub use build::{Built, Context, build, order};
+pub use defaults::{
+    default_balancer_attribute, default_balancer_attributes, default_group_attributes, default_listener_attributes,
+};
+
+/// A balancer with all its parts, as the members of its group want it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Model {
+    /// The balancer itself.
+    pub balancer: BalancerModel,
+    /// Target groups by name.
+    pub groups: BTreeMap<String, GroupModel>,
+    /// Listeners by port.
+    pub listeners: BTreeMap<u16, ListenerModel>,
+}
+
+/// A balancer without its listeners.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BalancerModel {
+    /// Where it is reached from.
+    pub scheme: Scheme,
+    /// Kind of addresses; `None` leaves it as it is.
+    pub ip_address_type: Option<IpAddressType>,
+    /// Where it stands.
+    pub subnets: SubnetsModel,
+    /// Its security groups.
+    pub security: SecurityModel,
+    /// Attributes that the spec names.
+    pub attributes: Pairs,
+    /// Tags of the balancer and of everything that belongs to it, without those of the owner.
+    pub tags: Pairs,
+    /// ARN of its web ACL.
+    pub web_acl: Option<String>,
+    /// Reserved capacity units.
+    pub capacity: Option<u32>,
+    /// Name of the balancer to adopt.
+    pub adopt: Option<String>,
+}
+
+/// Where a balancer stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SubnetsModel {
+    /// In these.
+    Ids(BTreeSet<String>),
+    /// In those with these tags: values by key, none for any value.
+    Tagged { tags: BTreeMap<String, Vec<String>>, vpc: Option<String> },
+}
+
+/// The security groups of a balancer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecurityModel {
+    /// AWS gives it the VPC's default; nothing is compared.
+    Default,
+    /// Exactly these.
+    Given(BTreeSet<String>),
+    /// One of our own that lets these networks in on the listeners' ports.
+    Managed { cidrs: BTreeSet<String> },
+}
+
+/// A target group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupModel {
+    /// Name of the backend in the spec, and the object that has it.
+    pub backend_name: String,
+    /// The object that wants it: (namespace, name).
+    pub member: (String, String),
+    /// Where its targets come from.
+    pub backend: Backend,
+    /// What the targets are.
+    pub target_type: TargetType,
+    /// What is spoken to them.
+    pub protocol: Protocol,
+    /// Its version.
+    pub version: ProtocolVersion,
+    /// How targets are checked.
+    pub health_check: HealthCheck,
+    /// Every attribute that is compared: the spec's, and AWS's defaults for the others.
+    pub attributes: Pairs,
+}
+
+/// A listener with its rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenerModel {
+    /// What clients speak.
+    pub protocol: Protocol,
+    /// Its certificates.
+    pub certificates: CertificatesModel,
+    /// Security policy; `None` leaves the choice to AWS.
+    pub ssl_policy: Option<String>,
+    /// How client certificates are checked.
+    pub mutual_authentication: Option<MutualAuthentication>,
+    /// Attributes that the spec names.
+    pub attributes: Pairs,
+    /// What happens to requests that no rule matches; forwards name target groups by name.
+    pub default_actions: Vec<RuleAction>,
+    /// Rules in the order of their evaluation.
+    pub rules: Vec<RuleModel>,
+}
+
+/// The certificates of a listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CertificatesModel {
+    /// None: it speaks HTTP.
+    None,
+    /// These; the first is the default.
+    Given(Vec<String>),
+    /// Those of AWS Certificate Manager that cover these hosts.
+    Discovered { hosts: BTreeSet<String> },
+}
+
+/// A rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleModel {
+    /// The object that wants it: (namespace, name).
+    pub member: (String, String),
+    /// Where it is in the spec, for messages: `spec.listeners[0].rules[2]`.
+    pub field: String,
+    /// The priority that the spec asks for.
+    pub priority: Option<u16>,
+    /// What it does; forwards name target groups by name.
+    pub settings: RuleSettings,
+}
+
+/// Why an object, or a part of it, cannot be had. The text names the field and the fix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    /// Stable `CamelCase` word.
+    pub reason: &'static str,
+    /// A sentence that names the field and the fix.
+    pub message: String,
+}

@@ -1,0 +1,248 @@
+//! `causeway plan`: what would change, changing nothing.
+//!
+//! It reads what the operator reads, decides as the operator decides, and goes on in a made-up world until nothing is
+//! left to do. AWS is asked through clients whose [`Fence`] never opens, so that a change would be refused before it is
+//! sent; of the Kubernetes API only get, list and watch are used.
+
+mod changes;
+mod documents;
+mod fields;
+mod rehearsal;
+mod report;
+mod table;
+mod text;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, IsTerminal, Write};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use kube::api::ListParams;
+use kube::runtime::{reflector, watcher};
+use kube::{Api, Client, ResourceExt};
+use tokio_util::sync::CancellationToken;
+
+use super::MyIngressKind;
+use super::members::{key, members_of};
+use super::ownership::{ObjectKey, group_of};
+use super::region::Region;
+use super::secrets::Secrets;
+use super::simulation::Simulation;
+use super::targets::Targets;
+use crate::api::MyIngress;
+use crate::clients;
+use crate::config::{PlanFormat, PlanOptions};
+use crate::external::aws::AwsError;
+use crate::external::elbv2::Elbv2;
+use crate::health::Health;
+use crate::leader::Fence;
+use crate::metrics::Metrics;
+use crate::runtime::{Environment, Listed};
+use documents::Documents;
+use rehearsal::{Rehearsal, Rehearsed};
+use report::{Origin, Report};
+
+pub use report::Verdict;
+
+/// The cluster must have been listed within this.
+const LISTING: Duration = Duration::from_secs(30);
+/// Members of a group wait for each other at most so often.
+const PASSES: usize = 5;
+/// The uid of an object that is not in the cluster yet.
+const FUTURE_UID: &str = "(given by Kubernetes)";
+
+/// Why nothing could be planned.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is neither a file nor `--all`.
+    #[error("nothing to plan: give files with -f, or --all")]
+    NothingAsked,
+    /// A file cannot be used.
+    #[error(transparent)]
+    Documents(#[from] documents::Error),
+    /// There is no way to reach the cluster.
+    #[error("no cluster to talk to: {0}; set KUBECONFIG")]
+    Kubeconfig(#[source] kube::config::InferConfigError),
+    /// The Kubernetes client could not be made.
+    #[error("cannot make a Kubernetes client: {0}")]
+    Client(#[source] kube::Error),
+    /// The objects could not be read.
+    #[error("cannot list MyIngress objects: {0}")]
+    Listing(#[source] kube::Error),
+    /// Services, endpoints or pods could not be read.
+    #[error("the cluster could not be read within {} s{}", LISTING.as_secs(), .0.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
+    Unread(Option<String>),
+    /// Neither the environment nor the machine names an AWS region.
+    #[error("no AWS region to work in: set AWS_REGION, for example to us-east-1")]
+    Region,
+    /// The region could not be read.
+    #[error("the AWS region could not be read: {0}")]
+    Aws(#[source] AwsError),
+    /// The report could not be written.
+    #[error("cannot write the plan: {0}")]
+    Output(#[source] io::Error),
+}
+
+/// Plans, and prints the plan.
+pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
+    if options.files.is_empty() && !options.all {
+        return Err(Error::NothingAsked);
+    }
+    let mut documents = Documents::default();
+    options.files.iter().try_for_each(|file| documents.add(file))?;
+    let config = kube::Config::infer().await.map_err(Error::Kubeconfig)?;
+    let metrics = Metrics::new();
+    let client = clients::kubernetes(config, &metrics).map_err(Error::Client)?;
+    let aws = clients::aws().load().await;
+    if aws.region().is_none() {
+        return Err(Error::Region);
+    }
+    let (fence, budget) = (Fence::closed(), options.budget());
+    let elb = Elbv2::new(&aws, metrics.clone(), fence.clone(), budget.clone());
+    let (store, writer) = reflector::store();
+    let kind = MyIngressKind {
+        region: Region::new(&aws, &metrics, &fence, budget, elb.clone(), options.cluster_name.clone()),
+        targets: Targets::new(elb),
+        secrets: Secrets(client.clone()),
+        stores: Mutex::new(vec![(store.clone(), Listed::of(store))]),
+        bound: Mutex::default(),
+        groups_seen: Mutex::default(),
+        // What comes in the end is to be seen.
+        replacement_grace: Duration::ZERO,
+    };
+    let cluster = listed(&client, options.namespace.as_deref()).await?;
+    let (planned, known) = chosen(documents.objects, cluster, &options, client.default_namespace());
+    let environment = environment(client, metrics, &options, &known);
+    show(writer, &known);
+    kind.region.sweep().await.map_err(Error::Aws)?;
+    let rehearsed = async {
+        let ready = tokio::time::timeout(LISTING, kind.targets.ready()).await;
+        ready.map_err(|_| Error::Unread(kind.targets.watch_trouble()))?;
+        Ok::<_, Error>(rehearsed(&kind, planned).await)
+    };
+    let objects = tokio::select! {
+        // Watches for as long as the rehearsal needs it.
+        () = kind.targets.watch(&environment) => Vec::new(),
+        objects = rehearsed => objects?,
+    };
+    let report = Report { objects, skipped: documents.skipped };
+    print(&report, options.output).map_err(Error::Output)?;
+    Ok(report.verdict())
+}
+
+async fn listed(client: &Client, namespace: Option<&str>) -> Result<Vec<MyIngress>, Error> {
+    let api: Api<MyIngress> = match namespace {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    };
+    Ok(api.list(&ListParams::default()).await.map_err(Error::Listing)?.items)
+}
+
+/// The objects to plan for, those of the files over those of the cluster, and all objects that would then be known.
+fn chosen(
+    files: Vec<MyIngress>,
+    cluster: Vec<MyIngress>,
+    options: &PlanOptions,
+    default_namespace: &str,
+) -> (Vec<(MyIngress, Origin)>, Vec<MyIngress>) {
+    let mut known: BTreeMap<ObjectKey, MyIngress> = cluster.into_iter().map(|object| (key(&object), object)).collect();
+    let mut origins: BTreeMap<ObjectKey, Origin> = BTreeMap::new();
+    let mut groups = BTreeSet::new();
+    for mut object in files {
+        let namespace = options.namespace.as_deref().unwrap_or(default_namespace);
+        object.metadata.namespace.get_or_insert_with(|| namespace.to_owned());
+        let former = known.get(&key(&object));
+        groups.extend(former.and_then(group_of).into_iter().chain(group_of(&object)));
+        origins.insert(key(&object), if former.is_some() { Origin::File } else { Origin::New });
+        known.insert(key(&object), over(object, former));
+    }
+    let touched = |object: &&MyIngress| {
+        options.all
+            || origins.contains_key(&key(object))
+            || group_of(object).is_some_and(|group| groups.contains(&group))
+    };
+    let origin = |object: &MyIngress| origins.get(&key(object)).copied().unwrap_or(Origin::Cluster);
+    let all: Vec<MyIngress> = known.into_values().collect();
+    let mut planned: Vec<(MyIngress, Origin)> =
+        all.iter().filter(touched).map(|object| (object.clone(), origin(object))).collect();
+    // Of a group, the member that acts is the first that can.
+    let shared: Vec<_> = all.iter().cloned().map(std::sync::Arc::new).collect();
+    planned.sort_by_cached_key(|(object, _)| {
+        let members = members_of(object, &shared).present;
+        let place = members.iter().position(|member| key(member) == key(object));
+        (group_of(object), place, key(object))
+    });
+    (planned, all)
+}
+
+/// The object of a file as it would be in the cluster.
+fn over(mut object: MyIngress, former: Option<&MyIngress>) -> MyIngress {
+    if let Some(former) = former {
+        let changed = former.spec != object.spec;
+        object.metadata = former.metadata.clone();
+        object.metadata.generation = former.metadata.generation.map(|it| if changed { it + 1 } else { it });
+        object.status.clone_from(&former.status);
+    } else {
+        object.metadata.uid = Some(FUTURE_UID.into());
+        object.metadata.generation = Some(1);
+        object.metadata.finalizers = None;
+        object.status = None;
+    }
+    object
+}
+
+fn environment(client: Client, metrics: Metrics, options: &PlanOptions, known: &[MyIngress]) -> Environment {
+    let mut namespaces = BTreeSet::new();
+    if options.namespace.is_some() {
+        namespaces.extend(options.namespace.clone());
+        namespaces.extend(known.iter().filter_map(ResourceExt::namespace));
+    }
+    Environment {
+        client,
+        metrics,
+        health: Health::default(),
+        namespaces: namespaces.into_iter().collect(),
+        sweep: Duration::MAX,
+        concurrency: 1,
+        instance: "plan".into(),
+        stop: CancellationToken::new(),
+    }
+}
+
+/// Lets the decisions see the objects as the operator's watch would.
+fn show(mut writer: reflector::store::Writer<MyIngress>, known: &[MyIngress]) {
+    for object in known {
+        writer.apply_watcher_event(&watcher::Event::Apply(object.clone()));
+    }
+}
+
+async fn rehearsed(kind: &MyIngressKind, planned: Vec<(MyIngress, Origin)>) -> Vec<report::ObjectReport> {
+    let mut rehearsal = Rehearsal { kind, simulation: Simulation::default() };
+    let mut objects: Vec<Rehearsed> =
+        planned.into_iter().map(|(object, origin)| Rehearsed::new(object, origin)).collect();
+    for _ in 0..PASSES {
+        let mut quiet = true;
+        for object in &mut objects {
+            quiet &= !rehearsal.go_on(object).await;
+        }
+        if quiet {
+            break;
+        }
+    }
+    objects.into_iter().map(|rehearsed| rehearsed.report).collect()
+}
+
+fn print(report: &Report, format: PlanFormat) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match format {
+        PlanFormat::Json => {
+            serde_json::to_writer_pretty(&mut out, report)?;
+            writeln!(out)
+        }
+        PlanFormat::Table => {
+            let paint = table::Paint { terminal: out.is_terminal() };
+            let text = table::table(report, paint).map_err(io::Error::other)?;
+            out.write_all(text.as_bytes())
+        }
+    }
+}

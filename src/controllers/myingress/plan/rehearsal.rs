@@ -1,0 +1,228 @@
+//! Goes through everything that the operator would do for an object, with the operator's own reads and decisions, but
+//! enters the changes instead of making them.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use kube::{Resource, ResourceExt};
+use serde_json::json;
+
+use super::changes::{call, changes};
+use super::fields::{difference, of_document};
+use super::report::{Change, Field, ObjectReport, Origin, Outcome, System};
+use crate::api::{Conditioned, MyIngress, MyIngressStatus};
+use crate::controllers::myingress::MyIngressKind;
+use crate::controllers::myingress::action::{Action, BalancerAction};
+use crate::controllers::myingress::decide::{decide, decide_removal};
+use crate::controllers::myingress::error::Error;
+use crate::controllers::myingress::observe::{Observed, key_of, observe};
+use crate::controllers::myingress::ownership::Owner;
+use crate::controllers::myingress::simulation::{MADE_UP, Simulation};
+use crate::controllers::myingress::targets::{Binding, Endpoints, Step};
+use crate::external::elbv2::Target;
+use crate::runtime::{Failure, Health, Kind, Part, settle};
+
+/// More rounds than any plan takes.
+const ROUNDS: usize = 100;
+
+/// One world in which all objects are rehearsed, one after the other.
+pub struct Rehearsal<'a> {
+    pub kind: &'a MyIngressKind,
+    pub simulation: Simulation,
+}
+
+/// An object on its way.
+pub struct Rehearsed {
+    /// The object, as the changes so far would leave it.
+    pub object: MyIngress,
+    /// What is told of it.
+    pub report: ObjectReport,
+}
+
+impl Rehearsed {
+    /// An object of which nothing is known yet.
+    pub fn new(object: MyIngress, origin: Origin) -> Self {
+        let result = Outcome { stalled: false, reason: String::new(), message: String::new() };
+        let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+        Self { object, report: ObjectReport { namespace, name, origin, changes: Vec::new(), result } }
+    }
+
+    fn end(&mut self, health: &Health) {
+        let (stalled, reason, message) = match health {
+            Health::Ready(cause) | Health::Progressing(cause) | Health::Retrying(cause) => {
+                (false, cause.reason, cause.message.clone())
+            }
+            Health::Stalled(cause) => (true, cause.reason, cause.message.clone()),
+            Health::Suspended => (false, "Suspended", "spec.suspend is true: nothing is checked or changed".into()),
+        };
+        self.report.result = Outcome { stalled, reason: reason.into(), message };
+    }
+
+    /// Writes a status as the runtime does: only where it differs.
+    fn write_status(&mut self, mut status: MyIngressStatus, health: &Health, parts: &[Part]) {
+        let before = self.object.status.clone().unwrap_or_default();
+        let generation = self.object.meta().generation;
+        *status.conditions_mut() = settle(before.conditions(), health, parts, generation, Timestamp::now());
+        *status.observed_generation_mut() = generation;
+        let fields = difference(&of_document(&json!(before)), &of_document(&json!(status)));
+        self.object.status = Some(status);
+        if !fields.is_empty() {
+            self.kubernetes("patch status", fields);
+        }
+    }
+
+    fn write_finalizers(&mut self, after: Vec<String>) {
+        let before = json!({ "metadata": { "finalizers": self.object.finalizers() } });
+        self.object.metadata.finalizers = Some(after);
+        let after = json!({ "metadata": { "finalizers": self.object.finalizers() } });
+        self.kubernetes("patch", difference(&of_document(&before), &of_document(&after)));
+    }
+
+    fn kubernetes(&mut self, call: &'static str, fields: Vec<Field>) {
+        let subject = format!("myingress {}/{}", self.report.namespace, self.report.name);
+        self.report.changes.push(Change { system: System::Kubernetes, call, subject, fields });
+    }
+}
+
+impl Rehearsal<'_> {
+    /// Rehearses all that would follow for an object now; true when there was something.
+    pub async fn go_on(&mut self, rehearsed: &mut Rehearsed) -> bool {
+        let before = rehearsed.report.changes.len();
+        if let Err(error) = self.reconcile(rehearsed).await {
+            rehearsed.report.result =
+                Outcome { stalled: true, reason: error.reason().into(), message: error.to_string() };
+        }
+        rehearsed.report.changes.len() > before
+    }
+
+    async fn reconcile(&mut self, rehearsed: &mut Rehearsed) -> Result<(), Error> {
+        let finalizer = MyIngressKind::FINALIZER.unwrap_or_default();
+        let held = rehearsed.object.finalizers().iter().any(|it| it == finalizer);
+        if rehearsed.object.meta().deletion_timestamp.is_some() {
+            return if held { self.remove(rehearsed, finalizer).await } else { Ok(()) };
+        }
+        if rehearsed.object.spec.suspend {
+            let status = rehearsed.object.status.clone().unwrap_or_default();
+            rehearsed.write_status(status, &Health::Suspended, &[]);
+            rehearsed.end(&Health::Suspended);
+            return Ok(());
+        }
+        if !held {
+            let held = rehearsed.object.finalizers().iter().cloned().chain([finalizer.to_owned()]).collect();
+            rehearsed.write_finalizers(held);
+        }
+        for _ in 0..ROUNDS {
+            let observed = self.observe(&rehearsed.object).await?;
+            let plan = decide(&rehearsed.object, &observed, Timestamp::now());
+            if plan.record_first || plan.actions.is_empty() {
+                rehearsed.write_status(plan.status, &plan.health, &plan.parts);
+            }
+            rehearsed.end(&plan.health);
+            if plan.actions.is_empty() && !self.time_passes(&observed) {
+                return Ok(());
+            }
+            self.carry_out(rehearsed, &observed, &plan.actions).await?;
+        }
+        Ok(())
+    }
+
+    async fn remove(&mut self, rehearsed: &mut Rehearsed, finalizer: &str) -> Result<(), Error> {
+        for _ in 0..ROUNDS {
+            let observed = self.observe(&rehearsed.object).await?;
+            let removal = decide_removal(&rehearsed.object, &observed);
+            if removal.actions.is_empty() {
+                break;
+            }
+            self.carry_out(rehearsed, &observed, &removal.actions).await?;
+        }
+        let rest = rehearsed.object.finalizers().iter().filter(|it| *it != finalizer).cloned().collect();
+        rehearsed.write_finalizers(rest);
+        rehearsed.report.result =
+            Outcome { stalled: false, reason: "Deleted".into(), message: "the object is being deleted".into() };
+        Ok(())
+    }
+
+    async fn observe(&self, object: &MyIngress) -> Result<Observed, Error> {
+        let observed = observe(self.kind, object).await?;
+        let unread = observed.endpoints.iter().filter(|(_, it)| **it == Endpoints::NotReadyYet).map(|(name, _)| name);
+        let groups = observed.built.model.iter().flat_map(|model| &model.groups);
+        let unread: Vec<_> = unread.collect();
+        let mut waited = false;
+        for (_, group) in groups.filter(|(name, _)| unread.contains(name)) {
+            self.kind.targets.ready_for(&group.backend).await;
+            waited = true;
+        }
+        if waited { observe(self.kind, object).await } else { Ok(observed) }
+    }
+
+    async fn carry_out(
+        &mut self,
+        rehearsed: &mut Rehearsed,
+        observed: &Observed,
+        actions: &[Action],
+    ) -> Result<(), Error> {
+        let region = &self.kind.region;
+        for action in actions {
+            if let Action::Bind(bindings) = action {
+                self.kind.bind(bindings, &key_of(&observed.owner));
+                rehearsed.report.changes.extend(self.follow(&observed.owner, bindings).await?);
+                continue;
+            }
+            let adopted = match action {
+                Action::Balancer(BalancerAction::Adopt { name, .. }) => region.foreign_balancer(&observed.owner, name),
+                _ => None,
+            };
+            let before = region.owned_by(&observed.owner);
+            region.pretend(&mut self.simulation, &observed.subnets, action);
+            let after = region.owned_by(&observed.owner);
+            let adopted = adopted.map(|(_, tags)| tags);
+            rehearsed.report.changes.extend(changes(action, &before, &after, adopted.as_ref()));
+        }
+        Ok(())
+    }
+
+    /// The calls by which targets come to follow their backends.
+    async fn follow(&self, owner: &Owner, bindings: &[Binding]) -> Result<Vec<Change>, Error> {
+        let assets = self.kind.region.owned_by(owner);
+        let mut calls = Vec::new();
+        for arn in bindings.iter().filter_map(|binding| binding.group_arn.as_ref()) {
+            let said = if arn.contains(MADE_UP) {
+                self.kind.targets.unread(arn).then(BTreeMap::new)
+            } else if self.kind.targets.unread(arn) {
+                Some(self.kind.region.elb.target_health(arn).await.map_err(Error::of)?)
+            } else {
+                None
+            };
+            let name = assets.groups.get(arn).map_or(arn, |member| &member.group.name);
+            calls.extend(self.kind.targets.rehearse(arn, said).into_iter().filter_map(|step| registration(name, step)));
+        }
+        Ok(calls)
+    }
+
+    /// Balancers become active, and targets that AWS checks healthy; true when one did.
+    fn time_passes(&self, observed: &Observed) -> bool {
+        let mut changed = self.kind.region.pretend_active(&observed.owner);
+        let assets = self.kind.region.owned_by(&observed.owner);
+        for (arn, _) in assets.groups.iter().filter(|(_, member)| !member.group.balancers.is_empty()) {
+            changed |= self.kind.targets.pretend_healthy(arn);
+        }
+        changed
+    }
+}
+
+fn registration(group: &str, step: Step) -> Option<Change> {
+    let subject = format!("target group {group}");
+    let told = |target: &Target| format!("targets.{}:{}", target.id, target.port);
+    let present = || Some("registered".to_owned());
+    match step {
+        Step::Register(targets) => {
+            let fields = targets.iter().map(|it| Field { path: told(it), old: None, new: present() });
+            Some(call("RegisterTargets", subject, fields.collect()))
+        }
+        Step::Deregister(targets) => {
+            let fields = targets.iter().map(|it| Field { path: told(it), old: present(), new: None });
+            Some(call("DeregisterTargets", subject, fields.collect()))
+        }
+        Step::Read | Step::Rest => None,
+    }
+}

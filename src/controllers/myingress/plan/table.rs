@@ -1,0 +1,179 @@
+//! The report for people.
+
+use std::fmt::{self, Write};
+
+use super::report::{Change, Field, ObjectReport, Origin, Report, System};
+
+/// Colours of a terminal, or none.
+#[derive(Clone, Copy, Debug)]
+pub struct Paint {
+    /// Whether there is a terminal.
+    pub terminal: bool,
+}
+
+impl Paint {
+    fn with(self, code: u8, text: &str) -> String {
+        if self.terminal { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+
+    fn added(self, text: &str) -> String {
+        self.with(32, text)
+    }
+
+    fn removed(self, text: &str) -> String {
+        self.with(31, text)
+    }
+
+    fn strong(self, text: &str) -> String {
+        self.with(1, text)
+    }
+}
+
+/// The report as aligned text.
+pub fn table(report: &Report, paint: Paint) -> Result<String, fmt::Error> {
+    let mut out = String::new();
+    for object in &report.objects {
+        heading(&mut out, object, paint)?;
+        let width = |text: fn(&Change) -> &str| object.changes.iter().map(|it| text(it).len()).max().unwrap_or(0);
+        let (systems, calls) = (width(|it| system(it.system)), width(|it| it.call));
+        let numbers = object.changes.len().to_string().len();
+        for (number, change) in object.changes.iter().enumerate() {
+            let (number, system, call) = (number + 1, system(change.system), change.call);
+            writeln!(out, "  {number:>numbers$}  {system:<systems$}  {call:<calls$}  {}", change.subject)?;
+            fields(&mut out, &change.fields, numbers + 4, paint)?;
+        }
+        let Outcome { word, text } = outcome(object);
+        writeln!(out, "  {word} {}: {text}\n", object.result.reason)?;
+    }
+    for skipped in &report.skipped {
+        writeln!(out, "skipped: {} {}, which is no MyIngress", skipped.kind, skipped.name)?;
+    }
+    let (aws, kubernetes) = (report.count(System::Aws), report.count(System::Kubernetes));
+    if aws + kubernetes == 0 {
+        writeln!(out, "Nothing would change.")?;
+    } else {
+        writeln!(out, "{aws} AWS calls and {kubernetes} Kubernetes writes would be made; none was.")?;
+    }
+    Ok(out)
+}
+
+struct Outcome<'a> {
+    word: &'static str,
+    text: &'a str,
+}
+
+fn outcome(object: &ObjectReport) -> Outcome<'_> {
+    Outcome { word: if object.result.stalled { "error" } else { "then" }, text: &object.result.message }
+}
+
+fn heading(out: &mut String, object: &ObjectReport, paint: Paint) -> fmt::Result {
+    let origin = match object.origin {
+        Origin::New => "new",
+        Origin::File => "from the file",
+        Origin::Cluster => "as the cluster has it",
+    };
+    let name = paint.strong(&format!("myingress {}/{}", object.namespace, object.name));
+    let nothing = if object.changes.is_empty() { ": nothing to do" } else { "" };
+    writeln!(out, "{name} ({origin}){nothing}")
+}
+
+fn fields(out: &mut String, fields: &[Field], indent: usize, paint: Paint) -> fmt::Result {
+    let names = fields.iter().map(|it| it.path.chars().count()).max().unwrap_or(0);
+    for Field { path, old, new } in fields {
+        write!(out, "{:indent$}{path:<names$}  ", "")?;
+        match (old, new) {
+            (Some(old), Some(new)) => writeln!(out, "{} -> {}", paint.removed(&line(old)), paint.added(&line(new)))?,
+            (None, Some(new)) => writeln!(out, "+ {}", paint.added(&line(new)))?,
+            (Some(old), None) => writeln!(out, "- {}", paint.removed(&line(old)))?,
+            (None, None) => writeln!(out)?,
+        }
+    }
+    Ok(())
+}
+
+/// A value stays on its line.
+fn line(value: &str) -> String {
+    if value.is_empty() { "\"\"".into() } else { value.replace('\n', "\\n") }
+}
+
+fn system(system: System) -> &'static str {
+    match system {
+        System::Aws => "aws",
+        System::Kubernetes => "kubernetes",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::{Outcome, Skipped, Verdict};
+    use super::*;
+
+    fn report() -> Report {
+        let field = |field: &str, old: Option<&str>, new: Option<&str>| Field {
+            path: field.into(),
+            old: old.map(Into::into),
+            new: new.map(Into::into),
+        };
+        let changes = vec![
+            Change {
+                system: System::Kubernetes,
+                call: "patch",
+                subject: "finalizers".into(),
+                fields: vec![field("metadata.finalizers", None, Some("causeway.example.com/load-balancer"))],
+            },
+            Change {
+                system: System::Aws,
+                call: "ModifyRule",
+                subject: "rule 100 on port 443 of web-alb".into(),
+                fields: vec![
+                    field("actions[0]", Some("respond 404 text/plain"), Some("respond 503 text/plain \"a\nb\"")),
+                    field("tags.team", Some(""), None),
+                ],
+            },
+        ];
+        let result = Outcome { stalled: false, reason: "Active".into(), message: "the load balancer is active".into() };
+        let object =
+            ObjectReport { namespace: "shop".into(), name: "web".into(), origin: Origin::File, changes, result };
+        Report { objects: vec![object], skipped: vec![Skipped { kind: "Service".into(), name: "web".into() }] }
+    }
+
+    #[test]
+    fn columns_are_aligned_and_values_stay_on_their_line() {
+        insta::assert_snapshot!(table(&report(), Paint { terminal: false }).unwrap(), @r#"
+        myingress shop/web (from the file)
+          1  kubernetes  patch       finalizers
+             metadata.finalizers  + causeway.example.com/load-balancer
+          2  aws         ModifyRule  rule 100 on port 443 of web-alb
+             actions[0]  respond 404 text/plain -> respond 503 text/plain "a\nb"
+             tags.team   - ""
+          then Active: the load balancer is active
+
+        skipped: Service web, which is no MyIngress
+        1 AWS calls and 1 Kubernetes writes would be made; none was.
+        "#);
+    }
+
+    #[test]
+    fn colours_are_for_terminals() {
+        assert!(!table(&report(), Paint { terminal: false }).unwrap().contains('\u{1b}'));
+        assert!(table(&report(), Paint { terminal: true }).unwrap().contains('\u{1b}'));
+    }
+
+    #[test]
+    fn the_exit_code_tells_nothing_changes_and_trouble_apart() {
+        let code = |edit: fn(&mut ObjectReport)| {
+            let mut report = report();
+            report.objects.iter_mut().for_each(edit);
+            report.verdict().code()
+        };
+        assert_eq!(code(|_| {}), 2);
+        assert_eq!(code(|object| object.changes.clear()), 0);
+        assert_eq!(code(|object| object.result.stalled = true), 1);
+        assert_eq!(Report::default().verdict(), Verdict::Nothing);
+    }
+
+    #[test]
+    fn the_json_is_as_documented() {
+        insta::assert_snapshot!(serde_json::to_string(&report().objects[0].changes[1]).unwrap(), @r#"{"system":"aws","call":"ModifyRule","subject":"rule 100 on port 443 of web-alb","fields":[{"field":"actions[0]","old":"respond 404 text/plain","new":"respond 503 text/plain \"a\nb\""},{"field":"tags.team","old":"","new":null}]}"#);
+    }
+}

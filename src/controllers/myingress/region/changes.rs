@@ -1,0 +1,259 @@
+//! Changes of the region: made, and entered into the snapshot.
+
+use std::time::Instant;
+
+use super::doubts::Named;
+use super::{Region, SecurityGroups};
+use crate::controllers::myingress::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
+use crate::controllers::myingress::assets::Answer;
+use crate::controllers::myingress::ownership::Owner;
+use crate::external::aws::AwsError;
+use crate::external::ec2::SecurityGroup;
+use crate::external::elbv2::NewBalancer;
+use crate::runtime::Class;
+
+impl Region {
+    /// Makes a change for an owner, and enters it. [`Action::Bind`] is none of AWS's.
+    pub async fn change(&self, owner: &Owner, action: &Action) -> Result<(), AwsError> {
+        let made = match action {
+            Action::Security(action) => self.change_security(owner, action).await,
+            Action::Balancer(BalancerAction::Create(new)) => return self.create_balancer(owner, new, action).await,
+            Action::Balancer(action) => self.change_balancer(action).await,
+            Action::Group(action) => self.change_group(owner, action).await,
+            Action::Listener(action) => self.change_listener(action).await,
+            Action::Bind(_) => Ok(Answer::Done),
+        };
+        match made {
+            Ok(answer) => {
+                self.enter(action, answer);
+                Ok(())
+            }
+            Err(error) => {
+                self.distrust(owner, action, &error);
+                Err(error)
+            }
+        }
+    }
+
+    fn enter(&self, action: &Action, answer: Answer) {
+        let made = match &answer {
+            Answer::Balancer(balancer, _) => Some(balancer.arn.clone()),
+            Answer::Group(group) => Some(group.arn.clone()),
+            Answer::SecurityGroup(group) => Some(group.id.clone()),
+            Answer::Done | Answer::Listener(_) | Answer::Rule(_) => None,
+        };
+        let security = match action {
+            Action::Security(action) => action.id(),
+            _ => None,
+        };
+        let touched = made.or_else(|| action.balancer().or(action.group()).or(security).map(str::to_owned));
+        let mut known = self.known();
+        known.assets.enter(action, answer);
+        if let Some(id) = touched {
+            known.written(&id);
+        }
+    }
+
+    /// After a failed call: what may not be as we know it is read again before it matters.
+    fn distrust(&self, owner: &Owner, action: &Action, error: &AwsError) {
+        let stale = error.ambiguous || matches!(error.class, Class::NotFound | Class::Conflict);
+        if !stale {
+            return;
+        }
+        match action {
+            Action::Group(GroupAction::Create(new)) => self.doubt(Named::Group, &new.name, &owner.uid),
+            Action::Group(
+                GroupAction::SetHealthCheck { arn, name, .. }
+                | GroupAction::SetAttributes { arn, name, .. }
+                | GroupAction::AddTags { arn, name, .. }
+                | GroupAction::RemoveTags { arn, name, .. }
+                | GroupAction::Delete { arn, name, .. },
+            ) => {
+                self.doubt(Named::Group, name, &owner.uid);
+                if let Some(member) = self.known().assets.groups.get_mut(arn) {
+                    member.attributes = None;
+                }
+            }
+            Action::Security(_) => self.known().security_groups = SecurityGroups::Doubtful,
+            Action::Balancer(_) | Action::Listener(_) => {
+                let Some(arn) = action.balancer() else { return };
+                let mut known = self.known();
+                let Some(member) = known.assets.balancers.get_mut(arn) else { return };
+                let name = member.balancer.name.clone();
+                match action {
+                    Action::Listener(_) => member.listeners = None,
+                    Action::Balancer(BalancerAction::SetWebAcl { .. }) => member.web_acl = None,
+                    Action::Balancer(BalancerAction::SetCapacity { .. }) => member.capacity = None,
+                    _ => {}
+                }
+                drop(known);
+                // One that is gone is found to be so by looking at its name again.
+                if matches!(action, Action::Balancer(_)) || error.is("LoadBalancerNotFound") {
+                    self.doubt(Named::Balancer, &name, &owner.uid);
+                }
+            }
+            Action::Bind(_) => {}
+        }
+    }
+
+    /// Creates a balancer, and checks whose the one is that AWS answers with.
+    async fn create_balancer(&self, owner: &Owner, new: &NewBalancer, action: &Action) -> Result<(), AwsError> {
+        // Whatever happens from here on: unless it is entered below, nobody knows what has that name.
+        self.doubt(Named::Balancer, &new.name, &owner.uid);
+        match self.elb.create(new).await {
+            Ok(balancer) => {
+                let (balancer, tags) = self.with_tags(balancer).await?;
+                let foreign = tags != new.tags;
+                let arn = balancer.arn.clone();
+                self.enter(action, Answer::Balancer(balancer, tags));
+                self.settled(&new.name);
+                self.provisioning_began.notify_one();
+                if foreign {
+                    // What stands on it is not known.
+                    if let Some(member) = self.known().assets.balancers.get_mut(&arn) {
+                        (member.listeners, member.attributes, member.web_acl, member.capacity) =
+                            (None, None, None, None);
+                    }
+                    let there = format!("a load balancer {} of the same settings was there before", new.name);
+                    return Err(AwsError::raced("CreateLoadBalancer", there));
+                }
+                Ok(())
+            }
+            Err(error) => {
+                // Taken by something that we have not seen: that stays in doubt until it is looked at.
+                if !error.ambiguous && !error.is("DuplicateLoadBalancerName") {
+                    self.settled(&new.name);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn change_balancer(&self, action: &BalancerAction) -> Result<Answer, AwsError> {
+        match action {
+            // Made by `create_balancer`, which has more to do.
+            BalancerAction::Create(_) => {}
+            BalancerAction::SetSubnets { arn, subnets } => self.elb.set_subnets(arn, subnets).await?,
+            BalancerAction::SetSecurityGroups { arn, groups } => self.elb.set_security_groups(arn, groups).await?,
+            BalancerAction::SetIpAddressType { arn, to } => self.elb.set_ip_address_type(arn, *to).await?,
+            BalancerAction::SetAttributes { arn, attributes } => self.elb.set_attributes(arn, attributes).await?,
+            BalancerAction::SetWebAcl { arn, acl: Some(acl) } => self.wafv2.associate(acl, arn).await?,
+            BalancerAction::SetWebAcl { arn, acl: None } => self.wafv2.disassociate(arn).await?,
+            BalancerAction::SetCapacity { arn, units } => self.elb.set_capacity(arn, *units).await?,
+            BalancerAction::AddTags { arn, tags } | BalancerAction::Adopt { arn, tags, .. } => {
+                self.elb.add_tags(arn, tags).await?;
+            }
+            BalancerAction::RemoveTags { arn, keys } => self.elb.remove_tags([arn], keys).await?,
+            BalancerAction::Delete { owner, arn, .. } => {
+                if self.still_owned(owner, arn, "DeleteLoadBalancer").await? {
+                    self.elb.delete(arn).await?;
+                }
+            }
+        }
+        Ok(Answer::Done)
+    }
+
+    /// Whether AWS still says that it belongs to the owner; false when it is gone.
+    async fn still_owned(&self, owner: &Owner, arn: &str, operation: &'static str) -> Result<bool, AwsError> {
+        match self.elb.tags(&[arn.to_owned()]).await?.remove(arn) {
+            Some(tags) if owner.owns(&tags) => Ok(true),
+            Some(tags) => {
+                let mut known = self.known();
+                if let Some(member) = known.assets.balancers.get_mut(arn) {
+                    member.tags = tags;
+                } else if let Some(member) = known.assets.groups.get_mut(arn) {
+                    member.tags = tags;
+                }
+                known.written(arn);
+                Err(AwsError::raced(operation, "it is no longer tagged as ours".into()))
+            }
+            None => Ok(false),
+        }
+    }
+
+    async fn change_group(&self, owner: &Owner, action: &GroupAction) -> Result<Answer, AwsError> {
+        match action {
+            GroupAction::Create(new) => {
+                self.doubt(Named::Group, &new.name, &owner.uid);
+                let made = self.elb.create_target_group(new).await;
+                if made.as_ref().is_ok() || made.as_ref().is_err_and(|error| !error.ambiguous) {
+                    self.settled(&new.name);
+                }
+                return made.map(Answer::Group);
+            }
+            GroupAction::SetHealthCheck { arn, kind, check, .. } => {
+                self.elb.modify_health_check(arn, kind, check).await?;
+            }
+            GroupAction::SetAttributes { arn, attributes, .. } => {
+                self.elb.set_group_attributes(arn, attributes).await?;
+            }
+            GroupAction::AddTags { arn, tags, .. } => self.elb.add_tags(arn, tags).await?,
+            GroupAction::RemoveTags { arn, keys, .. } => self.elb.remove_tags([arn], keys).await?,
+            GroupAction::Delete { owner, arn, .. } => {
+                if self.still_owned(owner, arn, "DeleteTargetGroup").await? {
+                    self.elb.delete_target_group(arn).await?;
+                }
+            }
+        }
+        Ok(Answer::Done)
+    }
+
+    async fn change_security(&self, owner: &Owner, action: &SecurityAction) -> Result<Answer, AwsError> {
+        match action {
+            SecurityAction::Create { name, vpc, tags } => {
+                let description = format!("Load balancer of {}/{}, by Causeway", owner.namespace, owner.name);
+                let id = self.ec2.create_security_group(name, &description, vpc, tags).await?;
+                return Ok(Answer::SecurityGroup(SecurityGroup {
+                    id,
+                    name: name.clone(),
+                    vpc: vpc.clone(),
+                    tags: tags.clone(),
+                    ingress: std::collections::BTreeSet::new(),
+                }));
+            }
+            SecurityAction::Authorize { id, permissions } => self.ec2.authorize_ingress(id, permissions).await?,
+            SecurityAction::Revoke { id, permissions } => self.ec2.revoke_ingress(id, permissions).await?,
+            SecurityAction::AddTags { id, tags } => self.ec2.tag(id, tags).await?,
+            SecurityAction::RemoveTags { id, keys } => self.ec2.untag(id, keys).await?,
+            SecurityAction::Delete { id, .. } => self.ec2.delete_security_group(id).await?,
+        }
+        Ok(Answer::Done)
+    }
+
+    async fn change_listener(&self, action: &ListenerAction) -> Result<Answer, AwsError> {
+        match action {
+            ListenerAction::Create { balancer, settings, tags } => {
+                return self.elb.create_listener(balancer, settings, tags).await.map(Answer::Listener);
+            }
+            ListenerAction::Modify { arn, settings, .. } => {
+                return self.elb.modify_listener(arn, settings).await.map(Answer::Listener);
+            }
+            ListenerAction::SetAttributes { arn, attributes, .. } => {
+                self.elb.set_listener_attributes(arn, attributes).await?;
+            }
+            ListenerAction::AddCertificates { arn, certificates, .. } => {
+                self.elb.add_certificates(arn, certificates).await?;
+            }
+            ListenerAction::RemoveCertificates { arn, certificates, .. } => {
+                self.elb.remove_certificates(arn, certificates).await?;
+            }
+            ListenerAction::AddTags { arn, tags, .. } => self.elb.add_tags(arn, tags).await?,
+            ListenerAction::RemoveTags { arns, keys, .. } => self.elb.remove_tags(arns, keys).await?,
+            ListenerAction::Delete { arn, .. } => self.elb.delete_listener(arn).await?,
+            ListenerAction::CreateRule { listener, priority, settings, tags, .. } => {
+                return self.elb.create_rule(listener, *priority, settings, tags).await.map(Answer::Rule);
+            }
+            ListenerAction::ModifyRule { arn, settings, .. } => {
+                return self.elb.modify_rule(arn, settings).await.map(Answer::Rule);
+            }
+            ListenerAction::SetPriorities { priorities, .. } => self.elb.set_rule_priorities(priorities).await?,
+            ListenerAction::DeleteRule { arn, .. } => self.elb.delete_rule(arn).await?,
+        }
+        Ok(Answer::Done)
+    }
+
+    /// When the details of a balancer were last read; `None` where they never were.
+    pub(super) fn last_read(&self, arn: &str) -> Option<Instant> {
+        self.known().marks.get(arn).and_then(|mark| mark.read)
+    }
+}

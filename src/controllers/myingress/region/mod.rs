@@ -1,0 +1,218 @@
+//! What we know of the region: one snapshot that serves every object, so that a reconcile with nothing to do asks AWS
+//! nothing. It is read anew in batches every sweep; our own changes are entered as they are made.
+
+mod changes;
+mod details;
+mod doubts;
+mod lookups;
+mod pretend;
+mod refresh;
+mod sweep;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use aws_config::SdkConfig;
+use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use tokio::sync::{Notify, watch};
+
+use super::assets::Assets;
+use super::ownership::{Concerned, Owner, concerned_by};
+use crate::external::acm::Acm;
+use crate::external::aws::AwsError;
+use crate::external::budget::Budget;
+use crate::external::ec2::Ec2;
+use crate::external::elbv2::{Elbv2, Pairs};
+use crate::external::wafv2::Wafv2;
+use crate::leader::Fence;
+use crate::metrics::Metrics;
+
+pub use details::Depth;
+pub use refresh::keep_fresh;
+
+/// The snapshot, and the clients by which it is read and the region is changed.
+pub struct Region {
+    /// Load balancing.
+    pub elb: Elbv2,
+    ec2: Ec2,
+    wafv2: Wafv2,
+    acm: Acm,
+    cluster: String,
+    known: Mutex<Known>,
+    /// Held by who reads what all objects want to know.
+    reading: tokio::sync::Mutex<()>,
+    loaded: watch::Sender<Option<Result<(), AwsError>>>,
+    /// Wakes the poll of provisioning balancers.
+    provisioning_began: Notify,
+}
+
+#[derive(Default)]
+struct Known {
+    assets: Assets,
+    /// How recent our knowledge of an ARN or id is.
+    marks: HashMap<String, Mark>,
+    /// Names for which the outcome of a call is not known.
+    doubts: HashMap<String, doubts::Doubt>,
+    /// ARNs that an object claims although their tags deny it: these may be put back.
+    disowned: BTreeSet<String>,
+    /// Whether security groups were read; only once somebody wants one.
+    security_groups: SecurityGroups,
+    lookups: lookups::Lookups,
+    subscribers: Vec<UnboundedSender<Concerned>>,
+}
+
+/// Whether the security groups of the cluster are known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum SecurityGroups {
+    /// Nobody wanted to know.
+    #[default]
+    Unread,
+    /// They are known, and read in every sweep.
+    Known,
+    /// They were known; a change was made whose outcome is not.
+    Doubtful,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Mark {
+    /// When we last changed it.
+    written: Option<Instant>,
+    /// A read has shown it: from then on its absence means that it is gone.
+    seen: bool,
+    /// When its details were last read, and how deep.
+    read: Option<Instant>,
+    depth: Depth,
+}
+
+impl Known {
+    /// Wakes whom it concerns; a subscriber that hung up is forgotten.
+    fn wake(&mut self, concerned: BTreeSet<Concerned>) {
+        for one in concerned {
+            self.subscribers.retain(|subscriber| subscriber.unbounded_send(one.clone()).is_ok());
+        }
+    }
+
+    fn written(&mut self, id: &str) {
+        self.marks.entry(id.to_owned()).or_default().written = Some(Instant::now());
+    }
+
+    /// Whether a read may not show it yet.
+    fn written_lately(&self, id: &str) -> bool {
+        self.marks.get(id).and_then(|mark| mark.written).is_some_and(|written| written.elapsed() < sweep::READ_LAG)
+    }
+
+    fn written_since(&self, id: &str, begun: Instant) -> bool {
+        self.marks.get(id).and_then(|mark| mark.written).is_some_and(|written| written > begun)
+    }
+}
+
+impl Region {
+    /// Knows nothing yet.
+    pub fn new(aws: &SdkConfig, metrics: &Metrics, fence: &Fence, budget: Budget, elb: Elbv2, cluster: String) -> Self {
+        Self {
+            elb,
+            ec2: Ec2::new(aws, metrics.clone(), fence.clone()),
+            wafv2: Wafv2::new(aws, metrics.clone(), fence.clone(), budget),
+            acm: Acm::new(aws, metrics.clone(), fence.clone()),
+            cluster,
+            known: Mutex::default(),
+            reading: tokio::sync::Mutex::default(),
+            loaded: watch::Sender::new(None),
+            provisioning_began: Notify::new(),
+        }
+    }
+
+    /// Name of the Kubernetes cluster in ownership tags.
+    pub fn cluster(&self) -> &str {
+        &self.cluster
+    }
+
+    /// Whom to wake because something changed behind the objects' back, from now on.
+    pub fn subscribe(&self) -> UnboundedReceiver<Concerned> {
+        let (sender, receiver) = unbounded();
+        self.known().subscribers.push(sender);
+        receiver
+    }
+
+    /// Wakes whom it concerns.
+    pub fn wake(&self, concerned: Concerned) {
+        self.known().wake(BTreeSet::from([concerned]));
+    }
+
+    /// Waits until the region has been read once; fails with the reason why it could not be read.
+    pub async fn ready(&self) -> Result<(), AwsError> {
+        let mut loaded = self.loaded.subscribe();
+        match loaded.wait_for(Option::is_some).await {
+            Ok(outcome) => outcome.clone().unwrap_or(Ok(())),
+            // The sender lives in `self`.
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Waits until the region can be read after it could not.
+    pub fn recovered(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut loaded = self.loaded.subscribe();
+        async move {
+            // Without a sender the region is never read again: nobody is to be woken.
+            if loaded.wait_for(|loaded| matches!(loaded, Some(Err(_)))).await.is_err()
+                || loaded.wait_for(|loaded| matches!(loaded, Some(Ok(())))).await.is_err()
+            {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Everything that belongs to the owner.
+    pub fn owned_by(&self, owner: &Owner) -> Assets {
+        self.known().assets.of(owner)
+    }
+
+    /// The balancer of that name, where it is not the owner's, with its tags.
+    pub fn foreign_balancer(&self, owner: &Owner, name: &str) -> Option<(String, Pairs)> {
+        let known = self.known();
+        let mut foreign = known.assets.balancers.values().filter(|member| !owner.owns(&member.tags));
+        let member = foreign.find(|member| member.balancer.name == name)?;
+        Some((member.balancer.arn.clone(), member.tags.clone()))
+    }
+
+    /// Whether a balancer with that ARN exists and is not the owner's; if so, from now on its tags are read in every
+    /// sweep.
+    pub fn disowned(&self, owner: &Owner, arn: &str) -> bool {
+        let mut known = self.known();
+        let disowned = known.assets.balancers.get(arn).is_some_and(|member| !owner.owns(&member.tags));
+        if disowned {
+            known.disowned.insert(arn.to_owned());
+        } else {
+            known.disowned.remove(arn);
+        }
+        disowned
+    }
+
+    /// Reads the tags of that balancer in every sweep from now on, whosever it is.
+    pub fn watch_tags(&self, arn: &str) {
+        self.known().disowned.insert(arn.to_owned());
+    }
+
+    /// Which of these names are taken by a balancer, whosever it is.
+    pub fn taken(&self, names: &[String]) -> BTreeSet<String> {
+        let known = self.known();
+        let taken = known.assets.balancers.values().map(|member| &member.balancer.name);
+        taken.filter(|name| names.contains(name)).cloned().collect()
+    }
+
+    /// Which of these names are taken by a target group that is not the owner's.
+    pub fn taken_groups(&self, owner: &Owner, names: &BTreeSet<&String>) -> BTreeSet<String> {
+        let known = self.known();
+        let foreign = known.assets.groups.values().filter(|member| !owner.owns(&member.tags));
+        foreign.map(|member| &member.group.name).filter(|name| names.contains(name)).cloned().collect()
+    }
+
+    fn concerned(&self, tags: &Pairs) -> Option<Concerned> {
+        concerned_by(&self.cluster, tags)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,203 @@
+//! Plans how the rules of a listener become the wanted ones, without a moment in which a request meets an answer that
+//! neither the old rules nor the new ones give. Pure.
+//!
+//! A listener tries its rules from the lowest priority to the highest; the first whose conditions hold answers, else
+//! the listener's default actions do.
+//! <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/listener-rules.html>
+//!
+//! # The plan
+//! A present rule is reused for a wanted one of the same conditions, and only for such a one. Then:
+//! 1. One `SetRulePriorities`, only if needed, pushes rules down, their order kept, until each reused rule stands at
+//!    its final number or below and nothing else stands at a final number.
+//! 2. From the first wanted rule to the last: it is created at its number, or modified where it stands and then moved
+//!    up to its number. Moves wait for each other and go in one call, at the latest before the next create or modify.
+//! 3. The default actions change.
+//! 4. Rules that nobody wants go, from the last to the first.
+//!
+//! # Why no request meets a third answer
+//! Call wanted rules that step 2 has dealt with *done*, all others that are there *old*. Old rules keep their order
+//! until step 4, and a done rule never stands below a place where it stood before step 2. Take the first rule that
+//! matches a request:
+//! - It is done: the wanted rules before it are done as well and stand above it, so it answers in the new list too.
+//!   One that is modified and not yet moved has all done rules above it, so the same holds.
+//! - It is old: the rule that answered in the old list would stand above it, done or not, so that is this very rule,
+//!   and it does what it did. Step 4 takes away only what stands below every rule that is left.
+//! - There is none: no old rule matches, and once the default actions change no wanted one does either.
+//!
+//! Each intermediate answer is thus one of the old list or of the new one. A plan made from an intermediate state, after
+//! a crash, takes that state for the old list, and so gives an answer of the original list or of the new one as well.
+//!
+//! Step 2 comes before step 4, so for a moment there are more rules than before and after: AWS's quota of rules has to
+//! have room for all that are created.
+//!
+//! Rules of others keep their numbers. Which answer they give or hide is up to those who made them.
+
+mod layout;
+mod numbers;
+mod order;
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::external::elbv2::{Condition, Rule, RuleSettings};
+use layout::{Layout, layout, leftovers};
+pub use order::Clash;
+
+/// A rule as it should be. Where it stands among the others: see [`plan`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Who wants it, for messages.
+    pub key: String,
+    /// The priority that the user asked for.
+    pub priority: Option<u16>,
+    /// What it does; target groups are named by ARN.
+    pub settings: RuleSettings,
+    /// Tags that it is created with.
+    pub tags: BTreeMap<String, String>,
+}
+
+/// A rule that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Present {
+    /// The rule. Secrets that AWS does not tell must have been filled in where they are known to be set: settings that
+    /// do not compare equal are modified.
+    pub rule: Rule,
+    /// Whether it may be touched. One that may not keeps its priority.
+    pub ours: bool,
+}
+
+/// A call, or a few, that change the listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A rule is made.
+    Create {
+        /// Where it stands.
+        priority: u16,
+        /// What it does.
+        settings: RuleSettings,
+        /// Its tags.
+        tags: BTreeMap<String, String>,
+    },
+    /// A rule does something else for the same requests.
+    Modify {
+        /// ARN of the rule.
+        arn: String,
+        /// What it does from now on; the conditions are those it has.
+        settings: RuleSettings,
+    },
+    /// Rules, by ARN, take these priorities, all in one call: AWS looks at the outcome only, so that rules can change
+    /// places.
+    /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_SetRulePriorities.html>
+    SetPriorities(BTreeMap<String, u16>),
+    /// The moment for the caller to change the default actions.
+    SetDefault,
+    /// A rule goes.
+    Delete {
+        /// ARN of the rule.
+        arn: String,
+    },
+}
+
+/// The steps, in order, that make `present` the `wanted` rules; none when that is so. To be made anew from what is
+/// there when a step fails, and after the last one: only where priorities close to 50,000 leave no room to move rules
+/// aside does that second plan hold anything, namely final priorities for a list that is in order already.
+///
+/// Order of evaluation, as users are told it:
+/// - A rule with a priority has exactly that one.
+/// - A rule without comes after the rule that is listed before it, and before the rules with higher priorities.
+///   Without a priority anywhere, rules are evaluated as listed; those listed before the first priority come first.
+/// - Where the numbers up to the next priority do not suffice, the last of the rules between come after that one, and
+///   after the rules that follow it, wherever there is room.
+///
+/// Numbers of rules without a priority do not change as long as there is one free where a rule comes in.
+///
+/// A caller who joins the lists of several owners puts what each lists before its first priority in front of all other
+/// rules: else it would stand behind the last priority of the owner before.
+pub fn plan(wanted: &[Wanted], present: &[Present], default_differs: bool) -> Result<Vec<Step>, Clash> {
+    let others: Vec<&Rule> = present.iter().filter(|it| !it.ours).map(|it| &it.rule).collect();
+    let ordered = order::evaluated(wanted, &others)?;
+    let mut ours: Vec<&Rule> = present.iter().filter(|it| it.ours).map(|it| &it.rule).collect();
+    ours.sort_unstable_by_key(|rule| rule.priority);
+    let goals = matched(&ordered, &ours);
+    let places = layout(&goals, &ours, &others);
+    let Layout { finals, waiting } = places.ok_or_else(|| order::full(wanted, wanted.len() - 1))?;
+
+    let mut schedule = Schedule::new(&ours);
+    for (rule, number) in ours.iter().zip(waiting) {
+        schedule.move_to(&rule.arn, number);
+    }
+    for (goal, priority) in goals.iter().zip(finals) {
+        let Wanted { settings, tags, .. } = goal.wanted;
+        match goal.reused.map(|index| ours[index]) {
+            None => schedule.step(Step::Create { priority, settings: settings.clone(), tags: tags.clone() }),
+            Some(rule) => {
+                if rule.settings != *settings {
+                    schedule.step(Step::Modify { arn: rule.arn.clone(), settings: settings.clone() });
+                }
+                schedule.move_to(&rule.arn, priority);
+            }
+        }
+    }
+    schedule.flush();
+    if default_differs {
+        schedule.step(Step::SetDefault);
+    }
+    for index in leftovers(&goals, ours.len()).rev() {
+        schedule.step(Step::Delete { arn: ours[index].arn.clone() });
+    }
+    Ok(schedule.steps)
+}
+
+/// A wanted rule, and which of our present rules becomes it.
+struct Goal<'a> {
+    wanted: &'a Wanted,
+    reused: Option<usize>,
+}
+
+/// Gives each wanted rule the first of our rules that has its conditions and is not given away.
+fn matched<'a>(ordered: &[&'a Wanted], ours: &[&Rule]) -> Vec<Goal<'a>> {
+    let mut by_conditions: BTreeMap<&BTreeSet<Condition>, VecDeque<usize>> = BTreeMap::new();
+    for (index, rule) in ours.iter().enumerate() {
+        by_conditions.entry(&rule.settings.conditions).or_default().push_back(index);
+    }
+    let mut reused = |wanted: &Wanted| by_conditions.get_mut(&wanted.settings.conditions)?.pop_front();
+    ordered.iter().map(|wanted| Goal { wanted, reused: reused(wanted) }).collect()
+}
+
+/// Steps, and moves that have not become one.
+struct Schedule {
+    steps: Vec<Step>,
+    /// Where rules stand after the steps, by ARN.
+    now: BTreeMap<String, u16>,
+    /// Where they shall stand next.
+    next: BTreeMap<String, u16>,
+}
+
+impl Schedule {
+    fn new(ours: &[&Rule]) -> Self {
+        let now: BTreeMap<String, u16> = ours.iter().map(|rule| (rule.arn.clone(), rule.priority)).collect();
+        Self { steps: Vec::new(), next: now.clone(), now }
+    }
+
+    fn move_to(&mut self, arn: &str, number: u16) {
+        self.next.insert(arn.to_owned(), number);
+    }
+
+    /// Makes one step of the moves.
+    fn flush(&mut self) {
+        let mut moves = self.next.clone();
+        moves.retain(|arn, number| self.now.get(arn) != Some(number));
+        if !moves.is_empty() {
+            self.steps.push(Step::SetPriorities(moves));
+        }
+        self.now.clone_from(&self.next);
+    }
+
+    fn step(&mut self, step: Step) {
+        self.flush();
+        self.steps.push(step);
+    }
+}

@@ -1,0 +1,52 @@
+//! Decides when AWS is asked again for the health of a group's targets. Pure.
+
+use std::time::Duration;
+
+use crate::external::elbv2::TargetState;
+
+const SOON: Duration = Duration::from_secs(1);
+/// While pods wait at their readiness gate.
+const LONGEST_FOR_A_POD: Duration = Duration::from_secs(10);
+/// While only the status waits.
+const LONGEST: Duration = Duration::from_mins(1);
+/// Targets that fail or drain do so for a while.
+const SLOW: Duration = Duration::from_secs(30);
+
+/// When to ask again; `None` when nothing is expected to change. `looks` counts the looks since something did.
+pub fn next_look(states: impl Iterator<Item = TargetState>, pods_wait: bool, looks: u32) -> Option<Duration> {
+    let doubled = |from: Duration, longest: Duration| (from * 2_u32.saturating_pow(looks.min(8))).min(longest);
+    if pods_wait {
+        return Some(doubled(SOON, LONGEST_FOR_A_POD));
+    }
+    let (mut checked, mut slow) = (false, false);
+    for state in states {
+        match state {
+            TargetState::Healthy => {}
+            TargetState::Initial | TargetState::Unused | TargetState::Unavailable => checked = true,
+            TargetState::Unhealthy | TargetState::Draining => slow = true,
+        }
+    }
+    if checked { Some(doubled(SOON, LONGEST)) } else { slow.then(|| doubled(SLOW, LONGEST)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use TargetState::{Draining, Healthy, Initial, Unhealthy, Unused};
+
+    fn pauses(states: &[TargetState], pods_wait: bool) -> Vec<Option<u64>> {
+        let pause = |looks| next_look(states.iter().copied(), pods_wait, looks).map(|pause| pause.as_secs());
+        [0, 1, 3, 40].map(pause).to_vec()
+    }
+
+    #[test]
+    fn asks_often_while_somebody_waits_and_never_when_settled() {
+        assert_eq!(pauses(&[Healthy], false), [None; 4]);
+        assert_eq!(pauses(&[], false), [None; 4]);
+        assert_eq!(pauses(&[Healthy], true), [Some(1), Some(2), Some(8), Some(10)]);
+        assert_eq!(pauses(&[Healthy, Initial, Unhealthy], false), [Some(1), Some(2), Some(8), Some(60)]);
+        assert_eq!(pauses(&[Unused], false), [Some(1), Some(2), Some(8), Some(60)]);
+        assert_eq!(pauses(&[Healthy, Unhealthy], false), [Some(30), Some(60), Some(60), Some(60)]);
+        assert_eq!(pauses(&[Draining], false), [Some(30), Some(60), Some(60), Some(60)]);
+    }
+}

@@ -1,0 +1,289 @@
+//! What we know of the cluster: facts by name, and which Services a change of one concerns. Pure.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::facts::{GatedPod, Node, Service, Slice};
+use crate::external::elbv2::TargetType;
+
+/// Namespace and name; the namespace of a node is empty.
+pub type Key = (String, String);
+
+/// What is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Services.
+    Services,
+    /// Their endpoints.
+    Slices,
+    /// Pods with our readiness gate.
+    Pods,
+    /// Nodes.
+    Nodes,
+}
+
+/// What a change concerns.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Concerned {
+    /// These Services.
+    pub services: BTreeSet<Key>,
+    /// Every backend whose targets are nodes.
+    pub nodes: bool,
+}
+
+impl Concerned {
+    fn service(key: Key) -> Self {
+        Self { services: BTreeSet::from([key]), nodes: false }
+    }
+
+    /// Adds what another change concerns.
+    pub fn also(&mut self, other: Self) {
+        self.services.extend(other.services);
+        self.nodes |= other.nodes;
+    }
+}
+
+/// The facts.
+#[derive(Default)]
+pub struct Cluster {
+    listed: BTreeSet<Kind>,
+    services: HashMap<Key, Service>,
+    /// By Service, then by the slice's name.
+    slices: HashMap<Key, BTreeMap<String, Slice>>,
+    /// The Service of a slice.
+    service_of_slice: HashMap<Key, String>,
+    pods: HashMap<Key, GatedPod>,
+    nodes: BTreeMap<String, Node>,
+}
+
+impl Cluster {
+    /// Notes that all of a kind has been seen once.
+    pub fn listed(&mut self, kind: Kind) {
+        self.listed.insert(kind);
+    }
+
+    /// Whether everything has been seen that decides about such targets.
+    pub fn complete(&self, targets: TargetType) -> bool {
+        let needed: &[Kind] = match targets {
+            TargetType::Ip => &[Kind::Services, Kind::Slices, Kind::Pods],
+            TargetType::Instance => &[Kind::Services, Kind::Slices, Kind::Nodes],
+        };
+        needed.iter().all(|kind| self.listed.contains(kind))
+    }
+
+    /// A Service.
+    pub fn service(&self, namespace: &str, name: &str) -> Option<&Service> {
+        self.services.get(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    /// The slices of a Service.
+    pub fn slices(&self, namespace: &str, service: &str) -> impl Iterator<Item = &Slice> {
+        self.slices.get(&(namespace.to_owned(), service.to_owned())).into_iter().flat_map(BTreeMap::values)
+    }
+
+    /// A pod with our readiness gate.
+    pub fn pod(&self, namespace: &str, name: &str) -> Option<&GatedPod> {
+        self.pods.get(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    /// The nodes that are EC2 instances.
+    pub fn nodes(&self) -> impl Iterator<Item = (&str, &Node)> {
+        self.nodes.iter().map(|(name, node)| (name.as_str(), node))
+    }
+
+    /// The Services that one of these pods is an endpoint of.
+    pub fn services_of(&self, namespace: &str, pods: &BTreeSet<&str>) -> BTreeSet<Key> {
+        let has = |slice: &Slice| {
+            slice.endpoints.iter().any(|endpoint| endpoint.pod.as_ref().is_some_and(|(name, _)| pods.contains(&**name)))
+        };
+        let within = self.slices.iter().filter(|((of, _), _)| of == namespace);
+        within.filter(|(_, slices)| slices.values().any(has)).map(|(service, _)| service.clone()).collect()
+    }
+
+    /// Enters what we ourselves just wrote into a pod, ahead of its watch.
+    pub fn written(&mut self, key: &Key, pod: GatedPod) {
+        if self.pods.get(key).is_some_and(|known| known.uid == pod.uid && known.version < pod.version) {
+            self.pods.insert(key.clone(), kept_since(self.pods.get(key), pod));
+        }
+    }
+}
+
+/// What is entered when it appears or changes, and leaves when it goes. Both say whom it concerns: nobody, when
+/// nothing that matters changed.
+pub trait Entered: Sized {
+    /// The kind.
+    const KIND: Kind;
+    /// Enters it.
+    fn enter(self, cluster: &mut Cluster, key: &Key) -> Concerned;
+    /// Removes it.
+    fn leave(cluster: &mut Cluster, key: &Key) -> Concerned;
+    /// What is known of this kind.
+    fn keys(cluster: &Cluster) -> Vec<Key>;
+}
+
+impl Entered for Service {
+    const KIND: Kind = Kind::Services;
+
+    fn enter(self, cluster: &mut Cluster, key: &Key) -> Concerned {
+        if cluster.services.get(key) == Some(&self) {
+            return Concerned::default();
+        }
+        cluster.services.insert(key.clone(), self);
+        Concerned::service(key.clone())
+    }
+
+    fn leave(cluster: &mut Cluster, key: &Key) -> Concerned {
+        cluster.services.remove(key).map(|_| Concerned::service(key.clone())).unwrap_or_default()
+    }
+
+    fn keys(cluster: &Cluster) -> Vec<Key> {
+        cluster.services.keys().cloned().collect()
+    }
+}
+
+impl Entered for Slice {
+    const KIND: Kind = Kind::Slices;
+
+    fn enter(self, cluster: &mut Cluster, key: &Key) -> Concerned {
+        let mut concerned = Concerned::default();
+        let known = cluster.service_of_slice.get(key);
+        if known.is_some_and(|service| *service != self.service) {
+            concerned.also(Self::leave(cluster, key));
+        }
+        let service = (key.0.clone(), self.service.clone());
+        let slices = cluster.slices.entry(service.clone()).or_default();
+        if slices.get(&key.1) == Some(&self) {
+            return concerned;
+        }
+        cluster.service_of_slice.insert(key.clone(), self.service.clone());
+        slices.insert(key.1.clone(), self);
+        concerned.also(Concerned::service(service));
+        concerned
+    }
+
+    fn leave(cluster: &mut Cluster, key: &Key) -> Concerned {
+        let Some(service) = cluster.service_of_slice.remove(key) else { return Concerned::default() };
+        let service = (key.0.clone(), service);
+        if let Some(slices) = cluster.slices.get_mut(&service) {
+            slices.remove(&key.1);
+            if slices.is_empty() {
+                cluster.slices.remove(&service);
+            }
+        }
+        Concerned::service(service)
+    }
+
+    fn keys(cluster: &Cluster) -> Vec<Key> {
+        cluster.service_of_slice.keys().cloned().collect()
+    }
+}
+
+impl Entered for GatedPod {
+    const KIND: Kind = Kind::Pods;
+
+    fn enter(self, cluster: &mut Cluster, key: &Key) -> Concerned {
+        let known = cluster.pods.get(key);
+        // The watch may still bring what was before our own last write.
+        if known.is_some_and(|known| known.uid == self.uid && known.version >= self.version) {
+            return Concerned::default();
+        }
+        let pod = kept_since(known, self);
+        let same = known.is_some_and(|known| GatedPod { version: pod.version, ..known.clone() } == pod);
+        cluster.pods.insert(key.clone(), pod);
+        if same {
+            return Concerned::default();
+        }
+        Concerned { services: cluster.services_of(&key.0, &BTreeSet::from([key.1.as_str()])), nodes: false }
+    }
+
+    fn leave(cluster: &mut Cluster, key: &Key) -> Concerned {
+        if cluster.pods.remove(key).is_none() {
+            return Concerned::default();
+        }
+        Concerned { services: cluster.services_of(&key.0, &BTreeSet::from([key.1.as_str()])), nodes: false }
+    }
+
+    fn keys(cluster: &Cluster) -> Vec<Key> {
+        cluster.pods.keys().cloned().collect()
+    }
+}
+
+/// The pod, able since when we first knew of it.
+fn kept_since(known: Option<&GatedPod>, pod: GatedPod) -> GatedPod {
+    match known.filter(|known| known.uid == pod.uid && known.able && pod.able) {
+        Some(known) => GatedPod { able_since: known.able_since, ..pod },
+        None => pod,
+    }
+}
+
+impl Entered for Node {
+    const KIND: Kind = Kind::Nodes;
+
+    fn enter(self, cluster: &mut Cluster, (_, name): &Key) -> Concerned {
+        let nodes = cluster.nodes.get(name) != Some(&self);
+        cluster.nodes.insert(name.clone(), self);
+        Concerned { nodes, ..Concerned::default() }
+    }
+
+    fn leave(cluster: &mut Cluster, (_, name): &Key) -> Concerned {
+        Concerned { nodes: cluster.nodes.remove(name).is_some(), ..Concerned::default() }
+    }
+
+    fn keys(cluster: &Cluster) -> Vec<Key> {
+        cluster.nodes.keys().map(|name| (String::new(), name.clone())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::controllers::myingress::targets::facts::{Endpoint, Family};
+
+    fn key(name: &str) -> Key {
+        ("shop".into(), name.into())
+    }
+
+    fn slice(service: &str, pod: &str) -> Slice {
+        let pod = Some((pod.into(), "1".into()));
+        let endpoint = Endpoint { address: "10.0.0.1".into(), ready: true, terminating: false, node: None, pod };
+        Slice { service: service.into(), family: Family::V4, ports: vec![], endpoints: vec![endpoint] }
+    }
+
+    fn pod(version: u64, able: bool) -> GatedPod {
+        let able_since = able.then(Instant::now);
+        GatedPod { uid: "1".into(), able, able_since, leaving: false, gate: None, version }
+    }
+
+    #[test]
+    fn what_did_not_change_concerns_nobody() {
+        let mut cluster = Cluster::default();
+        assert_eq!(slice("web", "a").enter(&mut cluster, &key("s")), Concerned::service(key("web")));
+        assert_eq!(slice("web", "a").enter(&mut cluster, &key("s")), Concerned::default());
+        assert_eq!(pod(1, false).enter(&mut cluster, &key("a")).services, BTreeSet::from([key("web")]));
+        assert_eq!(pod(2, false).enter(&mut cluster, &key("a")), Concerned::default());
+    }
+
+    #[test]
+    fn a_slice_that_moves_concerns_both_services() {
+        let mut cluster = Cluster::default();
+        slice("web", "a").enter(&mut cluster, &key("s"));
+        let moved = slice("api", "a").enter(&mut cluster, &key("s"));
+        assert_eq!(moved.services, BTreeSet::from([key("api"), key("web")]));
+        assert_eq!(cluster.slices("shop", "web").count(), 0);
+        assert_eq!(Slice::leave(&mut cluster, &key("s")), Concerned::service(key("api")));
+        assert!(cluster.slices.is_empty() && cluster.service_of_slice.is_empty());
+    }
+
+    #[test]
+    fn an_older_version_of_a_pod_does_not_undo_what_we_wrote() {
+        let mut cluster = Cluster::default();
+        pod(1, true).enter(&mut cluster, &key("a"));
+        let since = cluster.pod("shop", "a").unwrap().able_since;
+        cluster
+            .written(&key("a"), GatedPod { able_since: since.map(|it| it + Duration::from_secs(1)), ..pod(3, true) });
+        assert_eq!(pod(2, false).enter(&mut cluster, &key("a")), Concerned::default());
+        let known = cluster.pod("shop", "a").unwrap();
+        assert!(known.able && known.able_since == since);
+    }
+}

@@ -1,0 +1,360 @@
+//! What of the cluster decides about targets, and no more: of ten thousand pods, only those with our readiness gate
+//! leave anything in memory.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Instant;
+
+use k8s_openapi::api::core::v1::{self as core, NodeSpec, PodCondition, PodReadinessGate, Taint};
+use k8s_openapi::api::discovery::v1 as discovery;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::{Resource, ResourceExt};
+use serde::Deserialize;
+
+use super::gate::{CONDITION, Gate};
+
+/// Names the Service of a slice.
+/// <https://kubernetes.io/docs/concepts/services-networking/endpoint-slices/#ownership>
+const SERVICE_NAME: &str = "kubernetes.io/service-name";
+/// Nodes with one of these labels get no traffic from load balancers.
+/// <https://kubernetes.io/docs/reference/labels-annotations-taints/#node-kubernetes-io-exclude-from-external-load-balancers>
+const EXCLUDED: [&str; 2] =
+    ["node.kubernetes.io/exclude-from-external-load-balancers", "node-role.kubernetes.io/control-plane"];
+/// The cluster autoscaler is about to remove a node with this taint.
+const GOING: &str = "ToBeDeletedByClusterAutoscaler";
+
+/// A Service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Service {
+    /// It is a name for something outside the cluster.
+    pub external_name: bool,
+    /// Its address families; empty where the cluster does not say.
+    pub families: BTreeSet<Family>,
+    /// Its ports.
+    pub ports: Vec<ServicePort>,
+    /// Endpoints count as ready even when they are not.
+    pub publish_not_ready: bool,
+    /// Traffic from outside reaches only endpoints of the node that it came to.
+    pub local_only: bool,
+}
+
+/// Family of addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl Family {
+    fn parse(word: &str) -> Option<Self> {
+        match word {
+            "IPv4" => Some(Self::V4),
+            "IPv6" => Some(Self::V6),
+            _ => None,
+        }
+    }
+}
+
+/// A port of a Service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServicePort {
+    /// Its name; empty for a Service's only port.
+    pub name: String,
+    /// Its number.
+    pub number: u16,
+    /// The port of every node that leads to it.
+    pub node_port: Option<u16>,
+    /// It speaks TCP.
+    pub tcp: bool,
+}
+
+impl From<core::Service> for Service {
+    fn from(service: core::Service) -> Self {
+        let spec = service.spec.unwrap_or_default();
+        let port = |port: core::ServicePort| {
+            Some(ServicePort {
+                name: port.name.unwrap_or_default(),
+                number: u16::try_from(port.port).ok()?,
+                node_port: port.node_port.and_then(|number| u16::try_from(number).ok()).filter(|number| *number != 0),
+                tcp: port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP"),
+            })
+        };
+        Self {
+            external_name: spec.type_.as_deref() == Some("ExternalName"),
+            families: spec.ip_families.iter().flatten().filter_map(|family| Family::parse(family)).collect(),
+            ports: spec.ports.into_iter().flatten().filter_map(port).collect(),
+            publish_not_ready: spec.publish_not_ready_addresses == Some(true),
+            local_only: spec.external_traffic_policy.as_deref() == Some("Local"),
+        }
+    }
+}
+
+/// A part of a Service's endpoints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// The Service.
+    pub service: String,
+    /// Family of the addresses.
+    pub family: Family,
+    /// Numbers of the ports by name.
+    pub ports: Vec<(String, u16)>,
+    /// The endpoints.
+    pub endpoints: Vec<Endpoint>,
+}
+
+/// An endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Its address.
+    pub address: Box<str>,
+    /// It can serve, or is said to.
+    pub ready: bool,
+    /// It is on its way out.
+    pub terminating: bool,
+    /// Its node.
+    pub node: Option<Box<str>>,
+    /// Its pod, as name and uid.
+    pub pod: Option<(Box<str>, Box<str>)>,
+}
+
+impl Slice {
+    /// What matters of a slice; `None` for one that belongs to no Service or holds no IP addresses.
+    pub fn of(slice: discovery::EndpointSlice) -> Option<Self> {
+        let service = slice.metadata.labels?.remove(SERVICE_NAME)?;
+        let family = Family::parse(&slice.address_type)?;
+        let ports = slice.ports.into_iter().flatten();
+        let tcp = ports.filter(|port| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP"));
+        let numbered = |port: discovery::EndpointPort| {
+            Some((port.name.unwrap_or_default(), port.port.and_then(|number| u16::try_from(number).ok())?))
+        };
+        let endpoints = slice.endpoints.into_iter().filter_map(endpoint).collect();
+        Some(Self { service, family, ports: tcp.filter_map(numbered).collect(), endpoints })
+    }
+}
+
+fn endpoint(endpoint: discovery::Endpoint) -> Option<Endpoint> {
+    let conditions = endpoint.conditions.unwrap_or_default();
+    let pod = endpoint.target_ref.filter(|reference| reference.kind.as_deref() == Some("Pod"));
+    Some(Endpoint {
+        // All addresses of one endpoint lead to the same place; Kubernetes itself uses the first only.
+        address: canonical_address(endpoint.addresses.into_iter().next()?).into(),
+        // Not to know is to be read as ready.
+        ready: conditions.ready.unwrap_or(true),
+        terminating: conditions.terminating.unwrap_or(false),
+        node: endpoint.node_name.map(Into::into),
+        pod: pod.and_then(|pod| Some((pod.name?.into(), pod.uid.unwrap_or_default().into()))),
+    })
+}
+
+/// An address as Rust writes it, so that addresses can be compared; anything else as it is.
+pub fn canonical_address(text: String) -> String {
+    text.parse::<IpAddr>().map_or(text, |address| address.to_string())
+}
+
+/// A pod that waits for its targets before it is ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GatedPod {
+    /// Its uid: a successor of the same name is another pod.
+    pub uid: String,
+    /// Its containers are ready, and so is everything else that it waits for: only our gate may be missing.
+    pub able: bool,
+    /// Since when we have known it to be so.
+    pub able_since: Option<Instant>,
+    /// It is on its way out, or over.
+    pub leaving: bool,
+    /// Our condition, as it is in the cluster.
+    pub gate: Option<Gate>,
+    /// The version of the pod that says so.
+    pub version: u64,
+}
+
+/// A pod, read as far as it matters: the rest is never even parsed.
+#[derive(Resource, Clone, Debug, Deserialize)]
+#[resource(inherit = "core::Pod")]
+pub struct LeanPod {
+    metadata: ObjectMeta,
+    spec: LeanPodSpec,
+    #[serde(default)]
+    status: LeanPodStatus,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LeanPodSpec {
+    readiness_gates: Option<Vec<PodReadinessGate>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct LeanPodStatus {
+    phase: Option<String>,
+    conditions: Option<Vec<PodCondition>>,
+}
+
+impl GatedPod {
+    /// What matters of a pod; `None` for one without our gate.
+    pub fn of(pod: &LeanPod, now: Instant) -> Option<Self> {
+        let gates: Vec<&str> = pod.spec.readiness_gates.iter().flatten().map(|it| it.condition_type.as_str()).collect();
+        if !gates.contains(&CONDITION) {
+            return None;
+        }
+        let condition = |type_: &str| pod.status.conditions.iter().flatten().find(|condition| condition.type_ == type_);
+        let holds = |type_: &str| condition(type_).is_some_and(|condition| condition.status == "True");
+        let able = holds("ContainersReady") && gates.iter().all(|gate| *gate == CONDITION || holds(gate));
+        let gate = condition(CONDITION).map(|condition| Gate {
+            open: condition.status == "True",
+            reason: condition.reason.clone().unwrap_or_default(),
+            message: condition.message.clone().unwrap_or_default(),
+        });
+        Some(Self {
+            uid: pod.uid().unwrap_or_default(),
+            able,
+            able_since: able.then_some(now),
+            leaving: pod.metadata.deletion_timestamp.is_some()
+                || matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed")),
+            gate,
+            version: version_of(&pod.metadata),
+        })
+    }
+}
+
+/// The resource version as a number, for "newer than" among versions of one object.
+/// <https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions>
+pub fn version_of(metadata: &ObjectMeta) -> u64 {
+    metadata.resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its EC2 instance.
+    pub instance: String,
+    /// It works.
+    pub ready: bool,
+    /// Load balancers are to leave it alone.
+    pub excluded: bool,
+}
+
+/// A node, read as far as it matters: the list of its images alone is larger than all of that.
+#[derive(Resource, Clone, Debug, Deserialize)]
+#[resource(inherit = "core::Node")]
+pub struct LeanNode {
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: NodeSpec,
+    #[serde(default)]
+    status: LeanNodeStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct LeanNodeStatus {
+    conditions: Option<Vec<core::NodeCondition>>,
+}
+
+impl Node {
+    /// What matters of a node; `None` for one that is no EC2 instance.
+    pub fn of(node: &LeanNode) -> Option<Self> {
+        let labels = node.labels();
+        let going = |taint: &Taint| taint.key == GOING;
+        let ready = |condition: &core::NodeCondition| condition.type_ == "Ready" && condition.status == "True";
+        Some(Self {
+            instance: instance_of(node.spec.provider_id.as_deref()?)?.to_owned(),
+            ready: node.status.conditions.iter().flatten().any(ready),
+            excluded: EXCLUDED.iter().any(|label| labels.contains_key(*label))
+                || node.spec.taints.iter().flatten().any(going),
+        })
+    }
+}
+
+/// The instance in `aws:///us-east-1a/i-0abc`.
+fn instance_of(provider_id: &str) -> Option<&str> {
+    provider_id.strip_prefix("aws://")?.rsplit('/').next().filter(|id| id.starts_with("i-"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn pod(value: Value) -> Option<GatedPod> {
+        GatedPod::of(&serde_json::from_value(value).unwrap(), Instant::now())
+    }
+
+    fn gated(gates: &[&str], conditions: &Value) -> Value {
+        let gates: Vec<Value> = gates.iter().map(|gate| json!({ "conditionType": gate })).collect();
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": { "name": "a", "namespace": "shop", "uid": "1", "resourceVersion": "7" },
+            "spec": { "containers": [{ "name": "a" }], "readinessGates": gates },
+            "status": { "phase": "Running", "conditions": conditions },
+        })
+    }
+
+    #[test]
+    fn a_pod_without_our_gate_leaves_nothing() {
+        assert_eq!(pod(json!({ "metadata": {}, "spec": {} })), None);
+        assert_eq!(pod(gated(&["other"], &json!([]))), None);
+    }
+
+    #[test]
+    fn a_pod_is_able_when_only_our_gate_is_missing() {
+        let conditions = json!([{ "type": "ContainersReady", "status": "True" }]);
+        let able = |gates, conditions| pod(gated(gates, &conditions)).unwrap().able;
+        assert!(able(&[CONDITION], conditions.clone()));
+        assert!(!able(&[CONDITION, "other"], conditions));
+        assert!(!able(&[CONDITION], json!([{ "type": "ContainersReady", "status": "False" }])));
+        let both = json!([{ "type": "ContainersReady", "status": "True" }, { "type": "other", "status": "True" }]);
+        assert!(able(&[CONDITION, "other"], both));
+    }
+
+    #[test]
+    fn our_condition_is_read() {
+        let set = json!([{ "type": CONDITION, "status": "True", "reason": "R", "message": "M" }]);
+        let read = pod(gated(&[CONDITION], &set)).unwrap();
+        assert_eq!(read.gate, Some(Gate { open: true, reason: "R".into(), message: "M".into() }));
+        assert_eq!(read.version, 7);
+    }
+
+    #[test]
+    fn only_ec2_instances_are_nodes_for_us() {
+        assert_eq!(instance_of("aws:///us-east-1a/i-0abc"), Some("i-0abc"));
+        assert_eq!(instance_of("aws:///us-east-1a/0123/fargate-ip-10-0-0-1"), None);
+        assert_eq!(instance_of("kind://docker/kind/kind-worker"), None);
+    }
+
+    #[test]
+    fn a_node_that_is_told_off_is_excluded() {
+        let node = |labels: Value, taints: Value| {
+            let node = json!({
+                "metadata": { "name": "n", "labels": labels },
+                "spec": { "providerID": "aws:///a/i-1", "taints": taints },
+                "status": { "images": [{ "sizeBytes": 1 }], "conditions": [{ "type": "Ready", "status": "True" }] },
+            });
+            Node::of(&serde_json::from_value(node).unwrap()).unwrap()
+        };
+        assert!(node(json!({}), json!([])).ready);
+        assert!(!node(json!({}), json!([])).excluded);
+        assert!(node(json!({ EXCLUDED[0]: "" }), json!([])).excluded);
+        assert!(node(json!({}), json!([{ "key": GOING, "effect": "NoSchedule" }])).excluded);
+    }
+
+    #[test]
+    fn a_slice_of_no_service_or_of_names_is_none_of_ours() {
+        let slice = |labels: Value, kind: &str| {
+            let slice = json!({
+                "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": kind,
+                "metadata": { "name": "s", "labels": labels },
+                "ports": [{ "name": "http", "port": 80 }, { "name": "dns", "port": 53, "protocol": "UDP" }, {}],
+                "endpoints": [{ "addresses": ["10.0.0.1"] }, { "addresses": [] }],
+            });
+            Slice::of(serde_json::from_value(slice).unwrap())
+        };
+        assert_eq!(slice(json!({}), "IPv4"), None);
+        assert_eq!(slice(json!({ SERVICE_NAME: "web" }), "FQDN"), None);
+        let read = slice(json!({ SERVICE_NAME: "web" }), "IPv4").unwrap();
+        assert_eq!(read.ports, [("http".to_owned(), 80)]);
+        assert_eq!(read.endpoints.len(), 1);
+        assert!(read.endpoints[0].ready && !read.endpoints[0].terminating);
+    }
+}

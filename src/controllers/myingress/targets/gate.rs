@@ -1,0 +1,189 @@
+//! Decides about our readiness gate: a pod is not ready before the balancers that send to it know that it is healthy.
+//! Pure.
+//!
+//! Once open, a gate stays open while its pod can serve, whatever AWS says of the target later. Otherwise a failing
+//! health check would make the pods unready in Kubernetes as well, and a bad moment of one balancer would take a
+//! Service from everybody else. It closes when the pod stops being a target: then its containers are not ready anyway,
+//! and on its way back it waits like a new one.
+//!
+//! <https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-readiness-gate>
+
+use super::facts::GatedPod;
+use crate::external::elbv2::{Target, TargetHealth, TargetState};
+
+/// Type of the pod condition that a pod names in `spec.readinessGates` to wait for its targets.
+pub const CONDITION: &str = "causeway.example.com/target-health";
+
+/// Our condition of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// `True`.
+    pub open: bool,
+    /// Stable `CamelCase` word.
+    pub reason: String,
+    /// For a person.
+    pub message: String,
+}
+
+/// How a pod stands in one target group that its Service is behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The pod's target.
+    pub target: Target,
+    /// It is to be registered.
+    pub wanted: bool,
+    /// What AWS said of it since the pod became able to serve; `None` before.
+    pub health: Option<TargetHealth>,
+    /// What keeps the group from following its endpoints.
+    pub trouble: Option<String>,
+}
+
+/// What our condition of the pod is to become; `None` to leave it as it is.
+pub fn verdict(pod: &GatedPod, standings: &[Standing]) -> Option<Gate> {
+    if pod.leaving || standings.is_empty() {
+        return None;
+    }
+    let open = pod.gate.as_ref().is_some_and(|gate| gate.open);
+    let verdict = match (open, pod.able) {
+        (true, true) | (false, false) => return None,
+        (true, false) => closed("NotServing", "its containers are not ready, so load balancers send it nothing".into()),
+        (false, true) => {
+            let wanted: Vec<&Standing> = standings.iter().filter(|standing| standing.wanted).collect();
+            if wanted.is_empty() {
+                return None;
+            }
+            match wanted.iter().find(|standing| !healthy(standing)) {
+                Some(waiting) => explained(waiting)?,
+                None => Gate {
+                    open: true,
+                    reason: "TargetHealthy".into(),
+                    message: match wanted.len() {
+                        1 => "healthy in its target group".into(),
+                        several => format!("healthy in {several} target groups"),
+                    },
+                },
+            }
+        }
+    };
+    (pod.gate.as_ref() != Some(&verdict)).then_some(verdict)
+}
+
+fn healthy(standing: &Standing) -> bool {
+    standing.health.as_ref().is_some_and(|health| health.state == TargetState::Healthy)
+}
+
+/// Why a pod waits; `None` where that is over in a moment and not worth a write for each of many pods.
+fn explained(standing: &Standing) -> Option<Gate> {
+    let target = format!("{}:{}", standing.target.id, standing.target.port);
+    let Some(health) = &standing.health else {
+        let trouble = standing.trouble.as_ref()?;
+        return Some(closed("TargetNotRegistered", format!("{target} is to be registered: {trouble}")));
+    };
+    let said = health.description.as_ref().map(|said| format!(": {said}")).unwrap_or_default();
+    Some(match health.state {
+        TargetState::Unhealthy => closed("TargetUnhealthy", format!("{target} fails its health checks{said}")),
+        TargetState::Unused => {
+            let why = "no listener of an active load balancer sends to its target group yet";
+            closed("TargetUnused", format!("{target} is not checked: {why}"))
+        }
+        TargetState::Unavailable => closed("TargetUnavailable", format!("the health of {target} is not known{said}")),
+        TargetState::Draining => closed("TargetNotRegistered", format!("{target} is to be registered anew")),
+        TargetState::Initial | TargetState::Healthy => {
+            closed("TargetInitial", format!("{target} is registered; its first health checks are under way"))
+        }
+    })
+}
+
+fn closed(reason: &str, message: String) -> Gate {
+    Gate { open: false, reason: reason.into(), message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::common::PREFIX;
+    use proptest::prelude::*;
+
+    fn pod(able: bool, open: Option<bool>) -> GatedPod {
+        let gate = open.map(|open| Gate { open, reason: "R".into(), message: "M".into() });
+        GatedPod { uid: "1".into(), able, able_since: None, leaving: false, gate, version: 1 }
+    }
+
+    fn standing(wanted: bool, state: Option<TargetState>) -> Standing {
+        let health = state.map(|state| TargetHealth { state, description: Some("Connection refused".into()) });
+        Standing { target: Target { id: "10.0.0.1".into(), port: 80 }, wanted, health, trouble: None }
+    }
+
+    const STATES: [TargetState; 6] = [
+        TargetState::Initial,
+        TargetState::Healthy,
+        TargetState::Unhealthy,
+        TargetState::Unused,
+        TargetState::Draining,
+        TargetState::Unavailable,
+    ];
+
+    #[test]
+    fn the_condition_has_our_prefix() {
+        assert!(CONDITION.strip_prefix(PREFIX).is_some_and(|rest| rest.starts_with('/')));
+    }
+
+    #[test]
+    fn opens_when_every_group_says_healthy() {
+        let healthy = standing(true, Some(TargetState::Healthy));
+        let other = standing(true, Some(TargetState::Initial));
+        let waits = pod(true, None);
+        assert!(verdict(&waits, &[healthy.clone(), healthy.clone()]).unwrap().open);
+        assert_eq!(verdict(&waits, &[healthy.clone(), other]).unwrap().reason, "TargetInitial");
+        assert_eq!(verdict(&waits, &[healthy.clone(), standing(true, None)]), None, "about to be read");
+        let failing = Standing { trouble: Some("throttled".into()), ..standing(true, None) };
+        assert_eq!(verdict(&waits, &[healthy, failing]).unwrap().reason, "TargetNotRegistered");
+    }
+
+    #[test]
+    fn says_why_it_is_closed() {
+        let gate = verdict(&pod(true, None), &[standing(true, Some(TargetState::Unhealthy))]).unwrap();
+        assert_eq!(gate.message, "10.0.0.1:80 fails its health checks: Connection refused");
+    }
+
+    #[test]
+    fn a_pod_that_is_no_endpoint_of_a_bound_service_is_left_alone() {
+        assert_eq!(verdict(&pod(true, None), &[]), None);
+        assert_eq!(verdict(&pod(true, None), &[standing(false, None)]), None);
+    }
+
+    #[test]
+    fn closes_when_the_pod_stops_serving_and_not_when_it_leaves() {
+        assert_eq!(verdict(&pod(false, Some(true)), &[standing(false, None)]).unwrap().reason, "NotServing");
+        let leaving = GatedPod { leaving: true, ..pod(false, Some(true)) };
+        assert_eq!(verdict(&leaving, &[standing(false, None)]), None);
+    }
+
+    fn any_standing() -> impl Strategy<Value = Standing> {
+        (any::<bool>(), proptest::option::of(proptest::sample::select(&STATES[..])))
+            .prop_map(|(wanted, state)| standing(wanted, state))
+    }
+
+    proptest! {
+        #[test]
+        fn never_opens_before_all_are_healthy_nor_closes_under_a_serving_pod(
+            able: bool, open in proptest::option::of(any::<bool>()),
+            standings in proptest::collection::vec(any_standing(), 0..4),
+        ) {
+            let pod = pod(able, open);
+            let decided = verdict(&pod, &standings);
+            if let Some(gate) = &decided && gate.open {
+                prop_assert!(able && standings.iter().any(|it| it.wanted));
+                prop_assert!(standings.iter().filter(|it| it.wanted).all(healthy));
+            }
+            if able && open == Some(true) {
+                prop_assert_eq!(&decided, &None);
+            }
+            // What was decided is not decided again.
+            if let Some(gate) = decided {
+                let told = GatedPod { gate: Some(gate), ..pod };
+                prop_assert_eq!(verdict(&told, &standings), None);
+            }
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! A bound target group: what is known of it, and what is told of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, oneshot};
+
+use super::belief::Belief;
+use super::cadence::next_look;
+use super::course::Course;
+use super::lanes::Lane;
+use super::summary::summary;
+use super::wanted::Wanted;
+use super::{Backend, Binding, Endpoints, Shared, Summary};
+use crate::controllers::myingress::ownership::ObjectKey;
+use crate::external::aws::AwsError;
+use crate::external::elbv2::Target;
+
+/// A bound target group.
+pub struct Group {
+    /// Its ARN.
+    pub arn: String,
+    /// Something is to be looked at.
+    pub changed: Notify,
+    state: Mutex<State>,
+}
+
+/// What is known of a group.
+pub struct State {
+    /// What it follows.
+    pub backend: Backend,
+    /// Objects to wake, by who bound the group.
+    wake: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
+    /// Where it is on its way to its endpoints.
+    pub course: Course,
+    /// It has agreed with its endpoints before: requests may depend on it.
+    pub established: bool,
+    /// Since when it has known of endpoints that it does not follow yet.
+    pub behind_since: Option<Instant>,
+    /// Failures of changing it.
+    pub changing: Setback,
+    /// Failures of reading it.
+    pub reading: Setback,
+    /// Pods of it wait for their targets' health.
+    pub pods_wait: bool,
+    /// A readiness gate could not be written; when to try again.
+    pub gates_at: Option<Instant>,
+    /// When its health was last read, or it was last changed.
+    looked: Instant,
+    looks: u32,
+    rechecks: Vec<oneshot::Sender<Result<(), AwsError>>>,
+    told: Option<(Endpoints, Summary)>,
+}
+
+impl Group {
+    /// A group of which only what the binding says is known.
+    pub fn new(arn: &str, binding: &Binding) -> Self {
+        let now = Instant::now();
+        let belief = if binding.created { Belief::empty(now) } else { Belief::default() };
+        let state = State {
+            backend: binding.backend.clone(),
+            wake: BTreeMap::new(),
+            course: Course::from(belief),
+            established: false,
+            behind_since: None,
+            changing: Setback::default(),
+            reading: Setback::default(),
+            pods_wait: false,
+            gates_at: None,
+            looked: now,
+            looks: 0,
+            rechecks: Vec::new(),
+            told: None,
+        };
+        Self { arn: arn.to_owned(), changed: Notify::new(), state: Mutex::new(state) }
+    }
+
+    /// Binds it; returns its former backend where that is another one.
+    pub fn hold(&self, binding: &Binding, owner: &ObjectKey) -> Option<Backend> {
+        let mut state = self.state();
+        state.wake.insert(owner.clone(), binding.owners.clone());
+        if state.backend == binding.backend {
+            return None;
+        }
+        let former = std::mem::replace(&mut state.backend, binding.backend.clone());
+        state.established = false;
+        drop(state);
+        self.endpoints_changed();
+        Some(former)
+    }
+
+    /// Lets it go; returns its backend when nobody binds it any more.
+    pub fn release(&self, owner: &ObjectKey) -> Option<Backend> {
+        let mut state = self.state();
+        state.wake.remove(owner);
+        let released = state.wake.is_empty().then(|| state.backend.clone());
+        self.changed.notify_one();
+        released
+    }
+
+    /// Whether anybody binds it.
+    pub fn bound(&self) -> bool {
+        !self.state().wake.is_empty()
+    }
+
+    /// Its endpoints may have changed.
+    pub fn endpoints_changed(&self) {
+        self.state().behind_since.get_or_insert_with(Instant::now);
+        self.changed.notify_one();
+    }
+
+    /// It is to be read soon; `answer` hears how that went.
+    pub fn recheck(&self, answer: oneshot::Sender<Result<(), AwsError>>) {
+        self.state().rechecks.push(answer);
+        self.changed.notify_one();
+    }
+
+    /// How it stands.
+    pub fn summary(&self, shared: &Shared) -> Summary {
+        let backend = self.state().backend.clone();
+        let endpoints = shared.endpoints(&backend);
+        self.state().summary(&endpoints)
+    }
+
+    /// What is known of it.
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// How it stands towards these endpoints.
+    pub fn summary(&self, endpoints: &Endpoints) -> Summary {
+        let trouble = match endpoints {
+            Endpoints::Known(Wanted { targets, .. }) => self.trouble(targets),
+            _ => self.reading.text(),
+        };
+        summary(&self.course.belief, endpoints, trouble)
+    }
+
+    /// What keeps the group from having these targets.
+    pub fn trouble(&self, wanted: &BTreeSet<Target>) -> Option<&str> {
+        self.changing.text().or_else(|| self.course.refusal(wanted)).or_else(|| self.reading.text())
+    }
+
+    /// Whom to wake, if what there is to tell is not what was told last.
+    pub fn news(&mut self, endpoints: &Endpoints) -> BTreeSet<ObjectKey> {
+        let summary = self.summary(endpoints);
+        let situation = match endpoints {
+            Endpoints::Known(_) => Endpoints::Known(Wanted::default()),
+            other => other.clone(),
+        };
+        let news = Some((situation, summary));
+        if self.told == news {
+            return BTreeSet::new();
+        }
+        self.told = news;
+        self.everybody()
+    }
+
+    /// Every object to wake.
+    pub fn everybody(&self) -> BTreeSet<ObjectKey> {
+        self.wake.values().flatten().cloned().collect()
+    }
+
+    /// Notes a change of ours: its effect is to be seen soon.
+    pub fn wrote(&mut self, now: Instant) {
+        (self.looked, self.looks) = (now, 0);
+    }
+
+    /// Notes a look: when it showed nothing new, the next one is later.
+    pub fn looked(&mut self, now: Instant, news: bool) {
+        self.looked = now;
+        self.looks = if news { 0 } else { self.looks.saturating_add(1) };
+    }
+
+    /// Whom to tell of the outcome of the next read.
+    pub fn take_rechecks(&mut self) -> Vec<oneshot::Sender<Result<(), AwsError>>> {
+        std::mem::take(&mut self.rechecks)
+    }
+
+    /// Whether a read is due, and how urgent it is.
+    pub fn look_due(&self, now: Instant) -> Option<Lane> {
+        if !self.rechecks.is_empty() && !self.course.belief.unknown() {
+            return Some(Lane::Status);
+        }
+        let due = self.look_at().is_some_and(|at| at <= now);
+        due.then(|| match (self.course.belief.unknown(), self.established, self.pods_wait) {
+            (true, true, _) => Lane::Follow,
+            (true, false, _) => Lane::Fill,
+            (false, _, true) => Lane::Gate,
+            (false, _, false) => Lane::Status,
+        })
+    }
+
+    fn look_at(&self) -> Option<Instant> {
+        let states = self.course.belief.targets().map(|(_, health)| health.state);
+        let due = if self.course.belief.unknown() {
+            self.looked
+        } else {
+            self.looked + next_look(states, self.pods_wait, self.looks)?
+        };
+        Some(self.reading.again_at.map_or(due, |again| again.max(due)))
+    }
+
+    /// When something is to be done even if nothing happens. `looking`: a read is under way.
+    pub fn due(&self, looking: bool) -> Option<Instant> {
+        let look = if looking { None } else { self.look_at() };
+        let change = self.changing.again_at.or_else(|| self.course.offered_again());
+        [look, change, self.gates_at].into_iter().flatten().min()
+    }
+}
+
+/// What failed, and until when it is let be.
+#[derive(Debug, Default)]
+pub struct Setback {
+    again_at: Option<Instant>,
+    text: Option<String>,
+}
+
+impl Setback {
+    /// It failed: it is let be for the delay. A race is told only when it does not end.
+    pub fn suffer(&mut self, text: String, delay: Duration, now: Instant) {
+        self.again_at = Some(now + delay);
+        if delay >= WORTH_TELLING {
+            self.text = Some(text);
+        }
+    }
+
+    /// It went well.
+    pub fn over(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Whether it is to be let be; once the delay is over, it is not any more.
+    pub fn holds_back(&mut self, now: Instant) -> bool {
+        self.again_at = self.again_at.filter(|again| *again > now);
+        self.again_at.is_some()
+    }
+
+    fn text(&self) -> Option<&str> {
+        self.text.as_deref()
+    }
+}
+
+/// What is over sooner is not worth telling.
+const WORTH_TELLING: Duration = Duration::from_millis(100);

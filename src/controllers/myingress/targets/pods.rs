@@ -1,0 +1,164 @@
+//! Writes the readiness gates of pods.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::json;
+
+use super::cluster::{Cluster, Key};
+use super::facts::{GatedPod, LeanPod};
+use super::gate::{CONDITION, Gate, Standing, verdict};
+use super::group::Group;
+use super::wanted::{Wanted, endpoints};
+use super::{Endpoints, Shared};
+use crate::api::common::FIELD_MANAGER;
+use crate::external::elbv2::{TargetState, TargetType};
+use crate::runtime::{Class, Failures, class_of_kubernetes};
+
+/// Patches at the same time, of one group.
+const AT_ONCE: usize = 4;
+
+/// The gates.
+pub struct Gates {
+    client: Client,
+    failures: Failures,
+    sweep: std::time::Duration,
+}
+
+/// What is to be written.
+struct Decision {
+    key: Key,
+    pod: GatedPod,
+    gate: Gate,
+}
+
+impl Gates {
+    /// Writes through `client`.
+    pub fn new(client: Client, sweep: std::time::Duration) -> Self {
+        Self { client, failures: Failures::default(), sweep }
+    }
+
+    /// Decides about the gates of the group's pods, and writes those that are to change.
+    pub async fn settle(&self, shared: &Shared, group: &Group) {
+        let (decisions, pods_wait) = decide(shared, group);
+        let now = Instant::now();
+        {
+            let mut state = group.state();
+            state.pods_wait = pods_wait;
+            if state.gates_at.is_some_and(|at| at > now) {
+                return;
+            }
+            state.gates_at = None;
+        }
+        let again = stream::iter(decisions)
+            .map(|decision| self.write(shared, decision))
+            .buffer_unordered(AT_ONCE)
+            .filter_map(std::future::ready)
+            .fold(None, async |soonest: Option<Instant>, at| Some(soonest.map_or(at, |soonest| soonest.min(at))));
+        let again = again.await;
+        if again.is_some() {
+            group.state().gates_at = again;
+        }
+    }
+
+    /// Writes a gate; returns when to try again if that failed.
+    async fn write(&self, shared: &Shared, Decision { key, pod, gate }: Decision) -> Option<Instant> {
+        let api: Api<LeanPod> = Api::namespaced(self.client.clone(), &key.0);
+        let mut condition = json!({
+            "type": CONDITION,
+            "status": if gate.open { "True" } else { "False" },
+            "reason": gate.reason,
+            "message": gate.message,
+        });
+        if pod.gate.is_none_or(|before| before.open != gate.open) {
+            condition["lastTransitionTime"] = json!(Time(Timestamp::now()));
+        }
+        // The uid keeps it off a successor of the same name.
+        let patch = json!({ "metadata": { "uid": pod.uid }, "status": { "conditions": [condition] } });
+        let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+        match api.patch_status(&key.1, &parameters, &Patch::Strategic(&patch)).await {
+            Ok(written) => {
+                tracing::debug!(namespace = key.0, pod = key.1, open = gate.open, reason = gate.reason, "gate written");
+                self.failures.succeeded(&pod.uid);
+                if let Some(written) = GatedPod::of(&written, Instant::now()) {
+                    shared.cluster().written(&key, written);
+                }
+                None
+            }
+            Err(error) => {
+                let class = class_of_kubernetes(&error);
+                if matches!(class, Class::NotFound | Class::Conflict) {
+                    // The pod is gone, as its watch will tell.
+                    self.failures.succeeded(&pod.uid);
+                    return None;
+                }
+                let delay = self.failures.failed(&pod.uid, class, self.sweep);
+                tracing::warn!(namespace = key.0, pod = key.1, %error, ?delay, "readiness gate not written");
+                Some(Instant::now() + delay)
+            }
+        }
+    }
+}
+
+/// What is to be written for the pods of a group, and whether any waits for its target in it.
+fn decide(shared: &Shared, group: &Group) -> (Vec<Decision>, bool) {
+    let backend = group.state().backend.clone();
+    let cluster = shared.cluster();
+    let Endpoints::Known(wanted) = endpoints(&cluster, &backend) else { return (Vec::new(), false) };
+    let namespace = backend.namespace;
+    let open = |pod: &GatedPod| pod.gate.as_ref().is_some_and(|gate| gate.open);
+    let in_question: BTreeMap<&str, &GatedPod> = wanted
+        .gated
+        .keys()
+        .filter_map(|name| Some((name.as_str(), cluster.pod(&namespace, name)?)))
+        .filter(|(_, pod)| !pod.leaving && pod.able != open(pod))
+        .collect();
+    if in_question.is_empty() {
+        return (Vec::new(), false);
+    }
+    let names: BTreeSet<&str> = in_question.keys().copied().collect();
+    let groups = groups_of(shared, &cluster, &namespace, &names);
+    let mut pods_wait = false;
+    let mut decisions = Vec::new();
+    for (name, pod) in in_question {
+        let standings = groups.iter().filter_map(|(other, wanted)| {
+            let standing = standing(other, wanted, name, pod)?;
+            let healthy = standing.health.as_ref().is_some_and(|health| health.state == TargetState::Healthy);
+            pods_wait |= other.arn == group.arn && standing.wanted && !healthy;
+            Some(standing)
+        });
+        let standings: Vec<Standing> = standings.collect();
+        if let Some(gate) = verdict(pod, &standings) {
+            decisions.push(Decision { key: (namespace.clone(), name.to_owned()), pod: pod.clone(), gate });
+        }
+    }
+    (decisions, pods_wait)
+}
+
+/// The groups that one of these pods may be a target of, with what they should have.
+fn groups_of(shared: &Shared, cluster: &Cluster, namespace: &str, pods: &BTreeSet<&str>) -> Vec<(Arc<Group>, Wanted)> {
+    let services = cluster.services_of(namespace, pods);
+    let groups = services.iter().flat_map(|service| shared.registry.groups_of(service));
+    let known = groups.filter_map(|group| {
+        let backend = group.state().backend.clone();
+        match endpoints(cluster, &backend) {
+            Endpoints::Known(wanted) if backend.target_type == TargetType::Ip => Some((group, wanted)),
+            _ => None,
+        }
+    });
+    known.collect()
+}
+
+fn standing(group: &Group, wanted: &Wanted, name: &str, pod: &GatedPod) -> Option<Standing> {
+    let target = wanted.gated.get(name)?.clone();
+    let state = group.state();
+    let health = pod.able_since.and_then(|since| state.course.belief.health_after(&target, since).cloned());
+    let trouble = state.trouble(&wanted.targets).map(str::to_owned);
+    Some(Standing { wanted: wanted.targets.contains(&target), target, health, trouble })
+}

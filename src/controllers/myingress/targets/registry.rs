@@ -1,0 +1,204 @@
+//! Which groups are bound, to what, and whom to wake.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use tokio::sync::Notify;
+
+use super::cluster::{Concerned, Key};
+use super::group::Group;
+use super::{Backend, Binding};
+use crate::controllers::myingress::ownership::ObjectKey;
+use crate::external::elbv2::TargetType;
+
+/// The bindings.
+#[derive(Default)]
+pub struct Registry {
+    known: Mutex<Known>,
+    subscribers: Mutex<Vec<UnboundedSender<ObjectKey>>>,
+    /// Groups that nobody keeps yet are there.
+    pub unkept: Notify,
+}
+
+#[derive(Default)]
+struct Known {
+    bindings: HashMap<ObjectKey, Vec<Binding>>,
+    groups: HashMap<String, Arc<Group>>,
+    unkept: Vec<Arc<Group>>,
+    /// ARNs by Service.
+    of_service: HashMap<Key, HashSet<String>>,
+    /// ARNs of groups whose targets are nodes.
+    of_nodes: HashSet<String>,
+    /// Objects that wait for something to become of a backend without a group.
+    waiting: HashMap<Key, BTreeMap<ObjectKey, BTreeSet<ObjectKey>>>,
+}
+
+impl Registry {
+    /// Replaces what `owner` had bound.
+    pub fn bind(&self, bindings: Vec<Binding>, owner: &ObjectKey) {
+        let mut known = self.known();
+        if known.bindings.get(owner).map_or(&[][..], Vec::as_slice) == bindings {
+            return;
+        }
+        let before = known.bindings.remove(owner).unwrap_or_default();
+        let kept: HashSet<&String> = bindings.iter().filter_map(|binding| binding.group_arn.as_ref()).collect();
+        for binding in before {
+            match binding.group_arn {
+                Some(arn) if kept.contains(&arn) => {}
+                Some(arn) => known.release(&arn, owner),
+                None => known.stop_waiting(&binding.backend, owner),
+            }
+        }
+        for binding in &bindings {
+            match &binding.group_arn {
+                Some(arn) => known.hold(arn, binding, owner),
+                None => known.wait(binding, owner),
+            }
+        }
+        if !bindings.is_empty() {
+            known.bindings.insert(owner.clone(), bindings);
+        }
+        let unkept = !known.unkept.is_empty();
+        drop(known);
+        if unkept {
+            self.unkept.notify_one();
+        }
+    }
+
+    /// A bound group.
+    pub fn group(&self, arn: &str) -> Option<Arc<Group>> {
+        self.known().groups.get(arn).filter(|group| group.bound()).cloned()
+    }
+
+    /// Groups that nobody keeps yet.
+    pub fn take_unkept(&self) -> Vec<Arc<Group>> {
+        std::mem::take(&mut self.known().unkept)
+    }
+
+    /// Forgets a group if nobody binds it any more; true when nobody does.
+    pub fn retire(&self, group: &Group) -> bool {
+        // Under the lock of all, so that it cannot be bound anew in between.
+        let mut known = self.known();
+        let retired = !group.bound();
+        if retired {
+            known.groups.remove(&group.arn);
+        }
+        retired
+    }
+
+    /// The bound groups of a Service.
+    pub fn groups_of(&self, service: &Key) -> Vec<Arc<Group>> {
+        let known = self.known();
+        let arns = known.of_service.get(service).into_iter().flatten();
+        arns.filter_map(|arn| known.groups.get(arn)).cloned().collect()
+    }
+
+    /// Tells the groups that are concerned, and the objects that wait for a backend.
+    pub fn changed(&self, concerned: &Concerned) {
+        let known = self.known();
+        let mut woken = BTreeSet::new();
+        for service in &concerned.services {
+            for arn in known.of_service.get(service).into_iter().flatten() {
+                known.groups.get(arn).inspect(|group| group.endpoints_changed());
+            }
+            woken.extend(known.waiting.get(service).into_iter().flat_map(BTreeMap::values).flatten().cloned());
+        }
+        if concerned.nodes {
+            for arn in &known.of_nodes {
+                known.groups.get(arn).inspect(|group| group.endpoints_changed());
+            }
+        }
+        drop(known);
+        self.wake(woken);
+    }
+
+    /// Tells everybody: a kind has been listed.
+    pub fn all_changed(&self) {
+        let known = self.known();
+        known.groups.values().for_each(|group| group.endpoints_changed());
+        let woken = known.waiting.values().flat_map(BTreeMap::values).flatten().cloned().collect();
+        drop(known);
+        self.wake(woken);
+    }
+
+    /// Objects that are woken from now on.
+    pub fn subscribe(&self) -> UnboundedReceiver<ObjectKey> {
+        let (sender, receiver) = unbounded();
+        self.subscribers().push(sender);
+        receiver
+    }
+
+    /// Wakes objects; a subscriber that hung up is forgotten.
+    pub fn wake(&self, objects: BTreeSet<ObjectKey>) {
+        let mut subscribers = self.subscribers();
+        for key in objects {
+            subscribers.retain(|subscriber| subscriber.unbounded_send(key.clone()).is_ok());
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn subscribers(&self) -> MutexGuard<'_, Vec<UnboundedSender<ObjectKey>>> {
+        self.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn service_of(backend: &Backend) -> Key {
+    (backend.namespace.clone(), backend.service.clone())
+}
+
+impl Known {
+    fn hold(&mut self, arn: &str, binding: &Binding, owner: &ObjectKey) {
+        let group = if let Some(group) = self.groups.get(arn) {
+            group.clone()
+        } else {
+            let group = Arc::new(Group::new(arn, binding));
+            self.groups.insert(arn.to_owned(), group.clone());
+            self.unkept.push(group.clone());
+            group
+        };
+        if let Some(former) = group.hold(binding, owner) {
+            self.unlist(arn, &former);
+        }
+        self.of_service.entry(service_of(&binding.backend)).or_default().insert(arn.to_owned());
+        if binding.backend.target_type == TargetType::Instance {
+            self.of_nodes.insert(arn.to_owned());
+        }
+    }
+
+    fn release(&mut self, arn: &str, owner: &ObjectKey) {
+        let Some(group) = self.groups.get(arn).cloned() else { return };
+        if let Some(former) = group.release(owner) {
+            self.unlist(arn, &former);
+        }
+    }
+
+    fn unlist(&mut self, arn: &str, backend: &Backend) {
+        let service = service_of(backend);
+        if let Some(arns) = self.of_service.get_mut(&service) {
+            arns.remove(arn);
+            if arns.is_empty() {
+                self.of_service.remove(&service);
+            }
+        }
+        self.of_nodes.remove(arn);
+    }
+
+    fn wait(&mut self, binding: &Binding, owner: &ObjectKey) {
+        let waiting = self.waiting.entry(service_of(&binding.backend)).or_default();
+        waiting.entry(owner.clone()).or_default().extend(binding.owners.iter().cloned());
+    }
+
+    fn stop_waiting(&mut self, backend: &Backend, owner: &ObjectKey) {
+        let service = service_of(backend);
+        if let Some(waiting) = self.waiting.get_mut(&service) {
+            waiting.remove(owner);
+            if waiting.is_empty() {
+                self.waiting.remove(&service);
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Watches the cluster and enters what matters of it.
+
+use std::collections::HashSet;
+use std::fmt::Debug;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use futures::StreamExt;
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::Service as CoreService;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::core::NamespaceResourceScope;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+
+use super::Shared;
+use super::cluster::{Concerned, Entered, Key};
+use super::facts::{GatedPod, LeanNode, LeanPod, Node, Service, Slice};
+use crate::external::elbv2::TargetType;
+use crate::runtime::Environment;
+
+/// Watches until it is dropped.
+pub async fn run(shared: &Arc<Shared>, environment: &Environment) {
+    tokio::join!(
+        scopes(shared, environment, |service: CoreService| Some(Service::from(service))),
+        scopes(shared, environment, |slice: EndpointSlice| Slice::of(slice)),
+        scopes(shared, environment, |pod: LeanPod| GatedPod::of(&pod, Instant::now())),
+        nodes(shared, environment),
+    );
+}
+
+/// Watches a kind in the namespaces that are served.
+async fn scopes<K, F>(shared: &Arc<Shared>, environment: &Environment, fact: fn(K) -> Option<F>)
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned + Send + 'static,
+    F: Entered,
+{
+    let client = &environment.client;
+    let apis: Vec<(Option<&str>, Api<K>)> = match environment.namespaces.as_slice() {
+        [] => vec![(None, Api::all(client.clone()))],
+        some => some.iter().map(|it| (Some(it.as_str()), Api::namespaced(client.clone(), it))).collect(),
+    };
+    let unlisted = AtomicUsize::new(apis.len());
+    join_all(apis.into_iter().map(|(scope, api)| follow(shared, scope, api, fact, &unlisted))).await;
+}
+
+/// Watches nodes once a backend's targets are nodes: in other clusters they need not be readable.
+async fn nodes(shared: &Arc<Shared>, environment: &Environment) {
+    // Cannot fail: the sender lives in `shared`.
+    let _ = shared.nodes_matter.subscribe().wait_for(|matter| *matter).await;
+    let client: Client = environment.client.clone();
+    follow(shared, None, Api::all(client), |node: LeanNode| Node::of(&node), &AtomicUsize::new(1)).await;
+}
+
+async fn follow<K, F>(
+    shared: &Arc<Shared>,
+    scope: Option<&str>,
+    api: Api<K>,
+    fact: fn(K) -> Option<F>,
+    unlisted: &AtomicUsize,
+) where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
+    F: Entered,
+{
+    let mut events = pin!(watcher(api, watcher::Config::default()).default_backoff());
+    let mut first = true;
+    // What a list has shown so far: the rest is gone when the list ends, and not before.
+    let mut seen: HashSet<Key> = HashSet::new();
+    while let Some(event) = events.next().await {
+        let concerned = match event {
+            Ok(watcher::Event::Init) => {
+                seen.clear();
+                continue;
+            }
+            Ok(watcher::Event::InitApply(object)) => {
+                let key = key_of(&object);
+                let concerned = entered(shared, &key, fact(object));
+                seen.insert(key);
+                concerned
+            }
+            Ok(watcher::Event::InitDone) => {
+                let concerned = vanished::<F>(shared, scope, &std::mem::take(&mut seen));
+                if std::mem::take(&mut first) && unlisted.fetch_sub(1, Ordering::SeqCst) == 1 {
+                    listed::<F>(shared);
+                }
+                *shared.watch_trouble() = None;
+                concerned
+            }
+            Ok(watcher::Event::Apply(object)) => {
+                let key = key_of(&object);
+                entered(shared, &key, fact(object))
+            }
+            Ok(watcher::Event::Delete(object)) => F::leave(&mut shared.cluster(), &key_of(&object)),
+            Err(error) => {
+                let trouble = format!("cannot watch {}: {error}", K::plural(&()));
+                if shared.watch_trouble().replace(trouble.clone()).as_ref() != Some(&trouble) {
+                    tracing::warn!(scope, trouble, "trying again");
+                }
+                continue;
+            }
+        };
+        shared.changed(&concerned);
+    }
+}
+
+fn key_of(object: &impl Resource) -> Key {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}
+
+/// Enters an object, or removes one of which nothing matters any more.
+fn entered<F: Entered>(shared: &Shared, key: &Key, fact: Option<F>) -> Concerned {
+    let mut cluster = shared.cluster();
+    match fact {
+        Some(fact) => fact.enter(&mut cluster, key),
+        None => F::leave(&mut cluster, key),
+    }
+}
+
+/// Removes what a list has not shown.
+fn vanished<F: Entered>(shared: &Shared, scope: Option<&str>, seen: &HashSet<Key>) -> Concerned {
+    let mut cluster = shared.cluster();
+    let within = |key: &Key| scope.is_none_or(|scope| key.0 == scope);
+    let gone: Vec<Key> = F::keys(&cluster).into_iter().filter(|key| within(key) && !seen.contains(key)).collect();
+    let mut concerned = Concerned::default();
+    for key in gone {
+        concerned.also(F::leave(&mut cluster, &key));
+    }
+    concerned
+}
+
+fn listed<F: Entered>(shared: &Shared) {
+    let mut cluster = shared.cluster();
+    cluster.listed(F::KIND);
+    let complete = cluster.complete(TargetType::Ip);
+    drop(cluster);
+    tracing::debug!(kind = ?F::KIND, "listed");
+    shared.listed.send_replace(complete);
+    shared.registry.all_changed();
+}

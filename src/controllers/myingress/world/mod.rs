@@ -1,0 +1,292 @@
+//! A small AWS in memory, in which every decision must lead to the same end and touch nothing foreign.
+
+mod aws;
+mod drift;
+mod groups;
+mod scenes;
+mod shape;
+mod single;
+mod specs;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::{Resource, ResourceExt};
+
+use super::action::Action;
+use super::assets::Assets;
+use super::decide::{decide, decide_removal};
+use super::members::{key, members_of};
+use super::model::{self, Context, Model, SecurityModel, SubnetsModel, fixtures};
+use super::names::candidates;
+use super::observe::{Adoption, Observed, key_of};
+use super::ownership::{ObjectKey, Owner, adoption_tag};
+use super::targets::{Binding, Endpoints, Summary, Wanted};
+use crate::api::MyIngress;
+use crate::api::myingress::Scheme;
+use crate::external::ec2::Subnet;
+use crate::external::elbv2::{State, Target};
+use crate::runtime::{Health, Plan};
+use aws::Aws;
+
+/// Rounds that one reconcile has.
+const ROUNDS: usize = 12;
+/// Reconciles of every object after which something would have gone wrong.
+const PASSES: usize = 40;
+
+/// AWS, the objects with the status that is remembered from plan to plan, and what the operator keeps in memory.
+#[derive(Clone, Debug, Default)]
+pub struct World {
+    pub aws: Aws,
+    pub objects: Vec<MyIngress>,
+    /// How each object was when it was last decided about.
+    pub health: BTreeMap<ObjectKey, Health>,
+    bound: BTreeMap<ObjectKey, Vec<Binding>>,
+    /// The security groups were read, as they are once somebody wants one.
+    security_groups_known: bool,
+    /// Which balancers use a target group is known from the last sweep.
+    used_by: BTreeMap<String, BTreeSet<String>>,
+    /// Actions that may still be carried out before the operator dies.
+    life: Option<usize>,
+    /// How long a balancer that was replaced goes on.
+    pub grace: Duration,
+    pub now: Timestamp,
+    /// When somebody asked to look again.
+    due: Option<Timestamp>,
+    /// What was done.
+    pub journal: Vec<Action>,
+}
+
+impl World {
+    pub fn with(objects: Vec<MyIngress>) -> Self {
+        Self { objects, ..Self::default() }
+    }
+
+    pub fn owner(object: &MyIngress) -> Owner {
+        Owner::of("prod", object)
+    }
+
+    /// The first object with that name.
+    pub fn object(&mut self, name: &str) -> &mut MyIngress {
+        self.objects.iter_mut().find(|object| object.name_any() == name).unwrap()
+    }
+
+    /// Marks an object as deleted.
+    pub fn delete(&mut self, name: &str) {
+        self.object(name).metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    }
+
+    /// What `observe` would find.
+    pub fn observe(&mut self, object: &MyIngress) -> Observed {
+        let owner = Self::owner(object);
+        let known: Vec<Arc<MyIngress>> = self.objects.iter().cloned().map(Arc::new).collect();
+        let members = members_of(object, &known);
+        let secrets = fixtures::secrets();
+        let built = model::build(&members.active(), &Context { owner: &owner, secrets: &secrets });
+        let deleting = object.meta().deletion_timestamp.is_some();
+        let status = object.status.clone().unwrap_or_default();
+        let security = built.model.as_ref().map(|model| &model.balancer.security);
+        self.security_groups_known |=
+            matches!(security, Some(SecurityModel::Managed { .. })) || status.security_group.is_some() || deleting;
+
+        let mut assets = self.aws.assets.of(&owner);
+        for (arn, member) in &mut assets.groups {
+            member.group.balancers = self.used_by.get(arn).cloned().unwrap_or_default();
+        }
+        if !self.security_groups_known {
+            assets.security_groups.clear();
+        }
+        let names: Vec<String> = [Scheme::Internal, Scheme::InternetFacing]
+            .into_iter()
+            .flat_map(|scheme| candidates(&owner, scheme))
+            .chain(status.alb.iter().map(|alb| alb.name.clone()))
+            .collect();
+        let balancers = || self.aws.assets.balancers.values();
+        let foreign = |arn: &str| balancers().any(|it| it.balancer.arn == arn && !owner.owns(&it.tags));
+        let groups = built.model.iter().flat_map(|model| model.groups.keys());
+        let taken_by_others =
+            |name: &&String| self.aws.assets.groups.values().any(|it| it.group.name == **name && !owner.owns(&it.tags));
+        let adopt = built.model.as_ref().and_then(|model| model.balancer.adopt.as_ref());
+        let mut observed = Observed {
+            taken: balancers().map(|it| it.balancer.name.clone()).filter(|name| names.contains(name)).collect(),
+            taken_groups: groups.filter(taken_by_others).cloned().collect(),
+            disowned: status.alb.filter(|alb| foreign(&alb.arn)),
+            adoption: adopt.filter(|_| assets.balancers.is_empty()).map(|name| self.adoption(name, &owner)),
+            subnets: built.model.as_ref().map(|model| subnets(model, &assets)).unwrap_or_default(),
+            certificates: aws::certificates(),
+            endpoints: built.model.iter().flat_map(|it| it.groups.keys()).map(|it| (it.clone(), endpoints())).collect(),
+            summaries: assets.groups.keys().filter_map(|arn| Some((arn.clone(), self.summary(&owner, arn)?))).collect(),
+            bound: self.bound.get(&key_of(&owner)).cloned().unwrap_or_default(),
+            replacement_grace: self.grace,
+            owner,
+            members,
+            built,
+            assets,
+        };
+        observed.expect_targets();
+        observed
+    }
+
+    fn adoption(&self, name: &str, owner: &Owner) -> Adoption {
+        let Some(member) = self.aws.assets.balancers.values().find(|it| it.balancer.name == name) else {
+            return Adoption::Missing;
+        };
+        let (key, value) = adoption_tag(owner);
+        if member.tags.get(&key) == Some(&value) {
+            Adoption::Agreed { arn: member.balancer.arn.clone() }
+        } else {
+            Adoption::Refused
+        }
+    }
+
+    /// A bound group has one target. AWS checks only those of groups that are used.
+    fn summary(&self, owner: &Owner, arn: &String) -> Option<Summary> {
+        let bound = self.bound.get(&key_of(owner))?.iter().any(|binding| binding.group_arn.as_ref() == Some(arn));
+        let used = !self.aws.assets.groups.get(arn)?.group.balancers.is_empty();
+        let healthy = usize::from(used && !self.aws.sick.contains(arn));
+        bound.then_some(Summary {
+            healthy,
+            registered: 1,
+            total: 1,
+            draining: 0,
+            known: true,
+            settled: true,
+            trouble: None,
+        })
+    }
+
+    /// Lets the operator work until nothing is left to do. `crash` lets it die after so many actions, and another one
+    /// go on.
+    pub fn settle(&mut self, crash: Option<usize>) {
+        self.life = crash;
+        for _ in 0..PASSES {
+            let mut quiet = true;
+            for key in self.objects.iter().map(key).collect::<Vec<_>>() {
+                quiet &= self.reconcile(&key);
+            }
+            quiet &= !self.aws.time_passes();
+            self.sweep();
+            if let Some(due) = self.due.take().filter(|_| quiet) {
+                self.now = self.now.max(due);
+            } else if quiet {
+                return;
+            }
+        }
+        let last = &self.journal[self.journal.len().saturating_sub(10)..];
+        panic!("never settles: {:#?}\n{last:#?}", self.health);
+    }
+
+    /// One reconcile; true when it had nothing to do.
+    pub fn reconcile(&mut self, which: &ObjectKey) -> bool {
+        let Some(place) = self.objects.iter().position(|object| key(object) == *which) else { return false };
+        let object = self.objects[place].clone();
+        if object.meta().deletion_timestamp.is_some() {
+            return self.remove(place, &object);
+        }
+        if object.spec.suspend {
+            return true;
+        }
+        for round in 0..ROUNDS {
+            let object = self.objects[place].clone();
+            let observed = self.observe(&object);
+            let plan = decide(&object, &observed, self.now);
+            if observed.complaint(&object).is_some() {
+                assert_eq!(plan.actions, [], "nothing is half-made because of a mistake");
+            }
+            if plan.record_first || plan.actions.is_empty() {
+                self.objects[place].status = Some(plan.status.clone());
+            }
+            let Plan { actions, health, requeue, .. } = plan;
+            let due = requeue.filter(|_| actions.is_empty()).map(|requeue| self.now + requeue);
+            self.due = due.into_iter().chain(self.due).min();
+            self.health.insert(which.clone(), health);
+            if actions.is_empty() {
+                return round == 0 && object.status == self.objects[place].status;
+            }
+            if !self.carry_out(&observed.owner, &actions) {
+                return false;
+            }
+        }
+        panic!("still something to do after {ROUNDS} rounds: {:#?}", self.objects[place]);
+    }
+
+    fn remove(&mut self, place: usize, object: &MyIngress) -> bool {
+        for _ in 0..ROUNDS {
+            let observed = self.observe(object);
+            let removal = decide_removal(object, &observed);
+            if removal.actions.is_empty() {
+                self.objects.remove(place);
+                self.health.remove(&key(object));
+                return false;
+            }
+            if !self.carry_out(&observed.owner, &removal.actions) {
+                return false;
+            }
+        }
+        panic!("a removal has no end: {object:#?}");
+    }
+
+    /// False where a conflict or death ended it early.
+    fn carry_out(&mut self, owner: &Owner, actions: &[Action]) -> bool {
+        for action in actions {
+            if self.life == Some(0) {
+                self.die();
+                return false;
+            }
+            self.life = self.life.map(|life| life - 1);
+            self.journal.push(action.clone());
+            if let Action::Bind(bindings) = action {
+                self.bound.insert(key_of(owner), bindings.clone());
+            } else if self.aws.act(owner, action).is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn die(&mut self) {
+        self.life = None;
+        self.bound.clear();
+        self.security_groups_known = false;
+        self.aws.assets.groups.values_mut().for_each(|member| member.fresh = false);
+        self.sweep();
+    }
+
+    fn sweep(&mut self) {
+        let groups = self.aws.assets.groups.iter();
+        self.used_by = groups.map(|(arn, member)| (arn.clone(), member.group.balancers.clone())).collect();
+    }
+
+    /// ARNs of the groups that the owner's targets follow.
+    pub fn followed(&self, owner: &Owner) -> BTreeSet<String> {
+        let bound = self.bound.get(&key_of(owner)).into_iter().flatten();
+        bound.filter_map(|binding| binding.group_arn.clone()).collect()
+    }
+
+    /// Every balancer is active.
+    pub fn activate(&mut self) {
+        self.aws.assets.balancers.values_mut().for_each(|member| member.balancer.state = State::Active);
+    }
+}
+
+fn subnets(model: &Model, assets: &Assets) -> Vec<Subnet> {
+    let balancer = &model.balancer;
+    let missing = || assets.balancers.values().all(|member| member.balancer.scheme != Some(balancer.scheme));
+    let managed = matches!(balancer.security, SecurityModel::Managed { .. });
+    let all = aws::subnets().into_iter();
+    match &balancer.subnets {
+        SubnetsModel::Tagged { .. } => all.filter(|subnet| subnet.tags.contains_key("tier")).collect(),
+        SubnetsModel::Ids(ids) if managed && missing() && assets.security_groups.is_empty() => {
+            all.filter(|subnet| ids.contains(&subnet.id)).collect()
+        }
+        SubnetsModel::Ids(_) => Vec::new(),
+    }
+}
+
+fn endpoints() -> Endpoints {
+    let targets = BTreeSet::from([Target { id: "10.0.0.1".into(), port: 80 }]);
+    Endpoints::Known(Wanted { targets, ..Wanted::default() })
+}

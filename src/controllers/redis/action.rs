@@ -1,0 +1,100 @@
+//! The changes that can be made.
+
+use crate::controllers::restore_from::Step;
+use crate::external::redis::{Endpoint, Login};
+use crate::runtime::ActionEvent;
+use crate::runtime::manifest::Manifest;
+
+/// One change of the world.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Make a child as it should be; where it is there already, only that very one.
+    Apply { child: Box<Manifest>, uid: Option<String> },
+    /// Delete exactly that pod; its `StatefulSet` makes another. One that does not answer gets no time to finish.
+    DeletePod { name: String, uid: String, why: String, at_once: bool },
+    /// Delete exactly that volume claim.
+    DeleteClaim { name: String, uid: String, why: String },
+    /// Ask for a larger volume.
+    GrowClaim { name: String, uid: String, size: String },
+    /// Delete the `StatefulSet` but not its pods: what cannot be changed in it is made anew.
+    Orphan { name: String, uid: String },
+    /// Let Services find exactly that pod as a node of that role, or not at all.
+    SetRole { pod: Target, role: Option<&'static str> },
+    /// Make a node a replica of another. One that took writes loses its clients: they must find the new master.
+    Follow { node: Target, master: String, drop_clients: bool },
+    /// Make exactly that process a master.
+    Promote { node: Target, run_id: String, why: &'static str },
+    /// Let the master hand over to a replica without loss, and keep new clients from it.
+    HandOver { from: Target, to: String, address: String },
+    /// Let a master whose pod is gone from the apiserver, but whose process may live on for a moment, hand over or step
+    /// down; only if it has that history.
+    Fence { address: String, login: Option<Login>, history: String, successor: String },
+    /// Let a master that is about to hand over stay what it is.
+    KeepMastership { node: Target },
+    /// Close the connections of clients, which must find the new master.
+    DropClients { node: Target },
+    /// Tell a running process its settings, and note that on its pod.
+    Configure {
+        node: Target,
+        settings: Vec<(String, String)>,
+        users: Vec<Vec<String>>,
+        follow_as: Option<Login>,
+        note: String,
+    },
+    /// Make the password of clients, in a Secret of that name.
+    MakePassword { secret: String },
+    /// Make the users for a password of clients, of which this is the hash.
+    MakeUsers { secret: String, hash: String },
+    /// Go on with the restore that the nodes begin with.
+    Restore(Step),
+    /// Nothing but an event: something was completed.
+    Tell { reason: &'static str, note: String },
+}
+
+/// A pod and its process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The pod.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// Where its process answers.
+    pub endpoint: Option<Endpoint>,
+}
+
+impl Action {
+    /// The event that tells of the action.
+    pub fn event(&self) -> Option<ActionEvent> {
+        let (reason, note) = match self {
+            Self::Apply { child, .. } if child.kind() == "Secret" => {
+                ("PasswordChanged", "Processes are told the changed password of clients".to_owned())
+            }
+            Self::Apply { child, uid: None } => ("Created", format!("Created {} {}", child.kind(), child.name())),
+            Self::Apply { child, uid: Some(_) } => ("Updated", format!("Updated {} {}", child.kind(), child.name())),
+            Self::DeletePod { name, why, .. } => ("PodDeleted", format!("Deleted pod {name}: {why}")),
+            Self::DeleteClaim { name, why, .. } => ("VolumeDeleted", format!("Deleted volume claim {name}: {why}")),
+            Self::GrowClaim { name, size, .. } => ("VolumeGrown", format!("Asked for {size} for volume claim {name}")),
+            Self::Promote { node, why, .. } => ("Promoted", format!("Made {} the master: {why}", node.name)),
+            Self::Follow { node, drop_clients: true, .. } => {
+                ("Demoted", format!("Made {} a replica, and closed its clients' connections", node.name))
+            }
+            Self::Configure { node, .. } => ("Configured", format!("Changed settings of {} while it runs", node.name)),
+            Self::MakePassword { secret } => {
+                ("PasswordMade", format!("Made a password for clients in Secret {secret}"))
+            }
+            Self::Tell { reason, note } => (*reason, note.clone()),
+            Self::Restore(step) => return step.event(),
+            Self::Orphan { .. }
+            | Self::SetRole { .. }
+            | Self::Follow { .. }
+            | Self::MakeUsers { .. }
+            | Self::Fence { .. }
+            | Self::HandOver { .. }
+            | Self::KeepMastership { .. }
+            | Self::DropClients { .. } => return None,
+        };
+        // Nobody asked for them.
+        let told = if matches!(reason, "FailedOver" | "DataLost") { ActionEvent::warning } else { ActionEvent::normal };
+        Some(told(reason, note))
+    }
+}

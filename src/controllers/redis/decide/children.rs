@@ -1,0 +1,49 @@
+//! Services, settings and pods: what is missing or differs is applied.
+
+use kube::ResourceExt;
+
+use super::super::action::Action;
+use super::super::resources;
+use super::{SOON, Step, View, size};
+use crate::runtime::manifest::Manifest;
+
+/// Somebody else's object of a child's name: nothing is touched.
+pub fn foreign(view: &View<'_>) -> Option<Step> {
+    let ((kind, name), _) = view.observed.children.iter().find(|(_, child)| !child.ours)?;
+    let told =
+        format!("{kind} {name} exists and does not belong to this object: delete it, or choose another metadata.name");
+    Some(Step::stalled("NameTaken", told))
+}
+
+/// Children that are missing or differ. A spec that cannot be accepted changes none.
+pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
+    if !accepted {
+        return None;
+    }
+    let mut wanted = resources::around(view.object);
+    wanted.push(resources::config_map(view.object));
+    let missing_set = view.observed.child("StatefulSet", &view.object.name_any()).is_none();
+    // Somebody deleted the set, and its pods go with it. A new one that meets their names waits for minutes.
+    let going = missing_set && view.observed.pods.values().any(|pod| pod.controlled);
+    if !going {
+        wanted.push(resources::pods(view.object, size::pods(view)));
+    }
+    let actions: Vec<Action> = wanted.into_iter().filter_map(|child| unless_met(view, child)).collect();
+    if actions.is_empty() {
+        return going.then(|| Step::wait("Applying", "waiting for the pods of a StatefulSet that was deleted to stop"));
+    }
+    let told = if view.master().is_some() { "bringing the children up to date" } else { "creating the children" };
+    Some(Step { again: SOON, ..Step::act(actions, "Applying", told) })
+}
+
+fn unless_met(view: &View<'_>, child: Manifest) -> Option<Action> {
+    let live = view.observed.child(child.kind(), child.name());
+    if live.is_some_and(|live| child.is_met_by(&live.value)) {
+        return None;
+    }
+    // Templates of volumes cannot be changed: the set is made anew around its pods.
+    if let Some(live) = live.filter(|live| child.needs_another(&live.value)) {
+        return Some(Action::Orphan { name: child.name().to_owned(), uid: live.uid.clone() });
+    }
+    Some(Action::Apply { uid: live.map(|live| live.uid.clone()), child: Box::new(child) })
+}

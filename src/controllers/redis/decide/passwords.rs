@@ -1,0 +1,73 @@
+//! Who may log in: a password that is changed takes effect in running processes, and the one before stays good.
+
+use super::super::action::Action;
+use super::super::facts::{Hidden, Users};
+use super::super::{names, resources};
+use super::{Step, View};
+use crate::external::redis::Login;
+
+/// Longer ones are a mistake.
+const LONGEST: usize = 512;
+
+/// What of the passwords cannot be, with the field and the fix.
+pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
+    if !view.object.spec.auth.enabled {
+        return None;
+    }
+    let passwords = &view.observed.passwords;
+    let named = view.object.spec.auth.secret_name.as_ref();
+    let secret = named.cloned().unwrap_or_else(|| names::password(view.object));
+    if passwords.denied {
+        let told = format!(
+            "spec.auth.enabled needs Secrets: bind the ClusterRole causeway-database-secrets in this namespace to the operator \
+             (docs/redis.md), or remove spec.auth (Secret {secret})"
+        );
+        return Some(("SecretsDenied", told));
+    }
+    match &passwords.given {
+        None if named.is_some() => {
+            Some(("PasswordMissing", format!("spec.auth.secretName: Secret {secret} has no key password: make it")))
+        }
+        Some(Hidden(text)) if text.is_empty() || text.len() > LONGEST || text.contains(char::is_control) => {
+            let told = format!("Secret {secret}: key password must have 1 to {LONGEST} characters in one line");
+            Some(("PasswordInvalid", told))
+        }
+        _ => None,
+    }
+}
+
+/// Passwords and users that are to be made, before anything that needs them.
+pub fn step(view: &View<'_>) -> Option<Step> {
+    if !view.object.spec.auth.enabled {
+        return None;
+    }
+    let passwords = &view.observed.passwords;
+    let action = match (&passwords.given, &passwords.users) {
+        (None, _) => Action::MakePassword { secret: names::password(view.object) },
+        (Some(given), None) => Action::MakeUsers { secret: names::users(view.object), hash: resources::hash(&given.0) },
+        (Some(_), Some(known)) => {
+            let wanted = users(view).filter(|wanted| wanted != known)?;
+            Action::Apply { child: Box::new(resources::users_secret(view.object, &wanted)), uid: None }
+        }
+    };
+    Some(Step::act(vec![action], "Configuring", "users are made for the password of clients"))
+}
+
+/// The users as they should be.
+pub fn users(view: &View<'_>) -> Option<Users> {
+    let passwords = &view.observed.passwords;
+    let known = passwords.users.clone()?;
+    let hash = passwords.given.as_ref().map(|given| resources::hash(&given.0));
+    match hash {
+        Some(hash) if hash != known.current => {
+            Some(Users { previous: Some(known.current), current: hash, internal: known.internal })
+        }
+        _ => Some(known),
+    }
+}
+
+/// As whom replicas log in to their master.
+pub fn internal(view: &View<'_>) -> Option<Login> {
+    let users = view.observed.passwords.users.as_ref().filter(|_| view.object.spec.auth.enabled)?;
+    Some(Login { user: names::INTERNAL_USER.into(), password: users.internal.0.clone() })
+}

@@ -1,0 +1,47 @@
+//! Pods are replaced one by one: the sick first, the master last, after it has handed over.
+
+use super::super::facts::Pod;
+use super::super::names;
+use super::{Step, View, delete_pod, switchover};
+
+/// The next pod to replace, or whom to wait for.
+pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
+    let outdated = |pod: &Pod| accepted && !pod.terminating && view.is_outdated(pod);
+    let count = view.observed.pods.values().filter(|pod| outdated(pod)).count();
+    let told = format!("{count} of {} pods to be replaced", view.observed.pods.len());
+    let (master, _, _) = view.serving_master()?;
+    let away: Vec<i32> = (0..view.wanted()).filter(|ordinal| *ordinal != master && !is_well(view, *ordinal)).collect();
+    if !away.is_empty() {
+        let names: Vec<String> = away.iter().map(|ordinal| names::pod(view.object, *ordinal)).collect();
+        let reason = if count > 0 { "RollingOut" } else { "ReplicasNotReady" };
+        let waiting = format!("waiting for {} to have all data", names.join(", "));
+        let waiting = if count > 0 { format!("{told}, {waiting}") } else { waiting };
+        return Some(match view.pod_trouble() {
+            Some((reason, text)) => Step::trouble(reason, format!("{waiting}; {text}")),
+            None => Step::wait(reason, waiting),
+        });
+    }
+    let replica = view.observed.pods.iter().rev().find(|(ordinal, pod)| **ordinal != master && outdated(pod));
+    if let Some((_, pod)) = replica {
+        return Some(Step::act(vec![delete_pod(pod, "the spec changed")], "RollingOut", told));
+    }
+    let pod = view.pod(master).filter(|pod| outdated(pod))?;
+    if view.wanted() == 1 {
+        // A single node has nobody to stand in for it.
+        return Some(Step::act(vec![delete_pod(pod, "the spec changed")], "RollingOut", told));
+    }
+    Some(switchover::away(view, master, "RollingOut").unwrap_or_else(|| Step::wait("RollingOut", told)))
+}
+
+/// A pod that does not start, and was made from an earlier spec: nothing is lost with it, whoever is the master.
+pub fn hopeless(view: &View<'_>) -> Option<Step> {
+    let silent = |pod: &&Pod| pod.trouble.is_some() && pod.info().is_none() && !pod.terminating;
+    let pod = view.observed.pods.values().find(|pod| silent(pod) && view.is_outdated(pod))?;
+    let why = "it does not start, and was made from an earlier spec";
+    Some(Step::act(vec![delete_pod(pod, why)], "RollingOut", format!("replacing {}: {why}", pod.name)))
+}
+
+/// The replica has all data and follows, and its pod serves.
+fn is_well(view: &View<'_>, ordinal: i32) -> bool {
+    view.follows(ordinal) && view.pod(ordinal).is_some_and(|pod| pod.ready && !pod.terminating)
+}

@@ -1,0 +1,191 @@
+//! What is told of a master and its replicas.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+
+use super::super::facts::Pod;
+use super::super::names;
+use super::{Record, Step, View, election};
+use crate::api::RedisStatus;
+use crate::api::redis::{Connection, LastFailover, NodeStatus};
+use crate::external::redis::Info;
+use crate::runtime::{Health, Part};
+
+/// A replica that lost its master for less long is about to find it again.
+const LOST_SECONDS: u64 = 2;
+
+/// The status without conditions. What is not known now stays as it was told last.
+pub fn status(view: &View<'_>, step: &Step) -> RedisStatus {
+    let before = view.before.clone();
+    let mut status = match &step.record {
+        Record::Seen => before,
+        Record::Begin(failover) => RedisStatus { failover: Some(failover.clone()), ..before },
+        Record::Complete(completed) => RedisStatus {
+            master: Some(completed.to.clone()),
+            epoch: completed.epoch,
+            failover: None,
+            masterless_since: None,
+            last_failover: Some(completed.clone()),
+            // The nodes are looked at anew: what they had of the earlier master does not matter any more.
+            ..before
+        },
+        Record::Close => {
+            let closed = Some(Time(view.now));
+            let last = before.last_failover.clone().map(|last| LastFailover { closed, ..last });
+            RedisStatus { last_failover: last, ..before }
+        }
+        Record::GiveUp => RedisStatus { failover: None, ..before },
+        Record::Masterless => RedisStatus { masterless_since: Some(Time(view.now)), ..before },
+    };
+    if let Some(wanted) = view.object.spec.switchover.as_ref().map(|switchover| &switchover.master) {
+        if status.master.as_ref() == Some(wanted) || (step.record == Record::GiveUp && is_asked(view)) {
+            status.switched_to = Some(wanted.clone());
+        }
+    } else {
+        status.switched_to = None;
+    }
+    let serving = view.serving_master().filter(|_| view.before.failover.is_none());
+    if let Some((_, _, info)) = serving {
+        status.history = Some(info.history.clone());
+        status.masterless_since = None;
+    }
+    status.nodes = unless_trifling(&view.before.nodes, nodes(view));
+    let alive = view.observed.pods.values().filter(|pod| !pod.terminating).count();
+    status.replicas = i32::try_from(alive).unwrap_or(i32::MAX).saturating_sub(1).max(0);
+    let ready = view.observed.pods.keys().filter(|ordinal| view.follows(**ordinal)).count();
+    status.ready_replicas = i32::try_from(ready).unwrap_or(i32::MAX);
+    status.selector = Some(format!("{}={}", names::LABEL, view.object.name_any()));
+    let versions = view.observed.pods.values().filter_map(|pod| Some(pod.info()?.version.clone()));
+    status.version = versions.min_by_key(|version| numbers(version)).or(status.version);
+    status.connection = Some(Connection {
+        host: format!("{}.{}.svc", view.object.name_any(), view.object.namespace().unwrap_or_default()),
+        port: names::PORT.into(),
+    });
+    status.phase = Some(phase(view, step, &status).to_owned());
+    status
+}
+
+fn is_asked(view: &View<'_>) -> bool {
+    view.before.failover.as_ref().is_some_and(|failover| failover.reason == "Asked")
+}
+
+fn phase(view: &View<'_>, step: &Step, status: &RedisStatus) -> &'static str {
+    match (&step.health, &status.failover) {
+        (_, Some(failover)) if failover.from.is_none() => "Creating",
+        (_, Some(failover)) if failover.planned => "SwitchingOver",
+        (_, Some(_)) => "FailingOver",
+        (Health::Stalled(_), None) => "Stalled",
+        (Health::Ready(_), None) => "Running",
+        _ if status.master.is_none() => "Creating",
+        _ if view.serving_master().is_none() || status.ready_replicas < view.object.spec.replicas => "Degraded",
+        _ => "Updating",
+    }
+}
+
+/// What is told of every node, by ordinal. As long as nobody serves, one whose pod is gone is still remembered: whether it
+/// had data decides what is done when they are gone, too.
+fn nodes(view: &View<'_>) -> Vec<NodeStatus> {
+    let mut nodes: BTreeMap<i32, NodeStatus> =
+        view.observed.pods.iter().map(|(ordinal, pod)| (*ordinal, told(view, *ordinal, pod))).collect();
+    if view.serving_master().is_none() {
+        for before in &view.before.nodes {
+            let Some(ordinal) = names::ordinal_of(view.object, &before.name) else { continue };
+            nodes.entry(ordinal).or_insert_with(|| unheard(before.clone()));
+        }
+    }
+    nodes.into_values().collect()
+}
+
+/// A node that does not answer, or has no pod.
+fn unheard(before: NodeStatus) -> NodeStatus {
+    NodeStatus { role: "unknown".into(), ready: false, link: None, ..before }
+}
+
+fn told(view: &View<'_>, ordinal: i32, pod: &Pod) -> NodeStatus {
+    let before = view.recorded(ordinal).cloned().unwrap_or_default();
+    let is_master = view.master() == Some(ordinal) && pod.info().is_some_and(Info::is_master);
+    let Some(info) = pod.info() else {
+        return unheard(NodeStatus { name: pod.name.clone(), ..before });
+    };
+    let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let link = info.link().map(|link| match (link.up, link.syncing) {
+        (true, _) => "up",
+        (false, true) => "syncing",
+        (false, false) => "down",
+    });
+    NodeStatus {
+        name: pod.name.clone(),
+        role: if info.is_master() { names::MASTER } else { names::REPLICA }.into(),
+        ready: (is_master && !pod.terminating) || view.follows(ordinal),
+        offset: signed(info.offset),
+        // As long as nobody serves, what there was is remembered: it decides what is done when it is gone.
+        keys: if view.serving_master().is_some() { signed(info.keys) } else { signed(info.keys).max(before.keys) },
+        lag_seconds: info.quiet_seconds.map(signed).filter(|lag| *lag > 1),
+        link: link.map(str::to_owned),
+        in_sync: in_sync(view, ordinal, info, before.in_sync),
+    }
+}
+
+/// Whether it may take over without loss: only the master's word changes that. When it dies, all its replicas lose it, and
+/// that makes none of them worse.
+fn in_sync(view: &View<'_>, ordinal: i32, info: &Info, before: bool) -> bool {
+    let Some((master, _, _)) = view.serving_master().filter(|_| view.before.failover.is_none()) else { return before };
+    if ordinal == master || view.follows(ordinal) {
+        return true;
+    }
+    let syncing = info.link().is_some_and(|link| link.syncing);
+    let lost = info.lost_seconds.is_none_or(|seconds| seconds >= LOST_SECONDS);
+    before && !syncing && !lost && !info.loading
+}
+
+/// Offsets, keys and lags change all the time: they are told when something else is.
+fn unless_trifling(before: &[NodeStatus], after: Vec<NodeStatus>) -> Vec<NodeStatus> {
+    let bare = |node: &NodeStatus| NodeStatus {
+        offset: 0,
+        // Whether there are any matters.
+        keys: node.keys.min(1),
+        lag_seconds: None,
+        ..node.clone()
+    };
+    let same = before.len() == after.len() && before.iter().zip(&after).all(|(one, other)| bare(one) == bare(other));
+    if same { before.to_vec() } else { after }
+}
+
+fn numbers(version: &str) -> Vec<u32> {
+    version.split('.').filter_map(|part| part.parse().ok()).collect()
+}
+
+/// How writes were lost with a change of the master, if they were.
+pub fn loss(last: &LastFailover) -> Option<String> {
+    let from = last.from.as_deref().unwrap_or_default();
+    election::LOSSES.contains(&last.reason.as_str()).then(|| match last.reason.as_str() {
+        "DataGone" => format!("no node had the data of {from} any more, and {} began empty", last.to),
+        _ => format!("{} took over from {from} without all of its data", last.to),
+    })
+}
+
+/// Conditions beside the three: whether all replicas have all data, and whether any were lost.
+pub fn parts(view: &View<'_>, status: &RedisStatus) -> Vec<Part> {
+    let wanted = view.object.spec.replicas;
+    let ready = status.ready_replicas;
+    let all = ready >= wanted && view.serving_master().is_some();
+    let lost = status.last_failover.as_ref().and_then(|last| Some((loss(last)?, last.epoch)));
+    vec![
+        Part {
+            type_: "Replicated",
+            status: Some(all),
+            reason: if all { "AllInSync" } else { "ReplicasBehind" },
+            message: format!("{ready} of {wanted} replicas have all data and follow the master"),
+        },
+        Part {
+            type_: "DataLost",
+            status: lost.as_ref().map(|_| true),
+            reason: "WritesLost",
+            message: lost.map_or_else(String::new, |(how, epoch)| {
+                format!("{how}, in epoch {epoch}. The next failover or switchover takes this condition away")
+            }),
+        },
+    ]
+}

@@ -1,0 +1,96 @@
+//! Why observing or changing nodes failed.
+
+use crate::external::redis::RedisError;
+use crate::runtime::{Class, Failure, class_of_kubernetes};
+
+/// Why it failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Children could not be read.
+    #[error("cannot read the {what}: {source}")]
+    Read {
+        /// What of them.
+        what: &'static str,
+        /// What the API said.
+        source: kube::Error,
+    },
+    /// A child could not be applied.
+    #[error("cannot apply {kind} {name}: {source}")]
+    Apply {
+        /// Its kind.
+        kind: String,
+        /// Its name.
+        name: String,
+        /// What the API said.
+        source: kube::Error,
+    },
+    /// A child could not be changed or deleted.
+    #[error("cannot change {name}: {source}")]
+    Change {
+        /// Kind and name.
+        name: String,
+        /// What the API said.
+        source: kube::Error,
+    },
+    /// Something that is not ours has the name of a child.
+    #[error("{0} exists and does not belong to this object: delete it, or choose another metadata.name")]
+    NameTaken(String),
+    /// A volume cannot grow.
+    #[error(
+        "volume claim {name} cannot grow to spec.storage.size: {message}; use a storage class with allowVolumeExpansion, \
+         or set spec.storage.size back"
+    )]
+    CannotGrow {
+        /// The claim.
+        name: String,
+        /// What the API said.
+        message: String,
+    },
+    /// A password could not be made.
+    #[error("cannot make a password: {0}")]
+    Random(String),
+    /// The pod has no process that could be asked.
+    #[error("pod {0} has no address")]
+    NoAddress(String),
+    /// Settings that a node refuses.
+    #[error("spec.config.{directive} is refused by {node}: {message}; correct or remove it")]
+    SettingRefused {
+        /// The node.
+        node: String,
+        /// The directive.
+        directive: String,
+        /// In Redis's words.
+        message: String,
+    },
+    /// A node refused, or did not answer.
+    #[error(transparent)]
+    Redis(#[from] RedisError),
+}
+
+impl Failure for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::Read { source, .. } | Self::Apply { source, .. } | Self::Change { source, .. } => {
+                class_of_kubernetes(source)
+            }
+            Self::NameTaken(_) | Self::CannotGrow { .. } | Self::SettingRefused { .. } => Class::Denied,
+            Self::NoAddress(_) => Class::NotFound,
+            Self::Random(_) => Class::Transient,
+            Self::Redis(error) => error.class(),
+        }
+    }
+
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Read { .. } => "ReadFailed",
+            Self::Apply { .. } => "ApplyFailed",
+            Self::Change { .. } => "ChangeFailed",
+            Self::NameTaken(_) => "NameTaken",
+            Self::CannotGrow { .. } => "VolumeCannotGrow",
+            Self::NoAddress(_) => "PodWithoutAddress",
+            Self::Random(_) => "PasswordNotMade",
+            Self::SettingRefused { .. } => "ConfigInvalid",
+            Self::Redis(_) => "RedisCallFailed",
+        }
+    }
+}

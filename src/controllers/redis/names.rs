@@ -1,0 +1,84 @@
+//! What children and nodes are called. Pure.
+
+use std::collections::BTreeMap;
+
+use kube::ResourceExt;
+
+use crate::api::Redis;
+
+/// Label of every child, with the object's name.
+pub const LABEL: &str = "causeway.example.com/redis";
+/// Label of pods by which Services find them: [`MASTER`] or [`REPLICA`].
+pub const ROLE: &str = "causeway.example.com/role";
+/// The node that takes writes.
+pub const MASTER: &str = "master";
+/// A node that follows the master.
+pub const REPLICA: &str = "replica";
+/// Label of volume claims: the uid of the object that they were made for.
+pub const INCARNATION: &str = "causeway.example.com/incarnation";
+/// Label of pods: what they were made from.
+pub const REVISION: &str = "causeway.example.com/revision";
+/// Annotation of pods: the settings that the process has, and which process.
+pub const SETTINGS: &str = "causeway.example.com/settings";
+/// Name of the volume in the pods, and the beginning of the claims' names.
+pub const VOLUME: &str = "data";
+/// Name of the pods' container.
+pub const CONTAINER: &str = "redis";
+/// The user as whom replicas and we log in.
+pub const INTERNAL_USER: &str = "causeway";
+/// Where nodes answer.
+pub const PORT: u16 = 6379;
+
+/// Name of the headless Service of all pods.
+pub fn peers(object: &Redis) -> String {
+    format!("{}-peers", object.name_any())
+}
+
+/// Name of the Service of the replicas.
+pub fn replicas(object: &Redis) -> String {
+    format!("{}-replicas", object.name_any())
+}
+
+/// Name of the Secret with the clients' password, where the user names none.
+pub fn password(object: &Redis) -> String {
+    format!("{}-auth", object.name_any())
+}
+
+/// Name of the Secret with the users that processes know.
+pub fn users(object: &Redis) -> String {
+    format!("{}-users", object.name_any())
+}
+
+/// Name of the pod with that ordinal.
+pub fn pod(object: &Redis, ordinal: i32) -> String {
+    format!("{}-{ordinal}", object.name_any())
+}
+
+/// The ordinal in the name of a pod, or of a claim.
+pub fn ordinal_of(object: &Redis, name: &str) -> Option<i32> {
+    let name =
+        name.strip_prefix(&format!("{VOLUME}-")).filter(|rest| rest.starts_with(&object.name_any())).unwrap_or(name);
+    let ordinal = name.strip_prefix(&object.name_any())?.strip_prefix('-')?;
+    ordinal.parse().ok().filter(|number: &i32| *number >= 0 && number.to_string() == ordinal)
+}
+
+/// By which the pods are found.
+pub fn selector(object: &Redis) -> BTreeMap<String, String> {
+    BTreeMap::from([(LABEL.into(), object.name_any())])
+}
+
+/// By which the pods of a role are found.
+pub fn selector_of(object: &Redis, role: &str) -> BTreeMap<String, String> {
+    let mut labels = selector(object);
+    labels.insert(ROLE.into(), role.into());
+    labels
+}
+
+/// Labels of every child.
+pub fn labels(object: &Redis) -> BTreeMap<String, String> {
+    let mut labels = selector(object);
+    labels.insert("app.kubernetes.io/name".into(), "redis".into());
+    labels.insert("app.kubernetes.io/instance".into(), object.name_any());
+    labels.insert("app.kubernetes.io/managed-by".into(), "causeway".into());
+    labels
+}

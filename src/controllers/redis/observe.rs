@@ -1,0 +1,352 @@
+//! Reads the world: children from the watches, or from the apiserver after something was changed, and nodes from Redis.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::future::join_all;
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{self as core, ConfigMap, PersistentVolumeClaim, Secret, Service};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::ListParams;
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::error::Error;
+use super::facts::{Child, Claim, Hidden, Observed, Passwords, Pod, Voice};
+use super::monitor::{Key, Monitor};
+use super::names::{self, INCARNATION, REVISION, ROLE, SETTINGS};
+use super::resources;
+use crate::api::Redis as Object;
+use crate::controllers::restore_from::Restores;
+use crate::external::redis::{Endpoint, Login, Redis, Trouble};
+use crate::runtime::manifest::is_controlled_by;
+use crate::runtime::{Children, Class, class_of_kubernetes, lost_node};
+
+/// A pod that was made less long ago is on its way.
+const YOUNG_SECONDS: i64 = 20;
+/// A node that has been silent for so long is not asked again: its listener hears it when it speaks.
+const SILENT: Duration = Duration::from_millis(700);
+
+/// Reads for all objects.
+pub struct Observer {
+    client: Client,
+    redis: Redis,
+    pub watches: Children<Object>,
+    pub monitor: Monitor,
+    pub restores: Restores,
+    /// Objects about which something was changed: the watches may not show it yet.
+    changed: Mutex<HashSet<String>>,
+    /// Whether the processes of pods, by uid, know us by name, where that is another than the spec says.
+    logins: Mutex<HashMap<String, bool>>,
+    /// Pods as they were after we changed them, by object: the watches may not show it yet.
+    written: Mutex<HashMap<String, HashMap<String, core::Pod>>>,
+}
+
+impl Observer {
+    /// Reads through these.
+    pub fn new(client: Client, redis: Redis) -> Self {
+        Self {
+            restores: Restores::labelled(client.clone(), names::LABEL),
+            client,
+            monitor: Monitor::new(redis.clone()),
+            redis,
+            watches: Children::labelled(names::LABEL),
+            changed: Mutex::default(),
+            logins: Mutex::default(),
+            written: Mutex::default(),
+        }
+    }
+
+    /// Something is about to be changed: the next look goes to the apiserver.
+    pub fn expect_change(&self, object: &Object) {
+        let uid = object.uid().unwrap_or_default();
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner).insert(uid);
+    }
+
+    /// A pod as it is after we changed it.
+    pub fn note_pod(&self, object: &Object, pod: core::Pod) {
+        let uid = object.uid().unwrap_or_default();
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        written.entry(uid).or_default().insert(pod.name_any(), pod);
+    }
+
+    /// Reads all that matters to one object.
+    pub async fn observe(&self, object: &Object) -> Result<Observed, Error> {
+        let uid = object.uid().unwrap_or_default();
+        let fresh = self.changed.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);
+        let children = async { if fresh { self.read(object).await } else { self.watched(object).await } };
+        let restored = object.status.as_ref().and_then(|status| status.restored.as_ref());
+        let restore = self.restores.look(object, object.spec.restore_from.is_some(), restored);
+        let (children, restore) = tokio::join!(children, restore);
+        let mut observed = Observed { restore, ..children? };
+        self.ask_nodes(object, &mut observed).await?;
+        Ok(observed)
+    }
+
+    async fn watched(&self, object: &Object) -> Result<Observed, Error> {
+        let watches = &self.watches;
+        watches.ready().await;
+        let name = object.name_any();
+        let mut children = BTreeMap::new();
+        for (name, child) in [
+            (name.clone(), child::<StatefulSet>(watches.statefulsets.get(object).as_deref(), object)),
+            (name.clone(), child::<PodDisruptionBudget>(watches.budgets.get(object).as_deref(), object)),
+            (name, child::<ConfigMap>(watches.config_maps.get(object).as_deref(), object)),
+        ] {
+            children.extend(child.map(|(kind, child)| ((kind, name), child)));
+        }
+        for name in services_of(object) {
+            let service = watches.services.named(object, &name);
+            children.extend(child(service.as_deref(), object).map(|(kind, child)| ((kind, name), child)));
+        }
+        let pods: Vec<core::Pod> = watches.pods.of(object).into_iter().map(|pod| self.newest(object, pod)).collect();
+        let claims = watches.claims.of(object);
+        Ok(Observed {
+            children,
+            pods: pods_of(object, &pods),
+            claims: claims_of(object, claims.iter().map(Arc::as_ref)),
+            ..Observed::default()
+        })
+    }
+
+    /// The pod as we wrote it, until the watch shows that or something newer.
+    fn newest(&self, object: &Object, seen: Arc<core::Pod>) -> core::Pod {
+        let uid = object.uid().unwrap_or_default();
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(pods) = written.get_mut(&uid) else { return Arc::unwrap_or_clone(seen) };
+        let name = seen.name_any();
+        let is_newer = |ours: &core::Pod| ours.uid() == seen.uid() && version_of(ours) > version_of(&*seen);
+        if let Some(ours) = pods.get(&name).filter(|ours| is_newer(ours)) {
+            return ours.clone();
+        }
+        pods.remove(&name);
+        if pods.is_empty() {
+            written.remove(&uid);
+        }
+        Arc::unwrap_or_clone(seen)
+    }
+
+    async fn read(&self, object: &Object) -> Result<Observed, Error> {
+        let name = object.name_any();
+        let services = services_of(object);
+        let (set, budget, settings, services, pods, claims) = tokio::try_join!(
+            self.get::<StatefulSet>(object, &name),
+            self.get::<PodDisruptionBudget>(object, &name),
+            self.get::<ConfigMap>(object, &name),
+            futures::future::try_join_all(services.iter().map(|name| self.get::<Service>(object, name))),
+            self.list::<core::Pod>(object, "pods"),
+            self.list::<PersistentVolumeClaim>(object, "volume claims"),
+        )?;
+        let mut children = BTreeMap::new();
+        for child in [child(set.as_ref(), object), child(budget.as_ref(), object), child(settings.as_ref(), object)] {
+            children.extend(child.map(|(kind, child)| ((kind, name.clone()), child)));
+        }
+        for service in services.iter().flatten() {
+            let named = child(Some(service), object);
+            children.extend(named.map(|(kind, child)| ((kind, service.name_any()), child)));
+        }
+        Ok(Observed {
+            children,
+            pods: pods_of(object, &pods),
+            claims: claims_of(object, &claims),
+            ..Observed::default()
+        })
+    }
+
+    async fn get<K>(&self, object: &Object, name: &str) -> Result<Option<K>, Error>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
+    {
+        let api: Api<K> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
+        api.get_opt(name).await.map_err(|source| Error::Read { what: "children", source })
+    }
+
+    async fn list<K>(&self, object: &Object, what: &'static str) -> Result<Vec<K>, Error>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
+    {
+        let api: Api<K> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
+        let selector = format!("{}={}", names::LABEL, object.name_any());
+        let list = api.list(&ListParams::default().labels(&selector)).await;
+        list.map(|list| list.items).map_err(|source| Error::Read { what, source })
+    }
+
+    /// Reads the Secrets of an object, each by its name.
+    async fn passwords(&self, object: &Object) -> Result<Passwords, Error> {
+        let given = object.spec.auth.secret_name.clone().unwrap_or_else(|| names::password(object));
+        let users = names::users(object);
+        let read = futures::try_join!(self.get::<Secret>(object, &given), self.get::<Secret>(object, &users));
+        let (given, users) = match read {
+            Ok(read) => read,
+            Err(Error::Read { source, .. }) if class_of_kubernetes(&source) == Class::Denied => {
+                return Ok(Passwords { denied: true, ..Passwords::default() });
+            }
+            Err(error) => return Err(error),
+        };
+        if let Some(users) = users.as_ref().filter(|users| !is_controlled_by(*users, object)) {
+            return Err(Error::NameTaken(format!("Secret {}", users.name_any())));
+        }
+        let password = given.and_then(|secret| secret.data?.remove("password"));
+        let password = password.and_then(|bytes| String::from_utf8(bytes.0).ok());
+        Ok(Passwords {
+            denied: false,
+            given: password.map(|text| Hidden(text.trim_end_matches('\n').to_owned())),
+            users: users.and_then(|secret| resources::users_of(&secret.data?)),
+        })
+    }
+
+    /// Asks every node for itself. Where some do not know us, clients had to log in until now, or have to from now on.
+    async fn ask_nodes(&self, object: &Object, observed: &mut Observed) -> Result<(), Error> {
+        if object.spec.auth.enabled {
+            observed.passwords = self.passwords(object).await?;
+        }
+        self.ask_each(object, observed).await;
+        let refuses = |pod: &Pod| matches!(pod.voice, Voice::Refuses(_));
+        if !observed.pods.values().any(refuses) {
+            return Ok(());
+        }
+        if !object.spec.auth.enabled {
+            observed.passwords = self.passwords(object).await?;
+        }
+        {
+            let mut logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
+            for pod in observed.pods.values().filter(|pod| refuses(pod)) {
+                let with = logins.get(&pod.uid).copied().unwrap_or(object.spec.auth.enabled);
+                logins.insert(pod.uid.clone(), !with);
+            }
+        }
+        self.ask_each(object, observed).await;
+        Ok(())
+    }
+
+    /// Asks every node for itself, all at once.
+    async fn ask_each(&self, object: &Object, observed: &mut Observed) {
+        let internal = observed.passwords.users.as_ref();
+        let internal =
+            internal.map(|users| Login { user: names::INTERNAL_USER.into(), password: users.internal.0.clone() });
+        {
+            let logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
+            for pod in observed.pods.values_mut() {
+                let with = logins.get(&pod.uid).copied().unwrap_or(object.spec.auth.enabled);
+                pod.login = internal.clone().filter(|_| with);
+            }
+        }
+        let key: Key = (object.namespace().unwrap_or_default(), object.name_any());
+        let patience = Duration::from_secs(u64::try_from(object.spec.failover.hang_timeout_seconds).unwrap_or(1));
+        let nodes: Vec<(i32, Endpoint)> =
+            observed.pods.iter().filter_map(|(ordinal, pod)| Some((*ordinal, pod.endpoint()?))).collect();
+        let endpoints: Vec<Endpoint> = nodes.iter().map(|(_, node)| node.clone()).collect();
+        self.monitor.follow(&key, &endpoints, patience);
+        let asked = nodes.iter().map(|(ordinal, node)| async {
+            let silence = self.monitor.silence(&key, node).unwrap_or_default();
+            if silence >= SILENT {
+                return (*ordinal, Voice::Silent(silence));
+            }
+            (*ordinal, self.ask(&key, node).await)
+        });
+        for (ordinal, voice) in join_all(asked).await {
+            if let Some(pod) = observed.pods.get_mut(&ordinal) {
+                pod.voice = voice;
+            }
+        }
+    }
+
+    async fn ask(&self, key: &Key, node: &Endpoint) -> Voice {
+        match self.redis.info(node).await {
+            Ok(info) => {
+                self.monitor.heard_of(key, node);
+                Voice::Answers(Box::new(info))
+            }
+            Err(error) => match error.trouble {
+                Trouble::Gone => Voice::Gone,
+                Trouble::Unanswered | Trouble::NotLeading => {
+                    Voice::Silent(self.monitor.silence(key, node).unwrap_or_default())
+                }
+                Trouble::Loading | Trouble::Unauthenticated | Trouble::Refused => Voice::Refuses(error.message),
+            },
+        }
+    }
+}
+
+fn services_of(object: &Object) -> [String; 3] {
+    [object.name_any(), names::replicas(object), names::peers(object)]
+}
+
+/// <https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions>
+fn version_of(object: &impl Resource) -> u64 {
+    object.meta().resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)
+}
+
+fn child<K>(live: Option<&K>, object: &Object) -> Option<(String, Child)>
+where
+    K: Resource<DynamicType = ()> + Serialize,
+{
+    let live = live?;
+    let value = serde_json::to_value(live).unwrap_or_default();
+    let uid = live.meta().uid.clone().unwrap_or_default();
+    Some((K::kind(&()).into_owned(), Child { value, uid, ours: is_controlled_by(live, object) }))
+}
+
+fn pods_of<'a>(object: &Object, pods: impl IntoIterator<Item = &'a core::Pod>) -> BTreeMap<i32, Pod> {
+    let pods = pods.into_iter().filter(|pod| pod.labels().get(names::LABEL) == Some(&object.name_any()));
+    pods.filter_map(|pod| Some((names::ordinal_of(object, &pod.name_any())?, facts_of(pod)))).collect()
+}
+
+/// Made so lately that what was seen of its claim may be older.
+fn is_recent(time: &Time) -> bool {
+    Timestamp::now().duration_since(time.0).as_secs() < YOUNG_SECONDS
+}
+
+fn facts_of(pod: &core::Pod) -> Pod {
+    let status = pod.status.clone().unwrap_or_default();
+    let condition = |type_: &str| status.conditions.iter().flatten().find(|condition| condition.type_ == type_);
+    let container = status.container_statuses.iter().flatten().find(|container| container.name == names::CONTAINER);
+    let state = container.and_then(|container| container.state.as_ref());
+    let waits = state.is_some_and(|state| state.waiting.is_some());
+    let last = container.filter(|_| waits).and_then(|container| container.last_state.as_ref());
+    let ended = state.and_then(|state| state.terminated.as_ref()).or_else(|| last?.terminated.as_ref());
+    let waiting = state.and_then(|state| state.waiting.as_ref()?.reason.clone());
+    let unscheduled = condition("PodScheduled").filter(|scheduled| scheduled.status == "False");
+    Pod {
+        name: pod.name_any(),
+        uid: pod.uid().unwrap_or_default(),
+        revision: pod.labels().get(REVISION).cloned().unwrap_or_default(),
+        role: pod.labels().get(ROLE).cloned(),
+        settings: pod.annotations().get(SETTINGS).cloned(),
+        address: status.pod_ip.clone(),
+        ready: condition("Ready").is_some_and(|ready| ready.status == "True"),
+        terminating: pod.metadata.deletion_timestamp.is_some(),
+        controlled: pod.owner_references().iter().any(|owner| owner.controller == Some(true)),
+        trouble: waiting.or_else(|| unscheduled.and_then(|it| it.reason.clone())),
+        last_words: ended.and_then(|ended| ended.message.clone()),
+        placed: pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())
+            && !pod.metadata.creation_timestamp.as_ref().is_some_and(is_recent),
+        lost_node: lost_node(pod),
+        login: None,
+        voice: Voice::Gone,
+    }
+}
+
+fn claims_of<'a>(object: &Object, claims: impl IntoIterator<Item = &'a PersistentVolumeClaim>) -> BTreeMap<i32, Claim> {
+    let claims = claims.into_iter().filter(|claim| claim.labels().get(names::LABEL) == Some(&object.name_any()));
+    claims
+        .filter_map(|claim| {
+            let requests = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref()?.requests.clone());
+            let size = requests.and_then(|requests| requests.get("storage").cloned());
+            let facts = Claim {
+                name: claim.name_any(),
+                uid: claim.uid().unwrap_or_default(),
+                ours: claim.labels().get(INCARNATION) == object.uid().as_ref(),
+                terminating: claim.metadata.deletion_timestamp.is_some(),
+                bound: claim.spec.as_ref().is_some_and(|spec| spec.volume_name.is_some()),
+                size: size.map_or_else(String::new, |it| it.0),
+            };
+            Some((names::ordinal_of(object, &facts.name)?, facts))
+        })
+        .collect()
+}

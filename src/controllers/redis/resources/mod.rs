@@ -1,0 +1,97 @@
+//! Builds the children. Pure.
+
+mod exporter;
+mod services;
+mod statefulset;
+mod users;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::ResourceExt;
+use kube::api::ObjectMeta;
+
+use super::facts::Users;
+use super::{names, settings};
+use crate::api::Redis;
+use crate::runtime::fingerprint;
+use crate::runtime::manifest::{Manifest, controlled};
+
+pub use statefulset::{revision, statefulset};
+pub use users::{hash, of as users_of, rules};
+
+/// Services and disruption budget: they do not change with the nodes.
+pub fn around(object: &Redis) -> Vec<Manifest> {
+    vec![
+        Manifest::hashed(&services::peers(object)),
+        Manifest::hashed(&services::master(object)),
+        Manifest::hashed(&services::replicas(object)),
+        Manifest::hashed(&services::disruption_budget(object)),
+    ]
+}
+
+/// The settings that processes start with.
+pub fn config_map(object: &Redis) -> Manifest {
+    Manifest::hashed(&ConfigMap {
+        metadata: metadata(object, object.name_any()),
+        data: Some(BTreeMap::from([(settings::FILE.to_owned(), settings::file(object))])),
+        ..ConfigMap::default()
+    })
+}
+
+/// So many pods, and the claims of their volumes.
+pub fn pods(object: &Redis, count: i32) -> Manifest {
+    Manifest::hashed(&statefulset(object, count))
+}
+
+/// The users that processes know, and their passwords' hashes.
+pub fn users_secret(object: &Redis, users: &Users) -> Manifest {
+    Manifest::hashed(&Secret {
+        metadata: metadata(object, names::users(object)),
+        data: Some(users::data(users)),
+        ..Secret::default()
+    })
+}
+
+/// Hash of the settings and users that a running process can be told.
+pub fn live_settings(object: &Redis, users: Option<&Users>) -> String {
+    let settings = serde_json::to_vec(&settings::live(object)).unwrap_or_default();
+    let rules = serde_json::to_vec(&rules(object, users)).unwrap_or_default();
+    fingerprint(&[&settings, &rules], 16)
+}
+
+fn metadata(object: &Redis, name: String) -> ObjectMeta {
+    controlled(object, name, names::labels(object))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::super::fixtures::redis;
+    use super::*;
+
+    #[test]
+    fn the_children_stay_as_they_were_reviewed() {
+        let object = redis(3);
+        let mut all = around(&object);
+        all.extend([config_map(&object), pods(&object, 4)]);
+        let values: Vec<&Value> = all.iter().map(|manifest| &manifest.value).collect();
+        insta::assert_yaml_snapshot!(values);
+    }
+
+    #[test]
+    fn the_revision_follows_what_needs_another_process() {
+        let base = redis(3);
+        let changed = |change: fn(&mut Redis)| {
+            let mut object = redis(3);
+            change(&mut object);
+            revision(&object) != revision(&base)
+        };
+        assert!(changed(|object| object.spec.version = "7.2.5".into()));
+        assert!(changed(|object| object.spec.auth.enabled = true));
+        assert!(changed(|object| drop(object.spec.config.insert("io-threads".into(), "2".into()))));
+        assert!(!changed(|object| drop(object.spec.config.insert("maxmemory".into(), "1gb".into()))));
+        assert!(!changed(|object| object.spec.replicas = 1));
+    }
+}

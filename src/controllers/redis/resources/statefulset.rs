@@ -1,0 +1,204 @@
+//! The pods and their volumes.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::{
+    StatefulSet, StatefulSetPersistentVolumeClaimRetentionPolicy, StatefulSetSpec, StatefulSetUpdateStrategy,
+};
+use k8s_openapi::api::core::v1::{
+    ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, KeyToPath, Lifecycle, LifecycleHandler,
+    PersistentVolumeClaim, PersistentVolumeClaimSpec, PodSecurityContext, PodSpec, PodTemplateSpec, Probe,
+    SeccompProfile, SecretVolumeSource, SleepAction, TCPSocketAction, Volume, VolumeMount, VolumeResourceRequirements,
+};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::ResourceExt;
+use kube::api::ObjectMeta;
+
+use super::super::names::{self, CONTAINER, INCARNATION, PORT, REVISION, VOLUME};
+use super::super::settings::{FILE, SETTINGS_PATH, USERS_FILE, USERS_PATH, VOLUME_PATH, lasting};
+use super::exporter::exporter;
+use super::metadata;
+use crate::api::redis::Spread;
+use crate::api::{DeletionPolicy, Redis};
+use crate::controllers::placement::Placement;
+use crate::runtime::{fingerprint, requirements, unprivileged};
+
+/// The user of the official images.
+const USER: i64 = 999;
+/// A master that is told to stop waits so long for its replicas, and then writes what is left to its volume.
+const STOP_SECONDS: i64 = 30;
+/// So long a pod that is deleted goes on serving: time to hand over before its process is told to stop.
+const HAND_OVER_SECONDS: i64 = 2;
+/// Name of the volume with the settings.
+const SETTINGS_VOLUME: &str = "settings";
+/// Name of the volume with the users.
+const USERS_VOLUME: &str = "users";
+
+/// The pods are made all at once, and replaced only when somebody deletes them: the order is for us to choose.
+pub fn statefulset(object: &Redis, count: i32) -> StatefulSet {
+    let policy = match object.spec.deletion_policy {
+        DeletionPolicy::Delete => "Delete",
+        DeletionPolicy::Retain => "Retain",
+    };
+    let mut labels = names::labels(object);
+    labels.insert(REVISION.into(), revision(object));
+    StatefulSet {
+        metadata: metadata(object, object.name_any()),
+        spec: Some(StatefulSetSpec {
+            replicas: Some(count),
+            service_name: Some(names::peers(object)),
+            pod_management_policy: Some("Parallel".into()),
+            update_strategy: Some(StatefulSetUpdateStrategy {
+                type_: Some("OnDelete".into()),
+                ..StatefulSetUpdateStrategy::default()
+            }),
+            // A volume is deleted when its node is not wanted any more, and not because a number became smaller.
+            persistent_volume_claim_retention_policy: Some(StatefulSetPersistentVolumeClaimRetentionPolicy {
+                when_deleted: Some(policy.into()),
+                when_scaled: Some("Retain".into()),
+            }),
+            selector: LabelSelector { match_labels: Some(names::selector(object)), match_expressions: None },
+            template: PodTemplateSpec {
+                metadata: Some(ObjectMeta { labels: Some(labels), ..ObjectMeta::default() }),
+                spec: Some(pod_spec(object)),
+            },
+            volume_claim_templates: (!object.spec.storage.ephemeral).then(|| vec![claim(object)]),
+            ..StatefulSetSpec::default()
+        }),
+        status: None,
+    }
+}
+
+/// Hash of what the pods are made from: another revision means other pods.
+pub fn revision(object: &Redis) -> String {
+    // Strings and numbers cannot fail to serialize.
+    let pods = serde_json::to_vec(&pod_spec(object)).unwrap_or_default();
+    let settings = serde_json::to_vec(&lasting(object)).unwrap_or_default();
+    fingerprint(&[&pods, &settings], 16)
+}
+
+fn claim(object: &Redis) -> PersistentVolumeClaim {
+    let mut labels = names::labels(object);
+    labels.insert(INCARNATION.into(), object.uid().unwrap_or_default());
+    PersistentVolumeClaim {
+        metadata: ObjectMeta { name: Some(VOLUME.into()), labels: Some(labels), ..ObjectMeta::default() },
+        spec: Some(PersistentVolumeClaimSpec {
+            access_modes: Some(vec!["ReadWriteOnce".into()]),
+            storage_class_name: object.spec.storage.class_name.clone(),
+            resources: Some(VolumeResourceRequirements {
+                requests: Some(BTreeMap::from([("storage".into(), Quantity(object.spec.storage.size.clone()))])),
+                ..VolumeResourceRequirements::default()
+            }),
+            ..PersistentVolumeClaimSpec::default()
+        }),
+        status: None,
+    }
+}
+
+/// Restricted by Kubernetes' Pod Security Standards.
+/// <https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted>
+fn pod_spec(object: &Redis) -> PodSpec {
+    let mut volumes = vec![Volume {
+        name: SETTINGS_VOLUME.into(),
+        config_map: Some(ConfigMapVolumeSource { name: object.name_any(), ..ConfigMapVolumeSource::default() }),
+        ..Volume::default()
+    }];
+    if object.spec.auth.enabled {
+        volumes.push(Volume {
+            name: USERS_VOLUME.into(),
+            secret: Some(SecretVolumeSource {
+                secret_name: Some(names::users(object)),
+                items: Some(vec![KeyToPath { key: USERS_FILE.into(), path: USERS_FILE.into(), mode: None }]),
+                ..SecretVolumeSource::default()
+            }),
+            ..Volume::default()
+        });
+    }
+    if object.spec.storage.ephemeral {
+        volumes.push(Volume {
+            name: VOLUME.into(),
+            empty_dir: Some(EmptyDirVolumeSource::default()),
+            ..Volume::default()
+        });
+    }
+    let placement = Placement {
+        pods: names::selector(object),
+        node_selector: &object.spec.node_selector,
+        tolerations: &object.spec.tolerations,
+        affinity: object.spec.affinity.as_ref(),
+        constraints: object.spec.topology_spread_constraints.as_ref(),
+        alone: object.spec.spread == Spread::Required,
+    };
+    placement.put(PodSpec {
+        automount_service_account_token: Some(false),
+        enable_service_links: Some(false),
+        termination_grace_period_seconds: Some(STOP_SECONDS),
+        security_context: Some(PodSecurityContext {
+            run_as_non_root: Some(true),
+            run_as_user: Some(USER),
+            run_as_group: Some(USER),
+            fs_group: Some(USER),
+            // Changing the owner of every file takes long on a large volume, and is needed only once.
+            fs_group_change_policy: Some("OnRootMismatch".into()),
+            seccomp_profile: Some(SeccompProfile { type_: "RuntimeDefault".into(), localhost_profile: None }),
+            ..PodSecurityContext::default()
+        }),
+        priority_class_name: object.spec.priority_class_name.clone(),
+        containers: std::iter::once(container(object)).chain(exporter(object)).collect(),
+        volumes: Some(volumes),
+        ..PodSpec::default()
+    })
+}
+
+fn container(object: &Redis) -> Container {
+    Container {
+        name: CONTAINER.into(),
+        image: Some(object.spec.image.clone().unwrap_or_else(|| format!("redis:{}", object.spec.version))),
+        command: Some(vec!["redis-server".into(), format!("{SETTINGS_PATH}/{FILE}")]),
+        working_dir: Some(VOLUME_PATH.into()),
+        ports: Some(vec![ContainerPort {
+            name: Some("redis".into()),
+            container_port: PORT.into(),
+            protocol: Some("TCP".into()),
+            ..ContainerPort::default()
+        }]),
+        // Whether a node may serve is said by its role, which is taken from it while it reads its data or lost its
+        // master. What hangs is replaced after another took over: a probe that kills a busy master does harm.
+        readiness_probe: Some(Probe {
+            tcp_socket: Some(TCPSocketAction { port: IntOrString::Int(PORT.into()), host: None }),
+            period_seconds: Some(2),
+            timeout_seconds: Some(2),
+            failure_threshold: Some(3),
+            ..Probe::default()
+        }),
+        lifecycle: Some(Lifecycle {
+            pre_stop: Some(LifecycleHandler {
+                sleep: Some(SleepAction { seconds: HAND_OVER_SECONDS }),
+                ..LifecycleHandler::default()
+            }),
+            ..Lifecycle::default()
+        }),
+        volume_mounts: Some(mounts(object)),
+        resources: Some(requirements(object.spec.resources.as_ref(), ("50m", "64Mi"))),
+        // Why it refused a setting is in its last words.
+        termination_message_policy: Some("FallbackToLogsOnError".into()),
+        security_context: Some(unprivileged()),
+        ..Container::default()
+    }
+}
+
+fn mounts(object: &Redis) -> Vec<VolumeMount> {
+    let mount = |name: &str, path: &str, read_only: bool| VolumeMount {
+        name: name.into(),
+        mount_path: path.into(),
+        read_only: read_only.then_some(true),
+        ..VolumeMount::default()
+    };
+    let mut mounts = vec![mount(VOLUME, VOLUME_PATH, false), mount(SETTINGS_VOLUME, SETTINGS_PATH, true)];
+    if object.spec.auth.enabled {
+        mounts.push(mount(USERS_VOLUME, USERS_PATH, true));
+    }
+    mounts
+}

@@ -1,0 +1,225 @@
+//! Redis's settings: those by which nodes are run, and which of them a user may set. Pure.
+//! <https://redis.io/docs/latest/operate/oss_and_stack/management/config-file/>
+
+use std::collections::BTreeMap;
+
+use crate::api::Redis;
+
+/// Where the volume is.
+pub const VOLUME_PATH: &str = "/data";
+/// Where the settings are.
+pub const SETTINGS_PATH: &str = "/etc/redis";
+/// Where a process that was told of no master looks for one; nobody is there.
+pub const NOBODY: &str = "127.0.0.1";
+/// Where the users are, when clients must log in.
+pub const USERS_PATH: &str = "/etc/redis-users";
+/// The file of the users.
+pub const USERS_FILE: &str = "users.conf";
+/// The file of the settings.
+pub const FILE: &str = "redis.conf";
+/// From so many replicas on, one must follow closely or the master refuses writes.
+const REPLICAS_FOR_A_MINIMUM: i32 = 3;
+
+/// Directives that no process can change while it runs: a change of these means other pods.
+const LASTING: &[&str] = &[
+    "activedefrag",
+    "always-show-logo",
+    "databases",
+    "disable-thp",
+    "enable-debug-command",
+    "enable-module-command",
+    "enable-protected-configs",
+    "io-threads",
+    "io-threads-do-reads",
+    "jemalloc-bg-thread",
+    "lazyfree-lazy-user-del",
+    "maxclients",
+    "oom-score-adj",
+    "oom-score-adj-values",
+    "set-proc-title",
+    "syslog-enabled",
+    "tcp-backlog",
+];
+
+/// Directives whose value is several words.
+const SEVERAL_WORDS: &[&str] = &["save", "replicaof", "client-output-buffer-limit", "oom-score-adj-values"];
+
+/// Directives by which nodes are run.
+const OWNED: &[&str] = &[
+    "aclfile",
+    "acl-pubsub-default",
+    "appenddirname",
+    "appendfilename",
+    "appendonly",
+    "bind",
+    "bind-source-addr",
+    "daemonize",
+    "dbfilename",
+    "dir",
+    "include",
+    "loadmodule",
+    "logfile",
+    "masterauth",
+    "masteruser",
+    "min-replicas-max-lag",
+    "min-replicas-to-write",
+    "pidfile",
+    "port",
+    "protected-mode",
+    "rename-command",
+    "repl-diskless-load",
+    "repl-ping-replica-period",
+    "replica-announce-ip",
+    "replica-announce-port",
+    "replica-announced",
+    "replica-priority",
+    "replica-read-only",
+    "replica-serve-stale-data",
+    "replicaof",
+    "requirepass",
+    "supervised",
+    "unixsocket",
+    "unixsocketperm",
+    "user",
+];
+
+/// Beginnings of names of directives by which nodes are run, or that make no sense here.
+const OWNED_PREFIXES: &[&str] = &["cluster-", "sentinel", "tls-", "slave", "min-slaves"];
+
+/// Every setting, in the order in which a file has them.
+pub fn settings(object: &Redis) -> BTreeMap<String, String> {
+    let mut settings: BTreeMap<String, String> = BTreeMap::from(
+        [
+            ("repl-backlog-size", "32mb"),
+            ("appendfsync", "everysec"),
+            // The append-only file holds everything; who wants snapshots beside it says so.
+            ("save", ""),
+            ("repl-diskless-sync-delay", "0"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned())),
+    );
+    settings.extend(object.spec.config.clone());
+    let minimum = minimum(object);
+    settings.extend(
+        [
+            ("port", super::names::PORT.to_string()),
+            ("dir", VOLUME_PATH.to_owned()),
+            ("appendonly", "yes".to_owned()),
+            ("protected-mode", "no".to_owned()),
+            // Every process begins as a replica of nobody: one that comes back empty must not be taken for a master, by
+            // clients or by its replicas. Who is the master is said afterwards.
+            ("replicaof", format!("{NOBODY} 1")),
+            ("replica-read-only", "yes".to_owned()),
+            ("replica-serve-stale-data", "yes".to_owned()),
+            // A replica notices within seconds that its master is silent.
+            ("repl-ping-replica-period", "1".to_owned()),
+            ("repl-diskless-load", "disabled".to_owned()),
+            ("min-replicas-to-write", minimum.to_string()),
+            ("min-replicas-max-lag", object.spec.failover.max_lag_seconds.to_string()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value)),
+    );
+    settings
+}
+
+/// The settings that a running process can be told.
+pub fn live(object: &Redis) -> Vec<(String, String)> {
+    let fixed = ["port", "dir", "appendonly", "replicaof", "protected-mode"];
+    let is_live = |name: &str| !fixed.contains(&name) && !LASTING.contains(&name);
+    settings(object).into_iter().filter(|(name, _)| is_live(name)).collect()
+}
+
+/// The settings that make a process: when they change, the pods are replaced one by one.
+pub fn lasting(object: &Redis) -> BTreeMap<String, String> {
+    settings(object).into_iter().filter(|(name, _)| LASTING.contains(&name.as_str())).collect()
+}
+
+/// The file as Redis reads it.
+pub fn file(object: &Redis) -> String {
+    let directive = |(name, value): (String, String)| {
+        let value = match name.as_str() {
+            "save" if value.is_empty() => "\"\"".to_owned(),
+            _ if SEVERAL_WORDS.contains(&name.as_str()) => value,
+            _ => quoted(&value),
+        };
+        format!("{name} {value}\n")
+    };
+    let include = object.spec.auth.enabled.then(|| format!("include {USERS_PATH}/{USERS_FILE}\n"));
+    settings(object).into_iter().map(directive).chain(include).collect()
+}
+
+/// One word, whatever is in it. <https://github.com/redis/redis/blob/7.0/redis.conf>
+fn quoted(value: &str) -> String {
+    if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:/%+@".contains(&byte)) {
+        return value.to_owned();
+    }
+    format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// How many replicas must follow closely, or the master refuses writes.
+pub fn minimum(object: &Redis) -> i32 {
+    let replicas = object.spec.replicas;
+    let default = i32::from(replicas >= REPLICAS_FOR_A_MINIMUM);
+    object.spec.failover.min_replicas_to_write.unwrap_or(default).min(replicas)
+}
+
+/// What of `spec.config` cannot be, with the field and the fix; `None` when all can.
+pub fn trouble(object: &Redis) -> Option<String> {
+    object.spec.config.iter().find_map(|(name, value)| {
+        let owned = OWNED.contains(&name.as_str()) || OWNED_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+        if owned {
+            return Some(format!("spec.config.{name} is set by Causeway, which runs the nodes by it: remove it"));
+        }
+        value.contains(|it: char| it.is_control()).then(|| format!("spec.config.{name} must be text in one line"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::redis;
+    use super::*;
+
+    fn with(name: &str, value: &str) -> Redis {
+        let mut object = redis(3);
+        object.spec.config.insert(name.into(), value.into());
+        object
+    }
+
+    #[test]
+    fn directives_by_which_nodes_are_run_are_refused() {
+        for (name, value, words) in [
+            ("maxmemory", "1gb", ""),
+            ("replicaof", "10.0.0.1 6379", "set by Causeway"),
+            ("slaveof", "no one", "set by Causeway"),
+            ("tls-port", "6380", "set by Causeway"),
+            ("requirepass", "x", "set by Causeway"),
+            ("maxmemory", "1gb\nreplicaof no one", "in one line"),
+        ] {
+            let said = trouble(&with(name, value)).unwrap_or_default();
+            assert_eq!(said.is_empty(), words.is_empty(), "{name}: {said}");
+            assert!(said.contains(words), "{name}: {said}");
+        }
+    }
+
+    #[test]
+    fn no_value_becomes_a_second_directive() {
+        let text = file(&with("proc-title-template", r#"{title} "x" \ y"#));
+        assert!(text.contains(r#"proc-title-template "{title} \"x\" \\ y""#), "{text}");
+        assert!(file(&redis(3)).contains("save \"\"\n"));
+        assert!(file(&with("save", "3600 1 300 100")).contains("save 3600 1 300 100\n"));
+    }
+
+    #[test]
+    fn every_process_begins_as_a_replica_of_nobody() {
+        assert!(file(&redis(0)).contains("replicaof 127.0.0.1 1\n"));
+        assert!(live(&redis(3)).iter().all(|(name, _)| name != "replicaof"));
+    }
+
+    #[test]
+    fn a_replica_must_follow_from_three_on() {
+        assert_eq!([0, 1, 2, 3, 5].map(|count| minimum(&redis(count))), [0, 0, 0, 1, 1]);
+        let mut asked = redis(1);
+        asked.spec.failover.min_replicas_to_write = Some(5);
+        assert_eq!(minimum(&asked), 1);
+    }
+}

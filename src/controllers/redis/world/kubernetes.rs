@@ -1,0 +1,324 @@
+//! Kubernetes: children, the controller of `StatefulSet`s, a kubelet for all pods, and the network between processes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::nodes::{Process, Write};
+use crate::api::Redis;
+use crate::controllers::redis::action::{Action, Target};
+use crate::controllers::redis::facts::{Child, Claim, Hidden, Observed, Passwords, Pod, Users, Voice};
+use crate::controllers::redis::names::{self, MASTER};
+use crate::controllers::restore_from::Seen;
+use crate::controllers::restore_from::fixtures::happen;
+use crate::external::redis::Attached;
+
+/// A pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodState {
+    pub name: String,
+    pub uid: String,
+    pub revision: String,
+    pub address: String,
+    pub role: Option<String>,
+    pub settings: Option<String>,
+    pub terminating: bool,
+    /// Its image exists.
+    pub startable: bool,
+    pub process: Option<Process>,
+}
+
+/// A volume claim and what its volume has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimState {
+    pub facts: Claim,
+    pub writes: Vec<Write>,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default)]
+pub struct Kubernetes {
+    pub children: BTreeMap<(String, String), Child>,
+    pub pods: BTreeMap<i32, PodState>,
+    pub claims: BTreeMap<i32, ClaimState>,
+    pub passwords: Passwords,
+    /// The `DatabaseRestore`; nobody knows anything of it unless a test says so.
+    pub restore: Seen,
+    born: u32,
+}
+
+impl PodState {
+    /// It takes writes.
+    pub fn is_master(&self) -> bool {
+        self.process.as_ref().is_some_and(|process| process.follows.is_none())
+    }
+
+    fn answers(&self) -> bool {
+        self.process.as_ref().is_some_and(|process| process.hangs.is_none())
+    }
+}
+
+impl Kubernetes {
+    pub fn observe(&self, object: &Redis) -> Observed {
+        let pod = |pod: &PodState| Pod {
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+            revision: pod.revision.clone(),
+            role: pod.role.clone(),
+            settings: pod.settings.clone(),
+            address: Some(pod.address.clone()),
+            ready: pod.process.is_some(),
+            terminating: pod.terminating,
+            controlled: self.children.keys().any(|(kind, _)| kind == "StatefulSet"),
+            trouble: (!pod.startable).then(|| "ImagePullBackOff".to_owned()),
+            voice: match &pod.process {
+                None => Voice::Gone,
+                Some(Process { hangs: Some(seconds), .. }) => Voice::Silent(Duration::from_secs(*seconds)),
+                Some(process) => Voice::Answers(Box::new(process.info(self.attached(&pod.address)))),
+            },
+            ..Pod::default()
+        };
+        assert!(object.metadata.uid.is_some());
+        Observed {
+            children: self.children.clone(),
+            pods: self.pods.iter().map(|(ordinal, state)| (*ordinal, pod(state))).collect(),
+            claims: self.claims.iter().map(|(ordinal, claim)| (*ordinal, claim.facts.clone())).collect(),
+            passwords: self.passwords.clone(),
+            restore: self.restore.clone(),
+        }
+    }
+
+    fn attached(&self, address: &str) -> Vec<Attached> {
+        let attached = self.pods.values().filter(|pod| {
+            let follows = pod.process.as_ref().and_then(|process| process.follows.as_ref());
+            follows.is_some_and(|following| following.up && following.host == address)
+        });
+        let told = |pod: &PodState| Attached { host: pod.address.clone(), online: true, offset: 0, lag_seconds: 0 };
+        attached.map(told).collect()
+    }
+
+    fn by_address(&self, address: &str) -> Option<i32> {
+        self.pods.iter().find(|(_, pod)| pod.address == address).map(|(ordinal, _)| *ordinal)
+    }
+
+    fn meant(&mut self, target: &Target) -> Result<&mut PodState, ()> {
+        self.pods.values_mut().find(|pod| pod.name == target.name && pod.uid == target.uid).ok_or(())
+    }
+
+    fn process(&mut self, target: &Target) -> Result<&mut Process, ()> {
+        self.meant(target)?.process.as_mut().filter(|process| process.hangs.is_none()).ok_or(())
+    }
+
+    /// The action is done where it can be.
+    pub fn act(&mut self, action: &Action) -> Result<(), ()> {
+        match action {
+            Action::Apply { child, uid } => {
+                let key = (child.kind().to_owned(), child.name().to_owned());
+                let live = self.children.get(&key).map(|live| live.uid.clone());
+                if uid.is_some() && *uid != live {
+                    return Err(());
+                }
+                let uid = live.unwrap_or_else(|| self.next().to_string());
+                self.children.insert(key, Child { value: child.value.clone(), uid, ours: true });
+            }
+            Action::DeletePod { name, uid, .. } => {
+                if let Some(pod) = self.pods.values_mut().find(|pod| pod.name == *name) {
+                    if pod.uid != *uid {
+                        return Err(());
+                    }
+                    pod.terminating = true;
+                }
+            }
+            Action::DeleteClaim { name, uid, .. } => {
+                self.claims.retain(|_, claim| claim.facts.name != *name || claim.facts.uid != *uid);
+            }
+            Action::GrowClaim { name, size, .. } => {
+                let claim = self.claims.values_mut().find(|claim| claim.facts.name == *name).ok_or(())?;
+                claim.facts.size.clone_from(size);
+            }
+            Action::Orphan { name, .. } => drop(self.children.remove(&("StatefulSet".to_owned(), name.clone()))),
+            Action::SetRole { pod, role } => self.meant(pod)?.role = role.map(str::to_owned),
+            Action::Follow { node, master, .. } => self.process(node)?.follow(master),
+            Action::Promote { node, run_id, .. } => {
+                let history = self.next();
+                let process = self.process(node)?;
+                if process.run.to_string() != *run_id {
+                    return Err(());
+                }
+                process.promote(history);
+            }
+            Action::HandOver { from, address, .. } => self.hand_over(from, address)?,
+            Action::Configure { node, note, .. } => {
+                self.process(node)?;
+                self.meant(node)?.settings = Some(note.clone());
+            }
+            Action::MakePassword { .. } => self.passwords.given = Some(Hidden("secret".into())),
+            Action::MakeUsers { hash, .. } => {
+                let users = Users { internal: Hidden("internal".into()), current: hash.clone(), previous: None };
+                self.passwords.users = Some(users);
+            }
+            Action::Restore(step) => happen(&mut self.restore, step),
+            Action::Fence { .. } | Action::KeepMastership { .. } | Action::DropClients { .. } | Action::Tell { .. } => {
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes wait until the replica has everything; then both change their roles.
+    fn hand_over(&mut self, from: &Target, address: &str) -> Result<(), ()> {
+        let own = self.meant(from)?.address.clone();
+        if !self.attached(&own).iter().any(|attached| attached.host == address) {
+            return Err(());
+        }
+        let writes = self.process(from)?.writes.clone();
+        let history = self.next();
+        let heir = self.by_address(address).ok_or(())?;
+        // What it is given is on its volume as well.
+        let kept = writes.clone();
+        let successor = self.pods.get_mut(&heir).ok_or(())?;
+        let process = successor.process.as_mut().filter(|process| process.hangs.is_none()).ok_or(())?;
+        process.writes = writes;
+        process.promote(history);
+        let next_history = process.history.clone();
+        self.claims.get_mut(&heir).ok_or(())?.writes = kept;
+        let old = self.process(from)?;
+        old.follow(address);
+        old.earlier = std::mem::replace(&mut old.history, next_history);
+        self.meant(from)?.role = None;
+        Ok(())
+    }
+
+    /// Whether a client that goes through the Service is told that its write is done.
+    pub fn write(&mut self, write: Write, minimum: i32) -> bool {
+        let found =
+            self.pods.values().find(|pod| pod.role.as_deref() == Some(MASTER) && pod.answers() && pod.is_master());
+        let Some(address) = found.map(|pod| pod.address.clone()) else { return false };
+        if i32::try_from(self.attached(&address).len()).unwrap() < minimum {
+            return false;
+        }
+        let ordinal = self.by_address(&address).unwrap();
+        self.pods.get_mut(&ordinal).unwrap().process.as_mut().unwrap().writes.push(write);
+        self.claims.get_mut(&ordinal).unwrap().writes.push(write);
+        true
+    }
+
+    /// A second passes.
+    pub fn time_passes(&mut self, object: &Redis) {
+        let gone: Vec<i32> = self.pods.iter().filter(|(_, pod)| pod.terminating).map(|(at, _)| *at).collect();
+        for ordinal in gone {
+            // Told to stop, a master first gives its replicas what they lack.
+            self.replicate();
+            self.pods.remove(&ordinal);
+        }
+        self.follow_set(object);
+        for (ordinal, pod) in &mut self.pods {
+            if pod.process.is_none() && pod.startable {
+                self.born += 1;
+                pod.process = Some(Process::start(self.born, self.claims[ordinal].writes.clone()));
+            }
+            if let Some(seconds) = pod.process.as_mut().and_then(|process| process.hangs.as_mut()) {
+                *seconds += 1;
+            }
+        }
+        self.replicate();
+    }
+
+    /// Replicas that find their master get what they lack.
+    fn replicate(&mut self) {
+        for ordinal in self.pods.keys().copied().collect::<Vec<_>>() {
+            let Some(process) = self.pods[&ordinal].process.as_ref().filter(|process| process.hangs.is_none()) else {
+                continue;
+            };
+            let Some(following) = &process.follows else { continue };
+            let master = self.by_address(&following.host).and_then(|at| self.pods[&at].process.clone());
+            let master = master.filter(|master| master.follows.is_none());
+            let pod = self.pods.get_mut(&ordinal).unwrap();
+            let process = pod.process.as_mut().unwrap();
+            let following = process.follows.as_mut().unwrap();
+            match master {
+                // Its socket is open; nothing comes.
+                Some(master) if master.hangs.is_some() => following.quiet += 1,
+                Some(master) => {
+                    let goes_on = master.writes.starts_with(&process.writes)
+                        && (process.history == master.history || process.history == master.earlier);
+                    if goes_on || following.syncing {
+                        process.writes.clone_from(&master.writes);
+                        process.history.clone_from(&master.history);
+                        process.earlier.clone_from(&master.earlier);
+                        following.up = true;
+                        following.syncing = false;
+                    } else {
+                        following.up = false;
+                        following.syncing = true;
+                    }
+                    following.quiet = 0;
+                    self.claims.get_mut(&ordinal).unwrap().writes.clone_from(&pod.process.as_ref().unwrap().writes);
+                }
+                None => {
+                    following.up = false;
+                    following.syncing = false;
+                    following.quiet += 1;
+                }
+            }
+        }
+    }
+
+    /// A process is gone; its volume stays.
+    pub fn kill(&mut self, ordinal: i32) {
+        if let Some(pod) = self.pods.get_mut(&ordinal) {
+            pod.process = None;
+        }
+        // What is not taken notice of in the moment of its death.
+        self.replicate_links();
+    }
+
+    fn replicate_links(&mut self) {
+        let alive: Vec<String> =
+            self.pods.values().filter(|pod| pod.process.is_some()).map(|pod| pod.address.clone()).collect();
+        for process in self.pods.values_mut().filter_map(|pod| pod.process.as_mut()) {
+            if let Some(following) = process.follows.as_mut().filter(|following| !alive.contains(&following.host)) {
+                following.up = false;
+                following.syncing = false;
+            }
+        }
+    }
+
+    /// `StatefulSet`: pods and claims that are missing are made, pods beyond the last are deleted.
+    fn follow_set(&mut self, object: &Redis) {
+        let key = ("StatefulSet".to_owned(), object.metadata.name.clone().unwrap());
+        let Some(set) = self.children.get(&key).map(|set| set.value.clone()) else { return };
+        let count = i32::try_from(set["spec"]["replicas"].as_i64().unwrap()).unwrap();
+        self.pods.retain(|ordinal, _| *ordinal < count);
+        for ordinal in 0..count {
+            let uid = self.next().to_string();
+            self.claims.entry(ordinal).or_insert_with(|| ClaimState {
+                facts: Claim {
+                    name: format!("{}-{}", names::VOLUME, names::pod(object, ordinal)),
+                    uid,
+                    ours: true,
+                    terminating: false,
+                    bound: true,
+                    size: object.spec.storage.size.clone(),
+                },
+                writes: Vec::new(),
+            });
+            let template = &set["spec"]["template"];
+            let number = self.next();
+            self.pods.entry(ordinal).or_insert_with(|| PodState {
+                name: names::pod(object, ordinal),
+                uid: number.to_string(),
+                revision: template["metadata"]["labels"][names::REVISION].as_str().unwrap().into(),
+                address: format!("10.0.{}.{}", number / 256, number % 256),
+                role: None,
+                settings: None,
+                terminating: false,
+                startable: !template["spec"]["containers"][0]["image"].as_str().unwrap().contains("nothing"),
+                process: None,
+            });
+        }
+    }
+
+    fn next(&mut self) -> u32 {
+        self.born += 1;
+        self.born
+    }
+}

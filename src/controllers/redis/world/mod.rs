@@ -1,0 +1,195 @@
+//! Pods, volumes and processes of Redis in memory, in which every decision must lead to the same end and cost no data
+//! that was promised.
+
+mod kubernetes;
+mod nodes;
+mod properties;
+mod restore;
+mod story;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::action::Action;
+use super::decide::decide;
+use super::facts::Observed;
+use super::names::MASTER;
+use crate::api::Redis;
+use crate::runtime::{Health, Plan};
+use kubernetes::Kubernetes;
+use nodes::Write;
+use story::Mishap;
+
+/// Rounds that one reconcile has.
+const ROUNDS: usize = 12;
+/// Reconciles after which something would have gone wrong.
+const PASSES: usize = 300;
+
+/// The object, what there is, and what clients know.
+#[derive(Clone, Debug)]
+pub struct World {
+    pub object: Redis,
+    pub kubernetes: Kubernetes,
+    pub now: Timestamp,
+    /// How the object was when it was last decided about.
+    pub health: Option<Health>,
+    /// Writes that clients were told are done.
+    pub acknowledged: Vec<Write>,
+    /// What was done.
+    pub journal: Vec<Action>,
+    next_write: Write,
+}
+
+impl World {
+    pub fn new(object: Redis) -> Self {
+        Self {
+            object,
+            kubernetes: Kubernetes::default(),
+            now: Timestamp::from_second(1_800_000_000).unwrap(),
+            health: None,
+            acknowledged: Vec::new(),
+            journal: Vec::new(),
+            next_write: 1,
+        }
+    }
+
+    /// One that has come to rest, and has data.
+    pub fn settled(object: Redis) -> Self {
+        let mut world = Self::new(object);
+        world.settle();
+        world.write();
+        world.time_passes();
+        world.settle();
+        world
+    }
+
+    fn observe(&self) -> Observed {
+        self.kubernetes.observe(&self.object)
+    }
+
+    /// One reconcile; true when it had nothing to do.
+    pub fn reconcile(&mut self, mishap: &Mishap) -> bool {
+        let mut done = 0;
+        for round in 0..ROUNDS {
+            let observed = self.observe();
+            let Plan { actions, status, health, record_first, .. } = decide(&self.object, &observed, self.now);
+            let serves =
+                observed.pods.values().any(|pod| status.master.as_ref() == Some(&pod.name) && pod.info().is_some());
+            assert!(serves || !matches!(health, Health::Ready(_)), "ready without a master that answers");
+            self.health = Some(health);
+            if mishap.dies_after == Some(done) {
+                return false;
+            }
+            if actions.is_empty() || record_first {
+                let rests = round == 0 && self.object.status.as_ref() == Some(&status);
+                self.object.status = Some(status);
+                if actions.is_empty() {
+                    return rests;
+                }
+            }
+            for action in &actions {
+                if mishap.dies_after == Some(done) {
+                    return false;
+                }
+                self.assert_harmless(action);
+                self.journal.push(action.clone());
+                let outcome = self.kubernetes.act(action);
+                self.assert_one_master();
+                done += 1;
+                if outcome.is_err() {
+                    break;
+                }
+                if mishap.reply_lost == Some(done) {
+                    return false;
+                }
+            }
+            // Somebody writes all the time.
+            self.write();
+        }
+        false
+    }
+
+    /// A client writes through the Service.
+    pub fn write(&mut self) {
+        let minimum = super::settings::minimum(&self.object);
+        let write = self.next_write;
+        if self.kubernetes.write(write, minimum) {
+            self.next_write += 1;
+            self.acknowledged.push(write);
+        }
+    }
+
+    /// A second passes.
+    pub fn time_passes(&mut self) {
+        self.now = self.now.checked_add(SignedDuration::from_secs(1)).unwrap();
+        self.kubernetes.time_passes(&self.object);
+        self.assert_one_master();
+    }
+
+    /// Lets the operator work until nothing is left to do.
+    pub fn settle(&mut self) {
+        let mut still = 0;
+        for _ in 0..PASSES {
+            let rests = self.reconcile(&Mishap::default());
+            self.time_passes();
+            // Without a master, something happens after a while.
+            let waits = self.object.status.as_ref().is_some_and(|status| status.masterless_since.is_some());
+            let ends = matches!(self.health, Some(Health::Ready(_) | Health::Stalled(_))) && !waits;
+            still = if rests && ends { still + 1 } else { 0 };
+            if still > 6 {
+                return;
+            }
+        }
+        let last = &self.journal[self.journal.len().saturating_sub(8)..];
+        panic!("never settles: {:?}\n{last:#?}\n{:#?}\n{:#?}", self.health, self.object.status, self.kubernetes.pods);
+    }
+
+    /// All is as the object says.
+    pub fn assert_settled(&self) {
+        assert!(matches!(self.health, Some(Health::Ready(_))), "{:?} {:#?}", self.health, self.kubernetes.pods);
+        let wanted: Vec<i32> = (0..=self.object.spec.replicas).collect();
+        assert_eq!(self.kubernetes.pods.keys().copied().collect::<Vec<_>>(), wanted);
+        let status = self.object.status.as_ref().unwrap();
+        assert_eq!(status.ready_replicas, self.object.spec.replicas);
+        assert_eq!(status.failover, None);
+        let masters: Vec<&String> =
+            self.kubernetes.pods.values().filter(|pod| pod.is_master()).map(|pod| &pod.name).collect();
+        assert_eq!(masters, status.master.iter().collect::<Vec<_>>());
+        let revision = super::resources::revision(&self.object);
+        assert!(self.kubernetes.pods.values().all(|pod| pod.revision == revision));
+        let data: Vec<&Vec<Write>> =
+            self.kubernetes.pods.values().map(|pod| &pod.process.as_ref().unwrap().writes).collect();
+        assert!(data.iter().all(|writes| *writes == data[0]), "{data:?}");
+        assert_eq!(decide(&self.object, &self.observe(), self.now).actions, []);
+    }
+
+    /// What the master has.
+    pub fn data(&self) -> Vec<Write> {
+        let master = self.kubernetes.pods.values().find(|pod| pod.is_master());
+        master.map_or_else(Vec::new, |pod| pod.process.as_ref().unwrap().writes.clone())
+    }
+
+    /// Clients must never find two that take writes.
+    fn assert_one_master(&self) {
+        let found = self.kubernetes.pods.values().filter(|pod| pod.role.as_deref() == Some(MASTER) && pod.is_master());
+        assert!(found.count() <= 1, "two masters behind the Service: {:#?}", self.kubernetes.pods);
+    }
+
+    /// What must never be done.
+    fn assert_harmless(&self, action: &Action) {
+        match action {
+            Action::Promote { node, .. } => {
+                let data = |name: &str| {
+                    let pod = self.kubernetes.pods.values().find(|pod| pod.name == name);
+                    pod.and_then(|pod| pod.process.as_ref()).map_or(0, |process| process.writes.len())
+                };
+                let richest = self.kubernetes.pods.values().map(|pod| data(&pod.name)).max().unwrap_or(0);
+                assert!(data(&node.name) > 0 || richest == 0, "{} is empty, others are not", node.name);
+            }
+            Action::DeleteClaim { name, .. } => {
+                let ordinal = super::names::ordinal_of(&self.object, name).unwrap();
+                assert!(ordinal > self.object.spec.replicas, "{name} is wanted");
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! What goes wrong, and what users ask for meanwhile.
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::World;
+use crate::api::redis::Switchover;
+use crate::controllers::redis::names::{self, MASTER};
+
+/// Something that happens without the operator.
+#[derive(Clone, Debug)]
+pub enum Fault {
+    /// A pod is deleted, as by a drain.
+    DeletePod(Index),
+    /// A process is killed.
+    Kill(Index),
+    /// All processes are killed at once.
+    KillAll,
+    /// A process hangs.
+    Hang(Index),
+    /// Whatever hangs goes on.
+    Resume,
+    /// A process is killed, and its volume is empty.
+    Empty(Index),
+    /// Somebody deletes a child.
+    DeleteChild(Index),
+    /// Somebody sends clients to a pod.
+    Mislabel(Index),
+    /// Somebody makes a master.
+    Promote(Index),
+}
+
+/// How a reconcile goes wrong.
+#[derive(Clone, Debug, Default)]
+pub struct Mishap {
+    /// The operator dies after so many actions, before it tells anybody.
+    pub dies_after: Option<usize>,
+    /// The answer to that action is lost, counted from one: it was done, and nobody knows.
+    pub reply_lost: Option<usize>,
+}
+
+/// A wish of a user.
+#[derive(Clone, Debug)]
+pub enum Edit {
+    Replicas(i32),
+    Version(&'static str),
+    Memory(Option<&'static str>),
+    Switch(i32),
+    Image(Option<&'static str>),
+    Size(&'static str),
+}
+
+/// What can happen.
+#[derive(Clone, Debug)]
+pub enum Event {
+    Reconcile(Mishap),
+    TimePasses,
+    Write,
+    Fault(Fault),
+    Edit(Edit),
+}
+
+pub fn fault() -> impl Strategy<Value = Fault> {
+    let place = any::<Index>;
+    prop_oneof![
+        3 => place().prop_map(Fault::DeletePod),
+        3 => place().prop_map(Fault::Kill),
+        1 => Just(Fault::KillAll),
+        3 => place().prop_map(Fault::Hang),
+        2 => Just(Fault::Resume),
+        2 => place().prop_map(Fault::Empty),
+        1 => place().prop_map(Fault::DeleteChild),
+        1 => place().prop_map(Fault::Mislabel),
+        1 => place().prop_map(Fault::Promote),
+    ]
+}
+
+fn mishap() -> impl Strategy<Value = Mishap> {
+    let some = || proptest::option::weighted(0.3, 0..6_usize);
+    (some(), some()).prop_map(|(dies_after, reply_lost)| Mishap { dies_after, reply_lost })
+}
+
+pub fn edit() -> impl Strategy<Value = Edit> {
+    prop_oneof![
+        3 => (0..5).prop_map(Edit::Replicas),
+        2 => prop::sample::select(vec!["7.0.15", "7.2.5", "8.0.1"]).prop_map(Edit::Version),
+        2 => prop::sample::select(vec![None, Some("1gb"), Some("2gb")]).prop_map(Edit::Memory),
+        3 => (0..5).prop_map(Edit::Switch),
+        1 => prop::sample::select(vec![None, Some("registry.example.com/nothing")]).prop_map(Edit::Image),
+        1 => prop::sample::select(vec!["1Gi", "2Gi"]).prop_map(Edit::Size),
+    ]
+}
+
+/// What happens, in order; with faults or without.
+pub fn story(length: usize, with_faults: bool) -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        6 => mishap().prop_map(Event::Reconcile),
+        5 => Just(Event::TimePasses),
+        2 => Just(Event::Write),
+        2 => fault().prop_map(move |fault| if with_faults { Event::Fault(fault) } else { Event::TimePasses }),
+        1 => edit().prop_map(Event::Edit),
+    ];
+    proptest::collection::vec(event, 0..length)
+}
+
+impl Event {
+    pub fn happens(&self, world: &mut World) {
+        match self {
+            Self::Reconcile(mishap) => drop(world.reconcile(mishap)),
+            Self::TimePasses => world.time_passes(),
+            Self::Write => world.write(),
+            Self::Fault(fault) => fault.happens(world),
+            Self::Edit(edit) => edit.happens(world),
+        }
+    }
+}
+
+impl Edit {
+    pub fn happens(&self, world: &mut World) {
+        let name = |ordinal: i32| names::pod(&world.object, ordinal);
+        match self {
+            Self::Switch(ordinal) => {
+                let master = name(*ordinal);
+                world.object.spec.switchover = Some(Switchover { master });
+            }
+            Self::Replicas(replicas) => world.object.spec.replicas = *replicas,
+            Self::Version(version) => world.object.spec.version = (*version).into(),
+            Self::Memory(Some(amount)) => {
+                drop(world.object.spec.config.insert("maxmemory".into(), (*amount).into()));
+            }
+            Self::Memory(None) => world.object.spec.config.clear(),
+            Self::Image(image) => world.object.spec.image = image.map(Into::into),
+            // Volumes never shrink.
+            Self::Size(size) if world.object.spec.storage.size == "2Gi" || *size == "1Gi" => {}
+            Self::Size(size) => world.object.spec.storage.size = (*size).into(),
+        }
+    }
+}
+
+impl Fault {
+    pub fn happens(&self, world: &mut World) {
+        match self {
+            Self::DeletePod(place) => {
+                if let Some(ordinal) = world.any_pod(*place) {
+                    world.kubernetes.pods.get_mut(&ordinal).unwrap().terminating = true;
+                }
+            }
+            Self::Kill(place) => {
+                if let Some(ordinal) = world.any_pod(*place) {
+                    world.kubernetes.kill(ordinal);
+                }
+            }
+            Self::KillAll => {
+                for ordinal in world.kubernetes.pods.keys().copied().collect::<Vec<_>>() {
+                    world.kubernetes.kill(ordinal);
+                }
+            }
+            Self::Hang(place) => {
+                let pod = world.any_pod(*place).and_then(|ordinal| world.kubernetes.pods.get_mut(&ordinal));
+                if let Some(process) = pod.and_then(|pod| pod.process.as_mut()) {
+                    process.hangs.get_or_insert(0);
+                }
+            }
+            Self::Resume => world.resume(),
+            Self::Empty(place) => {
+                if let Some(ordinal) = world.any_pod(*place) {
+                    world.kubernetes.kill(ordinal);
+                    world.kubernetes.claims.get_mut(&ordinal).unwrap().writes.clear();
+                }
+            }
+            Self::DeleteChild(place) => {
+                let keys: Vec<(String, String)> = world.kubernetes.children.keys().cloned().collect();
+                if let Some(key) = (!keys.is_empty()).then(|| &keys[place.index(keys.len())]) {
+                    world.kubernetes.children.remove(key);
+                    if key.0 == "StatefulSet" {
+                        world.kubernetes.pods.values_mut().for_each(|pod| pod.terminating = true);
+                    }
+                }
+            }
+            Self::Mislabel(place) => {
+                // Somebody who does this to a master beside another asks for two.
+                let pod = world.any_pod(*place).and_then(|ordinal| world.kubernetes.pods.get_mut(&ordinal));
+                if let Some(pod) = pod.filter(|pod| !pod.is_master()) {
+                    pod.role = Some(MASTER.into());
+                }
+            }
+            Self::Promote(place) => {
+                let pod = world.any_pod(*place).and_then(|ordinal| world.kubernetes.pods.get_mut(&ordinal));
+                let unseen = pod.filter(|pod| pod.role.as_deref() != Some(MASTER));
+                if let Some(process) = unseen.and_then(|pod| pod.process.as_mut()) {
+                    process.promote(0);
+                }
+            }
+        }
+    }
+}
+
+impl World {
+    /// The pod at some place.
+    pub fn any_pod(&self, place: Index) -> Option<i32> {
+        let ordinals: Vec<i32> = self.kubernetes.pods.keys().copied().collect();
+        (!ordinals.is_empty()).then(|| ordinals[place.index(ordinals.len())])
+    }
+
+    /// Whatever hangs goes on.
+    pub fn resume(&mut self) {
+        for process in self.kubernetes.pods.values_mut().filter_map(|pod| pod.process.as_mut()) {
+            process.hangs = None;
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Subnets that a balancer can stand in.
+
+use std::collections::BTreeMap;
+
+use aws_sdk_ec2::types as aws;
+
+use super::{Ec2, Outcome, PAGE, filter, next, pairs};
+use crate::external::elbv2::Pairs;
+
+/// A subnet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subnet {
+    /// Id.
+    pub id: String,
+    /// Id of its VPC.
+    pub vpc: String,
+    /// Name of its availability zone, or of its local zone.
+    pub zone: String,
+    /// IPv4 addresses that are free.
+    pub free_addresses: u32,
+    /// Tags.
+    pub tags: Pairs,
+}
+
+impl Ec2 {
+    /// The subnets of these ids. One that does not exist is an error that names it.
+    pub async fn subnets(&self, ids: &[String]) -> Outcome<Vec<Subnet>> {
+        // EC2 takes no ids for all of them.
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let call = self.client.describe_subnets().set_subnet_ids(Some(ids.to_vec()));
+        let answer = self.caller.call("DescribeSubnets", call.send()).await?;
+        Ok(answer.subnets.unwrap_or_default().into_iter().map(Subnet::from_aws).collect())
+    }
+
+    /// The subnets that have all of these tags, each with one of its values, or with any where none is given.
+    pub async fn subnets_tagged(&self, tags: &BTreeMap<String, Vec<String>>) -> Outcome<Vec<Subnet>> {
+        let mut subnets = Vec::new();
+        let mut token = None;
+        loop {
+            let call = self.client.describe_subnets().set_filters(Some(filters(tags)));
+            let call = call.max_results(PAGE).set_next_token(token);
+            let page = self.caller.call("DescribeSubnets", call.send()).await?;
+            subnets.extend(page.subnets.unwrap_or_default().into_iter().map(Subnet::from_aws));
+            token = next(page.next_token);
+            if token.is_none() {
+                return Ok(subnets);
+            }
+        }
+    }
+}
+
+/// AWS takes a key without a value under another name; several filters must all hold.
+/// <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSubnets.html>
+fn filters(tags: &BTreeMap<String, Vec<String>>) -> Vec<aws::Filter> {
+    let one = |(key, values): (&String, &Vec<String>)| match values.as_slice() {
+        [] => filter("tag-key", [literal(key)]),
+        values => filter(format!("tag:{key}"), values.iter().map(|value| literal(value))),
+    };
+    tags.iter().map(one).collect()
+}
+
+/// A text in which `*` and `?` stand for themselves.
+/// <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Filtering.html#Filtering_Resources_CLI>
+fn literal(text: &str) -> String {
+    text.chars().fold(String::new(), |mut literal, char| {
+        if matches!(char, '*' | '?' | '\\') {
+            literal.push('\\');
+        }
+        literal.push(char);
+        literal
+    })
+}
+
+impl Subnet {
+    fn from_aws(subnet: aws::Subnet) -> Self {
+        Self {
+            id: subnet.subnet_id.unwrap_or_default(),
+            vpc: subnet.vpc_id.unwrap_or_default(),
+            zone: subnet.availability_zone.unwrap_or_default(),
+            free_addresses: subnet.available_ip_address_count.and_then(|it| it.try_into().ok()).unwrap_or_default(),
+            tags: pairs(subnet.tags),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_is_looked_for_by_its_key_its_values_and_nothing_else() {
+        let tags = [("a".to_owned(), vec![]), ("b".to_owned(), vec!["1".to_owned(), "x*\\".to_owned()])].into();
+        let filters = filters(&tags);
+        let said: Vec<_> = filters.iter().map(|it| (it.name.as_deref().unwrap(), it.values().to_vec())).collect();
+        assert_eq!(said, [("tag-key", vec!["a".into()]), ("tag:b", vec!["1".into(), "x\\*\\\\".to_owned()])]);
+    }
+}

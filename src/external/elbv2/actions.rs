@@ -1,0 +1,154 @@
+//! What happens to requests, as plain data.
+
+use std::collections::BTreeMap;
+
+/// What happens to a request.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_Action.html>
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RuleAction {
+    /// It goes to a target of one of these groups.
+    Forward {
+        /// Weight by target group: by ARN in AWS, by name in a desired state.
+        groups: BTreeMap<String, u16>,
+        /// A client stays with its group for so many seconds.
+        stickiness: Option<u32>,
+    },
+    /// The client is sent elsewhere.
+    Redirect(Redirect),
+    /// The balancer answers itself.
+    FixedResponse(FixedResponse),
+    /// The client must log in with an OpenID Connect provider.
+    AuthenticateOidc(Box<Oidc>),
+    /// The client must log in with a Cognito user pool.
+    AuthenticateCognito(Box<Cognito>),
+    /// The request must carry a valid JSON web token.
+    ValidateJwt(Jwt),
+    /// One that this program does not know, by AWS's name: never equal to what it asks for.
+    Unknown(String),
+}
+
+/// A redirect; every part may hold `#{protocol}`, `#{host}`, `#{port}`, `#{path}` and `#{query}`.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_RedirectActionConfig.html>
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redirect {
+    /// `HTTP`, `HTTPS` or `#{protocol}`.
+    pub protocol: String,
+    /// Host.
+    pub host: String,
+    /// Port.
+    pub port: String,
+    /// Path, with its leading slash.
+    pub path: String,
+    /// Query, without the question mark.
+    pub query: String,
+    /// 301 instead of 302.
+    pub permanent: bool,
+}
+
+/// An answer of the balancer itself.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_FixedResponseActionConfig.html>
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FixedResponse {
+    /// HTTP status: 2XX, 4XX or 5XX.
+    pub status: u16,
+    /// Content type. Name one: AWS may tell of its default where none was given.
+    pub content_type: Option<String>,
+    /// Body, at most 1024 bytes.
+    pub body: Option<String>,
+}
+
+/// Log-in with an OpenID Connect provider.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_AuthenticateOidcActionConfig.html>
+#[derive(Clone, PartialEq, Eq)]
+pub struct Oidc {
+    /// Issuer URL.
+    pub issuer: String,
+    /// Authorization endpoint.
+    pub authorization_endpoint: String,
+    /// Token endpoint.
+    pub token_endpoint: String,
+    /// User info endpoint.
+    pub user_info_endpoint: String,
+    /// Client id.
+    pub client_id: String,
+    /// Client secret. AWS never tells it, so it is `None` in what was read. Writing `None` keeps the one that is set.
+    pub client_secret: Option<String>,
+    /// What sessions are like.
+    pub session: Session,
+}
+
+impl std::fmt::Debug for Oidc {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Oidc")
+            .field("issuer", &self.issuer)
+            .field("client_id", &self.client_id)
+            .field("client_secret", &self.client_secret.as_ref().map(|_| "…"))
+            .field("session", &self.session)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Log-in with a Cognito user pool.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_AuthenticateCognitoActionConfig.html>
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cognito {
+    /// ARN of the user pool.
+    pub user_pool: String,
+    /// Id of the pool's client.
+    pub client_id: String,
+    /// Domain prefix or name of the pool.
+    pub domain: String,
+    /// What sessions are like.
+    pub session: Session,
+}
+
+/// What sessions of logged-in clients are like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// Cookie name.
+    pub cookie: String,
+    /// Claims that are asked for.
+    pub scope: String,
+    /// Seconds until a new log-in.
+    pub timeout_seconds: u32,
+    /// What clients without a session meet.
+    pub unauthenticated: Unauthenticated,
+    /// Further parameters of the authorization request.
+    pub parameters: BTreeMap<String, String>,
+}
+
+/// What clients without a session meet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unauthenticated {
+    /// The log-in page.
+    #[default]
+    Authenticate,
+    /// The request goes on.
+    Allow,
+    /// 401.
+    Deny,
+}
+
+/// Checks of a JSON web token.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_JwtValidationActionConfig.html>
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Jwt {
+    /// Issuer that the token must name.
+    pub issuer: String,
+    /// Where the issuer's keys are.
+    pub jwks_endpoint: String,
+    /// Claims that the token must have, in order.
+    pub claims: Vec<JwtClaim>,
+}
+
+/// A claim that a token must have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JwtClaim {
+    /// Name.
+    pub name: String,
+    /// AWS's format: `single-string`, `string-array` or `space-separated-values`.
+    pub format: String,
+    /// Allowed values.
+    pub values: Vec<String>,
+}

@@ -1,0 +1,274 @@
+//! Balancers.
+
+use std::collections::BTreeSet;
+
+use aws_sdk_elasticloadbalancingv2::types as aws;
+use aws_sdk_elasticloadbalancingv2::types::{
+    LoadBalancer, LoadBalancerAttribute, LoadBalancerSchemeEnum, LoadBalancerStateEnum, MinimumLoadBalancerCapacity,
+};
+
+use super::pages::{BATCH, PAGE, next};
+use super::{Elbv2, Outcome, Pairs, tags};
+use crate::api::myingress::Scheme;
+
+/// A balancer as AWS describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Balancer {
+    /// Amazon resource name; never reused.
+    pub arn: String,
+    /// Name, unique in region and account.
+    pub name: String,
+    /// DNS name.
+    pub dns: String,
+    /// Route 53 hosted zone of the DNS name.
+    pub zone_id: Option<String>,
+    /// Where it is reached from; `None` for one that this program does not know.
+    pub scheme: Option<Scheme>,
+    /// State.
+    pub state: State,
+    /// VPC that it stands in.
+    pub vpc: String,
+    /// Kind of addresses that clients use; `None` for one that this program does not know.
+    pub ip_address_type: Option<IpAddressType>,
+    /// Subnet ids.
+    pub subnets: BTreeSet<String>,
+    /// Security group ids.
+    pub security_groups: BTreeSet<String>,
+}
+
+/// State of a balancer.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_LoadBalancerState.html>
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Being set up.
+    Provisioning,
+    /// Serving.
+    Active,
+    /// Serving without the resources to scale.
+    ActiveImpaired,
+    /// Could not be set up.
+    Failed,
+}
+
+impl State {
+    /// AWS's word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Provisioning => "provisioning",
+            Self::Active => "active",
+            Self::ActiveImpaired => "active_impaired",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// Kind of addresses that clients use.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_SetIpAddressType.html>
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IpAddressType {
+    /// IPv4.
+    #[default]
+    Ipv4,
+    /// IPv4 and IPv6.
+    Dualstack,
+    /// IPv6, and IPv4 only within the VPC.
+    DualstackWithoutPublicIpv4,
+}
+
+impl IpAddressType {
+    /// AWS's word.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ipv4 => "ipv4",
+            Self::Dualstack => "dualstack",
+            Self::DualstackWithoutPublicIpv4 => "dualstack-without-public-ipv4",
+        }
+    }
+}
+
+/// What a new balancer is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewBalancer {
+    /// Name, at most 32 characters.
+    pub name: String,
+    /// Where it is reached from.
+    pub scheme: Scheme,
+    /// Kind of addresses that clients use.
+    pub ip_address_type: IpAddressType,
+    /// Subnet ids.
+    pub subnets: BTreeSet<String>,
+    /// Security group ids; empty for the VPC's default.
+    pub security_groups: BTreeSet<String>,
+    /// Tags, set in the same call.
+    pub tags: Pairs,
+}
+
+impl Elbv2 {
+    /// Every balancer of the region, whatever its type: all share one space of names.
+    pub async fn all(&self) -> Outcome<Vec<Balancer>> {
+        let mut balancers = Vec::new();
+        let mut marker = None;
+        loop {
+            let call = self.client.describe_load_balancers().page_size(PAGE).set_marker(marker);
+            let page = self.caller.call("DescribeLoadBalancers", call.send()).await?;
+            balancers.extend(page.load_balancers.unwrap_or_default().into_iter().map(balancer));
+            marker = next(page.next_marker);
+            if marker.is_none() {
+                return Ok(balancers);
+            }
+        }
+    }
+
+    /// The balancer of that name.
+    pub async fn named(&self, name: &str) -> Outcome<Option<Balancer>> {
+        let call = self.client.describe_load_balancers().names(name);
+        match self.caller.call("DescribeLoadBalancers", call.send()).await {
+            Ok(page) => Ok(page.load_balancers.unwrap_or_default().into_iter().next().map(balancer)),
+            Err(error) if error.is("LoadBalancerNotFound") => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The balancers of these ARNs that exist, 20 a call.
+    pub async fn described(&self, arns: &[String]) -> Outcome<Vec<Balancer>> {
+        let mut balancers = Vec::new();
+        for batch in arns.chunks(BATCH) {
+            let call = self.client.describe_load_balancers().set_load_balancer_arns(Some(batch.to_vec()));
+            match self.caller.call("DescribeLoadBalancers", call.send()).await {
+                Ok(page) => balancers.extend(page.load_balancers.unwrap_or_default().into_iter().map(balancer)),
+                // One that is gone spoils the batch.
+                Err(error) if error.is("LoadBalancerNotFound") && batch.len() == 1 => {}
+                Err(error) if error.is("LoadBalancerNotFound") => {
+                    for arn in batch {
+                        balancers.extend(Box::pin(self.described(std::slice::from_ref(arn))).await?);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(balancers)
+    }
+
+    /// The attributes of a balancer.
+    pub async fn attributes(&self, arn: &str) -> Outcome<Pairs> {
+        let call = self.client.describe_load_balancer_attributes().load_balancer_arn(arn);
+        let answer = self.caller.call("DescribeLoadBalancerAttributes", call.send()).await?;
+        let attributes = answer.attributes.unwrap_or_default().into_iter();
+        Ok(attributes.filter_map(|one| Some((one.key?, one.value.unwrap_or_default()))).collect())
+    }
+
+    /// Creates a balancer. AWS answers with an existing one of the same name and settings: check whose it is.
+    pub async fn create(&self, new: &NewBalancer) -> Outcome<Balancer> {
+        let call = self
+            .client
+            .create_load_balancer()
+            .name(&new.name)
+            .scheme(match new.scheme {
+                Scheme::InternetFacing => LoadBalancerSchemeEnum::InternetFacing,
+                Scheme::Internal => LoadBalancerSchemeEnum::Internal,
+            })
+            .set_subnets(Some(new.subnets.iter().cloned().collect()))
+            .set_security_groups(some_of(&new.security_groups))
+            .ip_address_type(new.ip_address_type.as_str().into())
+            .set_tags(Some(tags::list(&new.tags)));
+        let answer = self.caller.call("CreateLoadBalancer", call.send()).await?;
+        self.first("CreateLoadBalancer", answer.load_balancers, |described| Some(balancer(described)))
+    }
+
+    /// Deletes a balancer; deleting one that is gone succeeds.
+    pub async fn delete(&self, arn: &str) -> Outcome<()> {
+        let call = self.client.delete_load_balancer().load_balancer_arn(arn);
+        self.deleted(arn, self.caller.call("DeleteLoadBalancer", call.send()).await).await
+    }
+
+    /// Moves a balancer into exactly these subnets.
+    pub async fn set_subnets(&self, arn: &str, subnets: &BTreeSet<String>) -> Outcome<()> {
+        let call = self.client.set_subnets().load_balancer_arn(arn).set_subnets(some_of(subnets));
+        self.caller.call("SetSubnets", call.send()).await.map(drop)
+    }
+
+    /// Gives a balancer exactly these security groups.
+    pub async fn set_security_groups(&self, arn: &str, groups: &BTreeSet<String>) -> Outcome<()> {
+        let call = self.client.set_security_groups().load_balancer_arn(arn).set_security_groups(some_of(groups));
+        self.caller.call("SetSecurityGroups", call.send()).await.map(drop)
+    }
+
+    /// Sets attributes; others stay.
+    pub async fn set_attributes(&self, arn: &str, attributes: &Pairs) -> Outcome<()> {
+        let list = attributes.iter().map(|(k, v)| LoadBalancerAttribute::builder().key(k).value(v).build()).collect();
+        let call = self.client.modify_load_balancer_attributes().load_balancer_arn(arn).set_attributes(Some(list));
+        self.caller.call("ModifyLoadBalancerAttributes", call.send()).await.map(drop)
+    }
+
+    /// Gives a balancer addresses of another kind.
+    pub async fn set_ip_address_type(&self, arn: &str, to: IpAddressType) -> Outcome<()> {
+        let call = self.client.set_ip_address_type().load_balancer_arn(arn).ip_address_type(to.as_str().into());
+        self.caller.call("SetIpAddressType", call.send()).await.map(drop)
+    }
+
+    /// The capacity units reserved for a balancer.
+    /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_DescribeCapacityReservation.html>
+    pub async fn capacity(&self, arn: &str) -> Outcome<Option<u32>> {
+        let call = self.client.describe_capacity_reservation().load_balancer_arn(arn);
+        let answer = self.caller.call("DescribeCapacityReservation", call.send()).await?;
+        let units = answer.minimum_load_balancer_capacity.and_then(|capacity| capacity.capacity_units);
+        Ok(units.and_then(|units| units.try_into().ok()).filter(|&units| units > 0))
+    }
+
+    /// Reserves capacity units for a balancer, or gives a reservation up.
+    /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_ModifyCapacityReservation.html>
+    pub async fn set_capacity(&self, arn: &str, units: Option<u32>) -> Outcome<()> {
+        let call = self.client.modify_capacity_reservation().load_balancer_arn(arn);
+        let call = match units {
+            None => call.reset_capacity_reservation(true),
+            Some(units) => {
+                let units = i32::try_from(units).unwrap_or(i32::MAX);
+                call.minimum_load_balancer_capacity(
+                    MinimumLoadBalancerCapacity::builder().capacity_units(units).build(),
+                )
+            }
+        };
+        self.caller.call("ModifyCapacityReservation", call.send()).await.map(drop)
+    }
+}
+
+fn some_of(values: &BTreeSet<String>) -> Option<Vec<String>> {
+    (!values.is_empty()).then(|| values.iter().cloned().collect())
+}
+
+fn balancer(described: LoadBalancer) -> Balancer {
+    let state = described.state.and_then(|state| state.code);
+    Balancer {
+        arn: described.load_balancer_arn.unwrap_or_default(),
+        name: described.load_balancer_name.unwrap_or_default(),
+        dns: described.dns_name.unwrap_or_default(),
+        zone_id: described.canonical_hosted_zone_id,
+        scheme: match described.scheme {
+            Some(LoadBalancerSchemeEnum::InternetFacing) => Some(Scheme::InternetFacing),
+            Some(LoadBalancerSchemeEnum::Internal) => Some(Scheme::Internal),
+            _ => None,
+        },
+        state: match state.as_ref().map(LoadBalancerStateEnum::as_str) {
+            Some("active") => State::Active,
+            Some("active_impaired") => State::ActiveImpaired,
+            Some("failed") => State::Failed,
+            _ => State::Provisioning,
+        },
+        vpc: described.vpc_id.unwrap_or_default(),
+        ip_address_type: match described.ip_address_type {
+            Some(aws::IpAddressType::Ipv4) => Some(IpAddressType::Ipv4),
+            Some(aws::IpAddressType::Dualstack) => Some(IpAddressType::Dualstack),
+            Some(aws::IpAddressType::DualstackWithoutPublicIpv4) => Some(IpAddressType::DualstackWithoutPublicIpv4),
+            _ => None,
+        },
+        subnets: described
+            .availability_zones
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(|zone| zone.subnet_id)
+            .collect(),
+        security_groups: described.security_groups.unwrap_or_default().into_iter().collect(),
+    }
+}

@@ -1,0 +1,74 @@
+//! What the service's error codes mean to us.
+
+use crate::runtime::Class;
+
+/// Classes of the service's own codes, as its actions list them under "Errors".
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_Operations.html>
+pub(super) fn class_of(code: &str) -> Option<Class> {
+    Some(match code {
+        "LoadBalancerNotFound" | "TargetGroupNotFound" | "ListenerNotFound" | "RuleNotFound" | "ResourceNotFound" => {
+            Class::NotFound
+        }
+        "DuplicateLoadBalancerName"
+        | "DuplicateTargetGroupName"
+        | "DuplicateListener"
+        | "PriorityInUse"
+        | "ResourceInUse" => Class::Conflict,
+        // Quotas, but for the first ones: more of them is a request to AWS.
+        "CapacityDecreaseRequestsLimitExceeded"
+        | "CapacityUnitsLimitExceeded"
+        | "TooManyActions"
+        | "TooManyCertificates"
+        | "TooManyListeners"
+        | "TooManyLoadBalancers"
+        | "TooManyRegistrationsForTargetId"
+        | "TooManyRules"
+        | "TooManyTags"
+        | "TooManyTargetGroups"
+        | "TooManyTargets"
+        | "TooManyUniqueTargetGroupsPerLoadBalancer" => Class::Denied,
+        "CapacityReservationPending" | "HealthUnavailable" | "InsufficientCapacity" | "TrustStoreNotReady" => {
+            Class::Transient
+        }
+        "ALPNPolicyNotFound"
+        | "AvailabilityZoneNotSupported"
+        | "CertificateNotFound"
+        | "DuplicateTagKeys"
+        | "IncompatibleProtocols"
+        | "InvalidConfigurationRequest"
+        | "InvalidLoadBalancerAction"
+        | "InvalidScheme"
+        | "InvalidSecurityGroup"
+        | "InvalidSubnet"
+        | "InvalidTarget"
+        | "OperationNotPermitted"
+        | "SSLPolicyNotFound"
+        | "SubnetNotFound"
+        | "TargetGroupAssociationLimit"
+        | "TrustStoreNotFound"
+        | "UnsupportedFeature"
+        | "UnsupportedProtocol"
+        | "ValidationError" => Class::Invalid,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_have_classes() {
+        for (code, class) in [
+            ("RuleNotFound", Some(Class::NotFound)),
+            ("PriorityInUse", Some(Class::Conflict)),
+            ("TooManyTargets", Some(Class::Denied)),
+            ("SSLPolicyNotFound", Some(Class::Invalid)),
+            ("TrustStoreNotReady", Some(Class::Transient)),
+            // A throttle that begins like a quota belongs to the general codes.
+            ("TooManyRequestsException", None),
+        ] {
+            assert_eq!(class_of(code), class, "{code}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Elastic Load Balancing v2 as far as Application Load Balancers go: plain data in, plain data out.
+//!
+//! <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/Welcome.html>
+
+mod actions;
+mod actions_wire;
+mod authentication_wire;
+mod balancers;
+mod conditions;
+mod errors;
+mod listeners;
+mod pages;
+mod rules;
+mod tags;
+mod target_groups;
+mod target_groups_wire;
+mod targets;
+mod transforms;
+
+use std::collections::BTreeMap;
+
+use aws_config::SdkConfig;
+use aws_sdk_elasticloadbalancingv2::Client;
+use aws_sdk_elasticloadbalancingv2::config::Builder;
+
+use super::aws::{AwsError, Caller, FenceGuard};
+use super::budget::Budget;
+use crate::leader::Fence;
+use crate::metrics::Metrics;
+
+pub use actions::{Cognito, FixedResponse, Jwt, JwtClaim, Oidc, Redirect, RuleAction, Session, Unauthenticated};
+pub use balancers::{Balancer, IpAddressType, NewBalancer, State};
+pub use conditions::{Condition, Match};
+pub use listeners::{Listener, ListenerSettings, MutualAuthentication, Protocol};
+pub use rules::{Rule, RuleSettings};
+pub use target_groups::{GroupKind, HealthCheck, NewTargetGroup, ProtocolVersion, TargetGroup, TargetType};
+pub use targets::{Target, TargetHealth, TargetState};
+pub use transforms::{Transform, TransformedPart};
+
+/// Tags or attributes by key.
+pub type Pairs = BTreeMap<String, String>;
+
+/// The API of one region and account.
+#[derive(Clone, Debug)]
+pub struct Elbv2 {
+    client: Client,
+    caller: Caller,
+}
+
+type Outcome<T> = Result<T, AwsError>;
+
+impl Elbv2 {
+    /// A client that counts into `metrics`, changes things only while `fence` is open, and waits for its share of
+    /// AWS's rates as `budget` says.
+    pub fn new(config: &SdkConfig, metrics: Metrics, fence: Fence, budget: Budget) -> Self {
+        Self {
+            client: Client::from_conf(Builder::from(config).interceptor(FenceGuard(fence)).build()),
+            caller: Caller { service: SERVICE, metrics, class_of: errors::class_of, budget },
+        }
+    }
+
+    /// What an answer tells of the one thing that was made or changed.
+    fn first<A, T>(
+        &self,
+        operation: &'static str,
+        answered: Option<Vec<A>>,
+        read: impl Fn(A) -> Option<T>,
+    ) -> Outcome<T> {
+        let first = answered.unwrap_or_default().into_iter().next().and_then(read);
+        first.ok_or_else(|| self.caller.empty_answer(operation))
+    }
+}
+
+const SERVICE: &str = "elasticloadbalancing";

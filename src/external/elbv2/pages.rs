@@ -1,0 +1,14 @@
+//! How much AWS takes and answers in one call.
+
+/// A page has at most so many entries.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_DescribeLoadBalancers.html>
+pub(super) const PAGE: i32 = 400;
+
+/// `DescribeTags` and `DescribeLoadBalancers` take at most so many ARNs.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_DescribeTags.html>
+pub(super) const BATCH: usize = 20;
+
+/// Where the next page begins, if there is one.
+pub(super) fn next(marker: Option<String>) -> Option<String> {
+    marker.filter(|marker| !marker.is_empty())
+}

@@ -1,0 +1,191 @@
+//! Target groups.
+
+use std::collections::BTreeSet;
+
+use aws_sdk_elasticloadbalancingv2::types as aws;
+
+use super::listeners::Protocol;
+use super::pages::{PAGE, next};
+use super::{Elbv2, Outcome, Pairs, target_groups_wire as wire};
+
+/// A target group as AWS describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetGroup {
+    /// Amazon resource name.
+    pub arn: String,
+    /// Name, unique in region and account.
+    pub name: String,
+    /// What it was created as; `None` for one that an Application Load Balancer of this program has no use for.
+    pub kind: Option<GroupKind>,
+    /// How its targets are checked; `None` where the kind is.
+    pub health_check: Option<HealthCheck>,
+    /// ARNs of the balancers that use it: one at most.
+    pub balancers: BTreeSet<String>,
+}
+
+/// What of a target group cannot change.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct GroupKind {
+    /// VPC of the targets.
+    pub vpc: String,
+    /// What the targets are.
+    pub target_type: TargetType,
+    /// What is spoken to them.
+    pub protocol: Protocol,
+    /// Its version.
+    pub version: ProtocolVersion,
+    /// Port of targets that are registered without one.
+    pub port: u16,
+    /// `true` for IPv6 addresses.
+    pub ipv6: bool,
+}
+
+/// What targets are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TargetType {
+    /// Addresses.
+    Ip,
+    /// EC2 instances.
+    Instance,
+}
+
+/// Version of the protocol that targets speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProtocolVersion {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2.
+    Http2,
+    /// gRPC.
+    Grpc,
+}
+
+/// How targets are checked.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateTargetGroup.html>
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HealthCheck {
+    /// What is spoken.
+    pub protocol: Protocol,
+    /// Port; `None` is the port that the target has traffic on.
+    pub port: Option<u16>,
+    /// Path, or for gRPC the method.
+    pub path: String,
+    /// Seconds between checks.
+    pub interval: u16,
+    /// Seconds that a check may take.
+    pub timeout: u16,
+    /// Passed checks after which a target is healthy.
+    pub healthy: u8,
+    /// Failed checks after which a target is unhealthy.
+    pub unhealthy: u8,
+    /// Codes that pass, as AWS writes them: `200`, `200,204` or `200-299`; gRPC codes for gRPC.
+    pub codes: String,
+}
+
+/// What a new target group is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewTargetGroup {
+    /// Name, at most 32 characters.
+    pub name: String,
+    /// What cannot change later.
+    pub kind: GroupKind,
+    /// How its targets are checked.
+    pub health_check: HealthCheck,
+    /// Tags, set in the same call.
+    pub tags: Pairs,
+}
+
+impl Elbv2 {
+    /// Every target group of the region, whatever its kind: all share one space of names.
+    pub async fn target_groups(&self) -> Outcome<Vec<TargetGroup>> {
+        let mut groups = Vec::new();
+        let mut marker = None;
+        loop {
+            let call = self.client.describe_target_groups().page_size(PAGE).set_marker(marker);
+            let page = self.caller.call("DescribeTargetGroups", call.send()).await?;
+            groups.extend(page.target_groups.unwrap_or_default().into_iter().map(wire::target_group));
+            marker = next(page.next_marker);
+            if marker.is_none() {
+                return Ok(groups);
+            }
+        }
+    }
+
+    /// The target group of that name.
+    pub async fn target_group_named(&self, name: &str) -> Outcome<Option<TargetGroup>> {
+        let call = self.client.describe_target_groups().names(name);
+        match self.caller.call("DescribeTargetGroups", call.send()).await {
+            Ok(page) => Ok(page.target_groups.unwrap_or_default().into_iter().next().map(wire::target_group)),
+            Err(error) if error.is("TargetGroupNotFound") => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Creates a target group. AWS answers with an existing one of the same name and settings: check whose it is.
+    pub async fn create_target_group(&self, new: &NewTargetGroup) -> Outcome<TargetGroup> {
+        let (kind, check) = (&new.kind, &new.health_check);
+        let call = self
+            .client
+            .create_target_group()
+            .name(&new.name)
+            .vpc_id(&kind.vpc)
+            .target_type(wire::target_type(kind.target_type))
+            .protocol(kind.protocol.to_aws())
+            .protocol_version(wire::version(kind.version))
+            .port(kind.port.into())
+            .ip_address_type(wire::address_type(kind.ipv6))
+            .health_check_enabled(true)
+            .health_check_protocol(check.protocol.to_aws())
+            .health_check_port(wire::health_check_port(check.port))
+            .health_check_path(&check.path)
+            .health_check_interval_seconds(check.interval.into())
+            .health_check_timeout_seconds(check.timeout.into())
+            .healthy_threshold_count(check.healthy.into())
+            .unhealthy_threshold_count(check.unhealthy.into())
+            .matcher(wire::matcher(kind.version, &check.codes))
+            .set_tags(Some(super::tags::list(&new.tags)));
+        let answer = self.caller.call("CreateTargetGroup", call.send()).await?;
+        self.first("CreateTargetGroup", answer.target_groups, |group| Some(wire::target_group(group)))
+    }
+
+    /// Checks the targets of a group of this kind in another way.
+    pub async fn modify_health_check(&self, arn: &str, kind: &GroupKind, check: &HealthCheck) -> Outcome<()> {
+        let call = self
+            .client
+            .modify_target_group()
+            .target_group_arn(arn)
+            .health_check_enabled(true)
+            .health_check_protocol(check.protocol.to_aws())
+            .health_check_port(wire::health_check_port(check.port))
+            .health_check_path(&check.path)
+            .health_check_interval_seconds(check.interval.into())
+            .health_check_timeout_seconds(check.timeout.into())
+            .healthy_threshold_count(check.healthy.into())
+            .unhealthy_threshold_count(check.unhealthy.into())
+            .matcher(wire::matcher(kind.version, &check.codes));
+        self.caller.call("ModifyTargetGroup", call.send()).await.map(drop)
+    }
+
+    /// The attributes of a target group.
+    /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetGroupAttribute.html>
+    pub async fn group_attributes(&self, arn: &str) -> Outcome<Pairs> {
+        let call = self.client.describe_target_group_attributes().target_group_arn(arn);
+        let answer = self.caller.call("DescribeTargetGroupAttributes", call.send()).await?;
+        let attributes = answer.attributes.unwrap_or_default().into_iter();
+        Ok(attributes.filter_map(|one| Some((one.key?, one.value.unwrap_or_default()))).collect())
+    }
+
+    /// Sets attributes of a target group; others stay.
+    pub async fn set_group_attributes(&self, arn: &str, attributes: &Pairs) -> Outcome<()> {
+        let list =
+            attributes.iter().map(|(k, v)| aws::TargetGroupAttribute::builder().key(k).value(v).build()).collect();
+        let call = self.client.modify_target_group_attributes().target_group_arn(arn).set_attributes(Some(list));
+        self.caller.call("ModifyTargetGroupAttributes", call.send()).await.map(drop)
+    }
+
+    /// Deletes a target group; deleting one that is gone succeeds.
+    pub async fn delete_target_group(&self, arn: &str) -> Outcome<()> {
+        let call = self.client.delete_target_group().target_group_arn(arn);
+        self.deleted(arn, self.caller.call("DeleteTargetGroup", call.send()).await).await
+    }
+}

@@ -1,0 +1,124 @@
+//! Targets of target groups, and how they are.
+
+use std::collections::BTreeMap;
+
+use aws_sdk_elasticloadbalancingv2::types as aws;
+use aws_sdk_elasticloadbalancingv2::types::{TargetDescription, TargetHealthStateEnum};
+
+use super::{Elbv2, Outcome};
+
+/// So many targets go into one call; AWS names no limit, but refuses large batches at times.
+const BATCH: usize = 200;
+
+/// A target: an address or an instance id, with its port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Target {
+    /// IP address or instance id.
+    pub id: String,
+    /// Port.
+    pub port: u16,
+}
+
+/// A target's health.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetHealth.html>
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetHealth {
+    /// State.
+    pub state: TargetState,
+    /// AWS's description, for a person.
+    pub description: Option<String>,
+}
+
+/// State of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TargetState {
+    /// Registered, checks not finished.
+    Initial,
+    /// Gets requests.
+    Healthy,
+    /// Gets none.
+    Unhealthy,
+    /// Its group is not used by any listener.
+    Unused,
+    /// Deregistered; requests under way may finish.
+    Draining,
+    /// Not known.
+    Unavailable,
+}
+
+impl Elbv2 {
+    /// Registers targets, 200 a call; one that is registered already stays so.
+    pub async fn register_targets(&self, arn: &str, targets: &[Target]) -> Outcome<()> {
+        for batch in targets.chunks(BATCH) {
+            let call = self.client.register_targets().target_group_arn(arn).set_targets(Some(descriptions(batch)));
+            self.caller.call("RegisterTargets", call.send()).await?;
+        }
+        Ok(())
+    }
+
+    /// Deregisters targets, 200 a call; one that is not registered does not matter.
+    pub async fn deregister_targets(&self, arn: &str, targets: &[Target]) -> Outcome<()> {
+        for batch in targets.chunks(BATCH) {
+            let call = self.client.deregister_targets().target_group_arn(arn).set_targets(Some(descriptions(batch)));
+            self.caller.call("DeregisterTargets", call.send()).await?;
+        }
+        Ok(())
+    }
+
+    /// The targets of a group, those that are draining as well.
+    pub async fn target_health(&self, arn: &str) -> Outcome<BTreeMap<Target, TargetHealth>> {
+        let call = self.client.describe_target_health().target_group_arn(arn);
+        let answer = self.caller.call("DescribeTargetHealth", call.send()).await?;
+        Ok(answer.target_health_descriptions.unwrap_or_default().into_iter().filter_map(health).collect())
+    }
+}
+
+fn descriptions(targets: &[Target]) -> Vec<TargetDescription> {
+    targets.iter().map(|target| TargetDescription::builder().id(&target.id).port(target.port.into()).build()).collect()
+}
+
+fn health(described: aws::TargetHealthDescription) -> Option<(Target, TargetHealth)> {
+    let target = described.target?;
+    let health = described.target_health?;
+    let state = match health.state {
+        Some(TargetHealthStateEnum::Initial) => TargetState::Initial,
+        Some(TargetHealthStateEnum::Healthy) => TargetState::Healthy,
+        Some(TargetHealthStateEnum::Unhealthy) => TargetState::Unhealthy,
+        Some(TargetHealthStateEnum::Unused) => TargetState::Unused,
+        Some(TargetHealthStateEnum::Draining | TargetHealthStateEnum::UnhealthyDraining) => TargetState::Draining,
+        _ => TargetState::Unavailable,
+    };
+    let target = Target { id: target.id?, port: target.port?.try_into().ok()? };
+    Some((target, TargetHealth { state, description: health.description.filter(|text| !text.is_empty()) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn described(state: &str) -> aws::TargetHealthDescription {
+        let target = Target { id: "10.0.0.1".into(), port: 8080 };
+        aws::TargetHealthDescription::builder()
+            .target(descriptions(&[target]).remove(0))
+            .target_health(aws::TargetHealth::builder().state(state.into()).description("why").build())
+            .build()
+    }
+
+    #[test]
+    fn every_state_of_a_target_is_known() {
+        for (word, state) in [
+            ("initial", TargetState::Initial),
+            ("healthy", TargetState::Healthy),
+            ("unhealthy", TargetState::Unhealthy),
+            ("unused", TargetState::Unused),
+            ("draining", TargetState::Draining),
+            ("unhealthy.draining", TargetState::Draining),
+            ("unavailable", TargetState::Unavailable),
+            ("a state of the future", TargetState::Unavailable),
+        ] {
+            let (target, health) = health(described(word)).unwrap();
+            assert_eq!(target, Target { id: "10.0.0.1".into(), port: 8080 });
+            assert_eq!(health, TargetHealth { state, description: Some("why".into()) }, "{word}");
+        }
+    }
+}

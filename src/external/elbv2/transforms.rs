@@ -1,0 +1,103 @@
+//! What a rule rewrites in requests, and how AWS writes it.
+
+use aws_sdk_elasticloadbalancingv2::types::{
+    HostHeaderRewriteConfig, RewriteConfig, RuleTransform, TransformTypeEnum, UrlRewriteConfig,
+};
+
+/// A rewrite.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_RuleTransform.html>
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transform {
+    /// What is rewritten.
+    pub part: TransformedPart,
+    /// Regular expression, with capture groups.
+    pub regex: String,
+    /// What replaces it; `$1` is the first capture group.
+    pub replacement: String,
+}
+
+/// What a [`Transform`] rewrites.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TransformedPart {
+    /// Path and query.
+    Url,
+    /// The `Host` header.
+    Host,
+    /// One that this program does not know.
+    Unknown,
+}
+
+impl Transform {
+    /// In AWS's form.
+    pub(super) fn to_aws(&self) -> RuleTransform {
+        let rewrite = RewriteConfig::builder().regex(&self.regex).replace(&self.replacement).build();
+        let transform = RuleTransform::builder();
+        match self.part {
+            TransformedPart::Url => transform
+                .r#type(TransformTypeEnum::UrlRewrite)
+                .url_rewrite_config(UrlRewriteConfig::builder().rewrites(rewrite).build()),
+            TransformedPart::Host => transform
+                .r#type(TransformTypeEnum::HostHeaderRewrite)
+                .host_header_rewrite_config(HostHeaderRewriteConfig::builder().rewrites(rewrite).build()),
+            TransformedPart::Unknown => transform.r#type(TransformTypeEnum::from("unknown")),
+        }
+        .build()
+    }
+
+    /// From AWS's form, in the order of their parts: a rule has at most one of each, and AWS promises no order.
+    pub(super) fn from_aws(transforms: Vec<RuleTransform>) -> Vec<Self> {
+        let mut read: Vec<Self> = transforms.into_iter().flat_map(one_from_aws).collect();
+        read.sort_by_key(|transform| transform.part);
+        read
+    }
+}
+
+fn one_from_aws(transform: RuleTransform) -> Vec<Transform> {
+    let (part, rewrites) = match transform.r#type {
+        Some(TransformTypeEnum::UrlRewrite) => {
+            (TransformedPart::Url, transform.url_rewrite_config.and_then(|it| it.rewrites))
+        }
+        Some(TransformTypeEnum::HostHeaderRewrite) => {
+            (TransformedPart::Host, transform.host_header_rewrite_config.and_then(|it| it.rewrites))
+        }
+        _ => (TransformedPart::Unknown, Some(vec![RewriteConfig::builder().build()])),
+    };
+    let rewrite = |it: RewriteConfig| Transform {
+        part,
+        regex: it.regex.unwrap_or_default(),
+        replacement: it.replace.unwrap_or_default(),
+    };
+    rewrites.unwrap_or_default().into_iter().map(rewrite).collect()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use proptest::option;
+    use proptest::prelude::*;
+
+    /// At most one of each part, in their order.
+    pub fn any_transforms() -> impl Strategy<Value = Vec<Transform>> {
+        let one = || option::of(("[a-z^$()]{1,6}", "[a-z$1]{0,6}"));
+        (one(), one()).prop_map(|(url, host)| {
+            let parts = [(TransformedPart::Url, url), (TransformedPart::Host, host)].into_iter();
+            let transform = |part, (regex, replacement)| Transform { part, regex, replacement };
+            parts.filter_map(|(part, rewrite)| Some(transform(part, rewrite?))).collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_reads_back_equal_in_any_order(transforms in any_transforms()) {
+            let mut described: Vec<RuleTransform> = transforms.iter().map(Transform::to_aws).collect();
+            described.reverse();
+            prop_assert_eq!(Transform::from_aws(described), transforms);
+        }
+    }
+
+    #[test]
+    fn a_transform_of_the_future_is_not_overlooked() {
+        let described = RuleTransform::builder().r#type(TransformTypeEnum::from("body-rewrite")).build();
+        assert_eq!(Transform::from_aws(vec![described])[0].part, TransformedPart::Unknown);
+    }
+}

@@ -1,0 +1,232 @@
+//! Calls members by gRPC.
+
+use etcd_client::{
+    AlarmAction, AlarmOptions, AlarmType, Client, CompactionOptions, ConnectOptions, Error, GetOptions,
+    MemberAddOptions, StatusResponse,
+};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+
+use super::error::{EtcdError, Trouble};
+use super::sessions::Sessions;
+use super::{Alarm, AlarmKind, Endpoint, Member, Password, ROOT, Reply, Request, Status, Transport};
+
+/// Reads of this key, which nobody writes, show whether a majority answers.
+const NO_KEY: &str = "causeway.example.com/health";
+
+/// One connection a call: calls are rare, members come and go, and nothing is kept open to a member that is left alone.
+/// Only where somebody logged in the connection is kept for the next calls: a login is a write of the whole cluster.
+#[derive(Debug, Default)]
+pub struct Grpc {
+    sessions: Sessions,
+}
+
+impl Transport for Grpc {
+    fn call<'a>(&'a self, to: &'a Endpoint, request: &'a Request) -> BoxFuture<'a, Result<Reply, EtcdError>> {
+        async move { self.make(to, request).await.map_err(|error| error_of(request.name(), &error)) }.boxed()
+    }
+}
+
+impl Grpc {
+    async fn make(&self, to: &Endpoint, request: &Request) -> Result<Reply, Error> {
+        let Some(password) = &to.login else { return ask(&mut connect(to, request, None).await?, request).await };
+        if *request == Request::Status {
+            return self.status(to).await;
+        }
+        if let Some(mut client) = self.sessions.take(to).filter(|_| *request != Request::Login) {
+            match ask(&mut client, request).await {
+                Err(error) if error_of(request.name(), &error).trouble == Trouble::NotLoggedIn => {}
+                outcome => {
+                    self.keep_after(to, client, request, &outcome);
+                    return outcome;
+                }
+            }
+        }
+        if *request == Request::Login {
+            let client = match connect(to, request, Some(password)).await {
+                Err(error) if is_of_learner(&error) => self.lead_in(to, request, password).await?.ok_or(error)?,
+                client => client?,
+            };
+            self.sessions.keep(to, client);
+            return Ok(Reply::Done);
+        }
+        let mut client = connect(to, request, Some(password)).await?;
+        let outcome = ask(&mut client, request).await;
+        self.keep_after(to, client, request, &outcome);
+        outcome
+    }
+
+    /// Earlier releases tell anybody; later ones, such as 3.5.35, only whoever has logged in. Nobody can do that without a
+    /// majority, but who did so before is still known to each member.
+    async fn status(&self, to: &Endpoint) -> Result<Reply, Error> {
+        if let Some(mut client) = self.sessions.take(to)
+            && let Ok(reply) = ask(&mut client, &Request::Status).await
+        {
+            self.sessions.keep(to, client);
+            return Ok(reply);
+        }
+        ask(&mut connect(to, &Request::Status, None).await?, &Request::Status).await
+    }
+
+    /// A connection to a learner, which takes no logins, but knows those that others took: somebody logs in at another
+    /// member, and goes on to the learner. Nothing where no other member is known.
+    async fn lead_in(&self, to: &Endpoint, request: &Request, password: &Password) -> Result<Option<Client>, Error> {
+        let Some(other) = self.sessions.beside(to) else { return Ok(None) };
+        let client = connect(&other, request, Some(password)).await?;
+        client.add_endpoint(&to.url).await?;
+        client.remove_endpoint(&other.url).await?;
+        Ok(Some(client))
+    }
+
+    /// A connection over which no answer came is not used again.
+    fn keep_after(&self, to: &Endpoint, client: Client, request: &Request, outcome: &Result<Reply, Error>) {
+        let trouble = outcome.as_ref().err().map(|error| error_of(request.name(), error).trouble);
+        if !matches!(trouble, Some(Trouble::Unanswered | Trouble::NotLoggedIn | Trouble::LoginRefused)) {
+            self.sessions.keep(to, client);
+        }
+    }
+}
+
+fn is_of_learner(error: &Error) -> bool {
+    matches!(error, Error::GRpcStatus(status) if status.message().contains("not supported for learner"))
+}
+
+async fn connect(to: &Endpoint, request: &Request, password: Option<&Password>) -> Result<Client, Error> {
+    let mut options = ConnectOptions::new().with_connect_timeout(request.deadline());
+    if let Some(credentials) = &to.tls {
+        options = options.with_tls(credentials.options());
+    }
+    if let Some(Password(password)) = password {
+        options = options.with_user(ROOT, password);
+    }
+    Client::connect([&to.url], Some(options)).await
+}
+
+async fn ask(client: &mut Client, request: &Request) -> Result<Reply, Error> {
+    match request {
+        Request::Status => {
+            return client.status().await.map(|status| Reply::Status(status_of(&status)));
+        }
+        Request::Read => client.get(NO_KEY, Some(GetOptions::new().with_count_only())).await.map(drop)?,
+        Request::Members => {
+            let list = client.member_list().await?;
+            return Ok(Reply::Members(list.members().iter().map(member_of).collect()));
+        }
+        Request::AddLearner { peer_url } => {
+            let added = client.member_add([peer_url], Some(MemberAddOptions::new().with_is_learner())).await?;
+            return Ok(Reply::Members(added.member_list().iter().map(member_of).collect()));
+        }
+        Request::Promote { id } => client.member_promote(*id).await.map(drop)?,
+        Request::UpdatePeer { id, peer_url } => client.member_update(*id, [peer_url.clone()]).await.map(drop)?,
+        Request::Remove { id } => client.member_remove(*id).await.map(drop)?,
+        Request::MoveLeader { to } => client.move_leader(*to).await.map(drop)?,
+        Request::Alarms => {
+            let answer = client.alarm(AlarmAction::Get, AlarmType::None, None).await?;
+            let alarms = answer
+                .alarms()
+                .iter()
+                .filter_map(|alarm| kind_of(alarm.alarm()).map(|kind| Alarm { member: alarm.member_id(), kind }));
+            return Ok(Reply::Alarms(alarms.collect()));
+        }
+        Request::Disarm(Alarm { member, kind }) => {
+            let kind = match kind {
+                AlarmKind::NoSpace => AlarmType::Nospace,
+                AlarmKind::Corrupt => AlarmType::Corrupt,
+            };
+            let mut options = AlarmOptions::new();
+            options.with_member(*member);
+            client.alarm(AlarmAction::Deactivate, kind, Some(options)).await.map(drop)?;
+        }
+        Request::Compact { revision } => {
+            let options = CompactionOptions::new().with_physical();
+            client.compact(*revision, Some(options)).await.map(drop)?;
+        }
+        Request::Defragment => client.defragment().await.map(drop)?,
+        // Done by connecting.
+        Request::Login => {}
+        Request::AddRoot { password: Password(password) } => client.user_add(ROOT, password, None).await.map(drop)?,
+        Request::ChangePassword { password: Password(password) } => {
+            client.user_change_password(ROOT, password).await.map(drop)?;
+        }
+        Request::AddRole => client.role_add(ROOT).await.map(drop)?,
+        Request::GrantRole => client.user_grant_role(ROOT, ROOT).await.map(drop)?,
+        Request::EnableAuth => client.auth_enable().await.map(drop)?,
+        Request::DisableAuth => client.auth_disable().await.map(drop)?,
+    }
+    Ok(Reply::Done)
+}
+
+fn status_of(status: &StatusResponse) -> Status {
+    let header = status.header();
+    Status {
+        cluster_id: header.map_or(0, etcd_client::ResponseHeader::cluster_id),
+        member_id: header.map_or(0, etcd_client::ResponseHeader::member_id),
+        version: status.version().to_owned(),
+        leader: status.leader(),
+        is_learner: status.is_learner(),
+        raft_index: status.raft_index(),
+        applied_index: status.raft_applied_index(),
+        revision: header.map_or(0, etcd_client::ResponseHeader::revision),
+        db_size: status.db_size(),
+        db_in_use: status.raft_used_db_size(),
+        errors: status.errors().to_vec(),
+    }
+}
+
+fn member_of(member: &etcd_client::Member) -> Member {
+    Member {
+        id: member.id(),
+        name: member.name().to_owned(),
+        peer_urls: member.peer_urls().to_vec(),
+        client_urls: member.client_urls().to_vec(),
+        is_learner: member.is_learner(),
+    }
+}
+
+fn kind_of(alarm: AlarmType) -> Option<AlarmKind> {
+    match alarm {
+        AlarmType::Nospace => Some(AlarmKind::NoSpace),
+        AlarmType::Corrupt => Some(AlarmKind::Corrupt),
+        AlarmType::None => None,
+    }
+}
+
+fn error_of(operation: &'static str, error: &Error) -> EtcdError {
+    let Error::GRpcStatus(status) = error else {
+        return EtcdError::new(operation, Trouble::Unanswered, error.to_string());
+    };
+    let message = status.message();
+    let trouble = [
+        ("no leader", Trouble::NoLeader),
+        ("leader changed", Trouble::NoLeader),
+        ("request timed out", Trouble::NoLeader),
+        ("learner which is in sync with leader", Trouble::LearnerNotReady),
+        ("unhealthy cluster", Trouble::Unhealthy),
+        ("unstarted", Trouble::Unhealthy),
+        ("re-configuration failed due to not enough started members", Trouble::Unhealthy),
+        ("too many learner", Trouble::Unhealthy),
+        ("Peer URLs already exists", Trouble::PeerExists),
+        ("member ID already exist", Trouble::PeerExists),
+        ("member not found", Trouble::MemberNotFound),
+        ("can only promote a learner member", Trouble::MemberNotFound),
+        ("revision has been compacted", Trouble::Compacted),
+        ("not leader", Trouble::NotLeader),
+        ("bad leader transferee", Trouble::NotLeader),
+        ("user name already exists", Trouble::AlreadyThere),
+        ("role name already exists", Trouble::AlreadyThere),
+        ("authentication is not enabled", Trouble::AuthOff),
+        ("authentication failed", Trouble::LoginRefused),
+        ("invalid auth token", Trouble::NotLoggedIn),
+        ("not supported for learner", Trouble::NotLoggedIn),
+        ("revision of auth store is old", Trouble::NotLoggedIn),
+        ("user name is empty", Trouble::NotLoggedIn),
+        ("user name not found", Trouble::NotLoggedIn),
+        ("permission denied", Trouble::NotLoggedIn),
+    ]
+    .into_iter()
+    .find(|(text, _)| message.contains(text))
+    .map(|(_, trouble)| trouble);
+    let unanswered = matches!(status.code() as i32, 1 | 4 | 14) && !message.contains("etcdserver");
+    let fallback = if unanswered { Trouble::Unanswered } else { Trouble::Other };
+    EtcdError::new(operation, trouble.unwrap_or(fallback), message.to_owned())
+}

@@ -1,0 +1,286 @@
+//! Members of etcd clusters: a few calls, each to one member, each with a deadline.
+//!
+//! Every call names the member that is to answer it: a client that chooses among several would tell of the cluster, but
+//! not of the member that was asked about. <https://etcd.io/docs/v3.5/dev-guide/api_reference_v3/>
+
+mod access;
+mod error;
+mod grpc;
+mod sessions;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+
+use crate::leader::Fence;
+
+pub use access::{Credentials, Endpoint, Password, ROOT};
+pub use error::{EtcdError, Trouble};
+pub use grpc::Grpc;
+
+/// A call of one member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// What the member knows of itself; answered without the others, but by later releases only to whoever has logged in.
+    Status,
+    /// A read that a majority must agree to.
+    Read,
+    /// The members that this one knows of.
+    Members,
+    /// Adds a member that does not vote yet.
+    AddLearner {
+        /// Where its peers will reach it.
+        peer_url: String,
+    },
+    /// Lets a learner vote that has caught up.
+    Promote {
+        /// The learner.
+        id: u64,
+    },
+    /// Tells the others where a member is reached from now on.
+    UpdatePeer {
+        /// The member.
+        id: u64,
+        /// Where its peers will reach it.
+        peer_url: String,
+    },
+    /// Takes a member out for good.
+    Remove {
+        /// The member.
+        id: u64,
+    },
+    /// Hands leadership over; only the leader does so.
+    MoveLeader {
+        /// A member that votes.
+        to: u64,
+    },
+    /// Alarms of all members.
+    Alarms,
+    /// Ends an alarm.
+    Disarm(Alarm),
+    /// Forgets what was before a revision, and waits until it is gone.
+    Compact {
+        /// The oldest revision that stays.
+        revision: i64,
+    },
+    /// Gives space back to the disk; the member serves nobody meanwhile.
+    Defragment,
+    /// Logs in anew with the endpoint's password.
+    Login,
+    /// Adds the user [`ROOT`].
+    AddRoot {
+        /// Its password.
+        password: Password,
+    },
+    /// Gives the user [`ROOT`] another password. Whoever logged in with the one before must do so again.
+    ChangePassword {
+        /// The other one.
+        password: Password,
+    },
+    /// Adds the role [`ROOT`].
+    AddRole,
+    /// Gives the user [`ROOT`] its role; nothing happens where it has that.
+    GrantRole,
+    /// From now on everybody must log in; nothing happens where that is so.
+    EnableAuth,
+    /// From now on nobody must log in; nothing happens where that is so.
+    DisableAuth,
+}
+
+impl Request {
+    /// The name of the call, in errors, logs and metrics.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Status => "Status",
+            Self::Read => "Range",
+            Self::Members => "MemberList",
+            Self::AddLearner { .. } => "MemberAdd",
+            Self::Promote { .. } => "MemberPromote",
+            Self::UpdatePeer { .. } => "MemberUpdate",
+            Self::Remove { .. } => "MemberRemove",
+            Self::MoveLeader { .. } => "MoveLeader",
+            Self::Alarms | Self::Disarm(_) => "Alarm",
+            Self::Compact { .. } => "Compact",
+            Self::Defragment => "Defragment",
+            Self::Login => "Authenticate",
+            Self::AddRoot { .. } => "UserAdd",
+            Self::ChangePassword { .. } => "UserChangePassword",
+            Self::AddRole => "RoleAdd",
+            Self::GrantRole => "UserGrantRole",
+            Self::EnableAuth => "AuthEnable",
+            Self::DisableAuth => "AuthDisable",
+        }
+    }
+
+    /// Whether it changes anything.
+    #[must_use]
+    pub fn is_change(&self) -> bool {
+        !matches!(self, Self::Status | Self::Read | Self::Members | Self::Alarms | Self::Login)
+    }
+
+    /// After this an answer is not waited for any more. etcd itself gives up a proposal after seven seconds with its
+    /// default election timeout.
+    fn deadline(&self) -> Duration {
+        match self {
+            Self::Status | Self::Members | Self::Read | Self::Alarms => Duration::from_secs(2),
+            // A password is compared on purpose slowly.
+            Self::Login => Duration::from_secs(4),
+            Self::Compact { .. } | Self::Defragment => Duration::from_mins(1),
+            _ => Duration::from_secs(8),
+        }
+    }
+}
+
+/// The answer to a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// To [`Request::Status`].
+    Status(Status),
+    /// To [`Request::Members`] and [`Request::AddLearner`].
+    Members(Vec<Member>),
+    /// To [`Request::Alarms`].
+    Alarms(Vec<Alarm>),
+    /// To all others.
+    Done,
+}
+
+/// What a member knows of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// The cluster it belongs to.
+    pub cluster_id: u64,
+    /// Its own ID.
+    pub member_id: u64,
+    /// Such as `3.5.9`.
+    pub version: String,
+    /// The leader as this member knows it; 0 where it knows none.
+    pub leader: u64,
+    /// Whether it does not vote yet.
+    pub is_learner: bool,
+    /// The last entry of its log.
+    pub raft_index: u64,
+    /// The last entry that it applied.
+    pub applied_index: u64,
+    /// Revision of the store.
+    pub revision: i64,
+    /// Bytes of its database on disk.
+    pub db_size: i64,
+    /// Bytes of them that hold data.
+    pub db_in_use: i64,
+    /// What it complains of: alarms, or that it has no leader.
+    pub errors: Vec<String>,
+}
+
+/// A member as the cluster knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Member {
+    /// Its ID.
+    pub id: u64,
+    /// Empty until it has started.
+    pub name: String,
+    /// Where its peers reach it.
+    pub peer_urls: Vec<String>,
+    /// Where clients reach it; empty until it has started.
+    pub client_urls: Vec<String>,
+    /// Whether it does not vote yet.
+    pub is_learner: bool,
+}
+
+/// An alarm of a member.
+/// <https://etcd.io/docs/v3.5/op-guide/maintenance/#space-quota>
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Alarm {
+    /// The member that raised it.
+    pub member: u64,
+    /// What for.
+    pub kind: AlarmKind,
+}
+
+/// What an alarm is raised for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AlarmKind {
+    /// The database is as large as it may be; writes are refused.
+    NoSpace,
+    /// The member's data differ from the others'.
+    Corrupt,
+}
+
+/// Carries a call to a member and its answer back; the place where tests let calls go wrong.
+pub trait Transport: Send + Sync {
+    /// Makes one call.
+    fn call<'a>(&'a self, to: &'a Endpoint, request: &'a Request) -> BoxFuture<'a, Result<Reply, EtcdError>>;
+}
+
+/// Calls members; changes only while this process leads.
+#[derive(Clone)]
+pub struct Etcd {
+    transport: Arc<dyn Transport>,
+    fence: Fence,
+}
+
+impl Etcd {
+    /// Calls through `transport`, changes only while `fence` is open.
+    pub fn new(transport: Arc<dyn Transport>, fence: Fence) -> Self {
+        Self { transport, fence }
+    }
+
+    async fn call(&self, to: &Endpoint, request: Request) -> Result<Reply, EtcdError> {
+        let operation = request.name();
+        if request.is_change() {
+            self.fence.check().map_err(|error| EtcdError::new(operation, Trouble::NotLeading, error.to_string()))?;
+        }
+        let answer = tokio::time::timeout(request.deadline(), self.transport.call(to, &request)).await;
+        let answer = answer.unwrap_or_else(|_| {
+            let text = format!("no answer from {} within {} s", to.url, request.deadline().as_secs());
+            Err(EtcdError::new(operation, Trouble::Unanswered, text))
+        });
+        match &answer {
+            Ok(_) => tracing::debug!(operation, member = to.url, "etcd call"),
+            Err(error) => tracing::debug!(operation, member = to.url, %error, "etcd call failed"),
+        }
+        answer
+    }
+
+    /// What a member knows of itself.
+    pub async fn status(&self, member: &Endpoint) -> Result<Status, EtcdError> {
+        match self.call(member, Request::Status).await? {
+            Reply::Status(status) => Ok(status),
+            _ => Err(EtcdError::unexpected("Status")),
+        }
+    }
+
+    /// The members as a majority knows them: the member that is asked first makes sure that it is up to date.
+    pub async fn members(&self, member: &Endpoint) -> Result<Vec<Member>, EtcdError> {
+        self.call(member, Request::Read).await?;
+        self.known_members(member).await
+    }
+
+    /// The members that this one knows of, be it out of date.
+    pub async fn known_members(&self, member: &Endpoint) -> Result<Vec<Member>, EtcdError> {
+        match self.call(member, Request::Members).await? {
+            Reply::Members(members) => Ok(members),
+            _ => Err(EtcdError::unexpected("MemberList")),
+        }
+    }
+
+    /// Alarms of all members.
+    pub async fn alarms(&self, member: &Endpoint) -> Result<Vec<Alarm>, EtcdError> {
+        match self.call(member, Request::Alarms).await? {
+            Reply::Alarms(alarms) => Ok(alarms),
+            _ => Err(EtcdError::unexpected("Alarm")),
+        }
+    }
+
+    /// Logs in with the endpoint's password. Whoever may not gets [`Trouble::LoginRefused`], or [`Trouble::AuthOff`] where
+    /// nobody has to.
+    pub async fn login(&self, member: &Endpoint) -> Result<(), EtcdError> {
+        self.call(member, Request::Login).await.map(drop)
+    }
+
+    /// Makes a call whose answer says no more than that it was done.
+    pub async fn change(&self, member: &Endpoint, request: Request) -> Result<(), EtcdError> {
+        self.call(member, request).await.map(drop)
+    }
+}

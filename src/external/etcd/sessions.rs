@@ -1,0 +1,52 @@
+//! Connections over which somebody has logged in, kept for the next calls.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use etcd_client::Client;
+
+use super::Endpoint;
+
+/// etcd forgets a login that was not used for five minutes; a connection to a member that is not asked any more closes.
+const IDLE: Duration = Duration::from_mins(4);
+
+/// The connections that nobody uses at the moment, by URL.
+#[derive(Default)]
+pub struct Sessions(Mutex<HashMap<String, Session>>);
+
+struct Session {
+    /// With what it was made: another password, or another certificate, needs another connection.
+    endpoint: Endpoint,
+    client: Client,
+    used: Instant,
+}
+
+impl Sessions {
+    /// A connection to that member. Whoever takes it gives it back: one whose call hangs is gone with that call.
+    pub fn take(&self, to: &Endpoint) -> Option<Client> {
+        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.retain(|_, session| session.used.elapsed() < IDLE);
+        sessions.remove(&to.url).filter(|session| session.endpoint == *to).map(|session| session.client)
+    }
+
+    /// Another member where the same login was taken moments ago.
+    pub fn beside(&self, to: &Endpoint) -> Option<Endpoint> {
+        let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let alike = |other: &&Endpoint| other.url != to.url && other.login == to.login && other.tls == to.tls;
+        sessions.values().map(|session| &session.endpoint).find(alike).cloned()
+    }
+
+    /// Keeps a connection.
+    pub fn keep(&self, to: &Endpoint, client: Client) {
+        let session = Session { endpoint: to.clone(), client, used: Instant::now() };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(to.url.clone(), session);
+    }
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Sessions").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,56 @@
+//! Why a call of a node failed.
+
+use crate::runtime::Class;
+
+/// A call that failed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("redis {operation}: {message}")]
+pub struct RedisError {
+    /// The name of the call.
+    pub operation: &'static str,
+    /// What went wrong.
+    pub trouble: Trouble,
+    /// In the server's words, or what happened to the connection.
+    pub message: String,
+}
+
+/// What went wrong, as far as it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// Nobody listens there: the process is gone.
+    Gone,
+    /// No answer came in time; the call may have had its effect, or may have it later.
+    Unanswered,
+    /// The node reads its data, and answers nothing else meanwhile.
+    Loading,
+    /// The password is not the node's.
+    Unauthenticated,
+    /// This process must not change anything.
+    NotLeading,
+    /// The node refused, or said something unexpected.
+    Refused,
+}
+
+impl RedisError {
+    /// An error of a call.
+    #[must_use]
+    pub fn new(operation: &'static str, trouble: Trouble, message: impl Into<String>) -> Self {
+        Self { operation, trouble, message: message.into() }
+    }
+
+    /// The answer belongs to another call.
+    pub(super) fn unexpected(operation: &'static str) -> Self {
+        Self::new(operation, Trouble::Refused, "the answer belongs to another call")
+    }
+
+    /// What is to be done about it.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self.trouble {
+            // The world is another than was seen: look again.
+            Trouble::Gone => Class::NotFound,
+            Trouble::Loading => Class::Early,
+            _ => Class::Transient,
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What a node says of itself.
+//! <https://redis.io/docs/latest/commands/info/>
+
+use std::collections::BTreeMap;
+
+use redis::Value;
+
+/// Whether a node is a master or a replica.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// It takes writes.
+    Master,
+    /// It follows another node, or would if it could.
+    Replica(Link),
+    /// Something else, such as a sentinel.
+    #[default]
+    Other,
+}
+
+/// A replica's way to its master.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Link {
+    /// Address of the master.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// It has all of the data, and follows.
+    pub up: bool,
+    /// It is just fetching all of the data.
+    pub syncing: bool,
+}
+
+/// What a node says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Info {
+    /// Another one after each start.
+    pub run_id: String,
+    /// Such as `7.0.15`.
+    pub version: String,
+    /// Master or replica.
+    pub role: Role,
+    /// It reads its data, and answers no client yet.
+    pub loading: bool,
+    /// Connections of clients, ours among them.
+    pub clients: u64,
+    /// Keys in all databases.
+    pub keys: u64,
+    /// The history that its data belong to.
+    pub history: String,
+    /// The history before that, which it shares up to some offset; empty where there is none.
+    pub earlier_history: String,
+    /// How far it is in its history, in bytes.
+    pub offset: u64,
+    /// Seconds since it last heard of its master.
+    pub quiet_seconds: Option<u64>,
+    /// Seconds since it lost its master.
+    pub lost_seconds: Option<u64>,
+    /// The replicas that are attached to it.
+    pub attached: Vec<Attached>,
+    /// It is handing over to a replica: writes wait, or it has stepped down already.
+    pub handing_over: bool,
+}
+
+/// A replica as its master knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attached {
+    /// Address of the replica.
+    pub host: String,
+    /// It receives every write.
+    pub online: bool,
+    /// What it has told to have.
+    pub offset: u64,
+    /// Seconds since it told so.
+    pub lag_seconds: u64,
+}
+
+impl Info {
+    /// Reads what INFO prints.
+    pub fn parse(text: &str) -> Self {
+        let fields: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.trim_end().split_once(':')).collect();
+        let field = |name: &str| fields.get(name).copied().unwrap_or_default();
+        let number = |name: &str| field(name).parse::<u64>().ok();
+        let role = match field("role") {
+            "master" => Role::Master,
+            "slave" => Role::Replica(Link {
+                host: field("master_host").to_owned(),
+                port: field("master_port").parse().unwrap_or_default(),
+                up: field("master_link_status") == "up",
+                syncing: field("master_sync_in_progress") == "1",
+            }),
+            _ => Role::Other,
+        };
+        let databases = fields.iter().filter(|(name, _)| {
+            name.strip_prefix("db").is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()))
+        });
+        let count = |text: &str| pairs(text).get("keys").and_then(|keys| keys.parse::<u64>().ok()).unwrap_or(0);
+        let attached = fields.iter().filter(|(name, text)| is_replica(name) && text.contains("ip="));
+        let own = if role == Role::Master { "master_repl_offset" } else { "slave_repl_offset" };
+        Self {
+            run_id: field("run_id").to_owned(),
+            version: Some(field("valkey_version"))
+                .filter(|it| !it.is_empty())
+                .unwrap_or(field("redis_version"))
+                .to_owned(),
+            loading: field("loading") == "1" || field("async_loading") == "1",
+            clients: number("connected_clients").unwrap_or(0),
+            keys: databases.map(|(_, text)| count(text)).sum(),
+            history: field("master_replid").to_owned(),
+            earlier_history: Some(field("master_replid2"))
+                .filter(|id| id.bytes().any(|it| it != b'0'))
+                .unwrap_or_default()
+                .to_owned(),
+            offset: number(own).or_else(|| number("master_repl_offset")).unwrap_or(0),
+            quiet_seconds: number("master_last_io_seconds_ago"),
+            lost_seconds: number("master_link_down_since_seconds"),
+            attached: attached.map(|(_, text)| attached_of(text)).collect(),
+            handing_over: !matches!(field("master_failover_state"), "" | "no-failover"),
+            role,
+        }
+    }
+
+    /// Whether its data go on from that history.
+    pub fn continues(&self, history: &str) -> bool {
+        !history.is_empty() && (self.history == history || self.earlier_history == history)
+    }
+
+    /// It is a master and takes writes.
+    pub fn is_master(&self) -> bool {
+        self.role == Role::Master
+    }
+
+    /// The way to its master, where it is a replica.
+    pub fn link(&self) -> Option<&Link> {
+        match &self.role {
+            Role::Replica(link) => Some(link),
+            _ => None,
+        }
+    }
+}
+
+fn is_replica(name: &str) -> bool {
+    name.strip_prefix("slave").is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|digit| digit.is_ascii_digit()))
+}
+
+fn pairs(text: &str) -> BTreeMap<&str, &str> {
+    text.split(',').filter_map(|pair| pair.split_once('=')).collect()
+}
+
+fn attached_of(text: &str) -> Attached {
+    let pairs = pairs(text);
+    let number = |name: &str| pairs.get(name).and_then(|text| text.parse().ok()).unwrap_or(0);
+    Attached {
+        host: pairs.get("ip").copied().unwrap_or_default().to_owned(),
+        online: pairs.get("state") == Some(&"online"),
+        offset: number("offset"),
+        lag_seconds: number("lag"),
+    }
+}
+
+/// What ROLE answers. <https://redis.io/docs/latest/commands/role/>
+pub fn role_of(value: &Value) -> Option<Role> {
+    let Value::Array(parts) = value else { return None };
+    let text = |at: usize| match parts.get(at)? {
+        Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Value::SimpleString(text) => Some(text.clone()),
+        _ => None,
+    };
+    match text(0)?.as_str() {
+        "master" => Some(Role::Master),
+        "slave" => {
+            let port = match parts.get(2)? {
+                Value::Int(port) => u16::try_from(*port).ok()?,
+                _ => return None,
+            };
+            let state = text(3)?;
+            Some(Role::Replica(Link { host: text(1)?, port, up: state == "connected", syncing: state == "sync" }))
+        }
+        _ => Some(Role::Other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MASTER: &str = "# Server\r\nredis_version:7.0.15\r\nrun_id:abc\r\n# Persistence\r\nloading:0\r\nasync_loading:0\r\n\
+        # Replication\r\nrole:master\r\nconnected_slaves:2\r\n\
+        slave0:ip=10.0.0.8,port=6379,state=online,offset=42,lag=0\r\n\
+        slave1:ip=10.0.0.9,port=6379,state=wait_bgsave,offset=0,lag=7\r\nmaster_failover_state:no-failover\r\n\
+        master_replid:aaaa\r\nmaster_replid2:0000\r\nmaster_repl_offset:56\r\nsecond_repl_offset:-1\r\n\
+        # Keyspace\r\ndb0:keys=3,expires=1,avg_ttl=0\r\ndb12:keys=4,expires=0,avg_ttl=0\r\n";
+
+    #[test]
+    fn a_master_tells_of_its_replicas() {
+        let info = Info::parse(MASTER);
+        assert!(info.is_master() && !info.loading && !info.handing_over);
+        assert_eq!((info.keys, info.offset, info.version.as_str()), (7, 56, "7.0.15"));
+        assert_eq!(info.attached.len(), 2);
+        assert_eq!(info.attached[0], Attached { host: "10.0.0.8".into(), online: true, offset: 42, lag_seconds: 0 });
+        assert!(info.continues("aaaa") && !info.continues("0000") && !info.continues(""));
+    }
+
+    #[test]
+    fn a_replica_tells_of_its_link() {
+        let text = "role:slave\r\nmaster_host:10.0.0.7\r\nmaster_port:6379\r\nmaster_link_status:down\r\n\
+            master_last_io_seconds_ago:-1\r\nmaster_sync_in_progress:1\r\nslave_read_repl_offset:9\r\n\
+            slave_repl_offset:8\r\nmaster_repl_offset:8\r\nmaster_replid:bb\r\nmaster_replid2:aa\r\nslave_priority:100\r\n";
+        let info = Info::parse(text);
+        let link = Link { host: "10.0.0.7".into(), port: 6379, up: false, syncing: true };
+        assert_eq!(info.role, Role::Replica(link));
+        assert_eq!((info.offset, info.quiet_seconds), (8, None));
+        assert!(info.continues("aa") && info.attached.is_empty());
+    }
+
+    #[test]
+    fn roles_are_read() {
+        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let replica =
+            Value::Array(vec![text("slave"), text("10.0.0.7"), Value::Int(6379), text("connected"), Value::Int(8)]);
+        let link = Link { host: "10.0.0.7".into(), port: 6379, up: true, syncing: false };
+        assert_eq!(role_of(&replica), Some(Role::Replica(link)));
+        let master = Value::Array(vec![text("master"), Value::Int(3), Value::Array(Vec::new())]);
+        assert_eq!(role_of(&master), Some(Role::Master));
+        assert_eq!(role_of(&Value::Nil), None);
+    }
+}

@@ -1,0 +1,212 @@
+//! Nodes of Redis: a few commands, each to one node, each with a deadline.
+//!
+//! One connection a node is held open: that it breaks is the quickest sign that a process died.
+//! <https://redis.io/docs/latest/commands/>
+
+mod error;
+mod info;
+mod tcp;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+
+use crate::leader::Fence;
+
+pub use error::{RedisError, Trouble};
+pub use info::{Attached, Info, Link, Role};
+pub use tcp::Tcp;
+
+/// Where a node answers, and as whom we speak to it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Endpoint {
+    /// Such as `10.0.0.7:6379`.
+    pub address: String,
+    /// Who we are; nobody in particular where it is left out.
+    pub login: Option<Login>,
+}
+
+/// A user and its password.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Login {
+    /// The user.
+    pub user: String,
+    /// Its password.
+    pub password: String,
+}
+
+/// Without the password.
+impl fmt::Debug for Login {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}:…", self.user)
+    }
+}
+
+/// A command for one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Whether it is a master or a replica, and of whom; as cheap as a ping.
+    Role,
+    /// What it knows of itself and its replicas.
+    Info,
+    /// Become a replica of that one.
+    Follow {
+        /// Address of the master.
+        host: String,
+        /// Its port.
+        port: u16,
+    },
+    /// Become a master, if it still is that very process: one that was started anew may have lost its data.
+    Promote {
+        /// The process.
+        run_id: String,
+    },
+    /// Hand over to that replica as soon as it has everything; writes wait meanwhile.
+    HandOver {
+        /// Address of the replica.
+        host: String,
+        /// Its port.
+        port: u16,
+        /// After so many milliseconds writes go on here, and nothing has happened.
+        timeout_ms: u64,
+    },
+    /// Tell the master now how far it is, and not with the next second.
+    Acknowledge,
+    /// Forget about handing over.
+    KeepMastership,
+    /// Close the connections of all clients but this one.
+    DropClients,
+    /// Change settings while it runs.
+    Configure(Vec<(String, String)>),
+    /// Know these users, and log in to masters as that one.
+    SetUsers {
+        /// Each a user's name and its rules, passwords only as hashes.
+        users: Vec<Vec<String>>,
+        /// As whom it logs in when it is a replica.
+        follow_as: Option<Login>,
+    },
+}
+
+impl Request {
+    /// The name of the command, in errors, logs and metrics.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Role => "ROLE",
+            Self::Info => "INFO",
+            Self::Follow { .. } => "REPLICAOF",
+            Self::Promote { .. } => "REPLICAOF NO ONE",
+            Self::HandOver { .. } => "FAILOVER TO",
+            Self::Acknowledge => "REPLCONF GETACK",
+            Self::KeepMastership => "FAILOVER ABORT",
+            Self::DropClients => "CLIENT KILL",
+            Self::Configure(_) => "CONFIG SET",
+            Self::SetUsers { .. } => "ACL SETUSER",
+        }
+    }
+
+    /// Whether it changes anything.
+    #[must_use]
+    pub fn is_change(&self) -> bool {
+        !matches!(self, Self::Role | Self::Info)
+    }
+
+    /// After this an answer is not waited for any more. A node that is asked for its role is waited for longer: its
+    /// silence is measured, and a second question would not be answered earlier than the first.
+    fn deadline(&self) -> Duration {
+        match self {
+            Self::Role => Duration::from_secs(4),
+            _ => Duration::from_secs(1),
+        }
+    }
+}
+
+/// The answer to a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// To [`Request::Role`].
+    Role(Role),
+    /// To [`Request::Info`].
+    Info(Box<Info>),
+    /// To all others.
+    Done,
+}
+
+/// Carries a command to a node and its answer back; the place where tests let calls go wrong.
+pub trait Transport: Send + Sync {
+    /// Makes one call, over the connection that is held to the node.
+    fn call<'a>(&'a self, to: &'a Endpoint, request: &'a Request) -> BoxFuture<'a, Result<Reply, RedisError>>;
+
+    /// Ends when the connection that is held to the node breaks; at once where none is held.
+    fn broken<'a>(&'a self, to: &'a Endpoint) -> BoxFuture<'a, ()>;
+
+    /// Closes the connection that is held to the node.
+    fn hang_up(&self, to: &Endpoint);
+}
+
+/// Calls nodes; changes only while this process leads.
+#[derive(Clone)]
+pub struct Redis {
+    transport: Arc<dyn Transport>,
+    fence: Fence,
+}
+
+impl Redis {
+    /// Calls through `transport`, changes only while `fence` is open.
+    pub fn new(transport: Arc<dyn Transport>, fence: Fence) -> Self {
+        Self { transport, fence }
+    }
+
+    async fn call(&self, to: &Endpoint, request: Request) -> Result<Reply, RedisError> {
+        let operation = request.name();
+        if request.is_change() {
+            let closed =
+                |error: crate::leader::NotLeading| RedisError::new(operation, Trouble::NotLeading, error.to_string());
+            self.fence.check().map_err(closed)?;
+        }
+        let answer = tokio::time::timeout(request.deadline(), self.transport.call(to, &request)).await;
+        let answer = answer.unwrap_or_else(|_| {
+            // What is still on its way must not be answered to somebody else.
+            self.transport.hang_up(to);
+            let text = format!("no answer from {} within {} s", to.address, request.deadline().as_secs());
+            Err(RedisError::new(operation, Trouble::Unanswered, text))
+        });
+        if let Err(error) = &answer {
+            tracing::debug!(operation, node = to.address, %error, "redis call failed");
+        }
+        answer
+    }
+
+    /// Whether a node is a master or a replica.
+    pub async fn role(&self, node: &Endpoint) -> Result<Role, RedisError> {
+        match self.call(node, Request::Role).await? {
+            Reply::Role(role) => Ok(role),
+            _ => Err(RedisError::unexpected("ROLE")),
+        }
+    }
+
+    /// What a node knows of itself.
+    pub async fn info(&self, node: &Endpoint) -> Result<Info, RedisError> {
+        match self.call(node, Request::Info).await? {
+            Reply::Info(info) => Ok(*info),
+            _ => Err(RedisError::unexpected("INFO")),
+        }
+    }
+
+    /// Makes a call whose answer says no more than that it was done.
+    pub async fn change(&self, node: &Endpoint, request: Request) -> Result<(), RedisError> {
+        self.call(node, request).await.map(drop)
+    }
+
+    /// Ends when the connection that is held to a node breaks.
+    pub async fn broken(&self, node: &Endpoint) {
+        self.transport.broken(node).await;
+    }
+
+    /// Closes the connection that is held to a node.
+    pub fn hang_up(&self, node: &Endpoint) {
+        self.transport.hang_up(node);
+    }
+}

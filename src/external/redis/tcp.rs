@@ -1,0 +1,227 @@
+//! Calls nodes by their protocol, over one connection each.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Cmd, ErrorKind, RedisConnectionInfo, ServerErrorKind, Value};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::error::{RedisError, Trouble};
+use super::info::{Info, role_of};
+use super::{Endpoint, Reply, Request, Transport};
+
+/// A connection that is not made by then is not made.
+const CONNECT: Duration = Duration::from_secs(1);
+
+/// The connections, by node.
+#[derive(Default)]
+pub struct Tcp {
+    lines: Mutex<HashMap<Endpoint, Arc<Line>>>,
+}
+
+/// The way to one node. Whoever finds it without a connection makes one, the others wait for that.
+#[derive(Default)]
+struct Line {
+    held: tokio::sync::Mutex<Option<Held>>,
+}
+
+#[derive(Clone)]
+struct Held {
+    connection: MultiplexedConnection,
+    /// Cancelled when the connection is no more; cancelling it closes the connection.
+    end: CancellationToken,
+    /// It was closed by us: that tells nothing about the process.
+    hung_up: Arc<AtomicBool>,
+}
+
+impl Transport for Tcp {
+    fn call<'a>(&'a self, to: &'a Endpoint, request: &'a Request) -> BoxFuture<'a, Result<Reply, RedisError>> {
+        async move {
+            let mut held = match self.line(to).hold(to).await {
+                Ok(held) => held,
+                Err(error) => return Err(error_of(request.name(), &error)),
+            };
+            let answer = converse(&mut held.connection, request).await;
+            answer.map_err(|error| match error.trouble {
+                Trouble::Gone if held.hung_up.load(Ordering::SeqCst) => {
+                    RedisError::new(request.name(), Trouble::Unanswered, "somebody else gave up waiting")
+                }
+                _ => error,
+            })
+        }
+        .boxed()
+    }
+
+    fn broken<'a>(&'a self, to: &'a Endpoint) -> BoxFuture<'a, ()> {
+        async move {
+            let held = self.line(to).held.lock().await.clone();
+            if let Some(held) = held {
+                held.end.cancelled().await;
+            }
+        }
+        .boxed()
+    }
+
+    fn hang_up(&self, to: &Endpoint) {
+        let line = self.lines.lock().unwrap_or_else(PoisonError::into_inner).remove(to);
+        // Somebody who is just connecting keeps the line to itself, and closes it by dropping it.
+        if let Some(held) = line.as_ref().and_then(|line| line.held.try_lock().ok()?.take()) {
+            held.hung_up.store(true, Ordering::SeqCst);
+            held.end.cancel();
+        }
+    }
+}
+
+impl Tcp {
+    fn line(&self, to: &Endpoint) -> Arc<Line> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner).entry(to.clone()).or_default().clone()
+    }
+}
+
+impl Line {
+    /// The connection, made where there is none.
+    async fn hold(&self, to: &Endpoint) -> Result<Held, redis::RedisError> {
+        let mut held = self.held.lock().await;
+        if let Some(held) = held.as_ref().filter(|held| !held.end.is_cancelled()) {
+            return Ok(held.clone());
+        }
+        let made = connect(to).await?;
+        *held = Some(made.clone());
+        Ok(made)
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        if let Some(held) = self.held.get_mut() {
+            held.end.cancel();
+        }
+    }
+}
+
+async fn connect(to: &Endpoint) -> Result<Held, redis::RedisError> {
+    let stream = timeout(CONNECT, TcpStream::connect(&to.address)).await.map_err(std::io::Error::from)??;
+    stream.set_nodelay(true)?;
+    let mut info = RedisConnectionInfo::default().set_skip_set_lib_name();
+    if let Some(login) = &to.login {
+        info = info.set_username(&login.user).set_password(&login.password);
+    }
+    // Deadlines are the caller's.
+    let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
+    let (connection, driver) = MultiplexedConnection::new_with_config(&info, stream, config).await?;
+    let end = CancellationToken::new();
+    let told = end.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            () = driver => told.cancel(),
+            () = told.cancelled() => {}
+        }
+    });
+    Ok(Held { connection, end, hung_up: Arc::default() })
+}
+
+/// Makes a call over a connection: never over another that was made meanwhile.
+async fn converse(connection: &mut MultiplexedConnection, request: &Request) -> Result<Reply, RedisError> {
+    let failed = |error: redis::RedisError| error_of(request.name(), &error);
+    if let Request::Promote { run_id } = request {
+        // Between the two answers no other process can have taken its place.
+        let text = connection.send_packed_command(&cmd(&["INFO", "server"])).await.map_err(failed)?;
+        if info_of(&text).is_none_or(|info| info.run_id != *run_id) {
+            let told = "the process was started anew meanwhile";
+            return Err(RedisError::new(request.name(), Trouble::Gone, told));
+        }
+    }
+    if *request == Request::Acknowledge {
+        // To that nothing is answered: the one answer is to the ping.
+        let mut both = redis::pipe();
+        both.cmd("REPLCONF").arg("GETACK").arg("*").cmd("PING");
+        connection.send_packed_commands(&both, 0, 1).await.map_err(failed)?;
+    }
+    let mut last = Value::Nil;
+    for command in commands(request) {
+        last = connection.send_packed_command(&command).await.map_err(failed)?;
+    }
+    reply(request, last)
+}
+
+fn cmd(parts: &[&str]) -> Cmd {
+    let mut command = Cmd::new();
+    for part in parts {
+        command.arg(*part);
+    }
+    command
+}
+
+fn commands(request: &Request) -> Vec<Cmd> {
+    match request {
+        Request::Role => vec![cmd(&["ROLE"])],
+        Request::Info => vec![cmd(&["INFO", "server", "clients", "persistence", "replication", "keyspace"])],
+        Request::Follow { host, port } => vec![cmd(&["REPLICAOF", host, &port.to_string()])],
+        Request::Promote { .. } => vec![cmd(&["REPLICAOF", "NO", "ONE"])],
+        Request::HandOver { host, port, timeout_ms } => {
+            vec![cmd(&["FAILOVER", "TO", host, &port.to_string(), "TIMEOUT", &timeout_ms.to_string()])]
+        }
+        Request::Acknowledge => Vec::new(),
+        Request::KeepMastership => vec![cmd(&["FAILOVER", "ABORT"])],
+        Request::DropClients => vec![
+            cmd(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]),
+            cmd(&["CLIENT", "KILL", "TYPE", "pubsub", "SKIPME", "yes"]),
+        ],
+        Request::Configure(settings) => {
+            let parts = settings.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);
+            vec![cmd(&["CONFIG", "SET"].into_iter().chain(parts).collect::<Vec<_>>())]
+        }
+        Request::SetUsers { users, follow_as } => {
+            let (user, password) = follow_as.as_ref().map_or(("", ""), |login| (&login.user, &login.password));
+            let users = users.iter().map(|rules| rules.iter().map(String::as_str));
+            let mut commands: Vec<Cmd> =
+                users.map(|rules| cmd(&["ACL", "SETUSER"].into_iter().chain(rules).collect::<Vec<_>>())).collect();
+            commands.push(cmd(&["CONFIG", "SET", "masteruser", user, "masterauth", password]));
+            commands
+        }
+    }
+}
+
+fn reply(request: &Request, value: Value) -> Result<Reply, RedisError> {
+    match (request, value) {
+        (_, Value::ServerError(error)) => Err(error_of(request.name(), &error.into())),
+        (Request::Role, value) => {
+            let role = role_of(&value).ok_or_else(|| RedisError::unexpected(request.name()))?;
+            Ok(Reply::Role(role))
+        }
+        (Request::Info, value) => {
+            let info = info_of(&value).ok_or_else(|| RedisError::unexpected(request.name()))?;
+            Ok(Reply::Info(Box::new(info)))
+        }
+        _ => Ok(Reply::Done),
+    }
+}
+
+fn info_of(value: &Value) -> Option<Info> {
+    match value {
+        Value::BulkString(text) => Some(Info::parse(&String::from_utf8_lossy(text))),
+        Value::VerbatimString { text, .. } => Some(Info::parse(text)),
+        _ => None,
+    }
+}
+
+fn error_of(operation: &'static str, error: &redis::RedisError) -> RedisError {
+    let trouble = match error.kind() {
+        ErrorKind::Server(ServerErrorKind::BusyLoading) => Trouble::Loading,
+        ErrorKind::AuthenticationFailed => Trouble::Unauthenticated,
+        _ if matches!(error.code(), Some("WRONGPASS" | "NOAUTH")) => Trouble::Unauthenticated,
+        _ if error.is_timeout() => Trouble::Unanswered,
+        _ if error.is_connection_refusal() || error.is_connection_dropped() || error.is_unrecoverable_error() => {
+            Trouble::Gone
+        }
+        _ => Trouble::Refused,
+    };
+    RedisError::new(operation, trouble, error.to_string())
+}

@@ -1,0 +1,361 @@
+//! Buckets: what they are, and how they are hardened.
+
+use aws_sdk_s3::types::{
+    AbortIncompleteMultipartUpload, BucketLifecycleConfiguration, BucketLocationConstraint, CreateBucketConfiguration,
+    ExpirationStatus, LifecycleRule, LifecycleRuleFilter, ObjectOwnership, OwnershipControls, OwnershipControlsRule,
+    PublicAccessBlockConfiguration, ServerSideEncryption, ServerSideEncryptionByDefault,
+    ServerSideEncryptionConfiguration, ServerSideEncryptionRule, Tag, Tagging,
+};
+use serde_json::{Value, json};
+
+use super::{Outcome, Place, S3, Tags};
+use crate::external::aws::AwsError;
+use crate::runtime::Class;
+
+/// The region in which buckets are that name none.
+const FIRST_REGION: &str = "us-east-1";
+/// Name of the rule that ends uploads that nobody completes.
+const RULE: &str = "causeway-abort-incomplete-uploads";
+/// Days after which it does.
+const DAYS: i32 = 7;
+/// Name of the statement that lets nobody in without TLS.
+const STATEMENT: &str = "CausewayOnlyByTls";
+
+/// What is known of a bucket of that name.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Found {
+    /// There is none.
+    Absent,
+    /// It is another account's, or we may not look at it: what AWS says.
+    Forbidden(String),
+    /// It is in another region, or its name is none: what AWS says.
+    Invalid(String),
+    /// It is ours to look at.
+    There(Box<BucketFacts>),
+}
+
+/// A bucket as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct BucketFacts {
+    /// Its tags.
+    pub tags: Tags,
+    /// Nothing is in it; not asked where it has tags.
+    pub empty: bool,
+    /// All four kinds of public access are blocked.
+    pub private: bool,
+    /// Its owner owns what is in it, and no access lists count.
+    pub owner_enforced: bool,
+    /// How it encrypts what does not say so itself.
+    pub encryption: Option<Encryption>,
+    /// Its policy.
+    pub policy: Option<Value>,
+    /// Its lifecycle rules.
+    pub rules: Vec<LifecycleRule>,
+}
+
+/// How a bucket encrypts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Encryption {
+    /// Key of KMS; none for S3's own.
+    pub kms_key: Option<String>,
+    /// One data key for many objects.
+    pub bucket_key: bool,
+}
+
+impl BucketFacts {
+    /// Whether uploads that nobody completes end.
+    pub fn aborts_uploads(&self) -> bool {
+        self.rules.iter().any(|rule| {
+            let days = rule
+                .abort_incomplete_multipart_upload()
+                .and_then(AbortIncompleteMultipartUpload::days_after_initiation);
+            rule.id() == Some(RULE) && *rule.status() == ExpirationStatus::Enabled && days == Some(DAYS)
+        })
+    }
+
+    /// Whether nobody gets in without TLS.
+    pub fn asks_for_tls(&self, bucket: &str) -> bool {
+        let statements = self.policy.as_ref().and_then(|policy| policy["Statement"].as_array());
+        statements.into_iter().flatten().any(|it| it["Sid"] == STATEMENT && same_statement(it, &statement(bucket)))
+    }
+
+    /// As it is when all is done that there is to do.
+    #[cfg(test)]
+    #[must_use]
+    pub fn hardened(self, bucket: &str) -> Self {
+        Self {
+            private: true,
+            owner_enforced: true,
+            encryption: self.encryption.clone().or(Some(Encryption { kms_key: None, bucket_key: false })),
+            policy: Some(self.policy_with_tls(bucket)),
+            rules: self.rules_with_abort(),
+            ..self
+        }
+    }
+
+    /// The policy with our statement, whatever else it says.
+    fn policy_with_tls(&self, bucket: &str) -> Value {
+        let mut policy = self.policy.clone().unwrap_or_else(|| json!({ "Version": "2012-10-17" }));
+        let others = policy["Statement"].as_array().into_iter().flatten().filter(|it| it["Sid"] != STATEMENT);
+        let statements: Vec<Value> = others.cloned().chain([statement(bucket)]).collect();
+        policy["Statement"] = statements.into();
+        policy
+    }
+
+    /// The rules with ours, whatever else there is.
+    fn rules_with_abort(&self) -> Vec<LifecycleRule> {
+        let others = self.rules.iter().filter(|rule| rule.id() != Some(RULE));
+        others.cloned().chain(abort_rule()).collect()
+    }
+}
+
+impl S3 {
+    /// Looks at a bucket; at all of it where `all` says so of its tags.
+    pub async fn bucket(&self, place: &Place, owner: &str, all: impl Fn(&Tags) -> bool) -> Outcome<Found> {
+        let (client, caller) = (self.client(place), self.caller());
+        let call = client.get_bucket_tagging().bucket(&place.bucket).expected_bucket_owner(owner);
+        let tags: Tags = match caller.call("GetBucketTagging", call.send()).await {
+            Ok(answer) => answer.tag_set.into_iter().map(|tag| (tag.key, tag.value)).collect(),
+            Err(error) if error.is("NoSuchTagSet") => Tags::new(),
+            Err(error) if error.is("NoSuchBucket") => return Ok(Found::Absent),
+            Err(error) if error.is("AccessDenied") => return Ok(Found::Forbidden(error.message)),
+            Err(error) if error.class == Class::Invalid => return Ok(Found::Invalid(error.to_string())),
+            Err(error) => return Err(error),
+        };
+        if !all(&tags) {
+            let empty = tags.is_empty() && self.is_empty(place, owner).await?;
+            return Ok(Found::There(Box::new(BucketFacts { tags, empty, ..BucketFacts::default() })));
+        }
+        let block = client.get_public_access_block().bucket(&place.bucket).expected_bucket_owner(owner);
+        let block = known(caller.call("GetPublicAccessBlock", block.send()).await)?;
+        let controls = client.get_bucket_ownership_controls().bucket(&place.bucket).expected_bucket_owner(owner);
+        let controls = known(caller.call("GetBucketOwnershipControls", controls.send()).await)?;
+        let encryption = client.get_bucket_encryption().bucket(&place.bucket).expected_bucket_owner(owner);
+        let encryption = known(caller.call("GetBucketEncryption", encryption.send()).await)?;
+        let policy = client.get_bucket_policy().bucket(&place.bucket).expected_bucket_owner(owner);
+        let policy = known(caller.call("GetBucketPolicy", policy.send()).await)?;
+        let rules = client.get_bucket_lifecycle_configuration().bucket(&place.bucket).expected_bucket_owner(owner);
+        let rules = known(caller.call("GetBucketLifecycleConfiguration", rules.send()).await)?;
+        let encryption = encryption.and_then(|answer| answer.server_side_encryption_configuration);
+        let ownership = controls.and_then(|answer| answer.ownership_controls);
+        Ok(Found::There(Box::new(BucketFacts {
+            tags,
+            empty: false,
+            private: block.and_then(|answer| answer.public_access_block_configuration).as_ref() == Some(&blocked()),
+            owner_enforced: ownership.is_some() && ownership == enforced(),
+            encryption: encryption.and_then(|it| it.rules.into_iter().next()).map(|rule| encryption_of(&rule)),
+            policy: policy.and_then(|answer| serde_json::from_str(&answer.policy?).ok()),
+            rules: rules.and_then(|answer| answer.rules).unwrap_or_default(),
+        })))
+    }
+
+    /// Makes a bucket with these tags. They are part of the call where S3 knows that; a bucket without tags is otherwise
+    /// taken up again as the creator left it.
+    pub async fn create_bucket(&self, place: &Place, tags: &Tags) -> Outcome<()> {
+        let set = tag_set(tags);
+        match self.created(place, Some(set)).await {
+            Err(error) if error.is("MalformedXML") => self.created(place, None).await,
+            outcome => outcome,
+        }
+    }
+
+    async fn created(&self, place: &Place, tags: Option<Vec<Tag>>) -> Outcome<()> {
+        let location = (place.region != FIRST_REGION).then(|| BucketLocationConstraint::from(place.region.as_str()));
+        let configured = location.is_some() || tags.is_some();
+        let configuration =
+            CreateBucketConfiguration::builder().set_location_constraint(location).set_tags(tags).build();
+        let call = self
+            .client(place)
+            .create_bucket()
+            .bucket(&place.bucket)
+            .object_ownership(ObjectOwnership::BucketOwnerEnforced)
+            .set_create_bucket_configuration(configured.then_some(configuration));
+        match self.caller().call("CreateBucket", call.send()).await {
+            Err(error) if error.is("BucketAlreadyOwnedByYou") => Ok(()),
+            outcome => outcome.map(drop),
+        }
+    }
+
+    /// Replaces its tags.
+    pub async fn tag_bucket(&self, place: &Place, owner: &str, tags: &Tags) -> Outcome<()> {
+        let tagging = built("PutBucketTagging", Tagging::builder().set_tag_set(Some(tag_set(tags))).build())?;
+        let call = self.client(place).put_bucket_tagging().bucket(&place.bucket).expected_bucket_owner(owner);
+        self.caller().call("PutBucketTagging", call.tagging(tagging).send()).await.map(drop)
+    }
+
+    /// Blocks all public access.
+    pub async fn block_public_access(&self, place: &Place, owner: &str) -> Outcome<()> {
+        let call = self.client(place).put_public_access_block().bucket(&place.bucket).expected_bucket_owner(owner);
+        let call = call.public_access_block_configuration(blocked());
+        self.caller().call("PutPublicAccessBlock", call.send()).await.map(drop)
+    }
+
+    /// Lets no access lists count.
+    pub async fn enforce_owner(&self, place: &Place, owner: &str) -> Outcome<()> {
+        let call = self.client(place).put_bucket_ownership_controls().bucket(&place.bucket);
+        let call = call.expected_bucket_owner(owner).set_ownership_controls(enforced());
+        self.caller().call("PutBucketOwnershipControls", call.send()).await.map(drop)
+    }
+
+    /// Encrypts what does not say how it is encrypted.
+    pub async fn encrypt(&self, place: &Place, owner: &str, encryption: &Encryption) -> Outcome<()> {
+        let algorithm = match encryption.kms_key {
+            Some(_) => ServerSideEncryption::AwsKms,
+            None => ServerSideEncryption::Aes256,
+        };
+        let default = ServerSideEncryptionByDefault::builder()
+            .sse_algorithm(algorithm)
+            .set_kms_master_key_id(encryption.kms_key.clone())
+            .build();
+        let rule = ServerSideEncryptionRule::builder()
+            .apply_server_side_encryption_by_default(built("PutBucketEncryption", default)?)
+            .bucket_key_enabled(encryption.bucket_key)
+            .build();
+        let configuration = ServerSideEncryptionConfiguration::builder().rules(rule).build();
+        let configuration = built("PutBucketEncryption", configuration)?;
+        let call = self.client(place).put_bucket_encryption().bucket(&place.bucket).expected_bucket_owner(owner);
+        let call = call.server_side_encryption_configuration(configuration);
+        self.caller().call("PutBucketEncryption", call.send()).await.map(drop)
+    }
+
+    /// Lets nobody in without TLS, and leaves what else the policy says.
+    pub async fn ask_for_tls(&self, place: &Place, owner: &str, facts: &BucketFacts) -> Outcome<()> {
+        let policy = facts.policy_with_tls(&place.bucket).to_string();
+        let call = self.client(place).put_bucket_policy().bucket(&place.bucket).expected_bucket_owner(owner);
+        self.caller().call("PutBucketPolicy", call.policy(policy).send()).await.map(drop)
+    }
+
+    /// Ends uploads that nobody completes, and leaves other rules.
+    pub async fn abort_uploads(&self, place: &Place, owner: &str, facts: &BucketFacts) -> Outcome<()> {
+        let rules = BucketLifecycleConfiguration::builder().set_rules(Some(facts.rules_with_abort())).build();
+        let rules = built("PutBucketLifecycleConfiguration", rules)?;
+        let call = self.client(place).put_bucket_lifecycle_configuration().bucket(&place.bucket);
+        let call = call.expected_bucket_owner(owner).lifecycle_configuration(rules);
+        self.caller().call("PutBucketLifecycleConfiguration", call.send()).await.map(drop)
+    }
+
+    /// Deletes a bucket; S3 refuses that where something is in it.
+    pub async fn delete_bucket(&self, place: &Place, owner: &str) -> Outcome<()> {
+        let call = self.client(place).delete_bucket().bucket(&place.bucket).expected_bucket_owner(owner);
+        match self.caller().call("DeleteBucket", call.send()).await {
+            Err(error) if error.is("NoSuchBucket") => Ok(()),
+            outcome => outcome.map(drop),
+        }
+    }
+}
+
+/// The answer; nothing where that is what is set.
+fn known<T>(outcome: Outcome<T>) -> Outcome<Option<T>> {
+    const UNSET: [&str; 5] = [
+        "NoSuchPublicAccessBlockConfiguration",
+        "OwnershipControlsNotFoundError",
+        "ServerSideEncryptionConfigurationNotFoundError",
+        "NoSuchBucketPolicy",
+        "NoSuchLifecycleConfiguration",
+    ];
+    match outcome {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if UNSET.iter().any(|code| error.is(code)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A request that lacks something is a mistake of ours.
+fn built<T>(operation: &'static str, built: Result<T, aws_sdk_s3::error::BuildError>) -> Outcome<T> {
+    built.map_err(|error| AwsError::raced(operation, error.to_string()))
+}
+
+fn tag_set(tags: &Tags) -> Vec<Tag> {
+    tags.iter().filter_map(|(key, value)| Tag::builder().key(key).value(value).build().ok()).collect()
+}
+
+fn blocked() -> PublicAccessBlockConfiguration {
+    PublicAccessBlockConfiguration::builder()
+        .block_public_acls(true)
+        .ignore_public_acls(true)
+        .block_public_policy(true)
+        .restrict_public_buckets(true)
+        .build()
+}
+
+fn enforced() -> Option<OwnershipControls> {
+    let rule = OwnershipControlsRule::builder().object_ownership(ObjectOwnership::BucketOwnerEnforced).build().ok()?;
+    OwnershipControls::builder().rules(rule).build().ok()
+}
+
+fn encryption_of(rule: &ServerSideEncryptionRule) -> Encryption {
+    let default = rule.apply_server_side_encryption_by_default();
+    Encryption {
+        kms_key: default.and_then(|it| it.kms_master_key_id()).map(str::to_owned),
+        bucket_key: rule.bucket_key_enabled() == Some(true),
+    }
+}
+
+fn abort_rule() -> Option<LifecycleRule> {
+    let rule = LifecycleRule::builder()
+        .id(RULE)
+        .status(ExpirationStatus::Enabled)
+        .filter(LifecycleRuleFilter::builder().prefix("").build())
+        .abort_incomplete_multipart_upload(
+            AbortIncompleteMultipartUpload::builder().days_after_initiation(DAYS).build(),
+        );
+    rule.build().ok()
+}
+
+/// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/security-best-practices.html>
+fn statement(bucket: &str) -> Value {
+    json!({
+        "Sid": STATEMENT,
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "s3:*",
+        "Resource": [format!("arn:aws:s3:::{bucket}"), format!("arn:aws:s3:::{bucket}/*")],
+        "Condition": { "Bool": { "aws:SecureTransport": "false" } },
+    })
+}
+
+/// AWS may write a principal as an object.
+fn same_statement(live: &Value, wanted: &Value) -> bool {
+    ["Effect", "Action", "Resource", "Condition"].iter().all(|key| live[*key] == wanted[*key])
+        && (live["Principal"] == "*" || live["Principal"] == json!({ "AWS": "*" }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_say_of_a_bucket_stays_when_ours_is_added() {
+        let other = json!({ "Sid": "Theirs", "Effect": "Deny" });
+        let facts = BucketFacts {
+            policy: Some(json!({ "Version": "2012-10-17", "Statement": [other] })),
+            rules: LifecycleRule::builder()
+                .id("theirs")
+                .status(ExpirationStatus::Enabled)
+                .build()
+                .into_iter()
+                .collect(),
+            ..BucketFacts::default()
+        };
+        assert!(!facts.asks_for_tls("b") && !facts.aborts_uploads());
+        let after = BucketFacts {
+            policy: Some(facts.policy_with_tls("b")),
+            rules: facts.rules_with_abort(),
+            ..BucketFacts::default()
+        };
+        assert!(after.asks_for_tls("b") && after.aborts_uploads());
+        assert_eq!(after.policy.as_ref().map(|policy| policy["Statement"][0].clone()), Some(other));
+        assert_eq!(after.rules[0].id(), Some("theirs"));
+        assert_eq!(after.policy_with_tls("b"), facts.policy_with_tls("b"), "done twice it is the same");
+        assert!(!after.asks_for_tls("another"));
+    }
+
+    #[test]
+    fn a_principal_is_everybody_in_either_form() {
+        let mut live = statement("b");
+        live["Principal"] = json!({ "AWS": "*" });
+        assert!(same_statement(&live, &statement("b")));
+        live["Condition"] = json!({});
+        assert!(!same_statement(&live, &statement("b")));
+    }
+}

@@ -1,0 +1,134 @@
+//! S3 as far as backups' buckets are kept: made and hardened, looked into, and emptied of what is not wanted any more.
+//! The data themselves are carried by Jobs (see [`crate::backup`]).
+//!
+//! Every call names the account that must own the bucket.
+//! <https://docs.aws.amazon.com/AmazonS3/latest/API/Welcome.html>
+
+mod bucket;
+mod objects;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use aws_config::{Region, SdkConfig};
+use aws_sdk_s3::Client;
+use aws_sdk_s3::config::Builder;
+use tokio::sync::OnceCell;
+
+use super::aws::{AwsError, Caller, FenceGuard};
+use super::budget::Budget;
+use crate::leader::Fence;
+use crate::metrics::Metrics;
+use crate::runtime::Class;
+
+pub use bucket::{BucketFacts, Encryption, Found};
+pub use objects::{DELETED_AT_ONCE, Listing, Object, Upload};
+
+type Outcome<T> = Result<T, AwsError>;
+
+/// Tags by key.
+pub type Tags = BTreeMap<String, String>;
+
+/// Where a bucket is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    /// Its name.
+    pub bucket: String,
+    /// Its region.
+    pub region: String,
+    /// Another S3 than that of the operator's own configuration.
+    pub endpoint: Option<String>,
+}
+
+/// The API, in all regions. A clone is cheap and shares everything.
+#[derive(Clone)]
+pub struct S3(Arc<Inner>);
+
+struct Inner {
+    config: SdkConfig,
+    fence: Fence,
+    s3: Caller,
+    sts: Caller,
+    /// A client for each region and endpoint.
+    clients: Mutex<HashMap<(String, Option<String>), Client>>,
+    account: OnceCell<String>,
+}
+
+impl S3 {
+    /// A client that counts into `metrics` and changes things only while `fence` is open.
+    pub fn new(config: &SdkConfig, metrics: Metrics, fence: Fence) -> Self {
+        let caller = |service, class_of, metrics| Caller { service, metrics, class_of, budget: Budget::unlimited() };
+        Self(Arc::new(Inner {
+            config: config.clone(),
+            fence,
+            s3: caller("s3", class_of, metrics.clone()),
+            sts: caller("sts", |_| None, metrics),
+            clients: Mutex::default(),
+            account: OnceCell::new(),
+        }))
+    }
+
+    /// The operator's region.
+    pub fn region(&self) -> String {
+        self.0.config.region().map(ToString::to_string).unwrap_or_default()
+    }
+
+    /// The account whose credentials the operator has. It is asked for once.
+    pub async fn account(&self) -> Outcome<String> {
+        let ask = || async {
+            let client = aws_sdk_sts::Client::new(&self.0.config);
+            let identity = self.0.sts.call("GetCallerIdentity", client.get_caller_identity().send()).await?;
+            identity.account.ok_or_else(|| self.0.sts.empty_answer("GetCallerIdentity"))
+        };
+        self.0.account.get_or_try_init(ask).await.cloned()
+    }
+
+    fn client(&self, place: &Place) -> Client {
+        let mut clients = self.0.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (place.region.clone(), place.endpoint.clone());
+        clients.entry(key).or_insert_with(|| self.made(place)).clone()
+    }
+
+    fn made(&self, place: &Place) -> Client {
+        let mut builder = Builder::from(&self.0.config)
+            .region(Region::new(place.region.clone()))
+            .interceptor(FenceGuard(self.0.fence.clone()));
+        if let Some(endpoint) = &place.endpoint {
+            builder = builder.endpoint_url(endpoint);
+        }
+        // Names of buckets are part of hosts only in AWS' own DNS.
+        let elsewhere = place.endpoint.is_some() || self.0.config.endpoint_url().is_some();
+        Client::from_conf(builder.force_path_style(elsewhere).build())
+    }
+
+    fn caller(&self) -> &Caller {
+        &self.0.s3
+    }
+}
+
+/// Classes of the service's own codes.
+/// <https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html>
+fn class_of(code: &str) -> Option<Class> {
+    Some(match code {
+        "NoSuchBucket" | "NoSuchKey" | "NoSuchUpload" => Class::NotFound,
+        "BucketNotEmpty" | "OperationAborted" | "BucketAlreadyOwnedByYou" => Class::Conflict,
+        "BucketAlreadyExists"
+        | "AllAccessDisabled"
+        | "AccountProblem"
+        | "TooManyBuckets"
+        | "KMS.DisabledException"
+        | "KMS.NotFoundException"
+        | "ExpiredToken"
+        | "InvalidAccessKeyId" => Class::Denied,
+        "InvalidBucketName"
+        | "PermanentRedirect"
+        | "AuthorizationHeaderMalformed"
+        | "IllegalLocationConstraintException"
+        | "InvalidLocationConstraint"
+        | "InvalidArgument"
+        | "InvalidRequest"
+        | "MalformedXML"
+        | "MalformedPolicy" => Class::Invalid,
+        _ => return None,
+    })
+}

@@ -1,0 +1,152 @@
+//! What is in a bucket.
+
+use aws_sdk_s3::types::{Delete, ObjectIdentifier};
+use jiff::Timestamp;
+
+use super::{Outcome, Place, S3};
+use crate::external::aws::AwsError;
+use crate::runtime::Class;
+
+/// A call deletes at most so many objects.
+pub const DELETED_AT_ONCE: usize = 1000;
+/// Pages of a thousand that are read at most: what is left out shows up when the rest has gone.
+const PAGES: usize = 200;
+/// What is read whole is small.
+const LARGEST: i64 = 64 * 1024;
+
+/// An object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Its key.
+    pub key: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// When it was written.
+    pub modified: Timestamp,
+}
+
+/// What is under a prefix.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// In the order of their keys.
+    pub objects: Vec<Object>,
+    /// There is more than was read.
+    pub cut: bool,
+}
+
+/// An upload that was begun and neither completed nor aborted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upload {
+    /// The key that the object would have.
+    pub key: String,
+    /// Its ID.
+    pub id: String,
+    /// When it was begun.
+    pub begun: Timestamp,
+}
+
+impl S3 {
+    /// Everything under a prefix. A bucket that is gone holds nothing.
+    pub async fn list(&self, place: &Place, owner: &str, prefix: &str) -> Outcome<Listing> {
+        let (mut listing, mut token) = (Listing::default(), None);
+        for _ in 0..PAGES {
+            let call = self.client(place).list_objects_v2().bucket(&place.bucket).expected_bucket_owner(owner);
+            let call = call.prefix(prefix).set_continuation_token(token);
+            let page = match self.caller().call("ListObjectsV2", call.send()).await {
+                Err(error) if error.is("NoSuchBucket") => return Ok(Listing::default()),
+                page => page?,
+            };
+            let objects = page.contents.unwrap_or_default().into_iter();
+            listing.objects.extend(objects.filter_map(|object| {
+                Some(Object {
+                    key: object.key?,
+                    size: u64::try_from(object.size.unwrap_or_default()).unwrap_or_default(),
+                    modified: instant(object.last_modified)?,
+                })
+            }));
+            token = page.next_continuation_token.filter(|_| page.is_truncated == Some(true));
+            if token.is_none() {
+                return Ok(listing);
+            }
+        }
+        listing.cut = true;
+        Ok(listing)
+    }
+
+    /// Whether nothing is in the bucket.
+    pub async fn is_empty(&self, place: &Place, owner: &str) -> Outcome<bool> {
+        let call = self.client(place).list_objects_v2().bucket(&place.bucket).expected_bucket_owner(owner);
+        let page = self.caller().call("ListObjectsV2", call.max_keys(1).send()).await?;
+        Ok(page.contents.unwrap_or_default().is_empty())
+    }
+
+    /// A small object; nothing where there is none.
+    pub async fn read(&self, place: &Place, owner: &str, key: &str) -> Outcome<Option<Vec<u8>>> {
+        const OPERATION: &str = "GetObject";
+        let call = self.client(place).get_object().bucket(&place.bucket).expected_bucket_owner(owner).key(key);
+        let answer = match self.caller().call(OPERATION, call.send()).await {
+            Err(error) if error.is("NoSuchKey") => return Ok(None),
+            answer => answer?,
+        };
+        if answer.content_length.is_some_and(|length| length > LARGEST) {
+            return Err(AwsError::raced(OPERATION, format!("{key} is larger than it can be")));
+        }
+        // The deadline of the call ends with the head of the answer.
+        let body = tokio::time::timeout(std::time::Duration::from_secs(5), answer.body.collect()).await;
+        match body {
+            Ok(Ok(body)) => Ok(Some(body.into_bytes().to_vec())),
+            Ok(Err(_)) | Err(_) => Err(self.caller().empty_answer(OPERATION)),
+        }
+    }
+
+    /// Deletes objects, at most [`DELETED_AT_ONCE`]. Such as are gone do not matter.
+    pub async fn delete(&self, place: &Place, owner: &str, keys: &[String]) -> Outcome<()> {
+        const OPERATION: &str = "DeleteObjects";
+        let objects = keys.iter().filter_map(|key| ObjectIdentifier::builder().key(key).build().ok()).collect();
+        let built = Delete::builder().set_objects(Some(objects)).quiet(true).build();
+        let delete = built.map_err(|error| AwsError::raced(OPERATION, error.to_string()))?;
+        let call = self.client(place).delete_objects().bucket(&place.bucket).expected_bucket_owner(owner);
+        let answer = match self.caller().call(OPERATION, call.delete(delete).send()).await {
+            Err(error) if error.is("NoSuchBucket") => return Ok(()),
+            answer => answer?,
+        };
+        let Some(refused) = answer.errors.unwrap_or_default().into_iter().next() else { return Ok(()) };
+        Err(AwsError {
+            operation: OPERATION,
+            service: "s3",
+            class: if refused.code() == Some("AccessDenied") { Class::Denied } else { Class::Transient },
+            message: refused.message().unwrap_or_default().to_owned(),
+            code: refused.code,
+            ambiguous: true,
+        })
+    }
+
+    /// Uploads under a prefix that were begun and neither completed nor aborted; the first thousand.
+    pub async fn uploads(&self, place: &Place, owner: &str, prefix: &str) -> Outcome<Vec<Upload>> {
+        let call = self.client(place).list_multipart_uploads().bucket(&place.bucket).expected_bucket_owner(owner);
+        let answer = match self.caller().call("ListMultipartUploads", call.prefix(prefix).send()).await {
+            Err(error) if error.is("NoSuchBucket") => return Ok(Vec::new()),
+            answer => answer?,
+        };
+        let uploads = answer.uploads.unwrap_or_default().into_iter();
+        let told = uploads.filter_map(|upload| {
+            Some(Upload { key: upload.key?, id: upload.upload_id?, begun: instant(upload.initiated)? })
+        });
+        // Others do not look at the prefix as closely.
+        Ok(told.filter(|upload| upload.key.starts_with(prefix)).collect())
+    }
+
+    /// Ends such an upload, and frees what it took.
+    pub async fn abort(&self, place: &Place, owner: &str, upload: &Upload) -> Outcome<()> {
+        let call = self.client(place).abort_multipart_upload().bucket(&place.bucket).expected_bucket_owner(owner);
+        let call = call.key(&upload.key).upload_id(&upload.id);
+        match self.caller().call("AbortMultipartUpload", call.send()).await {
+            Err(error) if error.is("NoSuchUpload") || error.is("NoSuchBucket") => Ok(()),
+            outcome => outcome.map(drop),
+        }
+    }
+}
+
+fn instant(time: Option<aws_sdk_s3::primitives::DateTime>) -> Option<Timestamp> {
+    Timestamp::from_second(time?.secs()).ok()
+}

@@ -1,0 +1,73 @@
+//! Web ACLs of AWS WAF in front of balancers.
+//!
+//! <https://docs.aws.amazon.com/waf/latest/APIReference/Welcome.html>
+
+use aws_config::SdkConfig;
+use aws_sdk_wafv2::Client;
+use aws_sdk_wafv2::config::Builder;
+
+use super::aws::{AwsError, Caller, FenceGuard};
+use super::budget::Budget;
+use crate::leader::Fence;
+use crate::metrics::Metrics;
+use crate::runtime::Class;
+
+/// The API of one region and account.
+#[derive(Clone, Debug)]
+pub struct Wafv2 {
+    client: Client,
+    caller: Caller,
+}
+
+impl Wafv2 {
+    /// A client that counts into `metrics`, changes things only while `fence` is open, and waits for its share of
+    /// AWS's rates as `budget` says: one or two seconds a call.
+    pub fn new(config: &SdkConfig, metrics: Metrics, fence: Fence, budget: Budget) -> Self {
+        Self {
+            client: Client::from_conf(Builder::from(config).interceptor(FenceGuard(fence)).build()),
+            caller: Caller { service: "wafv2", metrics, class_of, budget },
+        }
+    }
+
+    /// ARN of the web ACL in front of a balancer; none of a balancer that is gone.
+    pub async fn web_acl_of(&self, resource_arn: &str) -> Result<Option<String>, AwsError> {
+        let call = self.client.get_web_acl_for_resource().resource_arn(resource_arn);
+        match self.caller.call("GetWebACLForResource", call.send()).await {
+            Ok(answer) => Ok(answer.web_acl.map(|acl| acl.arn)),
+            Err(error) if error.is(NONEXISTENT) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts a balancer behind a web ACL, in the place of the one that it was behind.
+    pub async fn associate(&self, acl_arn: &str, resource_arn: &str) -> Result<(), AwsError> {
+        let call = self.client.associate_web_acl().web_acl_arn(acl_arn).resource_arn(resource_arn);
+        self.caller.call("AssociateWebACL", call.send()).await.map(drop)
+    }
+
+    /// Puts a balancer behind no web ACL; of one that is gone, that succeeds.
+    pub async fn disassociate(&self, resource_arn: &str) -> Result<(), AwsError> {
+        let call = self.client.disassociate_web_acl().resource_arn(resource_arn);
+        match self.caller.call("DisassociateWebACL", call.send()).await {
+            Err(error) if !error.is(NONEXISTENT) => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+const NONEXISTENT: &str = "WAFNonexistentItemException";
+
+/// Classes of the service's own codes.
+/// <https://docs.aws.amazon.com/waf/latest/APIReference/API_AssociateWebACL.html#API_AssociateWebACL_Errors>
+fn class_of(code: &str) -> Option<Class> {
+    Some(match code {
+        // The web ACL is the user's, and only the user can name another.
+        NONEXISTENT | "WAFInvalidOperationException" | "WAFInvalidParameterException" | "ValidationException" => {
+            Class::Invalid
+        }
+        // WAF hears of new balancers and web ACLs a little later.
+        "WAFInternalErrorException" | "WAFUnavailableEntityException" => Class::Transient,
+        "WAFFeatureNotIncludedInPricingPlanException" | "WAFLimitsExceededException" => Class::Denied,
+        _ => return None,
+    })
+}

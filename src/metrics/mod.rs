@@ -1,0 +1,384 @@
+//! What Prometheus reads. Labels are names from this program's text (kinds, error classes, operations), not from
+//! objects, so their number is bounded; the types see to that. Only when backups of each object went well last needs the
+//! object's name.
+
+mod backups;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, text};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+
+pub use backups::BackupTimes;
+use backups::Backups;
+
+/// The metrics of this process; clones share the same ones.
+#[derive(Clone, Debug)]
+pub struct Metrics(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    registry: Registry,
+    reconciles: Family<KindOutcome, Counter>,
+    reconcile_errors: Family<KindClass, Counter>,
+    reconcile_duration: Family<Kind, Histogram, fn() -> Histogram>,
+    queue_depth: Family<Kind, Gauge>,
+    aws_calls: Family<AwsCall, Counter>,
+    aws_call_duration: Family<Operation, Histogram, fn() -> Histogram>,
+    aws_call_wait: Family<Operation, Counter<f64, AtomicU64>>,
+    kubernetes_calls: Family<KubernetesCall, Counter>,
+    target_registration_duration: Histogram,
+    backup_runs: Family<Outcome, Counter>,
+    backups_overdue: Gauge,
+    verifications: Family<Outcome, Counter>,
+    backups: Backups,
+    leader: Gauge,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Outcome {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Kind {
+    kind: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct KindOutcome {
+    kind: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct KindClass {
+    kind: &'static str,
+    class: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct AwsCall {
+    service: &'static str,
+    operation: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Operation {
+    operation: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct KubernetesCall {
+    verb: &'static str,
+    outcome: &'static str,
+}
+
+/// The outcome of what went well; what went wrong is labelled with its error's class.
+const OK: &str = "ok";
+
+impl Metrics {
+    /// The type of [`Metrics::encode`]'s text.
+    pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+    /// Metrics that count from zero.
+    pub fn new() -> Self {
+        let reconcile_duration = Family::new_with_constructor((|| histogram(RECONCILE_BUCKETS)) as fn() -> Histogram);
+        let aws_call_duration = Family::new_with_constructor((|| histogram(CALL_BUCKETS)) as fn() -> Histogram);
+        let mut inner = Inner {
+            registry: Registry::default(),
+            reconciles: Family::default(),
+            reconcile_errors: Family::default(),
+            reconcile_duration,
+            queue_depth: Family::default(),
+            aws_calls: Family::default(),
+            aws_call_duration,
+            aws_call_wait: Family::default(),
+            kubernetes_calls: Family::default(),
+            target_registration_duration: histogram(CALL_BUCKETS),
+            backup_runs: Family::default(),
+            backups_overdue: Gauge::default(),
+            verifications: Family::default(),
+            backups: Backups::default(),
+            leader: Gauge::default(),
+        };
+        inner.register();
+        Self(Arc::new(inner))
+    }
+
+    /// A reconcile ended, well or with an error of `class`.
+    pub fn reconciled(&self, kind: &'static str, result: Result<(), &'static str>, took: Duration) {
+        let outcome = if result.is_ok() { OK } else { "error" };
+        self.0.reconciles.get_or_create(&KindOutcome { kind, outcome }).inc();
+        self.0.reconcile_duration.get_or_create(&Kind { kind }).observe(took.as_secs_f64());
+        if let Err(class) = result {
+            self.0.reconcile_errors.get_or_create(&KindClass { kind, class }).inc();
+        }
+    }
+
+    /// How many objects are being reconciled or wait for their next attempt after an error.
+    pub fn set_queue_depth(&self, kind: &'static str, depth: usize) {
+        self.0.queue_depth.get_or_create(&Kind { kind }).set(i64::try_from(depth).unwrap_or(i64::MAX));
+    }
+
+    /// A call to AWS (one attempt) ended, well or with an error of a class.
+    pub fn aws_call(
+        &self,
+        service: &'static str,
+        operation: &'static str,
+        result: Result<(), &'static str>,
+        took: Duration,
+    ) {
+        let outcome = result.err().unwrap_or(OK);
+        self.0.aws_calls.get_or_create(&AwsCall { service, operation, outcome }).inc();
+        self.0.aws_call_duration.get_or_create(&Operation { operation }).observe(took.as_secs_f64());
+    }
+
+    /// A call to AWS waited for its share of the rates that AWS allows.
+    pub fn aws_call_waited(&self, operation: &'static str, waited: Duration) {
+        self.0.aws_call_wait.get_or_create(&Operation { operation }).inc_by(waited.as_secs_f64());
+    }
+
+    /// A call to the Kubernetes API ended, well or with an error of a class.
+    pub fn kubernetes_call(&self, verb: &'static str, result: Result<(), &'static str>) {
+        let outcome = result.err().unwrap_or(OK);
+        self.0.kubernetes_calls.get_or_create(&KubernetesCall { verb, outcome }).inc();
+    }
+
+    /// Endpoints of a load balancer's backend were registered, so long after the cluster told of them.
+    pub fn targets_registered(&self, took: Duration) {
+        self.0.target_registration_duration.observe(took.as_secs_f64());
+    }
+
+    /// A Job of a backup ended.
+    pub fn backup_ended(&self, success: bool) {
+        let outcome = if success { OK } else { "error" };
+        self.0.backup_runs.get_or_create(&Outcome { outcome }).inc();
+    }
+
+    /// How many objects lack a backup that was due.
+    pub fn set_backups_overdue(&self, count: usize) {
+        self.0.backups_overdue.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// A verification of a backup ended.
+    pub fn verification_ended(&self, success: bool) {
+        let outcome = if success { OK } else { "error" };
+        self.0.verifications.get_or_create(&Outcome { outcome }).inc();
+    }
+
+    /// From now on `read` tells when backups of each object went well last.
+    pub fn tell_of_backups(&self, read: impl Fn() -> Vec<BackupTimes> + Send + Sync + 'static) {
+        self.0.backups.told_by(read);
+    }
+
+    /// Whether this process leads.
+    pub fn set_leader(&self, leads: bool) {
+        self.0.leader.set(i64::from(leads));
+    }
+
+    /// All metrics in the OpenMetrics text format.
+    pub fn encode(&self) -> Result<String, fmt::Error> {
+        let mut text = String::new();
+        text::encode(&mut text, &self.0.registry)?;
+        Ok(text)
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Inner {
+    fn register(&mut self) {
+        let ours = self.registry.sub_registry_with_prefix(env!("CARGO_PKG_NAME"));
+        ours.register("reconciles", "Reconciles by outcome", self.reconciles.clone());
+        ours.register("reconcile_errors", "Failed reconciles by the error's class", self.reconcile_errors.clone());
+        let help = "How long reconciles took";
+        ours.register_with_unit("reconcile_duration", help, Unit::Seconds, self.reconcile_duration.clone());
+        ours.register("queue_depth", "Objects in work or waiting to be retried", self.queue_depth.clone());
+        ours.register("aws_calls", "Calls to AWS by outcome, every attempt counted", self.aws_calls.clone());
+        let help = "How long calls to AWS took";
+        ours.register_with_unit("aws_call_duration", help, Unit::Seconds, self.aws_call_duration.clone());
+        let help = "How long calls to AWS waited to stay within its rates";
+        ours.register_with_unit("aws_call_wait", help, Unit::Seconds, self.aws_call_wait.clone());
+        ours.register("kubernetes_calls", "Calls to the Kubernetes API by outcome", self.kubernetes_calls.clone());
+        let help = "From an endpoint's readiness to its registration as a target";
+        let took = self.target_registration_duration.clone();
+        ours.register_with_unit("target_registration_duration", help, Unit::Seconds, took);
+        ours.register("backup_runs", "Jobs of backups that ended, by outcome", self.backup_runs.clone());
+        let help = "DatabaseBackups that lack a backup that was due";
+        ours.register("backups_overdue", help, self.backups_overdue.clone());
+        let help = "Verifications of backups that ended, by outcome";
+        ours.register("databasebackup_verifications", help, self.verifications.clone());
+        ours.register("leader", "1 in the process that leads, else 0", self.leader.clone());
+        ours.register("build", "What runs here", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        self.registry.register_collector(Box::new(self.backups.clone()));
+        self.registry.register_collector(Box::new(Process::this()));
+    }
+}
+
+/// From a no-op on cached objects to one that creates everything; the longest is near a reconcile's deadline.
+const RECONCILE_BUCKETS: &[f64] = &[0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+/// From a call within a region to one that is throttled until its deadline.
+const CALL_BUCKETS: &[f64] = &[0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+
+fn histogram(buckets: &[f64]) -> Histogram {
+    Histogram::new(buckets.iter().copied())
+}
+
+/// What the kernel says about this process, read at each scrape.
+#[derive(Debug)]
+struct Process {
+    started: SystemTime,
+}
+
+impl Process {
+    fn this() -> Self {
+        Self { started: SystemTime::now() }
+    }
+}
+
+impl Collector for Process {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let started = self.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        gauge(&mut encoder, "process_start_time", "When this process started", &Unit::Seconds, started)?;
+        if let Some(bytes) = std::fs::read_to_string("/proc/self/status").ok().and_then(|text| resident_bytes(&text)) {
+            gauge(&mut encoder, "process_resident_memory", "Resident memory", &Unit::Bytes, bytes)?;
+        }
+        if let Some(seconds) = std::fs::read_to_string("/proc/self/stat").ok().and_then(|text| cpu_seconds(&text)) {
+            let spent = ConstCounter::new(seconds);
+            let help = "CPU time spent";
+            spent.encode(encoder.encode_descriptor(
+                "process_cpu",
+                help,
+                Some(&Unit::Seconds),
+                spent.metric_type(),
+            )?)?;
+        }
+        Ok(())
+    }
+}
+
+fn gauge(encoder: &mut DescriptorEncoder, name: &str, help: &str, unit: &Unit, value: f64) -> fmt::Result {
+    let gauge = ConstGauge::new(value);
+    gauge.encode(encoder.encode_descriptor(name, help, Some(unit), gauge.metric_type())?)
+}
+
+/// `VmRSS` of /proc/self/status.
+fn resident_bytes(status: &str) -> Option<f64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024.0)
+}
+
+/// `utime` and `stime` of /proc/self/stat. Linux tells programs 100 ticks a second, whatever it uses itself.
+fn cpu_seconds(stat: &str) -> Option<f64> {
+    // The second field, the name in parentheses, may hold blanks; the state that follows it is the third.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<f64>().ok();
+    Some((ticks()? + ticks()?) / 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_what_happened() {
+        let metrics = Metrics::new();
+        metrics.reconciled("MyApp", Ok(()), Duration::from_millis(3));
+        metrics.reconciled("MyApp", Err("throttled"), Duration::from_secs(2));
+        metrics.set_queue_depth("MyApp", 3);
+        metrics.aws_call("elbv2", "CreateLoadBalancer", Ok(()), Duration::from_millis(40));
+        metrics.aws_call("elbv2", "CreateLoadBalancer", Err("denied"), Duration::from_millis(40));
+        metrics.aws_call_waited("CreateLoadBalancer", Duration::from_millis(1500));
+        metrics.kubernetes_call("patch", Err("conflict"));
+        metrics.targets_registered(Duration::from_millis(60));
+        metrics.backup_ended(false);
+        metrics.set_backups_overdue(2);
+        metrics.verification_ended(true);
+        let at = |second| Some(jiff::Timestamp::from_second(second).unwrap());
+        let times = BackupTimes { namespace: "shop".into(), name: "nightly".into(), success: at(9), verified: at(7) };
+        metrics.tell_of_backups(move || vec![times.clone(), BackupTimes::default()]);
+        metrics.clone().set_leader(true);
+        let text = metrics.encode().unwrap();
+        for line in [
+            r#"causeway_reconciles_total{kind="MyApp",outcome="ok"} 1"#,
+            r#"causeway_reconciles_total{kind="MyApp",outcome="error"} 1"#,
+            r#"causeway_reconcile_errors_total{kind="MyApp",class="throttled"} 1"#,
+            r#"causeway_reconcile_duration_seconds_bucket{le="0.005",kind="MyApp"} 1"#,
+            r#"causeway_reconcile_duration_seconds_count{kind="MyApp"} 2"#,
+            r#"causeway_queue_depth{kind="MyApp"} 3"#,
+            r#"causeway_aws_calls_total{service="elbv2",operation="CreateLoadBalancer",outcome="ok"} 1"#,
+            r#"causeway_aws_calls_total{service="elbv2",operation="CreateLoadBalancer",outcome="denied"} 1"#,
+            r#"causeway_aws_call_duration_seconds_count{operation="CreateLoadBalancer"} 2"#,
+            r#"causeway_aws_call_wait_seconds_total{operation="CreateLoadBalancer"} 1.5"#,
+            r#"causeway_kubernetes_calls_total{verb="patch",outcome="conflict"} 1"#,
+            "causeway_target_registration_duration_seconds_count 1",
+            r#"causeway_backup_runs_total{outcome="error"} 1"#,
+            "causeway_backups_overdue 2",
+            r#"causeway_databasebackup_verifications_total{outcome="ok"} 1"#,
+            r#"causeway_databasebackup_last_success_timestamp_seconds{namespace="shop",name="nightly"} 9"#,
+            r#"causeway_databasebackup_last_verified_timestamp_seconds{namespace="shop",name="nightly"} 7"#,
+            "causeway_leader 1",
+            concat!(r#"causeway_build_info{version=""#, env!("CARGO_PKG_VERSION"), r#""} 1"#),
+            "# TYPE process_resident_memory_bytes gauge",
+            "# TYPE process_cpu_seconds counter",
+            "# TYPE process_start_time_seconds gauge",
+        ] {
+            assert!(text.lines().any(|it| it == line), "{line} is not in\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn an_object_that_is_gone_is_told_of_no_more() {
+        let metrics = Metrics::new();
+        let all = Arc::new(std::sync::Mutex::new(vec![BackupTimes {
+            success: Some(jiff::Timestamp::UNIX_EPOCH),
+            ..BackupTimes::default()
+        }]));
+        let read = all.clone();
+        metrics.tell_of_backups(move || read.lock().unwrap().clone());
+        let told = || metrics.encode().unwrap().contains("causeway_databasebackup_last_success_timestamp_seconds{");
+        assert!(told());
+        all.lock().unwrap().clear();
+        assert!(!told());
+    }
+
+    #[test]
+    fn repetition_adds_no_series() {
+        let metrics = Metrics::new();
+        let series = || metrics.encode().unwrap().lines().filter(|line| !line.starts_with('#')).count();
+        metrics.reconciled("MyApp", Err("transient"), Duration::from_secs(1));
+        let before = series();
+        for _ in 0..1000 {
+            metrics.reconciled("MyApp", Err("transient"), Duration::from_secs(1));
+        }
+        assert_eq!(series(), before);
+    }
+
+    #[test]
+    fn reads_the_kernels_figures() {
+        assert_eq!(resident_bytes("Name:\tx\nVmRSS:\t   1024 kB\nThreads:\t1\n"), Some(1024.0 * 1024.0));
+        assert_eq!(resident_bytes("Name:\tx\n"), None);
+        let stat = "7 (a ) b) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 1 0 100 1000 10 1";
+        assert_eq!(cpu_seconds(stat), Some(3.0));
+        assert!(Process::this().started <= SystemTime::now());
+        let here = std::fs::read_to_string("/proc/self/stat").unwrap();
+        assert!(cpu_seconds(&here).is_some());
+    }
+}

@@ -1,0 +1,269 @@
+//! Children as manifests: what is wanted, whether the live one has it, and how it is applied.
+
+use std::collections::BTreeMap;
+
+use kube::api::{DeleteParams, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::ApiResource;
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::fingerprint;
+use crate::api::common::{FIELD_MANAGER, PREFIX};
+
+/// A child as it should be; fields that it does not have are left to others.
+#[derive(Clone, PartialEq)]
+pub struct Manifest {
+    /// Its kind.
+    pub resource: ApiResource,
+    /// The object, as it is sent.
+    pub value: Value,
+}
+
+/// Tells which child it is; its content may be long.
+impl std::fmt::Debug for Manifest {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{} {}", self.kind(), self.name())
+    }
+}
+
+impl Manifest {
+    /// A child of that kind; `value` need not name the kind.
+    pub fn new<K: Resource<DynamicType = ()>>(mut value: Value) -> Self {
+        value["apiVersion"] = K::api_version(&()).into();
+        value["kind"] = K::kind(&()).into();
+        Self { resource: ApiResource::erase::<K>(&()), value }
+    }
+
+    /// A child with a hash of itself, by which a field that is not wanted any more is noticed.
+    pub fn hashed<K: Resource<DynamicType = ()> + Serialize>(child: &K) -> Self {
+        let mut value = serde_json::to_value(child).unwrap_or_default();
+        let hash = fingerprint(&[value.to_string().as_bytes()], 16);
+        value["metadata"]["annotations"][applied()] = Value::String(hash);
+        Self::new::<K>(value)
+    }
+
+    /// The name of its kind.
+    pub fn kind(&self) -> &str {
+        &self.resource.kind
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.value["metadata"]["name"].as_str().unwrap_or_default()
+    }
+
+    /// Whether a live object has everything that is wanted.
+    pub fn is_met_by(&self, live: &Value) -> bool {
+        covers(live, &self.value)
+    }
+
+    /// Whether a live `StatefulSet` differs in what the apiserver lets nobody change, and must be made anew.
+    /// <https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#updating-statefulsets>
+    pub fn needs_another(&self, live: &Value) -> bool {
+        let spec = &self.value["spec"];
+        let fixed = json!({ "spec": {
+            "selector": spec["selector"],
+            "serviceName": spec["serviceName"],
+            "podManagementPolicy": spec["podManagementPolicy"],
+            "volumeClaimTemplates": spec["volumeClaimTemplates"],
+        }});
+        self.kind() == "StatefulSet" && !covers(live, &fixed)
+    }
+
+    /// Applies it server-side in a namespace. Where `uid` is given, only to that very object.
+    pub async fn apply(&self, client: &Client, namespace: &str, uid: Option<&str>) -> Result<(), kube::Error> {
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &self.resource);
+        let mut value = self.value.clone();
+        if let Some(uid) = uid {
+            value["metadata"]["uid"] = uid.into();
+        }
+        api.patch(self.name(), &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(&value)).await.map(drop)
+    }
+
+    /// Creates it, where applying would change what is there.
+    pub async fn create(&self, client: &Client, namespace: &str) -> Result<(), kube::Error> {
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &self.resource);
+        let parameters = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
+        let wanted = serde_json::from_value(self.value.clone()).map_err(kube::Error::SerdeError)?;
+        api.create(&parameters, &wanted).await.map(drop)
+    }
+
+    /// The same for that owner: what was made for it before we died is as good as made now. False where somebody else's
+    /// has the name.
+    pub async fn create_for(
+        &self,
+        client: &Client,
+        namespace: &str,
+        owner: &impl Resource<DynamicType = ()>,
+    ) -> Result<bool, kube::Error> {
+        match self.create(client, namespace).await {
+            Ok(()) => Ok(true),
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
+                let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &self.resource);
+                match api.get_opt(self.name()).await? {
+                    Some(there) => Ok(is_controlled_by(&there, owner)),
+                    None => Err(kube::Error::Api(status)),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Metadata of a child of that name, which goes with its owner.
+pub fn controlled(
+    owner: &impl Resource<DynamicType = ()>,
+    name: String,
+    labels: BTreeMap<String, String>,
+) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name),
+        namespace: owner.meta().namespace.clone(),
+        labels: Some(labels),
+        annotations: Some(BTreeMap::new()),
+        owner_references: owner.controller_owner_ref(&()).map(|owner| vec![owner]),
+        ..ObjectMeta::default()
+    }
+}
+
+/// Deletes nothing that only has the same name. What is not there any more is no error.
+pub async fn delete_exactly<K>(api: &Api<K>, name: &str, uid: &str, how: DeleteParams) -> Result<(), kube::Error>
+where
+    K: Clone + std::fmt::Debug + DeserializeOwned,
+{
+    let exactly = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+    match api.delete(name, &how.preconditions(exactly)).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Annotation with the hash of what was applied.
+pub fn applied() -> String {
+    format!("{PREFIX}/applied")
+}
+
+/// Whether the owner controls the child.
+pub fn is_controlled_by(child: &impl Resource, owner: &impl Resource) -> bool {
+    let mut owners = child.owner_references().iter();
+    owners.any(|it| it.controller == Some(true) && Some(&it.uid) == owner.meta().uid.as_ref())
+}
+
+/// Whether `live` has everything that `wanted` has. Defaults that the apiserver filled in, and what others added, do not
+/// matter; quantities are compared by their amounts, for the apiserver writes them in its own way.
+pub fn covers(live: &Value, wanted: &Value) -> bool {
+    match (live, wanted) {
+        (_, Value::Null) => true,
+        (Value::Object(live), Value::Object(wanted)) => {
+            wanted.iter().all(|(key, wanted)| live.get(key).map_or(is_nothing(wanted), |live| covers(live, wanted)))
+        }
+        (Value::Array(live), Value::Array(wanted)) => match wanted.iter().map(name_of).collect::<Option<Vec<&str>>>() {
+            // Others may add containers, ports and the like; ours are found by their names.
+            Some(_) if !wanted.is_empty() => wanted
+                .iter()
+                .all(|wanted| live.iter().any(|live| name_of(live) == name_of(wanted) && covers(live, wanted))),
+            _ => live.len() == wanted.len() && live.iter().zip(wanted).all(|(live, wanted)| covers(live, wanted)),
+        },
+        (Value::String(live), Value::String(wanted)) => live == wanted || same_amount(live, wanted),
+        _ => live == wanted,
+    }
+}
+
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(map) => map.values().all(is_nothing),
+        Value::Array(list) => list.is_empty(),
+        _ => false,
+    }
+}
+
+fn name_of(value: &Value) -> Option<&str> {
+    value.get("name")?.as_str()
+}
+
+/// Whether two quantities are the same amount.
+fn same_amount(one: &str, other: &str) -> bool {
+    amount(one).is_some_and(|one| amount(other) == Some(one))
+}
+
+/// A quantity in thousandths.
+/// <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/>
+pub fn amount(quantity: &str) -> Option<i128> {
+    let text = quantity.trim();
+    let end = text.find(|it: char| !(it.is_ascii_digit() || matches!(it, '.' | '+' | '-'))).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(end);
+    let (numerator, denominator): (i128, i128) = match suffix {
+        "" => (1, 1),
+        "n" => (1, 1_000_000_000),
+        "u" => (1, 1_000_000),
+        "m" => (1, 1_000),
+        "k" => (1_000, 1),
+        "M" => (1_000_000, 1),
+        "G" => (1_000_000_000, 1),
+        "T" => (1_000_000_000_000, 1),
+        "P" => (1_000_000_000_000_000, 1),
+        "E" => (1_000_000_000_000_000_000, 1),
+        "Ki" => (1 << 10, 1),
+        "Mi" => (1 << 20, 1),
+        "Gi" => (1 << 30, 1),
+        "Ti" => (1 << 40, 1),
+        "Pi" => (1 << 50, 1),
+        "Ei" => (1 << 60, 1),
+        exponent => {
+            let power: u32 = exponent.strip_prefix(['e', 'E'])?.parse().ok().filter(|power| *power <= 18)?;
+            (10_i128.pow(power), 1)
+        }
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if fraction.len() > 9 || (whole.is_empty() && fraction.is_empty()) {
+        return None;
+    }
+    let scale = 10_i128.pow(u32::try_from(fraction.len()).ok()?);
+    let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
+    digits.checked_mul(numerator)?.checked_mul(1000)?.checked_div(scale * denominator)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn defaults_and_additions_of_others_are_no_drift() {
+        let wanted = json!({ "replicas": 3, "nothing": null, "none": {}, "ports": [{ "name": "a", "port": 1 }] });
+        let live = json!({
+            "replicas": 3, "revisionHistoryLimit": 10,
+            "ports": [{ "name": "injected", "port": 9 }, { "name": "a", "port": 1, "protocol": "TCP" }],
+        });
+        assert!(covers(&live, &wanted));
+    }
+
+    #[test]
+    fn whatever_we_set_is_missed() {
+        let wanted = json!({ "a": { "b": "1" }, "list": ["x", "y"], "named": [{ "name": "n", "v": 1 }] });
+        for changed in [
+            json!({ "a": { "b": "2" }, "list": ["x", "y"], "named": [{ "name": "n", "v": 1 }] }),
+            json!({ "a": {}, "list": ["x", "y"], "named": [{ "name": "n", "v": 1 }] }),
+            json!({ "a": { "b": "1" }, "list": ["x"], "named": [{ "name": "n", "v": 1 }] }),
+            json!({ "a": { "b": "1" }, "list": ["x", "y"], "named": [{ "name": "n", "v": 2 }] }),
+            json!({ "a": { "b": "1" }, "list": ["x", "y"], "named": [] }),
+        ] {
+            assert!(!covers(&changed, &wanted), "{changed}");
+        }
+        assert!(covers(&wanted, &wanted));
+    }
+
+    #[test]
+    fn quantities_are_amounts() {
+        for (one, other) in [("1", "1000m"), ("1024Mi", "1Gi"), ("0.5", "500m"), ("1e3", "1k"), ("1.5Gi", "1536Mi")] {
+            assert!(same_amount(one, other), "{one} {other}");
+        }
+        for (one, other) in [("1", "2"), ("1Gi", "1G"), ("abc", "abd"), ("", "0"), ("1x", "1y")] {
+            assert!(!same_amount(one, other), "{one} {other}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What pods of every kind have in common.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Capabilities, Pod, ResourceRequirements, SecurityContext};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use crate::api::etcdcluster::{ResourceAmounts, Resources};
+
+/// What a container of ours may do: nothing beyond its own process, and nothing to its files.
+/// <https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted>
+pub fn unprivileged() -> SecurityContext {
+    SecurityContext {
+        allow_privilege_escalation: Some(false),
+        read_only_root_filesystem: Some(true),
+        capabilities: Some(Capabilities { add: None, drop: Some(vec!["ALL".into()]) }),
+        ..SecurityContext::default()
+    }
+}
+
+/// What a container asks for: as given, or so much CPU and memory.
+pub fn requirements(given: Option<&Resources>, (cpu, memory): (&str, &str)) -> ResourceRequirements {
+    let amounts = |amounts: &ResourceAmounts| -> Option<BTreeMap<String, Quantity>> {
+        let amounts = amounts.iter().map(|(name, amount)| (name.clone(), Quantity(amount.clone())));
+        Some(amounts.collect::<BTreeMap<_, _>>()).filter(|all| !all.is_empty())
+    };
+    match given {
+        Some(given) => {
+            ResourceRequirements { requests: amounts(&given.requests), limits: amounts(&given.limits), claims: None }
+        }
+        None => ResourceRequirements {
+            requests: Some(BTreeMap::from([
+                ("cpu".into(), Quantity(cpu.into())),
+                ("memory".into(), Quantity(memory.into())),
+            ])),
+            ..ResourceRequirements::default()
+        },
+    }
+}
+
+/// The node of a pod that Kubernetes has not heard of for a while, and with it all that runs there.
+///
+/// Nobody says so in the pod itself: its node's controller sets `Ready` to false, and nothing else. A kubelet that does so
+/// gives a reason, and says before that containers are not ready.
+/// <https://kubernetes.io/docs/concepts/architecture/nodes/#node-controller>
+pub fn lost_node(pod: &Pod) -> Option<String> {
+    let conditions = pod.status.as_ref()?.conditions.as_deref()?;
+    let condition = |type_: &str| conditions.iter().find(|condition| condition.type_ == type_);
+    let ready = condition("Ready")?;
+    let silent = ready.status == "False" && ready.reason.as_ref().is_none_or(String::is_empty);
+    let was_well = condition("ContainersReady").is_some_and(|containers| containers.status == "True");
+    // When it has lasted, its pods are told to go.
+    let evicted = conditions.iter().any(|it| it.reason.as_deref() == Some("DeletionByTaintManager"));
+    if (silent && was_well) || ready.status == "Unknown" || evicted {
+        pod.spec.as_ref()?.node_name.clone()
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn lost(conditions: &Value) -> bool {
+        let pod = json!({ "metadata": {}, "spec": { "containers": [], "nodeName": "a" }, "status": { "conditions": conditions } });
+        lost_node(&serde_json::from_value(pod).unwrap()).is_some()
+    }
+
+    #[test]
+    fn a_node_is_lost_when_its_pods_are_not_ready_and_no_kubelet_says_why() {
+        let containers = |status: &str| json!({ "type": "ContainersReady", "status": status });
+        let ready = |status: &str, reason: Option<&str>| json!({ "type": "Ready", "status": status, "reason": reason });
+        assert!(lost(&json!([ready("False", None), containers("True")])));
+        assert!(lost(&json!([ready("Unknown", None), containers("True")])));
+        assert!(!lost(&json!([ready("True", None), containers("True")])));
+        assert!(!lost(&json!([ready("False", Some("ContainersNotReady")), containers("False")])));
+        assert!(!lost(&json!([ready("False", Some("ReadinessGatesNotReady")), containers("True")])));
+        assert!(!lost(&json!([ready("False", None), containers("False")])));
+        assert!(!lost(&json!([])));
+    }
+}

@@ -1,0 +1,135 @@
+//! Backups that are asked for, kept and deleted.
+
+use causeway::api::DatabaseBackup;
+use k8s_openapi::api::batch::v1::{CronJob, Job};
+use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use serde_json::json;
+
+use super::stage::{NAME, NEVER, PATIENCE, Stage, redis_command, told};
+use crate::support::Operator;
+use crate::support::wait::wait_within;
+use crate::support::wait_for;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_database_of_the_namespace_is_backed_up_when_somebody_asks() {
+    let stage = Stage::new("backup-all").await;
+    let _operator = Operator::start(&stage).await;
+    let address = stage.redis("cache").await;
+    let () = redis_command(&address, &["SET", "greeting", "hello"]).await;
+    stage.etcd("prod-etcd").await;
+
+    stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER })).await;
+    stage.backup_now("first").await;
+    let status = stage.has_backups(2).await;
+    assert_eq!(status.sources, ["EtcdCluster prod-etcd", "Redis cache"]);
+    assert_eq!(status.bucket.as_deref(), Some(stage.bucket().as_str()));
+    assert_eq!(told(&status, "BucketReady"), ("True".into(), "Owned".into()));
+    assert_eq!(told(&status, "BackupOverdue").0, "False");
+    let redis = status.recent.iter().find(|run| run.folder == "redis-cache").expect("a backup of the Redis");
+    assert_eq!((redis.keys, redis.source.as_str()), (1, "Redis cache"));
+    let status = stage.becomes("the token to be told", |status| status.backup_now.as_deref() == Some("first")).await;
+    let status = status.status.expect("a status");
+    assert!(status.last_success.is_some() && status.stored_bytes > 0 && status.last_failure.is_none());
+    let prefix = status.prefix.expect("a prefix");
+    let keys = stage.keys(&stage.bucket()).await;
+    assert_eq!(keys.len(), 4, "{keys:?}");
+    assert!(keys.iter().all(|key| key.starts_with(&format!("{prefix}/"))), "{keys:?}");
+
+    let schedule = stage.api::<CronJob>().get(NAME).await.expect("the CronJob").spec.expect("a spec");
+    assert_eq!((schedule.schedule.as_str(), schedule.time_zone.as_deref()), (NEVER, Some("Etc/UTC")));
+    assert_eq!(schedule.concurrency_policy.as_deref(), Some("Forbid"));
+    let jobs = stage.api::<Job>().list(&ListParams::default()).await.expect("Jobs").items;
+    assert_eq!(jobs.len(), 1, "one Job for one token");
+    wait_for(
+        "events",
+        || async { stage.events(NAME).await.into_iter().map(|(reason, _)| reason).collect::<Vec<_>>() },
+        |reasons| {
+            ["BucketCreated", "BackupStarted", "BackupSucceeded"].iter().all(|it| reasons.contains(&(*it).to_owned()))
+        },
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schedule_takes_backups_while_the_operator_is_away() {
+    let stage = Stage::new("backup-away").await;
+    let operator = Operator::start(&stage).await;
+    stage.redis("cache").await;
+    stage.create::<DatabaseBackup>(NAME, json!({ "schedule": "* * * * *" })).await;
+    stage.becomes("the schedule", |status| told(status, "Ready").1 == "Scheduled").await;
+    operator.stop().await;
+    let look = || async { stage.keys(&stage.bucket()).await };
+    wait_within(PATIENCE, "a backup", look, |keys| keys.iter().any(|key| key.ends_with("/manifest.json"))).await;
+    let _operator = Operator::start(&stage).await;
+    let status = stage.has_backups(1).await;
+    let slot = &status.recent[0].id;
+    assert!(slot.ends_with("00Z"), "{slot} is the instant it was due");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_somebody_changes_is_put_right() {
+    let stage = Stage::new("backup-drift").await;
+    let _operator = Operator::start(&stage).await;
+    stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER })).await;
+    stage.becomes("nothing to back up", |status| told(status, "Ready").1 == "NothingToBackUp").await;
+    let patch = Patch::Merge(json!({ "spec": { "schedule": "* * * * *", "concurrencyPolicy": "Allow" } }));
+    stage.api::<CronJob>().patch(NAME, &PatchParams::default(), &patch).await.expect("the edit");
+    let schedules = stage.api::<CronJob>();
+    let look = || async { schedules.get(NAME).await.expect("the CronJob").spec.expect("a spec") };
+    wait_for("the schedule", look, |it| it.schedule == NEVER && it.concurrency_policy.as_deref() == Some("Forbid"))
+        .await;
+    let gone = DeleteParams::default();
+    stage.api::<ConfigMap>().delete("nightly-plan", &gone).await.expect("the deletion");
+    stage.api::<ServiceAccount>().delete("causeway-backup", &gone).await.expect("the deletion");
+    let (plans, accounts) = (stage.api::<ConfigMap>(), stage.api::<ServiceAccount>());
+    let look = || async {
+        let plan = plans.get_opt("nightly-plan").await.expect("an answer").is_some();
+        plan && accounts.get_opt("causeway-backup").await.expect("an answer").is_some()
+    };
+    wait_for("plan and service account", look, |there| *there).await;
+    // A database that is made later is found.
+    stage.redis("cache").await;
+    stage.becomes("the Redis", |status| status.sources == ["Redis cache"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_the_backups_that_a_rule_keeps_stay() {
+    let stage = Stage::new("backup-keep").await;
+    let _operator = Operator::start(&stage).await;
+    stage.redis("cache").await;
+    stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER, "retention": { "keepLast": 1 } })).await;
+    stage.backup_now("one").await;
+    let first = stage.has_backups(1).await.recent[0].id.clone();
+    let prefix = stage.has_backups(1).await.prefix.expect("a prefix");
+    // Somebody else's object among ours.
+    let theirs = format!("{prefix}/redis-cache/notes.txt");
+    let body = aws_sdk_s3::primitives::ByteStream::from_static(b"mine");
+    stage.s3.put_object().bucket(stage.bucket()).key(&theirs).body(body).send().await.expect("an object");
+    stage.backup_now("two").await;
+    let replaced = |status: &causeway::api::DatabaseBackupStatus| {
+        status.backups == 1 && status.recent.len() == 1 && status.recent[0].id != first
+    };
+    let status = stage.becomes("the second backup alone", replaced).await.status.expect("a status");
+    let keys = stage.keys(&stage.bucket()).await;
+    assert_eq!(keys.len(), 3, "{keys:?}");
+    assert!(keys.contains(&theirs) && keys.iter().any(|key| key.contains(&status.recent[0].id)), "{keys:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_that_fails_says_why() {
+    let stage = Stage::new("backup-fails").await;
+    let _operator = Operator::start(&stage).await;
+    let spec = json!({
+        "schedule": NEVER, "retry": { "limit": 0, "deadlineSeconds": 120 },
+        "source": { "redisServer": { "address": "127.0.0.1:1" } },
+    });
+    stage.create::<DatabaseBackup>(NAME, spec).await;
+    stage.backup_now("one").await;
+    let object = stage.becomes("a failure", |status| status.last_failure.is_some()).await;
+    let status = object.status.expect("a status");
+    let failure = status.last_failure.clone().expect("a failure");
+    assert!(failure.message.contains("redisserver") && failure.reason != "BackoffLimitExceeded", "{failure:?}");
+    assert_eq!(told(&status, "Ready").0, "True", "backups can be taken all the same");
+    assert_eq!(status.backups, 0);
+}

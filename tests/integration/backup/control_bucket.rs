@@ -1,0 +1,144 @@
+//! The bucket: hardened, put right, never taken over, and deleted only as told.
+
+use aws_sdk_s3::types::{Tag, Tagging};
+use causeway::api::DatabaseBackup;
+use serde_json::json;
+
+use super::stage::{NAME, NEVER, Stage, told};
+use crate::support::{Operator, wait_for};
+
+/// Whether a bucket is as we make them.
+async fn is_hard(stage: &Stage, bucket: &str) -> Result<(), String> {
+    let s3 = &stage.s3;
+    let failed = |what: &str| what.to_owned();
+    let block =
+        s3.get_public_access_block().bucket(bucket).send().await.map_err(|_| failed("no block of public access"))?;
+    let block = block.public_access_block_configuration.ok_or_else(|| failed("an empty block"))?;
+    let all =
+        [block.block_public_acls, block.block_public_policy, block.ignore_public_acls, block.restrict_public_buckets];
+    if all != [Some(true); 4] {
+        return Err(format!("{all:?} is blocked"));
+    }
+    let owner = s3.get_bucket_ownership_controls().bucket(bucket).send().await.map_err(|_| failed("no owner"))?;
+    let rules = owner.ownership_controls.map(|controls| controls.rules).unwrap_or_default();
+    if rules.first().map(|rule| rule.object_ownership.as_str()) != Some("BucketOwnerEnforced") {
+        return Err(failed("access lists count"));
+    }
+    let encryption = s3.get_bucket_encryption().bucket(bucket).send().await.map_err(|_| failed("no encryption"))?;
+    if encryption.server_side_encryption_configuration.is_none_or(|it| it.rules.is_empty()) {
+        return Err(failed("no rule of encryption"));
+    }
+    let policy = s3.get_bucket_policy().bucket(bucket).send().await.map_err(|_| failed("no policy"))?;
+    if !policy.policy.is_some_and(|text| text.contains("aws:SecureTransport")) {
+        return Err(failed("the policy lets in without TLS"));
+    }
+    let rules = s3.get_bucket_lifecycle_configuration().bucket(bucket).send().await.map_err(|_| failed("no rules"))?;
+    let aborts = rules.rules().iter().any(|rule| rule.abort_incomplete_multipart_upload().is_some());
+    if aborts { Ok(()) } else { Err(failed("uploads are not aborted")) }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_is_made_hard_and_stays_so() {
+    let stage = Stage::new("bucket-hard").await;
+    let _operator = Operator::start(&stage).await;
+    stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER })).await;
+    stage.becomes("the bucket", |status| told(status, "BucketReady").0 == "True").await;
+    let bucket = stage.bucket();
+    is_hard(&stage, &bucket).await.expect("hard from the beginning");
+    let tags = stage.s3.get_bucket_tagging().bucket(&bucket).send().await.expect("tags").tag_set;
+    let cluster = tags.iter().find(|tag| tag.key() == "causeway.example.com/cluster").map(|tag| tag.value().to_owned());
+    assert_eq!(cluster.as_deref(), Some(stage.namespace.as_str()));
+    stage.s3.delete_public_access_block().bucket(&bucket).send().await.expect("the block goes");
+    stage.s3.delete_bucket_policy().bucket(&bucket).send().await.expect("the policy goes");
+    stage.s3.delete_bucket_lifecycle().bucket(&bucket).send().await.expect("the rules go");
+    wait_for("the bucket to be hard again", || is_hard(&stage, &bucket), Result::is_ok).await.expect("hard");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_that_is_there_is_used_only_as_its_tag_says_and_never_changed() {
+    let stage = Stage::new("bucket-theirs").await;
+    let _operator = Operator::start(&stage).await;
+    let bucket = format!("theirs-{}", stage.namespace);
+    stage.s3.create_bucket().bucket(&bucket).send().await.expect("a bucket");
+    let spec = json!({ "schedule": NEVER, "destination": { "bucket": bucket } });
+    stage.create::<DatabaseBackup>(NAME, spec).await;
+    let object = stage.becomes("a refusal", |status| told(status, "Stalled").1 == "BucketForeign").await;
+    let message = object.status.expect("a status").conditions.into_iter().find(|it| it.type_ == "Stalled");
+    let message = message.expect("a condition").message;
+    assert!(message.contains(&format!("causeway.example.com/backups={}", stage.namespace)), "{message}");
+    let tag = Tag::builder().key("causeway.example.com/backups").value(&stage.namespace).build().expect("a tag");
+    let tagging = Tagging::builder().tag_set(tag).build().expect("tags");
+    stage.s3.put_bucket_tagging().bucket(&bucket).tagging(tagging).send().await.expect("the tag");
+    stage
+        .becomes("the offer to be taken", |status| told(status, "BucketReady") == ("True".into(), "Offered".into()))
+        .await;
+    assert!(stage.s3.get_bucket_policy().bucket(&bucket).send().await.is_err(), "its policy is its owner's");
+    stage.delete::<DatabaseBackup>(NAME).await;
+    stage.gone::<DatabaseBackup>(NAME).await;
+    stage.s3.head_bucket().bucket(&bucket).send().await.expect("it stays");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_of_another_account_is_refused() {
+    let stage = Stage::new("bucket-foreign").await;
+    let other = Stage::new("bucket-other").await;
+    let bucket = format!("foreign-{}", stage.namespace);
+    other.s3.create_bucket().bucket(&bucket).send().await.expect("a bucket");
+    let _operator = Operator::start(&stage).await;
+    let spec = json!({ "schedule": NEVER, "destination": { "bucket": bucket } });
+    stage.create::<DatabaseBackup>(NAME, spec).await;
+    let stalled = |status: &causeway::api::DatabaseBackupStatus| told(status, "Stalled").0 == "True";
+    let object = stage.becomes("a refusal", stalled).await;
+    let (_, reason) = told(&object.status.expect("a status"), "Stalled");
+    // LocalStack lets accounts look at each other's buckets; AWS does not.
+    assert!(["BucketForbidden", "BucketForeign"].contains(&reason.as_str()), "{reason}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deleted_object_takes_its_backups_along_only_if_told_to() {
+    let stage = Stage::new("bucket-delete").await;
+    let _operator = Operator::start(&stage).await;
+    stage.redis("cache").await;
+    let bucket = stage.bucket();
+    for (policy, token) in [("Retain", "one"), ("Delete", "two")] {
+        stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER, "deletionPolicy": policy })).await;
+        stage.backup_now(token).await;
+        stage.has_backups(1).await;
+        stage.delete::<DatabaseBackup>(NAME).await;
+        stage.gone::<DatabaseBackup>(NAME).await;
+        // Those of the first object are not the second one's to delete.
+        assert_eq!(stage.keys(&bucket).await.len(), 2, "{policy}");
+    }
+    for key in stage.keys(&bucket).await {
+        stage.s3.delete_object().bucket(&bucket).key(key).send().await.expect("a deletion");
+    }
+    stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER, "deletionPolicy": "Delete" })).await;
+    stage.becomes("the bucket", |status| told(status, "BucketReady").0 == "True").await;
+    stage.delete::<DatabaseBackup>(NAME).await;
+    stage.gone::<DatabaseBackup>(NAME).await;
+    assert!(stage.s3.head_bucket().bucket(&bucket).send().await.is_err(), "an empty bucket goes with its last user");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_that_is_missing_holds_up_a_deletion() {
+    let stage = Stage::new("bucket-gone").await;
+    let operator = Operator::start(&stage).await;
+    stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER, "deletionPolicy": "Delete" })).await;
+    stage.becomes("the bucket", |status| told(status, "BucketReady").0 == "True").await;
+    operator.stop().await;
+    stage.s3.delete_bucket().bucket(stage.bucket()).send().await.expect("the bucket goes");
+    stage.delete::<DatabaseBackup>(NAME).await;
+    let _operator = Operator::start(&stage).await;
+    stage.gone::<DatabaseBackup>(NAME).await;
+    // Neither does what S3 refuses.
+    stage.create::<DatabaseBackup>("denied", json!({ "schedule": NEVER, "deletionPolicy": "Delete" })).await;
+    let api = stage.api::<DatabaseBackup>();
+    let look = || async { api.get("denied").await.expect("the object").status.unwrap_or_default() };
+    wait_for("the bucket", look, |status| told(status, "BucketReady").0 == "True").await;
+    stage.emulator.fault(json!({ "kind": "access_denied", "service": "s3" })).await;
+    stage.delete::<DatabaseBackup>("denied").await;
+    stage.gone::<DatabaseBackup>("denied").await;
+    stage.emulator.no_faults().await;
+    // It is told after the object is gone.
+    stage.was_told("denied", "CleanupGivenUp", "").await;
+}

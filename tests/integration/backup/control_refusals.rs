@@ -1,0 +1,167 @@
+//! What the apiserver refuses, in words that name field and fix; and what a condition says of the rest.
+
+use std::fmt::Debug;
+
+use causeway::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, Redis};
+use kube::Resource;
+use kube::api::{Patch, PatchParams};
+use kube::core::NamespaceResourceScope;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::stage::{NAME, NEVER, Stage, told};
+use crate::support::{Operator, Scene};
+
+async fn refusal(scene: &Scene, field: &str, value: Value) -> String {
+    let mut spec = json!({ "schedule": "@daily" });
+    spec[field] = value;
+    let outcome = scene.try_create::<DatabaseBackup>("refused", spec.clone()).await;
+    outcome.expect_err(&format!("{spec} is refused")).to_string()
+}
+
+/// A server with programs of its own, with one field changed; null takes it away.
+fn sql(change: &Value) -> Value {
+    let mut server = json!({ "host": "db", "image": "postgres:15", "loginSecretName": "login" });
+    for (field, value) in change.as_object().into_iter().flatten() {
+        server[field] = value.clone();
+    }
+    if let Some(fields) = server.as_object_mut() {
+        fields.retain(|_, value| !value.is_null());
+    }
+    server
+}
+
+#[tokio::test]
+async fn a_backup_is_refused_in_words_that_name_field_and_fix() {
+    let scene = Scene::new("crds").await;
+    let redis = json!({ "name": "cache" });
+    for (field, value, words) in [
+        ("schedule", json!("* * * *"), "spec.schedule must be a cron schedule of five fields, such as 0 2 * * *"),
+        ("schedule", json!("@often"), "spec.schedule must be a cron schedule of five fields"),
+        ("schedule", json!("TZ=UTC * * * * *"), "spec.schedule must be a cron schedule of five fields"),
+        ("timeZone", json!("not a zone"), "spec.timeZone must be a name of the time zone database"),
+        (
+            "source",
+            json!({}),
+            "spec.source must have exactly one of etcdCluster, redis, etcd, redisServer, postgresql and mysql",
+        ),
+        (
+            "source",
+            json!({ "redis": redis, "etcdCluster": redis }),
+            "spec.source must have exactly one of etcdCluster, redis, etcd, redisServer, postgresql and mysql",
+        ),
+        ("source", json!({ "etcd": { "endpoints": ["db:2379"] } }), "endpoints must be URLs without a path"),
+        ("source", json!({ "etcd": { "endpoints": [] } }), "should have at least 1 items"),
+        ("source", json!({ "redisServer": { "address": "db" } }), "address must be a host and a port"),
+        (
+            "source",
+            json!({ "postgresql": sql(&json!({ "host": "db:5432" })) }),
+            "host must be a name or an address without",
+        ),
+        ("source", json!({ "postgresql": sql(&json!({ "port": 0 })) }), "greater than or equal to 1"),
+        ("source", json!({ "mysql": sql(&json!({ "database": "a b" })) }), "database must have letters, digits and"),
+        ("source", json!({ "mysql": sql(&json!({ "image": "a b" })) }), "image must not contain white space"),
+        ("source", json!({ "mysql": sql(&json!({ "loginSecretName": null })) }), "loginSecretName: Required value"),
+        (
+            "source",
+            json!({ "mysql": sql(&json!({})), "postgresql": sql(&json!({})) }),
+            "spec.source must have exactly one of etcdCluster, redis, etcd, redisServer, postgresql and mysql",
+        ),
+        ("retention", json!({}), "spec.retention keeps nothing: give at least one of keepLast"),
+        ("retention", json!({ "keepLast": 0 }), "spec.retention keeps nothing"),
+        ("retention", json!({ "maxAge": "soon" }), "spec.retention.maxAge must be hours, days or weeks"),
+        ("retry", json!({ "deadlineSeconds": 1 }), "greater than or equal to 60"),
+        ("verify", json!({}), "spec.verify must have either schedule or afterEach: true"),
+        ("verify", json!({ "schedule": "often" }), "spec.verify.schedule must be a cron schedule of five fields"),
+        ("destination", json!({ "bucket": "My_Bucket" }), "spec.destination.bucket must have lower case letters"),
+        ("destination", json!({ "prefix": "/a" }), "spec.destination.prefix must be of letters"),
+        ("destination", json!({ "storageClass": "GLACIER" }), "from others nothing can be read at once"),
+        ("destination", json!({ "kmsKeyId": "alias/x" }), "spec.destination.kmsKeyId must be the ARN of a key"),
+        ("destination", json!({ "endpoint": "minio" }), "spec.destination.endpoint must be a URL without a path"),
+        ("deletionPolicy", json!("Keep"), "supported values: \"Delete\", \"Retain\""),
+    ] {
+        let said = refusal(&scene, field, value).await;
+        assert!(said.contains(words), "{said}\nshould say: {words}");
+    }
+    scene.create::<DatabaseBackup>("kept", json!({ "schedule": "@daily", "destination": { "prefix": "a" } })).await;
+    let edited = scene.try_create::<DatabaseBackup>("kept", json!({ "schedule": "@daily" })).await;
+    let said = edited.expect_err("the prefix stays").to_string();
+    assert!(said.contains("cannot change: make another DatabaseBackup"), "{said}");
+}
+
+#[tokio::test]
+async fn a_restore_is_refused_in_words_that_name_field_and_fix_and_never_changes() {
+    let scene = Scene::new("crds").await;
+    let target = json!({ "redis": { "name": "cache" } });
+    for (spec, field, words) in [
+        (json!({ "from": { "backup": "b" }, "target": {} }), "spec.target", "spec.target must have exactly one of"),
+        (
+            json!({ "from": { "backup": "b", "id": "newest" }, "target": target }),
+            "spec.from.id",
+            "id must be latest or the ID of a backup",
+        ),
+        (json!({ "from": { "backup": "b" } }), "spec.target", "spec.target: Required value"),
+    ] {
+        let said = scene.try_create::<DatabaseRestore>("back", spec).await.expect_err("a refusal").to_string();
+        assert!(said.contains(words) && said.contains(field), "{said}\nshould say: {words}");
+    }
+    scene.create::<DatabaseRestore>("back", json!({ "from": { "backup": "b" }, "target": target })).await;
+    let other = json!({ "from": { "backup": "b" }, "target": target, "force": true });
+    let said = scene.try_create::<DatabaseRestore>("back", other).await.expect_err("a refusal").to_string();
+    assert!(said.contains("spec cannot change: a restore is done once; make another DatabaseRestore"), "{said}");
+}
+
+async fn a_backup_to_begin_with_is_only_taken_at_the_beginning<K>(scene: &Scene, plain: Value)
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
+{
+    let from = |id: &str| json!({ "backup": "nightly", "id": id });
+    let with = |from: Value| {
+        let mut spec = plain.clone();
+        spec["restoreFrom"] = from;
+        spec
+    };
+    let said = scene.try_create::<K>("begins", with(from("newest"))).await.expect_err("a refusal").to_string();
+    assert!(said.contains("spec.restoreFrom.id") && said.contains("id must be latest or the ID"), "{said}");
+
+    let only_at_creation = "spec.restoreFrom can only be given when the object is created";
+    let edit = async |name: &str, from: Value| {
+        let patch = Patch::Merge(json!({ "spec": { "restoreFrom": from } }));
+        scene.api::<K>().patch(name, &PatchParams::default(), &patch).await.map_err(|error| error.to_string())
+    };
+    scene.create::<K>("later", plain.clone()).await;
+    let said = edit("later", from("latest")).await.expect_err("a refusal");
+    assert!(said.contains(only_at_creation), "{said}");
+
+    scene.create::<K>("begins", with(from("latest"))).await;
+    let said = edit("begins", from("20261122T000500Z")).await.expect_err("a refusal");
+    assert!(said.contains(only_at_creation), "{said}");
+    edit("begins", Value::Null).await.expect("it may be removed");
+    let said = edit("begins", from("latest")).await.expect_err("a refusal");
+    assert!(said.contains(only_at_creation), "{said}");
+}
+
+#[tokio::test]
+async fn a_backup_to_begin_with_is_no_later_wish() {
+    let scene = Scene::new("crds").await;
+    let etcd = json!({ "version": "3.5.9", "replicas": 1, "suspend": true });
+    a_backup_to_begin_with_is_only_taken_at_the_beginning::<EtcdCluster>(&scene, etcd).await;
+    a_backup_to_begin_with_is_only_taken_at_the_beginning::<Redis>(&scene, json!({ "suspend": true })).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_only_the_controller_can_know_is_a_condition() {
+    let stage = Stage::new("backup-invalid").await;
+    let _operator = Operator::start(&stage).await;
+    stage.create::<DatabaseBackup>(NAME, json!({ "schedule": "61 * * * *" })).await;
+    stage.becomes("a complaint", |status| told(status, "Stalled").1 == "ScheduleInvalid").await;
+    stage.edit::<DatabaseBackup>(NAME, json!({ "schedule": NEVER, "timeZone": "Europe/Atlantis" })).await;
+    let is_zone = |status: &causeway::api::DatabaseBackupStatus| {
+        let stalled = status.conditions.iter().find(|it| it.type_ == "Stalled");
+        stalled.is_some_and(|it| it.message.contains("spec.timeZone \"Europe/Atlantis\""))
+    };
+    stage.becomes("another", is_zone).await;
+    stage.edit::<DatabaseBackup>(NAME, json!({ "timeZone": "Europe/Berlin" })).await;
+    stage.becomes("no complaint", |status| told(status, "Ready").0 == "True").await;
+}

@@ -1,0 +1,111 @@
+//! Backups that are brought back.
+
+use causeway::api::databaserestore::RestorePhase;
+use causeway::api::{DatabaseBackup, DatabaseRestore, DatabaseRestoreStatus};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, ListParams};
+use serde_json::{Value, json};
+
+use super::stage::{NAME, NEVER, PATIENCE, Stage, redis_command};
+use crate::support::wait::wait_within;
+use crate::support::{Operator, wait_for};
+
+/// Waits until a restore has ended.
+async fn ended(stage: &Stage, name: &str) -> DatabaseRestoreStatus {
+    let api = stage.api::<DatabaseRestore>();
+    let look = || async { api.get(name).await.expect("the object").status.unwrap_or_default() };
+    wait_within(PATIENCE, &format!("{name} to end"), look, |status| status.phase.is_final()).await
+}
+
+fn spec(target: &Value) -> Value {
+    json!({ "from": { "backup": NAME }, "target": target })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_comes_back_key_by_key_and_only_once() {
+    let stage = Stage::new("restore-redis").await;
+    let _operator = Operator::start(&stage).await;
+    let from = stage.redis("cache").await;
+    for number in 0..50 {
+        let () = redis_command(&from, &["SET", &format!("key-{number}"), &format!("value-{number}")]).await;
+    }
+    let _: i64 = redis_command(&from, &["RPUSH", "list", "a", "b", "c"]).await;
+    stage
+        .create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER, "source": { "redis": { "name": "cache" } } }))
+        .await;
+    stage.backup_now("one").await;
+    let id = stage.has_backups(1).await.recent[0].id.clone();
+
+    let to = stage.redis("other").await;
+    stage.create::<DatabaseRestore>("back", spec(&json!({ "redis": { "name": "other" } }))).await;
+    let status = ended(&stage, "back").await;
+    assert_eq!(status.phase, RestorePhase::Succeeded, "{status:?}");
+    assert_eq!((status.keys, status.backup_id.as_deref()), (Some(51), Some(id.as_str())));
+    let list: Vec<String> = redis_command(&to, &["LRANGE", "list", "0", "-1"]).await;
+    assert_eq!(list, ["a", "b", "c"]);
+    let value: String = redis_command(&to, &["GET", "key-49"]).await;
+    assert_eq!(value, "value-49");
+
+    // Done once: whatever becomes of the Job, nothing is written again.
+    let _: String = redis_command(&to, &["SET", "key-49", "newer"]).await;
+    stage.api::<Job>().delete("back-restore", &DeleteParams::background()).await.expect("the Job goes");
+    stage.gone::<Job>("back-restore").await;
+
+    // What holds something is refused, unless forced.
+    stage.create::<DatabaseRestore>("again", spec(&json!({ "redis": { "name": "other" } }))).await;
+    let status = ended(&stage, "again").await;
+    assert_eq!(status.phase, RestorePhase::Failed);
+    assert!(status.message.is_some_and(|message| message.contains("TargetNotEmpty")));
+    let mut forced = spec(&json!({ "redis": { "name": "other" } }));
+    forced["force"] = json!(true);
+    stage.create::<DatabaseRestore>("forced", forced).await;
+    assert_eq!(ended(&stage, "forced").await.phase, RestorePhase::Succeeded);
+    let value: String = redis_command(&to, &["GET", "key-49"]).await;
+    assert_eq!(value, "value-49");
+    assert!(stage.api::<Job>().get_opt("back-restore").await.expect("an answer").is_none(), "it was not made again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_etcd_comes_back_key_by_key() {
+    let stage = Stage::new("restore-etcd").await;
+    let _operator = Operator::start(&stage).await;
+    futures::join!(stage.etcd("prod-etcd"), stage.etcd("other"));
+    let mut from = etcd(&stage, "prod-etcd").await;
+    for number in 0..200 {
+        from.put(format!("key-{number}"), format!("value-{number}"), None).await.expect("a write");
+    }
+    let spec_of_backup = json!({ "schedule": NEVER, "source": { "etcdCluster": { "name": "prod-etcd" } } });
+    stage.create::<DatabaseBackup>(NAME, spec_of_backup).await;
+    stage.backup_now("one").await;
+    stage.has_backups(1).await;
+    stage.create::<DatabaseRestore>("back", spec(&json!({ "etcdCluster": { "name": "other" } }))).await;
+    let status = ended(&stage, "back").await;
+    assert_eq!((status.phase, status.keys), (RestorePhase::Succeeded, Some(200)), "{status:?}");
+    let mut to = etcd(&stage, "other").await;
+    let answer = to.get("key-199", None).await.expect("an answer");
+    assert_eq!(answer.kvs().first().map(|pair| pair.value().to_vec()), Some(b"value-199".to_vec()));
+}
+
+async fn etcd(stage: &Stage, name: &str) -> etcd_client::Client {
+    let selector = ListParams::default().labels(&format!("causeway.example.com/etcd={name}"));
+    let pods = stage.api::<Pod>().list(&selector).await.expect("pods").items;
+    let address = pods.first().and_then(|pod| pod.status.as_ref()?.pod_ip.clone()).expect("an address");
+    etcd_client::Client::connect([format!("http://{address}:2379")], None).await.expect("a connection")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_there_is_waited_for_in_words() {
+    let stage = Stage::new("restore-waits").await;
+    let _operator = Operator::start(&stage).await;
+    stage.create::<DatabaseRestore>("back", spec(&json!({ "redis": { "name": "cache" } }))).await;
+    let api = stage.api::<DatabaseRestore>();
+    let look = || async {
+        let status = api.get("back").await.expect("the object").status.unwrap_or_default();
+        (status.phase, status.message.unwrap_or_default())
+    };
+    let (phase, _) = wait_for("a word", look, |(_, message)| message.contains("there is no Redis cache")).await;
+    assert_eq!(phase, RestorePhase::Pending);
+    stage.redis("cache").await;
+    wait_for("another word", look, |(_, message)| message.contains("there is no DatabaseBackup nightly")).await;
+}

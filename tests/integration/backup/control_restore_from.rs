@@ -1,0 +1,246 @@
+//! Databases that begin with a backup: ready only with all of it, and never given it twice.
+
+use causeway::api::databaserestore::{RestoreOutcome, Restored};
+use causeway::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, Redis};
+use etcd_client::{Client, GetOptions};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::ResourceExt;
+use kube::api::ListParams;
+use serde_json::{Value, json};
+
+use super::stage::{NAME, NEVER, PATIENCE, Stage, redis_command};
+use crate::support::Operator;
+use crate::support::scene::condition;
+use crate::support::wait::wait_within;
+
+/// What matters of a database.
+#[derive(Clone, Debug)]
+struct Told {
+    conditions: Vec<Condition>,
+    restored: Option<Restored>,
+    current: bool,
+    replicas: i32,
+}
+
+impl Told {
+    fn is_ready(&self) -> bool {
+        self.current && condition(&self.conditions, "Ready").is_some_and(|(status, ..)| status == "True")
+    }
+
+    fn outcome(&self) -> Option<RestoreOutcome> {
+        self.restored.as_ref().map(|restored| restored.outcome)
+    }
+
+    /// The condition `Restored` as (status, reason, message).
+    fn restored(&self) -> (String, String, String) {
+        condition(&self.conditions, "Restored").unwrap_or_default()
+    }
+}
+
+async fn etcd(stage: &Stage, name: &str) -> Told {
+    let object = stage.api::<EtcdCluster>().get(name).await.expect("the object");
+    let status = object.status.unwrap_or_default();
+    Told {
+        current: status.observed_generation == object.metadata.generation,
+        conditions: status.conditions,
+        restored: status.restored,
+        replicas: status.ready_replicas,
+    }
+}
+
+async fn redis(stage: &Stage, name: &str) -> Told {
+    let object = stage.api::<Redis>().get(name).await.expect("the object");
+    let status = object.status.unwrap_or_default();
+    Told {
+        current: status.observed_generation == object.metadata.generation,
+        conditions: status.conditions,
+        restored: status.restored,
+        replicas: status.ready_replicas,
+    }
+}
+
+/// Whether it is ready. No database may be that without its data, at any moment.
+fn ready_with_its_data(told: &Told) -> bool {
+    let ready = told.is_ready();
+    assert!(!ready || told.outcome() == Some(RestoreOutcome::Succeeded), "ready too early: {told:#?}");
+    ready
+}
+
+/// Where a pod with these labels answers.
+async fn address(stage: &Stage, labels: &str) -> String {
+    let pods = stage.api::<Pod>().list(&ListParams::default().labels(labels)).await.expect("pods").items;
+    let address = |pod: &Pod| pod.status.as_ref()?.pod_ip.clone();
+    pods.iter().find_map(address).unwrap_or_else(|| panic!("no pod {labels} has an address"))
+}
+
+async fn client(stage: &Stage, name: &str) -> Client {
+    let address = address(stage, &format!("causeway.example.com/etcd={name}")).await;
+    Client::connect([format!("http://{address}:2379")], None).await.expect("a connection")
+}
+
+async fn master(stage: &Stage, name: &str) -> String {
+    let labels = format!("causeway.example.com/redis={name},causeway.example.com/role=master");
+    format!("{}:6379", address(stage, &labels).await)
+}
+
+/// All keys of an etcd and their values.
+async fn pairs(client: &mut Client) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let all = client.get("", Some(GetOptions::new().with_all_keys())).await.expect("all keys");
+    all.kvs().iter().map(|pair| (pair.key().to_vec(), pair.value().to_vec())).collect()
+}
+
+/// Backs the one database up; returns the backup's ID.
+async fn back_up(stage: &Stage, source: Value) -> String {
+    stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER, "source": source })).await;
+    stage.backup_now("one").await;
+    stage.has_backups(1).await.recent[0].id.clone()
+}
+
+async fn restores(stage: &Stage) -> Vec<String> {
+    let list = stage.api::<DatabaseRestore>().list(&ListParams::default()).await.expect("an answer").items;
+    list.iter().map(ResourceExt::name_any).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_etcd_begins_with_every_key_and_is_ready_only_then() {
+    let stage = Stage::new("from-etcd").await;
+    let operator = Operator::start(&stage).await;
+    stage.create::<EtcdCluster>("prod", json!({ "version": "3.5.9", "replicas": 1 })).await;
+    wait_within(PATIENCE, "an etcd", || etcd(&stage, "prod"), Told::is_ready).await;
+    let mut from = client(&stage, "prod").await;
+    for number in 0..200 {
+        from.put(format!("key-{number:03}"), format!("value-{number}"), None).await.expect("a write");
+    }
+    let id = back_up(&stage, json!({ "etcdCluster": { "name": "prod" } })).await;
+
+    let choice = json!({ "backup": NAME, "source": "EtcdCluster/prod", "id": id });
+    let spec = json!({ "version": "3.5.9", "replicas": 1, "restoreFrom": choice });
+    stage.create::<EtcdCluster>("other", spec).await;
+    let told = wait_within(PATIENCE, "the other etcd", || etcd(&stage, "other"), ready_with_its_data).await;
+    let mut to = client(&stage, "other").await;
+    assert_eq!(pairs(&mut to).await, pairs(&mut from).await);
+    let restored = told.restored.clone().expect("it is remembered");
+    assert_eq!((restored.backup.as_str(), restored.id.as_deref()), (NAME, Some(id.as_str())));
+    assert!(restored.time.is_some());
+    let (status, reason, _) = told.restored();
+    assert_eq!((status.as_str(), reason.as_str()), ("True", "Restored"));
+    let look = || async {
+        let events = stage.events("other").await;
+        events.into_iter().filter(|(reason, _)| reason == "Restored").count()
+    };
+    wait_within(PATIENCE, "the event", look, |count| *count == 1).await;
+
+    // Clients go on, somebody tidies up, and another operator begins: what it does, it does without the backup.
+    to.delete("key-007", None).await.expect("a deletion");
+    stage.delete::<DatabaseRestore>("other-restore").await;
+    stage.gone::<DatabaseRestore>("other-restore").await;
+    operator.stop().await;
+    let _operator = Operator::start(&stage).await;
+    stage.edit::<EtcdCluster>("other", json!({ "replicas": 3 })).await;
+    let grown = |told: &Told| told.is_ready() && told.replicas == 3;
+    wait_within(PATIENCE, "three members", || etcd(&stage, "other"), grown).await;
+    assert_eq!(restores(&stage).await, Vec::<String>::new());
+    let gone = to.get("key-007", None).await.expect("an answer");
+    assert_eq!((gone.count(), pairs(&mut to).await.len()), (0, 199));
+    assert_eq!(look().await, 1, "told once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_begins_with_every_key_and_an_emptied_one_stays_empty() {
+    let stage = Stage::new("from-redis").await;
+    let _operator = Operator::start(&stage).await;
+    let from = stage.redis("cache").await;
+    for number in 0..100 {
+        let () = redis_command(&from, &["SET", &format!("key-{number}"), &format!("value-{number}")]).await;
+    }
+    let _: i64 = redis_command(&from, &["RPUSH", "list", "a", "b", "c"]).await;
+    let id = back_up(&stage, json!({ "redis": { "name": "cache" } })).await;
+
+    stage.create::<Redis>("other", json!({ "replicas": 1, "restoreFrom": { "backup": NAME } })).await;
+    let told = wait_within(PATIENCE, "the other Redis", || redis(&stage, "other"), ready_with_its_data).await;
+    assert_eq!(told.restored.and_then(|restored| restored.id), Some(id));
+    let to = master(&stage, "other").await;
+    // The restore's mark is kept for some minutes.
+    let keys: Vec<String> = redis_command(&to, &["KEYS", "*"]).await;
+    let ours = keys.iter().filter(|key| *key != "causeway.example.com/restore").count();
+    assert_eq!(ours, 101);
+    let list: Vec<String> = redis_command(&to, &["LRANGE", "list", "0", "-1"]).await;
+    assert_eq!(list, ["a", "b", "c"]);
+    let value: String = redis_command(&to, &["GET", "key-99"]).await;
+    assert_eq!(value, "value-99");
+
+    // A restore into what is empty would not be refused: nobody must ask for one.
+    let _: String = redis_command(&to, &["FLUSHALL"]).await;
+    stage.delete::<DatabaseRestore>("other-restore").await;
+    stage.gone::<DatabaseRestore>("other-restore").await;
+    stage.edit::<Redis>("other", json!({ "replicas": 2 })).await;
+    let grown = |told: &Told| told.is_ready() && told.replicas == 2;
+    wait_within(PATIENCE, "another replica", || redis(&stage, "other"), grown).await;
+    assert_eq!(restores(&stage).await, Vec::<String>::new());
+    let to = master(&stage, "other").await;
+    assert_eq!(redis_command::<u64>(&to, &["DBSIZE"]).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_that_is_missing_is_told_and_keeps_no_cluster_from_going() {
+    let stage = Stage::new("from-nowhere").await;
+    let _operator = Operator::start(&stage).await;
+    let spec = json!({ "version": "3.5.9", "replicas": 1, "restoreFrom": { "backup": "nowhere" } });
+    stage.create::<EtcdCluster>("db", spec).await;
+    let waits = |told: &Told| {
+        assert!(!told.is_ready(), "ready without its data: {told:#?}");
+        let (status, reason, message) = told.restored();
+        // On a slow machine a member may fall silent meanwhile, and that is told first.
+        let holds = condition(&told.conditions, "Ready").is_some_and(|(_, reason, _)| reason == "Restoring");
+        status == "False" && reason == "Restoring" && message.contains("there is no DatabaseBackup nowhere") && holds
+    };
+    let told = wait_within(PATIENCE, "a word", || etcd(&stage, "db"), waits).await;
+    assert_eq!(told.outcome(), Some(RestoreOutcome::Running));
+    client(&stage, "db").await.put("key", "value", None).await.expect("it serves all the same");
+
+    stage.delete::<EtcdCluster>("db").await;
+    stage.gone::<EtcdCluster>("db").await;
+    stage.gone::<DatabaseRestore>("db-restore").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn somebody_elses_restore_is_left_alone_and_without_the_field_nodes_go_on() {
+    let stage = Stage::new("from-foreign").await;
+    let _operator = Operator::start(&stage).await;
+    let theirs = json!({ "from": { "backup": "theirs" }, "target": { "redis": { "name": "elsewhere" } } });
+    let before = stage.create::<DatabaseRestore>("cache-restore", theirs).await;
+    stage.create::<Redis>("cache", json!({ "replicas": 0, "restoreFrom": { "backup": "nowhere" } })).await;
+    let conflicts = |told: &Told| told.restored().1 == "NameTaken";
+    let told = wait_within(PATIENCE, "the conflict", || redis(&stage, "cache"), conflicts).await;
+    assert!(told.restored().2.contains("DatabaseRestore cache-restore exists"), "{told:#?}");
+    let after = stage.api::<DatabaseRestore>().get("cache-restore").await.expect("it is there");
+    assert_eq!((after.spec, after.metadata.owner_references), (before.spec, None));
+
+    stage.delete::<DatabaseRestore>("cache-restore").await;
+    let noted = |told: &Told| told.outcome() == Some(RestoreOutcome::Running);
+    wait_within(PATIENCE, "our own", || redis(&stage, "cache"), noted).await;
+    stage.edit::<Redis>("cache", json!({ "restoreFrom": null })).await;
+    let told = wait_within(PATIENCE, "a Redis without", || redis(&stage, "cache"), Told::is_ready).await;
+    assert_eq!((told.restored(), told.outcome()), (Default::default(), None));
+    stage.gone::<DatabaseRestore>("cache-restore").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_that_is_made_again_keeps_the_data_of_its_volumes() {
+    let stage = Stage::new("from-volumes").await;
+    let _operator = Operator::start(&stage).await;
+    let first = stage.redis("cache").await;
+    let () = redis_command(&first, &["SET", "key", "as it was"]).await;
+    back_up(&stage, json!({ "redis": { "name": "cache" } })).await;
+    let () = redis_command(&first, &["SET", "key", "newer than every backup"]).await;
+    let () = redis_command(&first, &["SET", "another", "value"]).await;
+    stage.delete::<Redis>("cache").await;
+    stage.gone::<Redis>("cache").await;
+
+    stage.create::<Redis>("cache", json!({ "replicas": 0, "restoreFrom": { "backup": NAME } })).await;
+    let told = wait_within(PATIENCE, "the same again", || redis(&stage, "cache"), Told::is_ready).await;
+    assert_eq!((told.outcome(), told.restored().1.as_str()), (Some(RestoreOutcome::Skipped), "VolumesFound"));
+    let value: String = redis_command(&master(&stage, "cache").await, &["GET", "key"]).await;
+    assert_eq!(value, "newer than every backup");
+}

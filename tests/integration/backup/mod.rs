@@ -1,0 +1,17 @@
+//! Backups in the real cluster: Jobs that stream real databases to LocalStack's S3 and back.
+
+mod auth;
+mod control;
+mod control_bucket;
+mod control_refusals;
+mod control_restore;
+mod control_restore_from;
+mod control_ticks;
+mod plane;
+mod plane_faults;
+mod plane_restore;
+mod plane_verify;
+mod sql_mariadb;
+mod sql_postgres;
+mod sql_stage;
+pub mod stage;

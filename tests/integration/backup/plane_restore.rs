@@ -1,0 +1,151 @@
+//! What a server holds is copied into another: all of it, once begun to its end, and never over somebody's data.
+
+use std::process::Stdio;
+
+use etcd_client::{Client, GetOptions};
+use redis::FromRedisValue;
+use serde_json::{Value, json};
+
+use super::plane::Plane;
+use super::stage::redis_command;
+use crate::support::wait_for;
+
+async fn ask<T: FromRedisValue>(address: &str, words: &[&str]) -> T {
+    redis_command(address, words).await
+}
+
+/// All that a Redis holds in database 0, and its functions, in words.
+async fn contents(address: &str) -> Vec<(String, String, String)> {
+    let mut found = Vec::new();
+    let mut keys: Vec<String> = ask(address, &["KEYS", "*"]).await;
+    keys.sort_unstable();
+    for key in keys.into_iter().filter(|key| key != "causeway.example.com/restore") {
+        let read = match ask::<String>(address, &["TYPE", &key]).await.as_str() {
+            "string" => vec!["GET", &key],
+            "hash" => vec!["HGET", &key, "field"],
+            "list" => vec!["LRANGE", &key, "0", "-1"],
+            "zset" => vec!["ZRANGE", &key, "0", "-1", "WITHSCORES"],
+            "stream" => vec!["XRANGE", &key, "-", "+"],
+            _ => vec!["SMEMBERS", &key],
+        };
+        let value = format!("{:?}", ask::<redis::Value>(address, &read).await);
+        let ends: i64 = ask(address, &["PEXPIRETIME", &key]).await;
+        found.push((key, value, ends.to_string()));
+    }
+    let functions = format!("{:?}", ask::<redis::Value>(address, &["FUNCTION", "DUMP"]).await);
+    found.push((String::new(), functions, String::new()));
+    found
+}
+
+async fn filled(plane: &Plane) -> (String, String, Value) {
+    let (from, into) = futures::join!(plane.redis("source"), plane.redis("target"));
+    for words in [
+        vec!["HSET", "hash", "field", "value"],
+        vec!["RPUSH", "list", "a", "b"],
+        vec!["SADD", "set", "one"],
+        vec!["ZADD", "sorted", "1.5", "a", "inf", "b"],
+        vec!["XADD", "stream", "1-1", "field", "value"],
+        vec!["SET", "ends", "value", "EX", "100000"],
+        vec!["FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function('hello', function() return 1 end)"],
+        vec!["EVAL", "for i = 1, 5000 do redis.call('SET', 'key:' .. i, string.rep('x', 2000) .. i) end", "0"],
+    ] {
+        let _: redis::Value = ask(&from, &words).await;
+    }
+    let server = json!({ "type": "redis", "addresses": [from] });
+    plane.run("backup", &plane.backup_plan(&server)).await.succeeded();
+    let target = json!({ "type": "redis", "addresses": ["127.0.0.1:1", into] });
+    let plan = plane.restore_plan(&from, &target);
+    plane.run("fetch", &plan).await.succeeded();
+    (from, into, plan)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_kind_of_value_is_restored_and_what_is_not_ours_only_by_force() {
+    let plane = Plane::new("plane-restore").await;
+    let (from, into, mut plan) = filled(&plane).await;
+    assert_eq!(plane.run("restore", &plan).await.succeeded().keys, Some(5006));
+    assert_eq!(contents(&into).await, contents(&from).await);
+    // Its process may have died before it could tell that it was done.
+    plane.run("restore", &plan).await.succeeded();
+
+    let _: i64 = ask(&into, &["DEL", "causeway.example.com/restore", "hash"]).await;
+    let _: redis::Value = ask(&into, &["SET", "stranger", "value"]).await;
+    let ended = plane.run("restore", &plan).await;
+    assert_eq!((ended.code, ended.reason.as_deref()), (Some(3), Some("TargetNotEmpty")), "{}", ended.log);
+    plan["force"] = json!(true);
+    plane.run("restore", &plan).await.succeeded();
+    assert_eq!(contents(&into).await, contents(&from).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restore_that_was_killed_is_ended_by_the_next_try() {
+    let plane = Plane::new("plane-half").await;
+    let (from, into, plan) = filled(&plane).await;
+    let mut process = plane.command("restore", &plan).stderr(Stdio::null()).spawn().expect("it starts");
+    let size = || ask::<u64>(&into, &["DBSIZE"]);
+    // More than its mark.
+    wait_for("the restore to have begun", size, |keys| *keys > 1).await;
+    process.kill().expect("it can be killed");
+    process.wait().expect("it ends");
+    let mark: String = ask(&into, &["GET", "causeway.example.com/restore"]).await;
+    if !mark.starts_with("done:") {
+        // Another restore meets a half that nobody will end.
+        let () = ask(&into, &["SET", "causeway.example.com/restore", "another"]).await;
+        assert_eq!(plane.run("restore", &plan).await.reason.as_deref(), Some("TargetHalfRestored"));
+        let () = ask(&into, &["SET", "causeway.example.com/restore", &mark]).await;
+    }
+    plane.run("restore", &plan).await.succeeded();
+    assert_eq!(contents(&into).await, contents(&from).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_etcd_is_restored_key_by_key_and_what_is_not_ours_only_by_force() {
+    let plane = Plane::new("plane-etcd").await;
+    let (from, into) = futures::join!(plane.etcd("source"), plane.etcd("target"));
+    let mut source = Client::connect([&from], None).await.expect("a connection");
+    let mut target = Client::connect([&into], None).await.expect("a connection");
+    for number in 0..300 {
+        // More than one page, and more than one transaction.
+        let value = format!("{number}").repeat(5000);
+        source.put(format!("key:{number}"), value, None).await.expect("written");
+    }
+    let server = json!({ "type": "etcd", "endpoints": ["http://127.0.0.1:1", from] });
+    plane.run("backup", &plane.backup_plan(&server)).await.succeeded();
+    let manifest = plane.manifest().await.expect("a backup");
+    assert_eq!((manifest.contents.keys, manifest.version.as_str()), (300, "3.5.9"));
+    let mut plan =
+        plane.restore_plan(from.trim_start_matches("http://"), &json!({ "type": "etcd", "endpoints": [into] }));
+    plane.run("fetch", &plan).await.succeeded();
+    assert_eq!(plane.run("verify", &plan).await.succeeded().keys, Some(300));
+
+    assert_eq!(plane.run("restore", &plan).await.succeeded().keys, Some(300));
+    assert_eq!(pairs(&mut target).await, pairs(&mut source).await);
+    // Its process may have died before it could tell that it was done.
+    plane.run("restore", &plan).await.succeeded();
+
+    target.put("stranger", "value", None).await.expect("written");
+    target.delete("key:7", None).await.expect("deleted");
+    let ended = plane.run("restore", &plan).await;
+    assert_eq!((ended.code, ended.reason.as_deref()), (Some(3), Some("TargetNotEmpty")), "{}", ended.log);
+    plan["force"] = json!(true);
+    plane.run("restore", &plan).await.succeeded();
+    assert_eq!(pairs(&mut target).await, pairs(&mut source).await);
+
+    // A server that holds something else is found out.
+    source.put("later", "value", None).await.expect("written");
+    plane.run("verify", &plan).await.succeeded();
+    let revision = source_revision(&mut source).await;
+    source.compact(revision, None).await.expect("compacted");
+    let ended = plane.run("verify", &plan).await.succeeded();
+    assert!(ended.log.contains("compacted"), "what cannot be compared is told: {}", ended.log);
+}
+
+async fn pairs(client: &mut Client) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let all = client.get("", Some(GetOptions::new().with_all_keys())).await.expect("all keys");
+    all.kvs().iter().map(|pair| (pair.key().to_vec(), pair.value().to_vec())).collect()
+}
+
+async fn source_revision(client: &mut Client) -> i64 {
+    let counted = client.get("", Some(GetOptions::new().with_all_keys().with_count_only())).await;
+    counted.expect("a revision").header().map_or(0, etcd_client::ResponseHeader::revision)
+}

@@ -1,0 +1,147 @@
+//! MariaDB: backed up while it is written to, wiped, and brought back row by row.
+
+use std::time::Instant;
+
+use causeway::api::databaserestore::RestorePhase;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::DeleteParams;
+use serde_json::json;
+
+use super::sql_stage::{Engine, SqlStage, seconds};
+use super::stage::NAME;
+use crate::support::Operator;
+
+const MARIADB: Engine = Engine {
+    field: "mysql",
+    image: "mariadb:10.11",
+    port: 3306,
+    user: "backup",
+    serve: "mariadb-install-db --no-defaults --datadir=/tmp/data --auth-root-authentication-method=normal --skip-test-db \
+            --force > /tmp/log 2>&1\n\
+            escaped=$(printf '%s' \"$PASSWORD\" | sed \"s/\\\\\\\\/\\\\\\\\\\\\\\\\/g; s/'/''/g\")\n\
+            printf '%s\\n' \"CREATE USER backup@'%' IDENTIFIED BY '$escaped';\" \
+            \"GRANT ALL ON *.* TO backup@'%' WITH GRANT OPTION;\" > /tmp/init.sql\n\
+            exec mariadbd --no-defaults --skip-name-resolve --datadir=/tmp/data --socket=/tmp/server.sock --init-file=/tmp/init.sql \
+            --innodb-flush-log-at-trx-commit=0",
+    client: "mariadb --no-defaults --batch --skip-column-names --default-character-set=utf8mb4 -h $HOST -u backup",
+};
+
+/// Databases with something of everything.
+const FILL: &str = r#"
+CREATE DATABASE shop CHARACTER SET utf8mb4;
+CREATE DATABASE `odd ``one`;
+USE shop;
+CREATE TABLE orders (
+  id BIGINT AUTO_INCREMENT PRIMARY KEY, t TEXT, n DECIMAL(20, 5), f DOUBLE, d DATETIME(6), b BLOB, j JSON,
+  e ENUM('sad', 'o''k'), g DECIMAL(20, 5) AS (n * 2) STORED
+) ENGINE=InnoDB;
+INSERT INTO orders (t, n, f, d, b, j, e)
+  SELECT CONCAT(REPEAT(MD5(seq), 8), '\n\t\\''"(),;', IF(seq % 5, '🚀', '')), seq / 7, SQRT(seq),
+  '2026-11-22' + INTERVAL seq SECOND, UNHEX(MD5(seq)), JSON_OBJECT('i', seq), ELT(1 + seq % 3, 'sad', 'o''k', NULL)
+  FROM seq_1_to_5000;
+CREATE TABLE `odd ``one`.`Lines` (id BIGINT, CONSTRAINT c FOREIGN KEY (id) REFERENCES shop.orders (id)) ENGINE=InnoDB;
+INSERT INTO `odd ``one`.`Lines` SELECT seq FROM seq_1_to_300;
+CREATE TABLE empty (id INT);
+CREATE VIEW totals AS SELECT COUNT(*) AS orders FROM orders;
+CREATE TABLE log (t TEXT);
+DELIMITER ;;
+CREATE PROCEDURE fill()
+BEGIN
+INSERT INTO `log` VALUES ('no row of a dump');
+END;;
+CREATE TRIGGER told AFTER DELETE ON orders FOR EACH ROW INSERT INTO log VALUES ('deleted');;
+CREATE PROCEDURE tick() BEGIN WHILE TRUE DO INSERT INTO ticks VALUES (); DO SLEEP(0.002); END WHILE; END;;
+CREATE PROCEDURE written() BEGIN WHILE (SELECT COUNT(*) FROM ticks) < 50 DO DO SLEEP(0.05); END WHILE; END;;
+DELIMITER ;
+CREATE EVENT hourly ON SCHEDULE EVERY 1 HOUR DO DELETE FROM log;
+CREATE TABLE ticks (id BIGINT AUTO_INCREMENT PRIMARY KEY) ENGINE=InnoDB;"#;
+
+/// All that stays as it is while somebody writes.
+const LOOK: &str = "
+SET SESSION group_concat_max_len = 1000000000;
+SELECT COUNT(*), MD5(GROUP_CONCAT(CONCAT_WS('|', id, t, n, f, d, HEX(b), j, IFNULL(e, '-'), g) ORDER BY id)) FROM shop.orders;
+SELECT COUNT(*), SUM(id) FROM `odd ``one`.`Lines`;
+SELECT COUNT(*) FROM shop.empty;
+SELECT COUNT(*) FROM shop.log;
+SELECT * FROM shop.totals;
+SELECT routine_name FROM information_schema.routines WHERE routine_schema = 'shop' ORDER BY 1;
+SELECT trigger_name FROM information_schema.triggers WHERE trigger_schema = 'shop';
+SELECT event_name FROM information_schema.events WHERE event_schema = 'shop';
+SELECT default_character_set_name FROM information_schema.schemata WHERE schema_name = 'shop';
+SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = 'causeway_restore';";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mariadb_that_is_written_to_comes_back_row_by_row() {
+    let stage = Box::pin(SqlStage::new("sql-mariadb", &MARIADB)).await;
+    let _operator = Operator::start(&stage).await;
+    stage.ask(FILL).await;
+    stage.begin("writer", "CALL shop.tick();").await;
+    stage.ask("CALL shop.written();").await;
+    let begun = Instant::now();
+    stage.back_up(NAME, &stage.server(&json!({})), true).await;
+    let status = stage.proven().await;
+    let took = begun.elapsed();
+    let before = stage.ask(&format!("{LOOK}\nSELECT COUNT(*) FROM shop.ticks;")).await;
+    stage.api::<Pod>().delete("writer", &DeleteParams::default()).await.expect("the writer goes");
+    stage.gone::<Pod>("writer").await;
+    let (before, after) = before.rsplit_once('\n').expect("many lines");
+    let run = status.recent[0].clone();
+    let ticks = run.keys - 5300;
+    let written: i64 = after.parse().expect("a number");
+    assert!(ticks >= 50 && ticks < written, "{ticks} of {written} rows were written before the backup");
+
+    stage.ask("SET foreign_key_checks = 0; DROP DATABASE shop; DROP DATABASE `odd ``one`;").await;
+    let begun = Instant::now();
+    let rows = stage.restored("back", &stage.server(&json!({})), false).await;
+    assert_eq!(rows, run.keys);
+    println!(
+        "» MariaDB: {} rows ({} bytes, {} stored) backed up and proven in {}, {} more written meanwhile; restored in {}",
+        run.keys,
+        run.bytes,
+        run.stored_bytes,
+        seconds(took),
+        written - ticks,
+        seconds(begun.elapsed())
+    );
+    assert_eq!(stage.ask(&format!("{LOOK}\nSELECT COUNT(*) FROM shop.ticks;")).await, format!("{before}\n{ticks}"));
+
+    // Done already: nothing is touched. What somebody changed since is not replaced unasked.
+    assert_eq!(stage.restored("twice", &stage.server(&json!({})), false).await, rows);
+    stage.ask("UPDATE shop.orders SET t = 'theirs' WHERE id = 7;").await;
+    let status = stage.restore("again", &stage.server(&json!({})), false).await;
+    let told = status.message.unwrap_or_default();
+    assert_eq!(status.phase, RestorePhase::Failed, "{told}");
+    assert!(told.contains("TargetNotEmpty") && told.contains("database odd `one"), "{told}");
+    assert_eq!(stage.restored("forced", &stage.server(&json!({})), true).await, rows);
+    assert_eq!(stage.ask(LOOK).await, before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_database_of_a_mariadb_comes_back_under_another_name_and_half_of_one_is_told() {
+    let stage = Box::pin(SqlStage::new("sql-mariadb-one", &MARIADB)).await;
+    let _operator = Operator::start(&stage).await;
+    stage
+        .ask("CREATE DATABASE shop; USE shop; CREATE TABLE a AS SELECT seq, MD5(seq) AS sum FROM seq_1_to_1000;")
+        .await;
+    stage.back_up(NAME, &stage.server(&json!({ "database": "shop" })), true).await;
+    stage.back_up("wrong", &stage.server(&json!({ "database": "none" })), false).await;
+    assert_eq!(stage.proven().await.recent[0].keys, 1000);
+    let (reason, told) = stage.failure("wrong").await;
+    assert_eq!(reason, "SourceUnreachable");
+    assert!(told.contains("spec.source.mysql.database: there is no database none"), "{told}");
+    let other = stage.server(&json!({ "database": "other" }));
+    assert_eq!(stage.restored("back", &other, false).await, 1000);
+    let look = "SELECT COUNT(*) FROM other.a JOIN shop.a AS b USING (seq) WHERE a.sum = b.sum;
+                SELECT COUNT(*) FROM information_schema.tables WHERE table_name = 'causeway_restore';";
+    assert_eq!(stage.ask(look).await, "1000\n0");
+
+    // What a restore left that nobody ends is told as that.
+    let half =
+        "CREATE TABLE other.causeway_restore (run VARCHAR(255)); INSERT INTO other.causeway_restore VALUES ('x');
+                DELETE FROM other.a LIMIT 1;";
+    stage.ask(half).await;
+    let told = stage.restore("again", &other, false).await.message.unwrap_or_default();
+    assert!(told.contains("TargetHalfRestored"), "{told}");
+    assert_eq!(stage.restored("forced", &other, true).await, 1000);
+    assert_eq!(stage.ask(look).await, "1000\n0");
+}

@@ -1,0 +1,198 @@
+//! PostgreSQL: backed up while it is written to, wiped, and brought back row by row.
+
+use std::time::Instant;
+
+use causeway::api::databaserestore::RestorePhase;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::DeleteParams;
+use serde_json::json;
+
+use super::sql_stage::{Engine, PASSWORD, SqlStage, seconds};
+use super::stage::NAME;
+use crate::support::Operator;
+
+const POSTGRES: Engine = Engine {
+    field: "postgresql",
+    image: "postgres:15",
+    port: 5432,
+    user: "postgres",
+    serve: "printf '%s' \"$PASSWORD\" > /tmp/password\n\
+            initdb --pgdata=/tmp/data --username=postgres --pwfile=/tmp/password --auth=scram-sha-256 --no-sync \
+            --encoding=UTF8 --locale=C > /tmp/log 2>&1\n\
+            echo 'host all all all scram-sha-256' >> /tmp/data/pg_hba.conf\n\
+            exec postgres -D /tmp/data -k /tmp -c listen_addresses='*' -c fsync=off",
+    client: "PGOPTIONS='-c client_min_messages=warning' psql -XqAt -v ON_ERROR_STOP=1 -h $HOST -U postgres",
+};
+
+/// A database with something of everything.
+const FILL: &str = "
+CREATE ROLE app LOGIN PASSWORD 'of the app';
+CREATE DATABASE shop OWNER app;
+CREATE DATABASE nothing;
+\\c shop
+SET ROLE app;
+CREATE SCHEMA \"odd \"\"one\";
+CREATE TYPE mood AS ENUM ('sad', 'ok');
+CREATE TABLE orders (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, t text, n numeric, f float8, d timestamptz, b bytea, j jsonb,
+  a int[], m mood, g bigint GENERATED ALWAYS AS (id * 2) STORED
+);
+INSERT INTO orders (t, n, f, d, b, j, a, m)
+  SELECT repeat(md5(i::text), 8) || E'\\n\\t\\\\''\"', i / 7.0, sqrt(i), '2026-11-22'::timestamptz + i * interval '1 s',
+  decode(md5(i::text), 'hex'), jsonb_build_object('i', i), ARRAY[i, NULL], (ARRAY['sad', 'ok', NULL])[1 + i % 3]::mood
+  FROM generate_series(1, 5000) i;
+CREATE TABLE \"odd \"\"one\".\"Lines\" (id int REFERENCES orders DEFERRABLE, part int) PARTITION BY LIST (part);
+CREATE TABLE \"odd \"\"one\".first PARTITION OF \"odd \"\"one\".\"Lines\" FOR VALUES IN (0);
+CREATE TABLE \"odd \"\"one\".other PARTITION OF \"odd \"\"one\".\"Lines\" DEFAULT;
+INSERT INTO \"odd \"\"one\".\"Lines\" SELECT i, i % 3 FROM generate_series(1, 300) i;
+CREATE TABLE empty (id int);
+CREATE VIEW totals AS SELECT count(*) AS all FROM orders;
+CREATE FUNCTION seven() RETURNS int LANGUAGE sql AS 'SELECT 7';
+CREATE TABLE ticks (id bigserial PRIMARY KEY, at timestamptz DEFAULT clock_timestamp());
+INSERT INTO ticks DEFAULT VALUES;";
+
+/// Writes until its pod is deleted.
+const WRITE: &str = "\\c shop
+DO $$ BEGIN LOOP INSERT INTO ticks DEFAULT VALUES; COMMIT; PERFORM pg_sleep(0.002); END LOOP; END $$;";
+
+/// Comes back when somebody writes.
+const IS_WRITTEN: &str = "\\c shop
+DO $$ BEGIN WHILE (SELECT count(*) FROM ticks) < 50 LOOP COMMIT; PERFORM pg_sleep(0.05); END LOOP; END $$;";
+
+/// All that stays as it is while somebody writes: rows, owners, objects.
+const LOOK: &str = "\\c shop
+SET timezone = 'UTC';
+SELECT count(*), md5(string_agg(o::text, ',' ORDER BY id)) FROM orders o;
+SELECT tableoid::regclass, count(*), md5(string_agg(l::text, ',' ORDER BY id)) FROM \"odd \"\"one\".\"Lines\" l
+  GROUP BY tableoid ORDER BY 1::text;
+SELECT count(*) FROM empty;
+SELECT * FROM totals;
+SELECT seven(), min(id) FROM ticks;
+SELECT string_agg(relname || pg_get_userbyid(relowner), ',' ORDER BY relname) FROM pg_class
+  WHERE relnamespace = 'public'::regnamespace;
+SELECT pg_get_userbyid(datdba), pg_encoding_to_char(encoding), datcollate FROM pg_database WHERE datname = 'shop';
+SELECT rolcanlogin, rolpassword LIKE 'SCRAM%' FROM pg_authid WHERE rolname = 'app';
+SELECT count(*) FROM pg_database WHERE datname = 'nothing';";
+
+const WIPE: &str = "DROP DATABASE shop WITH (FORCE); DROP DATABASE nothing; DROP ROLE app;";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_postgresql_that_is_written_to_comes_back_row_by_row() {
+    let stage = Box::pin(SqlStage::new("sql-postgres", &POSTGRES)).await;
+    let _operator = Operator::start(&stage).await;
+    stage.ask(FILL).await;
+    stage.begin("writer", WRITE).await;
+    stage.ask(IS_WRITTEN).await;
+    let begun = Instant::now();
+    stage.back_up(NAME, &stage.server(&json!({})), true).await;
+    let status = stage.proven().await;
+    let took = begun.elapsed();
+    let before = stage.ask(&format!("{LOOK}\nSELECT count(*) FROM ticks;")).await;
+    stage.api::<Pod>().delete("writer", &DeleteParams::default()).await.expect("the writer goes");
+    stage.gone::<Pod>("writer").await;
+    let (before, after) = before.rsplit_once('\n').expect("many lines");
+    let run = status.recent[0].clone();
+    assert_eq!((run.folder.as_str(), run.source.as_str()), ("postgresql", &*format!("PostgreSQL {}:5432", stage.host)));
+    let ticks = run.keys - 5300;
+    let written: i64 = after.parse().expect("a number");
+    assert!(ticks >= 50 && ticks < written, "{ticks} of {written} rows were written before the backup");
+
+    stage.ask(WIPE).await;
+    let begun = Instant::now();
+    let rows = stage.restored("back", &stage.server(&json!({})), false).await;
+    assert_eq!(rows, run.keys);
+    println!(
+        "» PostgreSQL: {} rows ({} bytes, {} stored) backed up and proven in {}, {} more written meanwhile; restored in {}",
+        run.keys,
+        run.bytes,
+        run.stored_bytes,
+        seconds(took),
+        written - ticks,
+        seconds(begun.elapsed())
+    );
+    assert_eq!(stage.ask(&format!("{LOOK}\nSELECT count(*) FROM ticks;")).await, format!("{before}\n{ticks}"));
+
+    // Done already: nothing is touched. What somebody changed since is not replaced unasked.
+    assert_eq!(stage.restored("twice", &stage.server(&json!({})), false).await, rows);
+    let changed = "\\c shop\nUPDATE orders SET t = 'theirs' WHERE id = 7;";
+    stage.ask(changed).await;
+    let status = stage.restore("again", &stage.server(&json!({})), false).await;
+    let told = status.message.unwrap_or_default();
+    assert_eq!(status.phase, RestorePhase::Failed, "{told}");
+    assert!(told.contains("TargetNotEmpty") && told.contains("database shop"), "{told}");
+    assert_eq!(stage.restored("forced", &stage.server(&json!({ "database": "shop" })), true).await, rows);
+    assert_eq!(stage.ask(LOOK).await, before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_postgresql_that_cannot_be_backed_up_is_told_with_field_and_fix() {
+    let stage = Box::pin(SqlStage::new("sql-refusals", &POSTGRES)).await;
+    let _operator = Operator::start(&stage).await;
+    let secret = json!({
+        "metadata": { "name": "wrong" }, "stringData": { "username": "postgres", "password": "wrong" },
+    });
+    let secret = serde_json::from_value(secret).expect("a Secret");
+    let secrets = stage.api::<k8s_openapi::api::core::v1::Secret>();
+    secrets.create(&kube::api::PostParams::default(), &secret).await.expect("the Secret is taken");
+    let cases = [
+        (
+            "password",
+            json!({ "loginSecretName": "wrong" }),
+            "SourceUnreachable",
+            "spec.source.postgresql.loginSecretName: the server refuses",
+        ),
+        (
+            "secret",
+            json!({ "loginSecretName": "none" }),
+            "SecretMissing",
+            "make the Secret that spec.source.postgresql.loginSecretName names",
+        ),
+        (
+            "database",
+            json!({ "database": "shop" }),
+            "SourceUnreachable",
+            "spec.source.postgresql.database: there is no database shop: make it",
+        ),
+        ("host", json!({ "port": 1 }), "SourceUnreachable", "spec.source.postgresql.host: nobody answers"),
+        ("image", json!({ "image": "nginx:latest" }), "ToolMissing", "there is no program psql in the image"),
+        // A server without a database of anybody's is a backup of nothing, and no failure.
+        ("empty", json!({}), "", ""),
+    ];
+    for (name, others, ..) in &cases {
+        stage.back_up(name, &stage.server(others), false).await;
+    }
+    for (name, _, reason, words) in &cases[..5] {
+        let (its, told) = stage.failure(name).await;
+        assert_eq!(its, *reason, "{told}");
+        assert!(told.contains(words), "{told}\nshould say: {words}");
+        assert!(!told.contains(PASSWORD) && !told.contains("wrong"), "{told}");
+    }
+    let api = stage.api::<causeway::api::DatabaseBackup>();
+    let look = || async { api.get("empty").await.expect("the object").status.unwrap_or_default() };
+    let status = crate::support::wait_for("the empty one", look, |status| status.backups == 1).await;
+    assert_eq!((status.recent[0].keys, &status.last_failure), (0, &None));
+}
+
+/// Kills the dump as soon as it copies rows of the large table.
+const KILL: &str = "DO $$ DECLARE killed boolean; BEGIN LOOP
+  SELECT bool_or(pg_terminate_backend(pid)) INTO killed FROM pg_stat_activity WHERE query LIKE 'COPY%large%';
+  EXIT WHEN killed; COMMIT; PERFORM pg_sleep(0.002);
+END LOOP; END $$;";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dump_of_postgresql_that_is_killed_leaves_nothing() {
+    let stage = Box::pin(SqlStage::new("sql-killed", &POSTGRES)).await;
+    let _operator = Operator::start(&stage).await;
+    let large = "CREATE TABLE large AS SELECT i, (SELECT string_agg(md5(random()::text || g || i), '') FROM \
+                 generate_series(1, 200) g) AS t FROM generate_series(1, 4000) i;";
+    stage.ask(large).await;
+    stage.begin("killer", KILL).await;
+    stage.back_up(NAME, &stage.server(&json!({ "database": "postgres" })), false).await;
+    let (reason, told) = stage.failure(NAME).await;
+    stage.end("killer").await;
+    assert_eq!(reason, "SourceFailed", "{told}");
+    assert!(told.contains("pg_dump") && told.contains("terminating connection"), "{told}");
+    assert_eq!(stage.keys(&stage.bucket()).await, Vec::<String>::new());
+    let uploads = stage.s3.list_multipart_uploads().bucket(stage.bucket()).send().await.expect("a list");
+    assert!(uploads.uploads().is_empty(), "{uploads:?}");
+}

@@ -1,0 +1,186 @@
+//! Servers of PostgreSQL and MariaDB in pods, and questions to them: each is a pod of the same image.
+
+use std::time::Duration;
+
+use causeway::api::databaserestore::RestorePhase;
+use causeway::api::{DatabaseBackup, DatabaseBackupStatus, DatabaseRestore, DatabaseRestoreStatus};
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use super::stage::{NAME, NEVER, PATIENCE, Stage};
+use crate::support::wait::wait_within;
+
+/// The Secret with user and password.
+pub const LOGIN: &str = "db-login";
+/// The password of every server.
+pub const PASSWORD: &str = "it's a \"secret\" of \\ours";
+
+/// A kind of server.
+pub struct Engine {
+    /// The field of the API.
+    pub field: &'static str,
+    /// Its image.
+    pub image: &'static str,
+    /// Its port.
+    pub port: u16,
+    /// Its user.
+    pub user: &'static str,
+    /// Makes and runs a server; the password is in `PASSWORD`.
+    pub serve: &'static str,
+    /// Runs statements from standard input; the host is in `HOST`.
+    pub client: &'static str,
+}
+
+/// A stage with a server.
+pub struct SqlStage {
+    stage: Stage,
+    engine: &'static Engine,
+    /// Address of the server.
+    pub host: String,
+}
+
+impl std::ops::Deref for SqlStage {
+    type Target = Stage;
+
+    fn deref(&self) -> &Stage {
+        &self.stage
+    }
+}
+
+impl SqlStage {
+    /// A new one, with a server and the Secret for it.
+    pub async fn new(name: &str, engine: &'static Engine) -> Self {
+        let stage = Stage::new(name).await;
+        let secret = json!({
+            "metadata": { "name": LOGIN }, "stringData": { "username": engine.user, "password": PASSWORD },
+        });
+        let secret: Secret = serde_json::from_value(secret).expect("a Secret");
+        stage.api::<Secret>().create(&PostParams::default(), &secret).await.expect("the Secret is taken");
+        let mut stage = Self { stage, engine, host: String::new() };
+        let probe = json!({ "tcpSocket": { "port": engine.port }, "periodSeconds": 1 });
+        stage.pod("server", engine.serve, Some(&probe)).await;
+        let ready = |pod: &Pod| {
+            let status = pod.status.clone().unwrap_or_default();
+            assert_ne!(status.phase.as_deref(), Some("Failed"), "{status:#?}");
+            status.conditions.iter().flatten().any(|it| it.type_ == "Ready" && it.status == "True")
+        };
+        let api = stage.api::<Pod>();
+        let pod =
+            wait_within(PATIENCE, "a server", || async { api.get("server").await.expect("the pod") }, ready).await;
+        stage.host = pod.status.and_then(|status| status.pod_ip).expect("an address");
+        stage
+    }
+
+    /// Kubernetes would read two dollars as one.
+    async fn pod(&self, name: &str, script: &str, probe: Option<&Value>) {
+        let variables = [("HOST", self.host.as_str()), ("PASSWORD", PASSWORD), ("PGPASSWORD", PASSWORD)];
+        let variables = variables.into_iter().chain([("MYSQL_PWD", PASSWORD)]);
+        let variables: Vec<Value> = variables.map(|(name, value)| json!({ "name": name, "value": value })).collect();
+        let pod = json!({
+            "metadata": { "name": name },
+            "spec": {
+                "terminationGracePeriodSeconds": 0, "restartPolicy": "Never",
+                "securityContext": { "runAsUser": 999, "runAsGroup": 999 },
+                "containers": [{
+                    "name": "main", "image": self.engine.image, "command": ["sh", "-ec", script.replace("$$", "$$$$")], "env": variables,
+                    "readinessProbe": probe, "terminationMessagePolicy": "FallbackToLogsOnError",
+                }],
+            },
+        });
+        let pod: Pod = serde_json::from_value(pod).expect("a pod");
+        self.api::<Pod>().create(&PostParams::default(), &pod).await.expect("the pod is taken");
+    }
+
+    /// Begins to run statements, in a pod of that name.
+    pub async fn begin(&self, name: &str, statements: &str) {
+        let client = self.engine.client;
+        let script =
+            format!("{client} > /dev/termination-log <<'END_OF_STATEMENTS'\n{statements}\nEND_OF_STATEMENTS\n");
+        self.pod(name, &script, None).await;
+    }
+
+    /// Waits for the end of what was begun; gives what it printed.
+    pub async fn end(&self, name: &str) -> String {
+        let api = self.api::<Pod>();
+        let look = || async {
+            let status = api.get(name).await.expect("the pod").status.unwrap_or_default();
+            let state = status.container_statuses.and_then(|all| all.into_iter().next()?.state);
+            state.and_then(|state| state.terminated)
+        };
+        let ended = wait_within(PATIENCE, &format!("{name} to end"), look, Option::is_some).await.expect("just seen");
+        let printed = ended.message.unwrap_or_default();
+        assert_eq!(ended.exit_code, 0, "{name}: {printed}");
+        api.delete(name, &DeleteParams::default().grace_period(0)).await.expect("the pod goes");
+        self.gone::<Pod>(name).await;
+        printed.trim().to_owned()
+    }
+
+    /// Runs statements to their end; gives what they print.
+    pub async fn ask(&self, statements: &str) -> String {
+        self.begin("ask", statements).await;
+        self.end("ask").await
+    }
+
+    /// The server as the API names it, with other fields in place of its own.
+    pub fn server(&self, others: &Value) -> Value {
+        let mut server = json!({ "host": self.host, "image": self.engine.image, "loginSecretName": LOGIN });
+        for (field, value) in others.as_object().into_iter().flatten() {
+            server[field] = value.clone();
+        }
+        json!({ (self.engine.field): server })
+    }
+
+    /// Asks for backups of the server at once, by an object of that name; retried as often.
+    pub async fn back_up(&self, name: &str, source: &Value, verify: bool) {
+        let mut spec = json!({
+            "schedule": NEVER, "retry": { "limit": 0, "deadlineSeconds": 300 }, "source": source,
+        });
+        if verify {
+            spec["verify"] = json!({ "afterEach": true });
+        }
+        self.create::<DatabaseBackup>(name, spec).await;
+        let patch = json!({ "metadata": { "annotations": { "causeway.example.com/backup-now": "once" } } });
+        let patched = self.api::<DatabaseBackup>().patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await;
+        patched.expect("the annotation is taken");
+    }
+
+    /// Waits until a backup failed; its reason and words.
+    pub async fn failure(&self, name: &str) -> (String, String) {
+        let api = self.api::<DatabaseBackup>();
+        let look = || async { api.get(name).await.expect("the object").status.unwrap_or_default() };
+        let failed = |status: &DatabaseBackupStatus| status.last_failure.is_some();
+        let status = wait_within(PATIENCE, &format!("{name} to fail"), look, failed).await;
+        assert_eq!(status.backups, 0, "{status:?}");
+        status.last_failure.map(|failure| (failure.reason, failure.message)).expect("just seen")
+    }
+
+    /// Restores the newest backup; how that ended.
+    pub async fn restore(&self, name: &str, target: &Value, force: bool) -> DatabaseRestoreStatus {
+        let spec = json!({ "from": { "backup": NAME }, "target": target, "force": force });
+        self.create::<DatabaseRestore>(name, spec).await;
+        let api = self.api::<DatabaseRestore>();
+        let look = || async { api.get(name).await.expect("the object").status.unwrap_or_default() };
+        wait_within(PATIENCE, &format!("{name} to end"), look, |status| status.phase.is_final()).await
+    }
+
+    /// Restores, and panics unless that did well; gives the rows.
+    pub async fn restored(&self, name: &str, target: &Value, force: bool) -> i64 {
+        let status = self.restore(name, target, force).await;
+        assert_eq!(status.phase, RestorePhase::Succeeded, "{status:?}");
+        status.keys.expect("rows")
+    }
+
+    /// Everything that was told of backups once one of them was proven.
+    pub async fn proven(&self) -> DatabaseBackupStatus {
+        let tried = |status: &DatabaseBackupStatus| !status.verified.is_empty();
+        let status = self.becomes("a verdict", tried).await.status.expect("a status");
+        assert!(status.verified[0].ok, "{:?}", status.verified);
+        status
+    }
+}
+
+/// How long something took, for people.
+pub fn seconds(duration: Duration) -> String {
+    format!("{:.1} s", duration.as_secs_f64())
+}

@@ -1,0 +1,182 @@
+//! Scenarios of `EtcdCluster`: members are changed by calls of Kubernetes and by calls of the members themselves.
+
+use causeway::api::EtcdCluster;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::api::DeleteParams;
+use serde_json::json;
+
+use super::harness::{Scenario, die_everywhere};
+use crate::etcd::{self, NAME};
+use crate::support::Scene;
+use crate::support::rollout_watch::is_ready;
+
+/// Calls of each scenario: each takes many seconds.
+const MOST: usize = 10;
+
+async fn settled(scene: &Scene) -> bool {
+    let object = scene.api::<EtcdCluster>().get_opt(NAME).await.expect("an answer");
+    let Some(object) = object.filter(etcd::is_settled) else { return false };
+    let pods = etcd::pods(scene).await;
+    pods.len() == usize::try_from(object.spec.replicas).unwrap_or_default() && pods.iter().all(is_ready)
+}
+
+async fn created(scene: &Scene, replicas: i32) {
+    etcd::running(scene, etcd::spec(replicas)).await;
+}
+
+struct Create;
+
+impl Scenario for Create {
+    const NAME: &'static str = "create an EtcdCluster";
+    const MOST: usize = MOST;
+    const POLLS: bool = true;
+
+    async fn prepare(_: &Scene) {}
+
+    async fn act(scene: &Scene) {
+        scene.create::<EtcdCluster>(NAME, etcd::spec(3)).await;
+    }
+
+    async fn settled(scene: &Scene) -> bool {
+        settled(scene).await
+    }
+}
+
+struct ScaleUp;
+
+impl Scenario for ScaleUp {
+    const NAME: &'static str = "scale an EtcdCluster up";
+    const MOST: usize = MOST;
+    const POLLS: bool = true;
+
+    async fn prepare(scene: &Scene) {
+        created(scene, 1).await;
+    }
+
+    async fn act(scene: &Scene) {
+        scene.edit::<EtcdCluster>(NAME, json!({ "replicas": 3 })).await;
+    }
+
+    async fn settled(scene: &Scene) -> bool {
+        settled(scene).await
+    }
+}
+
+struct ScaleDown;
+
+impl Scenario for ScaleDown {
+    const NAME: &'static str = "scale an EtcdCluster down";
+    const MOST: usize = MOST;
+    const POLLS: bool = true;
+
+    async fn prepare(scene: &Scene) {
+        created(scene, 3).await;
+        // The leader is among those that go.
+        etcd::bystander::lead(scene, "db-2").await;
+    }
+
+    async fn act(scene: &Scene) {
+        scene.edit::<EtcdCluster>(NAME, json!({ "replicas": 1 })).await;
+    }
+
+    async fn settled(scene: &Scene) -> bool {
+        settled(scene).await
+    }
+}
+
+struct Upgrade;
+
+impl Scenario for Upgrade {
+    const NAME: &'static str = "upgrade an EtcdCluster";
+    const MOST: usize = MOST;
+    const POLLS: bool = true;
+
+    async fn prepare(scene: &Scene) {
+        created(scene, 3).await;
+    }
+
+    async fn act(scene: &Scene) {
+        scene.edit::<EtcdCluster>(NAME, json!({ "version": "3.5.35" })).await;
+    }
+
+    async fn settled(scene: &Scene) -> bool {
+        settled(scene).await
+    }
+}
+
+/// The claim that is another one in the end.
+const WIPED: &str = "data-db-1";
+
+struct Replace;
+
+impl Scenario for Replace {
+    const NAME: &'static str = "replace a member of an EtcdCluster that lost its volume";
+    const MOST: usize = MOST;
+    const POLLS: bool = true;
+
+    async fn prepare(scene: &Scene) {
+        created(scene, 3).await;
+    }
+
+    async fn act(scene: &Scene) {
+        scene.delete::<PersistentVolumeClaim>(WIPED).await;
+        let at_once = DeleteParams::default().grace_period(0);
+        scene.api::<Pod>().delete("db-1", &at_once).await.expect("the deletion is accepted");
+    }
+
+    async fn settled(scene: &Scene) -> bool {
+        let claim = scene.api::<PersistentVolumeClaim>().get_opt(WIPED).await.expect("an answer");
+        claim.is_some_and(|claim| claim.metadata.deletion_timestamp.is_none()) && settled(scene).await
+    }
+}
+
+/// Kubernetes collects what belonged to the object; the controllers only have to keep out of its way.
+struct Delete;
+
+impl Scenario for Delete {
+    const NAME: &'static str = "delete an EtcdCluster";
+    const MOST: usize = MOST;
+
+    async fn prepare(scene: &Scene) {
+        created(scene, 3).await;
+    }
+
+    async fn act(scene: &Scene) {
+        scene.delete::<EtcdCluster>(NAME).await;
+    }
+
+    async fn settled(scene: &Scene) -> bool {
+        let object = scene.api::<EtcdCluster>().get_opt(NAME).await.expect("an answer");
+        object.is_none() && etcd::pods(scene).await.is_empty()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_etcd_cluster_is_created_whatever_call_is_the_last() {
+    die_everywhere::<Create>().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_etcd_cluster_is_scaled_up_whatever_call_is_the_last() {
+    die_everywhere::<ScaleUp>().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_etcd_cluster_is_scaled_down_whatever_call_is_the_last() {
+    die_everywhere::<ScaleDown>().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_etcd_cluster_is_upgraded_whatever_call_is_the_last() {
+    die_everywhere::<Upgrade>().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_of_an_etcd_cluster_is_replaced_whatever_call_is_the_last() {
+    die_everywhere::<Replace>().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_etcd_cluster_is_deleted_whatever_call_is_the_last() {
+    die_everywhere::<Delete>().await;
+}

@@ -1,0 +1,207 @@
+//! Authentication: from the beginning, and turned on and off while clients write; passwords that are changed in the Secret
+//! and by hand; operators that die in the middle of it.
+
+use std::time::Duration;
+
+use causeway::api::EtcdCluster;
+use causeway::external::etcd::{Endpoint, Grpc, Password, ROOT, Request, Transport, Trouble};
+use etcd_client::{Client, ConnectOptions};
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::api::events::v1::Event;
+use kube::ResourceExt;
+use kube::api::{ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::checker::Checker;
+use super::{
+    NAME, PATIENCE, Stage, access, becomes, is_settled, pods, running, settled, spec, stalls, told, took, uids,
+};
+use crate::support::wait::wait_within;
+use crate::support::{Interception, Moment, Operator, Scene, Target};
+
+/// The Secret with the password that root is to have.
+const GIVEN: &str = "db-auth";
+
+async fn password(scene: &Scene, secret: &str) -> String {
+    access::text(&scene.api::<Secret>().get(secret).await.expect("the Secret"), "password")
+}
+
+async fn change_password(scene: &Scene, password: &str) {
+    let patch = Patch::Merge(json!({ "stringData": { "password": password } }));
+    scene.api::<Secret>().patch(GIVEN, &PatchParams::default(), &patch).await.expect("the change is accepted");
+}
+
+/// Waits until that is noted as the password that root has, and no other one is on its way.
+async fn has_password(scene: &Scene, wanted: &str) {
+    let api = scene.api::<Secret>();
+    let look = || async { api.get(access::ROOT).await.expect("the Secret") };
+    let good = |secret: &Secret| access::text(secret, "password") == wanted && access::text(secret, "next").is_empty();
+    wait_within(PATIENCE, "root to have the other password", look, good).await;
+}
+
+fn url(pod: &Pod) -> String {
+    let address = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).expect("an address");
+    format!("http://{address}:2379")
+}
+
+/// What each member says to a read with that login.
+async fn answers(scene: &Scene, login: Option<&str>) -> Vec<Option<Trouble>> {
+    let (grpc, mut all) = (Grpc::default(), Vec::new());
+    for pod in pods(scene).await {
+        let endpoint = Endpoint { url: url(&pod), tls: None, login: login.map(|text| Password(text.into())) };
+        let call = tokio::time::timeout(Duration::from_secs(5), grpc.call(&endpoint, &Request::Read));
+        all.push(call.await.map_or(Some(Trouble::Unanswered), |answer| answer.err().map(|error| error.trouble)));
+    }
+    all
+}
+
+/// Waits until every member answers like that.
+async fn answer(scene: &Scene, login: Option<&str>, wanted: Option<Trouble>) {
+    let all = |answers: &Vec<Option<Trouble>>| !answers.is_empty() && answers.iter().all(|answer| *answer == wanted);
+    wait_within(PATIENCE, &format!("{wanted:?} of every member"), || answers(scene, login), all).await;
+}
+
+async fn as_root(scene: &Scene, password: &str) -> Client {
+    let pod = pods(scene).await.pop().expect("a pod");
+    let options = ConnectOptions::new().with_user(ROOT, password);
+    Client::connect([url(&pod)], Some(options)).await.expect("root is let in")
+}
+
+/// Fails if a password is in any object but a Secret.
+async fn shown_nowhere(scene: &Scene, secret: &str) {
+    let all = ListParams::default();
+    let texts = [
+        serde_json::to_string(&scene.api::<EtcdCluster>().list(&all).await.expect("objects").items),
+        serde_json::to_string(&scene.api::<Pod>().list(&all).await.expect("pods").items),
+        serde_json::to_string(&scene.api::<Event>().list(&all).await.expect("events").items),
+    ];
+    for text in texts {
+        assert!(!text.expect("JSON").contains(secret), "the password is shown");
+    }
+}
+
+/// Another operator looks at everything at once: nobody tells of Secrets, nor of what is done by hand.
+async fn another(operator: Operator, scene: &Scene) -> Operator {
+    drop(operator);
+    Operator::start(scene).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_that_asks_for_logins_grows_and_is_upgraded() {
+    let scene = Stage::new("etcd-auth").await;
+    let _operator = Operator::start(&scene).await;
+    let mut wanted = spec(1);
+    wanted["version"] = json!("3.5.35");
+    wanted["auth"] = json!({ "enabled": true });
+    let begun = std::time::Instant::now();
+    let object = running(&scene, wanted).await;
+    took("a member that asks for logins serves", begun);
+    assert_eq!(
+        told(&object, "AuthEnabled").map(|(status, reason, _)| (status, reason)),
+        Some(("True".into(), "Enabled".into()))
+    );
+    answer(&scene, None, Some(Trouble::NotLoggedIn)).await;
+    answer(&scene, Some("wrong"), Some(Trouble::LoginRefused)).await;
+    let made = password(&scene, GIVEN).await;
+    assert!(made.len() >= 20, "long enough");
+    answer(&scene, Some(&made), None).await;
+
+    let checker = Checker::start(&scene).await;
+    scene.edit::<EtcdCluster>(NAME, json!({ "replicas": 3 })).await;
+    settled(&scene, "three members").await;
+    scene.edit::<EtcdCluster>(NAME, json!({ "version": "3.6.16" })).await;
+    settled(&scene, "the other version").await;
+    answer(&scene, None, Some(Trouble::NotLoggedIn)).await;
+    checker.goes_on("the other version").await;
+    shown_nowhere(&scene, &made).await;
+    checker.finish(&scene, "a cluster that asks for logins, scaled and upgraded").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn authentication_is_turned_on_and_off_and_its_password_changed_whoever_dies() {
+    let scene = Stage::new("etcd-auth").await;
+    let mut operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    let (before, checker) = (uids(&scene).await, Checker::start(&scene).await);
+    let begun = std::time::Instant::now();
+    scene.edit::<EtcdCluster>(NAME, json!({ "auth": { "enabled": true } })).await;
+    settled(&scene, "authentication").await;
+    took("authentication is on", begun);
+    answer(&scene, None, Some(Trouble::NotLoggedIn)).await;
+    checker.goes_on("authentication").await;
+
+    for (moment, next) in Moment::ALL.into_iter().zip(["the second password", "a third one", "and the fourth"]) {
+        drop(operator);
+        let interception = Interception::new();
+        interception.arm(Some((Target::OfKind("etcd UserChangePassword".into(), 1), moment)));
+        let mortal = Operator::through(&scene, &interception, Operator::client().await, Duration::from_secs(2));
+        change_password(&scene, next).await;
+        interception.died().await;
+        drop(mortal);
+        operator = Operator::start(&scene).await;
+        has_password(&scene, next).await;
+        answer(&scene, Some(next), None).await;
+        checker.goes_on(&format!("a password changed, an operator dead {}", moment.as_str())).await;
+    }
+
+    // By hand, and nobody but the user can tell which it is now.
+    let mut root = as_root(&scene, "and the fourth").await;
+    root.user_change_password(ROOT, "by hand").await.expect("root may");
+    operator = another(operator, &scene).await;
+    let (reason, message) = stalls(&scene, "words on the password").await;
+    assert_eq!(reason, "AuthBroken");
+    assert!(message.contains(GIVEN) && message.contains("etcdctl user passwd root"), "{message}");
+    change_password(&scene, "by hand").await;
+    operator = another(operator, &scene).await;
+    has_password(&scene, "by hand").await;
+    becomes(&scene, "all to be well again", is_settled).await;
+    checker.goes_on("the password that somebody had changed").await;
+
+    // What somebody turns off is on again.
+    as_root(&scene, "by hand").await.auth_disable().await.expect("root may");
+    let _operator = another(operator, &scene).await;
+    answer(&scene, None, Some(Trouble::NotLoggedIn)).await;
+
+    let begun = std::time::Instant::now();
+    scene.edit::<EtcdCluster>(NAME, json!({ "auth": Value::Null })).await;
+    let object = settled(&scene, "no authentication").await;
+    took("authentication is off", begun);
+    assert_eq!(told(&object, "AuthEnabled"), None);
+    answer(&scene, None, None).await;
+    checker.goes_on("no authentication").await;
+    assert_eq!(uids(&scene).await, before, "no pod was replaced");
+    checker.finish(&scene, "authentication on, four passwords, and off").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_password_that_is_missing_is_told_of_and_one_that_stayed_opens_the_volumes_again() {
+    let scene = Stage::new("etcd-auth").await;
+    let _operator = Operator::start(&scene).await;
+    let mut wanted = spec(1);
+    wanted["auth"] = json!({ "enabled": true, "secretName": "mine" });
+    scene.create::<EtcdCluster>(NAME, wanted.clone()).await;
+    let (reason, message) = stalls(&scene, "words on the Secret").await;
+    assert_eq!(reason, "PasswordMissing");
+    assert!(message.contains("spec.auth.secretName") && message.contains("mine"), "{message}");
+    crate::support::backends::secret(&scene, "mine", "password", &"x".repeat(73)).await;
+    let invalid =
+        |object: &EtcdCluster| told(object, "Stalled").is_some_and(|(_, reason, _)| reason == "PasswordInvalid");
+    becomes(&scene, "words on the password", invalid).await;
+    let patch = Patch::Merge(json!({ "stringData": { "password": "a password of mine" } }));
+    scene.api::<Secret>().patch("mine", &PatchParams::default(), &patch).await.expect("the change is accepted");
+    settled(&scene, "the cluster").await;
+    answer(&scene, Some("a password of mine"), None).await;
+
+    // The volumes are retained, and with them the users: so is what opens them.
+    scene.delete::<EtcdCluster>(NAME).await;
+    scene.gone::<EtcdCluster>(NAME).await;
+    let none = |pods: &Vec<Pod>| pods.is_empty();
+    wait_within(PATIENCE, "the pods to go", || pods(&scene), none).await;
+    scene.delete::<Secret>("mine").await;
+    wanted["auth"] = json!({ "enabled": true });
+    scene.create::<EtcdCluster>(NAME, wanted).await;
+    settled(&scene, "the cluster on its old volumes").await;
+    assert_eq!(password(&scene, GIVEN).await, "a password of mine");
+    answer(&scene, Some("a password of mine"), None).await;
+    assert_eq!(pods(&scene).await.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["db-0"]);
+}

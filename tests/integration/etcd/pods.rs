@@ -1,0 +1,111 @@
+//! Members whose pods die or hang.
+
+use std::fs;
+use std::process::Command;
+use std::time::Instant;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::DeleteParams;
+
+use super::checker::Checker;
+use super::{Stage, bystander, member, pods, running, settled, spec, successor, took, uids};
+use crate::support::{Operator, Scene};
+
+/// Pods that are deleted, each as soon as the one before is back.
+const DELETED: usize = 8;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_that_are_deleted_over_and_over_cost_no_data() {
+    let scene = Stage::new("etcd-pods").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    let checker = Checker::start(&scene).await;
+    for turn in 0..DELETED {
+        let name = member(turn % 3);
+        let before = uids(&scene).await[&name].clone();
+        // Every other one without a chance to say good-bye.
+        let parameters = if turn % 2 == 0 { DeleteParams::default() } else { DeleteParams::default().grace_period(0) };
+        scene.api::<Pod>().delete(&name, &parameters).await.expect("the deletion is accepted");
+        successor(&scene, &name, &before).await;
+        checker.writes(100).await;
+    }
+    settled(&scene, "all members again").await;
+    checker.finish(&scene, &format!("{DELETED} pods deleted")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_pods_deleted_at_once_come_back_with_all_data() {
+    let scene = Stage::new("etcd-pods").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    let checker = Checker::start(&scene).await;
+    checker.writes(200).await;
+    let (before, begun) = (uids(&scene).await, Instant::now());
+    let at_once = DeleteParams::default().grace_period(0);
+    scene.api::<Pod>().delete_collection(&at_once, &super::ours()).await.expect("the deletion is accepted");
+    for (name, uid) in &before {
+        successor(&scene, name, uid).await;
+    }
+    settled(&scene, "all members again").await;
+    took("all members are back", begun);
+    checker.goes_on("all members again").await;
+    checker.finish(&scene, "all pods deleted at once").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_hangs_is_succeeded_and_comes_back_as_a_follower() {
+    let scene = Stage::new("etcd-pods").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    let before = uids(&scene).await;
+    let checker = Checker::start(&scene).await;
+    let hanging = bystander::leader(&scene).await;
+    let process = process_of(&scene, &hanging).await;
+    let stopped = Stopped::new(process);
+    bystander::another_leader(&scene, &hanging).await;
+    let sick = |object: &causeway::api::EtcdCluster| super::says(object, "AllMembersReady", "False");
+    let object = super::becomes(&scene, "the sick member to be noticed", sick).await;
+    assert!(super::says(&object, "Quorate", "True"), "{:?}", object.status);
+    checker.goes_on("while a member hangs").await;
+    drop(stopped);
+    settled(&scene, "all members again").await;
+    assert_eq!(uids(&scene).await, before, "who hangs for a moment is not replaced");
+    checker.finish(&scene, "the leader hangs for a while").await;
+}
+
+/// A process that is stopped until this is dropped.
+struct Stopped(String);
+
+impl Stopped {
+    fn new(process: String) -> Self {
+        signal("-STOP", &process);
+        Self(process)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        signal("-CONT", &self.0);
+    }
+}
+
+fn signal(name: &str, process: &str) {
+    let sent = Command::new("kill").args([name, process]).status().expect("kill runs");
+    assert!(sent.success(), "kill {name} {process}");
+}
+
+/// The process of a pod's member. The cluster's containers are processes of this machine, in groups that are called
+/// after them.
+async fn process_of(scene: &Scene, name: &str) -> String {
+    let pods = pods(scene).await;
+    let pod = pods.iter().find(|pod| pod.metadata.name.as_deref() == Some(name)).expect("the pod");
+    let container = pod.status.as_ref().and_then(|it| it.container_statuses.as_ref()?.first()?.container_id.clone());
+    let container = container.and_then(|id| id.rsplit('/').next().map(str::to_owned)).expect("a container");
+    let found = fs::read_dir("/proc").expect("/proc").find_map(|entry| {
+        let process = entry.ok()?.file_name().into_string().ok()?;
+        process.parse::<u32>().ok()?;
+        let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
+        groups.contains(&container).then_some(process)
+    });
+    found.unwrap_or_else(|| panic!("no process is in the group of container {container}"))
+}

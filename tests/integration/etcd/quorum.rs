@@ -1,0 +1,145 @@
+//! A majority is lost: it is told, and nothing is done about it that could cost data.
+
+use std::time::Instant;
+
+use causeway::api::EtcdCluster;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::api::DeleteParams;
+use serde_json::json;
+
+use super::checker::Checker;
+use super::{NAME, Stage, becomes, bystander, claim_of, claims, running, says, settled, spec, told, took, uids};
+use crate::support::{Operator, Scene, wait_for};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_majority_is_told_and_nothing_is_destroyed() {
+    let scene = Stage::new("etcd-quorum").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    let survivor = bystander::leader(&scene).await;
+    let (members, volumes) = (uids(&scene).await, claims(&scene).await);
+    let data = bystander::statuses(&scene).await.remove(&survivor).flatten().expect("the survivor answers");
+    let begun = Instant::now();
+    lose_all_but(&scene, &survivor).await;
+    let object = becomes(&scene, "the lost majority to be told", is_lost).await;
+    took("a lost majority is told", begun);
+    let (_, _, message) = told(&object, "Quorate").expect("a condition");
+    println!("»   {message}");
+    assert!(message.contains("majority is lost") && message.contains("kubectl"), "it says what to do: {message}");
+    assert!(says(&object, "Ready", "False"), "{:?}", object.status);
+
+    // Both pods are back, with empty volumes; the operator has seen them, and leaves everything as it is.
+    let look = || async { uids(&scene).await.into_iter().filter(|(name, uid)| members[name] != *uid).count() };
+    wait_for("the other pods to be made again", look, |count| *count == 2).await;
+    rounds(&scene).await;
+    assert!(says(&becomes(&scene, "the object", |_| true).await, "Quorate", "False"), "a majority came from nowhere");
+    assert_eq!(uids(&scene).await[&survivor], members[&survivor], "the survivor's pod is the same");
+    assert_eq!(claims(&scene).await[&claim_of(&survivor)], volumes[&claim_of(&survivor)], "and its volume");
+    let now = bystander::statuses(&scene).await.remove(&survivor).flatten().expect("the survivor answers");
+    assert_eq!((now.cluster_id, now.member_id), (data.cluster_id, data.member_id));
+    assert!(now.revision >= data.revision, "{} → {}", data.revision, now.revision);
+    assert_eq!(bystander::members(&scene).await, None, "no majority, be it of strangers");
+}
+
+/// Whether the object tells that too few members are left, and not only that they choose a leader.
+fn is_lost(object: &EtcdCluster) -> bool {
+    told(object, "Quorate").is_some_and(|(status, reason, _)| status == "False" && reason == "QuorumLost")
+}
+
+/// Deletes volumes and pods of all members but one.
+async fn lose_all_but(scene: &Scene, survivor: &str) {
+    for name in uids(scene).await.into_keys().filter(|name| name != survivor) {
+        scene.delete::<PersistentVolumeClaim>(&claim_of(&name)).await;
+        let at_once = DeleteParams::default().grace_period(0);
+        scene.api::<Pod>().delete(&name, &at_once).await.expect("the deletion is accepted");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_majority_begins_anew_from_the_member_that_its_user_names() {
+    let scene = Stage::new("etcd-quorum").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    let checker = Checker::start(&scene).await;
+    checker.writes(200).await;
+    // Who leads has everything that was ever acknowledged.
+    let survivor = bystander::leader(&scene).await;
+    lose_all_but(&scene, &survivor).await;
+    becomes(&scene, "the lost majority to be told", is_lost).await;
+    let begun = Instant::now();
+    let recovery = json!({ "recovery": { "fromMember": survivor, "token": "first" } });
+    scene.edit::<EtcdCluster>(NAME, recovery).await;
+    let object = settled(&scene, "three members again").await;
+    took("three members again, begun anew from one", begun);
+    assert_eq!(object.status.and_then(|status| status.recovered).as_deref(), Some("first"));
+    checker.goes_on("three members again").await;
+    checker.finish(&scene, "a majority lost, and recovered from the member that led").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_majority_that_is_lost_under_tls_and_logins_begins_anew_with_both() {
+    let scene = Stage::new("etcd-quorum").await;
+    let operator = Operator::start(&scene).await;
+    let mut wanted = spec(3);
+    // Its members tell nothing of themselves to whoever has not logged in, and nobody logs in without a majority.
+    wanted["version"] = json!("3.5.35");
+    wanted["tls"] = json!({ "peer": {}, "client": {} });
+    wanted["auth"] = json!({ "enabled": true });
+    running(&scene, wanted).await;
+    let checker = Checker::start(&scene).await;
+    checker.writes(100).await;
+    let survivor = bystander::leader(&scene).await;
+    lose_all_but(&scene, &survivor).await;
+    becomes(&scene, "the lost majority to be told", is_lost).await;
+    drop(operator);
+    let _operator = Operator::start(&scene).await;
+    let begun = Instant::now();
+    scene.edit::<EtcdCluster>(NAME, json!({ "recovery": { "fromMember": survivor, "token": "first" } })).await;
+    let object = settled(&scene, "three members again").await;
+    took("three members again, with TLS and logins", begun);
+    assert!(says(&object, "AuthEnabled", "True"), "{:?}", object.status);
+    checker.goes_on("three members again").await;
+    checker.finish(&scene, "a majority lost under TLS and logins, and recovered").await;
+}
+
+/// Waits until the operator has looked several times: it tells of an edit only after a look.
+async fn rounds(scene: &Scene) {
+    for cpu in ["10m", "11m", "12m"] {
+        let edit = json!({ "resources": { "requests": { "cpu": cpu } } });
+        let generation = scene.edit::<EtcdCluster>(NAME, edit).await.metadata.generation;
+        let seen = |object: &EtcdCluster| {
+            object.status.as_ref().is_some_and(|status| status.observed_generation == generation)
+        };
+        becomes(scene, "the edit to be seen", seen).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_majority_that_was_only_away_comes_back_with_its_data() {
+    let scene = Stage::new("etcd-quorum").await;
+    let operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    let checker = Checker::start(&scene).await;
+    checker.writes(100).await;
+    let before = uids(&scene).await;
+    // Nobody makes pods that a quota forbids.
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "none" }, "spec": { "hard": { "pods": "1" } },
+    });
+    let quota: k8s_openapi::api::core::v1::ResourceQuota = serde_json::from_value(quota).expect("a quota");
+    scene.api().create(&kube::api::PostParams::default(), &quota).await.expect("the quota is accepted");
+    for name in ["db-1", "db-2"] {
+        scene.delete::<Pod>(name).await;
+        let away = || async { scene.api::<Pod>().get_opt(name).await.expect("an answer") };
+        wait_for(&format!("{name} to be away"), away, Option::is_none).await;
+    }
+    becomes(&scene, "Quorate to be False", |object| says(object, "Quorate", "False")).await;
+    scene.delete::<k8s_openapi::api::core::v1::ResourceQuota>("none").await;
+    let begun = Instant::now();
+    settled(&scene, "all members again").await;
+    took("the members are back", begun);
+    let after = uids(&scene).await;
+    assert_eq!(after["db-0"], before["db-0"]);
+    checker.finish(&scene, "a majority away for a while").await;
+    operator.stop().await;
+}

@@ -1,0 +1,100 @@
+//! New versions and settings reach the members one by one, the leader last.
+
+use std::time::Instant;
+
+use causeway::api::EtcdCluster;
+use serde_json::{Value, json};
+
+use super::checker::Checker;
+use super::{NAME, Stage, becomes, bystander, pods, running, settled, spec, stalls, took, uids};
+use crate::support::rollout_watch::RolloutWatch;
+use crate::support::{Operator, Scene};
+
+/// Edits a healthy cluster of three; fails unless its members were replaced one by one, the leader last.
+async fn rolls(scene: &Scene, what: &str, edit: Value) {
+    let (begun, leader) = (Instant::now(), bystander::leader(scene).await);
+    let watch = RolloutWatch::start(scene).await;
+    scene.edit::<EtcdCluster>(NAME, edit).await;
+    settled(scene, what).await;
+    took(what, begun);
+    let replaced = watch.replaced();
+    assert_eq!(replaced.len(), 3, "{what}: each member once: {replaced:?}");
+    assert_eq!(replaced.last(), Some(&leader), "{what}: the leader last: {replaced:?}");
+    assert_eq!(watch.fewest_ready(), 2, "{what}: one at a time");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upgrade_by_a_patch_and_a_minor_version_goes_member_by_member_the_leader_last() {
+    let scene = Stage::new("etcd-upgrade").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    let checker = Checker::start(&scene).await;
+    for version in ["3.5.35", "3.6.16"] {
+        rolls(&scene, &format!("etcd {version} everywhere"), json!({ "version": version })).await;
+        checker.goes_on(version).await;
+    }
+    checker.finish(&scene, "etcd 3.5.9 → 3.5.35 → 3.6.16").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changed_settings_roll_member_by_member_the_leader_last() {
+    let scene = Stage::new("etcd-rollout").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    bystander::lead(&scene, "db-1").await;
+    let checker = Checker::start(&scene).await;
+    let config = json!({ "config": { "quota-backend-bytes": "4294967296", "snapshot-count": "5000" } });
+    rolls(&scene, "new flags everywhere", config).await;
+    let resources = json!({ "resources": { "requests": { "cpu": "20m" } } });
+    rolls(&scene, "new resources everywhere", resources).await;
+    for pod in pods(&scene).await {
+        let requests = pod.spec.and_then(|spec| spec.containers[0].resources.clone()).and_then(|it| it.requests);
+        assert_eq!(requests.unwrap()["cpu"].0, "20m");
+    }
+    checker.finish(&scene, "new flags, then new resources").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_image_that_does_not_exist_costs_one_follower_and_a_better_one_recovers() {
+    let scene = Stage::new("etcd-rollout").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    let (before, leader) = (uids(&scene).await, bystander::leader(&scene).await);
+    let watch = RolloutWatch::start(&scene).await;
+    let checker = Checker::start(&scene).await;
+    scene.edit::<EtcdCluster>(NAME, json!({ "version": "3.5.99" })).await;
+    let stuck = |object: &EtcdCluster| {
+        let conditions = object.status.iter().flat_map(|status| status.conditions.iter());
+        conditions.clone().any(|it| it.message.contains("spec.version") || it.message.contains("spec.image"))
+    };
+    becomes(&scene, "words on the image that cannot be pulled", stuck).await;
+    checker.goes_on("while one member has no image").await;
+    let after = uids(&scene).await;
+    let stayed: Vec<&String> = before.keys().filter(|name| before[*name] == after[*name]).collect();
+    assert!(stayed.len() == 2 && stayed.contains(&&leader), "{stayed:?} stayed, and {leader} leads");
+
+    scene.edit::<EtcdCluster>(NAME, json!({ "version": "3.5.35" })).await;
+    settled(&scene, "the better version everywhere").await;
+    assert_eq!(watch.fewest_ready(), 2, "neither the bad nor the better version took a second member away");
+    checker.finish(&scene, "a version that does not exist, then one that does").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_version_is_never_taken_back_to_an_earlier_minor_one() {
+    let scene = Stage::new("etcd-rollout").await;
+    let _operator = Operator::start(&scene).await;
+    let mut wanted = spec(3);
+    wanted["version"] = json!("3.6.16");
+    running(&scene, wanted).await;
+    let before = uids(&scene).await;
+    let checker = Checker::start(&scene).await;
+    scene.edit::<EtcdCluster>(NAME, json!({ "version": "3.5.35" })).await;
+    let (_, message) = stalls(&scene, "words on the downgrade").await;
+    assert!(message.contains("spec.version") && message.contains("3.6"), "{message}");
+    checker.goes_on("while a downgrade is asked for").await;
+    assert_eq!(uids(&scene).await, before, "no pod was touched");
+    scene.edit::<EtcdCluster>(NAME, json!({ "version": "3.6.16" })).await;
+    settled(&scene, "the edit taken back").await;
+    assert_eq!(uids(&scene).await, before, "no pod was touched");
+    checker.finish(&scene, "a downgrade that is refused").await;
+}

@@ -1,0 +1,136 @@
+//! Alarms: a database without space, and data that differ from the others'.
+
+use std::time::{Duration, Instant};
+
+use causeway::api::EtcdCluster;
+use etcd_client::{AlarmAction, AlarmOptions, AlarmType, Client, ConnectOptions};
+use k8s_openapi::api::core::v1::{Pod, Service};
+use serde_json::json;
+
+use super::checker::Checker;
+use super::{NAME, Stage, becomes, bystander, claims, running, settled, spec, told, took};
+use crate::support::wait::wait_within;
+use crate::support::{Operator, Scene};
+
+/// Large enough that few values fill the quota, small enough for one request.
+pub const VALUE: usize = 1024 * 1024;
+/// Of a database that is filled by history, in bytes.
+const SMALL: usize = 16 * 1024 * 1024;
+/// Of one that is filled by keys: its file grows by 16 MiB at a time, so a smaller one would never be nearly full.
+const LARGE: usize = 192 * 1024 * 1024;
+/// The operator looks once a minute while all seems well; then each member has to give back its space.
+const PATIENCE: Duration = Duration::from_mins(4);
+/// Between two writes that may be refused.
+const PAUSE: Duration = Duration::from_millis(200);
+
+async fn client(address: Option<String>) -> Client {
+    let endpoint = format!("http://{}:2379", address.expect("an address"));
+    let options = ConnectOptions::new().with_connect_timeout(PATIENCE).with_timeout(Duration::from_secs(10));
+    Client::connect([endpoint], Some(options)).await.expect("a client")
+}
+
+pub async fn of_service(scene: &Scene) -> Client {
+    client(scene.api::<Service>().get(NAME).await.expect("the Service").spec.and_then(|spec| spec.cluster_ip)).await
+}
+
+async fn of_member(scene: &Scene, name: &str) -> Client {
+    client(scene.api::<Pod>().get(name).await.expect("the pod").status.and_then(|status| status.pod_ip)).await
+}
+
+/// A cluster whose database may be so large, filled by values under the key that each number gets.
+async fn full(scene: &Scene, replicas: i32, quota: usize, key: impl Fn(usize) -> String) -> Client {
+    let mut small = spec(replicas);
+    small["config"] = json!({ "quota-backend-bytes": quota.to_string() });
+    running(scene, small).await;
+    let mut client = of_service(scene).await;
+    let begun = Instant::now();
+    for number in 0..=2 * quota / VALUE {
+        // On a busy disk a write may take too long; it is the same one the next time.
+        while let Err(error) = client.put(key(number), vec![b'x'; VALUE], None).await {
+            if error.to_string().contains("database space exceeded") {
+                return client;
+            }
+            assert!(begun.elapsed() < PATIENCE, "value {number}: {error}");
+        }
+    }
+    panic!("twice the quota was written without an alarm");
+}
+
+/// Waits until a write is acknowledged.
+async fn writable(client: &Client, what: &str) {
+    let look = || async { client.clone().put("after", "1", None).await.map(drop).map_err(|error| error.to_string()) };
+    let written = wait_within(PATIENCE, &format!("{what}: a write"), look, Result::is_ok).await;
+    written.expect("just seen");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_full_of_history_gets_its_space_back() {
+    let scene = Stage::new("etcd-space").await;
+    let _operator = Operator::start(&scene).await;
+    let mut client = full(&scene, 3, SMALL, |_| "same".into()).await;
+    let begun = Instant::now();
+    writable(&client, "a database full of history").await;
+    took("a database full of history takes writes again", begun);
+    settled(&scene, "all members again").await;
+    let alarms = client.alarm(AlarmAction::Get, AlarmType::None, None).await.expect("alarms");
+    assert!(alarms.alarms().is_empty(), "{alarms:?}");
+    let kept = client.get("same", None).await.expect("the last value");
+    assert_eq!(kept.kvs().first().map(|pair| pair.value().len()), Some(VALUE));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_full_of_keys_is_told_and_a_higher_quota_helps() {
+    let scene = Stage::new("etcd-space").await;
+    let _operator = Operator::start(&scene).await;
+    let mut client = full(&scene, 1, LARGE, |number| format!("key-{number}")).await;
+    let is_told = |object: &EtcdCluster| {
+        told(object, "Ready").is_some_and(|(_, reason, message)| reason == "NoSpace" && message.contains("Delete keys"))
+    };
+    // The file grows in steps: what is left of the last one after keys were packed is filled, too.
+    let mut more = client.clone();
+    let writer = tokio::spawn(async move {
+        for number in 0.. {
+            more.put(format!("key-more-{number}"), vec![b'x'; VALUE], None).await.ok();
+            tokio::time::sleep(PAUSE).await;
+        }
+    });
+    let object = becomes(&scene, "words on the full database", is_told).await;
+    writer.abort();
+    let (_, _, message) = told(&object, "Ready").expect("a condition");
+    println!("»   {message}");
+    assert!(message.contains("spec.config.quota-backend-bytes"), "{message}");
+    let count = client.get("key-", Some(etcd_client::GetOptions::new().with_prefix().with_count_only())).await;
+    let count = count.expect("the keys").count();
+
+    scene.edit::<EtcdCluster>(NAME, json!({ "config": { "quota-backend-bytes": (2 * LARGE).to_string() } })).await;
+    writable(&client, "a higher quota").await;
+    settled(&scene, "the higher quota everywhere").await;
+    let left = client.get("key-", Some(etcd_client::GetOptions::new().with_prefix().with_count_only())).await;
+    assert_eq!(left.expect("the keys").count(), count, "no key is lost");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_with_an_alarm_of_damaged_data_is_replaced() {
+    let scene = Stage::new("etcd-corrupt").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    let checker = Checker::start(&scene).await;
+    checker.writes(100).await;
+    let (name, volumes) = ("db-1", claims(&scene).await);
+    let id = bystander::statuses(&scene).await.remove(name).flatten().expect("the member answers").member_id;
+    let begun = Instant::now();
+    // What a member does that finds its data to differ; until somebody ends the alarm nobody may write.
+    let mut raise = AlarmOptions::new();
+    raise.with_member(id);
+    let mut member = of_member(&scene, "db-0").await;
+    member.alarm(AlarmAction::Activate, AlarmType::Corrupt, Some(raise)).await.expect("the alarm is raised");
+    let replaced = || async { claims(&scene).await };
+    let is_other = |now: &std::collections::BTreeMap<String, String>| {
+        now.get("data-db-1").is_some_and(|uid| volumes.get("data-db-1") != Some(uid))
+    };
+    wait_within(PATIENCE, "another volume for db-1", replaced, is_other).await;
+    settled(&scene, "all members again").await;
+    took("a member with an alarm of damaged data is replaced", begun);
+    checker.goes_on("all members again").await;
+    checker.finish(&scene, "an alarm of damaged data").await;
+}

@@ -1,0 +1,4 @@
+//! A node that is cut off and comes back: what ran there went on meanwhile.
+
+mod etcd;
+pub mod redis;

@@ -1,0 +1,105 @@
+//! Nodes of Kubernetes that are cut off or lose their power, with all that runs on them.
+//!
+//! These tests need nodes of their own, on which nothing else runs: `cargo xtask test` adds two, whose taint keeps others
+//! away, when all other tests have ended, and runs these one after the other. The last takes a node's power for good.
+
+mod cut;
+mod power;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::support::{Scene, wait_for};
+
+/// The taint of these nodes.
+const TAINT: &str = "causeway.example.com/spare";
+/// A node that is cut off and comes back.
+const CUT: &str = "node-2";
+/// A node that loses its power.
+const POWERLESS: &str = "node-3";
+
+/// The spec of pods that may run on these nodes, too.
+fn everywhere(mut spec: Value) -> Value {
+    spec["tolerations"] = json!([{ "key": TAINT, "operator": "Exists" }]);
+    spec
+}
+
+/// Where the pods run: the names by node.
+fn by_node(pods: &[Pod]) -> BTreeMap<String, Vec<String>> {
+    let mut nodes: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for pod in pods {
+        let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default();
+        nodes.entry(node).or_default().push(pod.name_any());
+    }
+    nodes
+}
+
+/// Waits until Kubernetes takes the node for well, or for lost.
+async fn becomes(scene: &Scene, node: &str, well: bool) {
+    let nodes: Api<Node> = Api::all(scene.client.clone());
+    let look = || async { nodes.get(node).await.expect("the node") };
+    let is_well = |node: &Node| {
+        let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+        conditions.is_some_and(|all| all.iter().any(|it| it.type_ == "Ready" && it.status == "True"))
+    };
+    wait_for(&format!("{node} to be ready: {well}"), look, |node| is_well(node) == well).await;
+}
+
+/// The cable of a node is cut until this is dropped: what runs there goes on, and nobody hears of it.
+struct Cut(&'static str);
+
+impl Cut {
+    fn new(node: &'static str) -> Self {
+        assert!(cable(node, "down"), "the cable of {node} is cut");
+        Self(node)
+    }
+}
+
+impl Drop for Cut {
+    fn drop(&mut self) {
+        cable(self.0, "up");
+    }
+}
+
+/// The tests run in the network of the first node, where the cables begin.
+fn cable(node: &str, state: &str) -> bool {
+    Command::new("ip").args(["link", "set", node, state]).status().is_ok_and(|status| status.success())
+}
+
+/// Ends everything on a node at once.
+fn take_power(node: &str) {
+    let number = node.rsplit('-').next().expect("a number");
+    let state = std::env::var("KUBECONFIG").expect("a cluster");
+    let state = std::path::Path::new(&state).parent().expect("a directory").display().to_string();
+    let is_first = |words: &[String]| {
+        let has = |word: &str| words.iter().any(|it| it == word);
+        has("node") && has("--inside") && has(number) && words.iter().any(|it| it.starts_with(&state))
+    };
+    let first = fs::read_dir("/proc").expect("/proc").find_map(|entry| {
+        let process = entry.ok()?.file_name().into_string().ok()?;
+        let line = fs::read_to_string(format!("/proc/{process}/cmdline")).ok()?;
+        is_first(&line.split('\0').map(str::to_owned).collect::<Vec<_>>()).then_some(process)
+    });
+    let first = first.unwrap_or_else(|| panic!("no first process of {node} runs"));
+    let killed = Command::new("kill").args(["-KILL", &first]).status().expect("kill runs");
+    assert!(killed.success(), "kill {first}");
+}
+
+/// Fails with a reason that helps where the nodes were forgotten.
+async fn nodes_are_there(scene: &Scene, wanted: &[&str]) {
+    let nodes: Api<Node> = Api::all(scene.client.clone());
+    let names: Vec<String> =
+        nodes.list(&ListParams::default()).await.expect("nodes").iter().map(ResourceExt::name_any).collect();
+    for node in wanted {
+        assert!(
+            names.iter().any(|name| name == node),
+            "{node} is missing: these tests run by `cargo xtask test lost_nodes`"
+        );
+    }
+}

@@ -1,0 +1,41 @@
+//! A node that loses its power for good. Tests run by their names: this is the last that needs that node.
+
+use causeway::api::Redis;
+use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
+use kube::Api;
+use kube::api::DeleteParams;
+
+use super::cut::redis::with_master_on;
+use super::{POWERLESS, becomes, take_power};
+use crate::redis::checker::{Checker, Promise};
+use crate::redis::{self, claim_of, settled, succeeded, told};
+use crate::support::{Operator, Scene};
+
+/// What the condition says is done then: the node's object deleted, and the claim whose volume went with it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_whose_node_lost_its_power_is_succeeded_and_replaced_when_the_node_is_deleted() {
+    let scene = Scene::new("lost-nodes").await;
+    let _operator = Operator::start(&scene).await;
+    let name = with_master_on(&scene, POWERLESS).await;
+    let checker = Checker::start(&scene).await;
+    checker.writes(200).await;
+    checker.event("the master's node without power");
+    take_power(POWERLESS);
+    succeeded(&scene, &name).await;
+    checker.goes_on("another master").await;
+    becomes(&scene, POWERLESS, false).await;
+    let lost = |object: &Redis| told(object, "Ready").is_some_and(|(_, reason, _)| reason == "NodeLost");
+    let object = redis::becomes(&scene, "the lost node to be told", lost).await;
+    let (_, _, message) = told(&object, "Ready").expect("a condition");
+    assert!(message.contains(&format!("kubectl delete node {POWERLESS}")), "{message}");
+
+    // Two nodes are left: the third pod shares one of them.
+    let nodes: Api<Node> = Api::all(scene.client.clone());
+    nodes.delete(POWERLESS, &DeleteParams::default()).await.expect("the deletion is accepted");
+    scene.delete::<PersistentVolumeClaim>(&claim_of(&name)).await;
+    let at_once = DeleteParams::default().grace_period(0);
+    scene.api::<Pod>().delete(&name, &at_once).await.ok();
+    settled(&scene, "all nodes again, elsewhere").await;
+    checker.goes_on("all nodes again, elsewhere").await;
+    checker.finish("the master's node lost for good", Promise::WhatWasReplicated).await;
+}

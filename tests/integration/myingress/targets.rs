@@ -1,0 +1,226 @@
+//! Targets follow the endpoints of Services, and nodes.
+
+use std::collections::BTreeMap;
+
+use causeway::api::MyIngress;
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use super::{spec, stalled_by, two_sweeps};
+use crate::support::account::{target_groups, targets_if_there};
+use crate::support::backends::{apply_service, endpoints, remove_service, service};
+use crate::support::scene::condition;
+use crate::support::{Operator, Scene, wait_for};
+
+/// A balancer in front of the Service `web`; `more` is about the backend.
+fn fronting(more: &Value) -> Value {
+    let mut backend = json!({ "name": "web", "port": 80 });
+    backend.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+    spec(json!({
+        "listeners": [{ "port": 80, "defaultAction": { "forward": { "backends": [{ "name": "web" }] } } }],
+        "backends": [backend],
+    }))
+}
+
+/// The targets of the only group there is; `None` before it is made.
+async fn registered(scene: &Scene) -> Option<BTreeMap<String, String>> {
+    let groups = target_groups(scene).await;
+    targets_if_there(scene, groups.first()?.target_group_arn()?).await
+}
+
+/// Waits until exactly these are registered; those that drain do not count.
+async fn becomes(scene: &Scene, what: &str, wanted: &[&str]) {
+    let good = |seen: &Option<BTreeMap<String, String>>| {
+        let staying = seen.iter().flatten().filter(|(_, state)| *state != "draining").map(|(place, _)| place.as_str());
+        seen.is_some() && staying.collect::<Vec<_>>() == wanted
+    };
+    wait_for(what, || registered(scene), good).await;
+}
+
+#[tokio::test]
+async fn targets_follow_endpoints_and_an_empty_set_is_honoured() {
+    let scene = Scene::new("targets").await;
+    let _operator = Operator::start(&scene).await;
+    service(&scene, "web", &[("", 80)]).await;
+    endpoints(&scene, "web", &[("", 8080)], &["198.18.7.1", "198.18.7.2"]).await;
+    scene.create::<MyIngress>("app", fronting(&json!({}))).await;
+    becomes(&scene, "both endpoints", &["198.18.7.1:8080", "198.18.7.2:8080"]).await;
+    endpoints(&scene, "web", &[("", 8080)], &["198.18.7.2", "198.18.7.3"]).await;
+    becomes(&scene, "the other endpoints", &["198.18.7.2:8080", "198.18.7.3:8080"]).await;
+    endpoints(&scene, "web", &[("", 9090)], &["198.18.7.2"]).await;
+    becomes(&scene, "the other port", &["198.18.7.2:9090"]).await;
+    endpoints(&scene, "web", &[("", 9090)], &[]).await;
+    becomes(&scene, "no target", &[]).await;
+    let told = |object: &MyIngress| {
+        let conditions = object.status.clone().unwrap_or_default().conditions;
+        condition(&conditions, "TargetsHealthy")
+            .is_some_and(|(status, reason, _)| (status, reason) == ("False".into(), "NoTargets".into()))
+    };
+    scene.ingress("app", "no target to be told", told).await;
+}
+
+#[tokio::test]
+async fn targets_follow_endpoints_after_a_restart_with_a_spec_that_is_wrong() {
+    let scene = Scene::new("targets").await;
+    let operator = Operator::start(&scene).await;
+    service(&scene, "web", &[("http", 80)]).await;
+    endpoints(&scene, "web", &[("http", 8080)], &["198.18.7.1"]).await;
+    scene.create::<MyIngress>("app", fronting(&json!({ "port": "http" }))).await;
+    becomes(&scene, "the first endpoint", &["198.18.7.1:8080"]).await;
+    super::ready(&scene, "app").await;
+    operator.stop().await;
+    let nowhere = json!([{ "port": 80, "defaultAction": { "forward": { "backends": [{ "name": "nowhere" }] } } }]);
+    scene.edit::<MyIngress>("app", json!({ "listeners": nowhere })).await;
+    let _operator = Operator::start(&scene).await;
+    stalled_by(&scene, "app", "BackendMissing").await;
+    endpoints(&scene, "web", &[("http", 8080)], &["198.18.7.2"]).await;
+    becomes(&scene, "the other endpoint", &["198.18.7.2:8080"]).await;
+}
+
+#[tokio::test]
+async fn endpoints_that_are_on_their_way_out_or_not_ready_get_no_requests() {
+    let scene = Scene::new("targets").await;
+    let _operator = Operator::start(&scene).await;
+    service(&scene, "web", &[("", 80)]).await;
+    let slice = |conditions: [Value; 3]| {
+        let endpoints: Vec<Value> = (1..)
+            .zip(conditions)
+            .map(|(number, it)| json!({ "addresses": [format!("198.18.7.{number}")], "conditions": it }))
+            .collect();
+        json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+            "metadata": { "name": "web-1", "labels": { "kubernetes.io/service-name": "web" } },
+            "addressType": "IPv4", "ports": [{ "port": 80, "protocol": "TCP" }], "endpoints": endpoints,
+        })
+    };
+    let api = scene.api::<EndpointSlice>();
+    let apply = |object: Value| {
+        let api = api.clone();
+        async move {
+            let force = PatchParams::apply("test").force();
+            api.patch("web-1", &force, &Patch::Apply(&object)).await.expect("the endpoints are taken");
+        }
+    };
+    let ready = || json!({ "ready": true, "serving": true, "terminating": false });
+    apply(slice([ready(), ready(), json!({ "ready": false, "serving": false, "terminating": false })])).await;
+    scene.create::<MyIngress>("app", fronting(&json!({}))).await;
+    becomes(&scene, "the ready ones", &["198.18.7.1:80", "198.18.7.2:80"]).await;
+    apply(slice([ready(), json!({ "ready": false, "serving": true, "terminating": true }), ready()])).await;
+    becomes(&scene, "the ready ones", &["198.18.7.1:80", "198.18.7.3:80"]).await;
+}
+
+#[tokio::test]
+async fn a_deleted_service_leaves_its_targets_and_is_told() {
+    let scene = Scene::new("targets").await;
+    let _operator = Operator::start(&scene).await;
+    service(&scene, "web", &[("", 80)]).await;
+    endpoints(&scene, "web", &[("", 8080)], &["198.18.7.1"]).await;
+    scene.create::<MyIngress>("app", fronting(&json!({}))).await;
+    becomes(&scene, "the endpoint", &["198.18.7.1:8080"]).await;
+    remove_service(&scene, "web").await;
+    let message = stalled_by(&scene, "app", "ServiceNotFound").await;
+    assert!(message.starts_with("spec.backends[0].service: there is no Service web"), "{message}");
+    two_sweeps(&scene).await;
+    becomes(&scene, "the endpoint to stay", &["198.18.7.1:8080"]).await;
+    service(&scene, "web", &[("", 80)]).await;
+    endpoints(&scene, "web", &[("", 8080)], &["198.18.7.9"]).await;
+    becomes(&scene, "the endpoint of the new Service", &["198.18.7.9:8080"]).await;
+    super::ready(&scene, "app").await;
+}
+
+#[tokio::test]
+async fn a_port_is_found_by_its_name_and_a_missing_one_is_told_with_those_there_are() {
+    let scene = Scene::new("targets").await;
+    let _operator = Operator::start(&scene).await;
+    service(&scene, "web", &[("http", 80), ("admin", 81)]).await;
+    endpoints(&scene, "web", &[("http", 8080), ("admin", 9090)], &["198.18.7.1"]).await;
+    scene.create::<MyIngress>("app", fronting(&json!({ "port": "admin" }))).await;
+    becomes(&scene, "the named port", &["198.18.7.1:9090"]).await;
+    scene.edit::<MyIngress>("app", json!({ "backends": [{ "name": "web", "port": "metrics" }] })).await;
+    let message = stalled_by(&scene, "app", "PortNotFound").await;
+    assert!(
+        message.starts_with("spec.backends[0].port: ") && message.contains("http") && message.contains("admin"),
+        "{message}"
+    );
+    becomes(&scene, "the targets to stay", &["198.18.7.1:9090"]).await;
+    scene.edit::<MyIngress>("app", json!({ "backends": [{ "name": "web", "port": "http" }] })).await;
+    becomes(&scene, "the other port", &["198.18.7.1:8080"]).await;
+}
+
+#[tokio::test]
+async fn a_pod_with_the_readiness_gate_is_ready_only_when_its_target_is_healthy() {
+    const GATE: &str = "causeway.example.com/target-health";
+    let scene = Scene::new("gate").await;
+    scene.emulator.settings(json!({ "initial_seconds": 3600 })).await;
+    let _operator = Operator::start(&scene).await;
+    let selecting = json!({ "ports": [{ "port": 80 }], "selector": { "app": "web" } });
+    apply_service(&scene, "web", selecting).await;
+    scene.create::<MyIngress>("app", fronting(&json!({}))).await;
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "web", "labels": { "app": "web" } },
+        "spec": {
+            "containers": [{ "name": "web", "image": "nginx:latest" }],
+            "readinessGates": [{ "conditionType": GATE }],
+            "terminationGracePeriodSeconds": 1,
+        },
+    });
+    let pod: Pod = serde_json::from_value(pod).unwrap();
+    scene.api::<Pod>().create(&PostParams::default(), &pod).await.expect("the pod is taken");
+    let status_of = |pod: &Pod, type_: &str| {
+        let conditions = pod.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default();
+        conditions.into_iter().find(|it| it.type_ == type_).map(|it| (it.status, it.reason))
+    };
+    let look = || async { scene.api::<Pod>().get("web").await.expect("the pod") };
+    let initial = |seen: &Option<BTreeMap<String, String>>| seen.iter().flatten().any(|(_, state)| state == "initial");
+    wait_for("the pod to be a target that is not healthy yet", || registered(&scene), initial).await;
+    let waiting = |pod: &Pod| status_of(pod, GATE).is_some_and(|(status, _)| status == "False");
+    let pod = wait_for("the gate to say that the pod waits", look, waiting).await;
+    assert_eq!(status_of(&pod, "ContainersReady").map(|(status, _)| status).as_deref(), Some("True"));
+    assert_eq!(status_of(&pod, "Ready").map(|(status, _)| status).as_deref(), Some("False"));
+    scene.emulator.settings(json!({ "initial_seconds": 0 })).await;
+    let ready = |pod: &Pod| status_of(pod, "Ready").is_some_and(|(status, _)| status == "True");
+    let pod = wait_for("the pod to be ready", look, ready).await;
+    assert_eq!(status_of(&pod, GATE), Some(("True".into(), Some("TargetHealthy".into()))));
+}
+
+/// A running EC2 instance, and a node that exists on paper only and says that it is this instance: their names.
+async fn paper_node(scene: &Scene, number: usize) -> (String, String) {
+    let run = scene.ec2().run_instances().image_id("ami-12345678").min_count(1).max_count(1).subnet_id("subnet-abc");
+    let instance = run.send().await.expect("an instance").instances.unwrap_or_default().remove(0).instance_id.unwrap();
+    let name = format!("paper-{number}-{}", scene.namespace);
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": { "name": name },
+        "spec": { "providerID": format!("aws:///us-east-1a/{instance}"), "unschedulable": true },
+    });
+    let api = Api::<Node>::all(scene.client.clone());
+    api.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.expect("the node is taken");
+    let ready = json!({ "status": { "conditions": [{ "type": "Ready", "status": "True" }] } });
+    api.patch_status(&name, &PatchParams::default(), &Patch::Strategic(&ready)).await.expect("the node is ready");
+    (instance, name)
+}
+
+#[tokio::test]
+async fn instance_targets_are_the_nodes_with_the_port_of_the_service_on_them() {
+    let scene = Scene::new("nodes").await;
+    let _operator = Operator::start(&scene).await;
+    apply_service(&scene, "web", json!({ "type": "NodePort", "ports": [{ "port": 80 }] })).await;
+    let port = scene.api::<Service>().get("web").await.unwrap().spec.unwrap().ports.unwrap()[0].node_port.unwrap();
+    endpoints(&scene, "web", &[("", 8080)], &["198.18.7.1"]).await;
+    let (first, first_node) = paper_node(&scene, 1).await;
+    let (second, second_node) = paper_node(&scene, 2).await;
+    scene.create::<MyIngress>("app", fronting(&json!({ "targetType": "instance" }))).await;
+    let mut both = [format!("{first}:{port}"), format!("{second}:{port}")];
+    both.sort();
+    becomes(&scene, "the nodes", &both.each_ref().map(String::as_str)).await;
+    let nodes = Api::<Node>::all(scene.client.clone());
+    nodes.delete(&first_node, &DeleteParams::default()).await.expect("the node goes");
+    becomes(&scene, "the other node", &[&format!("{second}:{port}")]).await;
+    // A cluster without nodes is more likely to be a mistake.
+    nodes.delete(&second_node, &DeleteParams::default()).await.expect("the node goes");
+    let message = stalled_by(&scene, "app", "ServiceUnsuitable").await;
+    assert!(message.contains("no node of the cluster is a ready EC2 instance"), "{message}");
+    becomes(&scene, "the target to stay", &[&format!("{second}:{port}")]).await;
+}

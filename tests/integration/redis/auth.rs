@@ -1,0 +1,146 @@
+//! Passwords: asked for, changed while clients write, and never shown.
+
+use causeway::api::Redis;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
+use k8s_openapi::api::events::v1::Event;
+use kube::Resource;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::core::NamespaceResourceScope;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use super::checker::{Checker, Promise, open};
+use super::{NAME, Stage, becomes, is_settled, master, nodes, pods, settled_with, spec, stalls, uids};
+use crate::support::{Operator, Scene, wait_for};
+
+async fn password(scene: &Scene, secret: &str) -> String {
+    let secret = scene.api::<Secret>().get(secret).await.expect("the Secret");
+    let bytes = secret.data.and_then(|mut data| data.remove("password")).expect("a password");
+    String::from_utf8(bytes.0).expect("a text")
+}
+
+async fn change_password(scene: &Scene, secret: &str, password: &str) {
+    let patch = Patch::Merge(json!({ "stringData": { "password": password } }));
+    scene.api::<Secret>().patch(secret, &PatchParams::default(), &patch).await.expect("the change is accepted");
+}
+
+/// Waits until every node takes that password.
+async fn taken(scene: &Scene, password: &str) {
+    let look = || async { nodes::all(scene, Some(password)).await };
+    let all = |nodes: &std::collections::BTreeMap<String, Option<nodes::Node>>| nodes.values().all(Option::is_some);
+    wait_for("every node to take the password", look, all).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_password_is_made_and_changed_and_no_client_is_turned_away() {
+    let scene = Stage::new("redis-auth").await;
+    let _operator = Operator::start(&scene).await;
+    let mut wanted = spec(2);
+    wanted["auth"] = json!({ "enabled": true });
+    scene.create::<Redis>(NAME, wanted).await;
+    becomes(&scene, "the first nodes", is_settled).await;
+    let first = password(&scene, "cache-auth").await;
+    settled_with(&scene, "the first nodes", Some(&first)).await;
+    assert!(first.len() >= 20, "long enough");
+    let before = uids(&scene).await;
+    for pod in pods(&scene).await {
+        let address = format!("{}:6379", pod.status.and_then(|status| status.pod_ip).expect("an address"));
+        for given in [None, Some("wrong")] {
+            let refused = match open(&address, given).await {
+                Ok(mut line) => redis::cmd("GET").arg("key").query_async::<Option<String>>(&mut line).await.err(),
+                Err(error) => Some(error),
+            };
+            assert!(refused.is_some(), "{address} lets anybody in who gives {given:?}");
+        }
+    }
+
+    let checker = Checker::start_with_password(&scene, &first).await;
+    let mut current = first.clone();
+    for next in ["the second password", "and a third one"] {
+        checker.event("another password in the Secret");
+        change_password(&scene, "cache-auth", next).await;
+        // The one before is good still: clients move one by one.
+        checker.goes_on("the earlier password").await;
+        taken(&scene, next).await;
+        checker.goes_on("the earlier password").await;
+        checker.use_password(Some(next.to_owned()));
+        checker.goes_on("the next password").await;
+        current = next.to_owned();
+    }
+    let look = || async { nodes::all(&scene, Some(&first)).await };
+    let none = |nodes: &std::collections::BTreeMap<String, Option<nodes::Node>>| nodes.values().all(Option::is_none);
+    wait_for("the first password to be good no more", look, none).await;
+    settled_with(&scene, "all nodes", Some(&current)).await;
+    assert_eq!(uids(&scene).await, before, "no pod was replaced");
+
+    // Replication and failover go on with it.
+    let name = master(&scene).await;
+    checker.event("the master killed");
+    super::faults::kill(&scene, &name).await;
+    super::succeeded(&scene, &name).await;
+    settled_with(&scene, "all nodes again", Some(&current)).await;
+    checker.goes_on("another master").await;
+    for secret in [first.as_str(), "the second password", "and a third one"] {
+        shown_nowhere(&scene, secret).await;
+    }
+    checker.finish("two changes of the password, and a master killed", Promise::WhatWasReplicated).await;
+}
+
+/// Fails if a password is in any object but a Secret.
+async fn shown_nowhere(scene: &Scene, secret: &str) {
+    for (kind, text) in [
+        ("Redis", text_of::<Redis>(scene).await),
+        ("StatefulSet", text_of::<StatefulSet>(scene).await),
+        ("Pod", text_of::<Pod>(scene).await),
+        ("ConfigMap", text_of::<ConfigMap>(scene).await),
+        ("Event", text_of::<Event>(scene).await),
+    ] {
+        assert!(!text.contains(secret), "a {kind} shows the password");
+    }
+}
+
+async fn text_of<K>(scene: &Scene) -> String
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + Serialize
+        + DeserializeOwned,
+{
+    let list = scene.api::<K>().list(&ListParams::default()).await.expect("a list");
+    serde_json::to_string(&list.items).expect("JSON")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_secret_that_is_missing_is_told_of_and_awaited() {
+    let scene = Stage::new("redis-auth").await;
+    let _operator = Operator::start(&scene).await;
+    let mut wanted = spec(1);
+    wanted["auth"] = json!({ "enabled": true, "secretName": "mine" });
+    scene.create::<Redis>(NAME, wanted).await;
+    let (_, message) = stalls(&scene, "words on the Secret").await;
+    assert!(message.contains("spec.auth.secretName") && message.contains("mine"), "{message}");
+    assert!(pods(&scene).await.is_empty(), "nothing is begun without a password");
+    crate::support::backends::secret(&scene, "mine", "word", "of no use").await;
+    let (_, message) = stalls(&scene, "words on the key").await;
+    assert!(message.contains("password"), "{message}");
+    change_password(&scene, "mine", "a password of mine").await;
+    settled_with(&scene, "the nodes", Some("a password of mine")).await;
+    // Without the Secret the nodes run on.
+    let checker = Checker::start_with_password(&scene, "a password of mine").await;
+    let before = uids(&scene).await;
+    checker.event("the Secret deleted");
+    scene.delete::<Secret>("mine").await;
+    stalls(&scene, "words on the Secret that is gone").await;
+    checker.goes_on("the Secret is gone").await;
+    assert_eq!(uids(&scene).await, before);
+    change_secret_back(&scene).await;
+    settled_with(&scene, "the Secret again", Some("a password of mine")).await;
+    checker.finish("a Secret that goes and comes back", Promise::Everything).await;
+}
+
+async fn change_secret_back(scene: &Scene) {
+    crate::support::backends::secret(scene, "mine", "password", "a password of mine").await;
+}

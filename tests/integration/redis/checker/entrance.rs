@@ -1,0 +1,81 @@
+//! How clients find the master: one address for all of them, whoever is behind it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
+use k8s_openapi::api::core::v1::Service;
+use kube::runtime::watcher::{self, Event, watcher};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::support::Scene;
+
+/// Tells the address to connect to, such as `10.0.0.7:6379`, whenever a connection is made.
+pub type Find = dyn Fn() -> BoxFuture<'static, Result<String, String>> + Send + Sync;
+
+/// The way to the master, and the password that it takes.
+#[derive(Clone)]
+pub struct Entrance {
+    find: Arc<Find>,
+    password: Arc<Mutex<Option<String>>>,
+}
+
+impl Entrance {
+    /// By any means.
+    pub fn new(find: impl Fn() -> BoxFuture<'static, Result<String, String>> + Send + Sync + 'static) -> Self {
+        Self { find: Arc::new(find), password: Arc::default() }
+    }
+
+    /// By the address of a Service, which may become another one.
+    pub fn service(scene: &Scene, name: &str) -> Self {
+        let (known, address) = watch::channel(None);
+        let mut events =
+            watcher(scene.api(), watcher::Config::default().fields(&format!("metadata.name={name}"))).boxed();
+        let task = Follower(tokio::spawn(async move {
+            // A watch that breaks is begun again by the watcher itself.
+            while let Some(event) = events.next().await {
+                match event {
+                    Ok(Event::Apply(service) | Event::InitApply(service)) => known.send_replace(address_of(&service)),
+                    Ok(Event::Delete(_)) => known.send_replace(None),
+                    Ok(Event::Init | Event::InitDone) | Err(_) => continue,
+                };
+            }
+        }));
+        let task = Arc::new(task);
+        Self::new(move || {
+            let (address, _task) = (address.borrow().clone(), task.clone());
+            async move { address.ok_or_else(|| "no Service".to_owned()) }.boxed()
+        })
+    }
+
+    /// Where to connect to now.
+    pub async fn address(&self) -> Result<String, String> {
+        (self.find)().await
+    }
+
+    /// The password for new connections.
+    pub fn password(&self) -> Option<String> {
+        self.password.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// New connections use that one from now on.
+    pub fn use_password(&self, password: Option<String>) {
+        *self.password.lock().unwrap_or_else(PoisonError::into_inner) = password;
+    }
+}
+
+/// Ends with the last of those who need it.
+struct Follower(JoinHandle<()>);
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn address_of(service: &Service) -> Option<String> {
+    let spec = service.spec.as_ref()?;
+    let port = spec.ports.as_ref()?.first()?.port;
+    spec.cluster_ip.as_ref().map(|address| format!("{address}:{port}"))
+}

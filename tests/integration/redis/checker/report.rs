@@ -1,0 +1,118 @@
+//! What became of all writes: told, and judged by what was promised.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use super::book::{Audit, Book, Class, Write};
+use super::watch::Watched;
+
+/// `spec.failover.maxLagSeconds` as it is by default: nothing older may be lost with a master.
+const MAX_LAG: Duration = Duration::from_secs(10);
+
+/// What a set promises in a situation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Promise {
+    /// No acknowledged write is lost.
+    Everything,
+    /// A master is lost without warning: what a replica had (`WAIT 1`) stays, and so does what is older than the
+    /// replicas' lag may be.
+    WhatWasReplicated,
+    /// Data are lost, as they must be: only what is told about it counts.
+    Nothing,
+}
+
+/// What became of all writes.
+pub struct Findings {
+    book: Book,
+    audit: Audit,
+    watched: Option<Watched>,
+    end: Instant,
+}
+
+impl Findings {
+    pub fn of(book: Book, stored: &HashSet<(usize, u64)>, watched: Option<Watched>, end: Instant) -> Self {
+        Self { audit: book.audit(stored), book, watched, end }
+    }
+
+    /// Prints all of it.
+    pub fn print(&self, what: &str, begun: Instant, end: Instant) {
+        let lost = |class| self.audit.lost.get(&class).map_or(0, Vec::len);
+        let of_class = |class: Class| format!("{} of {} {}", lost(class), self.book.count(class), class.as_str());
+        println!(
+            "» {what}: lost {}; {} reads, {} from the past; {} of unknown outcome are there; {:.0} s",
+            Class::ALL.map(of_class).join(", "),
+            self.book.reads,
+            self.audit.stale_reads,
+            self.audit.unacknowledged,
+            (end - begun).as_secs_f64(),
+        );
+        for (classes, outages) in self.by_class() {
+            if let Some(spread) = spread(outages) {
+                println!("»   write outage, {classes}: {spread}");
+            }
+        }
+        if let Some(watched) = &self.watched {
+            println!("»   {watched}");
+        }
+        println!("  errors: {:?}", self.book.errors);
+        for ((event, outage), index) in self.book.outages(&Class::ALL, end).into_iter().zip(1..) {
+            let after = (event.at - begun).as_millis();
+            println!("  event {index} ({}), {after} ms after the start: {} ms", event.what, outage.as_millis());
+        }
+    }
+
+    /// The outages of all events, of any client and by class.
+    fn by_class(&self) -> Vec<(&'static str, Vec<Duration>)> {
+        let of = |classes: &[Class]| self.book.outages(classes, self.end).into_iter().map(|(_, it)| it).collect();
+        let classes = Class::ALL.into_iter().filter(|class| self.book.writers(*class) > 0);
+        [("any client", of(&Class::ALL))]
+            .into_iter()
+            .chain(classes.map(|class| (class.as_str(), of(&[class]))))
+            .collect()
+    }
+
+    /// In which way the promise was broken.
+    pub fn complaints(&self, promise: Promise) -> Vec<String> {
+        let broken = self.audit.lost.iter().filter_map(|(class, lost)| {
+            let lost: Vec<&Write> = lost.iter().filter(|write| counts(**write, *class, &self.book, promise)).collect();
+            let words = || format!("{promise:?} was promised, and lost are {}", in_words(*class, &lost, &self.book));
+            (!lost.is_empty()).then(words)
+        });
+        broken.chain(self.watched.iter().flat_map(Watched::complaints)).collect()
+    }
+}
+
+/// Whether that this write is lost breaks the promise.
+fn counts(write: Write, class: Class, book: &Book, promise: Promise) -> bool {
+    match promise {
+        Promise::Everything => true,
+        Promise::Nothing => false,
+        Promise::WhatWasReplicated => {
+            let recent = |at: Instant| write.at + MAX_LAG >= at && write.at <= at + MAX_LAG;
+            class == Class::Waiting || !book.events.iter().any(|event| recent(event.at))
+        }
+    }
+}
+
+fn in_words(class: Class, lost: &[&Write], book: &Book) -> String {
+    let when = |write: &Write| {
+        let before = book.events.iter().rev().find(|event| event.at <= write.at);
+        before.map_or("before any event".to_owned(), |event| {
+            format!("{} ms after {:?}", (write.at - event.at).as_millis(), event.what)
+        })
+    };
+    let (Some(earliest), Some(latest)) = (lost.first(), lost.last()) else { return String::new() };
+    let one = |write: &Write| format!("no. {} of writer {}, {}", write.number, write.writer, when(write));
+    format!("{} {}: from {} to {}", lost.len(), class.as_str(), one(earliest), one(latest))
+}
+
+/// Median, 99th percentile and longest.
+fn spread(mut spans: Vec<Duration>) -> Option<String> {
+    spans.sort_unstable();
+    let at = |share: usize| spans.get((spans.len() * share / 100).min(spans.len() - 1)).map_or(0, Duration::as_millis);
+    let longest = spans.last()?.as_millis();
+    Some(match spans.len() {
+        1 => format!("{longest} ms"),
+        count => format!("p50 {} ms, p99 {} ms, longest {longest} ms of {count} events", at(50), at(99)),
+    })
+}

@@ -1,0 +1,89 @@
+//! A set as its users see it when it is new.
+
+use std::time::Instant;
+
+use causeway::api::Redis;
+use k8s_openapi::api::core::v1::{Namespace, Service};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::checker::{Checker, Promise, open};
+use super::{NAME, Stage, becomes, is_settled, nodes, running, settled, spec, took};
+use crate::support::{Operator, Scene};
+
+/// The address of a Service.
+async fn address(scene: &Scene, name: &str) -> String {
+    let service = scene.api::<Service>().get(name).await.expect("the Service");
+    format!("{}:6379", service.spec.and_then(|spec| spec.cluster_ip).expect("an address"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_minimal_manifest_becomes_a_master_and_three_replicas() {
+    let scene = Stage::new("redis-creation").await;
+    // The strictest of Kubernetes' standards for pods.
+    let strict = json!({ "metadata": { "labels": { "pod-security.kubernetes.io/enforce": "restricted" } } });
+    let namespaces: Api<Namespace> = Api::all(scene.client.clone());
+    let parameters = PatchParams::default();
+    namespaces.patch(&scene.namespace, &parameters, &Patch::Merge(&strict)).await.expect("the label is accepted");
+    let _operator = Operator::start(&scene).await;
+    let manifest: Value = serde_saphyr::from_str(include_str!("../../../examples/redis.yaml")).expect("YAML");
+    assert_eq!((&manifest["metadata"]["name"], &manifest["spec"]), (&json!(NAME), &json!({ "replicas": 3 })));
+
+    let begun = Instant::now();
+    let object = running(&scene, manifest["spec"].clone()).await;
+    took("a master and three replicas", begun);
+    let status = object.status.expect("a status");
+    assert!(status.master.is_some_and(|name| name.starts_with("cache-")));
+    assert_eq!(status.ready_replicas, 3);
+    assert_eq!(status.version.as_deref(), Some("7.0.15"));
+    let host = format!("{NAME}.{}.svc", scene.namespace);
+    let connection = status.connection.expect("a connection");
+    assert!(connection.host.starts_with(&host) && connection.port == 6379, "{connection:?}");
+
+    let mut master = open(&address(&scene, NAME).await, None).await.unwrap();
+    let replicas: (String, usize) = redis::pipe()
+        .cmd("SET")
+        .arg("key")
+        .arg("value")
+        .cmd("WAIT")
+        .arg(3)
+        .arg(10_000)
+        .query_async(&mut master)
+        .await
+        .unwrap();
+    assert_eq!(replicas, ("OK".to_owned(), 3));
+    let mut replica = open(&address(&scene, "cache-replicas").await, None).await.unwrap();
+    let read: String = redis::cmd("GET").arg("key").query_async(&mut replica).await.unwrap();
+    assert_eq!(read, "value");
+    let refused = redis::cmd("SET").arg("key").arg("other").query_async::<String>(&mut replica).await.unwrap_err();
+    assert_eq!(refused.code(), Some("READONLY"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_without_replicas_serves_and_keeps_its_data() {
+    let scene = Stage::new("redis-creation").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(0)).await;
+    let checker = Checker::start_without_replicas(&scene).await;
+    checker.writes(100).await;
+    checker.event("the only process killed");
+    super::faults::kill(&scene, "cache-0").await;
+    checker.goes_on("the only process killed").await;
+    settled(&scene, "the master again").await;
+    checker.finish("a master without replicas is killed", Promise::Everything).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_suspended_set_is_left_alone() {
+    let scene = Stage::new("redis-creation").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(1)).await;
+    scene.edit::<Redis>(NAME, json!({ "suspend": true })).await;
+    becomes(&scene, "the suspension to be told", |object| !is_settled(object)).await;
+    scene.edit::<Redis>(NAME, json!({ "replicas": 2 })).await;
+    let before = nodes::all(&scene, None).await;
+    assert_eq!(before.len(), 2);
+    scene.edit::<Redis>(NAME, json!({ "suspend": false })).await;
+    settled(&scene, "the second replica").await;
+}

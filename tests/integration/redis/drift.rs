@@ -1,0 +1,107 @@
+//! Children that somebody changed or deleted are as they were again, and nobody who writes notices.
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::core::NamespaceResourceScope;
+use kube::{Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::checker::{Checker, Promise};
+use super::{LABEL, NAME, ROLE_LABEL, Stage, running, settled, spec, uids};
+use crate::support::{Operator, Scene, wait_for};
+
+/// Changes a child and waits until it is as before.
+async fn repaired<K>(scene: &Scene, name: &str, change: Value)
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + Serialize
+        + DeserializeOwned,
+{
+    let api = scene.api::<K>();
+    let content = |object: &K| {
+        let whole = serde_json::to_value(object).expect("JSON");
+        json!([whole["spec"], whole["data"], whole["metadata"]["labels"], whole["metadata"]["ownerReferences"]])
+    };
+    let before = api.get(name).await.expect("the child");
+    let changed =
+        api.patch(name, &PatchParams::default(), &Patch::Merge(&change)).await.expect("the change is accepted");
+    assert_ne!(content(&changed), content(&before), "{name}: {change} changes something");
+    let what = format!("{} {name} to be as before after {change}", K::kind(&()));
+    let look = || async { content(&api.get(name).await.expect("the child")) };
+    wait_for(&what, look, |now| *now == content(&before)).await;
+}
+
+/// Deletes a child and waits until another one is there.
+async fn returned<K>(scene: &Scene, name: &str, parameters: &DeleteParams)
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + DeserializeOwned,
+{
+    let api = scene.api::<K>();
+    let before = api.get(name).await.expect("the child").uid();
+    api.delete(name, parameters).await.expect("the deletion is accepted");
+    let look = || async { api.get_opt(name).await.expect("an answer").and_then(|child| child.uid()) };
+    let what = format!("another {} {name}", K::kind(&()));
+    wait_for(&what, look, |now| now.is_some() && *now != before).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_somebody_changed_is_repaired() {
+    let scene = Stage::new("redis-drift").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(1)).await;
+    let (before, checker) = (uids(&scene).await, Checker::start(&scene).await);
+    repaired::<Service>(&scene, NAME, json!({ "spec": { "selector": { (ROLE_LABEL): "replica" } } })).await;
+    repaired::<Service>(&scene, NAME, json!({ "metadata": { "labels": { (LABEL): "other" } } })).await;
+    repaired::<Service>(&scene, "cache-replicas", json!({ "spec": { "selector": { (ROLE_LABEL): null } } })).await;
+    repaired::<Service>(&scene, "cache-peers", json!({ "spec": { "publishNotReadyAddresses": false } })).await;
+    repaired::<PodDisruptionBudget>(&scene, NAME, json!({ "spec": { "maxUnavailable": 3 } })).await;
+    repaired::<StatefulSet>(&scene, NAME, json!({ "spec": { "updateStrategy": { "type": "RollingUpdate" } } })).await;
+    repaired::<StatefulSet>(&scene, NAME, json!({ "spec": { "replicas": 3 } })).await;
+    let settings = scene.api::<ConfigMap>().get(NAME).await.expect("the settings");
+    let (key, _) = settings.data.and_then(|data| data.into_iter().next()).expect("a key");
+    repaired::<ConfigMap>(&scene, NAME, json!({ "data": { (key): "save 1 1" } })).await;
+    settled(&scene, "all as before").await;
+    let after = uids(&scene).await;
+    assert_eq!(after.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
+    checker.goes_on("all as before").await;
+    checker.finish("children changed by hand", Promise::Everything).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_somebody_deleted_returns() {
+    let scene = Stage::new("redis-drift").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(1)).await;
+    let (before, checker) = (uids(&scene).await, Checker::start(&scene).await);
+    let usual = DeleteParams::default();
+    returned::<Service>(&scene, NAME, &usual).await;
+    returned::<Service>(&scene, "cache-replicas", &usual).await;
+    returned::<Service>(&scene, "cache-peers", &usual).await;
+    returned::<ConfigMap>(&scene, NAME, &usual).await;
+    returned::<PodDisruptionBudget>(&scene, NAME, &usual).await;
+    returned::<StatefulSet>(&scene, NAME, &DeleteParams::orphan()).await;
+    settled(&scene, "all children again").await;
+    assert_eq!(uids(&scene).await, before, "no pod was touched");
+    checker.goes_on("all children again").await;
+    checker.finish("children deleted", Promise::Everything).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stateful_set_deleted_with_its_pods_returns_with_all_data() {
+    let scene = Stage::new("redis-drift").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(1)).await;
+    let checker = Checker::start(&scene).await;
+    checker.writes(100).await;
+    checker.event("the StatefulSet deleted with its pods");
+    returned::<StatefulSet>(&scene, NAME, &DeleteParams::background()).await;
+    settled(&scene, "all nodes again").await;
+    checker.goes_on("all nodes again").await;
+    checker.finish("a StatefulSet deleted with its pods", Promise::Everything).await;
+}

@@ -1,0 +1,87 @@
+//! Input that cannot be carried out is refused, or told in words that name the field; a running set is left alone.
+
+use causeway::api::Redis;
+use k8s_openapi::api::core::v1::Service;
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+use super::checker::{Checker, Promise};
+use super::{NAME, Stage, pods, running, settled, spec, stalls, uids};
+use crate::support::Operator;
+use crate::support::backends::apply_service;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn edits_that_cannot_be_carried_out_are_told_and_the_nodes_run_on() {
+    let scene = Stage::new("redis-edits").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(1)).await;
+    let (before, checker) = (uids(&scene).await, Checker::start(&scene).await);
+    for (directive, value) in [
+        ("replicaof", "example.com 6379"),
+        ("dir", "/tmp"),
+        ("requirepass", "secret"),
+        ("port", "7000"),
+        ("maxmemory-polcy", "allkeys-lru"),
+        ("maxmemory", "much"),
+    ] {
+        scene.edit::<Redis>(NAME, json!({ "config": { (directive): value } })).await;
+        let (_, message) = stalls(&scene, &format!("words on {directive}")).await;
+        assert!(message.contains(&format!("spec.config.{directive}")), "{message}");
+        assert!(!message.contains("secret"), "{message}");
+        scene.edit::<Redis>(NAME, json!({ "config": { (directive): Value::Null } })).await;
+    }
+    settled(&scene, "the edits taken back").await;
+    assert_eq!(uids(&scene).await, before, "no pod was touched");
+    checker.goes_on("the edits taken back").await;
+    checker.finish("edits that cannot be carried out", Promise::Everything).await;
+}
+
+#[tokio::test]
+async fn what_can_never_be_is_refused_at_once() {
+    let scene = Stage::new("redis-edits").await;
+    for (spec, words) in [
+        (json!({ "replicas": 21 }), "spec.replicas"),
+        (json!({ "replicas": -1 }), "spec.replicas"),
+        (json!({ "version": "6.2.7" }), "spec.version"),
+        (json!({ "storage": { "size": "much" } }), "spec.storage.size"),
+        (json!({ "config": { "maxmemory": "1gb\nreplicaof example.com 6379" } }), "spec.config"),
+        (json!({ "config": { "Max Memory": "1gb" } }), "spec.config"),
+        (json!({ "auth": { "secretName": "mine" } }), "spec.auth"),
+    ] {
+        let refused = scene.try_create::<Redis>(NAME, spec.clone()).await.expect_err(&format!("{spec} is refused"));
+        assert!(refused.to_string().contains(words), "{spec}: {refused}");
+    }
+    scene.create::<Redis>(NAME, json!({ "storage": { "size": "2Gi" }, "suspend": true })).await;
+    let smaller = scene.try_create::<Redis>(NAME, json!({ "storage": { "size": "1Gi" }, "suspend": true })).await;
+    assert!(smaller.expect_err("volumes do not shrink").to_string().contains("spec.storage.size"));
+}
+
+#[tokio::test]
+async fn a_set_with_a_directive_that_cannot_be_is_not_begun() {
+    let scene = Stage::new("redis-edits").await;
+    let _operator = Operator::start(&scene).await;
+    let mut wrong = spec(1);
+    wrong["config"] = json!({ "slaveof": "example.com 6379" });
+    scene.create::<Redis>(NAME, wrong).await;
+    let (_, message) = stalls(&scene, "words on the directive").await;
+    assert!(message.contains("spec.config.slaveof"), "{message}");
+    assert!(pods(&scene).await.is_empty());
+    scene.edit::<Redis>(NAME, json!({ "config": { "slaveof": null } })).await;
+    settled(&scene, "the mistake corrected").await;
+}
+
+#[tokio::test]
+async fn a_service_of_the_same_name_that_is_not_ours_is_left_alone() {
+    let scene = Stage::new("redis-edits").await;
+    let _operator = Operator::start(&scene).await;
+    apply_service(&scene, NAME, json!({ "ports": [{ "name": "web", "port": 80 }] })).await;
+    let version = |service: Service| (service.uid(), service.resource_version());
+    let before = version(scene.api::<Service>().get(NAME).await.unwrap());
+    scene.create::<Redis>(NAME, spec(0)).await;
+    let (reason, message) = stalls(&scene, "words on the name").await;
+    assert_eq!(reason, "NameTaken");
+    assert!(message.contains("Service") && message.contains(NAME), "{message}");
+    assert_eq!(version(scene.api::<Service>().get(NAME).await.unwrap()), before, "it was not touched");
+    scene.delete::<Service>(NAME).await;
+    settled(&scene, "the set, now that the name is free").await;
+}

@@ -1,0 +1,54 @@
+//! The exporter beside each node.
+
+use serde_json::json;
+
+use super::checker::{Checker, Promise};
+use super::{NAME, Stage, master, pods, running, settled, spec};
+use crate::support::{Operator, wait_for};
+
+/// What an exporter says; nothing while it does not answer.
+async fn figures(address: String) -> String {
+    let asked = tokio::task::spawn_blocking(move || {
+        let agent = ureq::Agent::config_builder().proxy(None).build().new_agent();
+        agent.get(&format!("http://{address}:9121/metrics")).call()?.body_mut().read_to_string()
+    });
+    asked.await.expect("no panic").unwrap_or_default()
+}
+
+/// It is told of a set that runs already, and one that asks for a password.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_exporter_tells_of_each_node_and_coming_costs_no_write() {
+    let scene = Stage::new("redis-exporter").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(1)).await;
+    let checker = Checker::start(&scene).await;
+    checker.event("an exporter");
+    scene.edit::<causeway::api::Redis>(NAME, json!({ "exporter": {} })).await;
+    settled(&scene, "an exporter beside each node").await;
+    let master = master(&scene).await;
+    for pod in pods(&scene).await {
+        let name = pod.metadata.name.clone().unwrap_or_default();
+        let address = pod.status.and_then(|status| status.pod_ip).expect("an address");
+        let role = if name == master { "role=\"master\"" } else { "role=\"slave\"" };
+        let good = |text: &String| text.contains("redis_up 1") && text.contains(role);
+        wait_for(&format!("the figures of {name}, {role}"), || figures(address.clone()), good).await;
+    }
+    checker.goes_on("an exporter beside each node").await;
+    checker.finish("an exporter beside each node", Promise::Everything).await;
+}
+
+/// Who may read the Secret is the kubelet: no password is in the pod.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_exporter_logs_in_where_a_password_is_asked_for() {
+    let scene = Stage::new("redis-exporter").await;
+    let _operator = Operator::start(&scene).await;
+    let mut wanted = spec(0);
+    wanted["auth"] = json!({ "enabled": true });
+    wanted["exporter"] = json!({});
+    scene.create::<causeway::api::Redis>(NAME, wanted).await;
+    super::becomes(&scene, "the first node", super::is_settled).await;
+    let pod = pods(&scene).await.remove(0);
+    let address = pod.status.and_then(|status| status.pod_ip).expect("an address");
+    let good = |text: &String| text.contains("redis_up 1") && text.contains("redis_connected_clients");
+    wait_for("the figures of the node", || figures(address.clone()), good).await;
+}

@@ -1,0 +1,179 @@
+//! Masters that fail: another node takes over, and what a replica had stays.
+
+use causeway::api::Redis;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::DeleteParams;
+
+use super::checker::{Checker, Promise};
+use super::faults::{Cut, Stopped, kill};
+use super::{NAME, Stage, master, nodes, running, settled, spec, succeeded, successor, uids};
+use crate::support::{Operator, wait_for};
+
+/// Masters that are killed, one after the other.
+const KILLED: usize = 3;
+/// Masters that hang, and that are cut off.
+const AWAY: usize = 2;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_master_is_succeeded_and_comes_back_as_a_replica() {
+    let scene = Stage::new("redis-failover").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    let mut before = uids(&scene).await;
+    let checker = Checker::start(&scene).await;
+    for turn in 1..=KILLED {
+        checker.writes(100).await;
+        let name = master(&scene).await;
+        checker.event("the master's process killed");
+        kill(&scene, &name).await;
+        succeeded(&scene, &name).await;
+        checker.goes_on("another master").await;
+        let object = settled(&scene, "all nodes again").await;
+        let last = object.status.as_ref().and_then(|status| status.last_failover.clone()).expect("a failover");
+        assert_eq!(last.from.as_deref(), Some(name.as_str()), "turn {turn}: {last:?}");
+        if last.reason == "MasterSilent" {
+            // On a busy machine a dead one may look as if it hung: those are replaced.
+            before.remove(&name);
+        }
+    }
+    let after = uids(&scene).await;
+    assert!(
+        before.iter().all(|(name, uid)| after.get(name) == Some(uid)),
+        "no pod was replaced: {before:?}, {after:?}"
+    );
+    scene.was_told(NAME, "Fail", "cache-").await;
+    checker.finish(&format!("{KILLED} masters killed"), Promise::WhatWasReplicated).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deleted_master_hands_over_and_loses_nothing() {
+    let scene = Stage::new("redis-failover").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    let checker = Checker::start(&scene).await;
+    for _ in 0..2 {
+        checker.writes(100).await;
+        let (name, before) = (master(&scene).await, uids(&scene).await);
+        checker.event("the master's pod deleted");
+        scene.delete::<Pod>(&name).await;
+        succeeded(&scene, &name).await;
+        successor(&scene, &name, &before[&name]).await;
+        settled(&scene, "all nodes again").await;
+        checker.goes_on("all nodes again").await;
+    }
+    checker.finish("2 masters deleted with grace", Promise::Everything).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_deleted_without_grace_is_succeeded() {
+    let scene = Stage::new("redis-failover").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    let checker = Checker::start(&scene).await;
+    for _ in 0..2 {
+        checker.writes(100).await;
+        let (name, before) = (master(&scene).await, uids(&scene).await);
+        checker.event("the master's pod deleted without grace");
+        let at_once = DeleteParams::default().grace_period(0);
+        scene.api::<Pod>().delete(&name, &at_once).await.expect("the deletion is accepted");
+        succeeded(&scene, &name).await;
+        successor(&scene, &name, &before[&name]).await;
+        settled(&scene, "all nodes again").await;
+        checker.goes_on("all nodes again").await;
+    }
+    checker.finish("2 masters deleted without grace", Promise::WhatWasReplicated).await;
+}
+
+/// A master that hangs needs nobody who deletes it (dragonfly-operator#227).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hanging_master_is_succeeded_and_wakes_up_as_a_replica() {
+    let scene = Stage::new("redis-failover").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    let checker = Checker::start(&scene).await;
+    for _ in 0..AWAY {
+        checker.writes(100).await;
+        let name = master(&scene).await;
+        checker.event("the master hangs");
+        let stopped = Stopped::new(&scene, &name).await;
+        succeeded(&scene, &name).await;
+        checker.goes_on("another master, while the old one hangs").await;
+        // It wakes up and still believes to be the master.
+        checker.event("the old master wakes up");
+        drop(stopped);
+        settled(&scene, "all nodes again").await;
+        checker.goes_on("all nodes again").await;
+    }
+    checker.finish(&format!("{AWAY} masters hang and wake up"), Promise::WhatWasReplicated).await;
+}
+
+/// As when its node is gone (dragonfly-operator#302): nothing refuses a connection, nothing answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_that_is_cut_off_is_succeeded_and_returns_as_a_replica() {
+    let scene = Stage::new("redis-failover").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    let checker = Checker::start(&scene).await;
+    for _ in 0..AWAY {
+        checker.writes(100).await;
+        let name = master(&scene).await;
+        checker.event("the master cut off");
+        let cut = Cut::new(&scene, &name).await;
+        succeeded(&scene, &name).await;
+        checker.goes_on("another master, while the old one is away").await;
+        checker.event("the old master returns");
+        drop(cut);
+        settled(&scene, "all nodes again").await;
+        checker.goes_on("all nodes again").await;
+    }
+    checker.finish(&format!("{AWAY} masters cut off for a while"), Promise::WhatWasReplicated).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_masters_that_fail_in_a_row_are_succeeded() {
+    let scene = Stage::new("redis-failover").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    let checker = Checker::start(&scene).await;
+    checker.writes(100).await;
+    let first = master(&scene).await;
+    checker.event("the first master hangs");
+    let stopped = Stopped::new(&scene, &first).await;
+    let second = succeeded(&scene, &first).await;
+    checker.event("the second master killed");
+    kill(&scene, &second).await;
+    let third = succeeded(&scene, &second).await;
+    assert_ne!(third, first, "who hangs does not become the master");
+    checker.goes_on("the third master").await;
+    drop(stopped);
+    settled(&scene, "all nodes again").await;
+    checker.finish("two masters fail in a row", Promise::WhatWasReplicated).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replicas_that_fail_cost_no_write() {
+    let scene = Stage::new("redis-failover").await;
+    let _operator = Operator::start(&scene).await;
+    let epoch = |object: &Redis| object.status.as_ref().map(|status| status.epoch);
+    let before = epoch(&running(&scene, spec(3)).await);
+    let checker = Checker::start(&scene).await;
+    let name = master(&scene).await;
+    let replicas: Vec<String> = uids(&scene).await.into_keys().filter(|other| *other != name).collect();
+    checker.event("a replica killed");
+    kill(&scene, &replicas[0]).await;
+    checker.event("another one hangs");
+    let stopped = Stopped::new(&scene, &replicas[1]).await;
+    let sick = |object: &Redis| super::says(object, "Replicated", "False");
+    super::becomes(&scene, "the sick replica to be told", sick).await;
+    drop(stopped);
+    settled(&scene, "all nodes again").await;
+    checker.event("a replica cut off");
+    let cut = Cut::new(&scene, &replicas[2]).await;
+    let look = || async { nodes::one(&scene, &replicas[2]).await };
+    wait_for("the cut", look, Option::is_none).await;
+    super::becomes(&scene, "the replica that is away to be told", sick).await;
+    drop(cut);
+    let object = settled(&scene, "all nodes again").await;
+    assert_eq!(epoch(&object), before, "the master stayed");
+    checker.finish("replicas killed, hanging, cut off", Promise::Everything).await;
+}

@@ -1,0 +1,123 @@
+//! What happens to nodes: their processes are killed or stopped, their network is cut, their files vanish.
+//!
+//! The cluster's containers are processes of this machine, in control groups that are called after them; its volumes are
+//! directories of this machine.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
+use kube::Api;
+
+use super::claim_of;
+use crate::support::Scene;
+
+/// Kills a node's process without a chance to say good-bye; its container starts again.
+pub async fn kill(scene: &Scene, name: &str) {
+    signal("-KILL", &process_of(scene, name).await);
+}
+
+/// A node whose process is stopped until this is dropped.
+pub struct Stopped(String);
+
+impl Stopped {
+    pub async fn new(scene: &Scene, name: &str) -> Self {
+        let process = process_of(scene, name).await;
+        signal("-STOP", &process);
+        Self(process)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        // The container may have been ended meanwhile.
+        let _ = Command::new("kill").args(["-CONT", &self.0]).stderr(Stdio::null()).status();
+    }
+}
+
+/// A pod to and from which nothing comes through until this is dropped: nothing is refused, nothing is answered.
+pub struct Cut(String);
+
+impl Cut {
+    pub async fn new(scene: &Scene, name: &str) -> Self {
+        let process = process_of(scene, name).await;
+        let rules = "table inet cut {
+            chain in { type filter hook input priority -300; iif lo accept; drop; }
+            chain out { type filter hook output priority -300; oif lo accept; drop; }
+        }";
+        assert!(nft(&process, rules), "nft takes the rules");
+        Self(process)
+    }
+}
+
+impl Drop for Cut {
+    fn drop(&mut self) {
+        // The pod may be gone, and with it what was cut.
+        nft(&self.0, "delete table inet cut");
+    }
+}
+
+/// Changes the packet filter of a process' network.
+fn nft(process: &str, rules: &str) -> bool {
+    let mut child = Command::new("nsenter")
+        .args(["--target", process, "--net", "nft", "-f", "-"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("nsenter starts");
+    let mut input = child.stdin.take().expect("its input");
+    let written = input.write_all(rules.as_bytes());
+    drop(input);
+    written.is_ok() && child.wait().expect("nsenter ends").success()
+}
+
+/// Removes everything from a node's volume, while it runs.
+pub async fn wipe(scene: &Scene, name: &str) {
+    empty(&volume(scene, name).await);
+}
+
+fn empty(directory: &Path) {
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        // The server writes all the time: what it removes itself is gone, too.
+        let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        removed.or_else(|error| if path.exists() { Err(error) } else { Ok(()) }).expect("it can be removed");
+    }
+}
+
+/// Where a node's volume is on this machine.
+async fn volume(scene: &Scene, name: &str) -> PathBuf {
+    let claim = scene.api::<PersistentVolumeClaim>().get(&claim_of(name)).await.expect("the claim");
+    let volume = claim.spec.and_then(|spec| spec.volume_name).expect("a volume");
+    let volumes: Api<PersistentVolume> = Api::all(scene.client.clone());
+    let volume = volumes.get(&volume).await.expect("the volume");
+    let on_node = volume.spec.and_then(|it| it.host_path).expect("a directory of the node").path;
+    let state = std::env::var("KUBECONFIG").expect("a cluster");
+    let state = Path::new(&state).parent().expect("a directory");
+    let path = state.join("data").join(on_node.trim_start_matches('/'));
+    assert!(path.is_dir(), "{} is the volume of {name}", path.display());
+    path
+}
+
+fn signal(name: &str, process: &str) {
+    let sent = Command::new("kill").args([name, process]).status().expect("kill runs");
+    assert!(sent.success(), "kill {name} {process}");
+}
+
+/// The process of a pod's node.
+async fn process_of(scene: &Scene, name: &str) -> String {
+    let pod = scene.api::<Pod>().get(name).await.expect("the pod");
+    let statuses = pod.status.and_then(|status| status.container_statuses).unwrap_or_default();
+    let id = statuses.into_iter().find(|container| container.name == "redis").and_then(|it| it.container_id);
+    let container = id.and_then(|id| id.rsplit('/').next().map(str::to_owned)).expect("a container");
+    let processes = fs::read_dir("/proc").expect("/proc").filter_map(|entry| {
+        let process: u32 = entry.ok()?.file_name().into_string().ok()?.parse().ok()?;
+        let groups = fs::read_to_string(format!("/proc/{process}/cgroup")).ok()?;
+        groups.contains(&container).then_some(process)
+    });
+    // What it forks to write its data to disk comes later.
+    let first = processes.min().unwrap_or_else(|| panic!("no process is in the group of container {container}"));
+    first.to_string()
+}

@@ -1,0 +1,134 @@
+//! The nodes as they are, whatever the operator says of them: asked one by one.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use tokio::time::timeout;
+
+use super::checker::open;
+use super::{PATIENCE, ROLE_LABEL, pods};
+use crate::support::Scene;
+use crate::support::wait::wait_within;
+use crate::support::wait_for;
+
+const DEADLINE: Duration = Duration::from_secs(2);
+
+/// What a node says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    pub address: String,
+    pub version: String,
+    /// `master` or `slave`.
+    pub role: String,
+    /// The replication ID.
+    pub history: String,
+    pub offset: u64,
+    /// Of a replica: whose, and whether it has all of the data and follows.
+    pub master: String,
+    pub linked: bool,
+    pub keys: u64,
+    /// What the pod's label says.
+    pub label: Option<String>,
+}
+
+/// What every pod's node says of itself, by pod; `None` where it does not answer.
+pub async fn all(scene: &Scene, password: Option<&str>) -> BTreeMap<String, Option<Node>> {
+    let asked = pods(scene).await.into_iter().map(|pod| async move {
+        let node = timeout(DEADLINE, ask(&pod, password)).await.ok().flatten();
+        (pod.name_any(), node)
+    });
+    join_all(asked).await.into_iter().collect()
+}
+
+/// What one node says of itself.
+pub async fn one(scene: &Scene, name: &str) -> Option<Node> {
+    all(scene, None).await.remove(name).flatten()
+}
+
+/// Waits until a node says something of itself: one look may come too late on a busy machine.
+pub async fn answer(scene: &Scene, name: &str) -> Node {
+    let answered = wait_for(&format!("{name} to answer"), || one(scene, name), Option::is_some).await;
+    answered.expect("it was waited for")
+}
+
+/// Waits until exactly so many replicas follow one master that is labelled as such, all with the same data.
+pub async fn complete(scene: &Scene, replicas: i32, password: Option<&str>) {
+    let count = usize::try_from(replicas).expect("a number") + 1;
+    let good = |nodes: &BTreeMap<String, Option<Node>>| {
+        let known: Vec<&Node> = nodes.values().flatten().collect();
+        let masters: Vec<&&Node> = known.iter().filter(|node| node.role == "master").collect();
+        let [master] = masters[..] else { return false };
+        let replica = |node: &&&Node| {
+            node.role == "slave"
+                && node.linked
+                && node.master == master.address
+                && node.history == master.history
+                && node.label.as_deref() == Some("replica")
+        };
+        nodes.len() == count
+            && known.len() == count
+            && master.label.as_deref() == Some("master")
+            && known.iter().filter(replica).count() == count - 1
+    };
+    let what = format!("a master and {replicas} replicas that say so themselves");
+    wait_within(PATIENCE, &what, || all(scene, password), good).await;
+}
+
+async fn ask(pod: &Pod, password: Option<&str>) -> Option<Node> {
+    let address = pod.status.as_ref()?.pod_ip.clone()?;
+    let mut connection = open(&format!("{address}:6379"), password).await.ok()?;
+    let keys = redis::cmd("DBSIZE").query_async(&mut connection).await.ok()?;
+    let text: String = redis::cmd("INFO").query_async(&mut connection).await.ok()?;
+    let fields: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.trim_end().split_once(':')).collect();
+    let field = |name: &str| fields.get(name).copied().unwrap_or_default().to_owned();
+    let is_master = field("role") == "master";
+    Some(Node {
+        address,
+        version: field("redis_version"),
+        role: field("role"),
+        history: field("master_replid"),
+        offset: field(if is_master { "master_repl_offset" } else { "slave_repl_offset" }).parse().ok()?,
+        master: field("master_host"),
+        linked: field("master_link_status") == "up",
+        keys,
+        label: pod.labels().get(ROLE_LABEL).cloned(),
+    })
+}
+
+/// Sends a command to one node.
+pub async fn tell(scene: &Scene, name: &str, words: &[&str]) {
+    let pod = pods(scene).await.into_iter().find(|pod| pod.name_any() == name).expect("the pod");
+    let address = pod.status.and_then(|status| status.pod_ip).expect("an address");
+    let mut connection = open(&format!("{address}:6379"), None).await.expect("the node answers");
+    let mut command = redis::Cmd::new();
+    for word in words {
+        command.arg(*word);
+    }
+    command.query_async::<redis::Value>(&mut connection).await.expect("the command is taken");
+}
+
+/// A setting of a running node.
+pub async fn setting(scene: &Scene, name: &str, setting: &str) -> String {
+    let pod = pods(scene).await.into_iter().find(|pod| pod.name_any() == name).expect("the pod");
+    let address = pod.status.and_then(|status| status.pod_ip).expect("an address");
+    let mut connection = open(&format!("{address}:6379"), None).await.expect("the node answers");
+    let answer: Vec<String> =
+        redis::cmd("CONFIG").arg("GET").arg(setting).query_async(&mut connection).await.expect("an answer");
+    answer.into_iter().nth(1).unwrap_or_default()
+}
+
+/// How many nodes have which role and label, whoever they are.
+pub async fn roles(scene: &Scene) -> BTreeMap<String, usize> {
+    let mut roles = BTreeMap::new();
+    for node in all(scene, None).await.into_values() {
+        let told = node.map_or_else(
+            || "no answer".to_owned(),
+            |node| format!("{}, labelled {}", node.role, node.label.unwrap_or_default()),
+        );
+        *roles.entry(told).or_default() += 1;
+    }
+    roles
+}

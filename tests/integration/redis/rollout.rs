@@ -1,0 +1,104 @@
+//! New versions and settings reach the nodes one by one, replicas first, and no write is lost.
+
+use std::time::Instant;
+
+use causeway::api::Redis;
+use serde_json::{Value, json};
+
+use super::checker::{Checker, Promise};
+use super::{NAME, Stage, becomes, master, nodes, pods, running, settled, spec, took, uids};
+use crate::support::rollout_watch::RolloutWatch;
+use crate::support::{Operator, Scene};
+
+/// Edits a healthy set; fails unless its nodes were replaced one by one, the master last.
+async fn rolls(scene: &Scene, checker: &Checker, what: &str, edit: Value) {
+    let (begun, old) = (Instant::now(), master(scene).await);
+    let count = uids(scene).await.len();
+    let watch = RolloutWatch::start(scene).await;
+    checker.event(what);
+    scene.edit::<Redis>(NAME, edit).await;
+    settled(scene, what).await;
+    took(what, begun);
+    let replaced = watch.replaced();
+    assert_eq!(replaced.len(), count, "{what}: each node once: {replaced:?}");
+    assert_eq!(replaced.last(), Some(&old), "{what}: the master last: {replaced:?}");
+    assert_eq!(watch.fewest_ready(), count - 1, "{what}: one at a time");
+    checker.goes_on(what).await;
+}
+
+async fn versions(scene: &Scene) -> Vec<String> {
+    nodes::all(scene, None).await.into_values().map(|node| node.map(|it| it.version).unwrap_or_default()).collect()
+}
+
+/// dragonfly-operator#504: all replicas were deleted at once. spotahome/redis-operator#600: several masters were left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upgrade_replaces_one_node_at_a_time_and_leaves_one_master() {
+    let scene = Stage::new("redis-rollout").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    let checker = Checker::start(&scene).await;
+    rolls(&scene, &checker, "Redis 8.0.2 everywhere", json!({ "version": "8.0.2" })).await;
+    assert_eq!(versions(&scene).await, ["8.0.2"; 4]);
+    checker.finish("Redis 7.0.15 → 8.0.2", Promise::Everything).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_set_moves_to_valkey_and_loses_nothing() {
+    let scene = Stage::new("redis-rollout").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(2)).await;
+    let checker = Checker::start(&scene).await;
+    rolls(&scene, &checker, "Valkey 8.1.1 everywhere", json!({ "image": "valkey/valkey:8.1.1" })).await;
+    for pod in pods(&scene).await {
+        let image = pod.spec.and_then(|spec| spec.containers.into_iter().find(|it| it.name == "redis")?.image);
+        assert_eq!(image.as_deref(), Some("valkey/valkey:8.1.1"));
+    }
+    checker.finish("Redis 7.0.15 → Valkey 8.1.1", Promise::Everything).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_are_changed_in_the_running_nodes_where_that_is_possible() {
+    let scene = Stage::new("redis-rollout").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(2)).await;
+    let (before, checker) = (uids(&scene).await, Checker::start(&scene).await);
+    let live = json!({ "config": { "maxmemory": "200mb", "maxmemory-policy": "allkeys-lru" } });
+    checker.event("settings that a running node takes");
+    scene.edit::<Redis>(NAME, live).await;
+    settled(&scene, "settings that a running node takes").await;
+    assert_eq!(uids(&scene).await, before, "no pod was replaced");
+    for name in before.keys() {
+        assert_eq!(nodes::setting(&scene, name, "maxmemory-policy").await, "allkeys-lru", "{name}");
+        assert_eq!(nodes::setting(&scene, name, "maxmemory").await, "209715200", "{name}");
+    }
+    let restart = json!({ "config": { "databases": "4" } });
+    rolls(&scene, &checker, "a setting that takes a restart", restart).await;
+    for name in before.keys() {
+        assert_eq!(nodes::setting(&scene, name, "databases").await, "4", "{name}");
+    }
+    checker.finish("settings of both sorts", Promise::Everything).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_image_that_does_not_exist_costs_one_replica_and_a_better_one_recovers() {
+    let scene = Stage::new("redis-rollout").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(2)).await;
+    let (before, name) = (uids(&scene).await, master(&scene).await);
+    let checker = Checker::start(&scene).await;
+    let watch = RolloutWatch::start(&scene).await;
+    scene.edit::<Redis>(NAME, json!({ "version": "8.0.99" })).await;
+    let stuck = |object: &Redis| {
+        let conditions = object.status.iter().flat_map(|status| status.conditions.iter());
+        conditions.clone().any(|it| it.message.contains("spec.version") || it.message.contains("spec.image"))
+    };
+    becomes(&scene, "words on the image that cannot be pulled", stuck).await;
+    checker.goes_on("while one node has no image").await;
+    let after = uids(&scene).await;
+    let stayed: Vec<&String> = before.keys().filter(|name| before[*name] == after[*name]).collect();
+    assert!(stayed.len() == 2 && stayed.contains(&&name), "{stayed:?} stayed, and {name} is the master");
+    scene.edit::<Redis>(NAME, json!({ "version": "8.0.2" })).await;
+    settled(&scene, "the better version everywhere").await;
+    assert_eq!(watch.fewest_ready(), 2, "neither the bad nor the better version took a second node away");
+    checker.finish("a version that does not exist, then one that does", Promise::Everything).await;
+}

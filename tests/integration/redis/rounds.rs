@@ -1,0 +1,50 @@
+//! Masters that lose their data, die and are back at once, over and over: no replica is ever emptied by one.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::DeleteParams;
+
+use super::checker::{Checker, Promise};
+use super::faults::{kill, wipe};
+use super::{Stage, master, nodes, running, settled, spec, succeeded, successor, uids};
+use crate::support::Operator;
+
+/// As many rounds as begin in so long.
+const SPAN: Duration = Duration::from_secs(30);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn masters_that_are_killed_and_back_at_once_wipe_nobody() {
+    let scene = Stage::new("redis-rounds").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    let checker = Checker::start(&scene).await;
+    checker.writes(300).await;
+    let begun = Instant::now();
+    let mut rounds = 0;
+    let mut killed = std::collections::BTreeSet::new();
+    while begun.elapsed() < SPAN {
+        let (name, before) = (master(&scene).await, uids(&scene).await);
+        let keys = nodes::answer(&scene, &name).await.keys;
+        checker.event("the master wiped and killed");
+        wipe(&scene, &name).await;
+        // A container that was killed before starts again later and later; a new pod does not.
+        if killed.insert(before[&name].clone()) {
+            kill(&scene, &name).await;
+            succeeded(&scene, &name).await;
+        } else {
+            let at_once = DeleteParams::default().grace_period(0);
+            scene.api::<Pod>().delete(&name, &at_once).await.expect("the deletion is accepted");
+            succeeded(&scene, &name).await;
+            successor(&scene, &name, &before[&name]).await;
+        }
+        settled(&scene, "all nodes again").await;
+        rounds += 1;
+        for (name, node) in nodes::all(&scene, None).await {
+            let now = node.map(|node| node.keys).unwrap_or_default();
+            assert!(now + 20 >= keys, "round {rounds}: {name} has {now} keys of {keys}");
+        }
+    }
+    checker.goes_on("the last round").await;
+    checker.finish(&format!("{rounds} masters wiped, killed and back at once"), Promise::WhatWasReplicated).await;
+}

@@ -1,0 +1,79 @@
+//! The master moves because somebody wants that: not a write is lost.
+
+use causeway::api::Redis;
+use serde_json::{Value, json};
+
+use super::checker::{Checker, Promise};
+use super::{NAME, Stage, becomes, is_settled, master, running, settled, spec, uids};
+use crate::support::{Operator, Scene};
+
+const SWITCHES: usize = 5;
+
+/// Asks for another master and waits until it is.
+pub async fn switched(scene: &Scene, to: &str) {
+    scene.edit::<Redis>(NAME, json!({ "switchover": { "master": to } })).await;
+    let done = |object: &Redis| {
+        is_settled(object) && object.status.as_ref().and_then(|status| status.master.as_deref()) == Some(to)
+    };
+    becomes(scene, &format!("{to} to be the master"), done).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_planned_switch_under_load_loses_nothing() {
+    let scene = Stage::new("redis-switch").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    let before = uids(&scene).await;
+    let checker = Checker::start(&scene).await;
+    for turn in 0..SWITCHES {
+        checker.writes(100).await;
+        let to = super::replicas(&scene).await.remove(turn % 3);
+        checker.event(&format!("asked for {to}"));
+        switched(&scene, &to).await;
+        // Those who kept their connections, too.
+        checker.goes_on(&format!("{to} is the master")).await;
+    }
+    settled(&scene, "all nodes").await;
+    assert_eq!(uids(&scene).await, before, "no pod was touched");
+    let object = scene.api::<Redis>().get(NAME).await.unwrap();
+    assert_eq!(object.status.map(|status| status.epoch), i64::try_from(1 + SWITCHES).ok());
+    checker.finish(&format!("{SWITCHES} planned switches"), Promise::Everything).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_switch_that_cannot_be_is_told_and_the_master_stays() {
+    let scene = Stage::new("redis-switch").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(1)).await;
+    let (name, checker) = (master(&scene).await, Checker::start(&scene).await);
+    for (wanted, words) in [("cache-7", "spec.switchover.master"), ("other", "spec.switchover.master")] {
+        scene.edit::<Redis>(NAME, json!({ "switchover": { "master": wanted } })).await;
+        let (_, message) = super::stalls(&scene, &format!("words on {wanted}")).await;
+        assert!(message.contains(words) && message.contains(wanted), "{message}");
+        assert_eq!(master(&scene).await, name);
+    }
+    scene.edit::<Redis>(NAME, json!({ "switchover": Value::Null })).await;
+    settled(&scene, "the edit taken back").await;
+    checker.finish("a switch to nobody", Promise::Everything).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_switch_waits_for_a_replica_that_is_not_up_to_date_and_the_master_serves_meanwhile() {
+    let scene = Stage::new("redis-switch").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(2)).await;
+    let checker = Checker::start(&scene).await;
+    let (name, to) = (master(&scene).await, super::replicas(&scene).await.remove(0));
+    let stopped = super::faults::Stopped::new(&scene, &to).await;
+    let sick = |object: &Redis| super::says(object, "Replicated", "False");
+    becomes(&scene, "the sick replica to be told", sick).await;
+    checker.event("asked for a replica that hangs");
+    scene.edit::<Redis>(NAME, json!({ "switchover": { "master": to } })).await;
+    checker.writes(300).await;
+    assert_eq!(master(&scene).await, name, "it does not go to a replica that hangs");
+    checker.event("the replica wakes up");
+    drop(stopped);
+    switched(&scene, &to).await;
+    checker.goes_on("it is the master").await;
+    checker.finish("a switch to a replica that hangs for a while", Promise::Everything).await;
+}

@@ -1,0 +1,63 @@
+//! How long after their readiness pods become targets.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use futures::StreamExt;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use kube::runtime::{WatchStreamExt, watcher};
+
+use super::balanced;
+use super::entrance::{self, Stage};
+use super::load::spread;
+use super::servers::{self, Servers};
+use crate::support::{Operator, wait_for};
+
+const STARTS: usize = 20;
+/// The goal is a second, which a machine that runs other tests does not always keep; this says that half of them were not
+/// held up by anything else.
+const SOON: Duration = Duration::from_secs(5);
+
+#[tokio::test]
+async fn pods_become_targets_soon_after_their_readiness() {
+    let scene = Stage::new("registration").await;
+    let _operator = Operator::start(&scene).await;
+    let mut servers = Servers::plain("web", 1);
+    balanced(&scene, &servers).await;
+    scene.emulator.clear_journal().await;
+    // Pods in the order in which they became ready, with the moment at which anybody could know.
+    let ready: Mutex<Vec<(String, Timestamp)>> = Mutex::default();
+    let watch = watcher(scene.api::<Pod>(), watcher::Config::default()).applied_objects().for_each(async |pod| {
+        let Ok(pod) = pod else { return };
+        let mut ready = ready.lock().expect("nobody panics");
+        if servers::is(&pod, "Ready") && ready.iter().all(|(name, _)| *name != pod.name_any()) {
+            ready.push((pod.name_any(), Timestamp::now()));
+        }
+    });
+    let starts = async {
+        for _ in 0..STARTS {
+            servers.replicas += 1;
+            servers.apply(&scene).await;
+            let count = servers.replicas as usize;
+            wait_for("the new target", || entrance::registered(&scene, "web"), |targets| targets.len() == count).await;
+        }
+    };
+    tokio::select! { () = watch => unreachable!("the watch never ends"), () = starts => {} }
+
+    let calls = scene.emulator.journal().await.into_iter().filter(|call| call.operation == "RegisterTargets");
+    let registered: Vec<Timestamp> = calls.map(|call| call.time.parse().expect("a time")).collect();
+    let ready = ready.into_inner().expect("nobody panics");
+    // The first one was there before.
+    let ready: Vec<Timestamp> = ready.into_iter().skip(1).map(|(_, at)| at).collect();
+    assert_eq!((ready.len(), registered.len()), (STARTS, STARTS), "one call for each pod");
+    let took = ready.iter().zip(&registered).map(|(ready, registered)| {
+        // AWS may be told before this test has heard of the pod.
+        Duration::try_from(registered.duration_since(*ready)).unwrap_or_default()
+    });
+    let mut took: Vec<Duration> = took.collect();
+    println!("» {STARTS} pods registered after their readiness: {}", spread(took.clone()));
+    took.sort_unstable();
+    assert!(took[STARTS / 2] < SOON, "{took:?}");
+}

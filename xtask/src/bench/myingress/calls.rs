@@ -1,0 +1,105 @@
+//! What each event in the life of a full example costs in calls to AWS, beside what it takes at least.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::json;
+
+use super::full::{Example, has_targets, is_complete, shop_endpoints};
+use super::{NO_SWEEP, SUBNETS};
+use crate::bench::aws::{Call, by_operation};
+use crate::bench::kubernetes::{Event, Watch};
+use crate::bench::many::next_sweep;
+use crate::bench::operator_process::Operator;
+use crate::bench::report::{Report, amount};
+use crate::bench::scene::{Bench, Scene, is_ready};
+use crate::progress::Step;
+
+const PATIENCE: Duration = Duration::from_mins(2);
+const NAME: &str = "shop";
+
+pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
+    let scene = bench.scene(1, 50)?;
+    let example = Example::staged(&scene)?;
+    let mut operator = scene.operator(NO_SWEEP)?;
+    // Until it is, the definitions may not be served.
+    operator.ready()?;
+    let watch = scene.watch()?;
+    // The region is read once before anything is created.
+    scene.apply("warm-up", SUBNETS)?;
+    watch.until("the first object to be ready", PATIENCE, is_ready)?;
+    scene.delete_all()?;
+    watch.until("the first object to be gone", PATIENCE, |event| event.deleted)?;
+    scene.account.calls()?;
+
+    step.note("creation");
+    let writes = operator.kubernetes_writes()?;
+    scene.apply_spec(NAME, &example.spec)?;
+    watch.until("the full example to be complete", PATIENCE, is_complete)?;
+    beside_least(report, "create", &scene.account.calls()?, example.parts(), "AWS objects");
+    report.add("kubernetes_writes_create", operator.kubernetes_writes()? - writes, "finalizer, status, events");
+
+    step.note("nothing new");
+    nothing_new(report, &scene, &example, &watch, &operator)?;
+
+    step.note("a new target");
+    shop_endpoints(&scene, &["198.18.7.1", "198.18.7.4"])?;
+    watch.until("four targets", PATIENCE, |event| has_targets(event, "4/4"))?;
+    beside_least(report, "target", &scene.account.calls()?, 1, "registration");
+
+    step.note("another weight");
+    scene.apply_spec(NAME, &example.with_other_weights()?)?;
+    watch.until("the weight", PATIENCE, |event| is_ready_as(event, 4))?;
+    beside_least(report, "weight", &scene.account.calls()?, 1, "rule");
+
+    step.note("a new process");
+    operator.stop()?;
+    scene.account.calls()?;
+    let mut operator = scene.operator(NO_SWEEP)?;
+    operator.reconciled(1)?;
+    let calls = next_sweep(&scene.account, step)?;
+    report.add("aws_calls_restart", amount(calls.len()), by_operation(&calls));
+
+    step.note("deletion");
+    scene.delete_all()?;
+    watch.until("the full example to be gone", PATIENCE, |event| event.deleted)?;
+    beside_least(report, "delete", &scene.account.calls()?, example.parts_to_delete(), "AWS objects");
+    operator.stop()?;
+    scene.end()
+}
+
+/// An annotation, which is not even reconciled, and a new generation that asks AWS for nothing new.
+fn nothing_new(
+    report: &mut Report,
+    scene: &Scene,
+    example: &Example,
+    watch: &Watch,
+    operator: &Operator,
+) -> Result<()> {
+    let reconciles = r#"causeway_reconciles_total{kind="MyIngress""#;
+    let before = operator.metric(reconciles)?;
+    let touched = json!({ "name": NAME, "annotations": { "bench": "touched" } });
+    scene.apply_ingress(NAME, &touched, &example.spec)?;
+    watch.until("the annotation", PATIENCE, |event| !event.object["metadata"]["annotations"]["bench"].is_null())?;
+    let mut spec = example.spec.clone();
+    spec["deletionPolicy"] = json!("Retain");
+    scene.apply_ingress(NAME, &touched, &spec)?;
+    watch.until("the new generation", PATIENCE, |event| is_ready_as(event, 2))?;
+    scene.apply_ingress(NAME, &touched, &example.spec)?;
+    watch.until("the generation after it", PATIENCE, |event| is_ready_as(event, 3))?;
+    let calls = scene.account.calls()?;
+    let runs = operator.metric(reconciles)? - before;
+    let how = format!("an annotation, deletionPolicy to and fro: {runs} reconciles; {}", by_operation(&calls));
+    report.add_with_goal("aws_calls_noop", amount(calls.len()), 0.0, how);
+    Ok(())
+}
+
+fn is_ready_as(event: &Event, generation: u64) -> bool {
+    event.object["metadata"]["generation"] == generation && is_ready(event)
+}
+
+fn beside_least(report: &mut Report, what: &str, calls: &[Call], least: usize, of: &str) {
+    let count = amount(calls.len());
+    report.add(&format!("aws_calls_{what}"), count, by_operation(calls));
+    report.add(&format!("aws_calls_{what}_ratio"), count / amount(least), format!("by {least} {of}, a call for each"));
+}

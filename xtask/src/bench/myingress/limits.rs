@@ -1,0 +1,57 @@
+//! A thousand at once while AWS's limits on the rate of calls hold: the limits say how long that takes at least.
+//!
+//! By default AWS lets an account make a balancer every five seconds, after a first ten:
+//! <https://docs.aws.amazon.com/elasticloadbalancing/latest/userguide/elb-api-throttling.html>. A thousand take 82
+//! minutes. Here both sides have so many times these limits: what is compared is the time by the limit, not the time.
+
+use anyhow::Result;
+
+use super::idle::count_sweeps;
+use super::{FLEET, NO_SWEEP, PATIENCE, SUBNETS};
+use crate::bench::aws::by_operation;
+use crate::bench::many;
+use crate::bench::report::{Report, amount};
+use crate::bench::scene::{Bench, bare, is_ready};
+use crate::progress::Step;
+
+/// How many times AWS's default limits operator and `LocalStack` have. Buckets grow as rates do: with 100, all thousand
+/// would be made from the first bucketful.
+const SHARE: u32 = 20;
+
+/// Balancers that AWS lets an account make at once, and per second from then on.
+const BURST: f64 = 10.0;
+const PER_SECOND: f64 = 0.2;
+
+pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
+    let scene = bench.scene(2, FLEET)?;
+    let mut operator = scene.operator_at(NO_SWEEP, SHARE)?;
+    operator.ready()?;
+    let watch = scene.watch()?;
+    scene.account.calls()?;
+    scene.account.throttle(SHARE)?;
+    let share = f64::from(SHARE);
+    let at_least = (amount(FLEET) - BURST * share) / (PER_SECOND * share);
+    step.note(format!("{FLEET} bare ones, which {SHARE} times AWS's limits allow in {at_least} s"));
+    let writes = operator.kubernetes_writes()?;
+    let took = many::create(&scene, &watch, 0..FLEET, &bare(SUBNETS), PATIENCE, is_ready)?.good.as_secs_f64();
+    let calls = scene.account.calls()?;
+    let throttled = calls.iter().filter(|call| call.was_throttled()).count();
+    let how = format!("first apply to last Ready; limits × {SHARE}, by which it takes {at_least} s at least");
+    report.add("throttled_1000_seconds", took, how);
+    let how = format!("AWS's own limits: {:.0} min at least", (amount(FLEET) - BURST) / PER_SECOND / 60.0);
+    report.add_with_goal("throttled_1000_by_limit_ratio", took / at_least, 1.2, how);
+    report.add("throttled_1000_aws_calls", amount(calls.len()), by_operation(&calls));
+    report.add("throttled_1000_refused", amount(throttled), "answers that were `Throttling`");
+    let writes = (operator.kubernetes_writes()? - writes) / amount(FLEET);
+    report.add("kubernetes_writes_per_object", writes, "finalizer, status, events");
+    report.add_with_goal("rss_peak_kib_throttled_1000", operator.memory_kib("VmHWM")?, 80.0 * 1024.0, "meanwhile");
+    operator.stop()?;
+
+    scene.account.throttle(0)?;
+    count_sweeps(&scene, "bare", report, step)?.stop()?;
+    let operator = scene.operator(NO_SWEEP)?;
+    step.note("removing all");
+    many::remove(&scene, &watch, FLEET, PATIENCE)?;
+    operator.stop()?;
+    scene.end()
+}

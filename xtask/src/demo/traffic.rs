@@ -1,0 +1,28 @@
+//! A request through a balancer to pods.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use super::{Local, install};
+use crate::progress::Step;
+
+/// Waits until the balancer of the web example answers.
+pub fn wait_for_answer(local: &Local<'_>, step: &Step) -> Result<()> {
+    install::targets_healthy(&local.kubectl, "web", step)?;
+    // A new DNS name is answered a moment after the balancer is made.
+    step.wait_for("the balancer to answer by its DNS name", Duration::from_secs(30), || Ok(Some(ask(local)?)))?;
+    Ok(())
+}
+
+/// Asks the balancer of the web example by its DNS name, from within the cluster's network. Returns the command and
+/// what it prints.
+pub fn ask(local: &Local<'_>) -> Result<(String, String)> {
+    let url = format!("http://{}/", install::dns_name(&local.kubectl, "web")?);
+    let options = ["--silent", "--show-error", "--fail", "--include"];
+    let output = local.cluster.in_room("curl").args(options).arg(&url).output()?;
+    if !output.status.success() {
+        bail!("{url}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok((format!("curl --include {url}"), String::from_utf8_lossy(&output.stdout).into_owned()))
+}

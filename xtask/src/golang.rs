@@ -1,0 +1,79 @@
+//! Programs in Go: compiled with word of how far it has come.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::progress::Step;
+
+/// The version of Go that a module asks for.
+pub fn needed_by(module: &Path) -> Result<String> {
+    let text = go_mod(module)?;
+    let wanted = text.lines().find_map(|line| line.strip_prefix("go "));
+    wanted.map(str::to_owned).with_context(|| format!("{} names no version of Go", module.display()))
+}
+
+/// The version in which a module requires another one.
+pub fn required(module: &Path, other: &str) -> Result<String> {
+    let text = go_mod(module)?;
+    let mut lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    // Inside of `require ( … )`, perhaps with a remark.
+    let version = lines.find_map(|words| match words[..] {
+        [name, version, ..] if name == other => Some(version.to_owned()),
+        _ => None,
+    });
+    version.with_context(|| format!("{} does not require {other}", module.display()))
+}
+
+fn go_mod(module: &Path) -> Result<String> {
+    let path = module.join("go.mod");
+    fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// Compiles packages of a module, statically linked and stripped, into a folder, which gets the log too.
+pub fn compile(module: &Path, packages: &[&str], link_flags: &str, into: &Path, step: &Step) -> Result<()> {
+    fs::create_dir_all(into).with_context(|| format!("cannot make {}", into.display()))?;
+    let log = into.join("build.log");
+    step.note("finding the packages it is made of");
+    let go = |subcommand: &str| {
+        let mut command = Command::new("go");
+        command.arg("-C").arg(module).arg(subcommand).env("CGO_ENABLED", "0");
+        command
+    };
+    step.run(go("list").arg("-deps").args(packages), &log)?;
+    let total = count_packages(&log);
+    step.note(format!("compiling {total} packages"));
+    let mut build = go("build");
+    build.args(["-v", "-trimpath", "-buildvcs=false", "-ldflags", &format!("-s -w {link_flags}"), "-o"]);
+    step.run_telling(build.arg(into).args(packages), &log, |log| match count_packages(log) {
+        0 => String::new(),
+        done => format!("compiled {done} of {total} packages"),
+    })
+}
+
+/// Packages among the lines of Go's output; lines about downloads have spaces.
+fn count_packages(log: &Path) -> usize {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    text.lines().filter(|line| !line.is_empty() && !line.contains(' ')).count()
+}
+
+/// All files of a module that have a part in its programs.
+pub fn sources(module: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut directories = vec![module.to_owned()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).with_context(|| format!("cannot read {}", directory.display()))? {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if path.is_dir() {
+                directories.push(path);
+            } else if !name.ends_with("_test.go") && !name.ends_with(".md") {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}

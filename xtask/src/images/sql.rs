@@ -1,0 +1,70 @@
+//! Images of PostgreSQL and MariaDB: servers and clients in the `PATH` as in the official images, and a shell. Whoever
+//! runs them says how; there is no entry point.
+
+use super::debian::Recipe;
+
+/// PostgreSQL. Its programs are linked past Debian's own, which are for several versions beside each other.
+pub const POSTGRES_15: Recipe = Recipe {
+    name: "postgres:15",
+    suite: "bookworm",
+    packages: &["postgresql-15", "postgresql-client-15", "tzdata", "base-files", "coreutils", "dash"],
+    without: &[
+        // Compiled queries, which the server does without where they are not there.
+        "/usr/lib/postgresql/15/lib/bitcode/*",
+        "/usr/lib/postgresql/15/lib/llvmjit*",
+        "/usr/lib/*/libLLVM*",
+        "/usr/lib/*/libz3*",
+        "/usr/lib/*/perl*",
+        "/usr/share/perl*",
+        "/usr/share/i18n/*",
+    ],
+    links: &[
+        ("usr/local/bin/initdb", "/usr/lib/postgresql/15/bin/initdb"),
+        ("usr/local/bin/pg_ctl", "/usr/lib/postgresql/15/bin/pg_ctl"),
+        ("usr/local/bin/pg_dump", "/usr/lib/postgresql/15/bin/pg_dump"),
+        ("usr/local/bin/pg_dumpall", "/usr/lib/postgresql/15/bin/pg_dumpall"),
+        ("usr/local/bin/pg_restore", "/usr/lib/postgresql/15/bin/pg_restore"),
+        ("usr/local/bin/postgres", "/usr/lib/postgresql/15/bin/postgres"),
+        ("usr/local/bin/psql", "/usr/lib/postgresql/15/bin/psql"),
+    ],
+    ..LAYOUT
+};
+
+/// MariaDB.
+pub const MARIADB_10: Recipe = Recipe {
+    name: "mariadb:10.11",
+    suite: "bookworm",
+    packages: &[
+        "mariadb-server-core",
+        "mariadb-client-core",
+        "mariadb-client",
+        "tzdata",
+        "base-files",
+        "coreutils",
+        "dash",
+        "grep",
+        "hostname",
+        "sed",
+    ],
+    without: &["/usr/lib/*/perl*", "/usr/share/perl*"],
+    ..LAYOUT
+};
+
+/// What they have in common. The user is for whoever runs them unprivileged: neither `initdb` nor Debian's scripts work for
+/// a user without a name.
+const LAYOUT: Recipe = Recipe {
+    name: "",
+    suite: "",
+    packages: &[],
+    files: &[
+        ("etc/passwd", "root:x:0:0:root:/root:/bin/sh\nserver:x:999:999::/tmp:/bin/sh\n"),
+        ("etc/group", "root:x:0:\nserver:x:999:\n"),
+    ],
+    without: &[],
+    links: &[],
+    entrypoint: &[],
+    command: &[],
+    user: "",
+    stop_signal: "",
+    working_directory: "",
+};
