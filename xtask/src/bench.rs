@@ -5,6 +5,7 @@ mod aws;
 mod backup;
 mod databases;
 mod etcd;
+mod failover;
 mod foundation;
 mod http;
 mod kubernetes;
@@ -43,6 +44,14 @@ pub enum Action {
     },
     /// `EtcdCluster`: time to a majority beside bare pods, and 200 idle clusters: CPU, memory, calls
     Etcd(Options),
+    /// `Redis` and Redis Sentinel: how long nobody can write when the master fails or moves, and what is lost
+    Failover {
+        /// How often each failure happens
+        #[arg(long, default_value_t = 5)]
+        turns: usize,
+        #[command(flatten)]
+        options: Options,
+    },
     /// The process itself and `MyIngress`: AWS calls, latency, memory, start, sizes
     Foundation(Options),
     /// `MyIngress` with all its parts, and a thousand of them: AWS calls, throttling, memory
@@ -71,6 +80,7 @@ impl Action {
         match self {
             Self::Backup { .. } => "backup",
             Self::Etcd(_) => "etcd",
+            Self::Failover { .. } => "failover",
             Self::Foundation(_) => "foundation",
             Self::Myingress(_) => "myingress",
             Self::Redis(_) => "redis",
@@ -80,6 +90,7 @@ impl Action {
     fn options(&self) -> &Options {
         match self {
             Self::Backup { options, .. }
+            | Self::Failover { options, .. }
             | Self::Etcd(options)
             | Self::Foundation(options)
             | Self::Myingress(options)
@@ -91,6 +102,7 @@ impl Action {
     fn arguments(&self) -> Vec<String> {
         match self {
             Self::Backup { mebibytes, .. } => vec!["--mebibytes".into(), mebibytes.to_string()],
+            Self::Failover { turns, .. } => vec!["--turns".into(), turns.to_string()],
             _ => Vec::new(),
         }
     }
@@ -107,6 +119,7 @@ impl Action {
         match self {
             Self::Backup { mebibytes, .. } => backup::measure(bench, *mebibytes),
             Self::Etcd(_) => etcd::measure(bench),
+            Self::Failover { turns, .. } => failover::measure(bench, *turns),
             Self::Foundation(_) => foundation::measure(bench),
             Self::Myingress(_) => myingress::measure(bench),
             Self::Redis(_) => redis::measure(bench),
@@ -137,6 +150,8 @@ fn prepare(action: &Action) -> Result<()> {
     let mut steps = Progress::new(cluster::STEPS + 4);
     steps.step("Install what is measured beside", |step| host::install_packages(step, action.packages()))?;
     let binary = match &options.operator {
+        // It runs in the tests' own process.
+        _ if matches!(action, Action::Failover { .. }) => steps.step("Build the tests", failover::build)?,
         Some(given) => steps.step(format!("Take {}", given.display()), |_| Ok(given.canonicalize()?))?,
         None => steps
             .step("Build the operator for release", |step| images::operator::build(images::operator::RELEASE, step))?,

@@ -35,6 +35,9 @@ pub struct Options {
     /// Leave the cluster running, for a quicker next run or to look into it
     #[arg(long)]
     keep: bool,
+    /// Try all where else a sample is tried: every call at which controllers may die, 200 rounds; takes hours
+    #[arg(long)]
+    thorough: bool,
     /// Run only the tests whose name contains this, and no other check; `installed` is the operator as users install it
     filter: Option<String>,
 }
@@ -121,7 +124,8 @@ fn on_the_cluster(report: &mut Report, options: &Options) {
     };
     report.step(INTEGRATION, |step| {
         manifests::install_crds(&cluster, step)?;
-        suites::cargo(&Suite::Integration { cluster: &cluster, localstack }, filter, step)
+        let thorough = options.thorough;
+        suites::cargo(&Suite::Integration { cluster: &cluster, localstack, thorough }, filter, step)
     });
     if options.loses_nodes() {
         // After the others: nodes come and go, and all controllers of the cluster hear of it.

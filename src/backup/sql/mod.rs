@@ -148,7 +148,7 @@ impl Account {
         } else if has(&["Unknown database"]) || (said.contains("database \"") && said.contains("does not exist")) {
             let name = self.database.as_deref().unwrap_or_default();
             format!("{}: there is no database {name}: make it, or name another", field("database"))
-        } else if has(&["certificate", "SSL error", "no pg_hba.conf entry", "TLS/SSL"]) {
+        } else if has(&["certificate", "SSL error", "no pg_hba.conf entry", "TLS/SSL", "insecure transport"]) {
             format!("{}: the server wants TLS otherwise", field("tlsSecretName"))
         } else if has(UNREACHABLE) {
             format!("{}: nobody answers at {}:{}", field("host"), self.host, self.port)
@@ -265,6 +265,11 @@ mod tests {
             (&postgresql, "could not translate host name \"db\" to address", "source.postgresql.host:"),
             (&postgresql, "SSL error: certificate verify failed", "source.postgresql.tlsSecretName:"),
             (&mysql, "ERROR 1045 (28000): Access denied for user 'backup'@'%'", "target.mysql.loginSecretName:"),
+            (
+                &mysql,
+                "ERROR 3159 (08004): Connections using insecure transport are prohibited",
+                "target.mysql.tlsSecretName:",
+            ),
             (&mysql, "ERROR 1049 (42000): Unknown database 'shop'", "target.mysql.database:"),
             (&mysql, "ERROR 2002 (HY000): Can't connect to server on 'db' (115)", "target.mysql.host:"),
         ] {

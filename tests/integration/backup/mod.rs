@@ -14,4 +14,5 @@ mod plane_verify;
 mod sql_mariadb;
 mod sql_postgres;
 mod sql_stage;
+mod sql_tls;
 pub mod stage;

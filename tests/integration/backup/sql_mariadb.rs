@@ -11,7 +11,8 @@ use super::sql_stage::{Engine, SqlStage, seconds};
 use super::stage::NAME;
 use crate::support::Operator;
 
-const MARIADB: Engine = Engine {
+/// MariaDB.
+pub const MARIADB: Engine = Engine {
     field: "mysql",
     image: "mariadb:10.11",
     port: 3306,
@@ -22,8 +23,10 @@ const MARIADB: Engine = Engine {
             printf '%s\\n' \"CREATE USER backup@'%' IDENTIFIED BY '$escaped';\" \
             \"GRANT ALL ON *.* TO backup@'%' WITH GRANT OPTION;\" > /tmp/init.sql\n\
             exec mariadbd --no-defaults --skip-name-resolve --datadir=/tmp/data --socket=/tmp/server.sock --init-file=/tmp/init.sql \
-            --innodb-flush-log-at-trx-commit=0",
-    client: "mariadb --no-defaults --batch --skip-column-names --default-character-set=utf8mb4 -h $HOST -u backup",
+            --innodb-flush-log-at-trx-commit=0 $TLS",
+    serve_tls: "--ssl-cert=/tls/tls.crt --ssl-key=/tls/tls.key --require-secure-transport=ON",
+    client: "mariadb --no-defaults $TLS --batch --skip-column-names --default-character-set=utf8mb4 -h $HOST -u backup",
+    client_tls: "--ssl",
 };
 
 /// Databases with something of everything.

@@ -11,7 +11,8 @@ use super::sql_stage::{Engine, PASSWORD, SqlStage, seconds};
 use super::stage::NAME;
 use crate::support::Operator;
 
-const POSTGRES: Engine = Engine {
+/// PostgreSQL.
+pub const POSTGRES: Engine = Engine {
     field: "postgresql",
     image: "postgres:15",
     port: 5432,
@@ -19,9 +20,12 @@ const POSTGRES: Engine = Engine {
     serve: "printf '%s' \"$PASSWORD\" > /tmp/password\n\
             initdb --pgdata=/tmp/data --username=postgres --pwfile=/tmp/password --auth=scram-sha-256 --no-sync \
             --encoding=UTF8 --locale=C > /tmp/log 2>&1\n\
-            echo 'host all all all scram-sha-256' >> /tmp/data/pg_hba.conf\n\
-            exec postgres -D /tmp/data -k /tmp -c listen_addresses='*' -c fsync=off",
+            echo \"host${TLS:+ssl} all all all scram-sha-256\" >> /tmp/data/pg_hba.conf\n\
+            exec postgres -D /tmp/data -k /tmp -c listen_addresses='*' -c fsync=off $TLS",
+    serve_tls: "-c ssl=on -c ssl_cert_file=/tls/tls.crt -c ssl_key_file=/tls/tls.key",
     client: "PGOPTIONS='-c client_min_messages=warning' psql -XqAt -v ON_ERROR_STOP=1 -h $HOST -U postgres",
+    // It tries that first.
+    client_tls: "",
 };
 
 /// A database with something of everything.

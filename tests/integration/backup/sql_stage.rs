@@ -4,15 +4,20 @@ use std::time::Duration;
 
 use causeway::api::databaserestore::RestorePhase;
 use causeway::api::{DatabaseBackup, DatabaseBackupStatus, DatabaseRestore, DatabaseRestoreStatus};
-use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::api::core::v1::{Pod, Secret, Service};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use super::stage::{NAME, NEVER, PATIENCE, Stage};
+use crate::support::certificates::give;
 use crate::support::wait::wait_within;
 
 /// The Secret with user and password.
 pub const LOGIN: &str = "db-login";
+/// The Secret with the certificate of a server with TLS.
+pub const CERTIFICATE: &str = "db-tls";
+/// The server's pod.
+const SERVER: &str = "server";
 /// The password of every server.
 pub const PASSWORD: &str = "it's a \"secret\" of \\ours";
 
@@ -26,17 +31,23 @@ pub struct Engine {
     pub port: u16,
     /// Its user.
     pub user: &'static str,
-    /// Makes and runs a server; the password is in `PASSWORD`.
+    /// Makes and runs a server; the password is in `PASSWORD`, and in `TLS` what is added for TLS, if that is wanted.
     pub serve: &'static str,
-    /// Runs statements from standard input; the host is in `HOST`.
+    /// What makes it take clients with TLS alone.
+    pub serve_tls: &'static str,
+    /// Runs statements from standard input; the host is in `HOST`, and in `TLS` what is added for TLS.
     pub client: &'static str,
+    /// What makes it speak TLS.
+    pub client_tls: &'static str,
 }
 
 /// A stage with a server.
 pub struct SqlStage {
     stage: Stage,
     engine: &'static Engine,
-    /// Address of the server.
+    /// Whether the server takes clients with TLS alone.
+    secured: bool,
+    /// Name or address of the server.
     pub host: String,
 }
 
@@ -51,39 +62,70 @@ impl std::ops::Deref for SqlStage {
 impl SqlStage {
     /// A new one, with a server and the Secret for it.
     pub async fn new(name: &str, engine: &'static Engine) -> Self {
+        Self::with(name, engine, false).await
+    }
+
+    /// The same, where the server has a certificate for its Service's name, and takes clients with TLS alone.
+    pub async fn secured(name: &str, engine: &'static Engine) -> Self {
+        Self::with(name, engine, true).await
+    }
+
+    async fn with(name: &str, engine: &'static Engine, secured: bool) -> Self {
         let stage = Stage::new(name).await;
         let secret = json!({
             "metadata": { "name": LOGIN }, "stringData": { "username": engine.user, "password": PASSWORD },
         });
         let secret: Secret = serde_json::from_value(secret).expect("a Secret");
         stage.api::<Secret>().create(&PostParams::default(), &secret).await.expect("the Secret is taken");
-        let mut stage = Self { stage, engine, host: String::new() };
+        let mut stage = Self { stage, engine, secured, host: String::new() };
+        if secured {
+            stage.serve_as("db").await;
+        }
         let probe = json!({ "tcpSocket": { "port": engine.port }, "periodSeconds": 1 });
-        stage.pod("server", engine.serve, Some(&probe)).await;
+        stage.pod(SERVER, engine.serve, Some(&probe)).await;
         let ready = |pod: &Pod| {
             let status = pod.status.clone().unwrap_or_default();
             assert_ne!(status.phase.as_deref(), Some("Failed"), "{status:#?}");
             status.conditions.iter().flatten().any(|it| it.type_ == "Ready" && it.status == "True")
         };
         let api = stage.api::<Pod>();
-        let pod =
-            wait_within(PATIENCE, "a server", || async { api.get("server").await.expect("the pod") }, ready).await;
-        stage.host = pod.status.and_then(|status| status.pod_ip).expect("an address");
+        let pod = wait_within(PATIENCE, "a server", || async { api.get(SERVER).await.expect("the pod") }, ready).await;
+        if !secured {
+            stage.host = pod.status.and_then(|status| status.pod_ip).expect("an address");
+        }
         stage
+    }
+
+    /// Makes a Service of that name for the server, and a certificate for it.
+    async fn serve_as(&mut self, name: &str) {
+        let service = json!({
+            "metadata": { "name": name },
+            "spec": { "selector": { "app": SERVER }, "ports": [{ "port": self.engine.port }] },
+        });
+        let service: Service = serde_json::from_value(service).expect("a Service");
+        self.api::<Service>().create(&PostParams::default(), &service).await.expect("the Service is taken");
+        self.host = format!("{name}.{}.svc", self.namespace);
+        give(&self.stage, CERTIFICATE, std::slice::from_ref(&self.host)).await;
     }
 
     /// Kubernetes would read two dollars as one.
     async fn pod(&self, name: &str, script: &str, probe: Option<&Value>) {
         let variables = [("HOST", self.host.as_str()), ("PASSWORD", PASSWORD), ("PGPASSWORD", PASSWORD)];
-        let variables = variables.into_iter().chain([("MYSQL_PWD", PASSWORD)]);
+        let tls = if name == SERVER { self.engine.serve_tls } else { self.engine.client_tls };
+        let others = [("MYSQL_PWD", PASSWORD), ("TLS", if self.secured { tls } else { "" })];
+        let variables = variables.into_iter().chain(others);
         let variables: Vec<Value> = variables.map(|(name, value)| json!({ "name": name, "value": value })).collect();
         let pod = json!({
-            "metadata": { "name": name },
+            "metadata": { "name": name, "labels": { "app": name } },
             "spec": {
                 "terminationGracePeriodSeconds": 0, "restartPolicy": "Never",
-                "securityContext": { "runAsUser": 999, "runAsGroup": 999 },
+                "securityContext": { "runAsUser": 999, "runAsGroup": 999, "fsGroup": 999 },
+                "volumes": [{
+                    "name": "tls", "secret": { "secretName": CERTIFICATE, "optional": true, "defaultMode": 0o440 },
+                }],
                 "containers": [{
                     "name": "main", "image": self.engine.image, "command": ["sh", "-ec", script.replace("$$", "$$$$")], "env": variables,
+                    "volumeMounts": [{ "name": "tls", "mountPath": "/tls" }],
                     "readinessProbe": probe, "terminationMessagePolicy": "FallbackToLogsOnError",
                 }],
             },

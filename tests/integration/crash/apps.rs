@@ -8,6 +8,8 @@ use crate::support::Scene;
 use crate::support::scene::condition;
 
 const NAME: &str = "web";
+/// Calls of each scenario: pods start and end at each.
+const MOST: usize = 12;
 
 async fn create(scene: &Scene, replicas: i32) {
     scene.create::<MyApp>(NAME, json!({ "image": "nginx:latest", "banner": "hello", "replicas": replicas })).await;
@@ -32,6 +34,7 @@ struct Create;
 
 impl Scenario for Create {
     const NAME: &'static str = "create a MyApp";
+    const MOST: usize = MOST;
 
     async fn prepare(_: &Scene) {}
 
@@ -48,6 +51,7 @@ struct ScaleUp;
 
 impl Scenario for ScaleUp {
     const NAME: &'static str = "scale a MyApp up";
+    const MOST: usize = MOST;
 
     async fn prepare(scene: &Scene) {
         created(scene, 1).await;
@@ -66,6 +70,7 @@ struct ScaleDown;
 
 impl Scenario for ScaleDown {
     const NAME: &'static str = "scale a MyApp down";
+    const MOST: usize = MOST;
 
     async fn prepare(scene: &Scene) {
         created(scene, 3).await;
@@ -84,6 +89,7 @@ struct RollOut;
 
 impl Scenario for RollOut {
     const NAME: &'static str = "change image and banner of a MyApp";
+    const MOST: usize = MOST;
 
     async fn prepare(scene: &Scene) {
         created(scene, 2).await;

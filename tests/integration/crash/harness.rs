@@ -19,7 +19,7 @@ use super::scenes::{Scenes, clear};
 use super::state::State;
 use crate::support::interception::kind_of;
 use crate::support::wait::PATIENCE;
-use crate::support::{Interception, Moment, Operator, Scene, Target, wait_for};
+use crate::support::{Interception, Moment, Operator, Scene, Target, is_thorough, wait_for};
 
 /// Points that are tried at the same time, over all scenarios.
 static PLACES: Semaphore = Semaphore::const_new(6);
@@ -36,7 +36,8 @@ pub trait Scenario: 'static {
     /// Whether the work is asked for while no controllers run: then they may die while they start, too.
     const WHILE_AWAY: bool = false;
 
-    /// About so many calls are tried, the first of each kind of call among them, at each of them one moment in turn.
+    /// About so many calls are tried, the first of each kind of call among them, at each of them one moment in turn; all
+    /// of them in a thorough run.
     const MOST: usize = usize::MAX;
 
     /// Whether the controllers poll, so that no two runs make the same calls: they die at changes then, which are the
@@ -62,10 +63,11 @@ pub async fn die_everywhere<S: Scenario>() {
     let reference = try_point::<S>(&scenes, &undisturbed, None, None).await;
     drop(permit);
     let usual = undisturbed.calls().len();
-    let sampled = S::POLLS || usual > S::MOST;
+    let most = if is_thorough() { usize::MAX } else { S::MOST };
+    let sampled = S::POLLS || usual > most;
     let tried = match (S::POLLS, sampled) {
-        (true, _) => sample_of_changes(&undisturbed.calls(), S::MOST),
-        (false, true) => sample(&undisturbed.calls(), S::MOST),
+        (true, _) => sample_of_changes(&undisturbed.calls(), most),
+        (false, true) => sample(&undisturbed.calls(), most),
         (false, false) => (1..=usual).collect(),
     };
     // Nothing waits for the end of what is tried at the first call alone.

@@ -10,4 +10,5 @@ mod full;
 mod harness;
 mod ingresses;
 mod scenes;
+mod sets;
 mod state;

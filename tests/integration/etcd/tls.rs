@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use super::access::{self, SERVERS, text};
 use super::checker::Checker;
 use super::{NAME, PATIENCE, Stage, pods, running, settled, spec, stalls, successor, took, uids};
+use crate::support::certificates::give;
 use crate::support::rollout_watch::RolloutWatch;
 use crate::support::wait::wait_within;
 use crate::support::{Operator, Scene};
@@ -159,25 +160,6 @@ async fn tls_is_turned_on_and_off_under_load() {
     assert_eq!(watch.replaced().len(), 12, "two rollouts each: {:?}", watch.replaced());
     checker.goes_on("no TLS").await;
     checker.finish(&scene, "TLS turned on and off").await;
-}
-
-/// A Secret as cert-manager makes it.
-async fn give(scene: &Scene, name: &str, names: &[String]) {
-    let key = rcgen::KeyPair::generate().expect("a key");
-    let mut authority = rcgen::CertificateParams::default();
-    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    let authority = rcgen::CertifiedIssuer::self_signed(authority, key).expect("an authority");
-    let key = rcgen::KeyPair::generate().expect("a key");
-    let mut leaf = rcgen::CertificateParams::new(names.to_vec()).expect("names");
-    leaf.extended_key_usages =
-        vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth, rcgen::ExtendedKeyUsagePurpose::ClientAuth];
-    let leaf = leaf.signed_by(&key, &authority).expect("a certificate");
-    let object = json!({
-        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "metadata": { "name": name },
-        "stringData": { "tls.crt": leaf.pem(), "tls.key": key.serialize_pem(), "ca.crt": authority.pem() },
-    });
-    let apply = kube::api::PatchParams::apply("test").force();
-    scene.api::<Secret>().patch(name, &apply, &kube::api::Patch::Apply(&object)).await.expect("the Secret is taken");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,6 +3,7 @@
 
 mod auth;
 pub mod checker;
+mod compared;
 mod creation;
 mod deletion;
 mod drift;
@@ -18,6 +19,7 @@ mod restarts;
 mod rollout;
 mod rounds;
 mod scale;
+mod sentinel;
 pub mod switchover;
 
 use std::collections::BTreeMap;

@@ -8,10 +8,12 @@ use kube::api::DeleteParams;
 use super::checker::{Checker, Promise};
 use super::faults::{kill, wipe};
 use super::{Stage, master, nodes, running, settled, spec, succeeded, successor, uids};
-use crate::support::Operator;
+use crate::support::{Operator, is_thorough};
 
-/// As many rounds as begin in so long.
+/// As many rounds as begin in so long; more of them in a thorough run.
 const SPAN: Duration = Duration::from_secs(30);
+/// Rounds of a thorough run.
+const ROUNDS: usize = 200;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn masters_that_are_killed_and_back_at_once_wipe_nobody() {
@@ -23,7 +25,7 @@ async fn masters_that_are_killed_and_back_at_once_wipe_nobody() {
     let begun = Instant::now();
     let mut rounds = 0;
     let mut killed = std::collections::BTreeSet::new();
-    while begun.elapsed() < SPAN {
+    while if is_thorough() { rounds < ROUNDS } else { begun.elapsed() < SPAN } {
         let (name, before) = (master(&scene).await, uids(&scene).await);
         let keys = nodes::answer(&scene, &name).await.keys;
         checker.event("the master wiped and killed");

@@ -1,4 +1,5 @@
-//! Certificates for an account's AWS Certificate Manager: self-signed, worth nothing, valid for a century. Made with
+//! Certificates for servers in pods, made anew; and for an account's AWS Certificate Manager: self-signed, worth nothing,
+//! valid for a century. These were made with
 //!
 //! ```text
 //! openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 36500 \
@@ -41,4 +42,23 @@ pub async fn as_secret(scene: &Scene, name: &str, pem: Pem) {
     });
     let api = scene.api::<Secret>();
     api.patch(name, &PatchParams::apply("test"), &Patch::Apply(&object)).await.expect("the Secret is taken");
+}
+
+/// Makes a Secret as cert-manager does, or another in its place: a certificate for these names, by an authority of its own.
+pub async fn give(scene: &Scene, name: &str, names: &[String]) {
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let mut authority = rcgen::CertificateParams::default();
+    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority = rcgen::CertifiedIssuer::self_signed(authority, key).expect("an authority");
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let mut leaf = rcgen::CertificateParams::new(names.to_vec()).expect("names");
+    leaf.extended_key_usages =
+        vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth, rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+    let leaf = leaf.signed_by(&key, &authority).expect("a certificate");
+    let object = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "metadata": { "name": name },
+        "stringData": { "tls.crt": leaf.pem(), "tls.key": key.serialize_pem(), "ca.crt": authority.pem() },
+    });
+    let apply = PatchParams::apply("test").force();
+    scene.api::<Secret>().patch(name, &apply, &Patch::Apply(&object)).await.expect("the Secret is taken");
 }

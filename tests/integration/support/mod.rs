@@ -21,3 +21,8 @@ pub use interception::{Interception, Moment, Target};
 pub use operator::Operator;
 pub use scene::Scene;
 pub use wait::wait_for;
+
+/// Whether all is to be tried where else a sample is: that takes hours.
+pub fn is_thorough() -> bool {
+    std::env::var_os("CAUSEWAY_THOROUGH").is_some()
+}

@@ -31,6 +31,11 @@ impl<'a> Bench<'a> {
         Ok(Self { kubernetes: Kubernetes::connect(cluster)?, binary, cluster, endpoint, run })
     }
 
+    /// Where the cluster is described.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.cluster.kubeconfig()
+    }
+
     /// Where AWS is.
     pub fn endpoint(&self) -> &str {
         self.endpoint

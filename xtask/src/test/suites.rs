@@ -29,6 +29,8 @@ pub enum Suite<'a> {
         cluster: &'a Cluster,
         /// What they take for AWS.
         localstack: &'a LocalStack<'a>,
+        /// Whether all is tried where else a sample is.
+        thorough: bool,
     },
     /// Those of them that take nodes away from the cluster, one after the other.
     LostNodes {
@@ -53,25 +55,29 @@ pub fn cargo(suite: &Suite, filter: Option<&str>, step: &Step) -> Result<Outcome
             let examples = run(in_checkout(["test", "--doc"])?, filter, "doc", step)?;
             unit.and(examples)
         }
-        Suite::Integration { cluster, localstack } => {
+        Suite::Integration { cluster, localstack, thorough } => {
             // They wait a lot; one a core, as is the default, would take three times as long. More of them time each other out.
-            let command = in_cluster(cluster, localstack, 6)?;
+            let mut command = in_cluster(cluster, localstack, 6, if *thorough { 6 * HOUR } else { HOUR })?;
+            command.envs(thorough.then_some(("CAUSEWAY_THOROUGH", "yes")));
             run_but(command, filter, Some(LOST_NODES), "integration", step)?
         }
         Suite::LostNodes { cluster, localstack } => {
-            run(in_cluster(cluster, localstack, 1)?, Some(filter.unwrap_or(LOST_NODES)), "lost-nodes", step)?
+            run(in_cluster(cluster, localstack, 1, HOUR)?, Some(filter.unwrap_or(LOST_NODES)), "lost-nodes", step)?
         }
     };
     Ok(Outcome::Tests(tests))
 }
 
-/// The integration tests, so many at a time.
-fn in_cluster(cluster: &Cluster, localstack: &LocalStack, threads: u8) -> Result<Command> {
+/// In seconds.
+const HOUR: u32 = 3600;
+
+/// The integration tests, so many at a time, and for so many seconds at most.
+fn in_cluster(cluster: &Cluster, localstack: &LocalStack, threads: u8, most: u32) -> Result<Command> {
     // They were compiled outside, and cannot be inside: the room reaches no registry.
     // The cluster and LocalStack go first: many tests wait for each of their answers.
     let mut command = cluster.in_network("nice");
     command
-        .args(["-n", "5", "timeout", "--kill-after=10", "3600"])
+        .args(["-n", "5", "timeout", "--kill-after=10", &most.to_string()])
         .args(["cargo", "test", "--workspace", "--locked", "--offline", "--test", "*"])
         .current_dir(host::repo_root()?)
         .env("CARGO_TERM_COLOR", "never")

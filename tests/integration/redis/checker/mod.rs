@@ -26,7 +26,7 @@ use client::Caller;
 pub use client::open;
 pub use entrance::Entrance;
 use report::Findings;
-pub use report::Promise;
+pub use report::{Measured, Promise};
 use watch::Watch;
 
 /// Between two writes of a writer.
@@ -67,6 +67,13 @@ impl Checker {
     pub async fn start_without_replicas(scene: &Scene) -> Self {
         let writers: Vec<Class> = WRITERS.into_iter().filter(|class| *class != Class::Waiting).collect();
         Self::of_service(scene, None, &writers).await
+    }
+
+    /// The same by another way to the master than a Service.
+    pub async fn by(entrance: Entrance) -> Self {
+        let checker = Self::writing(entrance, &WRITERS);
+        checker.goes_on("the first writes").await;
+        checker
     }
 
     async fn of_service(scene: &Scene, password: Option<String>, writers: &[Class]) -> Self {
@@ -137,6 +144,14 @@ impl Checker {
         findings.print(what, begun, end);
         let complaints = findings.complaints(promise);
         assert!(complaints.is_empty(), "{what}:\n{}", complaints.join("\n"));
+    }
+
+    /// Ends the clients, fails where a promise was broken, and tells what came of it in figures.
+    pub async fn measured(self, promise: Promise) -> Measured {
+        let findings = self.end(Instant::now()).await;
+        let complaints = findings.complaints(promise);
+        assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+        findings.measured()
     }
 
     /// Ends the clients, and tells in which way a promise was broken.

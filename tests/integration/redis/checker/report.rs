@@ -21,6 +21,16 @@ pub enum Promise {
     Nothing,
 }
 
+/// What became of all writes, in figures.
+pub struct Measured {
+    /// By event: how long no client could write. The shortest first.
+    pub outages: Vec<Duration>,
+    /// Acknowledged writes.
+    pub written: usize,
+    /// Those of them that are gone.
+    pub lost: usize,
+}
+
 /// What became of all writes.
 pub struct Findings {
     book: Book,
@@ -69,6 +79,14 @@ impl Findings {
             .into_iter()
             .chain(classes.map(|class| (class.as_str(), of(&[class]))))
             .collect()
+    }
+
+    /// The same in figures.
+    pub fn measured(&self) -> Measured {
+        let mut outages: Vec<Duration> =
+            self.book.outages(&Class::ALL, self.end).into_iter().map(|(_, outage)| outage).collect();
+        outages.sort_unstable();
+        Measured { outages, written: self.book.writes.len(), lost: self.audit.lost.values().map(Vec::len).sum() }
     }
 
     /// In which way the promise was broken.

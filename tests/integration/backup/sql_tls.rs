@@ -1,0 +1,66 @@
+//! Databases that take clients with TLS alone: the server's certificate is checked for its name.
+
+use serde_json::json;
+
+use super::sql_mariadb::MARIADB;
+use super::sql_postgres::POSTGRES;
+use super::sql_stage::{CERTIFICATE, Engine, SqlStage};
+use super::stage::NAME;
+use crate::support::Operator;
+use crate::support::certificates::give;
+
+/// Statements for one kind of server.
+struct Words {
+    fill: &'static str,
+    look: &'static str,
+    wipe: &'static str,
+}
+
+async fn comes_back(name: &str, engine: &'static Engine, words: &Words) {
+    let stage = Box::pin(SqlStage::secured(name, engine)).await;
+    let _operator = Operator::start(&stage).await;
+    stage.ask(words.fill).await;
+    let before = stage.ask(words.look).await;
+    let secured = stage.server(&json!({ "database": "shop", "tlsSecretName": CERTIFICATE }));
+    stage.back_up(NAME, &secured, true).await;
+    assert_eq!(stage.proven().await.recent[0].keys, 1000);
+    stage.ask(words.wipe).await;
+    assert_eq!(stage.restored("back", &secured, false).await, 1000);
+    assert_eq!(stage.ask(words.look).await, before);
+
+    // Of another authority, and by another name than its certificate has.
+    give(&stage, "strange", std::slice::from_ref(&stage.host)).await;
+    let strange = json!({ "database": "shop", "tlsSecretName": "strange" });
+    let renamed =
+        json!({ "database": "shop", "tlsSecretName": CERTIFICATE, "host": format!("{}.cluster.local", stage.host) });
+    let cases = [("strange", strange), ("renamed", renamed)];
+    for (name, others) in &cases {
+        stage.back_up(name, &stage.server(others), false).await;
+    }
+    for (name, _) in &cases {
+        let (reason, told) = stage.failure(name).await;
+        assert_eq!(reason, "SourceUnreachable", "{told}");
+        let field = format!("spec.source.{}.tlsSecretName: the server wants TLS otherwise", engine.field);
+        assert!(told.contains(&field), "{name}: {told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_postgresql_with_tls_alone_is_backed_up_and_restored() {
+    let words = Words {
+        fill: "CREATE DATABASE shop;\n\\c shop\nCREATE TABLE a AS SELECT i, md5(i::text) FROM generate_series(1, 1000) i;",
+        look: "\\c shop\nSELECT count(*), md5(string_agg(a::text, ',' ORDER BY i)) FROM a;",
+        wipe: "DROP DATABASE shop WITH (FORCE);",
+    };
+    comes_back("sql-postgres-tls", &POSTGRES, &words).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mariadb_with_tls_alone_is_backed_up_and_restored() {
+    let words = Words {
+        fill: "CREATE DATABASE shop; USE shop; CREATE TABLE a AS SELECT seq, MD5(seq) AS sum FROM seq_1_to_1000;",
+        look: "SET SESSION group_concat_max_len = 1000000; SELECT COUNT(*), MD5(GROUP_CONCAT(sum ORDER BY seq)) FROM shop.a;",
+        wipe: "DROP DATABASE shop;",
+    };
+    comes_back("sql-mariadb-tls", &MARIADB, &words).await;
+}

@@ -1,0 +1,64 @@
+//! What a failed or moved master costs clients of Causeway and of Redis Sentinel: the integration test that compares them,
+//! with each failure several times. docs/benchmarks.md says how each figure is taken.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use super::directory;
+use super::report::Report;
+use super::scene::Bench;
+use crate::progress::{Progress, Step};
+use crate::{host, images};
+
+/// The test.
+const TEST: &str = "redis::compared";
+
+#[derive(Deserialize)]
+struct Figure {
+    key: String,
+    value: f64,
+    note: String,
+}
+
+/// Compiles the tests; gives the operator that is compiled with them.
+pub fn build(step: &Step) -> Result<PathBuf> {
+    host::install_build_tools(step)?;
+    step.run(&mut cargo(&["--no-run"])?, &directory()?.join("failover-build.log"))?;
+    Ok(images::operator::target_directory()?.join("debug/causeway"))
+}
+
+/// Takes all figures, of so many failures of each kind.
+pub fn measure(bench: &Bench, turns: usize) -> Result<Report> {
+    let mut steps = Progress::new(1);
+    let file = directory()?.join("failover-figures.json");
+    let log = directory()?.join("failover.log");
+    steps.step(format!("{turns} failures of each kind, by each"), |step| {
+        // Nothing can be compiled here: the cluster's network reaches no registry.
+        let mut test = cargo(&["--offline", "--test", "integration", TEST, "--", "--nocapture"])?;
+        test.env("KUBECONFIG", bench.kubeconfig())
+            .env("AWS_ENDPOINT_URL", bench.endpoint())
+            .env("AWS_REGION", "us-east-1")
+            .env("CAUSEWAY_TURNS", turns.to_string())
+            .env("CAUSEWAY_REPORT", &file);
+        step.run(&mut test, &log)
+    })?;
+    let text = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let figures: Vec<Figure> = serde_json::from_slice(&text)?;
+    let mut report = Report::default();
+    for Figure { key, value, note } in figures {
+        report.add(&key, value, note);
+    }
+    Ok(report)
+}
+
+/// Cargo with the tests of this checkout.
+fn cargo(arguments: &[&str]) -> Result<Command> {
+    let mut command = Command::new("cargo");
+    command.args(["test", "--workspace", "--locked"]).args(arguments).current_dir(host::repo_root()?);
+    command.env("CARGO_TERM_COLOR", "never");
+    Ok(command)
+}
