@@ -16,5 +16,6 @@ pub mod health;
 pub mod leader;
 pub mod metrics;
 pub mod operator;
+pub mod recovery;
 pub mod runtime;
 pub mod telemetry;

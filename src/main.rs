@@ -8,6 +8,7 @@ use causeway::backup::command::{self as job, BackupOptions, JobOptions, RestoreO
 use causeway::backup::install;
 use causeway::config::{PlanOptions, RunOptions};
 use causeway::controllers::myingress::plan;
+use causeway::recovery::{self, SkipOptions};
 use causeway::{api, operator};
 use clap::{Parser, Subcommand};
 
@@ -42,6 +43,9 @@ enum Command {
     Restore(RestoreOptions),
     /// Compare the server that holds what was fetched with what was backed up
     Verify(JobOptions),
+    /// Begin the data of an etcd member anew, above every revision that was ever given
+    #[command(hide = true)]
+    SkipRevisions(SkipOptions),
     /// Copy this program into a directory so that it runs in any image
     #[command(hide = true)]
     Install {
@@ -68,6 +72,7 @@ async fn main() -> ExitCode {
         Command::Fetch(options) => job::fetch(options).await.map_err(|error| error.to_string()),
         Command::Restore(options) => job::restore(options).await.map_err(|error| error.to_string()),
         Command::Verify(options) => job::verify(options).await.map_err(|error| error.to_string()),
+        Command::SkipRevisions(options) => recovery::skip(options).await.map_err(|error| error.to_string()),
         Command::Install { directory } => install::install(&directory).map(|()| 0).map_err(|error| error.to_string()),
     };
     match outcome {

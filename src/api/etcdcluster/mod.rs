@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use auth::{Auth, AuthStatus};
 pub use defrag::{Defrag, DefragStatus};
 pub use resources::{ResourceAmounts, Resources, Toleration};
-pub use status::{EtcdClusterStatus, MemberStatus};
+pub use status::{EtcdClusterStatus, MemberStatus, RecoveredRevisions};
 pub use tls::{ClientTls, ClientTlsMode, PeerTls, Tls};
 
 use super::common::DeletionPolicy;
@@ -176,6 +176,13 @@ pub struct Recovery {
     /// Any text, such as today's date. Another text asks for another recovery; the same one is never done twice.
     #[schemars(length(min = 1, max = 63))]
     pub token: String,
+
+    /// Image with the etcd and the etcdutl by which revisions are skipped, unless the members' own image is to do it: that
+    /// of 3.5.9 cannot. It must hold a release of the same minor version, such as quay.io/coreos/etcd:v3.5.35.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    #[x_kube(validation = (r"!self.matches('\\s')", "spec.recovery.image must not contain white space: write it as registry/name:tag"))]
+    pub image: Option<String>,
 }
 
 fn is_default(auth: &Auth) -> bool {

@@ -46,6 +46,10 @@ pub struct EtcdClusterStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovered: Option<String>,
 
+    /// What became of revisions at that recovery; none where it was void.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovered_revisions: Option<RecoveredRevisions>,
+
     /// What became of `spec.restoreFrom`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<Restored>,
@@ -67,10 +71,23 @@ pub struct EtcdClusterStatus {
     pub members: Vec<MemberStatus>,
 
     /// `Ready`, `Quorate` and `AllMembersReady` always; `Reconciling`, `Stalled` and `Alarm` only while abnormal;
-    /// `AuthEnabled` only with `spec.auth`, `Restored` only with `spec.restoreFrom`.
+    /// `AuthEnabled` only with `spec.auth`, `Restored` only with `spec.restoreFrom`, `RevisionsSkipped` only after a
+    /// recovery.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
+}
+
+/// Whether a cluster that was begun anew gives revisions that were never given before.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RecoveredRevisions {
+    /// Its revisions begin above all that were ever given, and what was before counts as compacted.
+    #[serde(default)]
+    pub skipped: bool,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// A member.

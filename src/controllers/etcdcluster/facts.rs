@@ -35,12 +35,15 @@ pub struct Observed {
     pub credentials: Option<Arc<Credentials>>,
     /// What is known of passwords, and how members let us in.
     pub auth: Auth,
-    /// The revision up to which we had history forgotten last. Forgotten itself by a restart: then it is done again.
+    /// The revision up to which we had history forgotten since there is no space. Forgotten itself by a restart: then it
+    /// is done again.
     pub compacted: Option<i64>,
     /// The `DatabaseBackup` of our name.
     pub backup: Backup,
     /// The `DatabaseRestore` of our name.
     pub restore: Seen,
+    /// Our own image, whose program a recovery runs; none where the operator does not know it.
+    pub own_image: Option<String>,
     /// With which words the apiserver refused the pods that this very spec asks for.
     pub refused: Option<String>,
 }
@@ -96,6 +99,8 @@ pub struct Pod {
     pub transport: Transport,
     /// It begins the cluster anew from its data whenever it starts.
     pub forced: bool,
+    /// Whether it skipped revisions first.
+    pub skip: Skip,
     /// What its container said last before it gave up; `None` while it runs well.
     pub last_words: Option<String>,
     /// Why it does not start, in the kubelet's or scheduler's word.
@@ -104,6 +109,20 @@ pub struct Pod {
     pub lost_node: Option<String>,
     /// It has had a node for a while.
     pub placed: bool,
+}
+
+/// Whether a member that begins its cluster anew skipped revisions first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Skip {
+    /// Nobody asked it to.
+    #[default]
+    NotAsked,
+    /// It has not come to an end yet.
+    Pending,
+    /// It did.
+    Done,
+    /// It could not, for that reason.
+    Refused(String),
 }
 
 /// What matters of a volume claim.

@@ -49,6 +49,11 @@ impl Memory {
         locked(&self.compacted).insert(uid(object), revision);
     }
 
+    /// All is well: who runs out of space later has other history to forget.
+    pub fn forget_compaction(&self, object: &EtcdCluster) {
+        locked(&self.compacted).remove(&uid(object));
+    }
+
     /// The revision up to which history was forgotten last.
     pub fn compacted(&self, object: &EtcdCluster) -> Option<i64> {
         locked(&self.compacted).get(&uid(object)).copied()

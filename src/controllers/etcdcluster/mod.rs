@@ -51,7 +51,8 @@ struct EtcdClusterKind {
 pub async fn controller(world: World) {
     let client = world.environment.client.clone();
     let etcd = Etcd::new(world.etcd, world.fence);
-    let kind = EtcdClusterKind { observer: Observer::new(client.clone(), etcd.clone()), client, etcd };
+    let observer = Observer::new(client.clone(), etcd.clone(), world.backups.image.clone());
+    let kind = EtcdClusterKind { observer, client, etcd };
     runtime::run(Arc::new(kind), world.environment).await;
 }
 

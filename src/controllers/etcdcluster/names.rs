@@ -18,6 +18,8 @@ pub const FORCED: &str = "causeway.example.com/forced";
 pub const MEMBER: &str = "causeway.example.com/member";
 /// Name of the volume in the pods, and the beginning of the claims' names.
 pub const VOLUME: &str = "data";
+/// Name of the init container by which the member of a recovery skips revisions.
+pub const SKIP: &str = "skip-revisions";
 /// Name of the pods' container.
 pub const CONTAINER: &str = "etcd";
 

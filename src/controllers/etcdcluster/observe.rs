@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use super::auth::{self, Access};
 use super::backups::Backups;
 use super::error::Error;
-use super::facts::{Child, Claim, Observed, Pod, Quorum};
+use super::facts::{Child, Claim, Observed, Pod, Quorum, Skip};
 use super::memory::Memory;
 use super::names::{self, FORCED, INCARNATION, MEMBER, REVISION};
 use super::tls::secrets::Secrets;
@@ -26,6 +26,7 @@ use super::tls::{Channel, Mode, Side, Transport};
 use crate::api::EtcdCluster;
 use crate::controllers::restore_from::Restores;
 use crate::external::etcd::{Endpoint, Etcd, EtcdError, Password, Status, Trouble};
+use crate::recovery::SKIPPED;
 use crate::runtime::manifest::is_controlled_by;
 use crate::runtime::{Children, lost_node};
 
@@ -36,6 +37,7 @@ const YOUNG_SECONDS: i64 = 20;
 pub struct Observer {
     client: Client,
     etcd: Etcd,
+    own_image: Option<String>,
     pub watches: Children<EtcdCluster>,
     pub backups: Backups,
     pub restores: Restores,
@@ -44,11 +46,12 @@ pub struct Observer {
 
 impl Observer {
     /// Reads through these.
-    pub fn new(client: Client, etcd: Etcd) -> Self {
+    pub fn new(client: Client, etcd: Etcd, own_image: Option<String>) -> Self {
         Self {
             restores: Restores::labelled(client.clone(), names::LABEL),
             client,
             etcd,
+            own_image,
             watches: Children::labelled(names::LABEL),
             backups: Backups::default(),
             memory: Memory::default(),
@@ -73,8 +76,12 @@ impl Observer {
             observed.auth = auth::secrets::read(&self.client, object).await?;
         }
         self.ask_members(object, &mut observed).await;
+        if observed.quorum.as_ref().is_some_and(|quorum| quorum.alarms.is_empty()) {
+            self.memory.forget_compaction(object);
+        }
         observed.compacted = self.memory.compacted(object);
         observed.refused = self.memory.refusal(object);
+        observed.own_image.clone_from(&self.own_image);
         Ok(observed)
     }
 
@@ -187,7 +194,9 @@ impl Observer {
             match answer {
                 Ok(status) => {
                     observed.reserved.remove(&ordinal);
-                    if recorded.as_ref().is_none_or(|id| *id == format!("{:x}", status.cluster_id)) {
+                    // Who begins the cluster anew gives it another ID.
+                    let begins = observed.pods.get(&ordinal).is_some_and(|pod| pod.forced);
+                    if begins || recorded.as_ref().is_none_or(|id| *id == format!("{:x}", status.cluster_id)) {
                         observed.statuses.insert(ordinal, status);
                     }
                 }
@@ -296,6 +305,10 @@ fn facts_of(pod: &core::Pod) -> Pod {
         container?.last_state.as_ref()?.terminated.as_ref()
     });
     let waiting = state.and_then(|state| state.waiting.as_ref()?.reason.clone());
+    let before = status.init_container_statuses.iter().flatten();
+    let mut before = before.filter_map(|container| container.state.as_ref()?.waiting.as_ref()?.reason.clone());
+    // Those that come later wait for those that come first, and so does the member.
+    let waiting = before.find(|reason| reason != "PodInitializing").or(waiting);
     let unscheduled = condition("PodScheduled").filter(|scheduled| scheduled.status == "False");
     Pod {
         name: pod.name_any(),
@@ -313,11 +326,28 @@ fn facts_of(pod: &core::Pod) -> Pod {
             .is_some_and(is_recent),
         transport: transport_of(pod),
         forced: pod.labels().contains_key(FORCED),
+        skip: skip_of(pod),
         last_words: ended.and_then(|ended| ended.message.clone()),
         trouble: waiting.or_else(|| unscheduled.and_then(|it| it.reason.clone())),
         placed: pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())
             && !pod.metadata.creation_timestamp.as_ref().is_some_and(is_recent),
         lost_node: lost_node(pod),
+    }
+}
+
+fn skip_of(pod: &core::Pod) -> Skip {
+    let mut asked = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    if asked.all(|container| container.name != names::SKIP) {
+        return Skip::NotAsked;
+    }
+    let mut seen = pod.status.iter().flat_map(|status| status.init_container_statuses.iter().flatten());
+    let ended = seen.find(|container| container.name == names::SKIP);
+    match ended.and_then(|container| container.state.as_ref()?.terminated.as_ref()) {
+        Some(ended) if ended.exit_code == 0 => match ended.message.as_deref().unwrap_or_default() {
+            SKIPPED => Skip::Done,
+            reason => Skip::Refused(reason.to_owned()),
+        },
+        _ => Skip::Pending,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::batch::v1::{CronJob, Job};
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Service, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::ListParams;
 use kube::core::NamespaceResourceScope;
@@ -33,6 +33,14 @@ pub async fn children(scene: &Scene, words: &mut Vec<(String, String)>) -> Value
     ];
     let some = kinds.into_iter().filter(|(_, objects)| !objects.is_empty());
     Value::Object(some.map(|(kind, objects)| (kind.to_owned(), Value::Array(objects))).collect())
+}
+
+/// The Secrets of `EtcdClusters`, each with its keys: what is behind them differs in every run.
+pub async fn secrets(scene: &Scene) -> Map<String, Value> {
+    let ours = ListParams::default().labels(etcd::LABEL);
+    let list = scene.api::<Secret>().list(&ours).await.expect("a list");
+    let keys = |secret: &Secret| secret.data.iter().flat_map(|data| data.keys().cloned()).collect::<Vec<_>>();
+    list.items.iter().map(|secret| (secret.name_any(), keys(secret).into())).collect()
 }
 
 async fn of_kind<K>(scene: &Scene, words: &mut Vec<(String, String)>) -> Vec<Value>

@@ -12,6 +12,8 @@ use crate::support::rollout_watch::is_ready;
 
 /// Calls of each scenario: each takes many seconds.
 const MOST: usize = 10;
+/// The same, of what is but a little more than another scenario.
+const FEW: usize = 8;
 
 async fn settled(scene: &Scene) -> bool {
     let object = scene.api::<EtcdCluster>().get_opt(NAME).await.expect("an answer");
@@ -40,6 +42,75 @@ impl Scenario for Create {
     async fn settled(scene: &Scene) -> bool {
         settled(scene).await
     }
+}
+
+/// A cluster of one: what is tried here are logins and certificates, and those are the same for all.
+fn single(field: &str, value: serde_json::Value) -> serde_json::Value {
+    let mut spec = etcd::spec(1);
+    spec["deletionPolicy"] = json!("Delete");
+    spec[field] = value;
+    spec
+}
+
+struct CreateWithLogins;
+
+impl Scenario for CreateWithLogins {
+    const NAME: &'static str = "create an EtcdCluster that asks for logins";
+    const MOST: usize = FEW;
+    const POLLS: bool = true;
+
+    async fn prepare(_: &Scene) {}
+
+    async fn act(scene: &Scene) {
+        scene.create::<EtcdCluster>(NAME, single("auth", json!({ "enabled": true }))).await;
+    }
+
+    async fn settled(scene: &Scene) -> bool {
+        settled(scene).await && asks_for_logins(scene).await
+    }
+}
+
+struct TurnLoginsOn;
+
+impl Scenario for TurnLoginsOn {
+    const NAME: &'static str = "let an EtcdCluster ask for logins";
+    const MOST: usize = FEW;
+    const POLLS: bool = true;
+
+    async fn prepare(scene: &Scene) {
+        etcd::running(scene, single("suspend", json!(false))).await;
+    }
+
+    async fn act(scene: &Scene) {
+        scene.edit::<EtcdCluster>(NAME, json!({ "auth": { "enabled": true } })).await;
+    }
+
+    async fn settled(scene: &Scene) -> bool {
+        settled(scene).await && asks_for_logins(scene).await
+    }
+}
+
+struct CreateWithTls;
+
+impl Scenario for CreateWithTls {
+    const NAME: &'static str = "create an EtcdCluster with TLS";
+    const MOST: usize = FEW;
+    const POLLS: bool = true;
+
+    async fn prepare(_: &Scene) {}
+
+    async fn act(scene: &Scene) {
+        scene.create::<EtcdCluster>(NAME, single("tls", json!({ "peer": {}, "client": {} }))).await;
+    }
+
+    async fn settled(scene: &Scene) -> bool {
+        settled(scene).await
+    }
+}
+
+async fn asks_for_logins(scene: &Scene) -> bool {
+    let object = scene.api::<EtcdCluster>().get_opt(NAME).await.expect("an answer");
+    object.and_then(|object| etcd::told(&object, "AuthEnabled")).is_some_and(|(status, ..)| status == "True")
 }
 
 struct ScaleUp;
@@ -154,6 +225,21 @@ impl Scenario for Delete {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_etcd_cluster_is_created_whatever_call_is_the_last() {
     die_everywhere::<Create>().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_etcd_cluster_that_asks_for_logins_is_created_whatever_call_is_the_last() {
+    die_everywhere::<CreateWithLogins>().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_etcd_cluster_asks_for_logins_whatever_call_is_the_last() {
+    die_everywhere::<TurnLoginsOn>().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_etcd_cluster_with_tls_is_created_whatever_call_is_the_last() {
+    die_everywhere::<CreateWithTls>().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

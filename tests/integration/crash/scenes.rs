@@ -10,7 +10,7 @@ use kube::api::{DeleteParams, ListParams};
 use serde_json::json;
 
 use super::buckets;
-use super::children::children;
+use super::children::{children, secrets};
 use crate::support::{Scene, kinds, wait_for};
 
 /// Empty scenes.
@@ -70,6 +70,8 @@ pub async fn clear(scene: &Scene) {
     claims.delete_collection(&all.0, &all.1).await.expect("the deletion is accepted");
     let left = || async { children(scene, &mut Vec::new()).await };
     wait_for("all children to be gone", left, |left| left.as_object().is_some_and(serde_json::Map::is_empty)).await;
+    // Kubernetes collects them with their owners, a moment later.
+    wait_for("all Secrets to be gone", || secrets(scene), serde_json::Map::is_empty).await;
     buckets::remove(scene).await;
     for balancer in scene.balancers().await {
         let arn = balancer.load_balancer_arn.unwrap_or_default();

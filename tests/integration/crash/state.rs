@@ -47,6 +47,7 @@ impl State {
             "DatabaseBackup": backups.into_iter().map(buckets::timeless).collect::<Vec<_>>(),
             "DatabaseRestore": restores.into_iter().map(buckets::timeless).collect::<Vec<_>>(),
             "buckets": buckets::buckets(scene).await,
+            "Secrets of etcd": children::secrets(scene).await,
             "children": children(scene, &mut words).await,
             "Pod": objects::<Pod>(scene, &mut words).await.into_iter().filter(stays).map(pod).collect::<Vec<_>>(),
             "account": Account::of(scene).await.facts(scene).0,

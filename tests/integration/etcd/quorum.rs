@@ -3,11 +3,13 @@
 use std::time::Instant;
 
 use causeway::api::EtcdCluster;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kube::api::DeleteParams;
+use etcd_client::{GetOptions, WatchOptions};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota};
+use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 
 use super::checker::Checker;
+use super::space::{of_member, of_service};
 use super::{NAME, Stage, becomes, bystander, claim_of, claims, running, says, settled, spec, told, took, uids};
 use crate::support::{Operator, Scene, wait_for};
 
@@ -71,7 +73,10 @@ async fn a_lost_majority_begins_anew_from_the_member_that_its_user_names() {
     scene.edit::<EtcdCluster>(NAME, recovery).await;
     let object = settled(&scene, "three members again").await;
     took("three members again, begun anew from one", begun);
-    assert_eq!(object.status.and_then(|status| status.recovered).as_deref(), Some("first"));
+    assert_eq!(object.status.as_ref().and_then(|status| status.recovered.as_deref()), Some("first"));
+    let (status, reason, message) = told(&object, "RevisionsSkipped").expect("a condition");
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "MayRepeat"));
+    assert!(message.contains("restart clients") && message.contains("3.5.9 cannot"), "{message}");
     checker.goes_on("three members again").await;
     checker.finish(&scene, "a majority lost, and recovered from the member that led").await;
 }
@@ -93,13 +98,83 @@ async fn a_majority_that_is_lost_under_tls_and_logins_begins_anew_with_both() {
     becomes(&scene, "the lost majority to be told", is_lost).await;
     drop(operator);
     let _operator = Operator::start(&scene).await;
+    checker.begins_anew();
     let begun = Instant::now();
     scene.edit::<EtcdCluster>(NAME, json!({ "recovery": { "fromMember": survivor, "token": "first" } })).await;
     let object = settled(&scene, "three members again").await;
     took("three members again, with TLS and logins", begun);
     assert!(says(&object, "AuthEnabled", "True"), "{:?}", object.status);
+    assert!(says(&object, "RevisionsSkipped", "True"), "{:?}", object.status);
     checker.goes_on("three members again").await;
     checker.finish(&scene, "a majority lost under TLS and logins, and recovered").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_saw_what_only_the_lost_members_had_is_told_to_begin_anew() {
+    let scene = Stage::new("etcd-quorum").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    let leader = bystander::leader(&scene).await;
+    let survivor = uids(&scene).await.into_keys().find(|name| *name != leader).expect("a follower");
+    of_member(&scene, &leader).await.put("seen", "by all", None).await.expect("a write");
+    // It is away, and misses what the others agree on.
+    forbid_pods(&scene).await;
+    scene.delete::<Pod>(&survivor).await;
+    let away = || async { scene.api::<Pod>().get_opt(&survivor).await.expect("an answer") };
+    wait_for("the survivor to be away", away, Option::is_none).await;
+    let mut seen = 0;
+    for number in 0..50 {
+        let written = of_member(&scene, &leader).await.put("seen", format!("by two, {number}"), None).await;
+        seen = written.expect("a write of two").header().expect("a header").revision();
+    }
+    lose_all_but(&scene, &survivor).await;
+    scene.delete::<ResourceQuota>(QUOTA).await;
+    becomes(&scene, "the lost majority to be told", is_lost).await;
+    let begun = Instant::now();
+    // The members' own etcdutl cannot do it.
+    let recovery = json!({ "fromMember": survivor, "token": "first", "image": "quay.io/coreos/etcd:v3.5.35" });
+    scene.edit::<EtcdCluster>(NAME, json!({ "recovery": recovery })).await;
+    let object = settled(&scene, "three members again").await;
+    took("three members again, above all revisions", begun);
+    let (status, reason, message) = told(&object, "RevisionsSkipped").expect("a condition");
+    assert_eq!((status.as_str(), reason.as_str()), ("True", "Skipped"), "{message}");
+
+    for name in uids(&scene).await.into_keys() {
+        let mut client = of_member(&scene, &name).await;
+        let now = client.get("seen", None).await.expect("a read");
+        let (pair, revision) = (now.kvs().first().expect("the key"), now.header().expect("a header").revision());
+        assert_eq!(pair.value_str().expect("text"), "by all", "the survivor has no more");
+        assert!(revision > seen, "{name}: {revision} after {seen}");
+        for old in [pair.mod_revision(), seen] {
+            let read = client.get("seen", Some(GetOptions::new().with_revision(old))).await;
+            let refusal = read.expect_err("nobody knows what was at that revision").to_string();
+            assert!(refusal.contains("compacted"), "{name}, {old}: {refusal}");
+        }
+        let from = WatchOptions::new().with_start_revision(seen + 1);
+        let mut watch = client.watch("seen", Some(from)).await.expect("an answer");
+        let mut told = watch.message().await.expect("a message").expect("a message");
+        while !told.canceled() {
+            assert!(told.events().is_empty(), "{name}: {told:?}");
+            told = watch.message().await.expect("a message").expect("that the watch has ended");
+        }
+        assert!(told.compact_revision() > seen, "{name}: {told:?}");
+    }
+    let written = of_service(&scene).await.put("seen", "again", None).await.expect("a write");
+    let revision = written.header().expect("a header").revision();
+    println!("»   seen before: revision {seen}; the first write afterwards: revision {revision}");
+    assert!(revision > seen);
+}
+
+/// Name of the quota by which nobody makes pods.
+const QUOTA: &str = "none";
+
+/// From now on nobody makes pods.
+async fn forbid_pods(scene: &Scene) {
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": QUOTA }, "spec": { "hard": { "pods": "1" } },
+    });
+    let quota: ResourceQuota = serde_json::from_value(quota).expect("a quota");
+    scene.api().create(&PostParams::default(), &quota).await.expect("the quota is accepted");
 }
 
 /// Waits until the operator has looked several times: it tells of an edit only after a look.
@@ -122,19 +197,14 @@ async fn a_majority_that_was_only_away_comes_back_with_its_data() {
     let checker = Checker::start(&scene).await;
     checker.writes(100).await;
     let before = uids(&scene).await;
-    // Nobody makes pods that a quota forbids.
-    let quota = json!({
-        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "none" }, "spec": { "hard": { "pods": "1" } },
-    });
-    let quota: k8s_openapi::api::core::v1::ResourceQuota = serde_json::from_value(quota).expect("a quota");
-    scene.api().create(&kube::api::PostParams::default(), &quota).await.expect("the quota is accepted");
+    forbid_pods(&scene).await;
     for name in ["db-1", "db-2"] {
         scene.delete::<Pod>(name).await;
         let away = || async { scene.api::<Pod>().get_opt(name).await.expect("an answer") };
         wait_for(&format!("{name} to be away"), away, Option::is_none).await;
     }
     becomes(&scene, "Quorate to be False", |object| says(object, "Quorate", "False")).await;
-    scene.delete::<k8s_openapi::api::core::v1::ResourceQuota>("none").await;
+    scene.delete::<ResourceQuota>(QUOTA).await;
     let begun = Instant::now();
     settled(&scene, "all members again").await;
     took("the members are back", begun);

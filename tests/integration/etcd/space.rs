@@ -3,12 +3,15 @@
 use std::time::{Duration, Instant};
 
 use causeway::api::EtcdCluster;
+use causeway::external::etcd::ROOT;
 use etcd_client::{AlarmAction, AlarmOptions, AlarmType, Client, ConnectOptions};
-use k8s_openapi::api::core::v1::{Pod, Service};
-use serde_json::json;
+use k8s_openapi::api::core::v1::{Pod, Secret, Service};
+use k8s_openapi::api::events::v1::Event;
+use kube::api::ListParams;
+use serde_json::{Value, json};
 
 use super::checker::Checker;
-use super::{NAME, Stage, becomes, bystander, claims, running, settled, spec, told, took};
+use super::{NAME, Stage, access, becomes, bystander, claims, running, settled, spec, told, took, uids};
 use crate::support::wait::wait_within;
 use crate::support::{Operator, Scene};
 
@@ -23,23 +26,26 @@ const PATIENCE: Duration = Duration::from_mins(4);
 /// Between two writes that may be refused.
 const PAUSE: Duration = Duration::from_millis(200);
 
-async fn client(address: Option<String>) -> Client {
+async fn client(scene: &Scene, address: Option<String>) -> Client {
     let endpoint = format!("http://{}:2379", address.expect("an address"));
-    let options = ConnectOptions::new().with_connect_timeout(PATIENCE).with_timeout(Duration::from_secs(10));
+    let mut options = ConnectOptions::new().with_connect_timeout(PATIENCE).with_timeout(Duration::from_secs(10));
+    if let Some(secret) = scene.api::<Secret>().get_opt(access::ROOT).await.expect("an answer") {
+        options = options.with_user(ROOT, access::text(&secret, "password"));
+    }
     Client::connect([endpoint], Some(options)).await.expect("a client")
 }
 
 pub async fn of_service(scene: &Scene) -> Client {
-    client(scene.api::<Service>().get(NAME).await.expect("the Service").spec.and_then(|spec| spec.cluster_ip)).await
+    client(scene, scene.api::<Service>().get(NAME).await.expect("the Service").spec.and_then(|spec| spec.cluster_ip))
+        .await
 }
 
-async fn of_member(scene: &Scene, name: &str) -> Client {
-    client(scene.api::<Pod>().get(name).await.expect("the pod").status.and_then(|status| status.pod_ip)).await
+pub async fn of_member(scene: &Scene, name: &str) -> Client {
+    client(scene, scene.api::<Pod>().get(name).await.expect("the pod").status.and_then(|status| status.pod_ip)).await
 }
 
 /// A cluster whose database may be so large, filled by values under the key that each number gets.
-async fn full(scene: &Scene, replicas: i32, quota: usize, key: impl Fn(usize) -> String) -> Client {
-    let mut small = spec(replicas);
+async fn full(scene: &Scene, mut small: Value, quota: usize, key: impl Fn(usize) -> String) -> Client {
     small["config"] = json!({ "quota-backend-bytes": quota.to_string() });
     running(scene, small).await;
     let mut client = of_service(scene).await;
@@ -67,7 +73,7 @@ async fn writable(client: &Client, what: &str) {
 async fn a_database_full_of_history_gets_its_space_back() {
     let scene = Stage::new("etcd-space").await;
     let _operator = Operator::start(&scene).await;
-    let mut client = full(&scene, 3, SMALL, |_| "same".into()).await;
+    let mut client = full(&scene, spec(3), SMALL, |_| "same".into()).await;
     let begun = Instant::now();
     writable(&client, "a database full of history").await;
     took("a database full of history takes writes again", begun);
@@ -79,10 +85,44 @@ async fn a_database_full_of_history_gets_its_space_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_full_of_history_whose_clients_log_in_gets_its_space_back_and_other_settings() {
+    let scene = Stage::new("etcd-space").await;
+    let _operator = Operator::start(&scene).await;
+    let mut wanted = spec(3);
+    // Its members tell nothing of themselves, nor of alarms, to whoever has not logged in.
+    wanted["version"] = json!("3.5.35");
+    wanted["auth"] = json!({ "enabled": true });
+    let mut client = full(&scene, wanted, SMALL, |_| "same".into()).await;
+    let begun = Instant::now();
+    writable(&client, "a database full of history, with logins").await;
+    took("a database full of history takes writes again, with logins", begun);
+    settled(&scene, "all members again").await;
+    let alarms = client.alarm(AlarmAction::Get, AlarmType::None, None).await.expect("alarms");
+    assert!(alarms.alarms().is_empty(), "{alarms:?}");
+
+    let (before, checker) = (uids(&scene).await, Checker::start(&scene).await);
+    let leader = bystander::leader(&scene).await;
+    scene.edit::<EtcdCluster>(NAME, json!({ "config": { "snapshot-count": "5000" } })).await;
+    let object = settled(&scene, "the other settings").await;
+    assert_eq!(told(&object, "AuthEnabled").map(|(status, ..)| status).as_deref(), Some("True"));
+    let after = uids(&scene).await;
+    assert!(before.iter().all(|(name, uid)| after[name] != *uid), "every pod was replaced");
+    assert!(moves(&scene).await > 0, "{leader} handed leadership over before it was replaced");
+    checker.goes_on("the other settings").await;
+    checker.finish(&scene, "other settings, with logins").await;
+}
+
+/// How often leadership was handed over, as events tell.
+async fn moves(scene: &Scene) -> usize {
+    let events = scene.api::<Event>().list(&ListParams::default()).await.expect("events").items;
+    events.iter().filter(|event| event.reason.as_deref() == Some("LeaderMoved")).count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_full_of_keys_is_told_and_a_higher_quota_helps() {
     let scene = Stage::new("etcd-space").await;
     let _operator = Operator::start(&scene).await;
-    let mut client = full(&scene, 1, LARGE, |number| format!("key-{number}")).await;
+    let mut client = full(&scene, spec(1), LARGE, |number| format!("key-{number}")).await;
     let is_told = |object: &EtcdCluster| {
         told(object, "Ready").is_some_and(|(_, reason, message)| reason == "NoSpace" && message.contains("Delete keys"))
     };

@@ -310,6 +310,28 @@ async fn no_value_of_any_field_of_a_server_with_programs_of_its_own_does_harm() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_value_of_any_field_of_an_etcd_cluster_does_harm() {
+    let scene = Scene::new("fields").await;
+    let _operator = Operator::start(&scene).await;
+    let good = json!({
+        "version": "3.5.9",
+        "replicas": 1,
+        "storageSize": "1Gi",
+        "resources": { "requests": { "cpu": "10m" } },
+        "config": { "snapshot-count": "5000" },
+        "tls": { "peer": {}, "client": { "mode": "Allow" } },
+        "auth": { "enabled": true },
+        "defrag": { "schedule": "0 3 1 1 *" },
+        "deletionPolicy": "Delete",
+    });
+    // Members take seconds to start: few are created, and what an edit does to them is tried elsewhere.
+    let subject = Subject::new(&scene, "EtcdCluster", good, 40);
+    let created = create_each(&subject).await;
+    println!("» fields of EtcdCluster: {created:?}");
+    assert!(created.values().sum::<usize>() > 30, "the schema has more fields than that");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_value_of_any_field_of_a_database_restore_does_harm() {
     let scene = Scene::new("fields").await;
     let _operator = Operator::start(&scene).await;

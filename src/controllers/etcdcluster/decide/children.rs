@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::super::action::Action;
 use super::super::names;
-use super::super::resources::{self, Shape};
+use super::super::resources::{self, Begin, Shape};
 use super::super::settings::{AT_FIRST_START, Start};
 use super::super::tls::{Mode, Side};
 use super::{Step, View, recovery};
@@ -143,13 +143,13 @@ pub fn earlier_volumes(view: &View<'_>) -> Option<i32> {
 }
 
 /// Which pods there must be.
-fn shape(view: &View<'_>, start: &Start) -> Shape {
+fn shape<'a>(view: &View<'a>, start: &Start) -> Shape<'a> {
     match recovery::survivor(view) {
-        Some(ordinal) => Shape { first: ordinal, replicas: 1, forced: true },
+        Some(ordinal) => Shape { first: ordinal, replicas: 1, begin: recovery::begin(view) },
         // The others come after it has started as usual: their volumes would be taken for those of the lost cluster.
         None => match view.observed.pods.iter().find(|(_, pod)| pod.forced) {
-            Some((ordinal, _)) => Shape { first: *ordinal, replicas: 1, forced: false },
-            None => Shape { first: 0, replicas: replicas(view, start), forced: false },
+            Some((ordinal, _)) => Shape { first: *ordinal, replicas: 1, begin: Begin::Usual },
+            None => Shape { first: 0, replicas: replicas(view, start), begin: Begin::Usual },
         },
     }
 }

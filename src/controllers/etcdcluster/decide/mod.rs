@@ -101,7 +101,10 @@ pub fn decide(object: &EtcdCluster, observed: &Observed, now: Timestamp) -> Plan
     let plan = Plan {
         parts: status::parts(&view),
         status: EtcdClusterStatus { defrag: defrag::record(&view, &step), ..status::status(&view) },
-        record_first: recovery::ends(&view) || auth::begins(&view) || defrag::takes_turn(&view, &step),
+        record_first: recovery::ends(&view)
+            || recovery::is_another(&view)
+            || auth::begins(&view)
+            || defrag::takes_turn(&view, &step),
         health: step.health,
         actions: step.actions,
         requeue: Some(again),
@@ -220,7 +223,7 @@ impl View<'_> {
 
     /// Whether the pod was made from another spec.
     fn is_outdated(&self, pod: &Pod) -> bool {
-        let revision = || super::resources::revision(self.object, recovery::survivor(self).is_some(), self.transport());
+        let revision = || super::resources::revision(self.object, recovery::begin(self), self.transport());
         pod.revision != *self.revision.get_or_init(revision)
     }
 

@@ -1,14 +1,20 @@
 //! A cluster whose majority is lost for good begins anew from one member, when its user says so.
 //!
-//! The member that is left starts alone and takes itself for the whole cluster; then it starts once more without being
-//! told so, and the others join it empty. Nothing else ever gives up a majority.
+//! The member that is left skips revisions where it can ([`crate::recovery`]), starts alone and takes itself for the whole
+//! cluster; then it starts once more without being told so, and the others join it empty. Nothing else ever gives up a
+//! majority.
 //! <https://etcd.io/docs/v3.5/op-guide/recovery/>
 
 use kube::ResourceExt;
 
 use super::super::action::Action;
+use super::super::facts::Skip;
 use super::super::names;
+use super::super::resources::Begin;
 use super::{QUORUM_LOST, Step, View, delete_pod, members};
+use crate::api::etcdcluster::RecoveredRevisions;
+use crate::recovery::REVISIONS;
+use crate::runtime::Part;
 
 /// Whether a recovery is asked for that was not done yet.
 pub fn is_asked_for(view: &View<'_>) -> bool {
@@ -30,6 +36,14 @@ pub fn survivor(view: &View<'_>) -> Option<i32> {
         .then_some(ordinal)
 }
 
+/// How pods begin now.
+pub fn begin<'a>(view: &View<'a>) -> Begin<'a> {
+    match survivor(view) {
+        Some(_) => Begin::Anew { own_image: view.observed.own_image.as_deref() },
+        None => Begin::Usual,
+    }
+}
+
 /// Whether the pods were told to be that member alone: while they stop and start, it is not seen that a majority is lost.
 fn has_started(view: &View<'_>) -> bool {
     let set = view.observed.child("StatefulSet", &view.object.name_any());
@@ -38,7 +52,56 @@ fn has_started(view: &View<'_>) -> bool {
 
 /// Whether the recovery that is asked for is over: done, or not needed. It is noted before anything else is done.
 pub fn ends(view: &View<'_>) -> bool {
-    is_asked_for(view) && view.observed.quorum.is_some()
+    is_asked_for(view) && view.observed.quorum.is_some() && !is_pending(view)
+}
+
+/// Whether the member that has begun the cluster anew is not known yet to have told what became of revisions.
+fn is_pending(view: &View<'_>) -> bool {
+    view.observed.pods.values().any(|pod| pod.forced && pod.skip == Skip::Pending)
+}
+
+/// Whether the cluster is another one than is recorded. It is recorded before anything else is done: by nothing else is it
+/// known which of two clusters is ours.
+pub fn is_another(view: &View<'_>) -> bool {
+    let recorded = view.object.status.as_ref().and_then(|status| status.cluster_id.as_ref());
+    let seen = view.observed.quorum.as_ref().map(|quorum| format!("{:x}", quorum.cluster_id));
+    recorded.zip(seen).is_some_and(|(recorded, seen)| *recorded != seen)
+}
+
+/// What became of revisions; none where nobody begins anew.
+pub fn revisions(view: &View<'_>) -> Option<RecoveredRevisions> {
+    let pod = view.observed.pods.values().find(|pod| pod.forced)?;
+    let reason = match &pod.skip {
+        Skip::Done => return Some(RecoveredRevisions { skipped: true, reason: None }),
+        Skip::Refused(reason) => reason.clone(),
+        _ => "the operator does not know its own image: set its option JOB_IMAGE".into(),
+    };
+    Some(RecoveredRevisions { skipped: false, reason: Some(reason) })
+}
+
+/// Whether watchers and caches are safe after a recovery.
+pub fn part(view: &View<'_>) -> Part {
+    let part = |status, reason, message| Part { type_: "RevisionsSkipped", status, reason, message };
+    let status = view.object.status.as_ref();
+    let asked = view.object.spec.recovery.as_ref().filter(|_| !is_asked_for(view));
+    match asked.and(status.and_then(|status| status.recovered_revisions.as_ref())) {
+        None => part(None, "NotAsked", String::new()),
+        Some(RecoveredRevisions { skipped: true, .. }) => {
+            let told = format!(
+                "revisions begin above all that were ever given, {REVISIONS} further on: who watches or reads from an \
+                 earlier one is told that it is compacted"
+            );
+            part(Some(true), "Skipped", told)
+        }
+        Some(RecoveredRevisions { reason, .. }) => {
+            let told = format!(
+                "revisions that only the lost members had may be given again, to other writes: restart clients that watch \
+                 or cache, then remove spec.recovery. They could not be skipped: {}",
+                reason.as_deref().unwrap_or_default()
+            );
+            part(Some(false), "MayRepeat", told)
+        }
+    }
 }
 
 /// The next step of a recovery, once its pods are as they should be.
@@ -46,6 +109,9 @@ pub fn step(view: &View<'_>) -> Option<Step> {
     let pods = || view.observed.pods.iter().filter(|(_, pod)| !pod.terminating);
     if let Some(ordinal) = survivor(view) {
         let name = names::pod(view.object, ordinal);
+        if is_pending(view) && view.observed.quorum.is_some() {
+            return Some(Step::wait("Recovering", format!("waiting for word of what became of {name}'s revisions")));
+        }
         if view.observed.quorum.is_some() {
             let others = view.observed.claims.iter().filter(|(other, claim)| **other != ordinal && !claim.terminating);
             let why = "its data are those of the cluster that was lost";

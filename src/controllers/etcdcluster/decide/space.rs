@@ -9,6 +9,9 @@ use crate::external::etcd::{Alarm, AlarmKind};
 /// etcd's own default for quota-backend-bytes.
 const DEFAULT_QUOTA: i64 = 2 * 1024 * 1024 * 1024;
 
+/// So many revisions are not worth another compaction.
+const FEW: i64 = 1000;
+
 /// An alarm of a member that is gone would stay forever, and one of damaged data stops all writes.
 pub fn stale(view: &View<'_>) -> Option<Step> {
     let quorum = view.observed.quorum.as_ref()?;
@@ -27,7 +30,8 @@ pub fn step(view: &View<'_>) -> Option<Step> {
     }
     let leader = view.leader()?;
     let status = view.observed.statuses.get(&leader)?;
-    if view.observed.compacted != Some(status.revision) {
+    // Keys are deleted meanwhile, each by another revision: who waited for the last one would never come further.
+    if view.observed.compacted.is_none_or(|done| done + FEW < status.revision) {
         let action = Action::Compact { revision: status.revision, via };
         return Some(Step::act(vec![action], "NoSpace", "no space is left: forgetting old revisions"));
     }
@@ -64,4 +68,48 @@ fn disarm(alarms: &[Alarm], view: &View<'_>, why: &'static str) -> Step {
 fn quota(view: &View<'_>) -> i64 {
     let given = view.object.spec.config.get("quota-backend-bytes").and_then(|text| text.parse().ok());
     given.filter(|quota| *quota > 0).unwrap_or(DEFAULT_QUOTA)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::OnceCell;
+    use std::collections::BTreeMap;
+
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::controllers::etcdcluster::facts::{Observed, Pod, Quorum};
+    use crate::controllers::etcdcluster::fixtures::cluster;
+    use crate::external::etcd::{Member, Status};
+
+    /// What is done about a single member that is full, at that revision, after history was forgotten up to another one.
+    fn next(revision: i64, compacted: Option<i64>) -> Action {
+        let object = cluster(1);
+        let member = Member { id: 1, peer_urls: vec![names::peer_url(&object, 0, false)], ..Member::default() };
+        let status =
+            Status { member_id: 1, leader: 1, revision, db_size: DEFAULT_QUOTA, db_in_use: 1, ..Status::default() };
+        let observed = Observed {
+            pods: BTreeMap::from([(0, Pod { address: Some("10.0.0.1".into()), ..Pod::default() })]),
+            statuses: BTreeMap::from([(0, status)]),
+            quorum: Some(Quorum {
+                cluster_id: 1,
+                members: vec![member],
+                alarms: vec![Alarm { kind: AlarmKind::NoSpace, member: 1 }],
+            }),
+            compacted,
+            ..Observed::default()
+        };
+        let (members, now) = (observed.members(&object), Timestamp::UNIX_EPOCH);
+        let (transport, revision) = (OnceCell::new(), OnceCell::new());
+        let view = View { object: &object, observed: &observed, members, now, transport, revision };
+        step(&view).unwrap().actions.remove(0)
+    }
+
+    #[test]
+    fn history_is_forgotten_once_whatever_is_deleted_meanwhile() {
+        assert!(matches!(next(7000, None), Action::Compact { revision: 7000, .. }));
+        assert!(matches!(next(7000, Some(7000)), Action::Defragment { .. }));
+        assert!(matches!(next(7500, Some(7000)), Action::Defragment { .. }));
+        assert!(matches!(next(9000, Some(7000)), Action::Compact { revision: 9000, .. }));
+    }
 }

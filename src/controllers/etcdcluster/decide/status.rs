@@ -22,7 +22,11 @@ pub fn status(view: &View<'_>) -> EtcdClusterStatus {
         ..before
     };
     let status = match &view.object.spec.recovery {
-        Some(asked) if recovery::ends(view) => EtcdClusterStatus { recovered: Some(asked.token.clone()), ..status },
+        Some(asked) if recovery::ends(view) => EtcdClusterStatus {
+            recovered: Some(asked.token.clone()),
+            recovered_revisions: recovery::revisions(view),
+            ..status
+        },
         _ => status,
     };
     let Some(quorum) = &view.observed.quorum else {
@@ -92,6 +96,7 @@ pub fn parts(view: &View<'_>) -> Vec<Part> {
             auth::quorate(view).unwrap_or(lost),
             Part { type_: "AllMembersReady", status: Some(false), reason, message: members },
         ];
+        parts.push(recovery::part(view));
         parts.extend(backup::part(view));
         parts.extend(auth::part(view));
         return parts;
@@ -137,6 +142,7 @@ pub fn parts(view: &View<'_>) -> Vec<Part> {
             },
         },
     ];
+    parts.push(recovery::part(view));
     parts.extend(backup::part(view));
     parts.extend(auth::part(view));
     parts

@@ -1,5 +1,6 @@
 //! Builds the children. Pure.
 
+mod anew;
 mod backup;
 mod services;
 mod statefulset;
@@ -35,19 +36,38 @@ pub fn config_map(object: &EtcdCluster, start: &Start, transport: &Transport) ->
     })
 }
 
+/// How pods begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin<'a> {
+    /// From their data, or as members that have none yet.
+    Usual,
+    /// As a cluster of their own, from their data.
+    Anew {
+        /// Our own image, whose program skips revisions before.
+        own_image: Option<&'a str>,
+    },
+}
+
+impl Begin<'_> {
+    /// Whether they begin the cluster anew.
+    pub fn is_anew(self) -> bool {
+        self != Self::Usual
+    }
+}
+
 /// Which pods there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct Shape<'a> {
     /// The first ordinal.
     pub first: i32,
     /// How many follow each other.
     pub replicas: i32,
-    /// They begin the cluster anew from their data.
-    pub forced: bool,
+    /// How they begin.
+    pub begin: Begin<'a>,
 }
 
 /// The pods, and the claims of their volumes.
-pub fn pods(object: &EtcdCluster, shape: Shape, transport: &Transport) -> Manifest {
+pub fn pods(object: &EtcdCluster, shape: Shape<'_>, transport: &Transport) -> Manifest {
     Manifest::hashed(&statefulset(object, shape, transport))
 }
 
@@ -62,6 +82,7 @@ mod tests {
     use super::super::fixtures::cluster;
     use super::super::tls::{Channel, Mode};
     use super::*;
+    use crate::api::etcdcluster::Recovery;
 
     #[test]
     fn the_children_stay_as_they_were_reviewed() {
@@ -70,16 +91,37 @@ mod tests {
         let (mut all, plain) = (around(&object), Transport::default());
         all.extend([
             config_map(&object, &start, &plain),
-            pods(&object, Shape { first: 0, replicas: 3, forced: false }, &plain),
+            pods(&object, Shape { first: 0, replicas: 3, begin: Begin::Usual }, &plain),
         ]);
         let values: Vec<&Value> = all.iter().map(|manifest| &manifest.value).collect();
         insta::assert_yaml_snapshot!(values);
     }
 
     #[test]
+    fn the_pod_that_begins_a_cluster_anew_skips_revisions_first_where_our_image_is_known() {
+        let mut object = cluster(3);
+        object.spec.recovery =
+            Some(Recovery { from_member: "prod-etcd-2".into(), token: "2026-11-21".into(), image: None });
+        let shape = |own_image| Shape { first: 2, replicas: 1, begin: Begin::Anew { own_image } };
+        let pod = |object: &EtcdCluster, own_image| {
+            pods(object, shape(own_image), &Transport::default()).value["spec"]["template"]["spec"].take()
+        };
+        let above = pod(&object, Some("registry.example.com/causeway:1"));
+        insta::assert_yaml_snapshot!([&above["initContainers"], &above["volumes"]]);
+        assert!(pod(&object, None)["initContainers"].is_null());
+        object.spec.recovery.as_mut().unwrap().image = Some("quay.io/coreos/etcd:v3.5.35".into());
+        let other = pod(&object, Some("registry.example.com/causeway:1"));
+        assert_eq!(other["initContainers"][1]["image"], "quay.io/coreos/etcd:v3.5.35");
+        assert_eq!(other["containers"][0]["image"], "quay.io/coreos/etcd:v3.5.9");
+    }
+
+    #[test]
     fn the_revision_follows_what_members_are_made_from_but_not_how_many_there_are() {
         let (base, plain) = (cluster(3), Transport::default());
-        let revision = |object: &EtcdCluster, forced| revision(object, forced, &plain);
+        let revision = |object: &EtcdCluster, anew| {
+            let begin = if anew { Begin::Anew { own_image: None } } else { Begin::Usual };
+            revision(object, begin, &plain)
+        };
         assert_eq!(revision(&base, false), revision(&cluster(5), false));
         assert_ne!(revision(&base, false), revision(&base, true));
         let mut upgraded = base.clone();
@@ -95,7 +137,7 @@ mod tests {
         }
         let trusting = |trust: &str| {
             let peer = Channel { mode: Mode::Secure, trust: Some(trust.into()) };
-            super::revision(&base, false, &Transport { peer, ..Transport::default() })
+            super::revision(&base, Begin::Usual, &Transport { peer, ..Transport::default() })
         };
         assert_ne!(revision(&base, false), trusting("one"));
         assert_ne!(trusting("one"), trusting("another"));

@@ -22,7 +22,7 @@ use super::super::names::{
 };
 use super::super::settings::{ADVERTISED_PORT, ADVERTISED_SCHEME, AT_FIRST_START, VOLUME_PATH, lasting, listening};
 use super::super::tls::{Side, Transport};
-use super::{Shape, metadata};
+use super::{Begin, Shape, anew, metadata};
 use crate::api::{DeletionPolicy, EtcdCluster};
 use crate::controllers::placement::Placement;
 use crate::runtime::{fingerprint, requirements, unprivileged};
@@ -33,7 +33,7 @@ const USER: i64 = 65_532;
 const STOP_SECONDS: i64 = 30;
 
 /// The pods are made all at once, and replaced only when somebody deletes them: the order is for us to choose.
-pub fn statefulset(object: &EtcdCluster, shape: Shape, transport: &Transport) -> StatefulSet {
+pub fn statefulset(object: &EtcdCluster, shape: Shape<'_>, transport: &Transport) -> StatefulSet {
     let policy = match object.spec.deletion_policy {
         DeletionPolicy::Delete => "Delete",
         DeletionPolicy::Retain => "Retain",
@@ -59,16 +59,16 @@ pub fn statefulset(object: &EtcdCluster, shape: Shape, transport: &Transport) ->
                 metadata: Some(ObjectMeta {
                     labels: Some({
                         let mut labels = names::labels(object);
-                        labels.insert(REVISION.into(), revision(object, shape.forced, transport));
+                        labels.insert(REVISION.into(), revision(object, shape.begin, transport));
                         labels.extend(transport_labels(transport));
-                        if shape.forced {
+                        if shape.begin.is_anew() {
                             labels.insert(FORCED.into(), "true".into());
                         }
                         labels
                     }),
                     ..ObjectMeta::default()
                 }),
-                spec: Some(pod_spec(object, shape.forced, transport)),
+                spec: Some(pod_spec(object, shape.begin, transport)),
             },
             volume_claim_templates: Some(vec![claim(object)]),
             ..StatefulSetSpec::default()
@@ -78,9 +78,9 @@ pub fn statefulset(object: &EtcdCluster, shape: Shape, transport: &Transport) ->
 }
 
 /// Hash of what the pods are made from: another revision means other pods.
-pub fn revision(object: &EtcdCluster, forced: bool, transport: &Transport) -> String {
+pub fn revision(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -> String {
     // Strings and numbers cannot fail to serialize.
-    let pods = serde_json::to_vec(&pod_spec(object, forced, transport)).unwrap_or_default();
+    let pods = serde_json::to_vec(&pod_spec(object, begin, transport)).unwrap_or_default();
     let settings = serde_json::to_vec(&lasting(object)).unwrap_or_default();
     let labels = serde_json::to_vec(&transport_labels(transport)).unwrap_or_default();
     fingerprint(&[&pods, &settings, &labels], 16)
@@ -120,7 +120,7 @@ fn claim(object: &EtcdCluster) -> PersistentVolumeClaim {
 
 /// Restricted by Kubernetes' Pod Security Standards.
 /// <https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted>
-fn pod_spec(object: &EtcdCluster, forced: bool, transport: &Transport) -> PodSpec {
+fn pod_spec(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -> PodSpec {
     let placement = Placement {
         pods: names::selector(object),
         node_selector: &object.spec.node_selector,
@@ -129,7 +129,7 @@ fn pod_spec(object: &EtcdCluster, forced: bool, transport: &Transport) -> PodSpe
         constraints: object.spec.topology_spread_constraints.as_ref(),
         alone: false,
     };
-    placement.put(PodSpec {
+    let pod = placement.put(PodSpec {
         volumes: Some(certificates(object, transport)).filter(|all| !all.is_empty()),
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
@@ -145,12 +145,18 @@ fn pod_spec(object: &EtcdCluster, forced: bool, transport: &Transport) -> PodSpe
             ..PodSecurityContext::default()
         }),
         priority_class_name: object.spec.priority_class_name.clone(),
-        containers: vec![container(object, forced, transport)],
+        containers: vec![container(object, begin, transport)],
         ..PodSpec::default()
-    })
+    });
+    match begin {
+        Begin::Anew { own_image: Some(own_image) } => {
+            anew::above(object, pod, own_image, variables(object, Begin::Usual, transport))
+        }
+        _ => pod,
+    }
 }
 
-fn container(object: &EtcdCluster, forced: bool, transport: &Transport) -> Container {
+fn container(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -> Container {
     let mut mounts =
         vec![VolumeMount { name: VOLUME.into(), mount_path: VOLUME_PATH.into(), ..VolumeMount::default() }];
     mounts.extend(sides(transport).map(|side| VolumeMount {
@@ -167,7 +173,7 @@ fn container(object: &EtcdCluster, forced: bool, transport: &Transport) -> Conta
         name: CONTAINER.into(),
         image: Some(object.spec.image.clone().unwrap_or_else(|| image(&object.spec.version))),
         command: Some(vec!["/usr/local/bin/etcd".into()]),
-        env: Some(variables(object, forced, transport)),
+        env: Some(variables(object, begin, transport)),
         ports: Some(ports),
         // Recovering a large database takes minutes; afterwards a member that cannot answer for itself is restarted.
         startup_probe: Some(Probe {
@@ -224,7 +230,7 @@ fn certificates(object: &EtcdCluster, transport: &Transport) -> Vec<Volume> {
 
 /// The settings by their names, so that nothing that somebody adds to the `ConfigMap` reaches a member; and what differs
 /// among the members: names of variables in values are expanded by the kubelet.
-fn variables(object: &EtcdCluster, forced: bool, transport: &Transport) -> Vec<EnvVar> {
+fn variables(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -> Vec<EnvVar> {
     let names = lasting(object).into_keys().chain(AT_FIRST_START.map(str::to_owned));
     let mut variables: Vec<EnvVar> = names.map(|name| setting(object, name)).collect();
     variables.extend(listening(object, transport).iter().map(|(name, value)| variable(name, value)));
@@ -246,7 +252,7 @@ fn variables(object: &EtcdCluster, forced: bool, transport: &Transport) -> Vec<E
         ),
         variable("ETCD_ADVERTISE_CLIENT_URLS", &advertised(object, transport)),
     ]);
-    if forced {
+    if begin.is_anew() {
         variables.push(variable("ETCD_FORCE_NEW_CLUSTER", "true"));
     }
     variables
@@ -260,7 +266,7 @@ fn advertised(object: &EtcdCluster, transport: &Transport) -> String {
 }
 
 /// The image of a version, as etcd's makers publish it.
-fn image(version: &str) -> String {
+pub(super) fn image(version: &str) -> String {
     format!("quay.io/coreos/etcd:v{version}")
 }
 
@@ -270,7 +276,7 @@ fn setting(object: &EtcdCluster, name: String) -> EnvVar {
     EnvVar { name, value_from: Some(value_from), value: None }
 }
 
-fn variable(name: &str, value: &str) -> EnvVar {
+pub(super) fn variable(name: &str, value: &str) -> EnvVar {
     EnvVar { name: name.into(), value: Some(value.into()), value_from: None }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::raft::{Data, Raft};
 use super::secrets::Vault;
 use crate::api::EtcdCluster;
-use crate::controllers::etcdcluster::facts::{Backup, Child, Claim, Observed, Pod};
+use crate::controllers::etcdcluster::facts::{Backup, Child, Claim, Observed, Pod, Skip};
 use crate::controllers::etcdcluster::names;
 use crate::controllers::etcdcluster::settings::{ADVERTISED_SCHEME, Start, minor_of};
 use crate::controllers::etcdcluster::tls::{Channel, Mode, Side, Transport};
@@ -33,6 +33,10 @@ pub struct PodState {
     pub terminating: bool,
     /// Its node does not answer.
     pub lost: bool,
+    /// It begins the cluster anew whenever it starts.
+    forced: bool,
+    /// It is to skip revisions before.
+    skips: bool,
     pub container: Container,
 }
 
@@ -185,10 +189,12 @@ impl Kubernetes {
         let Some(set) = self.children.get(&("StatefulSet".into(), name)).map(|set| set.value.clone()) else { return };
         let spec = &set["spec"];
         let count = i32::try_from(spec["replicas"].as_i64().unwrap()).unwrap();
-        for ordinal in self.pods.keys().copied().filter(|ordinal| *ordinal >= count).collect::<Vec<_>>() {
+        let first = i32::try_from(spec["ordinals"]["start"].as_i64().unwrap_or(0)).unwrap();
+        let wanted = first..first + count;
+        for ordinal in self.pods.keys().copied().filter(|ordinal| !wanted.contains(ordinal)).collect::<Vec<_>>() {
             self.delete_pod(ordinal, raft);
         }
-        for ordinal in 0..count {
+        for ordinal in wanted {
             if !self.claims.contains_key(&ordinal) {
                 let template = &spec["volumeClaimTemplates"][0];
                 let made_for = template["metadata"]["labels"][names::INCARNATION].as_str();
@@ -218,6 +224,8 @@ impl Kubernetes {
                     version: image.split_once(":v").map(|(_, version)| version.to_owned()),
                     terminating: false,
                     lost: false,
+                    forced: !template["metadata"]["labels"][names::FORCED].is_null(),
+                    skips: !template["spec"]["initContainers"].is_null(),
                     container: Container::Waiting(waits),
                 };
                 self.pods.insert(ordinal, pod);
@@ -262,6 +270,10 @@ impl Kubernetes {
             pod.trusts.clone_from(&kept.trust);
             pod.shows.clone_from(self.vault.shown(Side::Peer));
         }
+        if let Some(data) = claim.data.as_mut().filter(|_| pod.forced) {
+            let recovery = object.spec.recovery.as_ref().filter(|_| pod.skips);
+            raft.begin_anew(data, &name, &url, recovery.map(|recovery| recovery.token.as_str()));
+        }
         let minor = minor_of(&version).unwrap().into();
         match raft.start(&name, &url, &mut claim.data, &settings, minor) {
             Ok(member) => Container::Runs(member),
@@ -304,12 +316,21 @@ impl PodState {
             terminating: self.terminating,
             controlled: false,
             young: false,
-            forced: false,
+            forced: self.forced,
+            skip: if self.skips { self.skip() } else { Skip::NotAsked },
             transport: self.transport.clone(),
             last_words,
             trouble: trouble.map(str::to_owned),
             placed: true,
             lost_node: self.lost.then(|| format!("node-{ordinal}")),
+        }
+    }
+
+    /// What became of revisions: known as soon as it runs.
+    fn skip(&self) -> Skip {
+        match self.container {
+            Container::Runs(_) => Skip::Done,
+            _ => Skip::Pending,
         }
     }
 

@@ -7,6 +7,7 @@ mod faults;
 mod kubernetes;
 mod properties;
 mod raft;
+mod recovery;
 mod restore;
 mod rollouts;
 mod secrets;
@@ -97,10 +98,8 @@ impl World {
             observed.statuses.extend(status.map(|status| (*ordinal, status)));
         }
         observed.refused = self.refused.clone().filter(|(spec, _)| *spec == object.spec).map(|(_, words)| words);
-        let recorded = object.status.as_ref().and_then(|status| status.cluster_id.clone());
-        observed.statuses.retain(|_, status| {
-            recorded.as_ref().is_none_or(|recorded| *recorded == format!("{:x}", status.cluster_id))
-        });
+        observed.statuses.retain(|ordinal, status| recovery::is_ours(object, &kept.pods[ordinal], status));
+        observed.own_image = Some("causeway:1".into());
         let asked = observed.statuses.values().any(|status| status.leader != 0 && !status.is_learner);
         observed.auth = self.gate.facts(super::auth::concerns(object), asked);
         if matches!(observed.auth.access, Access::Refused | Access::Locked) {
@@ -243,7 +242,7 @@ impl World {
         let by_tls = transport.peer.mode == Mode::Secure;
         let urls = self.raft.members.values().flat_map(|member| &member.peer_urls);
         assert!(urls.clone().all(|url| names::is_https(url) == by_tls), "{:#?}", self.raft.members);
-        let revision = resources::revision(&self.object, false, &transport);
+        let revision = resources::revision(&self.object, resources::Begin::Usual, &transport);
         for (ordinal, pod) in &self.kubernetes.pods {
             assert_eq!(pod.revision, revision, "pod {ordinal}");
             let claim = &self.kubernetes.claims[ordinal];

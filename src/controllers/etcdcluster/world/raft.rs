@@ -102,6 +102,18 @@ impl Raft {
         own.ok_or_else(|| "unmatched member while checking PeerURLs".into())
     }
 
+    /// A member takes itself for the whole cluster: for another one, as another member, where it skips revisions.
+    pub fn begin_anew(&mut self, data: &mut Data, name: &str, url: &str, recovery: Option<&str>) {
+        let own = recovery.map_or(data.member, |recovery| number(&format!("{url} {recovery}")));
+        let log = self.logs.remove(&data.member).expect("it has its data");
+        let member = Member { name: name.into(), client_urls: vec![url.into()], ..unstarted(own, url) };
+        (self.members, self.logs) = (BTreeMap::from([(own, member)]), BTreeMap::from([(own, log)]));
+        self.cluster = recovery.map(|_| own).or(self.cluster);
+        (self.acknowledged, self.leader) = (log, None);
+        self.started.insert(own);
+        data.member = own;
+    }
+
     /// A member stops; what it wrote stays.
     pub fn stop(&mut self, id: u64) {
         self.up.remove(&id);

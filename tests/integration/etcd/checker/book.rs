@@ -136,6 +136,11 @@ impl Book {
         writer.newest = writer.newest.max(newest);
     }
 
+    /// The cluster begins anew, as another one: who answers next tells which.
+    pub fn begins_anew(&mut self) {
+        self.cluster = None;
+    }
+
     /// Compares with everything that is there in the end; tells how many writes of unknown outcome had their effect.
     pub fn audit(&mut self, stored: &BTreeMap<String, String>, header: Header) -> usize {
         let floor = Floor { newest: 0, revision: self.revision };

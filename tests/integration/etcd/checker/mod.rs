@@ -89,6 +89,11 @@ impl Checker {
         wait_for(&format!("{count} further writes"), look, |written| *written >= count).await;
     }
 
+    /// The cluster, which answers nobody now, is another one when it answers again.
+    pub fn begins_anew(&self) {
+        locked(&self.book).begins_anew();
+    }
+
     /// Ends the clients, compares all they know with what is there, prints it, and fails where a promise was broken.
     pub async fn finish(mut self, scene: &Scene, what: &str) -> Report {
         let end = Instant::now();

@@ -1,0 +1,133 @@
+//! `causeway skip-revisions`: a member that is to begin its cluster anew forgets which revisions it knows.
+//!
+//! Who lost a majority may have lost its newest writes with it, and clients have seen their revisions. Were those given
+//! again, to other writes, then a client that watches from such a revision, or caches by it, would miss what happens. So
+//! the data begin far above, and all that was before counts as compacted: whoever asks for it is told to begin anew, too.
+//!
+//! ```text
+//! log and database ──etcd, alone──▶ database with the whole log ──etcdutl──▶ other data ──rename──▶ the member's data
+//! ```
+//!
+//! It runs before the member does, in the member's pod, and may be killed at any time. Where it cannot be done, the
+//! member goes on with its data as they are, and why is told.
+
+mod place;
+mod programs;
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::backup::report;
+use crate::telemetry::{self, LogFormat};
+use place::Place;
+use programs::{Programs, Refusal};
+
+/// What is told where it was done.
+pub const SKIPPED: &str = "skipped";
+/// So many revisions are left out: etcd's makers advise as many for a week of 1500 writes a second.
+/// <https://etcd.io/docs/v3.6/op-guide/recovery/#restoring-with-revision-bump>
+pub const REVISIONS: u64 = 1_000_000_000;
+/// The exit code of one that was stopped.
+const STOPPED: u8 = 1;
+
+/// Options of `causeway skip-revisions`. Those of the member are its own variables.
+#[derive(Args, Clone, Debug)]
+pub struct SkipOptions {
+    /// Names this recovery, which is done once; the other members learn by it that the cluster is another one
+    #[arg(long, env = "CAUSEWAY_RECOVERY")]
+    pub recovery: String,
+
+    /// The release that the member runs
+    #[arg(long, env = "CAUSEWAY_ETCD_VERSION")]
+    pub version: String,
+
+    /// The member's name
+    #[arg(long, env = "ETCD_NAME")]
+    pub name: String,
+
+    /// Where its peers will reach it
+    #[arg(long, env = "ETCD_INITIAL_ADVERTISE_PEER_URLS")]
+    pub peer_url: String,
+
+    /// Its data
+    #[arg(long, env = "ETCD_DATA_DIR")]
+    pub data: PathBuf,
+
+    /// Directory with etcd and etcdutl
+    #[arg(long, default_value = programs::DIRECTORY)]
+    pub programs: PathBuf,
+
+    /// File for what came of it: Kubernetes keeps it with the pod
+    #[arg(long, env = "CAUSEWAY_TERMINATION_LOG", default_value = report::PATH)]
+    pub termination_log: PathBuf,
+
+    /// Format of the log
+    #[arg(long, env = "LOG_FORMAT", value_enum, default_value = "json")]
+    pub log_format: LogFormat,
+}
+
+/// Why nobody can tell what became of the data: another try finds out.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Logging could not be set up.
+    #[error(transparent)]
+    Telemetry(#[from] telemetry::Error),
+    /// Signals cannot be listened to.
+    #[error("signals: {0}")]
+    Signals(io::Error),
+    /// A file.
+    #[error("{path}: {source}")]
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// Does it where it can be done. Gives the exit code.
+pub async fn skip(options: SkipOptions) -> Result<u8, Error> {
+    telemetry::init(options.log_format, "info", std::env::var("RUST_LOG").ok().as_deref())?;
+    let mut stopped = signal(SignalKind::terminate()).map_err(Error::Signals)?;
+    let told = tokio::select! {
+        done = begin_above(&options) => match done? {
+            Ok(()) => SKIPPED.to_owned(),
+            Err(refusal) => refusal.to_string(),
+        },
+        _ = stopped.recv() => return Ok(STOPPED),
+    };
+    tracing::info!(told, data = %options.data.display(), "the member may start");
+    let failed = |source| Error::File { path: options.termination_log.clone(), source };
+    fs::write(&options.termination_log, told).map_err(failed)?;
+    Ok(0)
+}
+
+/// Whether the data begin above now, or why they stay as they are.
+async fn begin_above(options: &SkipOptions) -> Result<Result<(), Refusal>, Error> {
+    let place = Place::new(&options.data, &options.recovery);
+    place.finish()?;
+    if place.is_done()? {
+        return Ok(Ok(()));
+    }
+    place.clear()?;
+    let programs = Programs { directory: &options.programs, options };
+    let made = async {
+        programs.can_skip(&options.version).await?;
+        programs.settle().await?;
+        programs.restore(&place.made()).await
+    };
+    let made = made.await;
+    match &made {
+        Ok(()) => {
+            place.complete()?;
+            place.finish()?;
+        }
+        // The member may need the room.
+        Err(_) => place.clear()?,
+    }
+    Ok(made)
+}

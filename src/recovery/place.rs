@@ -1,0 +1,204 @@
+//! The directories of a member: other data come into the place of its own whole, or not at all.
+//!
+//! ```text
+//! data/       what the member runs with
+//! data-new/   made beside it; with a note, named after the recovery, as soon as it is whole
+//! data-old/   what the member ran with, until the new data are in their place
+//! ```
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use super::Error;
+
+/// The note. It lies where etcd looks at nothing but what it made itself.
+const NOTE: &str = "member/begun-anew";
+
+/// The directories.
+pub struct Place {
+    data: PathBuf,
+    new: PathBuf,
+    old: PathBuf,
+    recovery: String,
+}
+
+impl Place {
+    /// Those of a member, for a recovery.
+    pub fn new(data: &Path, recovery: &str) -> Self {
+        let beside = |end: &str| {
+            let mut name = data.file_name().unwrap_or_default().to_owned();
+            name.push(end);
+            data.with_file_name(name)
+        };
+        Self { data: data.to_owned(), new: beside("-new"), old: beside("-old"), recovery: recovery.to_owned() }
+    }
+
+    /// Where the other data are to be made.
+    pub fn made(&self) -> PathBuf {
+        self.new.clone()
+    }
+
+    /// Whether the member's data are those of this recovery.
+    pub fn is_done(&self) -> Result<bool, Error> {
+        Ok(note_in(&self.data)?.as_ref() == Some(&self.recovery))
+    }
+
+    /// The other data are whole.
+    pub fn complete(&self) -> Result<(), Error> {
+        let path = self.new.join(NOTE);
+        let write = || {
+            let mut file = File::create(&path)?;
+            file.write_all(self.recovery.as_bytes())?;
+            file.sync_all()
+        };
+        write().map_err(|source| Error::File { path: path.clone(), source })?;
+        keep(&self.new.join("member"))?;
+        keep(&self.new)
+    }
+
+    /// Whole data that lie beside the member's own take their place. They do where those are away, whatever recovery they
+    /// are of: somebody died in between.
+    pub fn finish(&self) -> Result<(), Error> {
+        if let Some(recovery) = note_in(&self.new)? {
+            if exists(&self.data)? {
+                if recovery != self.recovery {
+                    return Ok(());
+                }
+                remove(&self.old)?;
+                rename(&self.data, &self.old)?;
+            }
+            rename(&self.new, &self.data)?;
+        }
+        if self.is_done()? {
+            remove(&self.old)?;
+        }
+        Ok(())
+    }
+
+    /// Nothing lies beside the member's data.
+    pub fn clear(&self) -> Result<(), Error> {
+        remove(&self.new)?;
+        remove(&self.old)
+    }
+}
+
+/// The recovery that data are of, where they are whole.
+fn note_in(directory: &Path) -> Result<Option<String>, Error> {
+    let path = directory.join(NOTE);
+    match fs::read_to_string(&path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::File { path, source }),
+    }
+}
+
+fn exists(path: &Path) -> Result<bool, Error> {
+    path.try_exists().map_err(|source| Error::File { path: path.to_owned(), source })
+}
+
+fn remove(path: &Path) -> Result<(), Error> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Error::File { path: path.to_owned(), source: error }),
+        _ => Ok(()),
+    }
+}
+
+fn rename(from: &Path, to: &Path) -> Result<(), Error> {
+    fs::rename(from, to).map_err(|source| Error::File { path: from.to_owned(), source })?;
+    to.parent().map_or(Ok(()), keep)
+}
+
+/// Names in a directory outlast a power cut only after this.
+fn keep(directory: &Path) -> Result<(), Error> {
+    let kept = File::open(directory).and_then(|directory| directory.sync_all());
+    kept.map_err(|source| Error::File { path: directory.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory with the data of a member: a file with that text. It is removed when this is dropped.
+    struct Volume(PathBuf);
+
+    impl Volume {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("causeway-place-{name}-{}", std::process::id()));
+            remove(&path).unwrap();
+            let volume = Self(path);
+            volume.put("data", "old");
+            volume
+        }
+
+        fn put(&self, directory: &str, text: &str) {
+            let member = self.0.join(directory).join("member");
+            fs::create_dir_all(&member).unwrap();
+            fs::write(member.join("db"), text).unwrap();
+        }
+
+        fn place(&self, recovery: &str) -> Place {
+            Place::new(&self.0.join("data"), recovery)
+        }
+
+        fn data(&self) -> String {
+            fs::read_to_string(self.0.join("data/member/db")).unwrap()
+        }
+
+        /// Everything but the data.
+        fn beside(&self) -> Vec<String> {
+            let names = fs::read_dir(&self.0).unwrap().map(|it| it.unwrap().file_name().into_string().unwrap());
+            names.filter(|name| name != "data").collect()
+        }
+    }
+
+    impl Drop for Volume {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).ok();
+        }
+    }
+
+    #[test]
+    fn data_that_are_whole_take_the_place_once() {
+        let volume = Volume::new("once");
+        let place = volume.place("one");
+        place.finish().unwrap();
+        assert!(!place.is_done().unwrap());
+        volume.put("data-new", "new");
+        place.complete().unwrap();
+        for _ in 0..2 {
+            place.finish().unwrap();
+            assert!(place.is_done().unwrap() && !volume.place("another").is_done().unwrap());
+            assert_eq!((volume.data().as_str(), volume.beside()), ("new", Vec::new()));
+        }
+    }
+
+    #[test]
+    fn half_of_the_data_never_take_the_place() {
+        let volume = Volume::new("half");
+        volume.put("data-new", "half");
+        let place = volume.place("one");
+        place.finish().unwrap();
+        assert!(!place.is_done().unwrap());
+        place.clear().unwrap();
+        assert_eq!((volume.data().as_str(), volume.beside()), ("old", Vec::new()));
+    }
+
+    #[test]
+    fn whoever_died_between_two_steps_left_the_old_data_or_the_new() {
+        let volume = Volume::new("died");
+        let place = volume.place("one");
+        volume.put("data-new", "new");
+        place.complete().unwrap();
+        // Whole data of another recovery wait for nobody.
+        volume.place("another").finish().unwrap();
+        assert_eq!(volume.data(), "old");
+        fs::rename(volume.0.join("data"), volume.0.join("data-old")).unwrap();
+        // Now they are all that there is.
+        volume.place("another").finish().unwrap();
+        assert_eq!(volume.data(), "new");
+        assert!(place.is_done().unwrap());
+        place.finish().unwrap();
+        assert_eq!(volume.beside(), Vec::<String>::new());
+    }
+}

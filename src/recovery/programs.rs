@@ -1,0 +1,302 @@
+//! etcd's own programs, as children: nobody else knows its files.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::time::sleep;
+
+use super::{REVISIONS, SkipOptions};
+use crate::external::etcd::{Endpoint, Grpc, Request, Transport};
+
+/// Where they are in the official image.
+pub const DIRECTORY: &str = "/usr/local/bin";
+/// Where the member answers while it is alone: nobody outside its pod reaches that.
+const CLIENTS: &str = "http://127.0.0.1:2379";
+const PEERS: &str = "http://127.0.0.1:2380";
+/// A large log takes minutes to read, a large database minutes to copy.
+const PATIENCE: Duration = Duration::from_mins(30);
+/// A member that is told to stop writes down what it has.
+const STOP_PATIENCE: Duration = Duration::from_mins(1);
+/// A question is answered at once, or not at all.
+const ANSWER: Duration = Duration::from_secs(5);
+/// How often is looked whether something has happened.
+const GLANCE: Duration = Duration::from_millis(100);
+/// Characters of a program's words that are told.
+const LONGEST: usize = 200;
+
+/// Why the data stay as they are.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    /// The release is too old.
+    #[error("etcdutl of this image cannot skip revisions: 3.5.9 cannot, 3.5.35 and 3.6.16 can")]
+    Unable,
+    /// The image holds another minor version, which would change the data so that the member cannot read them.
+    #[error("the image holds etcd {held}, and the members run {wanted}: it must be of the same minor version")]
+    Version {
+        /// What it holds.
+        held: String,
+        /// What it should be near to.
+        wanted: String,
+    },
+    /// A program could not be started.
+    #[error("{program} cannot be started: {source}")]
+    Start {
+        /// Its name.
+        program: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// A program ended badly.
+    #[error("{program} failed: {told}")]
+    Ended {
+        /// Its name.
+        program: &'static str,
+        /// How, and with which words.
+        told: String,
+    },
+    /// A program did not come to an end.
+    #[error("{program} took longer than {} s", patience.as_secs())]
+    Hung {
+        /// Its name.
+        program: &'static str,
+        /// So long it was waited for.
+        patience: Duration,
+    },
+}
+
+/// etcd's programs, and the member that they are about.
+pub struct Programs<'a> {
+    /// Where they are.
+    pub directory: &'a Path,
+    /// The member.
+    pub options: &'a SkipOptions,
+}
+
+impl Programs<'_> {
+    /// Whether the programs can do it, and are of the same minor version as the member.
+    pub async fn can_skip(&self, version: &str) -> Result<(), Refusal> {
+        let told = self.ask("etcd", &["--version"]).await?;
+        let held = version_in(&told).unwrap_or_default().to_owned();
+        if minor(&held) != minor(version) {
+            return Err(Refusal::Version { held, wanted: version.to_owned() });
+        }
+        let help = self.ask("etcdutl", &["snapshot", "restore", "--help"]).await?;
+        if help.contains("--bump-revision") { Ok(()) } else { Err(Refusal::Unable) }
+    }
+
+    /// The database gets all that the log has: the member runs alone until it has read it, and stops in order. Killed, it
+    /// may leave its newest writes in the log.
+    pub async fn settle(&self) -> Result<(), Refusal> {
+        let options = self.options;
+        let mut arguments: Vec<OsString> = [
+            "--force-new-cluster=true",
+            &format!("--listen-client-urls={CLIENTS}"),
+            &format!("--advertise-client-urls={CLIENTS}"),
+            &format!("--listen-peer-urls={PEERS}"),
+            &format!("--initial-advertise-peer-urls={}", options.peer_url),
+            &format!("--initial-cluster={}={}", options.name, options.peer_url),
+            &format!("--name={}", options.name),
+            // It takes no writes, whatever there is.
+            "--quota-backend-bytes=107374182400",
+        ]
+        .map(OsString::from)
+        .into();
+        arguments.push(flag("--data-dir=", &options.data));
+        let mut member = self.start("etcd", arguments, Stdio::inherit())?;
+        let begun = Instant::now();
+        while !answers().await {
+            if let Some(status) = member.ended()? {
+                return Err(member.failed(status, ""));
+            }
+            if begun.elapsed() > PATIENCE {
+                return Err(Refusal::Hung { program: "etcd", patience: PATIENCE });
+            }
+            sleep(GLANCE).await;
+        }
+        member.ask_to_stop();
+        // It ends by the signal that it was sent, after it has done what there was to do.
+        let status = member.end(STOP_PATIENCE).await?;
+        let in_order = status.success() || by_signal(status) == Some(Signal::TERM.as_raw());
+        if in_order { Ok(()) } else { Err(member.failed(status, "")) }
+    }
+
+    /// Makes other data from the database, in a directory that is not there yet.
+    pub async fn restore(&self, into: &Path) -> Result<(), Refusal> {
+        let options = self.options;
+        let arguments: Vec<OsString> = vec![
+            "snapshot".into(),
+            "restore".into(),
+            options.data.join("member/snap/db").into(),
+            // Only snapshots that were sent have one.
+            "--skip-hash-check".into(),
+            format!("--bump-revision={REVISIONS}").into(),
+            "--mark-compacted".into(),
+            flag("--data-dir=", into),
+            format!("--name={}", options.name).into(),
+            format!("--initial-cluster={}={}", options.name, options.peer_url).into(),
+            format!("--initial-advertise-peer-urls={}", options.peer_url).into(),
+            // Who knows the cluster as it was is no member of this one.
+            format!("--initial-cluster-token={}", options.recovery).into(),
+        ];
+        let mut program = self.start("etcdutl", arguments, Stdio::inherit())?;
+        let status = program.end(PATIENCE).await?;
+        if status.success() { Ok(()) } else { Err(program.failed(status, "see the log of the container")) }
+    }
+
+    /// What a program answers to a question.
+    async fn ask(&self, name: &'static str, question: &[&str]) -> Result<String, Refusal> {
+        let arguments = question.iter().map(OsString::from).collect();
+        let mut program = self.start(name, arguments, Stdio::piped())?;
+        let status = program.end(ANSWER).await?;
+        let Some(child) = program.child.take() else { return Ok(String::new()) };
+        let output: Output = child.wait_with_output().map_err(|source| Refusal::Start { program: name, source })?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if status.success() { Ok(text) } else { Err(program.failed(status, &text)) }
+    }
+
+    /// Starts a program, which sees nothing of our environment: the variables are those of the member as it is to run.
+    fn start(&self, name: &'static str, arguments: Vec<OsString>, output: Stdio) -> Result<Running, Refusal> {
+        let mut command = Command::new(self.directory.join(name));
+        command.args(arguments).env_clear().stdin(Stdio::null()).stdout(output).stderr(Stdio::inherit());
+        let child = command.spawn().map_err(|source| Refusal::Start { program: name, source })?;
+        Ok(Running { name, child: Some(child) })
+    }
+}
+
+/// A program that runs. It is killed when this is dropped.
+struct Running {
+    name: &'static str,
+    child: Option<Child>,
+}
+
+impl Running {
+    /// How it ended, if it did.
+    fn ended(&mut self) -> Result<Option<ExitStatus>, Refusal> {
+        let program = self.name;
+        let status = self.child.as_mut().map_or(Ok(None), Child::try_wait);
+        status.map_err(|source| Refusal::Start { program, source })
+    }
+
+    /// Waits for its end.
+    async fn end(&mut self, patience: Duration) -> Result<ExitStatus, Refusal> {
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.ended()? {
+                return Ok(status);
+            }
+            if begun.elapsed() > patience {
+                return Err(Refusal::Hung { program: self.name, patience });
+            }
+            sleep(GLANCE).await;
+        }
+    }
+
+    fn ask_to_stop(&self) {
+        if let Some(child) = &self.child {
+            // One that has ended meanwhile needs not be asked.
+            kill_process(Pid::from_child(child), Signal::TERM).ok();
+        }
+    }
+
+    fn failed(&self, status: ExitStatus, words: &str) -> Refusal {
+        let words: String = words.trim().chars().take(LONGEST).collect();
+        let told = [status.to_string(), words].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
+        Refusal::Ended { program: self.name, told: told.join("; ") }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child
+            && child.kill().is_ok()
+        {
+            child.wait().ok();
+        }
+    }
+}
+
+/// Whether the member that is alone has read all of its log. Who asks for a login answers, too: it has looked before.
+async fn answers() -> bool {
+    let endpoint = Endpoint { url: CLIENTS.into(), tls: None, login: None };
+    let grpc = Grpc::default();
+    let call = tokio::time::timeout(ANSWER, grpc.call(&endpoint, &Request::Read));
+    call.await.is_ok_and(|answer| answer.map_or_else(|error| error.is_about_login(), |_| true))
+}
+
+fn by_signal(status: ExitStatus) -> Option<i32> {
+    std::os::unix::process::ExitStatusExt::signal(&status)
+}
+
+fn flag(name: &str, path: &Path) -> OsString {
+    let mut text = OsString::from(name);
+    text.push(path);
+    text
+}
+
+/// The version in what `etcd --version` says.
+fn version_in(text: &str) -> Option<&str> {
+    text.lines().find_map(|line| line.strip_prefix("etcd Version: ")).map(str::trim)
+}
+
+/// The first two numbers.
+fn minor(version: &str) -> Option<&str> {
+    let (minor, _) = version.rsplit_once('.')?;
+    Some(minor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_programs_of_the_same_minor_version_touch_the_data() {
+        let said =
+            "etcd Version: 3.5.35\nGit SHA: Not provided (use ./build instead of go build)\nGo Version: go1.26.8\n";
+        assert_eq!(version_in(said), Some("3.5.35"));
+        assert_eq!(minor("3.5.35"), minor("3.5.9"));
+        assert_ne!(minor("3.5.35"), minor("3.6.16"));
+        assert_ne!(minor(""), minor("3.5.9"));
+    }
+
+    #[tokio::test]
+    async fn a_program_that_cannot_do_it_or_fails_is_told_of() {
+        let directory = std::env::temp_dir().join(format!("causeway-programs-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let options = SkipOptions {
+            recovery: "one".into(),
+            version: "3.5.9".into(),
+            name: "db-0".into(),
+            peer_url: "http://db-0:2380".into(),
+            data: directory.join("data"),
+            programs: directory.clone(),
+            termination_log: directory.join("log"),
+            log_format: crate::telemetry::LogFormat::Json,
+        };
+        let programs = Programs { directory: &directory, options: &options };
+        let told = async || programs.can_skip("3.5.9").await.unwrap_err().to_string();
+        assert!(told().await.starts_with("etcd cannot be started"));
+        let script = |name: &str, line: &str| {
+            use std::os::unix::fs::PermissionsExt;
+            let path = directory.join(name);
+            std::fs::write(&path, format!("#!/bin/sh\n{line}\n")).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        script("etcd", "echo etcd Version: 3.6.1");
+        assert!(told().await.contains("holds etcd 3.6.1, and the members run 3.5.9"));
+        script("etcd", "echo etcd Version: 3.5.35");
+        script("etcdutl", "echo broken; exit 3");
+        assert_eq!(told().await, "etcdutl failed: exit status: 3; broken");
+        script("etcdutl", "echo --data-dir");
+        assert!(told().await.contains("cannot skip revisions"));
+        script("etcdutl", "echo --bump-revision");
+        programs.can_skip("3.5.9").await.unwrap();
+        script("etcd", "exit 1");
+        let failed = programs.settle().await.unwrap_err().to_string();
+        assert_eq!(failed, "etcd failed: exit status: 1");
+        std::fs::remove_dir_all(&directory).unwrap();
+    }
+}
