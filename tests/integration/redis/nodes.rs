@@ -120,14 +120,13 @@ pub async fn setting(scene: &Scene, name: &str, setting: &str) -> String {
     answer.into_iter().nth(1).unwrap_or_default()
 }
 
-/// How many nodes have which role and label, whoever they are.
+/// How many nodes have which role and label, whoever they are, once all answer: one look may come too late on a busy
+/// machine.
 pub async fn roles(scene: &Scene) -> BTreeMap<String, usize> {
+    let answered = |nodes: &BTreeMap<String, Option<Node>>| nodes.values().all(Option::is_some);
     let mut roles = BTreeMap::new();
-    for node in all(scene, None).await.into_values() {
-        let told = node.map_or_else(
-            || "no answer".to_owned(),
-            |node| format!("{}, labelled {}", node.role, node.label.unwrap_or_default()),
-        );
+    for node in wait_for("all nodes to answer", || all(scene, None), answered).await.into_values().flatten() {
+        let told = format!("{}, labelled {}", node.role, node.label.unwrap_or_default());
         *roles.entry(told).or_default() += 1;
     }
     roles
