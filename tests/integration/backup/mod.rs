@@ -15,3 +15,4 @@ mod sql_mariadb;
 mod sql_postgres;
 mod sql_stage;
 pub mod stage;
+mod tls;

@@ -19,6 +19,7 @@ mod rollout;
 mod rounds;
 mod scale;
 pub mod switchover;
+pub mod tls;
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
