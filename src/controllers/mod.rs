@@ -1,5 +1,6 @@
 //! One folder per kind; none knows of another. A new kind is a folder here, its types under `api/`, and a line in
-//! [`run`]. What databases do alike about `spec.restoreFrom` is in `restore_from`, which is no kind.
+//! [`run`]. What databases do alike about `spec.restoreFrom` is in `restore_from`, and about
+//! certificates in `tls`, which are no kinds.
 
 pub mod databasebackup;
 pub mod databaserestore;
@@ -10,6 +11,7 @@ mod placement;
 pub mod redis;
 mod restore_from;
 pub mod schedule;
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! `Redis`: a master, its replicas, and a failover that loses nothing it promised.
 
 mod status;
+mod tls;
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use status::{Connection, Failover, LastFailover, NodeStatus, RedisStatus};
+pub use tls::{ClientCertificates, Tls};
 
 use super::common::DeletionPolicy;
 use super::databaserestore::BackupChoice;
@@ -46,6 +48,7 @@ use super::placement;
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = ("!has(self.affinity) || self.spread != 'Required'", "spec.affinity takes the place of spec.spread: Required; say it in spec.affinity.podAntiAffinity"),
+    validation = ("has(self.tls) == has(oldSelf.tls)", "spec.tls cannot be turned on or off in a Redis that exists: make another one with spec.tls as you want it and spec.restoreFrom, and lead clients there"),
     validation = ("!has(self.restoreFrom) || (has(oldSelf.restoreFrom) && self.restoreFrom == oldSelf.restoreFrom)", "spec.restoreFrom can only be given when the object is created, and only be removed later: make another object, or a DatabaseRestore")
 )]
 pub struct RedisSpec {
@@ -84,6 +87,11 @@ pub struct RedisSpec {
     /// How clients log in.
     #[serde(default)]
     pub auth: Auth,
+
+    /// TLS at port 6379, for clients and among the nodes. It can only be turned on when the object is created, and not off:
+    /// nodes with and without it cannot follow each other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
 
     /// CPU and memory of each node.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -78,7 +78,7 @@ pub struct RedisStatus {
     pub restored: Option<Restored>,
 
     /// `Ready` and `Replicated` always; `Reconciling`, `Stalled` and `DataLost` only while abnormal; `Restored`
-    /// only with `spec.restoreFrom`.
+    /// only with `spec.restoreFrom`, `CertificatesValid` only with `spec.tls`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
@@ -86,11 +86,18 @@ pub struct RedisStatus {
 
 /// Where clients reach the master.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Connection {
     /// Name of the Service, good in the whole cluster.
     pub host: String,
     /// Its port.
     pub port: i32,
+    /// How URLs begin: `rediss` with TLS, `redis` without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheme: Option<String>,
+    /// Secret with the authorities that clients trust, in key `ca.crt`; only with TLS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authority_secret: Option<String>,
 }
 
 /// A node.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use kube::ResourceExt;
 
 use crate::api::databasebackup::{Source, SqlServer};
+use crate::api::redis::ClientCertificates;
 use crate::api::{EtcdCluster, Redis};
 use crate::backup::plan::{self, Server};
 
@@ -78,7 +79,13 @@ pub fn of_redis(object: &Redis, master_only: bool) -> Access {
         let secret = object.spec.auth.secret_name.clone().unwrap_or_else(|| format!("{name}-auth"));
         mount(&mut mounts, &folder, "login", secret, &["password"])
     });
-    let server = Server::Redis { addresses, login, tls: None };
+    let tls = object.spec.tls.as_ref().map(|tls| {
+        let shows = tls.client_certificates != ClientCertificates::Off;
+        let secret = tls.secret_name.clone().unwrap_or_else(|| format!("{name}-client-tls"));
+        let keys = if shows { vec!["ca.crt", "tls.crt", "tls.key"] } else { vec!["ca.crt"] };
+        mount(&mut mounts, &folder, "tls", secret, &keys)
+    });
+    let server = Server::Redis { addresses, login, tls };
     Access { source: plan::Source { folder, title: format!("Redis {name}"), server }, mounts }
 }
 
@@ -195,6 +202,21 @@ mod tests {
         assert_eq!(addresses, &["cache-replicas.shop.svc:6379", "cache.shop.svc:6379"]);
         assert_eq!(access.mounts[0].secret, "cache-auth");
         assert_eq!(login.as_ref(), Some(&access.mounts[0].path));
+    }
+
+    #[test]
+    fn a_redis_with_tls_is_trusted_by_its_authority_and_shown_a_certificate_where_it_asks_for_one() {
+        let access = |tls: serde_json::Value| {
+            let mut object = Redis::new("cache", serde_json::from_value(json!({ "tls": tls })).expect("spec"));
+            object.metadata.namespace = Some("shop".into());
+            of_redis(&object, false)
+        };
+        let issued = access(json!({}));
+        assert_eq!((issued.mounts[0].secret.as_str(), issued.mounts[0].keys.len()), ("cache-client-tls", 1));
+        let Server::Redis { tls, .. } = &issued.source.server else { panic!("redis") };
+        assert_eq!(tls.as_ref(), Some(&issued.mounts[0].path));
+        let given = access(json!({ "secretName": "mine", "clientCertificates": "Required" }));
+        assert_eq!((given.mounts[0].secret.as_str(), given.mounts[0].keys.len()), ("mine", 3));
     }
 
     #[test]

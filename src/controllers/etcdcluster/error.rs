@@ -1,5 +1,6 @@
 //! Why observing or changing a cluster failed.
 
+use crate::controllers::tls;
 use crate::external::etcd::EtcdError;
 use crate::runtime::{Class, Failure, class_of_kubernetes};
 
@@ -70,7 +71,7 @@ pub enum Error {
     SecretChanged(String),
     /// A certificate could not be made.
     #[error("cannot make a certificate: {0}")]
-    Issue(#[from] rcgen::Error),
+    Issue(#[source] rcgen::Error),
     /// A manifest could not be made.
     #[error("cannot make a manifest: {0}")]
     Manifest(#[from] serde_json::Error),
@@ -80,6 +81,19 @@ pub enum Error {
     /// A member refused, or did not answer.
     #[error(transparent)]
     Etcd(#[from] EtcdError),
+}
+
+impl From<tls::error::Error> for Error {
+    fn from(error: tls::error::Error) -> Self {
+        match error {
+            tls::error::Error::Denied { verb } => Self::SecretsDenied { verb },
+            tls::error::Error::Read(source) => Self::Read { what: "Secrets", source },
+            tls::error::Error::Apply { name, source } => Self::Apply { kind: "Secret".into(), name, source },
+            tls::error::Error::Changed(name) => Self::SecretChanged(name),
+            tls::error::Error::Issue(error) => Self::Issue(error),
+            tls::error::Error::Manifest(error) => Self::Manifest(error),
+        }
+    }
 }
 
 impl Failure for Error {

@@ -68,7 +68,7 @@ impl Observer {
         let mut observed = Observed { restore, ..children? };
         if object.spec.tls.is_some() || observed.pods.values().any(Pod::speaks_tls) {
             let secrets = Secrets::read(&self.client, object).await?;
-            observed.children.extend(secrets.children(object));
+            observed.children.extend(secrets.children());
             observed.certificates = secrets.facts(object, Timestamp::now());
             observed.credentials = secrets.credentials(object);
         }

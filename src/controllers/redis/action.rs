@@ -1,6 +1,8 @@
 //! The changes that can be made.
 
 use crate::controllers::restore_from::Step;
+use crate::controllers::tls::Need;
+use crate::controllers::tls::write::Certify;
 use crate::external::redis::{Endpoint, Login};
 use crate::runtime::ActionEvent;
 use crate::runtime::manifest::Manifest;
@@ -28,7 +30,7 @@ pub enum Action {
     HandOver { from: Target, to: String, address: String },
     /// Let a master whose pod is gone from the apiserver, but whose process may live on for a moment, hand over or step
     /// down; only if it has that history.
-    Fence { address: String, login: Option<Login>, history: String, successor: String },
+    Fence { at: Endpoint, history: String, successor: String },
     /// Let a master that is about to hand over stay what it is.
     KeepMastership { node: Target },
     /// Close the connections of clients, which must find the new master.
@@ -41,6 +43,10 @@ pub enum Action {
         follow_as: Option<Login>,
         note: String,
     },
+    /// Make a certificate that is due.
+    Certify(Certify),
+    /// Let a running process load the certificates of exactly that content, and note that on its pod.
+    LoadCertificates { node: Target, settings: Vec<(String, String)>, content: String, note: String, renewed: bool },
     /// Make the password of clients, in a Secret of that name.
     MakePassword { secret: String },
     /// Make the users for a password of clients, of which this is the hash.
@@ -82,6 +88,15 @@ impl Action {
             Self::MakePassword { secret } => {
                 ("PasswordMade", format!("Made a password for clients in Secret {secret}"))
             }
+            Self::Certify(Certify { need: Need::Authority, why, .. }) => {
+                ("AuthorityMade", format!("Made an authority: {why}"))
+            }
+            Self::Certify(Certify { secret, why, .. }) => {
+                ("CertificateWritten", format!("Wrote Secret {secret}: {why}"))
+            }
+            Self::LoadCertificates { node, renewed: true, .. } => {
+                ("CertificatesLoaded", format!("{} has loaded its certificates anew", node.name))
+            }
             Self::Tell { reason, note } => (*reason, note.clone()),
             Self::Restore(step) => return step.event(),
             Self::Orphan { .. }
@@ -91,6 +106,7 @@ impl Action {
             | Self::Fence { .. }
             | Self::HandOver { .. }
             | Self::KeepMastership { .. }
+            | Self::LoadCertificates { .. }
             | Self::DropClients { .. } => return None,
         };
         // Nobody asked for them.

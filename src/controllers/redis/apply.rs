@@ -13,11 +13,12 @@ use tokio::time::{sleep, timeout};
 use super::action::{Action, Target};
 use super::error::Error;
 use super::facts::{self, Hidden, Users};
-use super::names::{self, PORT, ROLE, SETTINGS};
+use super::names::{self, AWAITED, CERTIFICATES, PORT, ROLE, SETTINGS};
 use super::observe::Observer;
-use super::resources;
+use super::{resources, tls};
 use crate::api::Redis as Object;
 use crate::api::common::FIELD_MANAGER;
+use crate::controllers::tls::write;
 use crate::external::redis::{Endpoint, Redis, RedisError, Request, Trouble};
 use crate::runtime::hexadecimal;
 use crate::runtime::manifest::{Manifest, delete_exactly, is_controlled_by};
@@ -79,14 +80,28 @@ pub async fn apply(
             Ok(redis.change(&endpoint(node)?, Request::Promote { run_id: run_id.clone() }).await?)
         }
         Action::HandOver { from, address, .. } => hand_over(client, redis, observer, object, from, address).await,
-        Action::Fence { address, login, history, successor } => {
-            let at = Endpoint { address: address.clone(), login: login.clone() };
-            fence(redis, &at, history, successor).await;
-            redis.hang_up(&at);
+        Action::Fence { at, history, successor } => {
+            fence(redis, at, history, successor).await;
+            redis.hang_up(at);
             Ok(())
         }
         Action::KeepMastership { node } => Ok(redis.change(&endpoint(node)?, Request::KeepMastership).await?),
         Action::DropClients { node } => Ok(redis.change(&endpoint(node)?, Request::DropClients).await?),
+        Action::Certify(certify) => {
+            observer.expect_change(object);
+            Ok(write::certify(client, object, &names::labels(object), &tls::site(object), certify).await?)
+        }
+        Action::LoadCertificates { node, settings, content, note, .. } => {
+            let loaded = load(redis, node, settings).await;
+            let (annotation, value) = match loaded {
+                Ok(()) => (CERTIFICATES, note),
+                // The change makes the kubelet bring them.
+                Err(Error::FilesAwaited(_)) => (AWAITED, content),
+                Err(error) => return Err(error),
+            };
+            change_pod(client, observer, object, node, &json!({ "annotations": { annotation: value } })).await?;
+            loaded
+        }
         Action::MakePassword { secret } => {
             let data = json!({ "password": random()? });
             make_secret(client, object, secret, &data).await
@@ -118,6 +133,17 @@ pub async fn apply(
     }
 }
 
+/// Lets a node load certificates, if their files are there.
+async fn load(redis: &Redis, node: &Target, settings: &[(String, String)]) -> Result<(), Error> {
+    match redis.change(&endpoint(node)?, Request::Configure(settings.to_vec())).await {
+        Err(error) if error.trouble == Trouble::Refused => {
+            tracing::debug!(node = node.name, %error, "certificates are not loaded yet");
+            Err(Error::FilesAwaited(node.name.clone()))
+        }
+        outcome => Ok(outcome?),
+    }
+}
+
 /// Asks the master to hand over and waits for the end of it; meanwhile new clients are kept from it, for it takes no more
 /// writes.
 async fn hand_over(
@@ -145,7 +171,8 @@ async fn hand_over(
 
 /// Where the replica answers that takes over. It would tell once a second how far it is, and writes would wait for that.
 fn heir(master: &Endpoint, host: &str) -> Endpoint {
-    let pod = facts::Pod { address: Some(host.to_owned()), login: master.login.clone(), ..facts::Pod::default() };
+    let (login, tls) = (master.login.clone(), master.tls.clone());
+    let pod = facts::Pod { address: Some(host.to_owned()), login, tls, ..facts::Pod::default() };
     pod.endpoint().unwrap_or_else(|| master.clone())
 }
 

@@ -1,5 +1,6 @@
 //! Why observing or changing nodes failed.
 
+use crate::controllers::tls;
 use crate::external::redis::RedisError;
 use crate::runtime::{Class, Failure, class_of_kubernetes};
 
@@ -62,9 +63,34 @@ pub enum Error {
         /// In Redis's words.
         message: String,
     },
+    /// Secrets with certificates could not be read or written.
+    #[error(
+        "spec.tls needs the right to {verb} Secrets: bind the ClusterRole causeway-database-secrets in this namespace \
+         (kubectl create rolebinding causeway-database-secrets --clusterrole=causeway-database-secrets \
+         --serviceaccount=causeway-system:causeway)"
+    )]
+    SecretsDenied {
+        /// What is not allowed.
+        verb: &'static str,
+    },
+    /// The files of a certificate are not in a pod yet.
+    #[error("{0} cannot load its certificates yet: its files come within a minute")]
+    FilesAwaited(String),
+    /// A certificate could not be made or kept.
+    #[error(transparent)]
+    Tls(tls::error::Error),
     /// A node refused, or did not answer.
     #[error(transparent)]
     Redis(#[from] RedisError),
+}
+
+impl From<tls::error::Error> for Error {
+    fn from(error: tls::error::Error) -> Self {
+        match error {
+            tls::error::Error::Denied { verb } => Self::SecretsDenied { verb },
+            error => Self::Tls(error),
+        }
+    }
 }
 
 impl Failure for Error {
@@ -73,7 +99,16 @@ impl Failure for Error {
             Self::Read { source, .. } | Self::Apply { source, .. } | Self::Change { source, .. } => {
                 class_of_kubernetes(source)
             }
-            Self::NameTaken(_) | Self::CannotGrow { .. } | Self::SettingRefused { .. } => Class::Denied,
+            Self::NameTaken(_) | Self::CannotGrow { .. } | Self::SettingRefused { .. } | Self::SecretsDenied { .. } => {
+                Class::Denied
+            }
+            Self::FilesAwaited(_) => Class::Early,
+            // Decided about once more, by what there is now.
+            Self::Tls(tls::error::Error::Changed(_)) => Class::Conflict,
+            Self::Tls(tls::error::Error::Read(source) | tls::error::Error::Apply { source, .. }) => {
+                class_of_kubernetes(source)
+            }
+            Self::Tls(_) => Class::Transient,
             Self::NoAddress(_) => Class::NotFound,
             Self::Random(_) => Class::Transient,
             Self::Redis(error) => error.class(),
@@ -90,6 +125,9 @@ impl Failure for Error {
             Self::NoAddress(_) => "PodWithoutAddress",
             Self::Random(_) => "PasswordNotMade",
             Self::SettingRefused { .. } => "ConfigInvalid",
+            Self::SecretsDenied { .. } => "SecretsDenied",
+            Self::FilesAwaited(_) => "LoadingCertificates",
+            Self::Tls(_) => "IssueFailed",
             Self::Redis(_) => "RedisCallFailed",
         }
     }

@@ -2,13 +2,15 @@
 //! node says of itself.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::names;
+use super::tls::Certificates;
 use crate::controllers::restore_from::Seen;
-use crate::external::redis::{Endpoint, Info, Login};
+use crate::external::redis::{Credentials, Endpoint, Info, Login};
 
 /// All that is known.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,6 +23,8 @@ pub struct Observed {
     pub claims: BTreeMap<i32, Claim>,
     /// Passwords, where clients must give one.
     pub passwords: Passwords,
+    /// Certificates, where TLS is spoken.
+    pub certificates: Certificates,
     /// The `DatabaseRestore` of our name.
     pub restore: Seen,
 }
@@ -86,6 +90,10 @@ pub struct Pod {
     pub address: Option<String>,
     /// As whom we speak to it.
     pub login: Option<Login>,
+    /// With what we speak TLS to it.
+    pub tls: Option<Arc<Credentials>>,
+    /// The certificates that its process has loaded, and which process.
+    pub certificates: Option<String>,
     /// Kubernetes sends clients to it.
     pub ready: bool,
     /// It is being deleted.
@@ -140,7 +148,8 @@ impl Pod {
     pub fn endpoint(&self) -> Option<Endpoint> {
         let address = self.address.as_ref()?;
         let host = if address.contains(':') { format!("[{address}]") } else { address.clone() };
-        Some(Endpoint { address: format!("{host}:{}", names::PORT), login: self.login.clone() })
+        let (login, tls) = (self.login.clone(), self.tls.clone());
+        Some(Endpoint { address: format!("{host}:{}", names::PORT), login, tls })
     }
 
     /// What its process says of itself.

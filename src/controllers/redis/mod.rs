@@ -22,6 +22,8 @@ mod notes;
 mod observe;
 mod resources;
 mod settings;
+mod tls;
+mod vault;
 #[cfg(test)]
 mod world;
 

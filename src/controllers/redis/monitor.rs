@@ -64,6 +64,8 @@ struct Heard {
     wanted: Instant,
     /// Silence that wakes the controller.
     patience: Duration,
+    /// The node, with the certificates by which a connection is made.
+    node: Endpoint,
 }
 
 impl Monitor {
@@ -95,6 +97,7 @@ impl Monitor {
             let mut heard = listener.heard.lock().unwrap_or_else(PoisonError::into_inner);
             heard.wanted = Instant::now();
             heard.patience = patience;
+            heard.node.clone_from(node);
         }
         if listeners.is_empty() {
             all.remove(key);
@@ -118,7 +121,7 @@ impl Monitor {
 
     fn listen(&self, key: &Key, node: &Endpoint, patience: Duration) -> Listener {
         let now = Instant::now();
-        let heard = Arc::new(Mutex::new(Heard { last: now, wanted: now, patience }));
+        let heard = Arc::new(Mutex::new(Heard { last: now, wanted: now, patience, node: node.clone() }));
         let ear = Ear {
             redis: self.redis.clone(),
             node: node.clone(),
@@ -187,7 +190,8 @@ impl Ear {
 
     /// Asks for the role, and tells while the answer is overdue.
     async fn ask(&self) -> Result<Role, RedisError> {
-        let mut answer = std::pin::pin!(self.redis.role(&self.node));
+        let node = self.heard.lock().unwrap_or_else(PoisonError::into_inner).node.clone();
+        let mut answer = std::pin::pin!(self.redis.role(&node));
         loop {
             let left = {
                 let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);

@@ -20,6 +20,11 @@ pub const INCARNATION: &str = "causeway.example.com/incarnation";
 pub const REVISION: &str = "causeway.example.com/revision";
 /// Annotation of pods: the settings that the process has, and which process.
 pub const SETTINGS: &str = "causeway.example.com/settings";
+/// Annotation of pods: the certificates that the process has loaded, and which process.
+pub const CERTIFICATES: &str = "causeway.example.com/certificates";
+/// Annotation of pods: the certificates that are to be loaded. The kubelet looks at a pod that changes, and so brings their
+/// files at once rather than within a minute.
+pub const AWAITED: &str = "causeway.example.com/awaited-certificates";
 /// Name of the volume in the pods, and the beginning of the claims' names.
 pub const VOLUME: &str = "data";
 /// Name of the pods' container.
@@ -28,6 +33,11 @@ pub const CONTAINER: &str = "redis";
 pub const INTERNAL_USER: &str = "causeway";
 /// Where nodes answer.
 pub const PORT: u16 = 6379;
+
+/// How URLs of the nodes begin.
+pub fn scheme(object: &Redis) -> &'static str {
+    if object.spec.tls.is_some() { "rediss" } else { "redis" }
+}
 
 /// Name of the headless Service of all pods.
 pub fn peers(object: &Redis) -> String {

@@ -19,8 +19,9 @@ use serde::de::DeserializeOwned;
 use super::error::Error;
 use super::facts::{Child, Claim, Hidden, Observed, Passwords, Pod, Voice};
 use super::monitor::{Key, Monitor};
-use super::names::{self, INCARNATION, REVISION, ROLE, SETTINGS};
+use super::names::{self, CERTIFICATES, INCARNATION, REVISION, ROLE, SETTINGS};
 use super::resources;
+use super::vault::Vault;
 use crate::api::Redis as Object;
 use crate::controllers::restore_from::Restores;
 use crate::external::redis::{Endpoint, Login, Redis, Trouble};
@@ -39,6 +40,7 @@ pub struct Observer {
     pub watches: Children<Object>,
     pub monitor: Monitor,
     pub restores: Restores,
+    vault: Vault,
     /// Objects about which something was changed: the watches may not show it yet.
     changed: Mutex<HashSet<String>>,
     /// Whether the processes of pods, by uid, know us by name, where that is another than the spec says.
@@ -52,6 +54,7 @@ impl Observer {
     pub fn new(client: Client, redis: Redis) -> Self {
         Self {
             restores: Restores::labelled(client.clone(), names::LABEL),
+            vault: Vault::new(client.clone()),
             client,
             monitor: Monitor::new(redis.clone()),
             redis,
@@ -84,7 +87,7 @@ impl Observer {
         let restore = self.restores.look(object, object.spec.restore_from.is_some(), restored);
         let (children, restore) = tokio::join!(children, restore);
         let mut observed = Observed { restore, ..children? };
-        self.ask_nodes(object, &mut observed).await?;
+        self.ask_nodes(object, &mut observed, fresh).await?;
         Ok(observed)
     }
 
@@ -201,9 +204,17 @@ impl Observer {
     }
 
     /// Asks every node for itself. Where some do not know us, clients had to log in until now, or have to from now on.
-    async fn ask_nodes(&self, object: &Object, observed: &mut Observed) -> Result<(), Error> {
+    async fn ask_nodes(&self, object: &Object, observed: &mut Observed, fresh: bool) -> Result<(), Error> {
         if object.spec.auth.enabled {
             observed.passwords = self.passwords(object).await?;
+        }
+        if object.spec.tls.is_some() {
+            let look = self.vault.look(object, &observed.pods, fresh).await?;
+            observed.certificates = look.certificates;
+            observed.children.extend(look.children);
+            for pod in observed.pods.values_mut() {
+                pod.tls.clone_from(&look.credentials);
+            }
         }
         self.ask_each(object, observed).await;
         let refuses = |pod: &Pod| matches!(pod.voice, Voice::Refuses(_));
@@ -318,6 +329,7 @@ fn facts_of(pod: &core::Pod) -> Pod {
         revision: pod.labels().get(REVISION).cloned().unwrap_or_default(),
         role: pod.labels().get(ROLE).cloned(),
         settings: pod.annotations().get(SETTINGS).cloned(),
+        certificates: pod.annotations().get(CERTIFICATES).cloned(),
         address: status.pod_ip.clone(),
         ready: condition("Ready").is_some_and(|ready| ready.status == "True"),
         terminating: pod.metadata.deletion_timestamp.is_some(),
@@ -328,6 +340,7 @@ fn facts_of(pod: &core::Pod) -> Pod {
             && !pod.metadata.creation_timestamp.as_ref().is_some_and(is_recent),
         lost_node: lost_node(pod),
         login: None,
+        tls: None,
         voice: Voice::Gone,
     }
 }

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 
 use crate::api::Redis;
+use crate::api::redis::ClientCertificates;
+use crate::controllers::tls::write::by_content;
 
 /// Where the volume is.
 pub const VOLUME_PATH: &str = "/data";
@@ -15,6 +17,8 @@ pub const NOBODY: &str = "127.0.0.1";
 pub const USERS_PATH: &str = "/etc/redis-users";
 /// The file of the users.
 pub const USERS_FILE: &str = "users.conf";
+/// Where the certificates are.
+pub const TLS_PATH: &str = "/etc/redis-tls";
 /// The file of the settings.
 pub const FILE: &str = "redis.conf";
 /// From so many replicas on, one must follow closely or the master refuses writes.
@@ -100,9 +104,9 @@ pub fn settings(object: &Redis) -> BTreeMap<String, String> {
     );
     settings.extend(object.spec.config.clone());
     let minimum = minimum(object);
+    settings.extend(transport(object).map(|(name, value)| (name.to_owned(), value)));
     settings.extend(
         [
-            ("port", super::names::PORT.to_string()),
             ("dir", VOLUME_PATH.to_owned()),
             ("appendonly", "yes".to_owned()),
             ("protected-mode", "no".to_owned()),
@@ -122,10 +126,39 @@ pub fn settings(object: &Redis) -> BTreeMap<String, String> {
     settings
 }
 
+/// Where it listens, and how it speaks there. <https://redis.io/docs/latest/operate/oss_and_stack/management/security/encryption/>
+fn transport(object: &Redis) -> impl Iterator<Item = (&'static str, String)> {
+    let port = super::names::PORT.to_string();
+    let Some(tls) = &object.spec.tls else { return vec![("port", port)].into_iter() };
+    let asked = match tls.client_certificates {
+        ClientCertificates::Off => "no",
+        ClientCertificates::Optional => "optional",
+        ClientCertificates::Required => "yes",
+    };
+    let mut settings = vec![
+        ("port", "0".to_owned()),
+        ("tls-port", port),
+        ("tls-replication", "yes".to_owned()),
+        ("tls-auth-clients", asked.to_owned()),
+    ];
+    settings.extend(FILES.map(|(name, file)| (name, format!("{TLS_PATH}/{file}"))));
+    settings.into_iter()
+}
+
+/// The files of certificates, by the settings that name them.
+const FILES: [(&str, &str); 3] =
+    [("tls-cert-file", "tls.crt"), ("tls-key-file", "tls.key"), ("tls-ca-cert-file", "ca.crt")];
+
+/// The settings by which a running process loads the certificates of exactly that content, or none.
+pub fn certificates(content: &str) -> Vec<(String, String)> {
+    FILES.map(|(name, file)| (name.to_owned(), format!("{TLS_PATH}/{}", by_content(content, file)))).into()
+}
+
 /// The settings that a running process can be told.
 pub fn live(object: &Redis) -> Vec<(String, String)> {
-    let fixed = ["port", "dir", "appendonly", "replicaof", "protected-mode"];
-    let is_live = |name: &str| !fixed.contains(&name) && !LASTING.contains(&name);
+    let fixed = ["port", "dir", "appendonly", "replicaof", "protected-mode", "tls-port", "tls-replication"];
+    let is_file = |name: &str| FILES.iter().any(|(file, _)| *file == name);
+    let is_live = |name: &str| !fixed.contains(&name) && !is_file(name) && !LASTING.contains(&name);
     settings(object).into_iter().filter(|(name, _)| is_live(name)).collect()
 }
 
@@ -213,6 +246,21 @@ mod tests {
     fn every_process_begins_as_a_replica_of_nobody() {
         assert!(file(&redis(0)).contains("replicaof 127.0.0.1 1\n"));
         assert!(live(&redis(3)).iter().all(|(name, _)| name != "replicaof"));
+    }
+
+    #[test]
+    fn with_tls_nobody_listens_without_it_and_a_running_process_may_stop_to_ask_for_certificates() {
+        let mut object = redis(1);
+        assert!(file(&object).contains("port 6379\n") && !file(&object).contains("tls-"));
+        object.spec.tls = Some(crate::api::redis::Tls::default());
+        let text = file(&object);
+        for line in ["port 0\n", "tls-port 6379\n", "tls-replication yes\n", "tls-ca-cert-file /etc/redis-tls/ca.crt\n"]
+        {
+            assert!(text.contains(line), "{line} is not in {text}");
+        }
+        let told: Vec<(String, String)> =
+            live(&object).into_iter().filter(|(name, _)| name.contains("tls") || name.contains("port")).collect();
+        assert_eq!(told, [("tls-auth-clients".to_owned(), "no".to_owned())]);
     }
 
     #[test]

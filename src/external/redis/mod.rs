@@ -6,8 +6,10 @@
 mod error;
 mod info;
 mod tcp;
+mod tls;
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,14 +20,39 @@ use crate::leader::Fence;
 pub use error::{RedisError, Trouble};
 pub use info::{Attached, Info, Link, Role};
 pub use tcp::Tcp;
+pub use tls::Credentials;
 
-/// Where a node answers, and as whom we speak to it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// Where a node answers, and as whom we speak to it. With which certificates is looked at only while a connection is made:
+/// others are no reason to close it.
+#[derive(Clone, Debug)]
 pub struct Endpoint {
     /// Such as `10.0.0.7:6379`.
     pub address: String,
     /// Who we are; nobody in particular where it is left out.
     pub login: Option<Login>,
+    /// With what we speak TLS; without it where it is left out.
+    pub tls: Option<Arc<Credentials>>,
+}
+
+impl Endpoint {
+    fn way(&self) -> (&str, Option<&Login>, Option<&str>) {
+        let name = self.tls.as_ref().map(|credentials| credentials.server_name.as_str());
+        (&self.address, self.login.as_ref(), name)
+    }
+}
+
+impl PartialEq for Endpoint {
+    fn eq(&self, other: &Self) -> bool {
+        self.way() == other.way()
+    }
+}
+
+impl Eq for Endpoint {}
+
+impl Hash for Endpoint {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.way().hash(state);
+    }
 }
 
 /// A user and its password.

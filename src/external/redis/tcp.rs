@@ -9,6 +9,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, ErrorKind, RedisConnectionInfo, ServerErrorKind, Value};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +20,8 @@ use super::{Endpoint, Reply, Request, Transport};
 
 /// A connection that is not made by then is not made.
 const CONNECT: Duration = Duration::from_secs(1);
+/// A process that is there may need longer for TLS, on a busy machine.
+const HANDSHAKE: Duration = Duration::from_secs(3);
 
 /// The connections, by node.
 #[derive(Default)]
@@ -46,7 +49,11 @@ impl Transport for Tcp {
         async move {
             let mut held = match self.line(to).hold(to).await {
                 Ok(held) => held,
-                Err(error) => return Err(error_of(request.name(), &error)),
+                Err(Unconnected::Redis(error)) => return Err(error_of(request.name(), &error)),
+                // It answers, but not as the one whom we look for: that is no sign that it is gone.
+                Err(Unconnected::Stranger(told)) => {
+                    return Err(RedisError::new(request.name(), Trouble::Refused, format!("TLS: {told}")));
+                }
             };
             let answer = converse(&mut held.connection, request).await;
             answer.map_err(|error| match error.trouble {
@@ -87,7 +94,7 @@ impl Tcp {
 
 impl Line {
     /// The connection, made where there is none.
-    async fn hold(&self, to: &Endpoint) -> Result<Held, redis::RedisError> {
+    async fn hold(&self, to: &Endpoint) -> Result<Held, Unconnected> {
         let mut held = self.held.lock().await;
         if let Some(held) = held.as_ref().filter(|held| !held.end.is_cancelled()) {
             return Ok(held.clone());
@@ -106,9 +113,45 @@ impl Drop for Line {
     }
 }
 
-async fn connect(to: &Endpoint) -> Result<Held, redis::RedisError> {
+/// Why there is no connection.
+enum Unconnected {
+    /// Nobody is there, or no answer came.
+    Redis(redis::RedisError),
+    /// Somebody is there who does not speak TLS, or is not known by its certificate.
+    Stranger(String),
+}
+
+impl From<redis::RedisError> for Unconnected {
+    fn from(error: redis::RedisError) -> Self {
+        Self::Redis(error)
+    }
+}
+
+impl From<std::io::Error> for Unconnected {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::InvalidData => Self::Stranger(error.to_string()),
+            _ => Self::Redis(error.into()),
+        }
+    }
+}
+
+async fn connect(to: &Endpoint) -> Result<Held, Unconnected> {
     let stream = timeout(CONNECT, TcpStream::connect(&to.address)).await.map_err(std::io::Error::from)??;
     stream.set_nodelay(true)?;
+    match &to.tls {
+        None => Ok(log_in(stream, to).await?),
+        Some(credentials) => {
+            let shaken = timeout(HANDSHAKE, credentials.shake_hands(stream)).await.map_err(std::io::Error::from)??;
+            Ok(log_in(shaken, to).await?)
+        }
+    }
+}
+
+async fn log_in<S>(stream: S, to: &Endpoint) -> Result<Held, redis::RedisError>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let mut info = RedisConnectionInfo::default().set_skip_set_lib_name();
     if let Some(login) = &to.login {
         info = info.set_username(&login.user).set_password(&login.password);

@@ -16,3 +16,4 @@ mod sql_postgres;
 mod sql_stage;
 mod sql_tls;
 pub mod stage;
+mod tls;

@@ -7,7 +7,7 @@ use super::{NAME, Stage, master, pods, running, settled, spec};
 use crate::support::{Operator, wait_for};
 
 /// What an exporter says; nothing while it does not answer.
-async fn figures(address: String) -> String {
+pub async fn figures(address: String) -> String {
     let asked = tokio::task::spawn_blocking(move || {
         let agent = ureq::Agent::config_builder().proxy(None).build().new_agent();
         agent.get(&format!("http://{address}:9121/metrics")).call()?.body_mut().read_to_string()

@@ -21,6 +21,7 @@ mod rounds;
 mod scale;
 mod sentinel;
 pub mod switchover;
+pub mod tls;
 
 use std::collections::BTreeMap;
 use std::ops::Deref;

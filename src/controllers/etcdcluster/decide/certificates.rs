@@ -1,19 +1,15 @@
-//! Which certificate is due, and why.
-//!
-//! Nobody ever meets a certificate that it does not trust: another source is trusted first; when all members were started
-//! since, they get certificates from it; and when all were started with those, the old one is forgotten.
+//! Which certificate is due, on which side. A change of authorities waits until all members were started since.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::super::action::Action;
-use super::super::tls::facts::{Authority, Kept, Leaf, SideFacts, Source, Version};
-use super::super::tls::write::{Certify, Due, secret_of};
+use super::super::tls::facts::{Kept, SideFacts, Source};
+use super::super::tls::write::{Certify, Due};
 use super::super::tls::{Mode, Side};
 use super::{Step, View};
+use crate::controllers::tls::course::Situation;
+use crate::controllers::tls::{Need, Site};
 use crate::runtime::Part;
-
-/// So much longer than asked for a certificate may be valid: it begins a little before it is made.
-const SLACK: SignedDuration = SignedDuration::from_mins(10);
 
 /// The next certificate that is due. Those in use are renewed whatever the spec says.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
@@ -69,86 +65,22 @@ fn in_use(view: &View<'_>, side: Side) -> bool {
 }
 
 fn side_step(view: &View<'_>, side: Side, accepted: bool) -> Option<Step> {
-    let wanted = accepted && side.wanted(view.object) != Mode::Plain;
-    let SideFacts { source, kept } = view.observed.certificates.side(side);
-    if matches!(source, Source::Unusable(_)) || !(wanted || in_use(view, side)) {
-        return None;
-    }
-    let given = view.object.spec.tls.as_ref().and_then(|tls| side.given(tls)).is_some();
-    if wanted
-        && !given
-        && let Some(why) = authority(view, source, kept.as_ref())
-    {
-        return Some(certify(view, Due::Authority(side), view.observed.certificates.authorities.clone(), why));
-    }
-    if *source == Source::None {
-        return None;
-    }
-    let Some(kept) = kept else {
-        return wanted.then(|| certify(view, Due::Leaf(side), None, "there is none yet".into()));
-    };
-    let (trust, is_from) = (source.trust(), kept.authority == source.id());
-    // While TLS is turned off nobody changes sides.
-    if !wanted && !is_from {
-        return None;
-    }
-    let version = || Some(kept.version.clone());
-    if !kept.trust.is_superset(&trust) {
-        let why = "members are to trust another authority";
-        return Some(certify(view, Due::Trust(side), version(), why.into()));
-    }
-    if !is_from {
-        let why = "all members trust another authority";
-        return all_started(view, side, &kept.label()).then(|| certify(view, Due::Leaf(side), version(), why.into()));
-    }
-    if let Some(why) = leaf(view, side, source, kept.leaf.as_ref()) {
-        return Some(certify(view, Due::Leaf(side), version(), why.into()));
-    }
-    let why = "nobody needs the old authority any more";
-    (wanted && kept.trust != trust && all_started(view, side, &kept.label()))
-        .then(|| certify(view, Due::Forget(side), version(), why.into()))
+    let site = side.site(view.object);
+    let due = situation(view, side, &site, accepted).due()?;
+    Some(certify(view, side, due))
 }
 
-/// Why an authority must be made; never while a change of authorities is under way.
-fn authority(view: &View<'_>, source: &Source, kept: Option<&Kept>) -> Option<String> {
-    let Source::Authority(Authority { begins, ends, renewal, .. }) = source else {
-        return Some("there is none yet".into());
-    };
-    let tls = view.object.spec.tls.as_ref()?;
-    let is_at_rest = kept.is_some_and(|kept| kept.authority == source.id() && kept.trust == source.trust());
-    if !is_at_rest {
-        return None;
+fn situation<'a>(view: &'a View<'_>, side: Side, site: &'a Site, accepted: bool) -> Situation<'a> {
+    let facts = view.observed.certificates.side(side);
+    let label = facts.kept.as_ref().map(Kept::label);
+    Situation {
+        site,
+        facts,
+        wanted: accepted && side.wanted(view.object) != Mode::Plain,
+        in_use: in_use(view, side),
+        all_have: label.is_some_and(|label| all_started(view, side, &label)),
+        now: view.now,
     }
-    if tls.renewal.is_some() && tls.renewal != *renewal {
-        return Some("spec.tls.renewal asks for it".into());
-    }
-    is_old(*begins, *ends, tls.authority_hours, view.now).map(str::to_owned)
-}
-
-/// Why another certificate must be made.
-fn leaf(view: &View<'_>, side: Side, source: &Source, leaf: Option<&Leaf>) -> Option<&'static str> {
-    let Some(leaf) = leaf else { return Some("it could not be read") };
-    match source {
-        Source::Given { leaf: given, .. } => (*given != leaf.id).then_some("the given one has changed"),
-        Source::Authority(authority) => {
-            let hours = view.object.spec.tls.as_ref().map_or(i32::MAX, |tls| tls.certificate_hours);
-            let names = side.names(view.object).into_iter().collect();
-            if leaf.names != names {
-                return Some("members have other names");
-            }
-            // Another one could not be valid for longer than its authority, either.
-            is_old(leaf.begins, leaf.ends, hours, view.now).filter(|_| leaf.ends < authority.ends)
-        }
-        Source::None | Source::Unusable(_) => None,
-    }
-}
-
-fn is_old(begins: Timestamp, ends: Timestamp, hours: i32, now: Timestamp) -> Option<&'static str> {
-    let life = ends.duration_since(begins);
-    if now >= begins + life * 2 / 3 {
-        return Some("two thirds of its lifetime are over");
-    }
-    (life > SignedDuration::from_hours(hours.into()) + SLACK).then_some("it is valid for longer than the spec asks")
 }
 
 /// Whether all members were started with the files of that label.
@@ -159,39 +91,30 @@ fn all_started(view: &View<'_>, side: Side, label: &str) -> bool {
 
 /// Whom the user's clients trust: a new authority before members show what it signed.
 fn trust_of_clients(view: &View<'_>) -> Option<Step> {
-    let certificates = &view.observed.certificates;
-    let (server, kept) = (certificates.client.kept.as_ref()?, certificates.for_clients.as_ref()?);
-    let why = "clients are to trust whom members trust";
-    (kept.trust != server.trust).then(|| certify(view, Due::TrustOfClients, Some(kept.version.clone()), why.into()))
+    let site = Side::Client.site(view.object);
+    let due =
+        situation(view, Side::Client, &site, true).trust_of_clients(view.observed.certificates.for_clients.as_ref())?;
+    Some(certify(view, Side::Client, due))
 }
 
 /// What the user's clients show.
 fn clients(view: &View<'_>, accepted: bool) -> Option<Step> {
-    let tls = view.object.spec.tls.as_ref()?;
-    if !accepted || tls.client.is_none() || Side::Client.given(tls).is_some() {
-        return None;
-    }
-    let SideFacts { source, kept } = view.observed.certificates.side(Side::Client);
-    let (Source::Authority(_), Some(server)) = (source, kept) else { return None };
-    let due = |version: Option<Version>, why: &str| Some(certify(view, Due::Clients, version, why.to_owned()));
-    let Some(kept) = &view.observed.certificates.for_clients else { return due(None, "there is none yet") };
-    let version = Some(kept.version.clone());
-    let signed_by_the_same = server.authority == source.id();
-    if signed_by_the_same && kept.authority != server.authority {
-        return due(version, "members trust another authority");
-    }
-    let Some(leaf) = &kept.leaf else { return due(version, "it could not be read") };
-    let why = is_old(leaf.begins, leaf.ends, tls.certificate_hours, view.now).filter(|_| signed_by_the_same)?;
-    due(version, why)
+    let site = Side::Client.site(view.object);
+    let due =
+        situation(view, Side::Client, &site, accepted).clients(view.observed.certificates.for_clients.as_ref())?;
+    Some(certify(view, Side::Client, due))
 }
 
-fn certify(view: &View<'_>, due: Due, version: Option<Version>, why: String) -> Step {
-    let side = match due {
-        Due::Authority(side) | Due::Trust(side) | Due::Leaf(side) | Due::Forget(side) => side,
-        Due::Clients | Due::TrustOfClients => Side::Client,
+fn certify(view: &View<'_>, side: Side, (need, why): (Need, String)) -> Step {
+    let certificates = &view.observed.certificates;
+    let SideFacts { source, kept } = certificates.side(side);
+    let version = match need {
+        Need::Authority => certificates.authorities.clone(),
+        Need::Trust | Need::Leaf | Need::Forget => kept.as_ref().map(|kept| kept.version.clone()),
+        Need::Clients | Need::TrustOfClients => certificates.for_clients.as_ref().map(|kept| kept.version.clone()),
     };
-    let source = view.observed.certificates.side(side).source.id();
     let told = format!("certificates of the {} side: {why}", side.word());
-    let action = Action::Certify(Certify { secret: secret_of(view.object, due), version, source, due, why });
+    let (secret, due) = (side.site(view.object).secret_of(need), Due::of(need, side));
+    let action = Action::Certify(Certify { secret, version, source: source.id(), due, why });
     Step::act(vec![action], "IssuingCertificates", told)
 }

@@ -1,11 +1,8 @@
-//! What is known of certificates, without anything that is secret.
-
-use std::collections::BTreeSet;
-
-use jiff::Timestamp;
+//! What is known of a cluster's certificates, without anything that is secret.
 
 use super::Side;
-use crate::runtime::fingerprint;
+
+pub use crate::controllers::tls::facts::{Kept, SideFacts, Source, Version};
 
 /// All that is known of a cluster's certificates.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,73 +15,6 @@ pub struct Certificates {
     pub authorities: Option<Version>,
 }
 
-/// What is known of one side.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct SideFacts {
-    /// Where certificates come from.
-    pub source: Source,
-    /// What the members have, or will have when they start.
-    pub kept: Option<Kept>,
-}
-
-/// Where certificates come from.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum Source {
-    /// Nowhere yet.
-    #[default]
-    None,
-    /// An authority of ours.
-    Authority(Authority),
-    /// A Secret of the user.
-    Given {
-        /// The authorities that it trusts.
-        trust: BTreeSet<String>,
-        /// Its certificate.
-        leaf: String,
-        ends: Timestamp,
-    },
-    /// A Secret of the user that cannot be used, and why: field and fix.
-    Unusable(String),
-}
-
-/// An authority of ours.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Authority {
-    pub id: String,
-    pub begins: Timestamp,
-    pub ends: Timestamp,
-    /// What `spec.tls.renewal` was when it was made.
-    pub renewal: Option<String>,
-}
-
-/// A version of a Secret of ours.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Version {
-    pub uid: String,
-    pub version: String,
-}
-
-/// A Secret of ours with a certificate.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Kept {
-    pub version: Version,
-    /// Who is trusted.
-    pub trust: BTreeSet<String>,
-    /// The authorities that the certificate comes from, as [`Source::id`] has them.
-    pub authority: String,
-    /// The certificate; `None` where it or its key cannot be read.
-    pub leaf: Option<Leaf>,
-}
-
-/// A certificate.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Leaf {
-    pub id: String,
-    pub begins: Timestamp,
-    pub ends: Timestamp,
-    pub names: BTreeSet<String>,
-}
-
 impl Certificates {
     /// One side.
     pub fn side(&self, side: Side) -> &SideFacts {
@@ -93,42 +23,4 @@ impl Certificates {
             Side::Client => &self.client,
         }
     }
-}
-
-impl Source {
-    /// Who must be trusted.
-    pub fn trust(&self) -> BTreeSet<String> {
-        match self {
-            Self::None | Self::Unusable(_) => BTreeSet::new(),
-            Self::Authority(authority) => BTreeSet::from([authority.id.clone()]),
-            Self::Given { trust, .. } => trust.clone(),
-        }
-    }
-
-    /// All of them in a word.
-    pub fn id(&self) -> String {
-        id_of(&self.trust())
-    }
-
-    /// The label of pods whose members know nothing else: see [`Kept::label`].
-    pub fn label(&self) -> String {
-        label(&self.id(), &self.id())
-    }
-}
-
-impl Kept {
-    /// What members that start now trust, and who signed what they show. It is a label of their pods.
-    pub fn label(&self) -> String {
-        label(&id_of(&self.trust), &self.authority)
-    }
-}
-
-fn label(trust: &str, authority: &str) -> String {
-    fingerprint(&[trust.as_bytes(), authority.as_bytes()], 16)
-}
-
-/// Several certificates in a word.
-fn id_of(certificates: &BTreeSet<String>) -> String {
-    let parts: Vec<&[u8]> = certificates.iter().map(String::as_bytes).collect();
-    fingerprint(&parts, 16)
 }

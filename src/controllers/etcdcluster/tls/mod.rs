@@ -10,9 +10,6 @@
 //! Secret is deleted or spoilt.
 
 pub mod facts;
-pub mod given;
-pub mod issue;
-pub mod pem;
 pub mod secrets;
 pub mod write;
 
@@ -21,7 +18,11 @@ use kube::ResourceExt;
 use super::names;
 use crate::api::EtcdCluster;
 use crate::api::etcdcluster::{ClientTlsMode, Tls};
+use crate::controllers::tls::Site;
+use crate::controllers::tls::given::Needs;
 
+/// The subject of what members and Causeway show: etcd takes who shows it for its root user, where clients are verified.
+const ROOT: &str = "root";
 /// Where the Secrets are in the members' file system.
 const FILES: &str = "/etc/etcd/tls";
 
@@ -140,6 +141,47 @@ impl Side {
         };
         all.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
         all
+    }
+
+    /// Where certificates are kept, and what they are to be.
+    pub fn site(self, object: &EtcdCluster) -> Site {
+        let tls = object.spec.tls.as_ref();
+        Site {
+            word: self.word(),
+            authority_secret: authority_secret(object),
+            secret: self.secret(object),
+            clients_secret: (self == Self::Client).then(|| clients_secret(object)),
+            given: tls.and_then(|tls| self.given(tls)).cloned(),
+            field: match self {
+                Self::Peer => "spec.tls.peer.secretName",
+                Self::Client => "spec.tls.client.secretName",
+            },
+            needs: self.needs(object),
+            names: self.names(object),
+            authority: format!("{} {} {}", object.namespace().unwrap_or_default(), object.name_any(), self.word()),
+            subject: ROOT.to_owned(),
+            certificate_hours: tls.map(|tls| tls.certificate_hours),
+            authority_hours: tls.map_or(1, |tls| tls.authority_hours),
+            renewal: tls.and_then(|tls| tls.renewal.clone()),
+            named_by_content: false,
+        }
+    }
+
+    /// What a given certificate must be good for.
+    fn needs(self, object: &EtcdCluster) -> Needs {
+        match self {
+            Self::Peer => {
+                let hosts = (0..object.spec.replicas).map(|ordinal| names::host(object, &names::pod(object, ordinal)));
+                let mut names: Vec<String> = hosts.collect();
+                names.insert(0, member_name(object));
+                Needs { names, clients: true }
+            }
+            Self::Client => {
+                let client = object.spec.tls.as_ref().and_then(|tls| tls.client.as_ref());
+                let clients = client.is_some_and(|client| client.verify_clients);
+                Needs { names: vec![server_name(object)], clients }
+            }
+        }
     }
 }
 

@@ -6,8 +6,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::api::EtcdCluster;
 use crate::controllers::etcdcluster::tls::Side;
-use crate::controllers::etcdcluster::tls::facts::{Authority, Certificates, Kept, Leaf, SideFacts, Source, Version};
+use crate::controllers::etcdcluster::tls::facts::{Certificates, Kept, SideFacts, Source, Version};
 use crate::controllers::etcdcluster::tls::write::{Certify, Due};
+use crate::controllers::tls::facts::{Authority, Leaf};
 use crate::runtime::Class;
 
 /// The Secrets.

@@ -186,10 +186,9 @@ fn fences(view: &View<'_>, successor: &Pod) -> Vec<Action> {
     let hosts: BTreeSet<&str> =
         named.map(|link| link.host.as_str()).filter(|host| *host != NOBODY && !has_pod(host)).collect();
     let fence = |host: &str| {
-        let at = Pod { address: Some(host.to_owned()), login: successor.login.clone(), ..Pod::default() };
-        let endpoint = at.endpoint()?;
-        let (address, login) = (endpoint.address, endpoint.login);
-        Some(Action::Fence { address, login, history: history.clone(), successor: heir.clone() })
+        let (login, tls) = (successor.login.clone(), successor.tls.clone());
+        let at = Pod { address: Some(host.to_owned()), login, tls, ..Pod::default() }.endpoint()?;
+        Some(Action::Fence { at, history: history.clone(), successor: heir.clone() })
     };
     hosts.into_iter().filter_map(fence).collect()
 }

@@ -3,6 +3,7 @@
 //! At most one step that disturbs somebody is taken at a time; then the world is observed again. What comes first: who is
 //! the master, then children, then replicas and settings, then size, then version.
 
+mod certificates;
 mod children;
 mod election;
 mod mastership;
@@ -118,8 +119,10 @@ fn step(view: &View<'_>) -> Step {
         return step;
     }
     // What cannot be accepted changes nothing; nodes that are in trouble are helped all the same.
-    let complaint =
-        settings::trouble(view.object).map(|told| ("ConfigInvalid", told)).or_else(|| passwords::complaint(view));
+    let complaint = settings::trouble(view.object)
+        .map(|told| ("ConfigInvalid", told))
+        .or_else(|| passwords::complaint(view))
+        .or_else(|| certificates::complaint(view));
     let accepted = complaint.is_none();
     // A step that waits for somebody must not keep the children from being made whom it waits for.
     let mastership = mastership::step(view);
@@ -132,6 +135,8 @@ fn step(view: &View<'_>) -> Step {
         .or_else(|| nodes::stragglers(view))
         .or_else(|| nodes::mend(view))
         .or_else(|| stranded(view))
+        .or_else(|| certificates::step(view, accepted))
+        .or_else(|| certificates::load(view))
         .or_else(|| accepted.then(|| passwords::step(view)).flatten())
         .or_else(|| accepted.then(|| nodes::configure(view)).flatten())
         .or_else(|| children::step(view, accepted))
@@ -150,7 +155,7 @@ fn step(view: &View<'_>) -> Step {
             let again = match () {
                 () if nodes::since_change(view).is_some() => SOON,
                 // Secrets are read, not watched.
-                () if view.object.spec.auth.enabled => SELDOM,
+                () if view.object.spec.auth.enabled || view.object.spec.tls.is_some() => SELDOM,
                 // Whether there are data decides what is done when they are gone.
                 () if view.before.nodes.iter().all(|node| node.keys == 0) => SELDOM,
                 () => LATER,

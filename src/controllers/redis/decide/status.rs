@@ -6,8 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
 use super::super::facts::Pod;
-use super::super::names;
-use super::{Record, Step, View, election};
+use super::super::{names, tls};
+use super::{Record, Step, View, certificates, election};
 use crate::api::RedisStatus;
 use crate::api::redis::{Connection, LastFailover, NodeStatus};
 use crate::external::redis::Info;
@@ -62,6 +62,8 @@ pub fn status(view: &View<'_>, step: &Step) -> RedisStatus {
     status.connection = Some(Connection {
         host: format!("{}.{}.svc", view.object.name_any(), view.object.namespace().unwrap_or_default()),
         port: names::PORT.into(),
+        scheme: Some(names::scheme(view.object).to_owned()),
+        authority_secret: tls::trusted_secret(view.object),
     });
     status.phase = Some(phase(view, step, &status).to_owned());
     status
@@ -173,6 +175,7 @@ pub fn parts(view: &View<'_>, status: &RedisStatus) -> Vec<Part> {
     let all = ready >= wanted && view.serving_master().is_some();
     let lost = status.last_failover.as_ref().and_then(|last| Some((loss(last)?, last.epoch)));
     vec![
+        certificates::part(view),
         Part {
             type_: "Replicated",
             status: Some(all),

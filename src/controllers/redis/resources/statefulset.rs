@@ -17,7 +17,8 @@ use kube::ResourceExt;
 use kube::api::ObjectMeta;
 
 use super::super::names::{self, CONTAINER, INCARNATION, PORT, REVISION, VOLUME};
-use super::super::settings::{FILE, SETTINGS_PATH, USERS_FILE, USERS_PATH, VOLUME_PATH, lasting};
+use super::super::settings::{FILE, SETTINGS_PATH, TLS_PATH, USERS_FILE, USERS_PATH, VOLUME_PATH, lasting};
+use super::super::tls;
 use super::exporter::exporter;
 use super::metadata;
 use crate::api::redis::Spread;
@@ -33,6 +34,8 @@ const STOP_SECONDS: i64 = 30;
 const HAND_OVER_SECONDS: i64 = 2;
 /// Name of the volume with the settings.
 const SETTINGS_VOLUME: &str = "settings";
+/// Name of the volume with the certificates.
+const TLS_VOLUME: &str = "tls";
 /// Name of the volume with the users.
 const USERS_VOLUME: &str = "users";
 
@@ -116,6 +119,17 @@ fn pod_spec(object: &Redis) -> PodSpec {
             ..Volume::default()
         });
     }
+    if object.spec.tls.is_some() {
+        volumes.push(Volume {
+            name: TLS_VOLUME.into(),
+            secret: Some(SecretVolumeSource {
+                secret_name: Some(tls::servers_secret(object)),
+                default_mode: Some(0o440),
+                ..SecretVolumeSource::default()
+            }),
+            ..Volume::default()
+        });
+    }
     if object.spec.storage.ephemeral {
         volumes.push(Volume {
             name: VOLUME.into(),
@@ -190,15 +204,26 @@ fn container(object: &Redis) -> Container {
 }
 
 fn mounts(object: &Redis) -> Vec<VolumeMount> {
-    let mount = |name: &str, path: &str, read_only: bool| VolumeMount {
-        name: name.into(),
-        mount_path: path.into(),
-        read_only: read_only.then_some(true),
-        ..VolumeMount::default()
-    };
     let mut mounts = vec![mount(VOLUME, VOLUME_PATH, false), mount(SETTINGS_VOLUME, SETTINGS_PATH, true)];
     if object.spec.auth.enabled {
         mounts.push(mount(USERS_VOLUME, USERS_PATH, true));
     }
+    if object.spec.tls.is_some() {
+        mounts.push(certificates());
+    }
     mounts
+}
+
+/// The certificates, for whoever in the pod needs them.
+pub fn certificates() -> VolumeMount {
+    mount(TLS_VOLUME, TLS_PATH, true)
+}
+
+fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
+    VolumeMount {
+        name: name.into(),
+        mount_path: path.into(),
+        read_only: read_only.then_some(true),
+        ..VolumeMount::default()
+    }
 }

@@ -8,12 +8,13 @@ use crate::api::Redis;
 use crate::controllers::redis::action::{Action, Target};
 use crate::controllers::redis::facts::{Child, Claim, Hidden, Observed, Passwords, Pod, Users, Voice};
 use crate::controllers::redis::names::{self, MASTER};
+use crate::controllers::redis::tls::Certificates;
 use crate::controllers::restore_from::Seen;
 use crate::controllers::restore_from::fixtures::happen;
 use crate::external::redis::Attached;
 
 /// A pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PodState {
     pub name: String,
     pub uid: String,
@@ -21,6 +22,9 @@ pub struct PodState {
     pub address: String,
     pub role: Option<String>,
     pub settings: Option<String>,
+    pub certificates: Option<String>,
+    /// The certificates whose files the kubelet was made to bring.
+    awaited: Option<String>,
     pub terminating: bool,
     /// Its image exists.
     pub startable: bool,
@@ -41,6 +45,7 @@ pub struct Kubernetes {
     pub pods: BTreeMap<i32, PodState>,
     pub claims: BTreeMap<i32, ClaimState>,
     pub passwords: Passwords,
+    pub certificates: Certificates,
     /// The `DatabaseRestore`; nobody knows anything of it unless a test says so.
     pub restore: Seen,
     born: u32,
@@ -65,6 +70,7 @@ impl Kubernetes {
             revision: pod.revision.clone(),
             role: pod.role.clone(),
             settings: pod.settings.clone(),
+            certificates: pod.certificates.clone(),
             address: Some(pod.address.clone()),
             ready: pod.process.is_some(),
             terminating: pod.terminating,
@@ -83,6 +89,7 @@ impl Kubernetes {
             pods: self.pods.iter().map(|(ordinal, state)| (*ordinal, pod(state))).collect(),
             claims: self.claims.iter().map(|(ordinal, claim)| (*ordinal, claim.facts.clone())).collect(),
             passwords: self.passwords.clone(),
+            certificates: self.certificates.clone(),
             restore: self.restore.clone(),
         }
     }
@@ -151,6 +158,18 @@ impl Kubernetes {
                 self.process(node)?;
                 self.meant(node)?.settings = Some(note.clone());
             }
+            Action::LoadCertificates { node, content, note, .. } => {
+                let pod = self.meant(node)?;
+                // A process that is new finds the files that there are; for another they come a little later.
+                if pod.certificates.is_some() && pod.awaited.replace(content.clone()).as_ref() != Some(content) {
+                    return Err(());
+                }
+                let kept = self.certificates.nodes.kept.clone();
+                let kept = kept.filter(|kept| kept.content().as_ref() == Some(content)).ok_or(())?;
+                self.process(node)?.files = Some(kept);
+                self.meant(node)?.certificates = Some(note.clone());
+            }
+            Action::Certify(_) => unreachable!("it takes the time to do it"),
             Action::MakePassword { .. } => self.passwords.given = Some(Hidden("secret".into())),
             Action::MakeUsers { hash, .. } => {
                 let users = Users { internal: Hidden("internal".into()), current: hash.clone(), previous: None };
@@ -213,7 +232,9 @@ impl Kubernetes {
         for (ordinal, pod) in &mut self.pods {
             if pod.process.is_none() && pod.startable {
                 self.born += 1;
-                pod.process = Some(Process::start(self.born, self.claims[ordinal].writes.clone()));
+                let files = self.certificates.nodes.kept.clone();
+                let process = Process::start(self.born, self.claims[ordinal].writes.clone());
+                pod.process = Some(Process { files, ..process });
             }
             if let Some(seconds) = pod.process.as_mut().and_then(|process| process.hangs.as_mut()) {
                 *seconds += 1;
@@ -310,6 +331,8 @@ impl Kubernetes {
                 address: format!("10.0.{}.{}", number / 256, number % 256),
                 role: None,
                 settings: None,
+                certificates: None,
+                awaited: None,
                 terminating: false,
                 startable: !template["spec"]["containers"][0]["image"].as_str().unwrap().contains("nothing"),
                 process: None,

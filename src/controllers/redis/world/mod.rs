@@ -6,6 +6,7 @@ mod nodes;
 mod properties;
 mod restore;
 mod story;
+mod tls;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -92,8 +93,14 @@ impl World {
                 }
                 self.assert_harmless(action);
                 self.journal.push(action.clone());
-                let outcome = self.kubernetes.act(action);
+                let outcome = match action {
+                    Action::Certify(due) => {
+                        tls::certify(&mut self.kubernetes.certificates, &self.object, due, self.now)
+                    }
+                    action => self.kubernetes.act(action),
+                };
                 self.assert_one_master();
+                self.assert_trusted();
                 done += 1;
                 if outcome.is_err() {
                     break;

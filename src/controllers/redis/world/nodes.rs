@@ -1,12 +1,13 @@
 //! A process of Redis: what it has, whom it follows.
 
+use crate::controllers::tls::facts::Kept;
 use crate::external::redis::{Attached, Info, Link, Role};
 
 /// A write; each is another.
 pub type Write = u32;
 
 /// A running process.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Process {
     pub run: u32,
     /// Whom it follows; a master follows nobody.
@@ -14,6 +15,8 @@ pub struct Process {
     pub history: String,
     pub earlier: String,
     pub writes: Vec<Write>,
+    /// The certificates that it has loaded.
+    pub files: Option<Kept>,
     /// Does not answer, since so many seconds.
     pub hangs: Option<u64>,
 }
@@ -33,7 +36,7 @@ impl Process {
     /// Every process begins as a replica of nobody, with what its volume has.
     pub fn start(run: u32, writes: Vec<Write>) -> Self {
         let follows = Some(Following { host: "127.0.0.1".into(), up: false, syncing: false, quiet: 1000 });
-        Self { run, follows, history: format!("h{run}"), earlier: String::new(), writes, hangs: None }
+        Self { run, follows, history: format!("h{run}"), earlier: String::new(), writes, files: None, hangs: None }
     }
 
     /// Turns master: a history of its own begins.

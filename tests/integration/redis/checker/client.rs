@@ -69,7 +69,7 @@ impl Caller {
 
 async fn connect(entrance: &Entrance) -> Result<MultiplexedConnection, (Why, bool)> {
     let address = entrance.address().await.map_err(|why| (why, false))?;
-    open(&address, entrance.password().as_deref()).await.map_err(|error| (in_words(&error), false))
+    entrance.open(&address).await.map_err(|error| (in_words(&error), false))
 }
 
 /// Connects to a server.

@@ -6,9 +6,13 @@ use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use k8s_openapi::api::core::v1::Service;
 use kube::runtime::watcher::{self, Event, watcher};
+use redis::RedisError;
+use redis::aio::MultiplexedConnection;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::client::open;
+use super::secure::Secure;
 use crate::support::Scene;
 
 /// Tells the address to connect to, such as `10.0.0.7:6379`, whenever a connection is made.
@@ -19,12 +23,13 @@ pub type Find = dyn Fn() -> BoxFuture<'static, Result<String, String>> + Send + 
 pub struct Entrance {
     find: Arc<Find>,
     password: Arc<Mutex<Option<String>>>,
+    secure: Arc<Mutex<Option<Secure>>>,
 }
 
 impl Entrance {
     /// By any means.
     pub fn new(find: impl Fn() -> BoxFuture<'static, Result<String, String>> + Send + Sync + 'static) -> Self {
-        Self { find: Arc::new(find), password: Arc::default() }
+        Self { find: Arc::new(find), password: Arc::default(), secure: Arc::default() }
     }
 
     /// By the address of a Service, which may become another one.
@@ -62,6 +67,22 @@ impl Entrance {
     /// New connections use that one from now on.
     pub fn use_password(&self, password: Option<String>) {
         *self.password.lock().unwrap_or_else(PoisonError::into_inner) = password;
+    }
+}
+
+impl Entrance {
+    /// New connections speak TLS from now on, if at all.
+    pub fn use_tls(&self, secure: Option<Secure>) {
+        *self.secure.lock().unwrap_or_else(PoisonError::into_inner) = secure;
+    }
+
+    /// Connects to a server as clients do now.
+    pub async fn open(&self, address: &str) -> Result<MultiplexedConnection, RedisError> {
+        let (password, secure) = (self.password(), self.secure.lock().unwrap_or_else(PoisonError::into_inner).clone());
+        match secure {
+            Some(secure) => secure.open(address, password.as_deref()).await,
+            None => open(address, password.as_deref()).await,
+        }
     }
 }
 

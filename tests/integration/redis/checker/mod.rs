@@ -7,6 +7,7 @@ mod book;
 mod client;
 mod entrance;
 mod report;
+mod secure;
 mod watch;
 
 use std::collections::HashSet;
@@ -27,6 +28,7 @@ pub use client::open;
 pub use entrance::Entrance;
 use report::Findings;
 pub use report::{Measured, Promise};
+pub use secure::Secure;
 use watch::Watch;
 
 /// Between two writes of a writer.
@@ -55,18 +57,24 @@ pub struct Checker {
 impl Checker {
     /// Starts clients of the scene's set; each has had a write acknowledged when this returns.
     pub async fn start(scene: &Scene) -> Self {
-        Self::of_service(scene, None, &WRITERS).await
+        Self::of_service(scene, None, None, &WRITERS).await
+    }
+
+    /// The same by TLS.
+    pub async fn start_with_tls(scene: &Scene, secure: Secure) -> Self {
+        // Each short connection is a handshake: so many as without TLS would keep the machine busy.
+        Self::of_service(scene, None, Some(secure), &[Class::Short, Class::Long, Class::Waiting]).await
     }
 
     /// The same with a password.
     pub async fn start_with_password(scene: &Scene, password: &str) -> Self {
-        Self::of_service(scene, Some(password.to_owned()), &WRITERS).await
+        Self::of_service(scene, Some(password.to_owned()), None, &WRITERS).await
     }
 
     /// The same of a set in which no replica can be waited for.
     pub async fn start_without_replicas(scene: &Scene) -> Self {
         let writers: Vec<Class> = WRITERS.into_iter().filter(|class| *class != Class::Waiting).collect();
-        Self::of_service(scene, None, &writers).await
+        Self::of_service(scene, None, None, &writers).await
     }
 
     /// The same by another way to the master than a Service.
@@ -76,9 +84,10 @@ impl Checker {
         checker
     }
 
-    async fn of_service(scene: &Scene, password: Option<String>, writers: &[Class]) -> Self {
+    async fn of_service(scene: &Scene, password: Option<String>, secure: Option<Secure>, writers: &[Class]) -> Self {
         let entrance = Entrance::service(scene, NAME);
         entrance.use_password(password);
+        entrance.use_tls(secure);
         let watch = Watch::start(scene, entrance.clone()).await;
         let mut checker = Self::writing(entrance, writers);
         checker.watch = Some(watch);
@@ -109,6 +118,11 @@ impl Checker {
     /// New connections use that password from now on.
     pub fn use_password(&self, password: Option<String>) {
         self.entrance.use_password(password);
+    }
+
+    /// New connections speak TLS so from now on.
+    pub fn use_tls(&self, secure: Secure) {
+        self.entrance.use_tls(Some(secure));
     }
 
     /// Waits until every client's writes are acknowledged that begin from now on.

@@ -20,7 +20,6 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::client::open;
 use super::entrance::Entrance;
 use crate::redis::{LABEL, NAME, ROLE_LABEL};
 use crate::support::Scene;
@@ -207,8 +206,7 @@ async fn ask_all(entrance: Entrance, seen: Arc<Mutex<Seen>>, stop: CancellationT
         for address in &candidates {
             lines.entry(address.clone()).or_default();
         }
-        let password = entrance.password();
-        let asked = lines.iter_mut().map(|(address, line)| is_master(address, line, password.as_deref()));
+        let asked = lines.iter_mut().map(|(address, line)| is_master(address, line, &entrance));
         let answers = join_all(asked).await;
         let masters: BTreeSet<String> = answers.into_iter().flatten().collect();
         let twice: BTreeSet<String> = masters.intersection(&before).cloned().collect();
@@ -224,10 +222,10 @@ async fn ask_all(entrance: Entrance, seen: Arc<Mutex<Seen>>, stop: CancellationT
 }
 
 /// The address again, if the node there says that it is a master.
-async fn is_master(address: &str, line: &mut Option<MultiplexedConnection>, password: Option<&str>) -> Option<String> {
+async fn is_master(address: &str, line: &mut Option<MultiplexedConnection>, entrance: &Entrance) -> Option<String> {
     let asked = async {
         if line.is_none() {
-            *line = Some(open(&format!("{address}:6379"), password).await.ok()?);
+            *line = Some(entrance.open(&format!("{address}:6379")).await.ok()?);
         }
         redis::cmd("ROLE").query_async::<Vec<Value>>(line.as_mut()?).await.ok()
     };

@@ -76,7 +76,7 @@ fn valid(parameters: &mut CertificateParams, now: Timestamp, ends: Timestamp) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::etcdcluster::tls::given::{Files, Needs, check};
+    use crate::controllers::tls::given::{Files, Needs, check};
 
     fn at(hours: i64) -> Timestamp {
         Timestamp::from_second(1_800_000_000 + hours * 3600).unwrap()

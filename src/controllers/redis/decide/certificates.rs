@@ -1,0 +1,97 @@
+//! Which certificate is due, who has not loaded it yet, and what users are told of them.
+
+use jiff::Timestamp;
+
+use super::super::action::Action;
+use super::super::facts::Pod;
+use super::super::{settings, tls};
+use super::{Step, View, target};
+use crate::controllers::tls::course::{Due, Situation};
+use crate::controllers::tls::facts::{Kept, Source};
+use crate::controllers::tls::write::Certify;
+use crate::controllers::tls::{Need, Site};
+use crate::runtime::Part;
+
+/// What of the certificates cannot be, with the field and the fix.
+pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
+    view.object.spec.tls.as_ref()?;
+    let certificates = &view.observed.certificates;
+    if certificates.denied {
+        let told = "spec.tls needs Secrets: bind the ClusterRole causeway-database-secrets in this namespace to the operator \
+                    (docs/redis.md), or make another Redis without spec.tls";
+        return Some(("SecretsDenied", told.into()));
+    }
+    match &certificates.nodes.source {
+        Source::Unusable(why) => Some(("SecretInvalid", why.clone())),
+        _ => None,
+    }
+}
+
+/// The next certificate that is due: whom clients trust comes before what nodes show.
+pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
+    view.object.spec.tls.as_ref()?;
+    let certificates = &view.observed.certificates;
+    if certificates.denied {
+        return None;
+    }
+    let site = tls::site(view.object);
+    let (facts, for_clients) = (&certificates.nodes, certificates.for_clients.as_ref());
+    let content = facts.kept.as_ref().and_then(Kept::content);
+    let all_have = |content: String| view.observed.pods.values().all(|pod| tls::has_loaded(pod, &content));
+    let situation = Situation {
+        site: &site,
+        facts,
+        wanted: accepted,
+        in_use: !view.observed.pods.is_empty(),
+        all_have: content.is_some_and(all_have),
+        now: view.now,
+    };
+    let due = situation.trust_of_clients(for_clients).or_else(|| situation.due());
+    let due = due.or_else(|| situation.clients(for_clients))?;
+    Some(certify(view, &site, due))
+}
+
+fn certify(view: &View<'_>, site: &Site, (need, why): Due) -> Step {
+    let certificates = &view.observed.certificates;
+    let version_of = |kept: &Option<Kept>| kept.as_ref().map(|kept| kept.version.clone());
+    let version = match need {
+        Need::Authority => certificates.authority.clone(),
+        Need::Trust | Need::Leaf | Need::Forget => version_of(&certificates.nodes.kept),
+        Need::Clients | Need::TrustOfClients => version_of(&certificates.for_clients),
+    };
+    let told = format!("certificates: {why}");
+    let (secret, source) = (site.secret_of(need), certificates.nodes.source.id());
+    Step::act(vec![Action::Certify(Certify { secret, version, source, need, why })], "IssuingCertificates", told)
+}
+
+/// Processes that have not loaded what is kept. Those that do not answer load it when they start.
+pub fn load(view: &View<'_>) -> Option<Step> {
+    view.object.spec.tls.as_ref()?;
+    let content = view.observed.certificates.nodes.kept.as_ref()?.content()?;
+    let behind = |pod: &&Pod| !pod.terminating && !tls::has_loaded(pod, &content);
+    let load = |pod: &Pod| {
+        let info = pod.info().filter(|info| !info.loading)?;
+        Some(Action::LoadCertificates {
+            node: target(pod),
+            settings: settings::certificates(&content),
+            note: tls::note(&content, &info.run_id),
+            content: content.clone(),
+            renewed: pod.certificates.is_some(),
+        })
+    };
+    let actions: Vec<Action> = view.observed.pods.values().filter(behind).filter_map(load).collect();
+    (!actions.is_empty()).then(|| Step::act(actions, "LoadingCertificates", "nodes load their certificates"))
+}
+
+/// Until when the nodes' certificate is valid. The condition changes with it, and not with the time.
+pub fn part(view: &View<'_>) -> Part {
+    let leaf = view.observed.certificates.nodes.kept.as_ref().and_then(|kept| kept.leaf.as_ref());
+    let ends: Option<Timestamp> = leaf.filter(|_| view.object.spec.tls.is_some()).map(|leaf| leaf.ends);
+    let expired = ends.is_some_and(|ends| ends <= view.now);
+    Part {
+        type_: "CertificatesValid",
+        status: ends.map(|_| !expired),
+        reason: if expired { "Expired" } else { "Valid" },
+        message: ends.map_or_else(String::new, |ends| format!("the nodes' certificate is valid until {ends}")),
+    }
+}

@@ -1,0 +1,164 @@
+//! TLS of a set: which certificates nodes have, and where those come from.
+//!
+//! ```text
+//! NAME-authority ──sign──▶ NAME-server-tls ──▶ the nodes' files, by fixed names when they start, and by names that
+//!                          NAME-client-tls     tell their content when they are told to load them
+//! a given Secret ──copy──▶ NAME-server-tls
+//! ```
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use serde_json::Value;
+
+use super::facts::{Child, Pod};
+use super::names;
+use crate::api::Redis;
+use crate::api::redis::ClientCertificates;
+use crate::controllers::tls::Site;
+use crate::controllers::tls::facts::{Kept, SideFacts, Version};
+use crate::controllers::tls::given::Needs;
+use crate::controllers::tls::secrets::Secrets;
+use crate::external::redis::Credentials;
+
+/// All that is known of a set's certificates.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Certificates {
+    /// We may not read Secrets.
+    pub denied: bool,
+    /// Where they come from, and what nodes have.
+    pub nodes: SideFacts,
+    /// What the user's clients have.
+    pub for_clients: Option<Kept>,
+    /// The Secret with the authority.
+    pub authority: Option<Version>,
+}
+
+/// The Secret that nodes mount.
+pub fn servers_secret(object: &Redis) -> String {
+    format!("{}-server-tls", object.name_any())
+}
+
+/// The Secret for the user's clients.
+fn clients_secret(object: &Redis) -> String {
+    format!("{}-client-tls", object.name_any())
+}
+
+/// The Secret whose `ca.crt` clients trust.
+pub fn trusted_secret(object: &Redis) -> Option<String> {
+    let tls = object.spec.tls.as_ref()?;
+    Some(tls.secret_name.clone().unwrap_or_else(|| clients_secret(object)))
+}
+
+/// Where certificates are kept, and what they are to be.
+pub fn site(object: &Redis) -> Site {
+    let tls = object.spec.tls.as_ref();
+    let asks = tls.is_some_and(|tls| tls.client_certificates != ClientCertificates::Off);
+    Site {
+        word: "ca",
+        authority_secret: format!("{}-authority", object.name_any()),
+        secret: servers_secret(object),
+        clients_secret: Some(clients_secret(object)),
+        given: tls.and_then(|tls| tls.secret_name.clone()),
+        field: "spec.tls.secretName",
+        // Replicas show theirs to the master, where it asks for one.
+        needs: Needs { names: services(object).map(|name| within(object, &name)).into(), clients: asks },
+        names: all_names(object),
+        authority: format!("{} {}", object.namespace().unwrap_or_default(), object.name_any()),
+        subject: object.name_any(),
+        certificate_hours: tls.map(|tls| tls.certificate_hours),
+        authority_hours: tls.map_or(1, |tls| tls.authority_hours),
+        renewal: tls.and_then(|tls| tls.renewal.clone()),
+        named_by_content: true,
+    }
+}
+
+/// The Services that lead to nodes by their roles.
+fn services(object: &Redis) -> [String; 2] {
+    [object.name_any(), names::replicas(object)]
+}
+
+fn within(object: &Redis, name: &str) -> String {
+    format!("{name}.{}.svc", object.namespace().unwrap_or_default())
+}
+
+/// What a certificate of ours is valid for.
+fn all_names(object: &Redis) -> Vec<String> {
+    let namespace = object.namespace().unwrap_or_default();
+    let of_service = |name: String| {
+        let whole = within(object, &name);
+        [name.clone(), format!("{name}.{namespace}"), format!("{whole}.cluster.local"), whole]
+    };
+    let pods = within(object, &format!("*.{}", names::peers(object)));
+    let mut all: Vec<String> = services(object).into_iter().flat_map(of_service).collect();
+    all.extend([format!("{pods}.cluster.local"), pods]);
+    all.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
+    all
+}
+
+/// What of the Secrets may be known.
+pub fn facts(object: &Redis, secrets: &Secrets, now: Timestamp) -> Certificates {
+    let site = site(object);
+    Certificates {
+        denied: false,
+        nodes: secrets.facts(&site, now),
+        for_clients: secrets.kept(&clients_secret(object)),
+        authority: secrets.version(&site.authority_secret),
+    }
+}
+
+/// The Secrets that have names of ours, as children: without their contents.
+pub fn children(secrets: &Secrets) -> Vec<((String, String), Child)> {
+    let child = |(name, uid, ours): (&String, String, bool)| {
+        (("Secret".to_owned(), name.clone()), Child { value: Value::Null, uid, ours })
+    };
+    secrets.children().map(child).collect()
+}
+
+/// What is needed to call nodes by TLS. What they show, they accept from us.
+pub fn credentials(object: &Redis, secrets: &Secrets) -> Option<Arc<Credentials>> {
+    let files = secrets.files(&servers_secret(object))?;
+    let asks = object.spec.tls.as_ref()?.client_certificates != ClientCertificates::Off;
+    Some(Arc::new(Credentials {
+        trusted: files.trusted,
+        server_name: within(object, &object.name_any()),
+        identity: asks.then_some((files.certificate, files.key)),
+    }))
+}
+
+/// What is noted on a pod whose process has loaded certificates.
+pub fn note(content: &str, run_id: &str) -> String {
+    format!("{content}/{run_id}")
+}
+
+/// Whether the process of a pod has loaded those certificates.
+pub fn has_loaded(pod: &Pod, content: &str) -> bool {
+    pod.info().is_some_and(|info| pod.certificates.as_deref() == Some(note(content, &info.run_id).as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::redis;
+    use super::*;
+    use crate::api::redis::Tls;
+
+    #[test]
+    fn one_name_is_enough_for_pods_and_each_service_has_all_its_forms() {
+        let names = site(&redis(2)).names;
+        for name in ["cache", "cache.shop", "cache-replicas.shop.svc", "*.cache-peers.shop.svc", "127.0.0.1"] {
+            assert!(names.iter().any(|it| it == name), "{name} is not in {names:?}");
+        }
+        assert_eq!(site(&redis(2)).needs.names, ["cache.shop.svc", "cache-replicas.shop.svc"]);
+    }
+
+    #[test]
+    fn a_given_certificate_must_be_good_for_clients_only_where_those_show_one() {
+        let mut object = redis(0);
+        let of = |client_certificates| Some(Tls { client_certificates, ..Tls::default() });
+        for (mode, clients) in [(ClientCertificates::Off, false), (ClientCertificates::Optional, true)] {
+            object.spec.tls = of(mode);
+            assert_eq!(site(&object).needs.clients, clients);
+        }
+    }
+}

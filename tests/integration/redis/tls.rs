@@ -1,0 +1,229 @@
+//! TLS among nodes and with clients: from the start, under failover, renewed while clients write, and given by the user.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use causeway::api::Redis;
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::checker::{Checker, Promise, Secure, open};
+use super::exporter::figures;
+use super::{NAME, PATIENCE, Stage, becomes, is_settled, master, pods, spec, stalls, succeeded, took, uids};
+use crate::support::wait::wait_within;
+use crate::support::{Operator, Scene, wait_for};
+
+const SERVERS: &str = "cache-server-tls";
+const CLIENTS: &str = "cache-client-tls";
+
+async fn file(scene: &Scene, secret: &str, key: &str) -> String {
+    let secret = scene.api::<Secret>().get(secret).await.expect("the Secret");
+    let bytes = secret.data.and_then(|mut data| data.remove(key)).expect("the file").0;
+    String::from_utf8(bytes).expect("text")
+}
+
+/// As whoever has that Secret: without a certificate of its own, or with it.
+pub async fn client(scene: &Scene, name: &str, secret: &str, shows: bool) -> Secure {
+    let trusted = file(scene, secret, "ca.crt").await;
+    let name = format!("{name}.{}.svc", scene.namespace);
+    if !shows {
+        return Secure::new(&trusted, &name, None);
+    }
+    let (certificate, key) = (file(scene, secret, "tls.crt").await, file(scene, secret, "tls.key").await);
+    Secure::new(&trusted, &name, Some((&certificate, &key)))
+}
+
+/// Where the nodes answer, by pod.
+async fn addresses(scene: &Scene) -> BTreeMap<String, String> {
+    let address = |pod: k8s_openapi::api::core::v1::Pod| {
+        let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).expect("an address");
+        (pod.name_any(), format!("{ip}:6379"))
+    };
+    pods(scene).await.into_iter().map(address).collect()
+}
+
+/// What a client without TLS, or without a certificate, is told to a ping; nothing where it gets an answer.
+async fn refused(secure: Option<&Secure>, address: &str) -> bool {
+    let ping = async {
+        let mut line = match secure {
+            Some(secure) => secure.open(address, None).await?,
+            None => open(address, None).await?,
+        };
+        redis::cmd("PING").query_async::<String>(&mut line).await
+    };
+    !matches!(timeout(Duration::from_secs(2), ping).await, Ok(Ok(_)))
+}
+
+/// Waits until every node shows the certificate that is in its Secret, which is another than `before`.
+async fn renewed(scene: &Scene, secure: &Secure, before: &[u8]) {
+    let look = || async {
+        let mut shown = Vec::new();
+        for address in addresses(scene).await.values() {
+            shown.push(secure.shown(address).await.filter(|shown| shown.as_slice() != before));
+        }
+        shown
+    };
+    let good = |shown: &Vec<Option<Vec<u8>>>| shown.iter().all(|it| it.is_some() && *it == shown[0]);
+    wait_within(PATIENCE, "all nodes to show another certificate", look, good).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_set_with_tls_fails_over_and_renews_its_certificates_without_a_restart() {
+    let scene = Stage::new("redis-tls").await;
+    let _operator = Operator::start(&scene).await;
+    let mut wanted = spec(2);
+    wanted["tls"] = json!({ "clientCertificates": "Required" });
+    wanted["exporter"] = json!({});
+    let begun = Instant::now();
+    scene.create::<Redis>(NAME, wanted).await;
+    let object = becomes(&scene, "nodes with TLS", is_settled).await;
+    took("a master and two replicas with TLS serve", begun);
+    let connection = object.status.and_then(|status| status.connection).expect("a connection");
+    assert_eq!((connection.scheme.as_deref(), connection.authority_secret.as_deref()), (Some("rediss"), Some(CLIENTS)));
+    let secure = client(&scene, NAME, CLIENTS, true).await;
+    let nameless = client(&scene, NAME, CLIENTS, false).await;
+    for (name, address) in addresses(&scene).await {
+        assert!(!refused(Some(&secure), &address).await, "{name} refuses who shows a certificate");
+        assert!(refused(Some(&nameless), &address).await, "{name} answers who shows no certificate");
+        assert!(refused(None, &address).await, "{name} answers without TLS");
+        let ip = address.trim_end_matches(":6379").to_owned();
+        let good = |text: &String| text.contains("redis_up 1");
+        wait_for(&format!("the figures of {name}"), || figures(ip.clone()), good).await;
+    }
+
+    let checker = Checker::start_with_tls(&scene, secure.clone()).await;
+    let killed = master(&scene).await;
+    checker.event("the master killed");
+    super::faults::kill(&scene, &killed).await;
+    succeeded(&scene, &killed).await;
+    becomes(&scene, "all nodes again", is_settled).await;
+    checker.goes_on("another master").await;
+
+    // Another certificate of the same authority, and then another authority.
+    let before = uids(&scene).await;
+    let address = addresses(&scene).await.remove(&master(&scene).await).expect("the master's");
+    let shown = secure.shown(&address).await.expect("a certificate");
+    let begun = Instant::now();
+    checker.event("shorter certificates");
+    scene.edit::<Redis>(NAME, json!({ "tls": { "certificateHours": 24 } })).await;
+    renewed(&scene, &secure, &shown).await;
+    took("all nodes show a renewed certificate", begun);
+    checker.goes_on("renewed certificates").await;
+
+    let authority = file(&scene, SERVERS, "ca.crt").await;
+    let begun = Instant::now();
+    checker.event("another authority");
+    scene.edit::<Redis>(NAME, json!({ "tls": { "renewal": "once" } })).await;
+    // Clients take what their Secret has, as those do that mount it.
+    let followed = || async {
+        checker.use_tls(client(&scene, NAME, CLIENTS, true).await);
+        file(&scene, SERVERS, "ca.crt").await
+    };
+    let alone = |trusted: &String| *trusted != authority && trusted.matches("BEGIN").count() == 1;
+    wait_within(PATIENCE, "another authority to be the only one", followed, alone).await;
+    becomes(&scene, "another authority", is_settled).await;
+    took("another authority is trusted, used, and the old one forgotten", begun);
+    checker.use_tls(client(&scene, NAME, CLIENTS, true).await);
+    checker.goes_on("another authority").await;
+    assert_eq!(uids(&scene).await, before, "no pod was replaced");
+    let all = pods(&scene).await;
+    let restarts = |pod: &k8s_openapi::api::core::v1::Pod| {
+        let all = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
+        all.map(|container| container.restart_count).sum::<i32>()
+    };
+    assert_eq!(all.iter().map(restarts).sum::<i32>(), 1, "nobody but the one that was killed was restarted");
+    checker.finish("a master killed, and certificates renewed", Promise::WhatWasReplicated).await;
+}
+
+/// A Secret as cert-manager makes it.
+async fn give(scene: &Scene, name: &str, names: &[String]) {
+    let mut authority = rcgen::CertificateParams::default();
+    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    // OpenSSL takes a certificate for self-signed that has its issuer's name.
+    authority.distinguished_name.push(rcgen::DnType::CommonName, "an authority of the user's");
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let authority = rcgen::CertifiedIssuer::self_signed(authority, key).expect("an authority");
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let leaf = rcgen::CertificateParams::new(names.to_vec()).expect("names");
+    let leaf = leaf.signed_by(&key, &authority).expect("a certificate");
+    let object = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "metadata": { "name": name },
+        "stringData": { "tls.crt": leaf.pem(), "tls.key": key.serialize_pem(), "ca.crt": authority.pem() },
+    });
+    let apply = PatchParams::apply("test").force();
+    scene.api::<Secret>().patch(name, &apply, &Patch::Apply(&object)).await.expect("the Secret is taken");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_given_secret_is_checked_used_followed_and_not_needed_to_run_on() {
+    let scene = Stage::new("redis-tls").await;
+    let _operator = Operator::start(&scene).await;
+    let mut wanted = spec(1);
+    wanted["tls"] = json!({ "secretName": "given" });
+    scene.create::<Redis>(NAME, wanted).await;
+    let (reason, message) = stalls(&scene, "words on the Secret that is missing").await;
+    assert_eq!(reason, "SecretInvalid");
+    assert!(message.contains("spec.tls.secretName") && message.contains("no Secret given"), "{message}");
+    assert!(pods(&scene).await.is_empty(), "nothing is begun without a certificate");
+    let namespace = scene.namespace.clone();
+    give(&scene, "given", &[format!("cache.{namespace}.svc")]).await;
+    let told = |words: &'static str| {
+        move |object: &Redis| {
+            super::told(object, "Stalled").is_some_and(|(status, _, told)| status == "True" && told.contains(words))
+        }
+    };
+    becomes(&scene, "words on the name that is missing", told("not valid for cache-replicas.")).await;
+    let names = [format!("cache.{namespace}.svc"), format!("cache-replicas.{namespace}.svc")];
+    give(&scene, "given", &names).await;
+    becomes(&scene, "nodes with the given certificate", is_settled).await;
+
+    let before = uids(&scene).await;
+    let secure = client(&scene, NAME, "given", false).await;
+    let checker = Checker::start_with_tls(&scene, secure.clone()).await;
+    let address = addresses(&scene).await.into_values().next().expect("an address");
+    let shown = secure.shown(&address).await.expect("a certificate");
+    checker.event("another authority and certificate");
+    let begun = Instant::now();
+    give(&scene, "given", &names).await;
+    // Who trusts what nodes trust meanwhile notices nothing.
+    let followed = || async {
+        checker.use_tls(client(&scene, NAME, SERVERS, false).await);
+        client(&scene, NAME, "given", false).await.shown(&address).await
+    };
+    let other = |now: &Option<Vec<u8>>| now.as_ref().is_some_and(|now| *now != shown);
+    wait_within(PATIENCE, "another given certificate to be shown", followed, other).await;
+    took("another given certificate is followed", begun);
+    let alone = || async { file(&scene, SERVERS, "ca.crt").await.matches("BEGIN").count() };
+    wait_within(PATIENCE, "the old authority to be forgotten", alone, |count| *count == 1).await;
+    checker.use_tls(client(&scene, NAME, "given", false).await);
+    checker.goes_on("another given certificate").await;
+
+    scene.api::<Secret>().delete("given", &DeleteParams::default()).await.expect("the deletion is accepted");
+    stalls(&scene, "words on the Secret that is gone").await;
+    let killed = master(&scene).await;
+    checker.event("the master killed");
+    super::faults::kill(&scene, &killed).await;
+    succeeded(&scene, &killed).await;
+    checker.goes_on("another master without the given Secret").await;
+    assert_eq!(uids(&scene).await, before, "no pod was replaced");
+    checker.finish("a given Secret", Promise::WhatWasReplicated).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tls_is_neither_turned_on_nor_off_in_a_set_that_exists() {
+    let scene = Stage::new("redis-tls").await;
+    for (before, after) in [(json!({}), Value::Null), (Value::Null, json!({}))] {
+        let mut wanted = spec(0);
+        wanted["suspend"] = json!(true);
+        wanted["tls"] = before;
+        scene.create::<Redis>(NAME, wanted).await;
+        let patch = Patch::Merge(json!({ "spec": { "tls": after } }));
+        let refusal = scene.api::<Redis>().patch(NAME, &PatchParams::default(), &patch).await.expect_err("refused");
+        assert!(refusal.to_string().contains("spec.restoreFrom"), "{refusal}");
+        scene.delete::<Redis>(NAME).await;
+        scene.gone::<Redis>(NAME).await;
+    }
+}
