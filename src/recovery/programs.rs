@@ -84,8 +84,8 @@ impl Programs<'_> {
         if minor(&held) != minor(version) {
             return Err(Refusal::Version { held, wanted: version.to_owned() });
         }
-        let help = self.ask("etcdutl", &["snapshot", "restore", "--help"]).await?;
-        if help.contains("--bump-revision") { Ok(()) } else { Err(Refusal::Unable) }
+        let flags = self.ask("etcdutl", &["snapshot", "restore", "--help"]).await?;
+        if flags.contains("--bump-revision") { Ok(()) } else { Err(Refusal::Unable) }
     }
 
     /// The database gets all that the log has: the member runs alone until it has read it, and stops in order. Killed, it

@@ -52,7 +52,7 @@ pub async fn controller(world: World) {
     let client = world.environment.client.clone();
     let etcd = Etcd::new(world.etcd, world.fence);
     let observer = Observer::new(client.clone(), etcd.clone(), world.backups.image.clone());
-    let kind = EtcdClusterKind { observer, client, etcd };
+    let kind = EtcdClusterKind { client, etcd, observer };
     runtime::run(Arc::new(kind), world.environment).await;
 }
 

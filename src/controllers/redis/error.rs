@@ -96,7 +96,10 @@ impl From<tls::error::Error> for Error {
 impl Failure for Error {
     fn class(&self) -> Class {
         match self {
-            Self::Read { source, .. } | Self::Apply { source, .. } | Self::Change { source, .. } => {
+            Self::Read { source, .. }
+            | Self::Apply { source, .. }
+            | Self::Change { source, .. }
+            | Self::Tls(tls::error::Error::Read(source) | tls::error::Error::Apply { source, .. }) => {
                 class_of_kubernetes(source)
             }
             Self::NameTaken(_) | Self::CannotGrow { .. } | Self::SettingRefused { .. } | Self::SecretsDenied { .. } => {
@@ -105,12 +108,8 @@ impl Failure for Error {
             Self::FilesAwaited(_) => Class::Early,
             // Decided about once more, by what there is now.
             Self::Tls(tls::error::Error::Changed(_)) => Class::Conflict,
-            Self::Tls(tls::error::Error::Read(source) | tls::error::Error::Apply { source, .. }) => {
-                class_of_kubernetes(source)
-            }
-            Self::Tls(_) => Class::Transient,
+            Self::Tls(_) | Self::Random(_) => Class::Transient,
             Self::NoAddress(_) => Class::NotFound,
-            Self::Random(_) => Class::Transient,
             Self::Redis(error) => error.class(),
         }
     }

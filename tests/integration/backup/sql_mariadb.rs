@@ -75,7 +75,7 @@ SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = 'causeway_r
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_mariadb_that_is_written_to_comes_back_row_by_row() {
-    let stage = Box::pin(SqlStage::new("sql-mariadb", &MARIADB)).await;
+    let stage = SqlStage::new("sql-mariadb", &MARIADB).await;
     let _operator = Operator::start(&stage).await;
     stage.ask(FILL).await;
     stage.begin("writer", "CALL shop.tick();").await;
@@ -121,7 +121,7 @@ async fn a_mariadb_that_is_written_to_comes_back_row_by_row() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_database_of_a_mariadb_comes_back_under_another_name_and_half_of_one_is_told() {
-    let stage = Box::pin(SqlStage::new("sql-mariadb-one", &MARIADB)).await;
+    let stage = SqlStage::new("sql-mariadb-one", &MARIADB).await;
     let _operator = Operator::start(&stage).await;
     stage
         .ask("CREATE DATABASE shop; USE shop; CREATE TABLE a AS SELECT seq, MD5(seq) AS sum FROM seq_1_to_1000;")

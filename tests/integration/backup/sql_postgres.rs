@@ -82,7 +82,7 @@ const WIPE: &str = "DROP DATABASE shop WITH (FORCE); DROP DATABASE nothing; DROP
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_postgresql_that_is_written_to_comes_back_row_by_row() {
-    let stage = Box::pin(SqlStage::new("sql-postgres", &POSTGRES)).await;
+    let stage = SqlStage::new("sql-postgres", &POSTGRES).await;
     let _operator = Operator::start(&stage).await;
     stage.ask(FILL).await;
     stage.begin("writer", WRITE).await;
@@ -130,7 +130,7 @@ async fn a_postgresql_that_is_written_to_comes_back_row_by_row() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_postgresql_that_cannot_be_backed_up_is_told_with_field_and_fix() {
-    let stage = Box::pin(SqlStage::new("sql-refusals", &POSTGRES)).await;
+    let stage = SqlStage::new("sql-refusals", &POSTGRES).await;
     let _operator = Operator::start(&stage).await;
     let secret = json!({
         "metadata": { "name": "wrong" }, "stringData": { "username": "postgres", "password": "wrong" },
@@ -185,7 +185,7 @@ END LOOP; END $$;";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dump_of_postgresql_that_is_killed_leaves_nothing() {
-    let stage = Box::pin(SqlStage::new("sql-killed", &POSTGRES)).await;
+    let stage = SqlStage::new("sql-killed", &POSTGRES).await;
     let _operator = Operator::start(&stage).await;
     let large = "CREATE TABLE large AS SELECT i, (SELECT string_agg(md5(random()::text || g || i), '') FROM \
                  generate_series(1, 200) g) AS t FROM generate_series(1, 4000) i;";

@@ -62,12 +62,12 @@ impl std::ops::Deref for SqlStage {
 impl SqlStage {
     /// A new one, with a server and the Secret for it.
     pub async fn new(name: &str, engine: &'static Engine) -> Self {
-        Self::with(name, engine, false).await
+        Box::pin(Self::with(name, engine, false)).await
     }
 
     /// The same, where the server has a certificate for its Service's name, and takes clients with TLS alone.
     pub async fn secured(name: &str, engine: &'static Engine) -> Self {
-        Self::with(name, engine, true).await
+        Box::pin(Self::with(name, engine, true)).await
     }
 
     async fn with(name: &str, engine: &'static Engine, secured: bool) -> Self {

@@ -17,7 +17,7 @@ struct Words {
 }
 
 async fn comes_back(name: &str, engine: &'static Engine, words: &Words) {
-    let stage = Box::pin(SqlStage::secured(name, engine)).await;
+    let stage = SqlStage::secured(name, engine).await;
     let _operator = Operator::start(&stage).await;
     stage.ask(words.fill).await;
     let before = stage.ask(words.look).await;

@@ -162,8 +162,8 @@ async fn pod(scene: &Scene, name: &str, labels: serde_json::Value, lines: &str, 
     });
     let api = scene.api::<Pod>();
     let pod: Pod = serde_json::from_value(pod).expect("a pod");
-    let made = api.create(&PostParams::default(), &pod).await.expect("the pod is taken");
-    let name = made.name_any();
+    let taken = api.create(&PostParams::default(), &pod).await.expect("the pod is taken");
+    let name = taken.name_any();
     let look = || async { api.get(&name).await.expect("the pod") };
     let pod = wait_for(&format!("{name} to run"), look, is_ready).await;
     pod.status.and_then(|status| status.pod_ip).expect("an address")

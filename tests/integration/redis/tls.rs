@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use super::checker::{Checker, Promise, Secure, open};
 use super::exporter::figures;
 use super::{NAME, PATIENCE, Stage, becomes, is_settled, master, pods, spec, stalls, succeeded, took, uids};
+use crate::support::certificates::give;
 use crate::support::wait::wait_within;
 use crate::support::{Operator, Scene, wait_for};
 
@@ -136,25 +137,6 @@ async fn a_set_with_tls_fails_over_and_renews_its_certificates_without_a_restart
     };
     assert_eq!(all.iter().map(restarts).sum::<i32>(), 1, "nobody but the one that was killed was restarted");
     checker.finish("a master killed, and certificates renewed", Promise::WhatWasReplicated).await;
-}
-
-/// A Secret as cert-manager makes it.
-async fn give(scene: &Scene, name: &str, names: &[String]) {
-    let mut authority = rcgen::CertificateParams::default();
-    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-    // OpenSSL takes a certificate for self-signed that has its issuer's name.
-    authority.distinguished_name.push(rcgen::DnType::CommonName, "an authority of the user's");
-    let key = rcgen::KeyPair::generate().expect("a key");
-    let authority = rcgen::CertifiedIssuer::self_signed(authority, key).expect("an authority");
-    let key = rcgen::KeyPair::generate().expect("a key");
-    let leaf = rcgen::CertificateParams::new(names.to_vec()).expect("names");
-    let leaf = leaf.signed_by(&key, &authority).expect("a certificate");
-    let object = json!({
-        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "metadata": { "name": name },
-        "stringData": { "tls.crt": leaf.pem(), "tls.key": key.serialize_pem(), "ca.crt": authority.pem() },
-    });
-    let apply = PatchParams::apply("test").force();
-    scene.api::<Secret>().patch(name, &apply, &Patch::Apply(&object)).await.expect("the Secret is taken");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

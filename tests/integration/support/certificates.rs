@@ -48,6 +48,8 @@ pub async fn as_secret(scene: &Scene, name: &str, pem: Pem) {
 pub async fn give(scene: &Scene, name: &str, names: &[String]) {
     let key = rcgen::KeyPair::generate().expect("a key");
     let mut authority = rcgen::CertificateParams::default();
+    // OpenSSL takes a certificate for self-signed that has its issuer's name.
+    authority.distinguished_name.push(rcgen::DnType::CommonName, "an authority of the user's");
     authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let authority = rcgen::CertifiedIssuer::self_signed(authority, key).expect("an authority");
     let key = rcgen::KeyPair::generate().expect("a key");

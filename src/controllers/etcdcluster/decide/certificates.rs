@@ -65,16 +65,16 @@ fn in_use(view: &View<'_>, side: Side) -> bool {
 }
 
 fn side_step(view: &View<'_>, side: Side, accepted: bool) -> Option<Step> {
-    let site = side.site(view.object);
-    let due = situation(view, side, &site, accepted).due()?;
+    let names = side.site(view.object);
+    let due = situation(view, side, &names, accepted).due()?;
     Some(certify(view, side, due))
 }
 
-fn situation<'a>(view: &'a View<'_>, side: Side, site: &'a Site, accepted: bool) -> Situation<'a> {
+fn situation<'a>(view: &'a View<'_>, side: Side, names: &'a Site, accepted: bool) -> Situation<'a> {
     let facts = view.observed.certificates.side(side);
     let label = facts.kept.as_ref().map(Kept::label);
     Situation {
-        site,
+        site: names,
         facts,
         wanted: accepted && side.wanted(view.object) != Mode::Plain,
         in_use: in_use(view, side),

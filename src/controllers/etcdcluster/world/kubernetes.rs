@@ -20,6 +20,7 @@ const MEMORY: u8 = 2;
 
 /// A pod.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about a pod")]
 pub struct PodState {
     pub uid: String,
     pub revision: String,
