@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::host;
+use crate::images::operator;
 use crate::progress::{Progress, Step};
 
 /// Written by hand, beside the generated files: it lists them.
@@ -25,18 +26,24 @@ pub fn run() -> Result<()> {
         for file in definitions(&crds)?.keys() {
             fs::remove_file(crds.join(file)).with_context(|| format!("cannot remove {file}"))?;
         }
-        generate(&crds, &host::repo_root()?.join("target/crds.log"), step)
+        host::install_build_tools(step)?;
+        let mut program = Command::new("cargo");
+        program.args(["run", "--quiet", "--locked", "--bin", "causeway", "--"]);
+        generate(program, &crds, &host::repo_root()?.join("target/crds.log"), step)
     })
 }
 
-/// Fails unless `crds/` is what the types say and its list is complete. Works in the folder `scratch`.
+/// Fails unless `crds/` is what the types say, by the program that was compiled with the tests, and its list is complete.
+/// Works in the folder `scratch`.
 pub fn check(scratch: &Path, step: &Step) -> Result<()> {
     let generated = scratch.join("crds");
     if generated.exists() {
         fs::remove_dir_all(&generated).with_context(|| format!("cannot remove {}", generated.display()))?;
     }
     fs::create_dir_all(&generated).with_context(|| format!("cannot make {}", generated.display()))?;
-    generate(&generated, &scratch.join("crds.log"), step)?;
+    // Cargo would compile it again: alone, its dependencies have fewer features than in the whole workspace.
+    let program = Command::new(operator::target_directory()?.join("debug/causeway"));
+    generate(program, &generated, &scratch.join("crds.log"), step)?;
 
     let (kept, generated) = (definitions(&directory()?)?, definitions(&generated)?);
     let mut names: Vec<&String> = kept.keys().chain(generated.keys()).collect();
@@ -54,11 +61,8 @@ pub fn check(scratch: &Path, step: &Step) -> Result<()> {
     }
 }
 
-fn generate(folder: &Path, log: &Path, step: &Step) -> Result<()> {
-    host::install_build_tools(step)?;
-    let mut command = Command::new("cargo");
-    command.args(["run", "--quiet", "--locked", "--bin", "causeway", "--", "crds", "--out"]).arg(folder);
-    step.run(command.current_dir(host::repo_root()?), log)
+fn generate(mut program: Command, folder: &Path, log: &Path, step: &Step) -> Result<()> {
+    step.run(program.args(["crds", "--out"]).arg(folder).current_dir(host::repo_root()?), log)
 }
 
 /// The definitions in a folder: names and texts.
