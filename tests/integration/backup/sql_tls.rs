@@ -21,7 +21,7 @@ async fn comes_back(name: &str, engine: &'static Engine, words: &Words) {
     let _operator = Operator::start(&stage).await;
     stage.ask(words.fill).await;
     let before = stage.ask(words.look).await;
-    let secured = stage.server(&json!({ "database": "shop", "tlsSecretName": CERTIFICATE }));
+    let secured = stage.server(&json!({ "tlsSecretName": CERTIFICATE }));
     stage.back_up(NAME, &secured, true).await;
     assert_eq!(stage.proven().await.recent[0].keys, 1000);
     stage.ask(words.wipe).await;
@@ -30,9 +30,8 @@ async fn comes_back(name: &str, engine: &'static Engine, words: &Words) {
 
     // Of another authority, and by another name than its certificate has.
     give(&stage, "strange", std::slice::from_ref(&stage.host)).await;
-    let strange = json!({ "database": "shop", "tlsSecretName": "strange" });
-    let renamed =
-        json!({ "database": "shop", "tlsSecretName": CERTIFICATE, "host": format!("{}.cluster.local", stage.host) });
+    let strange = json!({ "tlsSecretName": "strange" });
+    let renamed = json!({ "tlsSecretName": CERTIFICATE, "host": format!("{}.cluster.local", stage.host) });
     let cases = [("strange", strange), ("renamed", renamed)];
     for (name, others) in &cases {
         stage.back_up(name, &stage.server(others), false).await;

@@ -25,6 +25,8 @@ use crate::support::{Interception, Moment, Operator, Scene, Target, is_thorough,
 static PLACES: Semaphore = Semaphore::const_new(6);
 /// Controllers that make no call for so long have nothing left to do.
 const QUIET: Duration = Duration::from_millis(250);
+/// A world that stays the same for so long has come to rest.
+const REST: Duration = Duration::from_secs(2);
 /// Sweeps would make calls forever, and a run would never end: the one at the start is enough.
 const NO_SWEEP: Duration = Duration::from_hours(1);
 
@@ -248,12 +250,26 @@ async fn try_point<S: Scenario>(
     let operator = Operator::start(&scene).await;
     wait_for("fresh controllers to finish the work", || S::settled(&scene), |settled| *settled).await;
     let state = match reference {
-        None => State::of(&scene).await,
+        None => rest(&scene).await,
         Some(reference) => becomes(&scene, reference).await,
     };
     clear(&scene).await;
     operator.stop().await;
     scenes.give_back(scene);
+    state
+}
+
+/// Waits until the world stays as it is: all others are compared with it.
+async fn rest(scene: &Scene) -> State {
+    let (begun, mut state, mut since) = (Instant::now(), State::of(scene).await, Instant::now());
+    while since.elapsed() < REST {
+        tokio::time::sleep(QUIET).await;
+        let now = State::of(scene).await;
+        if now != state {
+            assert!(begun.elapsed() < PATIENCE, "the world does not come to rest:\n{}", state.diff(&now));
+            (state, since) = (now, Instant::now());
+        }
+    }
     state
 }
 
