@@ -250,7 +250,7 @@ async fn try_point<S: Scenario>(
     let operator = Operator::start(&scene).await;
     wait_for("fresh controllers to finish the work", || S::settled(&scene), |settled| *settled).await;
     let state = match reference {
-        None => rest(&scene).await,
+        None => rest::<S>(&scene).await,
         Some(reference) => becomes(&scene, reference).await,
     };
     clear(&scene).await;
@@ -259,13 +259,13 @@ async fn try_point<S: Scenario>(
     state
 }
 
-/// Waits until the world stays as it is: all others are compared with it.
-async fn rest(scene: &Scene) -> State {
+/// Waits until the world stays as it is, and the work is done: all others are compared with it.
+async fn rest<S: Scenario>(scene: &Scene) -> State {
     let (begun, mut state, mut since) = (Instant::now(), State::of(scene).await, Instant::now());
     while since.elapsed() < REST {
         tokio::time::sleep(QUIET).await;
         let now = State::of(scene).await;
-        if now != state {
+        if now != state || !S::settled(scene).await {
             assert!(begun.elapsed() < PATIENCE, "the world does not come to rest:\n{}", state.diff(&now));
             (state, since) = (now, Instant::now());
         }

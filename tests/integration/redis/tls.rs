@@ -20,20 +20,27 @@ use crate::support::{Operator, Scene, wait_for};
 const SERVERS: &str = "cache-server-tls";
 const CLIENTS: &str = "cache-client-tls";
 
-async fn file(scene: &Scene, secret: &str, key: &str) -> String {
+/// Files of a Secret, all of the same moment: it may change meanwhile.
+async fn files<const N: usize>(scene: &Scene, secret: &str, keys: [&str; N]) -> [String; N] {
     let secret = scene.api::<Secret>().get(secret).await.expect("the Secret");
-    let bytes = secret.data.and_then(|mut data| data.remove(key)).expect("the file").0;
-    String::from_utf8(bytes).expect("text")
+    let mut data = secret.data.expect("files");
+    keys.map(|key| String::from_utf8(data.remove(key).expect("the file").0).expect("text"))
+}
+
+/// The authorities that nodes trust.
+async fn authorities(scene: &Scene) -> String {
+    let [trusted] = files(scene, SERVERS, ["ca.crt"]).await;
+    trusted
 }
 
 /// As whoever has that Secret: without a certificate of its own, or with it.
 pub async fn client(scene: &Scene, name: &str, secret: &str, shows: bool) -> Secure {
-    let trusted = file(scene, secret, "ca.crt").await;
     let name = format!("{name}.{}.svc", scene.namespace);
     if !shows {
+        let [trusted] = files(scene, secret, ["ca.crt"]).await;
         return Secure::new(&trusted, &name, None);
     }
-    let (certificate, key) = (file(scene, secret, "tls.crt").await, file(scene, secret, "tls.key").await);
+    let [trusted, certificate, key] = files(scene, secret, ["ca.crt", "tls.crt", "tls.key"]).await;
     Secure::new(&trusted, &name, Some((&certificate, &key)))
 }
 
@@ -114,14 +121,14 @@ async fn a_set_with_tls_fails_over_and_renews_its_certificates_without_a_restart
     took("all nodes show a renewed certificate", begun);
     checker.goes_on("renewed certificates").await;
 
-    let authority = file(&scene, SERVERS, "ca.crt").await;
+    let authority = authorities(&scene).await;
     let begun = Instant::now();
     checker.event("another authority");
     scene.edit::<Redis>(NAME, json!({ "tls": { "renewal": "once" } })).await;
     // Clients take what their Secret has, as those do that mount it.
     let followed = || async {
         checker.use_tls(client(&scene, NAME, CLIENTS, true).await);
-        file(&scene, SERVERS, "ca.crt").await
+        authorities(&scene).await
     };
     let alone = |trusted: &String| *trusted != authority && trusted.matches("BEGIN").count() == 1;
     wait_within(PATIENCE, "another authority to be the only one", followed, alone).await;
@@ -178,7 +185,7 @@ async fn a_given_secret_is_checked_used_followed_and_not_needed_to_run_on() {
     let other = |now: &Option<Vec<u8>>| now.as_ref().is_some_and(|now| *now != shown);
     wait_within(PATIENCE, "another given certificate to be shown", followed, other).await;
     took("another given certificate is followed", begun);
-    let alone = || async { file(&scene, SERVERS, "ca.crt").await.matches("BEGIN").count() };
+    let alone = || async { authorities(&scene).await.matches("BEGIN").count() };
     wait_within(PATIENCE, "the old authority to be forgotten", alone, |count| *count == 1).await;
     checker.use_tls(client(&scene, NAME, "given", false).await);
     checker.goes_on("another given certificate").await;
