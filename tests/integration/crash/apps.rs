@@ -9,7 +9,7 @@ use crate::support::scene::condition;
 
 const NAME: &str = "web";
 /// Calls of each scenario: pods start and end at each.
-const MOST: usize = 12;
+const MOST: usize = 5;
 
 async fn create(scene: &Scene, replicas: i32) {
     scene.create::<MyApp>(NAME, json!({ "image": "nginx:latest", "banner": "hello", "replicas": replicas })).await;

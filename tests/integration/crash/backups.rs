@@ -14,7 +14,7 @@ use crate::support::rollout_watch::is_ready;
 use crate::support::{Scene, wait_for};
 
 /// Calls of each scenario: those with Jobs take many seconds.
-const MOST: usize = 8;
+const MOST: usize = 4;
 
 /// Databases that are nobody's object: pods behind Services, so that each is called the same in every scene.
 async fn redis(scene: &Scene, name: &str) -> String {

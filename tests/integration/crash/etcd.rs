@@ -11,9 +11,9 @@ use crate::support::Scene;
 use crate::support::rollout_watch::is_ready;
 
 /// Calls of each scenario: each takes many seconds.
-const MOST: usize = 10;
+const MOST: usize = 4;
 /// The same, of what is but a little more than another scenario.
-const FEW: usize = 8;
+const FEW: usize = 3;
 
 async fn settled(scene: &Scene) -> bool {
     let object = scene.api::<EtcdCluster>().get_opt(NAME).await.expect("an answer");

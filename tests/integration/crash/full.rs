@@ -7,7 +7,7 @@ use super::harness::{Scenario, die_everywhere};
 use crate::support::{Scene, full};
 
 /// Calls of each scenario: there are hundreds, and each takes seconds.
-const MOST: usize = 12;
+const MOST: usize = 8;
 
 async fn complete(scene: &Scene) -> bool {
     let object = scene.api::<MyIngress>().get_opt(full::NAME).await.expect("an answer");

@@ -38,8 +38,7 @@ pub trait Scenario: 'static {
     /// Whether the work is asked for while no controllers run: then they may die while they start, too.
     const WHILE_AWAY: bool = false;
 
-    /// About so many calls are tried, the first of each kind of call among them, at each of them one moment in turn; all
-    /// of them in a thorough run.
+    /// So many calls are tried at most, at each of them one moment in turn; all of them in a thorough run.
     const MOST: usize = usize::MAX;
 
     /// Whether the controllers poll, so that no two runs make the same calls: they die at changes then, which are the
@@ -107,20 +106,30 @@ pub async fn die_everywhere<S: Scenario>() {
     trial.tell(usual, begun.elapsed());
 }
 
-/// The first call of each kind; then, as long as fewer than `most` are chosen, the last of each kind, and of the others each
-/// so-and-so-manieth. Always the same for the same calls.
+/// At most `most` calls: the first of each kind, then the last of each kind, then of the others each so-and-so-manieth.
+/// Always the same for the same calls.
 fn sample(calls: &[String], most: usize) -> BTreeSet<usize> {
     let same = |call: &String| {
         let kind = kind_of(call);
         move |other: &String| kind_of(other) == kind
     };
-    let firsts = calls.iter().enumerate().filter(|(index, call)| !calls[..*index].iter().any(same(call)));
-    let mut chosen: BTreeSet<usize> = firsts.map(|(index, _)| index + 1).collect();
-    let lasts = calls.iter().enumerate().filter(|(index, call)| !calls[index + 1..].iter().any(same(call)));
-    let room = most.saturating_sub(chosen.len());
-    chosen.extend(lasts.map(|(index, _)| index + 1).filter(|n| !chosen.contains(n)).take(room).collect::<Vec<_>>());
-    if let Some(room) = most.checked_sub(chosen.len()).filter(|room| *room > 0) {
-        chosen.extend((1..=calls.len()).step_by(calls.len().div_ceil(room).max(1)));
+    let (mut firsts, mut lasts, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    for (index, call) in calls.iter().enumerate() {
+        let list = if !calls[..index].iter().any(same(call)) {
+            &mut firsts
+        } else if !calls[index + 1..].iter().any(same(call)) {
+            &mut lasts
+        } else {
+            &mut others
+        };
+        list.push(index + 1);
+    }
+    let mut chosen = BTreeSet::new();
+    for list in [firsts, lasts, others] {
+        let room = most.saturating_sub(chosen.len());
+        if room > 0 {
+            chosen.extend(list.iter().step_by(list.len().div_ceil(room).max(1)));
+        }
     }
     chosen
 }
@@ -288,4 +297,15 @@ async fn becomes(scene: &Scene, reference: &State) -> State {
         );
         tokio::time::sleep(QUIET).await;
     }
+}
+
+#[test]
+fn a_sample_is_spread_over_all_kinds_of_calls() {
+    let calls: Vec<String> = ["A", "B", "A", "C", "A", "B", "A", "D"].map(ToOwned::to_owned).to_vec();
+    let sampled = |most| sample(&calls, most).into_iter().collect::<Vec<_>>();
+    assert!(sampled(0).is_empty());
+    assert_eq!(sampled(2), [1, 4]);
+    assert_eq!(sampled(4), [1, 2, 4, 8]);
+    assert_eq!(sampled(6), [1, 2, 4, 6, 7, 8]);
+    assert_eq!(sampled(usize::MAX), [1, 2, 3, 4, 5, 6, 7, 8]);
 }

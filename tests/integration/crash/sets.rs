@@ -11,7 +11,7 @@ use crate::support::Scene;
 use crate::support::rollout_watch::is_ready;
 
 /// Calls of each scenario: each takes many seconds.
-const MOST: usize = 5;
+const MOST: usize = 4;
 
 /// The first master: volumes are all empty then.
 const FIRST: &str = "cache-0";

@@ -35,7 +35,38 @@ where
         if good(&seen) {
             return seen;
         }
-        assert!(begun.elapsed() < patience, "waited {patience:?} for {what}; last seen: {seen:#?}");
+        assert!(begun.elapsed() < patience, "waited {patience:?} for {what}; last seen: {}", told_briefly(&seen));
         tokio::time::sleep(PAUSE).await;
     }
+}
+
+/// What was seen, without what is absent and without who manages which field: those are hundreds of lines.
+fn told_briefly(seen: &impl Debug) -> String {
+    let text = format!("{seen:#?}");
+    let mut told = String::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let indent = &line[..line.len() - line.trim_start().len()];
+        if line.trim_start() == "managed_fields: Some(" {
+            let end = format!("{indent}),");
+            lines.by_ref().find(|line| *line == end);
+        } else if !line.ends_with(": None,") {
+            told.push_str(line);
+            told.push('\n');
+        }
+    }
+    told
+}
+
+#[test]
+fn what_is_absent_or_managed_is_not_told() {
+    #[derive(Debug)]
+    #[expect(dead_code, reason = "they are read through Debug")]
+    struct Seen {
+        managed_fields: Option<Vec<&'static str>>,
+        absent: Option<u8>,
+        name: Option<u8>,
+    }
+    let seen = Seen { managed_fields: Some(vec!["a", "b"]), absent: None, name: Some(1) };
+    assert_eq!(told_briefly(&seen), "Seen {\n    name: Some(\n        1,\n    ),\n}\n");
 }
