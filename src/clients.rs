@@ -20,8 +20,10 @@ use crate::runtime::class_of_status;
 
 /// A call to the Kubernetes API must begin its answer within this.
 const KUBERNETES_DEADLINE: Duration = Duration::from_secs(15);
-/// A watch that says nothing for so long is dead: the server sends bookmarks every minute.
-const SILENCE: Duration = Duration::from_secs(295);
+/// A watch that says nothing for so long is dead: the server sends bookmarks every minute, and one may be late. Nothing
+/// else would tell of a connection that was cut without a word.
+/// <https://kubernetes.io/docs/reference/using-api/api-concepts/#watch-bookmarks>
+const SILENCE: Duration = Duration::from_secs(150);
 /// A change that was sent while we led must be over before another process can lead: the lease lasts 5 s longer than
 /// a leader that cannot renew it trusts in it (see [`crate::leader::Timing`]).
 const AWS_DEADLINE: Duration = Duration::from_secs(5);

@@ -36,6 +36,8 @@ struct Inner {
     aws_call_duration: Family<Operation, Histogram, fn() -> Histogram>,
     aws_call_wait: Family<Operation, Counter<f64, AtomicU64>>,
     kubernetes_calls: Family<KubernetesCall, Counter>,
+    database_calls: Family<DatabaseCall, Counter>,
+    events: Family<Event, Counter>,
     target_registration_duration: Histogram,
     backup_runs: Family<Outcome, Counter>,
     backups_overdue: Gauge,
@@ -84,6 +86,21 @@ struct KubernetesCall {
     outcome: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct DatabaseCall {
+    database: &'static str,
+    operation: &'static str,
+    outcome: &'static str,
+}
+
+/// Its reason is a word of this program, or Kubernetes' word for why a container waits.
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Event {
+    kind: &'static str,
+    r#type: &'static str,
+    reason: String,
+}
+
 /// The outcome of what went well; what went wrong is labelled with its error's class.
 const OK: &str = "ok";
 
@@ -105,6 +122,8 @@ impl Metrics {
             aws_call_duration,
             aws_call_wait: Family::default(),
             kubernetes_calls: Family::default(),
+            database_calls: Family::default(),
+            events: Family::default(),
             target_registration_duration: histogram(CALL_BUCKETS),
             backup_runs: Family::default(),
             backups_overdue: Gauge::default(),
@@ -153,6 +172,18 @@ impl Metrics {
     pub fn kubernetes_call(&self, verb: &'static str, result: Result<(), &'static str>) {
         let outcome = result.err().unwrap_or(OK);
         self.0.kubernetes_calls.get_or_create(&KubernetesCall { verb, outcome }).inc();
+    }
+
+    /// A call of a member of etcd or a node of Redis ended, well or with an error of a class.
+    pub fn database_call(&self, database: &'static str, operation: &'static str, result: Result<(), &'static str>) {
+        let outcome = result.err().unwrap_or(OK);
+        self.0.database_calls.get_or_create(&DatabaseCall { database, operation, outcome }).inc();
+    }
+
+    /// Something was told of an object.
+    pub fn event(&self, kind: &'static str, warning: bool, reason: &str) {
+        let r#type = if warning { "Warning" } else { "Normal" };
+        self.0.events.get_or_create(&Event { kind, r#type, reason: reason.into() }).inc();
     }
 
     /// Endpoints of a load balancer's backend were registered, so long after the cluster told of them.
@@ -215,6 +246,9 @@ impl Inner {
         let help = "How long calls to AWS waited to stay within its rates";
         ours.register_with_unit("aws_call_wait", help, Unit::Seconds, self.aws_call_wait.clone());
         ours.register("kubernetes_calls", "Calls to the Kubernetes API by outcome", self.kubernetes_calls.clone());
+        let help = "Calls of members of etcd and nodes of Redis by outcome";
+        ours.register("database_calls", help, self.database_calls.clone());
+        ours.register("events", "Events of objects by reason, told or not", self.events.clone());
         let help = "From an endpoint's readiness to its registration as a target";
         let took = self.target_registration_duration.clone();
         ours.register_with_unit("target_registration_duration", help, Unit::Seconds, took);
@@ -306,6 +340,8 @@ mod tests {
         metrics.aws_call("elbv2", "CreateLoadBalancer", Err("denied"), Duration::from_millis(40));
         metrics.aws_call_waited("CreateLoadBalancer", Duration::from_millis(1500));
         metrics.kubernetes_call("patch", Err("conflict"));
+        metrics.database_call("redis", "ROLE", Err("not_found"));
+        metrics.event("Redis", true, "FailedOver");
         metrics.targets_registered(Duration::from_millis(60));
         metrics.backup_ended(false);
         metrics.set_backups_overdue(2);
@@ -327,6 +363,8 @@ mod tests {
             r#"causeway_aws_call_duration_seconds_count{operation="CreateLoadBalancer"} 2"#,
             r#"causeway_aws_call_wait_seconds_total{operation="CreateLoadBalancer"} 1.5"#,
             r#"causeway_kubernetes_calls_total{verb="patch",outcome="conflict"} 1"#,
+            r#"causeway_database_calls_total{database="redis",operation="ROLE",outcome="not_found"} 1"#,
+            r#"causeway_events_total{kind="Redis",type="Warning",reason="FailedOver"} 1"#,
             "causeway_target_registration_duration_seconds_count 1",
             r#"causeway_backup_runs_total{outcome="error"} 1"#,
             "causeway_backups_overdue 2",

@@ -5,7 +5,8 @@ use kube::Resource;
 use kube::runtime::events::{Event, EventType, Recorder};
 
 use super::conditions::find;
-use super::{ActionEvent, fingerprint};
+use super::{ActionEvent, Kind, fingerprint};
+use crate::metrics::Metrics;
 
 /// An event's note may have so many bytes.
 /// <https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/event-v1/>
@@ -53,9 +54,10 @@ impl News {
         }
     }
 
-    /// Publishes it all.
-    pub async fn publish(self, recorder: &Recorder, object: &impl Resource<DynamicType = ()>) {
+    /// Publishes and counts it all.
+    pub async fn publish<K: Kind>(self, recorder: &Recorder, metrics: &Metrics, object: &K::Object) {
         for event in self.0.into_iter().map(event_of) {
+            metrics.event(K::NAME, matches!(event.type_, EventType::Warning), &event.reason);
             if let Err(error) = recorder.publish(&event, &object.object_ref(&())).await {
                 tracing::warn!(reason = event.reason, %error, "event not published");
             }

@@ -49,6 +49,9 @@ pub trait Kind: Send + Sync + Sized + 'static {
     /// Whether the object asks to be left as it is.
     fn suspended(object: &Self::Object) -> bool;
 
+    /// Drops what is remembered of the object with that UID, which is gone.
+    fn forget(&self, _uid: &str) {}
+
     /// Reads the world. The only place that reads.
     fn observe(&self, object: &Self::Object) -> impl Future<Output = Result<Self::Observed, Self::Error>> + Send;
 

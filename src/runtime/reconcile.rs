@@ -138,7 +138,7 @@ impl<K: Kind> Reconciler<K> {
                 delay
             }
         };
-        news.publish(&self.recorder, object).await;
+        news.publish::<K>(&self.recorder, &self.metrics, object).await;
         self.metrics.set_queue_depth(K::NAME, self.failures.count());
         next
     }
@@ -148,6 +148,7 @@ impl<K: Kind> Reconciler<K> {
         let uid = object.uid().unwrap_or_default();
         self.failures.succeeded(&uid);
         self.statuses.forget(&uid);
+        self.kind.forget(&uid);
     }
 
     async fn attempt(&self, object: &K::Object, news: &mut News) -> Result<Option<Duration>, Failed<K>> {

@@ -90,6 +90,14 @@ impl Memory {
         login.map(|login| login.access.clone()).unwrap_or_default()
     }
 
+    /// The object with that UID is gone.
+    pub fn forget(&self, uid: &str) {
+        locked(&self.changed).remove(uid);
+        locked(&self.compacted).remove(uid);
+        locked(&self.refused).remove(uid);
+        locked(&self.logins).remove(uid);
+    }
+
     /// It may have changed.
     pub fn forget_access(&self, object: &EtcdCluster) {
         locked(&self.logins).remove(&uid(object));

@@ -50,7 +50,7 @@ struct EtcdClusterKind {
 /// Runs the controller.
 pub async fn controller(world: World) {
     let client = world.environment.client.clone();
-    let etcd = Etcd::new(world.etcd, world.fence);
+    let etcd = Etcd::new(world.etcd, world.fence, world.environment.metrics.clone());
     let observer = Observer::new(client.clone(), etcd.clone(), world.backups.image.clone());
     let kind = EtcdClusterKind { client, etcd, observer };
     runtime::run(Arc::new(kind), world.environment).await;
@@ -77,6 +77,10 @@ impl Kind for EtcdClusterKind {
 
     fn suspended(object: &EtcdCluster) -> bool {
         object.spec.suspend
+    }
+
+    fn forget(&self, uid: &str) {
+        self.observer.memory.forget(uid);
     }
 
     async fn observe(&self, object: &EtcdCluster) -> Result<Observed, Error> {

@@ -54,7 +54,7 @@ struct RedisKind {
 /// Runs the controller.
 pub async fn controller(world: World) {
     let client = world.environment.client.clone();
-    let redis = Redis::new(world.redis, world.fence);
+    let redis = Redis::new(world.redis, world.fence, world.environment.metrics.clone());
     let kind = RedisKind { observer: Observer::new(client.clone(), redis.clone()), client, redis };
     runtime::run(Arc::new(kind), world.environment).await;
 }
@@ -80,6 +80,10 @@ impl Kind for RedisKind {
 
     fn suspended(object: &api::Redis) -> bool {
         object.spec.suspend
+    }
+
+    fn forget(&self, uid: &str) {
+        self.observer.forget(uid);
     }
 
     async fn observe(&self, object: &api::Redis) -> Result<Observed, Error> {

@@ -78,6 +78,12 @@ impl Observer {
         written.entry(uid).or_default().insert(pod.name_any(), pod);
     }
 
+    /// The object with that UID is gone.
+    pub fn forget(&self, uid: &str) {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    }
+
     /// Reads all that matters to one object.
     pub async fn observe(&self, object: &Object) -> Result<Observed, Error> {
         let uid = object.uid().unwrap_or_default();

@@ -14,6 +14,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 use crate::leader::Fence;
+use crate::metrics::Metrics;
 
 pub use access::{Credentials, Endpoint, Password, ROOT};
 pub use error::{EtcdError, Trouble};
@@ -218,12 +219,13 @@ pub trait Transport: Send + Sync {
 pub struct Etcd {
     transport: Arc<dyn Transport>,
     fence: Fence,
+    metrics: Metrics,
 }
 
 impl Etcd {
-    /// Calls through `transport`, changes only while `fence` is open.
-    pub fn new(transport: Arc<dyn Transport>, fence: Fence) -> Self {
-        Self { transport, fence }
+    /// Calls through `transport`, changes only while `fence` is open; counts into `metrics`.
+    pub fn new(transport: Arc<dyn Transport>, fence: Fence, metrics: Metrics) -> Self {
+        Self { transport, fence, metrics }
     }
 
     async fn call(&self, to: &Endpoint, request: Request) -> Result<Reply, EtcdError> {
@@ -236,6 +238,8 @@ impl Etcd {
             let text = format!("no answer from {} within {} s", to.url, request.deadline().as_secs());
             Err(EtcdError::new(operation, Trouble::Unanswered, text))
         });
+        let outcome = answer.as_ref().map(drop).map_err(|error| error.class().as_str());
+        self.metrics.database_call("etcd", operation, outcome);
         match &answer {
             Ok(_) => tracing::debug!(operation, member = to.url, "etcd call"),
             Err(error) => tracing::debug!(operation, member = to.url, %error, "etcd call failed"),

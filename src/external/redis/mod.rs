@@ -16,6 +16,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 use crate::leader::Fence;
+use crate::metrics::Metrics;
 
 pub use error::{RedisError, Trouble};
 pub use info::{Attached, Info, Link, Role};
@@ -178,12 +179,13 @@ pub trait Transport: Send + Sync {
 pub struct Redis {
     transport: Arc<dyn Transport>,
     fence: Fence,
+    metrics: Metrics,
 }
 
 impl Redis {
-    /// Calls through `transport`, changes only while `fence` is open.
-    pub fn new(transport: Arc<dyn Transport>, fence: Fence) -> Self {
-        Self { transport, fence }
+    /// Calls through `transport`, changes only while `fence` is open; counts into `metrics`.
+    pub fn new(transport: Arc<dyn Transport>, fence: Fence, metrics: Metrics) -> Self {
+        Self { transport, fence, metrics }
     }
 
     async fn call(&self, to: &Endpoint, request: Request) -> Result<Reply, RedisError> {
@@ -200,6 +202,8 @@ impl Redis {
             let text = format!("no answer from {} within {} s", to.address, request.deadline().as_secs());
             Err(RedisError::new(operation, Trouble::Unanswered, text))
         });
+        let outcome = answer.as_ref().map(drop).map_err(|error| error.class().as_str());
+        self.metrics.database_call("redis", operation, outcome);
         if let Err(error) = &answer {
             tracing::debug!(operation, node = to.address, %error, "redis call failed");
         }

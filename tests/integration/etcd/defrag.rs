@@ -83,7 +83,10 @@ async fn looked_at(scene: &Scene, edit: Value) {
 async fn members_give_back_space_one_by_one_when_the_schedule_comes_and_not_again() {
     let scene = Stage::new("etcd-defrag").await;
     let operator = Operator::start(&scene).await;
-    running(&scene, spec(3)).await;
+    // Whoever gives back space must have logged in.
+    let mut guarded = spec(3);
+    guarded["auth"] = json!({ "enabled": true });
+    running(&scene, guarded).await;
     waste(&scene).await;
     let (members, leader) = (uids(&scene).await, bystander::leader(&scene).await);
     let checker = Checker::start(&scene).await;

@@ -32,6 +32,12 @@ const USER: i64 = 999;
 const STOP_SECONDS: i64 = 30;
 /// So long a pod that is deleted goes on serving: time to hand over before its process is told to stop.
 const HAND_OVER_SECONDS: i64 = 2;
+/// Between two looks whether a node listens.
+const OFTEN_SECONDS: i32 = 2;
+/// The same where each look costs a line in a log.
+const SELDOM_SECONDS: i32 = 30;
+/// Who does not listen after so long is started anew.
+const START_SECONDS: i32 = 3600;
 /// Name of the volume with the settings.
 const SETTINGS_VOLUME: &str = "settings";
 /// Name of the volume with the certificates.
@@ -178,14 +184,14 @@ fn container(object: &Redis) -> Container {
             protocol: Some("TCP".into()),
             ..ContainerPort::default()
         }]),
+        startup_probe: object.spec.tls.is_some().then(|| probe(OFTEN_SECONDS, START_SECONDS / OFTEN_SECONDS)),
         // Whether a node may serve is said by its role, which is taken from it while it reads its data or lost its
         // master. What hangs is replaced after another took over: a probe that kills a busy master does harm.
-        readiness_probe: Some(Probe {
-            tcp_socket: Some(TCPSocketAction { port: IntOrString::Int(PORT.into()), host: None }),
-            period_seconds: Some(2),
-            timeout_seconds: Some(2),
-            failure_threshold: Some(3),
-            ..Probe::default()
+        // With TLS, a node writes a line to its log for each connection that ends without a word.
+        readiness_probe: Some(if object.spec.tls.is_some() {
+            probe(SELDOM_SECONDS, 2)
+        } else {
+            probe(OFTEN_SECONDS, 3)
         }),
         lifecycle: Some(Lifecycle {
             pre_stop: Some(LifecycleHandler {
@@ -200,6 +206,17 @@ fn container(object: &Redis) -> Container {
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         security_context: Some(unprivileged()),
         ..Container::default()
+    }
+}
+
+/// Whether somebody listens, asked so often; failed after so many failures in a row.
+fn probe(period_seconds: i32, failures: i32) -> Probe {
+    Probe {
+        tcp_socket: Some(TCPSocketAction { port: IntOrString::Int(PORT.into()), host: None }),
+        period_seconds: Some(period_seconds),
+        timeout_seconds: Some(2),
+        failure_threshold: Some(failures),
+        ..Probe::default()
     }
 }
 
