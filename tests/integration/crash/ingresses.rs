@@ -10,6 +10,8 @@ use crate::support::scene::is_ready;
 const NAME: &str = "shop";
 /// Another object, which goes while the one of that name comes.
 const OLD: &str = "old-shop";
+/// Calls of each scenario.
+const MOST: usize = 20;
 
 fn spec() -> Value {
     json!({
@@ -37,6 +39,7 @@ struct Create;
 
 impl Scenario for Create {
     const NAME: &'static str = "create a MyIngress";
+    const MOST: usize = MOST;
 
     async fn prepare(_: &Scene) {}
 
@@ -53,6 +56,7 @@ struct Change;
 
 impl Scenario for Change {
     const NAME: &'static str = "change subnets, groups, tags and attributes of a MyIngress";
+    const MOST: usize = MOST;
 
     async fn prepare(scene: &Scene) {
         created(scene).await;
@@ -77,6 +81,7 @@ struct Replace;
 
 impl Scenario for Replace {
     const NAME: &'static str = "replace a MyIngress's balancer";
+    const MOST: usize = MOST;
 
     async fn prepare(scene: &Scene) {
         created(scene).await;
@@ -100,6 +105,7 @@ struct Delete;
 
 impl Scenario for Delete {
     const NAME: &'static str = "delete a MyIngress";
+    const MOST: usize = MOST;
 
     async fn prepare(scene: &Scene) {
         created(scene).await;
@@ -118,6 +124,7 @@ struct Retain;
 
 impl Scenario for Retain {
     const NAME: &'static str = "delete a MyIngress and keep its balancer";
+    const MOST: usize = MOST;
 
     async fn prepare(scene: &Scene) {
         created(scene).await;
@@ -138,6 +145,7 @@ struct StartUp;
 
 impl Scenario for StartUp {
     const NAME: &'static str = "start, and find a MyIngress to delete and one to create";
+    const MOST: usize = MOST;
     const WHILE_AWAY: bool = true;
 
     async fn prepare(scene: &Scene) {
