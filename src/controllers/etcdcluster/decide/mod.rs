@@ -286,7 +286,15 @@ impl View<'_> {
             }
             match pod.trouble.as_deref()? {
                 "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => {
-                    Some(("ImagePullFailed", format!("pod {name} cannot pull its image: check spec.version and spec.image")))
+                    let told = if pod.forced {
+                        format!(
+                            "pod {name} cannot pull an image: check spec.version, spec.image and spec.recovery.image, and \
+                             whether its node may pull Causeway's own image: kubectl describe pod {name} names the one"
+                        )
+                    } else {
+                        format!("pod {name} cannot pull its image: check spec.version and spec.image")
+                    };
+                    Some(("ImagePullFailed", told))
                 }
                 "CrashLoopBackOff" | "RunContainerError" | "CreateContainerError" | "CreateContainerConfigError" => {
                     Some(("MemberCrashing", format!("pod {name} does not stay up: see kubectl logs {name}")))
