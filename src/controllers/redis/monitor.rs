@@ -161,6 +161,10 @@ impl Ear {
                 Ok(role) => Some(State::Is(role)),
                 Err(error) => match error.trouble {
                     Trouble::Gone => Some(State::Gone),
+                    Trouble::Broken => {
+                        sleep(AGAIN).await;
+                        None
+                    }
                     Trouble::Unanswered | Trouble::NotLeading => None,
                     Trouble::Loading | Trouble::Unauthenticated | Trouble::Refused => Some(State::Refuses),
                 },

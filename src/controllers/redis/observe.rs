@@ -281,7 +281,7 @@ impl Observer {
             }
             Err(error) => match error.trouble {
                 Trouble::Gone => Voice::Gone,
-                Trouble::Unanswered | Trouble::NotLeading => {
+                Trouble::Broken | Trouble::Unanswered | Trouble::NotLeading => {
                     Voice::Silent(self.monitor.silence(key, node).unwrap_or_default())
                 }
                 Trouble::Loading | Trouble::Unauthenticated | Trouble::Refused => Voice::Refuses(error.message),

@@ -19,6 +19,8 @@ pub struct RedisError {
 pub enum Trouble {
     /// Nobody listens there: the process is gone.
     Gone,
+    /// The connection ended before the answer: somebody closed it, or the process has just died.
+    Broken,
     /// No answer came in time; the call may have had its effect, or may have it later.
     Unanswered,
     /// The node reads its data, and answers nothing else meanwhile.
@@ -48,7 +50,7 @@ impl RedisError {
     pub fn class(&self) -> Class {
         match self.trouble {
             // The world is another than was seen: look again.
-            Trouble::Gone => Class::NotFound,
+            Trouble::Gone | Trouble::Broken => Class::NotFound,
             Trouble::Loading => Class::Early,
             _ => Class::Transient,
         }

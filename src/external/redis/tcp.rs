@@ -22,6 +22,8 @@ use super::{Endpoint, Reply, Request, Transport};
 const CONNECT: Duration = Duration::from_secs(1);
 /// A process that is there may need longer for TLS, on a busy machine.
 const HANDSHAKE: Duration = Duration::from_secs(3);
+/// So often a question is asked over another connection when one breaks.
+const TRIES: usize = 3;
 
 /// The connections, by node.
 #[derive(Default)]
@@ -47,21 +49,16 @@ struct Held {
 impl Transport for Tcp {
     fn call<'a>(&'a self, to: &'a Endpoint, request: &'a Request) -> BoxFuture<'a, Result<Reply, RedisError>> {
         async move {
-            let mut held = match self.line(to).hold(to).await {
-                Ok(held) => held,
-                Err(Unconnected::Redis(error)) => return Err(error_of(request.name(), &error)),
-                // It answers, but not as the one whom we look for: that is no sign that it is gone.
-                Err(Unconnected::Stranger(told)) => {
-                    return Err(RedisError::new(request.name(), Trouble::Refused, format!("TLS: {told}")));
+            let mut tries = 1;
+            loop {
+                match self.once(to, request).await {
+                    // Anybody who may can close connections (`CLIENT KILL`): gone is only who takes no other one.
+                    Err(error) if error.trouble == Trouble::Broken && !request.is_change() && tries < TRIES => {
+                        tries += 1
+                    }
+                    answer => return answer,
                 }
-            };
-            let answer = converse(&mut held.connection, request).await;
-            answer.map_err(|error| match error.trouble {
-                Trouble::Gone if held.hung_up.load(Ordering::SeqCst) => {
-                    RedisError::new(request.name(), Trouble::Unanswered, "somebody else gave up waiting")
-                }
-                _ => error,
-            })
+            }
         }
         .boxed()
     }
@@ -87,6 +84,28 @@ impl Transport for Tcp {
 }
 
 impl Tcp {
+    async fn once(&self, to: &Endpoint, request: &Request) -> Result<Reply, RedisError> {
+        let mut held = match self.line(to).hold(to).await {
+            Ok(held) => held,
+            Err(Unconnected::Redis(error)) => return Err(error_of(request.name(), &error)),
+            // It answers, but not as the one whom we look for: that is no sign that it is gone.
+            Err(Unconnected::Stranger(told)) => {
+                return Err(RedisError::new(request.name(), Trouble::Refused, format!("TLS: {told}")));
+            }
+        };
+        let answer = converse(&mut held.connection, request).await;
+        answer.map_err(|error| match error.trouble {
+            Trouble::Broken if held.hung_up.load(Ordering::SeqCst) => {
+                RedisError::new(request.name(), Trouble::Unanswered, "somebody else gave up waiting")
+            }
+            Trouble::Broken => {
+                held.end.cancel();
+                error
+            }
+            _ => error,
+        })
+    }
+
     fn line(&self, to: &Endpoint) -> Arc<Line> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).entry(to.clone()).or_default().clone()
     }
@@ -261,10 +280,84 @@ fn error_of(operation: &'static str, error: &redis::RedisError) -> RedisError {
         ErrorKind::AuthenticationFailed => Trouble::Unauthenticated,
         _ if matches!(error.code(), Some("WRONGPASS" | "NOAUTH")) => Trouble::Unauthenticated,
         _ if error.is_timeout() => Trouble::Unanswered,
-        _ if error.is_connection_refusal() || error.is_connection_dropped() || error.is_unrecoverable_error() => {
-            Trouble::Gone
-        }
+        _ if error.is_connection_refusal() => Trouble::Gone,
+        _ if error.is_connection_dropped() || error.is_unrecoverable_error() => Trouble::Broken,
+        // No way leads there now, which tells nothing of the process.
+        ErrorKind::Io => Trouble::Unanswered,
         _ => Trouble::Refused,
     };
     RedisError::new(operation, trouble, error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::super::Role;
+    use super::*;
+
+    const MASTER: &[u8] = b"*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n";
+
+    /// A listener that closes so many connections when it is asked something; it counts all.
+    async fn closing(most: usize) -> (Endpoint, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let count = Arc::new(AtomicUsize::new(0));
+        let counted = count.clone();
+        tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = listener.accept().await.expect("a connection");
+                stream.read_u8().await.expect("a question");
+                if counted.fetch_add(1, Ordering::SeqCst) >= most {
+                    stream.write_all(MASTER).await.expect("it is told");
+                    // It stays open.
+                    stream.read_to_end(&mut Vec::new()).await.ok();
+                }
+            }
+        });
+        (Endpoint { address, login: None, tls: None }, count)
+    }
+
+    async fn asked(node: &Endpoint) -> Result<Reply, Trouble> {
+        Tcp::default().call(node, &Request::Role).await.map_err(|error| error.trouble)
+    }
+
+    #[tokio::test]
+    async fn who_takes_another_connection_is_not_gone() {
+        let (node, count) = closing(TRIES - 1).await;
+        assert!(matches!(asked(&node).await, Ok(Reply::Role(Role::Master))));
+        assert_eq!(count.load(Ordering::SeqCst), TRIES);
+    }
+
+    #[tokio::test]
+    async fn who_closes_every_connection_may_live() {
+        let (node, count) = closing(usize::MAX).await;
+        assert_eq!(asked(&node).await, Err(Trouble::Broken));
+        assert_eq!(count.load(Ordering::SeqCst), TRIES);
+    }
+
+    #[tokio::test]
+    async fn a_change_is_not_made_twice() {
+        let (node, count) = closing(usize::MAX).await;
+        let answer = Tcp::default().call(&node, &Request::KeepMastership).await;
+        assert_eq!(answer.map_err(|error| error.trouble), Err(Trouble::Broken));
+        assert_eq!(count.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test]
+    async fn where_nobody_listens_the_process_is_gone() {
+        let port = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("an address");
+        let node = Endpoint { address: port.to_string(), login: None, tls: None };
+        assert_eq!(asked(&node).await, Err(Trouble::Gone));
+    }
+
+    #[tokio::test]
+    async fn a_way_that_leads_nowhere_tells_nothing() {
+        // A broadcast is for nobody to connect to: the kernel refuses at once.
+        let node = Endpoint { address: "255.255.255.255:6379".into(), login: None, tls: None };
+        assert_eq!(asked(&node).await, Err(Trouble::Unanswered));
+    }
 }
