@@ -54,7 +54,7 @@ impl Transport for Tcp {
                 match self.once(to, request).await {
                     // Anybody who may can close connections (`CLIENT KILL`): gone is only who takes no other one.
                     Err(error) if error.trouble == Trouble::Broken && !request.is_change() && tries < TRIES => {
-                        tries += 1
+                        tries += 1;
                     }
                     answer => return answer,
                 }

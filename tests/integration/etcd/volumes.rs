@@ -1,15 +1,12 @@
 //! Members that lose their data while the others have it.
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
-use kube::{Api, ResourceExt};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 
 use super::checker::Checker;
 use super::{Stage, bystander, claim_of, claims, running, settled, spec, successor, took, uids};
-use crate::support::{Operator, Scene};
+use crate::support::{Operator, volumes};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_whose_volume_is_gone_is_replaced() {
@@ -45,7 +42,7 @@ async fn a_member_whose_files_are_gone_is_replaced() {
     let name = bystander::leader(&scene).await;
     let before = uids(&scene).await;
     let begun = Instant::now();
-    empty(&volume(&scene, &name).await);
+    volumes::empty(&volumes::directory(&scene, &claim_of(&name)).await);
     scene.delete::<Pod>(&name).await;
     successor(&scene, &name, &before[&name]).await;
     settled(&scene, "all members again").await;
@@ -65,36 +62,11 @@ async fn a_member_whose_files_are_damaged_is_replaced() {
     let before = uids(&scene).await;
     let begun = Instant::now();
     // The log without the database that it belongs to: etcd refuses to start with it.
-    empty(&volume(&scene, &name).await.join("data/member/snap"));
+    volumes::empty(&volumes::directory(&scene, &claim_of(&name)).await.join("data/member/snap"));
     scene.delete::<Pod>(&name).await;
     successor(&scene, &name, &before[&name]).await;
     settled(&scene, "all members again").await;
     took("a member whose database was removed is whole again", begun);
     checker.goes_on("all members again").await;
     checker.finish(&scene, "the database of a member removed").await;
-}
-
-/// Where a member's volume is on this machine. The cluster's volumes lie in a directory that is the node's own.
-async fn volume(scene: &Scene, member: &str) -> PathBuf {
-    let claim = scene.api::<PersistentVolumeClaim>().get(&claim_of(member)).await.expect("the claim");
-    let name = claim.spec.and_then(|spec| spec.volume_name).expect("a volume");
-    let volumes: Api<PersistentVolume> = Api::all(scene.client.clone());
-    let volume = volumes.get(&name).await.expect("the volume");
-    let on_node = volume.spec.as_ref().and_then(|it| it.host_path.clone()).expect("a directory of the node").path;
-    let state = std::env::var("KUBECONFIG").expect("a cluster");
-    let state = Path::new(&state).parent().expect("a directory");
-    let path = state.join("data").join(on_node.trim_start_matches('/'));
-    assert!(path.join("data").is_dir(), "{} holds the data of {}", path.display(), volume.name_any());
-    path
-}
-
-fn empty(directory: &Path) {
-    for entry in fs::read_dir(directory).expect("a directory") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            fs::remove_dir_all(&path).expect("it can be removed");
-        } else {
-            fs::remove_file(&path).expect("it can be removed");
-        }
-    }
 }

@@ -1,18 +1,15 @@
 //! What happens to nodes: their processes are killed or stopped, their network is cut, their files vanish.
 //!
-//! The cluster's containers are processes of this machine, in control groups that are called after them; its volumes are
-//! directories of this machine.
+//! The cluster's containers are processes of this machine, in control groups that are called after them.
 
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
-use kube::Api;
+use k8s_openapi::api::core::v1::Pod;
 
 use super::claim_of;
-use crate::support::Scene;
+use crate::support::{Scene, volumes};
 
 /// Kills a node's process without a chance to say good-bye; its container starts again.
 pub async fn kill(scene: &Scene, name: &str) {
@@ -75,30 +72,7 @@ fn nft(process: &str, rules: &str) -> bool {
 
 /// Removes everything from a node's volume, while it runs.
 pub async fn wipe(scene: &Scene, name: &str) {
-    empty(&volume(scene, name).await);
-}
-
-fn empty(directory: &Path) {
-    for entry in fs::read_dir(directory).expect("a directory") {
-        let path = entry.expect("an entry").path();
-        // The server writes all the time: what it removes itself is gone, too.
-        let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-        removed.or_else(|error| if path.exists() { Err(error) } else { Ok(()) }).expect("it can be removed");
-    }
-}
-
-/// Where a node's volume is on this machine.
-async fn volume(scene: &Scene, name: &str) -> PathBuf {
-    let claim = scene.api::<PersistentVolumeClaim>().get(&claim_of(name)).await.expect("the claim");
-    let volume = claim.spec.and_then(|spec| spec.volume_name).expect("a volume");
-    let volumes: Api<PersistentVolume> = Api::all(scene.client.clone());
-    let volume = volumes.get(&volume).await.expect("the volume");
-    let on_node = volume.spec.and_then(|it| it.host_path).expect("a directory of the node").path;
-    let state = std::env::var("KUBECONFIG").expect("a cluster");
-    let state = Path::new(&state).parent().expect("a directory");
-    let path = state.join("data").join(on_node.trim_start_matches('/'));
-    assert!(path.is_dir(), "{} is the volume of {name}", path.display());
-    path
+    volumes::empty(&volumes::directory(scene, &claim_of(name)).await);
 }
 
 fn signal(name: &str, process: &str) {

@@ -12,6 +12,7 @@ pub mod role;
 pub mod rollout_watch;
 pub mod scene;
 pub mod told;
+pub mod volumes;
 pub mod wait;
 pub mod witness;
 

@@ -1,0 +1,32 @@
+//! Volumes of pods, as directories of this machine: what is in them can be taken away.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use kube::Api;
+
+use super::Scene;
+
+/// Where the volume of a claim is. The cluster's volumes lie in a directory that only its processes see by that name.
+pub async fn directory(scene: &Scene, claim: &str) -> PathBuf {
+    let claim = scene.api::<PersistentVolumeClaim>().get(claim).await.expect("the claim");
+    let name = claim.spec.and_then(|spec| spec.volume_name).expect("a volume");
+    let volumes: Api<PersistentVolume> = Api::all(scene.client.clone());
+    let volume = volumes.get(&name).await.expect("the volume");
+    let on_node = volume.spec.and_then(|it| it.host_path).expect("a directory of the node").path;
+    let node = std::env::var("CAUSEWAY_TEST_NODE").expect("where the node's files are: run `cargo xtask test`");
+    let path = Path::new(&node).join(on_node.trim_start_matches('/'));
+    assert!(path.is_dir(), "{} is the volume {name}", path.display());
+    path
+}
+
+/// Removes everything from a directory, maybe of a server that runs.
+pub fn empty(directory: &Path) {
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        // The server writes all the time: what it removes itself is gone, too.
+        let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        removed.or_else(|error| if path.exists() { Err(error) } else { Ok(()) }).expect("it can be removed");
+    }
+}
