@@ -29,9 +29,10 @@ impl Database {
         format!("/apis/{}", self.api)
     }
 
-    /// Applies an object; its volumes go with it.
+    /// Applies an object; its volumes go with it. By default a pod asks for so much that forty fill two cores.
     pub fn apply(&self, scene: &Scene, name: &str, mut spec: Value) -> Result<()> {
         spec["deletionPolicy"] = json!("Delete");
+        spec["resources"] = json!({ "requests": { "cpu": "1m", "memory": "16Mi" } });
         let object = json!({ "apiVersion": self.api, "kind": self.kind, "metadata": { "name": name }, "spec": spec });
         scene.apply_other(&self.path(), self.plural, &object)
     }
