@@ -15,17 +15,10 @@ import (
 // volumes is where the controller manager makes a directory for every claim. The path cannot be configured.
 const volumes = "/tmp/hostpath_pv"
 
-// openVolumes keeps volumes in memory: databases wait for their disk with every write, and that of a machine which
-// others use, too, lets them wait for seconds. The cluster's own etcd does not wait either.
-//
-// It lets every user write to new volumes, as those of a real provisioner let the pod's group: the controller
+// openVolumes lets every user write to new volumes, as those of a real provisioner let the pod's group: the controller
 // manager makes them root's alone, and the kubelet does not change the owner of directories of the node.
 func openVolumes(logger *log.Logger) error {
 	if err := os.MkdirAll(volumes, 0o755); err != nil {
-		return err
-	}
-	err := unix.Mount("tmpfs", volumes, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755")
-	if err := mountError(volumes, err); err != nil {
 		return err
 	}
 	events, err := unix.InotifyInit1(unix.IN_CLOEXEC)
