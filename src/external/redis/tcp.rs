@@ -294,7 +294,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpSocket};
 
     use super::super::Role;
     use super::*;
@@ -349,9 +349,11 @@ mod tests {
 
     #[tokio::test]
     async fn where_nobody_listens_the_process_is_gone() {
-        let port = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("an address");
-        let node = Endpoint { address: port.to_string(), login: None, tls: None };
-        assert_eq!(asked(&node).await, Err(Trouble::Gone));
+        // As long as it is held nobody else gets the port.
+        let held = TcpSocket::new_v4().expect("a socket");
+        held.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
+        let address = held.local_addr().expect("an address").to_string();
+        assert_eq!(asked(&Endpoint { address, login: None, tls: None }).await, Err(Trouble::Gone));
     }
 
     #[tokio::test]
