@@ -83,11 +83,6 @@ impl Cluster {
         self.room.program.clone()
     }
 
-    /// Where the first node's files are, as the cluster's processes see them.
-    pub fn files(&self) -> PathBuf {
-        format!("/proc/{}/root", self.room.pid).into()
-    }
-
     /// A program in the cluster's network, otherwise on the host: its files, its processes.
     pub fn in_network(&self, program: impl AsRef<OsStr>) -> Command {
         self.enter(&["--net"], program.as_ref())

@@ -1,12 +1,13 @@
 //! Members that lose their data while the others have it.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 
 use super::checker::Checker;
 use super::{Stage, bystander, claim_of, claims, running, settled, spec, successor, took, uids};
-use crate::support::{Operator, volumes};
+use crate::support::{Operator, Scene, volumes};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_whose_volume_is_gone_is_replaced() {
@@ -42,7 +43,7 @@ async fn a_member_whose_files_are_gone_is_replaced() {
     let name = bystander::leader(&scene).await;
     let before = uids(&scene).await;
     let begun = Instant::now();
-    volumes::empty(&volumes::directory(&scene, &claim_of(&name)).await);
+    volumes::empty(&volume(&scene, &name).await);
     scene.delete::<Pod>(&name).await;
     successor(&scene, &name, &before[&name]).await;
     settled(&scene, "all members again").await;
@@ -62,11 +63,18 @@ async fn a_member_whose_files_are_damaged_is_replaced() {
     let before = uids(&scene).await;
     let begun = Instant::now();
     // The log without the database that it belongs to: etcd refuses to start with it.
-    volumes::empty(&volumes::directory(&scene, &claim_of(&name)).await.join("data/member/snap"));
+    volumes::empty(&volume(&scene, &name).await.join("data/member/snap"));
     scene.delete::<Pod>(&name).await;
     successor(&scene, &name, &before[&name]).await;
     settled(&scene, "all members again").await;
     took("a member whose database was removed is whole again", begun);
     checker.goes_on("all members again").await;
     checker.finish(&scene, "the database of a member removed").await;
+}
+
+/// Where a member's volume is on this machine.
+async fn volume(scene: &Scene, member: &str) -> PathBuf {
+    let path = volumes::directory(scene, &claim_of(member)).await;
+    assert!(path.join("data").is_dir(), "{} holds the data of {member}", path.display());
+    path
 }

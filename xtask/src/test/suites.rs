@@ -82,7 +82,6 @@ fn in_cluster(cluster: &Cluster, localstack: &LocalStack, threads: u8, most: u32
         .current_dir(host::repo_root()?)
         .env("CARGO_TERM_COLOR", "never")
         .env("KUBECONFIG", cluster.kubeconfig())
-        .env("CAUSEWAY_TEST_NODE", cluster.files())
         .env("AWS_ENDPOINT_URL", &localstack.endpoint)
         .env("AWS_REGION", "us-east-1")
         // A failed wait says where it was and what it saw; frames of the runtime would bury that.
