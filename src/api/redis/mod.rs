@@ -64,7 +64,7 @@ pub struct RedisSpec {
     pub version: String,
 
     /// Image to run in place of redis:<version>, such as valkey/valkey:8.1.4. It must speak as Redis 7.0 or later does and
-    /// have redis-server in its path.
+    /// have sh and redis-server in its path; with flock, too, two processes never share a volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     #[x_kube(validation = (r"!self.matches('\\s')", "spec.image must not contain white space: write it as registry/name:tag"))]

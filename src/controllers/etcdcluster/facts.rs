@@ -14,6 +14,16 @@ use crate::api::EtcdCluster;
 use crate::controllers::restore_from::Seen;
 use crate::external::etcd::{Alarm, Credentials, Endpoint, Member, Status};
 
+/// History that was forgotten for want of space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compaction {
+    /// The revision up to which.
+    pub revision: i64,
+    /// Whether a member gave back unused space since: only then what it tells of its space is surely true. Until the
+    /// next write, a member counts pages as used that were freed by the last one.
+    pub measured: bool,
+}
+
 /// All that is known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
@@ -35,9 +45,8 @@ pub struct Observed {
     pub credentials: Option<Arc<Credentials>>,
     /// What is known of passwords, and how members let us in.
     pub auth: Auth,
-    /// The revision up to which we had history forgotten since there is no space. Forgotten itself by a restart: then it
-    /// is done again.
-    pub compacted: Option<i64>,
+    /// What history we had forgotten since there is no space. Forgotten itself by a restart: then it is done again.
+    pub compacted: Option<Compaction>,
     /// The `DatabaseBackup` of our name.
     pub backup: Backup,
     /// The `DatabaseRestore` of our name.

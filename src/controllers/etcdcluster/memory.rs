@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use kube::ResourceExt;
 
 use super::auth::Access;
+use super::facts::Compaction;
 use crate::api::EtcdCluster;
 use crate::external::etcd::Password;
 
@@ -25,8 +26,8 @@ struct Login {
 pub struct Memory {
     /// Something was changed: the watches may not show it yet.
     changed: Mutex<HashSet<String>>,
-    /// Revisions up to which history was forgotten.
-    compacted: Mutex<HashMap<String, i64>>,
+    /// What history was forgotten for want of space.
+    compacted: Mutex<HashMap<String, Compaction>>,
     /// Generations of specs whose pods the apiserver refused, with its words.
     refused: Mutex<HashMap<String, (Option<i64>, String)>>,
     /// How members let us in.
@@ -46,7 +47,14 @@ impl Memory {
 
     /// History was forgotten up to a revision.
     pub fn note_compaction(&self, object: &EtcdCluster, revision: i64) {
-        locked(&self.compacted).insert(uid(object), revision);
+        locked(&self.compacted).insert(uid(object), Compaction { revision, measured: false });
+    }
+
+    /// A member gave back all space that it does not use.
+    pub fn note_defragmentation(&self, object: &EtcdCluster) {
+        if let Some(compaction) = locked(&self.compacted).get_mut(&uid(object)) {
+            compaction.measured = true;
+        }
     }
 
     /// All is well: who runs out of space later has other history to forget.
@@ -54,8 +62,8 @@ impl Memory {
         locked(&self.compacted).remove(&uid(object));
     }
 
-    /// The revision up to which history was forgotten last.
-    pub fn compacted(&self, object: &EtcdCluster) -> Option<i64> {
+    /// What history was forgotten last for want of space.
+    pub fn compacted(&self, object: &EtcdCluster) -> Option<Compaction> {
         locked(&self.compacted).get(&uid(object)).copied()
     }
 

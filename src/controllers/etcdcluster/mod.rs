@@ -107,6 +107,10 @@ impl Kind for EtcdClusterKind {
                 memory.note_compaction(object, *revision);
                 Ok(())
             }
+            (Action::Defragment { .. }, Ok(())) => {
+                memory.note_defragmentation(object);
+                Ok(())
+            }
             (Action::Apply { child, .. }, Err(Error::Apply { source: kube::Error::Api(status), .. }))
                 if child.kind() == "StatefulSet" && status.code == 422 =>
             {

@@ -174,3 +174,29 @@ async fn a_member_with_an_alarm_of_damaged_data_is_replaced() {
     checker.goes_on("all members again").await;
     checker.finish(&scene, "an alarm of damaged data").await;
 }
+
+/// One request deletes them all, so that the revision moves by one only.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_full_of_keys_serves_again_once_they_are_deleted() {
+    let scene = Stage::new("etcd-space").await;
+    let _operator = Operator::start(&scene).await;
+    let mut client = full(&scene, spec(1), LARGE, |number| format!("key-{number}")).await;
+    let is_told = |object: &EtcdCluster| told(object, "Ready").is_some_and(|(_, _, it)| it.contains("Delete keys"));
+    let look = || async {
+        // What is left of the file's last step after keys were packed is filled, too.
+        let mut client = client.clone();
+        for number in 0.. {
+            if client.put(format!("key-more-{number}"), vec![b'x'; VALUE], None).await.is_err() {
+                break;
+            }
+        }
+        scene.api::<EtcdCluster>().get(NAME).await.expect("the cluster")
+    };
+    wait_within(PATIENCE, "words on the full database", look, is_told).await;
+    let all = etcd_client::DeleteOptions::new().with_prefix();
+    assert!(client.delete("key-", Some(all)).await.expect("deletions are accepted").deleted() > 0);
+    let begun = Instant::now();
+    writable(&client, "all keys deleted").await;
+    took("a database whose keys were deleted takes writes again", begun);
+    settled(&scene, "the member again").await;
+}

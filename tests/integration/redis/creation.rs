@@ -6,16 +6,20 @@ use causeway::api::Redis;
 use k8s_openapi::api::core::v1::{Namespace, Service};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
+use redis::aio::MultiplexedConnection;
 use serde_json::{Value, json};
 
 use super::checker::{Checker, Promise, open};
 use super::{NAME, Stage, becomes, is_settled, nodes, running, settled, spec, took};
+use crate::support::wait::wait_for;
 use crate::support::{Operator, Scene};
 
-/// The address of a Service.
-async fn address(scene: &Scene, name: &str) -> String {
+/// A connection through a Service, once the node's proxy has learned where it leads to.
+async fn through(scene: &Scene, name: &str) -> MultiplexedConnection {
     let service = scene.api::<Service>().get(name).await.expect("the Service");
-    format!("{}:6379", service.spec.and_then(|spec| spec.cluster_ip).expect("an address"))
+    let address = format!("{}:6379", service.spec.and_then(|spec| spec.cluster_ip).expect("an address"));
+    let what = format!("the Service {name} to lead to a node");
+    wait_for(&what, || open(&address, None), Result::is_ok).await.expect("just seen")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -41,7 +45,7 @@ async fn the_minimal_manifest_becomes_a_master_and_three_replicas() {
     let connection = status.connection.expect("a connection");
     assert!(connection.host.starts_with(&host) && connection.port == 6379, "{connection:?}");
 
-    let mut master = open(&address(&scene, NAME).await, None).await.unwrap();
+    let mut master = through(&scene, NAME).await;
     let replicas: (String, usize) = redis::pipe()
         .cmd("SET")
         .arg("key")
@@ -53,7 +57,7 @@ async fn the_minimal_manifest_becomes_a_master_and_three_replicas() {
         .await
         .unwrap();
     assert_eq!(replicas, ("OK".to_owned(), 3));
-    let mut replica = open(&address(&scene, "cache-replicas").await, None).await.unwrap();
+    let mut replica = through(&scene, "cache-replicas").await;
     let read: String = redis::cmd("GET").arg("key").query_async(&mut replica).await.unwrap();
     assert_eq!(read, "value");
     let refused = redis::cmd("SET").arg("key").arg("other").query_async::<String>(&mut replica).await.unwrap_err();

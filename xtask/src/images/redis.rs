@@ -7,7 +7,7 @@ use super::debian::Recipe;
 pub const REDIS_7: Recipe = Recipe {
     name: "redis:7.0.15",
     suite: "bookworm",
-    packages: &["redis-server", "base-files", "coreutils", "dash"],
+    packages: &["redis-server", "base-files", "coreutils", "dash", "util-linux"],
     ..LAYOUT
 };
 
@@ -15,7 +15,7 @@ pub const REDIS_7: Recipe = Recipe {
 pub const REDIS_8: Recipe = Recipe {
     name: "redis:8.0.2",
     suite: "trixie",
-    packages: &["redis-server", "base-files", "coreutils", "dash"],
+    packages: &["redis-server", "base-files", "coreutils", "dash", "util-linux"],
     ..LAYOUT
 };
 
@@ -23,7 +23,7 @@ pub const REDIS_8: Recipe = Recipe {
 pub const VALKEY_8: Recipe = Recipe {
     name: "valkey/valkey:8.1.1",
     suite: "trixie",
-    packages: &["valkey-server", "base-files", "coreutils", "dash"],
+    packages: &["valkey-server", "base-files", "coreutils", "dash", "util-linux"],
     links: &[("usr/bin/redis-server", "valkey-server"), ("usr/bin/redis-cli", "valkey-cli")],
     command: &["valkey-server"],
     ..LAYOUT

@@ -4,7 +4,7 @@
 use super::super::action::Action;
 use super::super::names;
 use super::{LATER, Step, View};
-use crate::external::etcd::{Alarm, AlarmKind};
+use crate::external::etcd::{Alarm, AlarmKind, Status};
 
 /// etcd's own default for quota-backend-bytes.
 const DEFAULT_QUOTA: i64 = 2 * 1024 * 1024 * 1024;
@@ -30,14 +30,39 @@ pub fn step(view: &View<'_>) -> Option<Step> {
     }
     let leader = view.leader()?;
     let status = view.observed.statuses.get(&leader)?;
+    let compact = || {
+        let action = Action::Compact { revision: status.revision, via: via.clone() };
+        Some(Step::act(vec![action], "NoSpace", "no space is left: forgetting old revisions"))
+    };
     // Keys are deleted meanwhile, each by another revision: who waited for the last one would never come further.
-    if view.observed.compacted.is_none_or(|done| done + FEW < status.revision) {
-        let action = Action::Compact { revision: status.revision, via };
-        return Some(Step::act(vec![action], "NoSpace", "no space is left: forgetting old revisions"));
-    }
+    let Some(done) = view.observed.compacted.filter(|done| done.revision + FEW >= status.revision) else {
+        return compact();
+    };
     let quota = quota(view);
-    let in_use = view.observed.statuses.values().map(|status| status.db_in_use).max().unwrap_or(0);
-    if in_use > quota / 10 * 9 {
+    let enough = quota / 10 * 9;
+    // All hold the same keys, so the least that one of them tells is nearest to the truth.
+    let voters =
+        view.observed.statuses.values().filter(|status| !status.is_learner && status.revision >= done.revision);
+    let in_use = voters.map(|status| status.db_in_use).min().unwrap_or(status.db_in_use);
+    // The others first: the leader serves as long as it can.
+    let next = |fits: &dyn Fn(&Status) -> bool| {
+        let fits = |ordinal: &i32| view.observed.statuses.get(ordinal).is_some_and(fits);
+        let others = view.members.keys().copied().filter(|ordinal| *ordinal != leader);
+        others.chain([leader]).find(fits)
+    };
+    let give_back = |ordinal: i32| {
+        let name = names::pod(view.object, ordinal);
+        let told = format!("no space is left: giving back what {name} does not use");
+        let action = Action::Defragment { name, via: view.observed.endpoint(ordinal)? };
+        Some(Step::act(vec![action], "NoSpace", told))
+    };
+    if in_use > enough {
+        if done.revision < status.revision {
+            return compact();
+        }
+        if !done.measured {
+            return give_back(next(&|_| true)?);
+        }
         let told = format!(
             "no space is left: {} MiB of {} are in use. Delete keys, or set spec.config.quota-backend-bytes higher (at most \
              8589934592)",
@@ -46,15 +71,8 @@ pub fn step(view: &View<'_>) -> Option<Step> {
         );
         return Some(Step { again: LATER / 4, ..Step::wait("NoSpace", told) });
     }
-    // The others first: the leader serves as long as it can.
-    let bloated =
-        |ordinal: &i32| view.observed.statuses.get(ordinal).is_some_and(|status| status.db_size > quota / 10 * 9);
-    let next = view.members.keys().find(|ordinal| **ordinal != leader && bloated(ordinal)).copied();
-    if let Some(next) = next.or_else(|| Some(leader).filter(bloated)) {
-        let name = names::pod(view.object, next);
-        let told = format!("no space is left: giving back what {name} does not use");
-        let action = Action::Defragment { name, via: view.observed.endpoint(next)? };
-        return Some(Step::act(vec![action], "NoSpace", told));
+    if let Some(bloated) = next(&|status| status.db_size > enough) {
+        return give_back(bloated);
     }
     Some(disarm(&full, view, "there is space again"))
 }
@@ -78,16 +96,16 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::controllers::etcdcluster::facts::{Observed, Pod, Quorum};
+    use crate::controllers::etcdcluster::facts::{Compaction, Observed, Pod, Quorum};
     use crate::controllers::etcdcluster::fixtures::cluster;
     use crate::external::etcd::{Member, Status};
 
-    /// What is done about a single member that is full, at that revision, after history was forgotten up to another one.
-    fn next(revision: i64, compacted: Option<i64>) -> Action {
+    /// What is done about a single member that is full, at that revision, with so much in use.
+    fn next(revision: i64, db_in_use: i64, compacted: impl Into<Option<Compaction>>) -> Option<Action> {
         let object = cluster(1);
         let member = Member { id: 1, peer_urls: vec![names::peer_url(&object, 0, false)], ..Member::default() };
         let status =
-            Status { member_id: 1, leader: 1, revision, db_size: DEFAULT_QUOTA, db_in_use: 1, ..Status::default() };
+            Status { member_id: 1, leader: 1, revision, db_size: DEFAULT_QUOTA, db_in_use, ..Status::default() };
         let observed = Observed {
             pods: BTreeMap::from([(0, Pod { address: Some("10.0.0.1".into()), ..Pod::default() })]),
             statuses: BTreeMap::from([(0, status)]),
@@ -96,20 +114,36 @@ mod tests {
                 members: vec![member],
                 alarms: vec![Alarm { kind: AlarmKind::NoSpace, member: 1 }],
             }),
-            compacted,
+            compacted: compacted.into(),
             ..Observed::default()
         };
         let (members, now) = (observed.members(&object), Timestamp::UNIX_EPOCH);
         let (transport, revision) = (OnceCell::new(), OnceCell::new());
         let view = View { object: &object, observed: &observed, members, now, transport, revision };
-        step(&view).unwrap().actions.remove(0)
+        step(&view).unwrap().actions.into_iter().next()
+    }
+
+    fn until(revision: i64, measured: bool) -> Compaction {
+        Compaction { revision, measured }
     }
 
     #[test]
     fn history_is_forgotten_once_whatever_is_deleted_meanwhile() {
-        assert!(matches!(next(7000, None), Action::Compact { revision: 7000, .. }));
-        assert!(matches!(next(7000, Some(7000)), Action::Defragment { .. }));
-        assert!(matches!(next(7500, Some(7000)), Action::Defragment { .. }));
-        assert!(matches!(next(9000, Some(7000)), Action::Compact { revision: 9000, .. }));
+        assert!(matches!(next(7000, 1, None), Some(Action::Compact { revision: 7000, .. })));
+        assert!(matches!(next(7000, 1, until(7000, false)), Some(Action::Defragment { .. })));
+        assert!(matches!(next(7500, 1, until(7000, false)), Some(Action::Defragment { .. })));
+        assert!(matches!(next(9000, 1, until(7000, false)), Some(Action::Compact { revision: 9000, .. })));
+    }
+
+    #[test]
+    fn what_a_member_tells_is_believed_only_after_it_gave_back_space() {
+        assert!(matches!(next(7000, DEFAULT_QUOTA, until(7000, false)), Some(Action::Defragment { .. })));
+        assert_eq!(next(7000, DEFAULT_QUOTA, until(7000, true)), None);
+    }
+
+    #[test]
+    fn a_single_deletion_of_many_keys_is_made_use_of() {
+        let found = next(7001, DEFAULT_QUOTA, until(7000, true));
+        assert!(matches!(found, Some(Action::Compact { revision: 7001, .. })));
     }
 }

@@ -38,6 +38,8 @@ const OFTEN_SECONDS: i32 = 2;
 const SELDOM_SECONDS: i32 = 30;
 /// Who does not listen after so long is started anew.
 const START_SECONDS: i32 = 3600;
+/// What a container does first.
+const START: &str = include_str!("start.sh");
 /// Name of the volume with the settings.
 const SETTINGS_VOLUME: &str = "settings";
 /// Name of the volume with the certificates.
@@ -176,7 +178,7 @@ fn container(object: &Redis) -> Container {
     Container {
         name: CONTAINER.into(),
         image: Some(object.spec.image.clone().unwrap_or_else(|| format!("redis:{}", object.spec.version))),
-        command: Some(vec!["redis-server".into(), format!("{SETTINGS_PATH}/{FILE}")]),
+        command: Some(vec!["sh".into(), "-c".into(), START.into(), "sh".into(), format!("{SETTINGS_PATH}/{FILE}")]),
         working_dir: Some(VOLUME_PATH.into()),
         ports: Some(vec![ContainerPort {
             name: Some("redis".into()),
