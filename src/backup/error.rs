@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::age::KeyError;
 use super::store::{ManifestError, StoreError, UploadError};
 
 /// Characters of an error that are told; the log has all of them.
@@ -33,6 +34,23 @@ pub enum Error {
         /// Why; never what is in it.
         message: String,
     },
+    /// A key to encrypt for is none.
+    #[error("spec.encryption.recipients[{index}]: {mistake}")]
+    Recipient {
+        /// Which one, from 0.
+        index: usize,
+        /// Why.
+        mistake: KeyError,
+    },
+    /// The backup is encrypted, and nobody said who opens it.
+    #[error(
+        "the backup is encrypted with age: name the Secret with the secret key in identitySecretName, of spec.encryption of \
+         the DatabaseBackup or of the restore's spec.from"
+    )]
+    IdentityMissing,
+    /// None of the secret keys opens the backup.
+    #[error("the Secret at {0}: no secret key in its key identity opens the backup, which was encrypted for others")]
+    IdentityWrong(PathBuf),
     /// Nobody answers who could be backed up.
     #[error("no server can be backed up: {0}")]
     SourceUnreachable(String),
@@ -154,6 +172,9 @@ impl Error {
             Self::Unsupported(_) | Self::Manifest(ManifestError::Newer { .. }) => "Unsupported",
             Self::Due(_) => "DueInvalid",
             Self::Secret { .. } => "SecretMissing",
+            Self::Recipient { .. } => "RecipientInvalid",
+            Self::IdentityMissing => "IdentityMissing",
+            Self::IdentityWrong(_) => "IdentityWrong",
             Self::SourceUnreachable(_) => "SourceUnreachable",
             Self::SourceFailed(_) => "SourceFailed",
             Self::SourceDamaged(_) => "SourceDamaged",
@@ -185,6 +206,9 @@ impl Error {
             Self::Plan { .. }
                 | Self::Unsupported(_)
                 | Self::Due(_)
+                | Self::Recipient { .. }
+                | Self::IdentityMissing
+                | Self::IdentityWrong(_)
                 | Self::Upload(UploadError::TooLarge)
                 | Self::Manifest(ManifestError::Unreadable { .. } | ManifestError::Newer { .. })
                 | Self::BackupMissing { .. }

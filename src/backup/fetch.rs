@@ -9,10 +9,12 @@ use sha2::{Digest, Sha256};
 use tokio::io::AsyncWriteExt;
 
 use super::Error;
+use super::age::{self, Identities, Open};
 use super::manifest::{self, Manifest};
 use super::plan::RestorePlan;
 use super::progress::Progress;
 use super::root;
+use super::secrets;
 use super::sql::Splitter;
 use super::store::{Download, Store};
 use crate::runtime::hexadecimal;
@@ -27,10 +29,14 @@ const LATEST: &str = "latest";
 pub async fn run(plan: &RestorePlan) -> Result<Manifest, Error> {
     let store = Store::connect(&plan.origin).await;
     let manifest = find(&store, &plan.folder, &plan.id).await?;
-    if let Some(encryption) = &manifest.encryption {
-        let told = format!("the backup is encrypted with {encryption}: this version of Causeway cannot open it");
-        return Err(Error::Unsupported(told));
-    }
+    let identities = match manifest.encryption.as_deref() {
+        None => None,
+        Some("age") => Some(secrets::identities(plan.identity.as_ref().ok_or(Error::IdentityMissing)?)?),
+        Some(other) => {
+            let told = format!("the backup is encrypted with {other}: this version of Causeway cannot open it");
+            return Err(Error::Unsupported(told));
+        }
+    };
     let path = plan.work.join(file_of(&manifest.kind)?);
     // What an earlier try left is not what this one is to tell of.
     let told = plan.work.join(manifest::NAME);
@@ -39,7 +45,7 @@ pub async fn run(plan: &RestorePlan) -> Result<Manifest, Error> {
     }
     let progress = Progress::new(&manifest.source, "bytes");
     progress.expect(Some(manifest.stored_size));
-    let unpacked = progress.during(unpack(&store, plan, &manifest, &path, &progress)).await;
+    let unpacked = progress.during(unpack(&store, plan, &manifest, identities.as_ref(), &path, &progress)).await;
     if let Err(error) = unpacked {
         remove(&partial(&path))?;
         return Err(error);
@@ -103,6 +109,7 @@ async fn unpack(
     store: &Store,
     plan: &RestorePlan,
     manifest: &Manifest,
+    identities: Option<&Identities>,
     path: &Path,
     progress: &Progress,
 ) -> Result<(), Error> {
@@ -119,14 +126,27 @@ async fn unpack(
     let several = path.ends_with(PACK);
     let file = if several { Splitter::new(&partial).map(Sink::Files) } else { File::create(&partial).map(Sink::File) };
     let mut unpacking = Unpacking::new(file.map_err(file_error)?, manifest.size);
-    let mut stored = Sha256::new();
+    let (mut stored, mut open) = (Sha256::new(), identities.map(Open::new));
+    let mut packed = Vec::new();
     while let Some(chunk) = download.next().await? {
         stored.update(&chunk);
-        unpacking.push(&chunk).await.map_err(|trouble| trouble.into_error(&file_error))?;
+        let unpacked = match &mut open {
+            Some(open) => {
+                open.push(&chunk, &mut packed).map_err(|error| unopened(error, plan))?;
+                unpacking.push(&packed).await
+            }
+            None => unpacking.push(&chunk).await,
+        };
+        packed.clear();
+        unpacked.map_err(|trouble| trouble.into_error(&file_error))?;
         progress.pass(chunk.len() as u64);
     }
     if hexadecimal(&stored.finalize()) != manifest.stored_sha256 {
         return Err(Error::ChecksumMismatch("what is stored is not what was written".into()));
+    }
+    if let Some(open) = open {
+        open.finish(&mut packed).map_err(|error| unopened(error, plan))?;
+        unpacking.push(&packed).await.map_err(|trouble| trouble.into_error(&file_error))?;
     }
     let (file, size, sha256) = unpacking.finish().await.map_err(|trouble| trouble.into_error(&file_error))?;
     if size != manifest.size || sha256 != manifest.sha256 {
@@ -134,6 +154,13 @@ async fn unpack(
     }
     file.finish().map_err(file_error)?;
     fs::rename(&partial, path).map_err(file_error)
+}
+
+fn unopened(error: age::Error, plan: &RestorePlan) -> Error {
+    match error {
+        age::Error::NoKeyFits => Error::IdentityWrong(plan.identity.clone().unwrap_or_default()),
+        other => Error::ChecksumMismatch(other.to_string()),
+    }
 }
 
 /// Where a backup is unpacked to.

@@ -2,10 +2,11 @@
 //! Job tells by its [`report`] what came of it; what is in S3 is told by each backup's [`manifest`].
 //!
 //! ```text
-//! source ─▶ checked ─▶ zstd ─▶ parts with SHA-256 ─▶ data, and at last manifest.json
+//! source ─▶ checked ─▶ zstd (─▶ age) ─▶ parts with SHA-256 ─▶ data, and at last manifest.json
 //! manifest.json ─▶ data ─▶ checked ─▶ a server beside ─▶ target, or compared with the manifest
 //! ```
 
+pub mod age;
 pub mod command;
 mod error;
 mod fetch;

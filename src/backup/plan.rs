@@ -37,6 +37,9 @@ pub struct RestorePlan {
     /// `https://` where it asks for the certificates that `fetch` writes into `tls` of the work directory. Empty where it
     /// is started only then, or not needed.
     pub scratch: String,
+    /// Directory with the file `identity`: secret keys of age that open the backup, where it is encrypted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<PathBuf>,
     /// Whom to restore to; none for a verification.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Source>,

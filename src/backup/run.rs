@@ -5,6 +5,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
+use super::age::Recipient;
 use super::command::code_of;
 use super::manifest::{self, FORMAT, Manifest};
 use super::plan::{BackupPlan, Source};
@@ -16,10 +17,9 @@ use super::{Error, stream};
 
 /// Backs up every source, and tells what came of each, and the exit code: another try helps if it helps one of them.
 pub async fn run(plan: &BackupPlan, id: &str, stop: &CancellationToken) -> Result<(Report, u8), Error> {
-    if !plan.recipients.is_empty() {
-        let told = "encryption with age is not in this version of Causeway: leave recipients out, and use a key of KMS";
-        return Err(Error::Unsupported(told.into()));
-    }
+    let recipients = plan.recipients.iter().enumerate();
+    let recipients = recipients.map(|(index, key)| key.parse().map_err(|mistake| Error::Recipient { index, mistake }));
+    let recipients: Vec<Recipient> = recipients.collect::<Result<_, _>>()?;
     let store = Store::connect(&plan.destination).await;
     let (mut report, mut codes) = (Report::default(), Vec::new());
     for source in &plan.sources {
@@ -27,7 +27,7 @@ pub async fn run(plan: &BackupPlan, id: &str, stop: &CancellationToken) -> Resul
         let result = if stop.is_cancelled() {
             Err(Error::Interrupted)
         } else {
-            Box::pin(back_up(&store, source, id, stop)).await
+            Box::pin(back_up(&store, source, &recipients, id, stop)).await
         };
         codes.extend(result.as_ref().err().map(code_of));
         report.results.push(outcome(source, id, begun, result));
@@ -57,7 +57,13 @@ fn outcome(source: &Source, id: &str, begun: Instant, result: Result<Manifest, E
     }
 }
 
-async fn back_up(store: &Store, source: &Source, id: &str, stop: &CancellationToken) -> Result<Manifest, Error> {
+async fn back_up(
+    store: &Store,
+    source: &Source,
+    recipients: &[Recipient],
+    id: &str,
+    stop: &CancellationToken,
+) -> Result<Manifest, Error> {
     if let Some(manifest) = store.manifest(&source.folder, id).await? {
         tracing::info!(source = source.title, id, "backed up before");
         return Ok(manifest);
@@ -66,7 +72,7 @@ async fn back_up(store: &Store, source: &Source, id: &str, stop: &CancellationTo
     let mut upload = Upload::begin(store, &source.folder, id, started).await?;
     let progress = Progress::new(&source.title, "bytes");
     let written = tokio::select! {
-        written = progress.during(write(source, &mut upload, &progress)) => written,
+        written = progress.during(write(source, recipients, &mut upload, &progress)) => written,
         () = stop.cancelled() => Err(Error::Interrupted),
     };
     let (kind, version, contents, sums) = match written {
@@ -91,7 +97,7 @@ async fn back_up(store: &Store, source: &Source, id: &str, stop: &CancellationTo
         stored_size,
         stored_sha256: sums.stored_sha256,
         compression: "zstd".into(),
-        encryption: None,
+        encryption: (!recipients.is_empty()).then(|| "age".into()),
         contents,
     };
     complete(store, &source.folder, manifest).await
@@ -99,10 +105,15 @@ async fn back_up(store: &Store, source: &Source, id: &str, stop: &CancellationTo
 
 type Written = (&'static str, String, manifest::Contents, stream::Sums);
 
-async fn write(source: &Source, upload: &mut Upload, progress: &Progress) -> Result<Written, Error> {
+async fn write(
+    source: &Source,
+    recipients: &[Recipient],
+    upload: &mut Upload,
+    progress: &Progress,
+) -> Result<Written, Error> {
     let mut dump = Dump::open(source).await?;
     let kind = dump.kind();
-    let sums = stream::carry(&mut dump, upload, progress).await?;
+    let sums = stream::carry(&mut dump, recipients, upload, progress).await?;
     let (version, contents) = dump.finish();
     Ok((kind, version, contents, sums))
 }

@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 
 use super::Error;
+use super::age::{Identities, KeyError};
 
 /// A user and its password.
 #[derive(Clone, PartialEq, Eq)]
@@ -37,6 +38,16 @@ pub fn login(directory: &Path) -> Result<Login, Error> {
     let password = needed(directory, "password")?;
     let username = read(directory, "username")?.filter(|name| !name.is_empty());
     Ok(Login { username, password })
+}
+
+/// Reads secret keys of age from their directory.
+pub fn identities(directory: &Path) -> Result<Identities, Error> {
+    let text = needed(directory, "identity")?;
+    let refused = |mistake: KeyError| Error::Secret {
+        path: directory.join("identity"),
+        message: format!("key identity: {mistake}"),
+    };
+    text.parse().map_err(refused)
 }
 
 /// Reads certificates from their directory.

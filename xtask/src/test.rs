@@ -23,6 +23,9 @@ use suites::Suite;
 /// The cluster's name, for `cargo xtask cluster` and `cargo xtask kubectl` too.
 const NAME: &str = "test";
 
+/// Debian packages of programs that tests compare with.
+const PACKAGES: &[&str] = &["age", "zstd"];
+
 /// The filter that asks for the operator as users install it.
 const INSTALLED: &str = "installed";
 
@@ -153,6 +156,7 @@ fn build(step: &Step, unit: bool) -> Result<Outcome> {
             }
             localstack::prepare(step)?;
             host::install_packages(step, demo::PACKAGES)?;
+            host::install_packages(step, PACKAGES)?;
             images::prepare_all(step)?;
             cluster::build(step).map(|_| ())
         });

@@ -1,6 +1,7 @@
 //! `DatabaseBackup`: backups of databases in S3, on a schedule.
 
 mod destination;
+mod encryption;
 mod source;
 mod status;
 
@@ -9,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use destination::Destination;
+pub use encryption::Encryption;
 pub use source::{EtcdEndpoints, Named, RedisServer, Source, SqlServer};
 pub use status::{BackupFailure, BackupRun, BackupVerification, DatabaseBackupStatus};
 
@@ -39,6 +41,7 @@ use super::etcdcluster::Resources;
     validation = ("self.metadata.name.size() <= 38 && self.metadata.name.matches('^[a-z]([a-z0-9-]*[a-z0-9])?$')", "metadata.name must have at most 38 lower case letters, digits and hyphens and begin with a letter: Jobs and pods are called after it")
 )]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = ("!has(self.verify) || !has(self.encryption) || has(self.encryption.identitySecretName)", "spec.encryption.identitySecretName is needed for spec.verify: without a secret key no backup can be opened"))]
 pub struct DatabaseBackupSpec {
     /// When backups are taken, as a `CronJob` of Kubernetes reads it: five fields (minute, hour, day of the month, month, day
     /// of the week), such as `0 2 * * *` or `*/15 8-18 * * MON-FRI`, or `@hourly`, `@daily`, `@weekly`, `@monthly`,
@@ -77,6 +80,11 @@ pub struct DatabaseBackupSpec {
     /// day for a week and one of each week for four weeks.
     #[serde(default = "usual_retention")]
     pub retention: Retention,
+
+    /// Encrypts backups before they leave the cluster, so that S3 and whoever reads there has but noise. Left out, S3
+    /// encrypts them with keys of its own, or as `destination.kmsKeyId` says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption: Option<Encryption>,
 
     /// How often and how long a backup is tried, and its verification.
     #[serde(default)]

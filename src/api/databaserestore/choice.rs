@@ -24,6 +24,13 @@ pub struct BackupChoice {
     #[schemars(length(min = 1, max = 16))]
     #[x_kube(validation = ("self == 'latest' || self.matches('^[0-9]{8}T[0-9]{6}Z$')", "id must be latest or the ID of a backup, such as 20261122T000500Z"))]
     pub id: String,
+
+    /// Secret of the namespace with the secret key of age that opens the backup, in its key `identity`. Left out, the one
+    /// of the DatabaseBackup's `spec.encryption`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = ("self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')", "identitySecretName must be the name of a Secret"))]
+    pub identity_secret_name: Option<String>,
 }
 
 fn latest() -> String {

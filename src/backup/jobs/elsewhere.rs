@@ -4,7 +4,8 @@
 use k8s_openapi::api::core::v1::{Container, EmptyDirVolumeSource, PodSpec, Volume, VolumeMount};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::pod::{mount, variable};
+use super::pod::variable;
+use super::volumes::mount;
 use crate::backup::install::{CERTIFICATES, DIRECTORY, LIBRARIES, PROGRAM, USERS};
 
 /// Bytes for what the program keeps to itself, such as a copy of a key that nobody else may read. It is no disk's.

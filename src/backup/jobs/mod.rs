@@ -8,11 +8,13 @@ mod pod;
 mod scratch;
 mod settings;
 mod sources;
+mod volumes;
 
 pub use account::{ACCOUNT_LABEL, SERVICE_ACCOUNT, service_account};
 pub use catalog::{Catalog, Stored};
 pub use outcomes::{End, end_of, in_words, last_words, report_of};
-pub use pod::{PlanIn, Run, WORK, backup_pod, job_spec, plan_map, plan_text, restore_pod};
+pub use pod::{Run, WORK, backup_pod, job_spec, plan_map, plan_text, restore_pod};
 pub use scratch::{Scratch, Served};
 pub use settings::{Settings, prefix_of};
 pub use sources::{Access, SecretMount, image_of, of_etcd_cluster, of_redis, of_source};
+pub use volumes::{IDENTITY, PlanIn};

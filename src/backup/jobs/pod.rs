@@ -7,15 +7,15 @@ use k8s_openapi::api::batch::v1::{
     JobSpec, PodFailurePolicy, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule,
 };
 use k8s_openapi::api::core::v1::{
-    ConfigMapVolumeSource, Container, DownwardAPIVolumeFile, DownwardAPIVolumeSource, EmptyDirVolumeSource, EnvVar,
-    EnvVarSource, KeyToPath, ObjectFieldSelector, PodSecurityContext, PodSpec, PodTemplateSpec, ProjectedVolumeSource,
-    SeccompProfile, SecretVolumeSource, ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
+    Container, EmptyDirVolumeSource, EnvVar, EnvVarSource, ObjectFieldSelector, PodSecurityContext, PodSpec,
+    PodTemplateSpec, SeccompProfile, Volume,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::ObjectMeta;
 use serde::Serialize;
 
 use super::elsewhere::in_image;
+use super::volumes::{self, PlanIn, file_of, mount};
 use super::{SERVICE_ACCOUNT, Scratch, SecretMount, Settings};
 use crate::api::etcdcluster::Resources;
 use crate::backup::plan::{self, BackupPlan, RestorePlan};
@@ -23,12 +23,6 @@ use crate::runtime::{requirements, unprivileged};
 
 /// An unprivileged user that no image gives files to.
 const USER: i64 = 65_532;
-/// Who a token of a web identity is for.
-const AUDIENCE: &str = "sts.amazonaws.com";
-/// Seconds that such a token is good for; the kubelet renews it long before.
-const TOKEN_SECONDS: i64 = 3600;
-const TOKEN_DIRECTORY: &str = "/var/run/secrets/causeway.example.com/aws";
-const TOKEN_FILE: &str = "token";
 /// Where a backup is unpacked to.
 pub const WORK: &str = "/work";
 /// A backup that is stopped aborts its upload before.
@@ -40,15 +34,6 @@ const HOPELESS: i32 = 3;
 /// Ended Jobs are kept for so long, for people to look at their logs.
 const KEPT_SECONDS: i32 = 86_400;
 
-/// Where a pod has its plan from.
-#[derive(Clone, Copy, Debug)]
-pub enum PlanIn<'a> {
-    /// A `ConfigMap` of that name.
-    ConfigMap(&'a str),
-    /// An annotation of its own: what nobody else makes, changes or has to delete.
-    Annotation(&'a str),
-}
-
 /// What Jobs have alike.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
@@ -58,6 +43,8 @@ pub struct Run<'a> {
     pub plan: PlanIn<'a>,
     /// Secrets that it needs.
     pub mounts: &'a [SecretMount],
+    /// Name of the Secret with secret keys of age that open the backup.
+    pub identity: Option<&'a str>,
     /// CPU and memory of our containers.
     pub resources: Option<&'a Resources>,
     /// Image with the programs that dump the database; none where ours needs none.
@@ -80,7 +67,7 @@ pub fn backup_pod(run: Run<'_>, due: Option<&str>) -> PodSpec {
         ..EnvVar::default()
     });
     environment.extend(due.map(|due| variable("CAUSEWAY_DUE", due)));
-    let pod = PodSpec { containers: vec![main], volumes: Some(volumes(run)), ..base() };
+    let pod = PodSpec { containers: vec![main], volumes: Some(volumes::of(run)), ..base() };
     in_image_of(run, pod, run.image)
 }
 
@@ -102,6 +89,7 @@ pub fn restore_pod(run: Run<'_>, command: &str, name: &str, scratch: &Scratch, s
     };
     let mut fetch = with_work(ours(Run { mounts: &[], ..run }, "fetch"));
     fetch.name = "fetch".into();
+    fetch.volume_mounts.get_or_insert_default().extend(volumes::identity(run));
     let mut init = vec![fetch];
     match scratch {
         Scratch::Etcd { image } => {
@@ -132,7 +120,7 @@ pub fn restore_pod(run: Run<'_>, command: &str, name: &str, scratch: &Scratch, s
         }
         Scratch::Sql { .. } => {}
     }
-    let mut all = volumes(run);
+    let mut all = volumes::of(run);
     all.push(Volume {
         name: "work".into(),
         empty_dir: Some(EmptyDirVolumeSource {
@@ -213,20 +201,17 @@ fn ours(run: Run<'_>, command: &str) -> Container {
     let settings = run.settings;
     let mut env = vec![
         variable("AWS_ROLE_ARN", settings.role.as_deref().unwrap_or_default()),
-        variable("AWS_WEB_IDENTITY_TOKEN_FILE", &format!("{TOKEN_DIRECTORY}/{TOKEN_FILE}")),
+        variable("AWS_WEB_IDENTITY_TOKEN_FILE", &volumes::token_path()),
         variable("AWS_REGION", &settings.region),
         variable("LOG_FORMAT", "json"),
     ];
     env.extend(settings.aws_endpoint.iter().map(|url| variable("AWS_ENDPOINT_URL", url)));
-    let mut mounts = vec![mount("plan", directory_of(plan::PATH), true), mount("aws-token", TOKEN_DIRECTORY, true)];
-    let secrets = run.mounts.iter().enumerate();
-    mounts.extend(secrets.map(|(index, secret)| mount(&secret_volume(index), &secret.path.to_string_lossy(), true)));
     Container {
         name: "causeway".into(),
         image: settings.image.clone(),
         args: Some(vec![command.into()]),
         env: Some(env),
-        volume_mounts: Some(mounts),
+        volume_mounts: Some(volumes::mounts(run)),
         resources: Some(requirements(run.resources, USUAL)),
         // What it was about when it could not say so itself.
         termination_message_policy: Some("FallbackToLogsOnError".into()),
@@ -254,88 +239,8 @@ fn sidecar(container: Container) -> Container {
     Container { restart_policy: Some("Always".into()), ..container }
 }
 
-fn volumes(run: Run<'_>) -> Vec<Volume> {
-    let token = ServiceAccountTokenProjection {
-        audience: Some(AUDIENCE.into()),
-        expiration_seconds: Some(TOKEN_SECONDS),
-        path: TOKEN_FILE.into(),
-    };
-    let mut volumes = vec![
-        plan_volume(run.plan),
-        Volume {
-            name: "aws-token".into(),
-            projected: Some(ProjectedVolumeSource {
-                sources: Some(vec![VolumeProjection {
-                    service_account_token: Some(token),
-                    ..VolumeProjection::default()
-                }]),
-                ..ProjectedVolumeSource::default()
-            }),
-            ..Volume::default()
-        },
-    ];
-    let secrets = run.mounts.iter().enumerate();
-    volumes.extend(secrets.map(|(index, mount)| Volume {
-        name: secret_volume(index),
-        secret: Some(SecretVolumeSource {
-            secret_name: Some(mount.secret.clone()),
-            // The Job tells what is missing; its pod would wait for it without a word.
-            optional: Some(true),
-            items: Some(mount.keys.iter().map(|key| file(key)).collect::<Vec<_>>()).filter(|keys| !keys.is_empty()),
-            ..SecretVolumeSource::default()
-        }),
-        ..Volume::default()
-    }));
-    volumes
-}
-
-fn plan_volume(plan: PlanIn<'_>) -> Volume {
-    let volume = Volume { name: "plan".into(), ..Volume::default() };
-    match plan {
-        PlanIn::ConfigMap(name) => Volume {
-            config_map: Some(ConfigMapVolumeSource { name: name.into(), ..ConfigMapVolumeSource::default() }),
-            ..volume
-        },
-        PlanIn::Annotation(key) => {
-            let field_path = format!("metadata.annotations['{key}']");
-            let file = DownwardAPIVolumeFile {
-                path: file_of(plan::PATH).into(),
-                field_ref: Some(ObjectFieldSelector { api_version: Some("v1".into()), field_path }),
-                ..DownwardAPIVolumeFile::default()
-            };
-            let file = DownwardAPIVolumeSource { items: Some(vec![file]), ..DownwardAPIVolumeSource::default() };
-            Volume { downward_api: Some(file), ..volume }
-        }
-    }
-}
-
 pub(super) fn variable(name: &str, value: &str) -> EnvVar {
     EnvVar { name: name.into(), value: Some(value.into()), value_from: None }
-}
-
-pub(super) fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
-    VolumeMount {
-        name: name.into(),
-        mount_path: path.into(),
-        read_only: read_only.then_some(true),
-        ..VolumeMount::default()
-    }
-}
-
-fn secret_volume(index: usize) -> String {
-    format!("secret-{index}")
-}
-
-fn file(key: &str) -> KeyToPath {
-    KeyToPath { key: key.into(), path: key.into(), mode: None }
-}
-
-fn directory_of(path: &str) -> &str {
-    path.rsplit_once('/').map_or(path, |(directory, _)| directory)
-}
-
-fn file_of(path: &str) -> &str {
-    path.rsplit_once('/').map_or(path, |(_, file)| file)
 }
 
 #[cfg(test)]
@@ -353,7 +258,14 @@ mod tests {
     }
 
     fn run(settings: &Settings) -> Run<'_> {
-        Run { settings, plan: PlanIn::ConfigMap("nightly-plan"), mounts: &[], resources: None, image: None }
+        Run {
+            settings,
+            plan: PlanIn::ConfigMap("nightly-plan"),
+            mounts: &[],
+            identity: None,
+            resources: None,
+            image: None,
+        }
     }
 
     #[test]

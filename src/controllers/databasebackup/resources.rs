@@ -12,7 +12,7 @@ use super::facts::{Database, Observed};
 use super::names;
 use crate::api::DatabaseBackup;
 use crate::backup::jobs::{
-    PlanIn, Run, Scratch, SecretMount, WORK, backup_pod, image_of, job_spec, plan_map, plan_text, restore_pod,
+    IDENTITY, PlanIn, Run, Scratch, SecretMount, WORK, backup_pod, image_of, job_spec, plan_map, plan_text, restore_pod,
 };
 use crate::backup::manifest::Manifest as Backup;
 use crate::backup::plan::{self, BackupPlan, RestorePlan};
@@ -79,12 +79,14 @@ pub fn job_verify(
 ) -> Manifest {
     let folder = &database.access.source.folder;
     let scratch = Scratch::of(backup, &database.served);
+    let identity = object.spec.encryption.as_ref().and_then(|it| it.identity_secret_name.as_deref());
     let told = plan_text(&RestorePlan {
         origin: plan.destination.clone(),
         folder: folder.clone(),
         id: id.to_owned(),
         work: PathBuf::from(WORK),
         scratch: scratch.address().to_owned(),
+        identity: identity.map(|_| IDENTITY.into()),
         target: None,
         force: false,
     });
@@ -93,6 +95,7 @@ pub fn job_verify(
         settings: &observed.settings,
         plan: PlanIn::Annotation(VERIFICATION),
         mounts: &[],
+        identity,
         resources,
         image: None,
     };
@@ -116,7 +119,7 @@ pub fn plan(object: &DatabaseBackup, observed: &Observed, prefix: &str) -> Optio
     Some(BackupPlan {
         destination: settings.place(destination, &bucket.place.bucket, &bucket.owner, prefix),
         sources: observed.sources.iter().map(|database| database.access.source.clone()).collect::<Vec<plan::Source>>(),
-        recipients: Vec::new(),
+        recipients: object.spec.encryption.as_ref().map(|it| it.recipients.clone()).unwrap_or_default(),
     })
 }
 
@@ -131,7 +134,8 @@ fn job(
     let name = names::plan(object);
     let resources = object.spec.resources.as_ref();
     let image = object.spec.source.as_ref().and_then(image_of).map(|(_, image)| image);
-    let run = Run { settings: &observed.settings, plan: PlanIn::ConfigMap(&name), mounts: &mounts, resources, image };
+    let plan_in = PlanIn::ConfigMap(&name);
+    let run = Run { settings: &observed.settings, plan: plan_in, mounts: &mounts, identity: None, resources, image };
     let retry = &object.spec.retry;
     let mut spec = job_spec(backup_pod(run, due), &names::labels(object), retry.limit, retry.deadline_seconds);
     // For people who ask why two runs did different things.

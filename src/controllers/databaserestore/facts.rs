@@ -62,6 +62,8 @@ pub struct Chosen {
     pub origin: Destination,
     /// The target.
     pub target: Target,
+    /// Name of the Secret with the key that opens it, where it is encrypted.
+    pub identity: Option<String>,
 }
 
 /// The target.

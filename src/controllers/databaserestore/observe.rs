@@ -128,10 +128,22 @@ impl Observer {
             Ok(found) => found,
             Err(no) => return Ok(no),
         };
-        Ok(match unfit(&manifest, &target) {
-            Some((reason, told)) => Choice::Refused(reason, told),
-            None => Choice::Made(Box::new(Chosen { manifest, folder, origin, target })),
-        })
+        if let Some((reason, told)) = unfit(&manifest, &target) {
+            return Ok(Choice::Refused(reason, told));
+        }
+        let usual = backup.spec.encryption.as_ref().and_then(|it| it.identity_secret_name.clone());
+        let identity =
+            object.spec.from.identity_secret_name.clone().or(usual).filter(|_| manifest.encryption.is_some());
+        if manifest.encryption.is_some() && identity.is_none() {
+            let told = format!(
+                "backup {} is encrypted: name the Secret with the secret key in spec.encryption.identitySecretName of \
+                 DatabaseBackup {}, or in identitySecretName beside the backup's name here",
+                manifest.id,
+                backup.name_any()
+            );
+            return Ok(Choice::Waiting("IdentityMissing", told));
+        }
+        Ok(Choice::Made(Box::new(Chosen { manifest, folder, origin, target, identity })))
     }
 
     /// The backup that is asked for.

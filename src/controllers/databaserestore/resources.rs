@@ -10,7 +10,7 @@ use kube::api::ObjectMeta;
 
 use super::facts::Chosen;
 use crate::api::DatabaseRestore;
-use crate::backup::jobs::{PlanIn, Run, Scratch, Settings, WORK, job_spec, plan_map, restore_pod};
+use crate::backup::jobs::{IDENTITY, PlanIn, Run, Scratch, Settings, WORK, job_spec, plan_map, restore_pod};
 use crate::backup::plan::RestorePlan;
 use crate::runtime::manifest::{Manifest, controlled};
 
@@ -37,6 +37,7 @@ pub fn config_map(object: &DatabaseRestore, chosen: &Chosen) -> Manifest {
         id: chosen.manifest.id.clone(),
         work: PathBuf::from(WORK),
         scratch: scratch(chosen).address().to_owned(),
+        identity: chosen.identity.as_ref().map(|_| IDENTITY.into()),
         target: Some(chosen.target.access.source.clone()),
         force: object.spec.force,
     };
@@ -51,7 +52,8 @@ pub fn config_map(object: &DatabaseRestore, chosen: &Chosen) -> Manifest {
 pub fn job(object: &DatabaseRestore, settings: &Settings, chosen: &Chosen) -> Manifest {
     let (name, uid) = (name(object), object.uid().unwrap_or_default());
     let mounts = &chosen.target.access.mounts;
-    let run = Run { settings, plan: PlanIn::ConfigMap(&name), mounts, resources: None, image: None };
+    let identity = chosen.identity.as_deref();
+    let run = Run { settings, plan: PlanIn::ConfigMap(&name), mounts, identity, resources: None, image: None };
     let pod = restore_pod(run, "restore", &uid, &scratch(chosen), chosen.manifest.size);
     let told = [(ID, &chosen.manifest.id), (SOURCE, &chosen.manifest.source)];
     let annotations = told.into_iter().map(|(key, value)| (key.to_owned(), value.clone())).collect();

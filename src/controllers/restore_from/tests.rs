@@ -25,7 +25,8 @@ fn cluster(name: &str) -> EtcdCluster {
 }
 
 fn nightly() -> BackupChoice {
-    BackupChoice { backup: "nightly".into(), source: Some("EtcdCluster/prod".into()), id: "latest".into() }
+    let source = Some("EtcdCluster/prod".into());
+    BackupChoice { backup: "nightly".into(), source, id: "latest".into(), identity_secret_name: None }
 }
 
 fn noted(outcome: RestoreOutcome, uid: Option<&str>) -> Restored {

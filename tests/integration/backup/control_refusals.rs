@@ -74,6 +74,8 @@ async fn a_backup_is_refused_in_words_that_name_field_and_fix() {
         ("retry", json!({ "deadlineSeconds": 1 }), "greater than or equal to 60"),
         ("verify", json!({}), "spec.verify must have either schedule or afterEach: true"),
         ("verify", json!({ "schedule": "often" }), "spec.verify.schedule must be a cron schedule of five fields"),
+        ("encryption", json!({ "recipients": [] }), "should have at least 1 items"),
+        ("encryption", json!({ "recipients": ["ssh-ed25519 AAAA"] }), "must be public keys of age-keygen"),
         ("destination", json!({ "bucket": "My_Bucket" }), "spec.destination.bucket must have lower case letters"),
         ("destination", json!({ "prefix": "/a" }), "spec.destination.prefix must be of letters"),
         ("destination", json!({ "storageClass": "GLACIER" }), "from others nothing can be read at once"),

@@ -7,6 +7,7 @@ mod control_refusals;
 mod control_restore;
 mod control_restore_from;
 mod control_ticks;
+mod encryption;
 mod plane;
 mod plane_faults;
 mod plane_restore;

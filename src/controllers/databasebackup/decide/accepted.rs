@@ -3,6 +3,7 @@
 use super::super::retention;
 use crate::api::DatabaseBackup;
 use crate::api::databasebackup::Verify;
+use crate::backup::age::Recipient;
 use crate::backup::jobs::Settings;
 use crate::controllers::schedule::Schedule;
 
@@ -41,6 +42,17 @@ pub fn accepted(object: &DatabaseBackup, settings: &Settings) -> Result<Accepted
             return Err(("VerifyInvalid", told.into()));
         }
     };
+    if let Some(encryption) = &spec.encryption {
+        for (index, key) in encryption.recipients.iter().enumerate() {
+            let refused = |mistake| ("RecipientInvalid", format!("spec.encryption.recipients[{index}]: {mistake}"));
+            key.parse::<Recipient>().map_err(refused)?;
+        }
+        if verify.is_some() && encryption.identity_secret_name.is_none() {
+            let told = "spec.encryption.identitySecretName is needed for spec.verify: without a secret key no backup can \
+                        be opened";
+            return Err(("IdentityMissing", told.into()));
+        }
+    }
     if !retention::keeps_something(&spec.retention) {
         let told = "spec.retention keeps nothing: give at least one of keepLast, keepHourly, keepDaily, keepWeekly, \
                     keepMonthly, keepYearly and maxAge";

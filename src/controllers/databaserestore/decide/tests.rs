@@ -63,6 +63,7 @@ fn chosen() -> Observed {
             kms_key: None,
         },
         target: target("7.0.15"),
+        identity: None,
     };
     Observed {
         settings: Settings { role: Some("role".into()), image: Some("causeway:1".into()), ..Settings::default() },

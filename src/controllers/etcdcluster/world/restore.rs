@@ -12,7 +12,7 @@ use crate::runtime::Health;
 /// A new cluster that is to begin with a backup, before anything was done.
 fn asking() -> World {
     let mut object = cluster(3);
-    let from = BackupChoice { backup: "nightly".into(), source: None, id: "latest".into() };
+    let from = BackupChoice { backup: "nightly".into(), source: None, id: "latest".into(), identity_secret_name: None };
     object.spec.restore_from = Some(from);
     let mut world = World::new(object);
     world.kubernetes.restore = Seen::Absent;

@@ -12,7 +12,8 @@ use crate::runtime::Health;
 
 fn asking(replicas: i32) -> World {
     let mut object = redis(replicas);
-    object.spec.restore_from = Some(BackupChoice { backup: "nightly".into(), source: None, id: "latest".into() });
+    object.spec.restore_from =
+        Some(BackupChoice { backup: "nightly".into(), source: None, id: "latest".into(), identity_secret_name: None });
     let mut world = World::new(object);
     world.kubernetes.restore = Seen::Absent;
     world

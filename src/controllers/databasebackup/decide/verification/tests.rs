@@ -8,11 +8,13 @@ use super::super::super::fixtures::backup;
 use super::super::tests::{catalog, decided, manifest, now, settled, words};
 use super::super::{DatabaseBackupStatus, Plan, decide};
 use super::*;
-use crate::api::databasebackup::Verify;
-use crate::backup::jobs::End;
+use crate::api::databasebackup::{Encryption, Verify};
+use crate::backup::jobs::{End, IDENTITY};
 use crate::external::s3::{Listing, Object};
 use crate::runtime::settle;
+use serde_json::Value;
 
+const RECIPIENT: &str = "age1ljmwwkts2649rkhmf3tu0nk6vfz849ync5ynh5tjgqzzke2pz90sww4d6y";
 const OLD: &str = "20261121T020000Z";
 const NEW: &str = "20261122T020000Z";
 pub(super) const FOLDER: &str = "redis-cache";
@@ -84,6 +86,26 @@ fn the_job_stays_as_it_was_reviewed() {
     let [Action::Verify { job, told }] = plan.actions.as_slice() else { panic!("one Job: {:?}", plan.actions) };
     assert_eq!(*told, format!("Job {} proves backup {NEW} of Redis cache", job.name()));
     insta::assert_yaml_snapshot!(job.value);
+}
+
+/// Who takes a backup need not be able to open it.
+#[test]
+fn only_who_proves_a_backup_has_its_secret_key() {
+    let (mut object, recipients) = (after_each(), vec![RECIPIENT.to_owned()]);
+    object.spec.encryption =
+        Some(Encryption { recipients: recipients.clone(), identity_secret_name: Some("opens".into()) });
+    let observed = with(&object, &[NEW], now());
+    let plan = resources::plan(&object, &observed, "shop/nightly/uid-1").expect("a plan");
+    assert_eq!(plan.recipients, recipients);
+    let takes = resources::job_now(&object, &observed, &plan, "today", NEW).value;
+    assert!(!takes.to_string().contains("opens"), "{takes}");
+    let actions = decided(&object, &observed).actions;
+    let [Action::Verify { job, .. }] = actions.as_slice() else { panic!("one Job: {actions:?}") };
+    let proves = &job.value;
+    let pod = &proves["spec"]["template"]["spec"];
+    let has_key = |container: &Value| container["volumeMounts"].to_string().contains(IDENTITY);
+    let (fetch, main) = (&pod["initContainers"][0], &pod["containers"][0]);
+    assert!(fetch["name"] == "fetch" && has_key(fetch) && !has_key(main), "{pod}");
 }
 
 #[test]

@@ -1,0 +1,138 @@
+//! What is mounted into the pods of Jobs: the plan, the web identity, and Secrets.
+
+use k8s_openapi::api::core::v1::{
+    ConfigMapVolumeSource, DownwardAPIVolumeFile, DownwardAPIVolumeSource, KeyToPath, ObjectFieldSelector,
+    ProjectedVolumeSource, SecretVolumeSource, ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
+};
+
+use super::pod::Run;
+use crate::backup::plan;
+
+/// Who a token of a web identity is for.
+const AUDIENCE: &str = "sts.amazonaws.com";
+/// Seconds that such a token is good for; the kubelet renews it long before.
+const TOKEN_SECONDS: i64 = 3600;
+const TOKEN_DIRECTORY: &str = "/var/run/secrets/causeway.example.com/aws";
+const TOKEN_FILE: &str = "token";
+const TOKEN_VOLUME: &str = "aws-token";
+/// Where the container that fetches a backup has the secret keys that open it.
+pub const IDENTITY: &str = "/var/run/secrets/causeway.example.com/identity";
+/// Key of the Secret with them.
+const IDENTITY_KEY: &str = "identity";
+const IDENTITY_VOLUME: &str = "identity";
+
+/// Where a pod has its plan from.
+#[derive(Clone, Copy, Debug)]
+pub enum PlanIn<'a> {
+    /// A `ConfigMap` of that name.
+    ConfigMap(&'a str),
+    /// An annotation of its own: what nobody else makes, changes or has to delete.
+    Annotation(&'a str),
+}
+
+/// Where the token of the web identity is found.
+pub(super) fn token_path() -> String {
+    format!("{TOKEN_DIRECTORY}/{TOKEN_FILE}")
+}
+
+/// What each of our containers mounts.
+pub(super) fn mounts(run: Run<'_>) -> Vec<VolumeMount> {
+    let mut mounts = vec![mount("plan", directory_of(plan::PATH), true), mount(TOKEN_VOLUME, TOKEN_DIRECTORY, true)];
+    let secrets = run.mounts.iter().enumerate();
+    mounts.extend(secrets.map(|(index, secret)| mount(&secret_volume(index), &secret.path.to_string_lossy(), true)));
+    mounts
+}
+
+/// What the one that fetches a backup mounts, too.
+pub(super) fn identity(run: Run<'_>) -> Option<VolumeMount> {
+    run.identity.map(|_| mount(IDENTITY_VOLUME, IDENTITY, true))
+}
+
+/// All that a pod's containers mount, but what they write.
+pub(super) fn of(run: Run<'_>) -> Vec<Volume> {
+    let token = ServiceAccountTokenProjection {
+        audience: Some(AUDIENCE.into()),
+        expiration_seconds: Some(TOKEN_SECONDS),
+        path: TOKEN_FILE.into(),
+    };
+    let mut volumes = vec![
+        plan_volume(run.plan),
+        Volume {
+            name: TOKEN_VOLUME.into(),
+            projected: Some(ProjectedVolumeSource {
+                sources: Some(vec![VolumeProjection {
+                    service_account_token: Some(token),
+                    ..VolumeProjection::default()
+                }]),
+                ..ProjectedVolumeSource::default()
+            }),
+            ..Volume::default()
+        },
+    ];
+    let secrets = run.mounts.iter().enumerate();
+    volumes.extend(secrets.map(|(index, mount)| secret(secret_volume(index), &mount.secret, &mount.keys)));
+    volumes.extend(run.identity.map(|name| secret(IDENTITY_VOLUME.into(), name, &[IDENTITY_KEY])));
+    volumes
+}
+
+/// A volume with keys of a Secret, all where none is named.
+fn secret(volume: String, name: &str, keys: &[&str]) -> Volume {
+    Volume {
+        name: volume,
+        secret: Some(SecretVolumeSource {
+            secret_name: Some(name.to_owned()),
+            // The Job tells what is missing; its pod would wait for it without a word.
+            optional: Some(true),
+            items: Some(keys.iter().map(|key| file(key)).collect::<Vec<_>>()).filter(|keys| !keys.is_empty()),
+            ..SecretVolumeSource::default()
+        }),
+        ..Volume::default()
+    }
+}
+
+fn plan_volume(plan: PlanIn<'_>) -> Volume {
+    let volume = Volume { name: "plan".into(), ..Volume::default() };
+    match plan {
+        PlanIn::ConfigMap(name) => Volume {
+            config_map: Some(ConfigMapVolumeSource { name: name.into(), ..ConfigMapVolumeSource::default() }),
+            ..volume
+        },
+        PlanIn::Annotation(key) => {
+            let field_path = format!("metadata.annotations['{key}']");
+            let file = DownwardAPIVolumeFile {
+                path: file_of(plan::PATH).into(),
+                field_ref: Some(ObjectFieldSelector { api_version: Some("v1".into()), field_path }),
+                ..DownwardAPIVolumeFile::default()
+            };
+            let file = DownwardAPIVolumeSource { items: Some(vec![file]), ..DownwardAPIVolumeSource::default() };
+            Volume { downward_api: Some(file), ..volume }
+        }
+    }
+}
+
+/// A volume in a container.
+pub(super) fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
+    VolumeMount {
+        name: name.into(),
+        mount_path: path.into(),
+        read_only: read_only.then_some(true),
+        ..VolumeMount::default()
+    }
+}
+
+fn secret_volume(index: usize) -> String {
+    format!("secret-{index}")
+}
+
+fn file(key: &str) -> KeyToPath {
+    KeyToPath { key: key.into(), path: key.into(), mode: None }
+}
+
+fn directory_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(directory, _)| directory)
+}
+
+/// The last part of a path.
+pub(super) fn file_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, file)| file)
+}
