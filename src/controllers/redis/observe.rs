@@ -43,8 +43,8 @@ pub struct Observer {
     vault: Vault,
     /// Objects about which something was changed: the watches may not show it yet.
     changed: Mutex<HashSet<String>>,
-    /// Whether the processes of pods, by uid, know us by name, where that is another than the spec says.
-    logins: Mutex<HashMap<String, bool>>,
+    /// Whether the processes of pods, by object and uid, know us by name, where that is another than the spec says.
+    logins: Mutex<HashMap<String, HashMap<String, bool>>>,
     /// Pods as they were after we changed them, by object: the watches may not show it yet.
     written: Mutex<HashMap<String, HashMap<String, core::Pod>>>,
 }
@@ -82,6 +82,7 @@ impl Observer {
     pub fn forget(&self, uid: &str) {
         self.changed.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
         self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        self.logins.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 
     /// Reads all that matters to one object.
@@ -232,6 +233,8 @@ impl Observer {
         }
         {
             let mut logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
+            let logins = logins.entry(object.uid().unwrap_or_default()).or_default();
+            logins.retain(|uid, _| observed.pods.values().any(|pod| pod.uid == *uid));
             for pod in observed.pods.values().filter(|pod| refuses(pod)) {
                 let with = logins.get(&pod.uid).copied().unwrap_or(object.spec.auth.enabled);
                 logins.insert(pod.uid.clone(), !with);
@@ -248,8 +251,9 @@ impl Observer {
             internal.map(|users| Login { user: names::INTERNAL_USER.into(), password: users.internal.0.clone() });
         {
             let logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
+            let logins = logins.get(&object.uid().unwrap_or_default());
             for pod in observed.pods.values_mut() {
-                let with = logins.get(&pod.uid).copied().unwrap_or(object.spec.auth.enabled);
+                let with = logins.and_then(|logins| logins.get(&pod.uid)).copied().unwrap_or(object.spec.auth.enabled);
                 pod.login = internal.clone().filter(|_| with);
             }
         }

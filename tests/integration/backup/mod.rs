@@ -14,6 +14,7 @@ mod plane_restore;
 mod plane_verify;
 mod sql_mariadb;
 mod sql_postgres;
+mod sql_size;
 mod sql_stage;
 mod sql_tls;
 pub mod stage;

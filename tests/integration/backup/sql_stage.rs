@@ -16,6 +16,8 @@ use crate::support::wait::wait_within;
 pub const LOGIN: &str = "db-login";
 /// The Secret with the certificate of a server with TLS.
 pub const CERTIFICATE: &str = "db-tls";
+/// All that a pod may have that takes a backup: our program and the database's own, whatever the size of the data.
+const MEMORY: &str = "96Mi";
 /// The server's pod.
 const SERVER: &str = "server";
 /// The password of every server.
@@ -176,7 +178,8 @@ impl SqlStage {
     /// Asks for backups of the server at once, by an object of that name; retried as often.
     pub async fn back_up(&self, name: &str, source: &Value, verify: bool) {
         let mut spec = json!({
-            "schedule": NEVER, "retry": { "limit": 0, "deadlineSeconds": 300 }, "source": source,
+            "schedule": NEVER, "retry": { "limit": 0, "deadlineSeconds": 1800 }, "source": source,
+            "resources": { "limits": { "memory": MEMORY } },
         });
         if verify {
             spec["verify"] = json!({ "afterEach": true });

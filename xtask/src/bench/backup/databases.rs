@@ -61,7 +61,18 @@ impl Kind {
             Self::Redis => (
                 "redis:7.0.15",
                 6379,
-                json!(["redis-server", "--save", "", "--protected-mode", "no", "--repl-diskless-sync-delay", "0"]),
+                // What it compresses itself would not be measured of those who compress it afterwards.
+                json!([
+                    "redis-server",
+                    "--save",
+                    "",
+                    "--protected-mode",
+                    "no",
+                    "--repl-diskless-sync-delay",
+                    "0",
+                    "--rdbcompression",
+                    "no"
+                ]),
             ),
         };
         json!({

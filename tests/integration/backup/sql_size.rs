@@ -1,0 +1,103 @@
+//! Databases with nothing, with a megabyte, and in a thorough run with two gibibytes. What takes a backup has memory for none
+//! of that: the limit of its pod is one of [`SqlStage::back_up`].
+
+use std::time::{Duration, Instant};
+
+use causeway::api::databaserestore::RestorePhase;
+use causeway::api::{DatabaseBackup, DatabaseBackupStatus, DatabaseRestore, DatabaseRestoreStatus};
+use serde_json::json;
+
+use super::sql_mariadb::MARIADB;
+use super::sql_postgres::POSTGRES;
+use super::sql_stage::{Engine, SqlStage, seconds};
+use crate::support::wait::wait_within;
+use crate::support::{Operator, is_thorough};
+
+/// Of gibibytes, on a disk that others use, too.
+const PATIENCE: Duration = Duration::from_mins(20);
+/// Rows of a kibibyte that are written by one statement.
+const AT_ONCE: usize = 256 * 1024;
+
+/// What differs between servers.
+struct Words {
+    engine: &'static Engine,
+    /// Makes the table.
+    make: &'static str,
+    /// Writes so many rows after those that are there: `FIRST` to `LAST`. They cannot be compressed to less than half.
+    fill: &'static str,
+    /// Tells of a database's table whether it is the same as another's.
+    sum: &'static str,
+}
+
+const POSTGRES_WORDS: Words = Words {
+    engine: &POSTGRES,
+    make: "CREATE DATABASE large;\n\\c large\nCREATE TABLE lines (id bigint PRIMARY KEY, t text);",
+    fill: "\\c large\nINSERT INTO lines SELECT i, (SELECT string_agg(md5(random()::text || i || n), '')
+        FROM generate_series(1, 31) n) FROM generate_series(FIRST, LAST) i;",
+    sum: "\\c DATABASE\nSELECT count(*), sum(hashtextextended(t, id)::numeric) FROM lines;",
+};
+
+const MARIADB_WORDS: Words = Words {
+    engine: &MARIADB,
+    make: "CREATE DATABASE large; CREATE TABLE large.lines (id BIGINT PRIMARY KEY, t TEXT) ENGINE=InnoDB;",
+    fill: "INSERT INTO large.lines SELECT seq, CONCAT(SHA2(RAND(), 512), SHA2(RAND(), 512), SHA2(RAND(), 512), SHA2(RAND(), 512),
+        SHA2(RAND(), 512), SHA2(RAND(), 512), SHA2(RAND(), 512), SHA2(RAND(), 512)) FROM seq_FIRST_to_LAST;",
+    sum: "SELECT COUNT(*), SUM(CRC32(CONCAT(id, t))) FROM DATABASE.lines;",
+};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_postgresql_of_any_size_comes_back() {
+    comes_back("sql-size-pg", &POSTGRES_WORDS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_mariadb_of_any_size_comes_back() {
+    comes_back("sql-size-my", &MARIADB_WORDS).await;
+}
+
+async fn comes_back(name: &str, words: &Words) {
+    let stage = SqlStage::new(name, words.engine).await;
+    let _operator = Operator::start(&stage).await;
+    stage.ask(words.make).await;
+    let sizes: &[usize] = if is_thorough() { &[0, 1, 2048] } else { &[0, 1] };
+    let mut rows = 0;
+    for mebibytes in sizes {
+        while rows < mebibytes * 1024 {
+            let last = (rows + AT_ONCE).min(mebibytes * 1024);
+            let (first, until) = ((rows + 1).to_string(), last.to_string());
+            stage.ask(&words.fill.replace("FIRST", &first).replace("LAST", &until)).await;
+            rows = last;
+        }
+        let backup = format!("size-{mebibytes}");
+        let begun = Instant::now();
+        stage.back_up(&backup, &stage.server(&json!({ "database": "large" })), false).await;
+        let api = stage.api::<DatabaseBackup>();
+        let look = || async { api.get(&backup).await.expect("the object").status.unwrap_or_default() };
+        let ended = |status: &DatabaseBackupStatus| status.backups > 0 || status.last_failure.is_some();
+        let status = wait_within(PATIENCE, &format!("{backup} to end"), look, ended).await;
+        assert_eq!(status.last_failure, None);
+        let (run, took) = (status.recent[0].clone(), begun.elapsed());
+
+        let copy = format!("copy{mebibytes}");
+        stage.ask(&format!("CREATE DATABASE {copy};")).await;
+        let begun = Instant::now();
+        let spec = json!({ "from": { "backup": backup }, "target": stage.server(&json!({ "database": copy })) });
+        stage.create::<DatabaseRestore>(&backup, spec).await;
+        let api = stage.api::<DatabaseRestore>();
+        let look = || async { api.get(&backup).await.expect("the object").status.unwrap_or_default() };
+        let ended = |status: &DatabaseRestoreStatus| status.phase.is_final();
+        let status = wait_within(PATIENCE, &format!("{backup} to come back"), look, ended).await;
+        assert_eq!((status.phase, status.keys), (RestorePhase::Succeeded, i64::try_from(rows).ok()), "{status:?}");
+        let sum = async |database: &str| stage.ask(&words.sum.replace("DATABASE", database)).await;
+        assert_eq!(sum("large").await, sum(&copy).await);
+        println!(
+            "» {} of {mebibytes} MiB: {} bytes, {} stored, in {}; back in {}",
+            words.engine.image,
+            run.bytes,
+            run.stored_bytes,
+            seconds(took),
+            seconds(begun.elapsed())
+        );
+        stage.ask(&format!("DROP DATABASE {copy};")).await;
+    }
+}
