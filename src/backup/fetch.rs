@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use async_compression::tokio::write::ZstdDecoder;
 use sha2::{Digest, Sha256};
 use tokio::io::AsyncWriteExt;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tokio_util::bytes::Bytes;
 
 use super::Error;
 use super::age::{self, Identities, Open};
@@ -16,8 +19,11 @@ use super::progress::Progress;
 use super::root;
 use super::secrets;
 use super::sql::Splitter;
-use super::store::{Download, Store};
+use super::store::{Download, Store, UploadError};
 use crate::runtime::hexadecimal;
+
+/// Pieces that are read ahead while others are unpacked.
+const AHEAD: usize = 32;
 
 /// The directory that a backup of several files is unpacked to.
 pub const PACK: &str = "dump";
@@ -115,7 +121,7 @@ async fn unpack(
 ) -> Result<(), Error> {
     let missing = || Error::BackupMissing { id: manifest.id.clone(), folder: plan.folder.clone() };
     let key = store.key(&plan.folder, &manifest.id, manifest::DATA);
-    let mut download = Download::open(store, key).await?.ok_or_else(missing)?;
+    let download = Download::open(store, key).await?.ok_or_else(missing)?;
     if download.size() != manifest.stored_size {
         let told = format!("{} bytes are stored, and the manifest says {}", download.size(), manifest.stored_size);
         return Err(Error::ChecksumMismatch(told));
@@ -125,35 +131,55 @@ async fn unpack(
     remove(&partial)?;
     let several = path.ends_with(PACK);
     let file = if several { Splitter::new(&partial).map(Sink::Files) } else { File::create(&partial).map(Sink::File) };
-    let mut unpacking = Unpacking::new(file.map_err(file_error)?, manifest.size);
-    let (mut stored, mut open) = (Sha256::new(), identities.map(Open::new));
-    let mut packed = Vec::new();
-    while let Some(chunk) = download.next().await? {
-        stored.update(&chunk);
-        let unpacked = match &mut open {
-            Some(open) => {
-                open.push(&chunk, &mut packed).map_err(|error| unopened(error, plan))?;
-                unpacking.push(&packed).await
-            }
-            None => unpacking.push(&chunk).await,
-        };
-        packed.clear();
-        unpacked.map_err(|trouble| trouble.into_error(&file_error))?;
-        progress.pass(chunk.len() as u64);
-    }
-    if hexadecimal(&stored.finalize()) != manifest.stored_sha256 {
-        return Err(Error::ChecksumMismatch("what is stored is not what was written".into()));
-    }
-    if let Some(open) = open {
-        open.finish(&mut packed).map_err(|error| unopened(error, plan))?;
-        unpacking.push(&packed).await.map_err(|trouble| trouble.into_error(&file_error))?;
-    }
-    let (file, size, sha256) = unpacking.finish().await.map_err(|trouble| trouble.into_error(&file_error))?;
+    let unpacking = Unpacking::new(file.map_err(file_error)?, manifest.size);
+    let (pieces, received) = mpsc::channel(AHEAD);
+    let unpacked = tokio::task::spawn_blocking(move || Handle::current().block_on(unpacking.take(received)));
+    let fed = feed(download, plan, manifest, identities, pieces, progress).await;
+    // It ends with the pieces, be it too early for it.
+    let unpacked = unpacked.await.map_err(UploadError::Task)?;
+    fed?;
+    let (file, size, sha256) = unpacked.map_err(|trouble| trouble.into_error(&file_error))?;
     if size != manifest.size || sha256 != manifest.sha256 {
         return Err(Error::ChecksumMismatch("the data are not those of the database".into()));
     }
     file.finish().map_err(file_error)?;
     fs::rename(&partial, path).map_err(file_error)
+}
+
+/// Reads what is stored to its end, checked and opened. Stops without a word where nobody takes it any more.
+async fn feed(
+    mut download: Download,
+    plan: &RestorePlan,
+    manifest: &Manifest,
+    identities: Option<&Identities>,
+    pieces: mpsc::Sender<Bytes>,
+    progress: &Progress,
+) -> Result<(), Error> {
+    let (mut stored, mut open) = (Sha256::new(), identities.map(Open::new));
+    while let Some(chunk) = download.next().await? {
+        stored.update(&chunk);
+        progress.pass(chunk.len() as u64);
+        let piece = match &mut open {
+            Some(open) => {
+                let mut opened = Vec::new();
+                open.push(&chunk, &mut opened).map_err(|error| unopened(error, plan))?;
+                opened.into()
+            }
+            None => chunk,
+        };
+        if pieces.send(piece).await.is_err() {
+            return Ok(());
+        }
+    }
+    if hexadecimal(&stored.finalize()) != manifest.stored_sha256 {
+        return Err(Error::ChecksumMismatch("what is stored is not what was written".into()));
+    }
+    if let Some(open) = open {
+        let mut opened = Vec::new();
+        open.finish(&mut opened).map_err(|error| unopened(error, plan))?;
+        pieces.send(opened.into()).await.ok();
+    }
+    Ok(())
 }
 
 fn unopened(error: age::Error, plan: &RestorePlan) -> Error {
@@ -228,6 +254,14 @@ impl<W: Write> Unpacking<W> {
         Self { decoder: ZstdDecoder::new(Vec::new()), file, announced, size: 0, hashed: Sha256::new() }
     }
 
+    /// Takes all pieces that come, on a thread that may wait for the disk.
+    async fn take(mut self, mut pieces: mpsc::Receiver<Bytes>) -> Result<(W, u64, String), Trouble> {
+        while let Some(piece) = pieces.recv().await {
+            self.push(&piece).await?;
+        }
+        self.finish().await
+    }
+
     async fn push(&mut self, mut packed: &[u8]) -> Result<(), Trouble> {
         while !packed.is_empty() {
             // Little at a time: a few bytes may stand for many.
@@ -249,7 +283,6 @@ impl<W: Write> Unpacking<W> {
             return Err(Trouble::Damaged(format!("it holds more than the {} bytes of the manifest", self.announced)));
         }
         self.hashed.update(&*plain);
-        // Nothing else is to be done by this process meanwhile, so it may wait for the disk.
         self.file.write_all(plain).map_err(|error| match error.kind() {
             io::ErrorKind::InvalidData => Trouble::Damaged(error.to_string()),
             _ => Trouble::File(error),

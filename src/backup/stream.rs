@@ -12,12 +12,12 @@ use super::Error;
 use super::age::{Recipient, Seal};
 use super::progress::Progress;
 use super::source::Dump;
-use super::store::Upload;
+use super::store::{Upload, UploadError};
 use crate::runtime::hexadecimal;
 
 /// zstd's own default: about a third of the size for little time.
 const LEVEL: Level = Level::Precise(3);
-/// Chunks that are read ahead while others are compressed.
+/// Chunks that are read ahead while others are compressed, and as many that wait to be sent.
 const AHEAD: usize = 8;
 
 /// What passed.
@@ -39,7 +39,10 @@ pub async fn carry(
     upload: &mut Upload,
     progress: &Progress,
 ) -> Result<Sums, Error> {
-    let (sender, receiver) = mpsc::channel(AHEAD);
+    let (sender, chunks) = mpsc::channel(AHEAD);
+    let (pieces, mut packed) = mpsc::channel::<Vec<u8>>(AHEAD);
+    // To compress takes most of the time, so another core does that. Whoever drops the channels ends it.
+    let packing = tokio::spawn(pack(chunks, Packing::new(recipients, pieces)?));
     let read = async move {
         let mut told = None;
         while let Some(chunk) = dump.next().await? {
@@ -47,72 +50,81 @@ pub async fn carry(
                 told = dump.expected();
                 progress.expect(told);
             }
+            let passed = chunk.len() as u64;
             if sender.send(chunk).await.is_err() {
                 break;
             }
+            progress.pass(passed);
         }
         Ok(())
     };
-    let stored = Stored::new(recipients, upload)?;
-    // The end of the data is known to be good before the last of them is written: a reader that fails ends both.
-    let ((), sums) = tokio::try_join!(read, pack(receiver, stored, progress))?;
-    Ok(sums)
+    let write = async {
+        while let Some(piece) = packed.recv().await {
+            upload.write(&piece).await?;
+        }
+        Ok::<_, Error>(())
+    };
+    // The end of the data is known to be good before the last of them is packed: a reader that fails ends all.
+    tokio::try_join!(read, write)?;
+    packing.await.map_err(UploadError::Task)?
 }
 
-async fn pack(mut chunks: mpsc::Receiver<Bytes>, mut stored: Stored<'_>, progress: &Progress) -> Result<Sums, Error> {
+async fn pack(mut chunks: mpsc::Receiver<Bytes>, mut packing: Packing) -> Result<Sums, Error> {
     let (mut content, mut size) = (Sha256::new(), 0);
     let mut encoder = ZstdEncoder::with_quality(Vec::new(), LEVEL);
     while let Some(chunk) = chunks.recv().await {
         content.update(&chunk);
         size += chunk.len() as u64;
         encoder.write_all(&chunk).await.map_err(compression)?;
-        stored.write(encoder.get_mut()).await?;
-        progress.pass(chunk.len() as u64);
+        packing.pass(std::mem::take(encoder.get_mut())).await?;
     }
     encoder.shutdown().await.map_err(compression)?;
-    stored.write(encoder.get_mut()).await?;
-    Ok(Sums { size, sha256: hexadecimal(&content.finalize()), stored_sha256: stored.finish().await? })
+    packing.pass(std::mem::take(encoder.get_mut())).await?;
+    Ok(Sums { size, sha256: hexadecimal(&content.finalize()), stored_sha256: packing.finish().await? })
 }
 
-/// What becomes of compressed data.
-struct Stored<'a> {
+/// What becomes of compressed data before they are stored.
+struct Packing {
     seal: Option<Seal>,
+    /// What the file of age begins with.
     sealed: Vec<u8>,
     hash: Sha256,
-    upload: &'a mut Upload,
+    pieces: mpsc::Sender<Vec<u8>>,
 }
 
-impl<'a> Stored<'a> {
-    fn new(recipients: &[Recipient], upload: &'a mut Upload) -> Result<Self, Error> {
+impl Packing {
+    fn new(recipients: &[Recipient], pieces: mpsc::Sender<Vec<u8>>) -> Result<Self, Error> {
         let mut sealed = Vec::new();
         let seal = (!recipients.is_empty()).then(|| Seal::new(recipients, &mut sealed)).transpose();
-        Ok(Self { seal: seal.map_err(encryption)?, sealed, hash: Sha256::new(), upload })
+        Ok(Self { seal: seal.map_err(encryption)?, sealed, hash: Sha256::new(), pieces })
     }
 
-    /// Takes all of it.
-    async fn write(&mut self, packed: &mut Vec<u8>) -> Result<(), Error> {
-        match &mut self.seal {
+    async fn pass(&mut self, packed: Vec<u8>) -> Result<(), Error> {
+        let piece = match &mut self.seal {
             Some(seal) => {
-                seal.push(packed, &mut self.sealed).map_err(encryption)?;
-                packed.clear();
+                seal.push(&packed, &mut self.sealed).map_err(encryption)?;
+                std::mem::take(&mut self.sealed)
             }
-            None => std::mem::swap(&mut self.sealed, packed),
-        }
-        self.send().await
+            None => packed,
+        };
+        self.send(piece).await
     }
 
-    async fn send(&mut self) -> Result<(), Error> {
-        self.hash.update(&self.sealed);
-        self.upload.write(&self.sealed).await?;
-        self.sealed.clear();
-        Ok(())
+    async fn send(&mut self, piece: Vec<u8>) -> Result<(), Error> {
+        if piece.is_empty() {
+            return Ok(());
+        }
+        self.hash.update(&piece);
+        // Nobody wants it any more.
+        self.pieces.send(piece).await.map_err(|_| Error::Interrupted)
     }
 
     /// The hash of all that is stored.
     async fn finish(mut self) -> Result<String, Error> {
         if let Some(seal) = self.seal.take() {
-            seal.finish(&mut self.sealed).map_err(encryption)?;
-            self.send().await?;
+            let mut piece = std::mem::take(&mut self.sealed);
+            seal.finish(&mut piece).map_err(encryption)?;
+            self.send(piece).await?;
         }
         Ok(hexadecimal(&self.hash.finalize()))
     }

@@ -1,7 +1,7 @@
 //! How large the parts of an upload are. Pure.
 //!
-//! S3 takes 10,000 parts, each of which is held in memory until it has arrived. So they begin small and grow: 117 GiB
-//! fit with parts of 16 MiB at most, and after that the process needs more than its 64 MiB.
+//! S3 takes 10,000 parts, each of which is held in memory until it has arrived. So they begin small and grow: 87 GiB
+//! fit with parts of 12 MiB at most, and after that the process needs more than its 64 MiB.
 //! <https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html>
 
 const MIB: usize = 1024 * 1024;
@@ -10,14 +10,14 @@ const MIB: usize = 1024 * 1024;
 pub const MOST: i32 = 10_000;
 
 /// Bytes of parts that are on their way, beside the one that is being filled.
-const ON_THEIR_WAY: usize = 16 * MIB;
+const ON_THEIR_WAY: usize = 12 * MIB;
 
 /// Bytes of the part with that number; the first is 1.
 #[must_use]
 pub const fn size(number: i32) -> usize {
     match number {
-        ..=1_000 => 8 * MIB,
-        1_001..=8_000 => 16 * MIB,
+        ..=1_000 => 6 * MIB,
+        1_001..=8_000 => 12 * MIB,
         8_001..=9_000 => 64 * MIB,
         _ => 256 * MIB,
     }
@@ -42,13 +42,13 @@ mod tests {
     #[test]
     fn as_much_as_a_database_may_hold_fits() {
         let bytes = |numbers: std::ops::RangeInclusive<i32>| numbers.map(|number| size(number) as u64).sum::<u64>();
-        assert_eq!(bytes(1..=8_000) >> 30, 117);
-        assert_eq!(bytes(1..=MOST) >> 30, 429);
+        assert_eq!(bytes(1..=8_000) >> 30, 87);
+        assert_eq!(bytes(1..=MOST) >> 30, 400);
     }
 
     #[test]
-    fn memory_is_bounded_up_to_117_gib() {
+    fn memory_is_bounded_up_to_87_gib() {
         let held = |number| size(number) * (1 + at_once(number));
-        assert!((1..=8_000).all(|number| held(number) <= 32 * MIB), "with one part more than are on their way");
+        assert!((1..=8_000).all(|number| held(number) <= 24 * MIB), "with one part more than are on their way");
     }
 }

@@ -9,7 +9,7 @@ use aws_sdk_s3::types::{ChecksumAlgorithm, ChecksumType, CompletedMultipartUploa
 use jiff::Timestamp;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
-use tokio_util::bytes::Bytes;
+use tokio_util::bytes::{Bytes, BytesMut};
 
 use super::call::{DEADLINE, again, once, pause, pauses};
 use super::object::{Condition, time_for};
@@ -45,10 +45,12 @@ pub struct Upload {
     /// S3 was asked to begin an upload: it may have done so even if it never said.
     asked: bool,
     /// The part that is being filled.
-    filling: Vec<u8>,
+    filling: BytesMut,
+    /// Memory of one that has arrived, for the next: to have it anew each time would leave more behind than is used.
+    spare: Option<BytesMut>,
     /// Its number.
     number: i32,
-    on_their_way: JoinSet<Result<Arrived, StoreError>>,
+    on_their_way: JoinSet<Result<(Arrived, Bytes), StoreError>>,
     arrived: Vec<Arrived>,
     size: u64,
 }
@@ -75,7 +77,8 @@ impl Upload {
             condition,
             id: None,
             asked: false,
-            filling: Vec::new(),
+            filling: BytesMut::new(),
+            spare: None,
             number: 1,
             on_their_way: JoinSet::new(),
             arrived: Vec::new(),
@@ -94,7 +97,8 @@ impl Upload {
         while !bytes.is_empty() {
             let whole = parts::size(self.number);
             if self.filling.capacity() == 0 {
-                self.filling.reserve_exact(whole);
+                self.filling = self.spare.take().unwrap_or_default();
+                self.filling.reserve(whole);
             }
             let (now, later) = bytes.split_at(bytes.len().min(whole - self.filling.len()));
             self.filling.extend_from_slice(now);
@@ -119,16 +123,21 @@ impl Upload {
         while self.on_their_way.len() >= parts::at_once(self.number) {
             self.receive().await?;
         }
-        let body = Bytes::from(std::mem::take(&mut self.filling));
+        let body = std::mem::take(&mut self.filling).freeze();
         let (store, key, number) = (self.store.clone(), self.key.clone(), self.number);
-        self.on_their_way.spawn(async move { store.put_part(&key, &id, number, body).await });
+        self.on_their_way.spawn(async move { Ok((store.put_part(&key, &id, number, &body).await?, body)) });
         self.number += 1;
         Ok(())
     }
 
     async fn receive(&mut self) -> Result<(), UploadError> {
         if let Some(part) = self.on_their_way.join_next().await {
-            self.arrived.push(part??);
+            let (part, body) = part??;
+            self.arrived.push(part);
+            self.spare = body.try_into_mut().ok().map(|mut body| {
+                body.clear();
+                body
+            });
         }
         Ok(())
     }
@@ -173,7 +182,7 @@ impl Upload {
 
     async fn finish(&mut self) -> Result<(), UploadError> {
         if self.id.is_none() {
-            let body = Bytes::from(std::mem::take(&mut self.filling));
+            let body = std::mem::take(&mut self.filling).freeze();
             return Ok(self.store.put_data(&self.key, body, self.condition.clone()).await?);
         }
         if !self.filling.is_empty() {
@@ -253,8 +262,8 @@ impl Upload {
 }
 
 impl Store {
-    async fn put_part(&self, key: &str, id: &str, number: i32, body: Bytes) -> Result<Arrived, StoreError> {
-        let sha256 = checksum::of(&body);
+    async fn put_part(&self, key: &str, id: &str, number: i32, body: &Bytes) -> Result<Arrived, StoreError> {
+        let sha256 = checksum::of(body);
         let sum = checksum::text(&sha256);
         let answer = again("UploadPart", time_for(body.len()), || {
             let call = self.client.upload_part().bucket(&self.place.bucket).key(key).upload_id(id);
