@@ -23,7 +23,7 @@ use super::store::{Download, Store, UploadError};
 use crate::runtime::hexadecimal;
 
 /// Pieces that are read ahead while others are unpacked.
-const AHEAD: usize = 32;
+const AHEAD: usize = 8;
 
 /// The directory that a backup of several files is unpacked to.
 pub const PACK: &str = "dump";

@@ -31,18 +31,18 @@ struct Words {
 
 const POSTGRES_WORDS: Words = Words {
     engine: &POSTGRES,
-    make: "CREATE DATABASE large;\n\\c large\nCREATE TABLE lines (id bigint PRIMARY KEY, t text);",
-    fill: "\\c large\nINSERT INTO lines SELECT i, (SELECT string_agg(md5(random()::text || i || n), '')
+    make: "CREATE DATABASE large;\n\\c large\nCREATE TABLE entries (id bigint PRIMARY KEY, t text);",
+    fill: "\\c large\nINSERT INTO entries SELECT i, (SELECT string_agg(md5(random()::text || i || n), '')
         FROM generate_series(1, 31) n) FROM generate_series(FIRST, LAST) i;",
-    sum: "\\c DATABASE\nSELECT count(*), sum(hashtextextended(t, id)::numeric) FROM lines;",
+    sum: "\\c DATABASE\nSELECT count(*), sum(hashtextextended(t, id)::numeric) FROM entries;",
 };
 
 const MARIADB_WORDS: Words = Words {
     engine: &MARIADB,
-    make: "CREATE DATABASE large; CREATE TABLE large.lines (id BIGINT PRIMARY KEY, t TEXT) ENGINE=InnoDB;",
-    fill: "INSERT INTO large.lines SELECT seq, CONCAT(SHA2(RAND(), 512), SHA2(RAND(), 512), SHA2(RAND(), 512), SHA2(RAND(), 512),
+    make: "CREATE DATABASE large; CREATE TABLE large.entries (id BIGINT PRIMARY KEY, t TEXT) ENGINE=InnoDB;",
+    fill: "USE large; INSERT INTO entries SELECT seq, CONCAT(SHA2(RAND(), 512), SHA2(RAND(), 512), SHA2(RAND(), 512), SHA2(RAND(), 512),
         SHA2(RAND(), 512), SHA2(RAND(), 512), SHA2(RAND(), 512), SHA2(RAND(), 512)) FROM seq_FIRST_to_LAST;",
-    sum: "SELECT COUNT(*), SUM(CRC32(CONCAT(id, t))) FROM DATABASE.lines;",
+    sum: "SELECT COUNT(*), SUM(CRC32(CONCAT(id, t))) FROM DATABASE.entries;",
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -179,10 +179,12 @@ impl SqlStage {
     pub async fn back_up(&self, name: &str, source: &Value, verify: bool) {
         let mut spec = json!({
             "schedule": NEVER, "retry": { "limit": 0, "deadlineSeconds": 1800 }, "source": source,
-            "resources": { "limits": { "memory": MEMORY } },
         });
         if verify {
+            // Whoever proves one runs a server, too.
             spec["verify"] = json!({ "afterEach": true });
+        } else {
+            spec["resources"] = json!({ "limits": { "memory": MEMORY } });
         }
         self.create::<DatabaseBackup>(name, spec).await;
         let patch = json!({ "metadata": { "annotations": { "causeway.example.com/backup-now": "once" } } });

@@ -73,6 +73,13 @@ fn compare(store: &Store, source: &Source, mebibytes: usize, report: &mut Report
         report.add(&key("mib_per_second"), rate(&ours), seconds(&ours));
         report.add(&key("mib_per_second_pipeline"), rate(&theirs), format!("{}; {pipeline}", seconds(&theirs)));
         let ratio = rate(&ours) / rate(&theirs);
+        step.note(format!(
+            "{way}: {:.0} MiB a second and {:.0} KiB beside {:.0} and {:.0}",
+            rate(&ours),
+            ours.peak_kib,
+            rate(&theirs),
+            theirs.peak_kib
+        ));
         report.add(&key("speed_by_pipeline"), ratio, "goal: at least 1; the middle ones of 3 rounds in turns");
         report.add_with_goal(&key("rss_peak_kib"), ours.peak_kib, MEMORY_KIB, "of the one process");
         report.add(&key("rss_peak_kib_pipeline"), theirs.peak_kib, "of all its processes");
