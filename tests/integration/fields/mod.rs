@@ -280,6 +280,10 @@ async fn no_value_of_any_field_of_a_database_backup_does_harm() {
         "startingDeadlineSeconds": 600,
         "source": { "redisServer": { "address": "127.0.0.1:6379" } },
         "destination": { "prefix": "team-a" },
+        "encryption": {
+            "recipients": ["age1ljmwwkts2649rkhmf3tu0nk6vfz849ync5ynh5tjgqzzke2pz90sww4d6y"],
+            "identitySecretName": "shop-age",
+        },
         "retention": { "keepLast": 1 },
         "retry": { "limit": 0, "deadlineSeconds": 60 },
         "resources": { "requests": { "cpu": "10m" } },
@@ -336,7 +340,7 @@ async fn no_value_of_any_field_of_a_database_restore_does_harm() {
     let scene = Scene::new("fields").await;
     let _operator = Operator::start(&scene).await;
     let good = json!({
-        "from": { "backup": "nightly", "source": "Redis/cache", "id": "latest" },
+        "from": { "backup": "nightly", "source": "Redis/cache", "id": "latest", "identitySecretName": "shop-age" },
         "target": { "redis": { "name": "cache" } },
         "force": true,
         "deadlineSeconds": 60,
