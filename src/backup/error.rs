@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use tokio::task::JoinError;
+
 use super::age::KeyError;
 use super::store::{ManifestError, StoreError, UploadError};
 
@@ -83,6 +85,9 @@ pub enum Error {
     /// Somebody asked the process to end.
     #[error("stopped before it was done")]
     Interrupted,
+    /// A task that worked on the data ended before its time.
+    #[error("a task of this process ended: {0}")]
+    Task(#[from] JoinError),
     /// The pod's volume is too small.
     #[error("no space is left in {path}: the backup needs {needed} bytes there")]
     NoSpace {
@@ -184,7 +189,7 @@ impl Error {
             Self::Upload(UploadError::TooLarge) => "TooLarge",
             Self::Manifest(ManifestError::Unreadable { .. }) | Self::ChecksumMismatch(_) => "ChecksumMismatch",
             Self::BackupMissing { .. } => "BackupMissing",
-            Self::Interrupted | Self::Upload(UploadError::Task(_)) => "Interrupted",
+            Self::Interrupted | Self::Task(_) | Self::Upload(UploadError::Task(_)) => "Interrupted",
             Self::NoSpace { .. } => "NoSpace",
             Self::Work { .. } => "WorkDirectory",
             Self::ScratchNotReady { .. } => "ScratchNotReady",

@@ -19,7 +19,7 @@ use super::progress::Progress;
 use super::root;
 use super::secrets;
 use super::sql::Splitter;
-use super::store::{Download, Store, UploadError};
+use super::store::{Download, Store};
 use crate::runtime::hexadecimal;
 
 /// Pieces that are read ahead while others are unpacked.
@@ -136,7 +136,7 @@ async fn unpack(
     let unpacked = tokio::task::spawn_blocking(move || Handle::current().block_on(unpacking.take(received)));
     let fed = feed(download, plan, manifest, identities, pieces, progress).await;
     // It ends with the pieces, be it too early for it.
-    let unpacked = unpacked.await.map_err(UploadError::Task)?;
+    let unpacked = unpacked.await?;
     fed?;
     let (file, size, sha256) = unpacked.map_err(|trouble| trouble.into_error(&file_error))?;
     if size != manifest.size || sha256 != manifest.sha256 {

@@ -12,7 +12,7 @@ use super::Error;
 use super::age::{Recipient, Seal};
 use super::progress::Progress;
 use super::source::Dump;
-use super::store::{Upload, UploadError};
+use super::store::Upload;
 use crate::runtime::hexadecimal;
 
 /// zstd's own default: about a third of the size for little time.
@@ -66,7 +66,7 @@ pub async fn carry(
     };
     // The end of the data is known to be good before the last of them is packed: a reader that fails ends all.
     tokio::try_join!(read, write)?;
-    packing.await.map_err(UploadError::Task)?
+    packing.await?
 }
 
 async fn pack(mut chunks: mpsc::Receiver<Bytes>, mut packing: Packing) -> Result<Sums, Error> {

@@ -12,7 +12,7 @@ use crate::support::wait::wait_within;
 use crate::support::{Operator, wait_for};
 
 /// Waits until a restore has ended.
-async fn ended(stage: &Stage, name: &str) -> DatabaseRestoreStatus {
+pub async fn ended(stage: &Stage, name: &str) -> DatabaseRestoreStatus {
     let api = stage.api::<DatabaseRestore>();
     let look = || async { api.get(name).await.expect("the object").status.unwrap_or_default() };
     wait_within(PATIENCE, &format!("{name} to end"), look, |status| status.phase.is_final()).await

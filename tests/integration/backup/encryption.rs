@@ -4,15 +4,16 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use causeway::api::databaserestore::RestorePhase;
-use causeway::api::{DatabaseBackup, DatabaseRestore};
+use causeway::api::{DatabaseBackup, DatabaseRestore, DatabaseRestoreStatus};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ObjectMeta, PostParams};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use super::stage::{NAME, NEVER, PATIENCE, Stage, redis_command, redis_connection, told};
+use super::control_restore::ended;
+use super::stage::{NAME, NEVER, Stage, redis_command, redis_connection, told};
 use crate::support::Operator;
-use crate::support::wait::{wait_for, wait_within};
+use crate::support::wait::wait_for;
 
 /// Not the last of them can be read by whoever lacks a key, nor can a word that is found nowhere else.
 const WORD: &str = "correct-horse-battery-staple";
@@ -54,9 +55,7 @@ async fn object(stage: &Stage, key: &str) -> Vec<u8> {
 async fn restored(stage: &Stage, name: &str, from: Value, target: &str) -> (RestorePhase, Option<u64>, String) {
     let spec = json!({ "from": from, "target": { "redis": { "name": target } } });
     stage.create::<DatabaseRestore>(name, spec).await;
-    let api = stage.api::<DatabaseRestore>();
-    let look = || async { api.get(name).await.expect("the object").status.unwrap_or_default() };
-    let status = wait_within(PATIENCE, "the end of the restore", look, |status| status.phase.is_final()).await;
+    let status = ended(stage, name).await;
     (status.phase, status.keys.and_then(|keys| keys.try_into().ok()), status.message.unwrap_or_default())
 }
 
@@ -158,17 +157,13 @@ async fn who_lacks_the_key_is_told_which_secret_to_name() {
     stage.create::<DatabaseRestore>("back", spec).await;
     let api = stage.api::<DatabaseRestore>();
     let look = || async { api.get("back").await.expect("the object").status.unwrap_or_default() };
-    let says = |words: &str| {
-        let words = words.to_owned();
-        move |status: &causeway::api::DatabaseRestoreStatus| {
-            status.message.as_ref().is_some_and(|message| message.contains(&words))
-        }
-    };
-    wait_for("a word on the key", look, says("spec.encryption.identitySecretName of DatabaseBackup nightly")).await;
+    let words = "spec.encryption.identitySecretName of DatabaseBackup nightly";
+    let says = |status: &DatabaseRestoreStatus| status.message.as_ref().is_some_and(|told| told.contains(words));
+    wait_for("a word on the key", look, says).await;
     // The Secret is named before it is there.
     let opens = json!({ "encryption": { "recipients": [public], "identitySecretName": "opens" } });
     stage.edit::<DatabaseBackup>(NAME, opens).await;
     secret(&stage, "opens", &ours).await;
-    let status = wait_within(PATIENCE, "the end of the restore", look, |status| status.phase.is_final()).await;
+    let status = ended(&stage, "back").await;
     assert_eq!(status.phase, RestorePhase::Succeeded, "{status:?}");
 }

@@ -1,6 +1,7 @@
 //! Which backup is proven, when, and what is told of it.
 
 use jiff::SignedDuration;
+use serde_json::Value;
 
 use super::super::super::action::Change;
 use super::super::super::facts::Job;
@@ -12,7 +13,6 @@ use crate::api::databasebackup::{Encryption, Verify};
 use crate::backup::jobs::{End, IDENTITY};
 use crate::external::s3::{Listing, Object};
 use crate::runtime::settle;
-use serde_json::Value;
 
 const RECIPIENT: &str = "age1ljmwwkts2649rkhmf3tu0nk6vfz849ync5ynh5tjgqzzke2pz90sww4d6y";
 const OLD: &str = "20261121T020000Z";
