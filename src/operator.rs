@@ -21,7 +21,7 @@ use crate::external::redis::Tcp;
 use crate::health::{self, Health};
 use crate::leader::{self, Election, Lost, Timing};
 use crate::metrics::Metrics;
-use crate::runtime::Environment;
+use crate::runtime::{Environment, said};
 use crate::telemetry;
 
 /// After SIGTERM the calls in hand get so long; the pod's grace period is longer.
@@ -37,7 +37,7 @@ pub enum Error {
     #[error("no cluster to talk to: {0}; run in a pod with a service account, or set KUBECONFIG")]
     Kubeconfig(#[source] kube::config::InferConfigError),
     /// The Kubernetes client could not be made.
-    #[error("cannot make a Kubernetes client: {0}")]
+    #[error("cannot make a Kubernetes client: {}", said(.0))]
     Client(#[source] kube::Error),
     /// Neither the environment nor the machine names an AWS region.
     #[error("no AWS region to work in: set AWS_REGION, for example to us-east-1")]

@@ -2,6 +2,8 @@
 
 use std::error::Error;
 
+use kube::core::Status;
+
 /// What kind of trouble an error is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
@@ -58,7 +60,22 @@ pub fn class_of_kubernetes(error: &kube::Error) -> Class {
     if status.code == 403 && status.message.contains("is being terminated") {
         return Class::Transient;
     }
-    class_of_status(status.code)
+    if is_replaced(status) { Class::Conflict } else { class_of_status(status.code) }
+}
+
+/// Whether a call named the uid of an object that another one has replaced since.
+fn is_replaced(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    status.code == 422 && causes.into_iter().any(|cause| cause.field == "metadata.uid")
+}
+
+/// What the Kubernetes API said. The client's own text has its whole answer a second time.
+#[must_use]
+pub fn said(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        other => other.to_string(),
+    }
 }
 
 /// The class of an HTTP status of the Kubernetes API.
@@ -77,7 +94,8 @@ pub fn class_of_status(status: u16) -> Class {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kube::core::Status;
+    use kube::core::response::StatusDetails;
+    use serde_json::json;
 
     fn api_error(code: u16, message: &str) -> kube::Error {
         kube::Error::Api(Box::new(Status { code, message: message.into(), ..Status::default() }))
@@ -106,5 +124,18 @@ mod tests {
             "pods is forbidden: unable to create new content in namespace x because it is being terminated",
         );
         assert_eq!(class_of_kubernetes(&error), Class::Transient);
+    }
+
+    #[test]
+    fn an_object_that_was_replaced_is_a_lost_race_and_told_once() {
+        let cause = |field: &str| serde_json::from_value::<StatusDetails>(json!({ "causes": [{ "field": field }] }));
+        let refused = |field| {
+            let details = cause(field).expect("details");
+            let message = format!("{field}: Invalid value: field is immutable");
+            kube::Error::Api(Box::new(Status { code: 422, message, details: Some(details), ..Status::default() }))
+        };
+        assert_eq!(class_of_kubernetes(&refused("metadata.uid")), Class::Conflict);
+        assert_eq!(class_of_kubernetes(&refused("spec.clusterIP")), Class::Invalid);
+        assert_eq!(said(&refused("metadata.uid")), "metadata.uid: Invalid value: field is immutable");
     }
 }

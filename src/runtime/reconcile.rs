@@ -18,7 +18,7 @@ use tracing::{debug, info, warn};
 use super::backoff::Failures;
 use super::conditions::{Health, Part, settle};
 use super::events::News;
-use super::failure::{Class, Failure, class_of_kubernetes};
+use super::failure::{Class, Failure, class_of_kubernetes, said};
 use super::kind::{Kind, Plan, Removal};
 use super::status::Statuses;
 use crate::api::Conditioned;
@@ -55,9 +55,9 @@ pub struct Reconciler<K: Kind> {
 enum Trouble<E: Failure> {
     #[error(transparent)]
     Kind(E),
-    #[error("cannot change the object's finalizers: {0}")]
+    #[error("cannot change the object's finalizers: {}", said(.0))]
     Finalizer(#[source] kube::Error),
-    #[error("cannot write the object's status: {0}")]
+    #[error("cannot write the object's status: {}", said(.0))]
     Status(#[source] kube::Error),
     #[error("the world keeps changing: still something to do after {ROUNDS} rounds")]
     Unsettled,

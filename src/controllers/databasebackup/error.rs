@@ -1,13 +1,13 @@
 //! Why observing or acting failed.
 
 use crate::external::aws::AwsError;
-use crate::runtime::{Class, Failure, class_of_kubernetes};
+use crate::runtime::{Class, Failure, class_of_kubernetes, said};
 
 /// Why observing or acting failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Children could not be read.
-    #[error("cannot read the {what}: {source}")]
+    #[error("cannot read the {what}: {}", said(.source))]
     Read {
         /// What was to be read.
         what: &'static str,
@@ -15,7 +15,7 @@ pub enum Error {
         source: kube::Error,
     },
     /// A child could not be applied.
-    #[error("cannot apply {child}: {source}")]
+    #[error("cannot apply {child}: {}", said(.source))]
     Apply {
         /// Its kind and name.
         child: String,
@@ -23,7 +23,7 @@ pub enum Error {
         source: kube::Error,
     },
     /// A Job could not be made.
-    #[error("cannot make Job {name}: {source}")]
+    #[error("cannot make Job {name}: {}", said(.source))]
     Start {
         /// Its name.
         name: String,
@@ -31,7 +31,7 @@ pub enum Error {
         source: kube::Error,
     },
     /// A child could not be deleted.
-    #[error("cannot delete {child}: {source}")]
+    #[error("cannot delete {child}: {}", said(.source))]
     Delete {
         /// Its kind and name.
         child: String,
@@ -50,6 +50,9 @@ pub enum Error {
          spec.destination.bucket"
     )]
     BucketTaken(String),
+    /// Another object that shares the bucket changed it since we looked.
+    #[error("bucket {0} was changed meanwhile")]
+    BucketChanged(String),
     /// AWS refused.
     #[error(transparent)]
     Aws(#[from] AwsError),
@@ -64,6 +67,7 @@ impl Failure for Error {
             | Self::Delete { source, .. } => class_of_kubernetes(source),
             Self::NameTaken(_) | Self::BucketTaken(_) => Class::Denied,
             Self::JobsRemain => Class::Early,
+            Self::BucketChanged(_) => Class::Conflict,
             Self::Aws(error) => error.class,
         }
     }
@@ -76,6 +80,7 @@ impl Failure for Error {
             Self::Delete { .. } => "DeleteFailed",
             Self::NameTaken(_) => "NameTaken",
             Self::JobsRemain => "JobsRemain",
+            Self::BucketChanged(_) => "BucketChanged",
             Self::BucketTaken(_) => "BucketForbidden",
             Self::Aws(error) => match error.class {
                 Class::Denied => "AccessDenied",

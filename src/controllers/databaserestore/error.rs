@@ -1,13 +1,13 @@
 //! Why observing or acting failed.
 
 use crate::external::aws::AwsError;
-use crate::runtime::{Class, Failure, class_of_kubernetes};
+use crate::runtime::{Class, Failure, class_of_kubernetes, said};
 
 /// Why observing or acting failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Something could not be read.
-    #[error("cannot read the {what}: {source}")]
+    #[error("cannot read the {what}: {}", said(.source))]
     Read {
         /// What was to be read.
         what: &'static str,
@@ -15,7 +15,7 @@ pub enum Error {
         source: kube::Error,
     },
     /// A child could not be applied.
-    #[error("cannot apply {child}: {source}")]
+    #[error("cannot apply {child}: {}", said(.source))]
     Apply {
         /// Its kind and name.
         child: String,
@@ -23,7 +23,7 @@ pub enum Error {
         source: kube::Error,
     },
     /// The Job could not be made.
-    #[error("cannot make Job {name}: {source}")]
+    #[error("cannot make Job {name}: {}", said(.source))]
     Start {
         /// Its name.
         name: String,

@@ -2,13 +2,13 @@
 
 use crate::controllers::tls;
 use crate::external::etcd::EtcdError;
-use crate::runtime::{Class, Failure, class_of_kubernetes};
+use crate::runtime::{Class, Failure, class_of_kubernetes, said};
 
 /// Why it failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Children could not be read.
-    #[error("cannot read the cluster's {what}: {source}")]
+    #[error("cannot read the cluster's {what}: {}", said(.source))]
     Read {
         /// What of them.
         what: &'static str,
@@ -16,7 +16,7 @@ pub enum Error {
         source: kube::Error,
     },
     /// A child could not be applied.
-    #[error("cannot apply {kind} {name}: {source}")]
+    #[error("cannot apply {kind} {name}: {}", said(.source))]
     Apply {
         /// Its kind.
         kind: String,
@@ -26,7 +26,7 @@ pub enum Error {
         source: kube::Error,
     },
     /// A child could not be changed or deleted.
-    #[error("cannot change {name}: {source}")]
+    #[error("cannot change {name}: {}", said(.source))]
     Change {
         /// Kind and name.
         name: String,
@@ -37,7 +37,7 @@ pub enum Error {
     #[error("{0} exists and does not belong to this object: delete it, or choose another metadata.name")]
     NameTaken(String),
     /// The `DatabaseBackup` could not be changed.
-    #[error("cannot change the DatabaseBackup: {0}")]
+    #[error("cannot change the DatabaseBackup: {}", said(.0))]
     Backup(#[source] kube::Error),
     /// The apiserver refuses the pods that the spec asks for.
     #[error("the apiserver refuses the StatefulSet: {0}")]

@@ -16,7 +16,7 @@ use kube::{Api, Client};
 
 use super::World;
 use crate::api::{MyApp, MyAppStatus};
-use crate::runtime::{self, ActionEvent, Class, Failure, Kind, Plan, Removal, class_of_kubernetes};
+use crate::runtime::{self, ActionEvent, Class, Failure, Kind, Plan, Removal, class_of_kubernetes, said};
 use apply::Action;
 use observe::Observed;
 
@@ -42,10 +42,10 @@ pub async fn controller(world: World) {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The pods could not be read.
-    #[error("cannot list the pods: {0}")]
+    #[error("cannot list the pods: {}", said(.0))]
     List(#[source] kube::Error),
     /// A pod could not be created.
-    #[error("cannot create pod {name}: {source}")]
+    #[error("cannot create pod {name}: {}", said(.source))]
     Create {
         /// The pod.
         name: String,
@@ -53,7 +53,7 @@ pub enum Error {
         source: kube::Error,
     },
     /// A pod could not be changed.
-    #[error("cannot label pod {name}: {source}")]
+    #[error("cannot label pod {name}: {}", said(.source))]
     Label {
         /// The pod.
         name: String,
@@ -61,7 +61,7 @@ pub enum Error {
         source: kube::Error,
     },
     /// A pod could not be deleted.
-    #[error("cannot delete pod {name}: {source}")]
+    #[error("cannot delete pod {name}: {}", said(.source))]
     Delete {
         /// The pod.
         name: String,

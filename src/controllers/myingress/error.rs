@@ -1,7 +1,7 @@
 //! What can go wrong with a balancer, told by field and fix.
 
 use crate::external::aws::{AwsError, NO_CREDENTIALS};
-use crate::runtime::{Class, Failure, class_of_kubernetes};
+use crate::runtime::{Class, Failure, class_of_kubernetes, said};
 
 /// Why observing or changing a balancer failed.
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +65,7 @@ pub enum Error {
         name: String,
     },
     /// A Secret could not be read.
-    #[error("a Secret could not be read: {0}")]
+    #[error("a Secret could not be read: {}", said(.0))]
     SecretUnread(#[source] kube::Error),
     /// Services and endpoints cannot be read.
     #[error("the Services and endpoints of the cluster cannot be read: {0}")]

@@ -1,5 +1,7 @@
 //! Why Secrets with certificates could not be read or written.
 
+use crate::runtime::said;
+
 /// Why it failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -10,10 +12,10 @@ pub enum Error {
         verb: &'static str,
     },
     /// They could not be read.
-    #[error("cannot read Secrets: {0}")]
+    #[error("cannot read Secrets: {}", said(.0))]
     Read(#[source] kube::Error),
     /// One could not be written.
-    #[error("cannot apply Secret {name}: {source}")]
+    #[error("cannot apply Secret {name}: {}", said(.source))]
     Apply {
         /// Its name.
         name: String,

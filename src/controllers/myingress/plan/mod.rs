@@ -37,7 +37,7 @@ use crate::external::elbv2::Elbv2;
 use crate::health::Health;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
-use crate::runtime::{Environment, Listed};
+use crate::runtime::{Environment, Listed, said};
 use documents::Documents;
 use rehearsal::{Rehearsal, Rehearsed};
 use report::{Origin, Report};
@@ -64,10 +64,10 @@ pub enum Error {
     #[error("no cluster to talk to: {0}; set KUBECONFIG")]
     Kubeconfig(#[source] kube::config::InferConfigError),
     /// The Kubernetes client could not be made.
-    #[error("cannot make a Kubernetes client: {0}")]
+    #[error("cannot make a Kubernetes client: {}", said(.0))]
     Client(#[source] kube::Error),
     /// The objects could not be read.
-    #[error("cannot list MyIngress objects: {0}")]
+    #[error("cannot list MyIngress objects: {}", said(.0))]
     Listing(#[source] kube::Error),
     /// Services, endpoints or pods could not be read.
     #[error("the cluster could not be read within {} s{}", LISTING.as_secs(), .0.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
