@@ -19,6 +19,8 @@ pub struct Manifest {
     pub resource: ApiResource,
     /// The object, as it is sent.
     pub value: Value,
+    /// Several objects of ours have it in common.
+    pub shared: bool,
 }
 
 /// Tells which child it is; its content may be long.
@@ -33,7 +35,17 @@ impl Manifest {
     pub fn new<K: Resource<DynamicType = ()>>(mut value: Value) -> Self {
         value["apiVersion"] = K::api_version(&()).into();
         value["kind"] = K::kind(&()).into();
-        Self { resource: ApiResource::erase::<K>(&()), value }
+        Self::of(ApiResource::erase::<K>(&()), value)
+    }
+
+    /// A child of a kind that is known by its name only; `value` names it, too.
+    pub fn of(resource: ApiResource, value: Value) -> Self {
+        Self { resource, value, shared: false }
+    }
+
+    /// A child that several objects have in common: each adds its own owner reference, and takes away none.
+    pub fn shared<K: Resource<DynamicType = ()>>(value: Value) -> Self {
+        Self { shared: true, ..Self::new::<K>(value) }
     }
 
     /// A child with a hash of itself, by which a field that is not wanted any more is noticed.
@@ -74,12 +86,27 @@ impl Manifest {
 
     /// Applies it server-side in a namespace. Where `uid` is given, only to that very object.
     pub async fn apply(&self, client: &Client, namespace: &str, uid: Option<&str>) -> Result<(), kube::Error> {
+        if self.shared {
+            return self.add(client, namespace).await;
+        }
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &self.resource);
         let mut value = self.value.clone();
         if let Some(uid) = uid {
             value["metadata"]["uid"] = uid.into();
         }
         api.patch(self.name(), &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(&value)).await.map(drop)
+    }
+
+    /// Adds what is wanted to what is there. To apply it would take away the owners that the same field manager gave it for
+    /// others.
+    /// <https://kubernetes.io/docs/tasks/manage-kubernetes-objects/update-api-object-kubectl-patch/#notes-on-the-strategic-merge-patch>
+    async fn add(&self, client: &Client, namespace: &str) -> Result<(), kube::Error> {
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &self.resource);
+        let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+        match api.patch(self.name(), &parameters, &Patch::Strategic(&self.value)).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => self.create(client, namespace).await,
+            patched => patched.map(drop),
+        }
     }
 
     /// Creates it, where applying would change what is there.

@@ -79,16 +79,8 @@ pub enum Change {
     Create(Tags),
     /// Give it these tags.
     Tag(Tags),
-    /// Block public access.
-    BlockPublicAccess,
-    /// Let no access lists count.
-    EnforceOwner,
-    /// Encrypt what does not say how.
-    Encrypt(Encryption),
-    /// Let nobody in without TLS.
-    AskForTls(Box<BucketFacts>),
-    /// End uploads that nobody completes.
-    AbortUploads(Box<BucketFacts>),
+    /// Make it as safe as it should be.
+    Harden(Vec<Hardening>),
     /// Delete these objects, in this order.
     DeleteObjects {
         /// Their keys.
@@ -100,6 +92,21 @@ pub enum Change {
     Abort(Upload),
     /// Delete it, if nothing is in it.
     Delete,
+}
+
+/// What makes a bucket safe.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Hardening {
+    /// Block public access.
+    BlockPublicAccess,
+    /// Let no access lists count.
+    EnforceOwner,
+    /// Encrypt what does not say how.
+    Encrypt(Encryption),
+    /// Let nobody in without TLS.
+    AskForTls(Box<BucketFacts>),
+    /// End uploads that nobody completes.
+    AbortUploads(Box<BucketFacts>),
 }
 
 /// What it is about; objects may be many.
@@ -123,14 +130,23 @@ impl Change {
         match self {
             Self::Create(_) => "CreateBucket",
             Self::Tag(_) => "TagBucket",
+            Self::Harden(_) => "Harden",
+            Self::DeleteObjects { .. } => "DeleteObjects",
+            Self::Abort(_) => "AbortUpload",
+            Self::Delete => "DeleteBucket",
+        }
+    }
+}
+
+impl Hardening {
+    /// What it is called.
+    pub fn name(&self) -> &'static str {
+        match self {
             Self::BlockPublicAccess => "BlockPublicAccess",
             Self::EnforceOwner => "EnforceOwner",
             Self::Encrypt(_) => "Encrypt",
             Self::AskForTls(_) => "AskForTls",
             Self::AbortUploads(_) => "AbortUploads",
-            Self::DeleteObjects { .. } => "DeleteObjects",
-            Self::Abort(_) => "AbortUpload",
-            Self::Delete => "DeleteBucket",
         }
     }
 }
@@ -155,7 +171,11 @@ impl Action {
                         event("BackupsDeleted", format!("Deleted {backups} backups that are not kept any more"))
                     }
                     Change::Delete => event("BucketDeleted", format!("Deleted bucket {name}")),
-                    change => event("BucketHardened", format!("{} of bucket {name}", change.name())),
+                    Change::Tag(_) => event("BucketTagged", format!("Tagged bucket {name}, which we made")),
+                    Change::Harden(all) => {
+                        let names: Vec<&str> = all.iter().map(Hardening::name).collect();
+                        event("BucketHardened", format!("{} of bucket {name}", names.join(", ")))
+                    }
                 }
             }
             Self::Tell { event, .. } => Some(event.clone()),

@@ -7,7 +7,7 @@ use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
-use super::action::{Action, Change, Ended};
+use super::action::{Action, Change, Ended, Hardening};
 use super::error::Error;
 use super::facts::Bucket;
 use super::observe::Observer;
@@ -54,11 +54,22 @@ pub async fn apply(hands: &Hands, observer: &Observer, object: &DatabaseBackup, 
             Err(Error::JobsRemain)
         }
         Action::Bucket { bucket, change } => {
-            let outcome = change_bucket(&hands.s3, bucket, change).await;
-            match change {
-                Change::DeleteObjects { .. } | Change::Abort(_) => observer.forget_catalog(object),
-                _ => observer.buckets.changed(&bucket.place).await,
-            }
+            let outcome = match change {
+                Change::DeleteObjects { .. } | Change::Abort(_) => {
+                    let outcome = change_bucket(&hands.s3, bucket, change).await;
+                    observer.forget_catalog(object);
+                    outcome
+                }
+                _ => {
+                    let mut known = observer.buckets.known(&bucket.place).await;
+                    if !known.is(bucket.found.as_ref()) {
+                        return Err(Error::BucketChanged(bucket.place.bucket.clone()));
+                    }
+                    let outcome = change_bucket(&hands.s3, bucket, change).await;
+                    known.forget();
+                    outcome
+                }
+            };
             if let Err(error) = &outcome
                 && object.meta().deletion_timestamp.is_some()
             {
@@ -89,14 +100,26 @@ async fn change_bucket(s3: &S3, bucket: &Bucket, change: &Change) -> Result<(), 
             s3.tag_bucket(place, owner, tags).await
         }
         Change::Tag(tags) => s3.tag_bucket(place, owner, tags).await,
-        Change::BlockPublicAccess => s3.block_public_access(place, owner).await,
-        Change::EnforceOwner => s3.enforce_owner(place, owner).await,
-        Change::Encrypt(encryption) => s3.encrypt(place, owner, encryption).await,
-        Change::AskForTls(facts) => s3.ask_for_tls(place, owner, facts).await,
-        Change::AbortUploads(facts) => s3.abort_uploads(place, owner, facts).await,
+        Change::Harden(all) => {
+            for hardening in all {
+                harden(s3, bucket, hardening).await?;
+            }
+            Ok(())
+        }
         Change::DeleteObjects { keys, .. } => s3.delete(place, owner, keys).await,
         Change::Abort(upload) => s3.abort(place, owner, upload).await,
         Change::Delete => s3.delete_bucket(place, owner).await,
+    }
+}
+
+async fn harden(s3: &S3, bucket: &Bucket, hardening: &Hardening) -> Result<(), AwsError> {
+    let (place, owner) = (&bucket.place, bucket.owner.as_str());
+    match hardening {
+        Hardening::BlockPublicAccess => s3.block_public_access(place, owner).await,
+        Hardening::EnforceOwner => s3.enforce_owner(place, owner).await,
+        Hardening::Encrypt(encryption) => s3.encrypt(place, owner, encryption).await,
+        Hardening::AskForTls(facts) => s3.ask_for_tls(place, owner, facts).await,
+        Hardening::AbortUploads(facts) => s3.abort_uploads(place, owner, facts).await,
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex as Fast, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::decide::is_ours;
 use crate::external::aws::AwsError;
@@ -21,8 +21,24 @@ pub struct Buckets {
     seen: Fast<HashMap<Place, Slot>>,
 }
 
-/// Held by who looks; the others wait for what it sees.
-type Slot = Arc<Mutex<Option<(Instant, Found)>>>;
+/// Held by who looks or changes; the others wait for what comes of it.
+type Slot = Arc<Mutex<Known>>;
+
+/// What is known of a bucket.
+#[derive(Default)]
+pub struct Known(Option<(Instant, Result<Found, AwsError>)>);
+
+impl Known {
+    /// Whether that is still the last that was seen of it.
+    pub fn is(&self, found: Option<&Found>) -> bool {
+        matches!((&self.0, found), (Some((_, Ok(seen))), Some(found)) if seen == found)
+    }
+
+    /// It was changed, or may have been: the next look goes to S3.
+    pub fn forget(&mut self) {
+        self.0 = None;
+    }
+}
 
 impl Buckets {
     /// Buckets of a cluster of that name.
@@ -32,20 +48,23 @@ impl Buckets {
 
     /// A bucket as it is, or was a moment ago.
     pub async fn look(&self, place: &Place, owner: &str) -> Result<Found, AwsError> {
-        let slot = self.slot(place);
-        let mut seen = slot.lock().await;
-        if let Some((_, found)) = seen.as_ref().filter(|(at, _)| at.elapsed() < self.fresh) {
-            return Ok(found.clone());
+        let asked = Instant::now();
+        let mut known = self.known(place).await;
+        match &known.0 {
+            Some((at, Ok(found))) if at.elapsed() < self.fresh => return Ok(found.clone()),
+            // All that waited while a look failed would else fail one after the other, each with a deadline of its own.
+            Some((at, Err(error))) if *at > asked => return Err(error.clone()),
+            _ => {}
         }
         let all = place.endpoint.is_none();
-        let found = self.s3.bucket(place, owner, |tags| all && is_ours(tags, &self.cluster)).await?;
-        *seen = Some((Instant::now(), found.clone()));
-        Ok(found)
+        let found = self.s3.bucket(place, owner, |tags| all && is_ours(tags, &self.cluster)).await;
+        known.0 = Some((Instant::now(), found.clone()));
+        found
     }
 
-    /// It was changed: the next look goes to S3.
-    pub async fn changed(&self, place: &Place) {
-        *self.slot(place).lock().await = None;
+    /// What is known of a bucket; whoever holds that may change it, and nobody else looks at it meanwhile.
+    pub async fn known(&self, place: &Place) -> OwnedMutexGuard<Known> {
+        self.slot(place).lock_owned().await
     }
 
     fn slot(&self, place: &Place) -> Slot {

@@ -1,6 +1,7 @@
 //! What wakes the controller beside the objects themselves: children, databases, and an annotation that asks for a backup.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::{Stream, StreamExt};
@@ -55,7 +56,7 @@ impl Watches {
         let controller = self.config_maps.add_to(controller, client, namespace);
         let controller = self.jobs.add_to(controller, client, namespace);
         let labelled = watcher::Config::default().labels(ACCOUNT_LABEL);
-        let accounts = self.accounts.watch(client, namespace, labelled, |_| None);
+        let accounts = self.accounts.watch(client, namespace, labelled, unshared);
         let controller = controller.watches_stream(accounts, owners);
         let databases = |objects: &Arc<Kept<DatabaseBackup>>| {
             let objects = objects.clone();
@@ -83,6 +84,15 @@ impl Watches {
             self.objects.ready(),
         );
     }
+}
+
+/// A hash of all but the owners: each that comes would else wake all the others.
+#[expect(clippy::unnecessary_wraps, reason = "what the watch asks for")]
+fn unshared(account: &ServiceAccount) -> Option<i64> {
+    let mut hasher = DefaultHasher::new();
+    (account.labels(), account.automount_service_account_token, account.owner_references().is_empty())
+        .hash(&mut hasher);
+    Some(hasher.finish().cast_signed())
 }
 
 fn generation(object: &impl Resource) -> Option<i64> {

@@ -2,6 +2,9 @@
 
 use aws_sdk_s3::types::{Tag, Tagging};
 use causeway::api::DatabaseBackup;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::ResourceExt;
+use kube::api::{DeleteParams, ListParams};
 use serde_json::json;
 
 use super::stage::{NAME, NEVER, Stage, told};
@@ -141,4 +144,39 @@ async fn nothing_that_is_missing_holds_up_a_deletion() {
     stage.emulator.no_faults().await;
     // It is told after the object is gone.
     stage.was_told("denied", "CleanupGivenUp", "").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn objects_that_share_a_bucket_and_an_account_do_not_disturb_each_other() {
+    const OBJECTS: usize = 24;
+    let stage = Stage::new("bucket-shared").await;
+    let _operator = Operator::start(&stage).await;
+    stage.emulator.clear_journal().await;
+    let objects = stage.api::<DatabaseBackup>();
+    for index in 0..OBJECTS {
+        stage.create::<DatabaseBackup>(&format!("nightly-{index}"), json!({ "schedule": NEVER })).await;
+    }
+    let look = || async {
+        let all = objects.list(&ListParams::default()).await.expect("objects").items;
+        let ready = |it: &DatabaseBackup| it.status.as_ref().is_some_and(|it| told(it, "Ready").0 == "True");
+        all.iter().filter(|it| ready(it)).count()
+    };
+    wait_for("all to be ready", look, |ready| *ready == OBJECTS).await;
+    let journal = stage.emulator.journal().await;
+    let asked = |operation: &str| journal.iter().filter(|call| call.operation == operation).count();
+    let once = ["PutBucketTagging", "PutBucketEncryption", "PutBucketPolicy", "PutBucketLifecycleConfiguration"];
+    assert_eq!(once.map(asked), [1; 4], "one of them does it for all");
+
+    let accounts = stage.api::<ServiceAccount>();
+    let owners = || async {
+        let account = accounts.get_opt("causeway-backup").await.expect("an answer");
+        account.map(|account| account.owner_references().len())
+    };
+    assert_eq!(owners().await, Some(OBJECTS), "it goes with the last of them");
+    for index in 1..OBJECTS {
+        objects.delete(&format!("nightly-{index}"), &DeleteParams::default()).await.expect("the deletion");
+    }
+    wait_for("one owner to be left", owners, |owners| *owners == Some(1)).await;
+    objects.delete("nightly-0", &DeleteParams::default()).await.expect("the deletion");
+    wait_for("the account to be gone", owners, Option::is_none).await;
 }

@@ -1,6 +1,6 @@
 //! The bucket: made where there is none, hardened where it is ours, used only as offered where it is not.
 
-use super::super::action::{Action, Change};
+use super::super::action::{Action, Change, Hardening};
 use super::super::facts::{Bucket, Observed};
 use super::super::names::{CAUSEWAY, CLUSTER, MANAGED_BY, OFFERED};
 use crate::api::DatabaseBackup;
@@ -12,7 +12,7 @@ pub enum Verdict {
     /// It can be used.
     Usable(&'static str),
     /// It can be used after that.
-    Change(Vec<Action>),
+    Change(Action),
     /// It cannot be used: a reason, and a sentence with the fix.
     Refused(&'static str, String),
 }
@@ -24,7 +24,7 @@ pub fn verdict(object: &DatabaseBackup, observed: &Observed, bucket: &Bucket) ->
     let change = |change| Action::Bucket { bucket: Box::new(bucket.clone()), change };
     let tags = tags_of(cluster);
     let found = match bucket.found.as_ref()? {
-        Found::Absent => return Some(Verdict::Change(vec![change(Change::Create(tags))])),
+        Found::Absent => return Some(Verdict::Change(change(Change::Create(tags)))),
         Found::Forbidden(said) => {
             let told = format!(
                 "bucket {name} belongs to another account, or the operator may not look at it ({said}): choose another \
@@ -44,7 +44,7 @@ pub fn verdict(object: &DatabaseBackup, observed: &Observed, bucket: &Bucket) ->
         }
         // We died between making it and tagging it, on an S3 that does not do both at once.
         if bucket.usual && found.tags.is_empty() && found.empty {
-            return Some(Verdict::Change(vec![change(Change::Tag(tags))]));
+            return Some(Verdict::Change(change(Change::Tag(tags))));
         }
         let told = format!(
             "bucket {name} exists and is not ours: give it the tag {OFFERED}={cluster} to let backups into it, or choose \
@@ -56,8 +56,7 @@ pub fn verdict(object: &DatabaseBackup, observed: &Observed, bucket: &Bucket) ->
         return Some(Verdict::Usable("Owned"));
     }
     let changes = drift(object, name, found);
-    let actions: Vec<Action> = changes.into_iter().map(change).collect();
-    Some(if actions.is_empty() { Verdict::Usable("Owned") } else { Verdict::Change(actions) })
+    Some(if changes.is_empty() { Verdict::Usable("Owned") } else { Verdict::Change(change(Change::Harden(changes))) })
 }
 
 /// Whether tags say that this cluster made the bucket.
@@ -69,20 +68,20 @@ fn tags_of(cluster: &str) -> Tags {
     Tags::from([(CLUSTER.into(), cluster.to_owned()), (MANAGED_BY.into(), CAUSEWAY.into())])
 }
 
-fn drift(object: &DatabaseBackup, name: &str, found: &BucketFacts) -> Vec<Change> {
+fn drift(object: &DatabaseBackup, name: &str, found: &BucketFacts) -> Vec<Hardening> {
     let mut changes = Vec::new();
     if !found.private {
-        changes.push(Change::BlockPublicAccess);
+        changes.push(Hardening::BlockPublicAccess);
     }
     if !found.owner_enforced {
-        changes.push(Change::EnforceOwner);
+        changes.push(Hardening::EnforceOwner);
     }
-    changes.extend(encryption(object, found).map(Change::Encrypt));
+    changes.extend(encryption(object, found).map(Hardening::Encrypt));
     if !found.asks_for_tls(name) {
-        changes.push(Change::AskForTls(Box::new(found.clone())));
+        changes.push(Hardening::AskForTls(Box::new(found.clone())));
     }
     if !found.aborts_uploads() {
-        changes.push(Change::AbortUploads(Box::new(found.clone())));
+        changes.push(Hardening::AbortUploads(Box::new(found.clone())));
     }
     changes
 }

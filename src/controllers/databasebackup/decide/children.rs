@@ -18,7 +18,7 @@ pub fn foreign(view: &View<'_>) -> Option<String> {
 /// Children that are missing or differ.
 pub fn step(view: &View<'_>, plan: &BackupPlan) -> Vec<Action> {
     let (object, observed) = (view.object, view.observed);
-    let account = service_account(object, observed.account.as_ref());
+    let account = service_account(object);
     let account = (!observed.account.as_ref().is_some_and(|live| account.is_met_by(live)))
         .then(|| Action::Apply { child: Box::new(account), uid: None });
     let others = [resources::config_map(object, plan), resources::cron_job(object, observed, plan)];

@@ -90,8 +90,8 @@ impl<'a> View<'a> {
             let name = &bucket.place.bucket;
             parts.push(status::bucket_part(name, &verdict));
             match verdict {
-                Verdict::Change(changes) => {
-                    actions.extend(changes);
+                Verdict::Change(change) => {
+                    actions.push(change);
                     health = Health::progressing("PreparingBucket", format!("bucket {name} is made ready"));
                 }
                 Verdict::Refused(reason, told) => health = Health::stalled(reason, told),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::super::action::{Action, Change};
+use super::super::action::{Action, Change, Hardening};
 use super::super::facts::{Child, Job, Observed, Remains};
 use super::super::fixtures::{backup, observed, prepared, tags};
 use super::super::names;
@@ -88,8 +88,10 @@ fn a_bucket_is_made_then_hardened_and_then_backups_are_scheduled() {
     let absent = decided(&object, &observed());
     assert_eq!(words(&absent), ["CreateBucket(causeway-prod-111122223333-eu-west-1)"]);
     let bare = with_tags(tags(), false, true);
-    let names: Vec<String> =
-        words(&decided(&object, &bare)).iter().map(|it| it.split('(').next().unwrap().into()).collect();
+    let names: Vec<&str> = match decided(&object, &bare).actions.as_slice() {
+        [Action::Bucket { change: Change::Harden(all), .. }] => all.iter().map(Hardening::name).collect(),
+        other => panic!("{other:?}"),
+    };
     assert_eq!(names, ["BlockPublicAccess", "EnforceOwner", "Encrypt", "AskForTls", "AbortUploads"]);
     let ready = decided(&object, &prepared());
     assert_eq!(

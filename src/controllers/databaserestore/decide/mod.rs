@@ -95,7 +95,7 @@ fn begin(
         Choice::Made(chosen) => chosen,
     };
     let told = told(chosen);
-    let account = service_account(object, observed.account.as_ref());
+    let account = service_account(object);
     let is_met = observed.account.as_ref().is_some_and(|live| account.is_met_by(live));
     let apply = |child| Action::Apply { child: Box::new(child) };
     let mut actions: Vec<Action> = (!is_met).then(|| apply(account)).into_iter().collect();
