@@ -1,8 +1,10 @@
 //! The `causeway` binary: subcommands, nothing else.
 #![forbid(unsafe_code)]
 
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::thread::available_parallelism;
 
 use causeway::backup::command::{self as job, BackupOptions, JobOptions, RestoreOptions};
 use causeway::backup::install;
@@ -54,8 +56,11 @@ enum Command {
     },
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
+/// Threads of a Job at most: one each to read, to compress, and to send two parts. Each has a heap of its own, and nodes
+/// with many cores would need more memory than the Job's limit.
+const JOB_THREADS: usize = 4;
+
+fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(told) => {
@@ -64,7 +69,26 @@ async fn main() -> ExitCode {
             return if told.use_stderr() || printed.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
         }
     };
-    let outcome = match cli.command {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if !matches!(cli.command, Command::Run(_)) {
+        runtime.worker_threads(available_parallelism().map_or(1, NonZero::get).min(JOB_THREADS));
+    }
+    let outcome = match runtime.enable_all().build() {
+        Ok(runtime) => runtime.block_on(carry_out(cli.command)),
+        Err(error) => Err(format!("no threads: {error}")),
+    };
+    match outcome {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("causeway: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Gives the exit code, or what went wrong.
+async fn carry_out(command: Command) -> Result<u8, String> {
+    match command {
         Command::Run(options) => operator::run(options).await.map(|()| 0).map_err(|error| error.to_string()),
         Command::Plan(options) => plan::run(options).await.map(plan::Verdict::code).map_err(|error| error.to_string()),
         Command::Crds { out } => api::definitions::write(out.as_deref()).map(|()| 0).map_err(|error| error.to_string()),
@@ -74,12 +98,5 @@ async fn main() -> ExitCode {
         Command::Verify(options) => job::verify(options).await.map_err(|error| error.to_string()),
         Command::SkipRevisions(options) => recovery::skip(options).await.map_err(|error| error.to_string()),
         Command::Install { directory } => install::install(&directory).map(|()| 0).map_err(|error| error.to_string()),
-    };
-    match outcome {
-        Ok(code) => ExitCode::from(code),
-        Err(error) => {
-            eprintln!("causeway: {error}");
-            ExitCode::FAILURE
-        }
     }
 }
