@@ -31,6 +31,9 @@ pub enum Action {
     /// Let a master whose pod is gone from the apiserver, but whose process may live on for a moment, hand over or step
     /// down; only if it has that history.
     Fence { at: Endpoint, history: String, successor: String },
+    /// Let a master that hangs find, when it wakes up, that it is a replica and its clients are gone: the writes that wait in
+    /// its sockets are acknowledged to nobody.
+    StepDown { node: Target, successor: String },
     /// Let a master that is about to hand over stay what it is.
     KeepMastership { node: Target },
     /// Close the connections of clients, which must find the new master.
@@ -104,6 +107,7 @@ impl Action {
             | Self::Follow { .. }
             | Self::MakeUsers { .. }
             | Self::Fence { .. }
+            | Self::StepDown { .. }
             | Self::HandOver { .. }
             | Self::KeepMastership { .. }
             | Self::LoadCertificates { .. }

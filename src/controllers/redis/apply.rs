@@ -85,6 +85,15 @@ pub async fn apply(
             redis.hang_up(at);
             Ok(())
         }
+        Action::StepDown { node, successor } => {
+            let (redis, at, heir) = (redis.clone(), endpoint(node)?, successor.clone());
+            // The change of masters does not wait for one who sleeps.
+            tokio::spawn(async move {
+                let outcome = redis.leave(&at, Request::StepDown { host: heir, port: PORT }).await;
+                tracing::info!(node = at.address, ?outcome, "the earlier master was left word to step down");
+            });
+            Ok(())
+        }
         Action::KeepMastership { node } => Ok(redis.change(&endpoint(node)?, Request::KeepMastership).await?),
         Action::DropClients { node } => Ok(redis.change(&endpoint(node)?, Request::DropClients).await?),
         Action::Certify(certify) => {

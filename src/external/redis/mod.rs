@@ -23,6 +23,9 @@ pub use info::{Attached, Info, Link, Role};
 pub use tcp::Tcp;
 pub use tls::Credentials;
 
+/// A node that hangs may wake up for so long and find what was left for it.
+const ASLEEP: Duration = Duration::from_secs(10);
+
 /// Where a node answers, and as whom we speak to it. With which certificates is looked at only while a connection is made:
 /// others are no reason to close it.
 #[derive(Clone, Debug)]
@@ -91,6 +94,14 @@ pub enum Request {
         /// The process.
         run_id: String,
     },
+    /// Become a replica of that one, and close the connections of all clients but this one: in one go, so that a process
+    /// that reads it answers nobody in between. Only over a connection that is there: another may lead to another process.
+    StepDown {
+        /// Address of the next master.
+        host: String,
+        /// Its port.
+        port: u16,
+    },
     /// Hand over to that replica as soon as it has everything; writes wait meanwhile.
     HandOver {
         /// Address of the replica.
@@ -124,7 +135,7 @@ impl Request {
         match self {
             Self::Role => "ROLE",
             Self::Info => "INFO",
-            Self::Follow { .. } => "REPLICAOF",
+            Self::Follow { .. } | Self::StepDown { .. } => "REPLICAOF",
             Self::Promote { .. } => "REPLICAOF NO ONE",
             Self::HandOver { .. } => "FAILOVER TO",
             Self::Acknowledge => "REPLCONF GETACK",
@@ -197,8 +208,11 @@ impl Redis {
         }
         let answer = tokio::time::timeout(request.deadline(), self.transport.call(to, &request)).await;
         let answer = answer.unwrap_or_else(|_| {
-            // What is still on its way must not be answered to somebody else.
-            self.transport.hang_up(to);
+            // A change may have got lost with its connection. Of a node that hangs the connection is kept for a while: only
+            // there something can be left for it.
+            if request != Request::Info {
+                self.transport.hang_up(to);
+            }
             let text = format!("no answer from {} within {} s", to.address, request.deadline().as_secs());
             Err(RedisError::new(operation, Trouble::Unanswered, text))
         });
@@ -229,6 +243,22 @@ impl Redis {
     /// Makes a call whose answer says no more than that it was done.
     pub async fn change(&self, node: &Endpoint, request: Request) -> Result<(), RedisError> {
         self.call(node, request).await.map(drop)
+    }
+
+    /// Leaves a change in the socket of a node that hangs, for when it wakes up. The connection is kept: only over one that
+    /// was made before can anything be left.
+    pub async fn leave(&self, node: &Endpoint, request: Request) -> Result<(), RedisError> {
+        let operation = request.name();
+        self.fence.check().map_err(|error| RedisError::new(operation, Trouble::NotLeading, error.to_string()))?;
+        let late = |_| RedisError::new(operation, Trouble::Unanswered, format!("{} does not wake up", node.address));
+        let answer = tokio::time::timeout(ASLEEP, self.transport.call(node, &request)).await;
+        let answer = answer.map_err(late).flatten();
+        self.metrics.database_call(
+            "redis",
+            operation,
+            answer.as_ref().map(drop).map_err(|error| error.class().as_str()),
+        );
+        answer.map(drop)
     }
 
     /// Ends when the connection that is held to a node breaks.

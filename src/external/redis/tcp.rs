@@ -85,7 +85,12 @@ impl Transport for Tcp {
 
 impl Tcp {
     async fn once(&self, to: &Endpoint, request: &Request) -> Result<Reply, RedisError> {
-        let mut held = match self.line(to).hold(to).await {
+        let line = self.line(to);
+        let held = match request {
+            Request::StepDown { .. } => line.there(),
+            _ => line.hold(to).await,
+        };
+        let mut held = match held {
             Ok(held) => held,
             Err(Unconnected::Redis(error)) => return Err(error_of(request.name(), &error)),
             // It answers, but not as the one whom we look for: that is no sign that it is gone.
@@ -121,6 +126,15 @@ impl Line {
         let made = connect(to).await?;
         *held = Some(made.clone());
         Ok(made)
+    }
+}
+
+impl Line {
+    /// The connection, if there is one.
+    fn there(&self) -> Result<Held, Unconnected> {
+        let held = self.held.try_lock().ok().and_then(|held| held.clone());
+        let there = held.filter(|held| !held.end.is_cancelled());
+        there.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotConnected).into())
     }
 }
 
@@ -206,6 +220,14 @@ async fn converse(connection: &mut MultiplexedConnection, request: &Request) -> 
         both.cmd("REPLCONF").arg("GETACK").arg("*").cmd("PING");
         connection.send_packed_commands(&both, 0, 1).await.map_err(failed)?;
     }
+    if let Request::StepDown { .. } = request {
+        let mut all = redis::pipe();
+        for command in commands(request) {
+            all.add_command(command);
+        }
+        connection.send_packed_commands(&all, 0, all.len()).await.map_err(failed)?;
+        return Ok(Reply::Done);
+    }
     let mut last = Value::Nil;
     for command in commands(request) {
         last = connection.send_packed_command(&command).await.map_err(failed)?;
@@ -232,10 +254,13 @@ fn commands(request: &Request) -> Vec<Cmd> {
         }
         Request::Acknowledge => Vec::new(),
         Request::KeepMastership => vec![cmd(&["FAILOVER", "ABORT"])],
-        Request::DropClients => vec![
-            cmd(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]),
-            cmd(&["CLIENT", "KILL", "TYPE", "pubsub", "SKIPME", "yes"]),
-        ],
+        Request::DropClients => {
+            ["normal", "pubsub"].map(|clients| cmd(&["CLIENT", "KILL", "TYPE", clients, "SKIPME", "yes"])).into()
+        }
+        Request::StepDown { host, port } => {
+            let follow = Request::Follow { host: host.clone(), port: *port };
+            [follow, Request::DropClients].iter().flat_map(commands).collect()
+        }
         Request::Configure(settings) => {
             let parts = settings.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);
             vec![cmd(&["CONFIG", "SET"].into_iter().chain(parts).collect::<Vec<_>>())]

@@ -1,16 +1,25 @@
 //! Masters that fail: another node takes over, and what a replica had stays.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use causeway::api::Redis;
+use futures::future::select_all;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::DeleteParams;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
 
-use super::checker::{Checker, Promise};
+use super::checker::{Checker, Promise, open};
 use super::faults::{Cut, Stopped, kill};
-use super::{NAME, Stage, master, nodes, running, settled, spec, succeeded, successor, uids};
+use super::{NAME, PATIENCE, Stage, master, nodes, running, settled, spec, succeeded, successor, uids};
 use crate::support::{Operator, wait_for};
 
 /// Masters that are killed, one after the other.
 const KILLED: usize = 3;
+/// Pause between two looks at a node whose next state matters at once.
+const LOOK: Duration = Duration::from_millis(2);
 /// Masters that hang, and that are cut off.
 const AWAY: usize = 2;
 
@@ -105,6 +114,66 @@ async fn a_hanging_master_is_succeeded_and_wakes_up_as_a_replica() {
         checker.goes_on("all nodes again").await;
     }
     checker.finish(&format!("{AWAY} masters hang and wake up"), Promise::WhatWasReplicated).await;
+}
+
+/// What clients sent to it waits in its sockets, and is the first that it reads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_that_wakes_up_when_another_was_made_acknowledges_no_write_that_waited() {
+    const WRITES: usize = 40;
+    let scene = Stage::new("redis-failover").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(2)).await;
+    let (first, nodes) = (master(&scene).await, nodes::all(&scene, None).await);
+    let mut addresses: BTreeMap<String, String> =
+        nodes.into_iter().map(|(name, node)| (name, node.expect("it answers").address)).collect();
+    let hung = addresses.remove(&first).expect("the master's address");
+    let mut clients = Vec::new();
+    for _ in 0..WRITES {
+        clients.push(TcpStream::connect((hung.as_str(), 6379)).await.expect("a connection"));
+    }
+    let stopped = Stopped::new(&scene, &first).await;
+    for (index, client) in clients.iter_mut().enumerate() {
+        client.write_all(format!("SET late-{index} 1\r\n").as_bytes()).await.expect("it is sent");
+    }
+    // Before its pod is replaced: that comes moments later.
+    let mut another = Vec::new();
+    for address in addresses.values() {
+        another.push(Box::pin(becomes_master(address)));
+    }
+    let (next, ..) = timeout(PATIENCE, select_all(another)).await.expect("another master");
+    drop(stopped);
+    let mut acknowledged = Vec::new();
+    for (index, client) in clients.iter_mut().enumerate() {
+        let mut answer = String::new();
+        // Its connection is closed: by the node that steps down, or with its process.
+        timeout(PATIENCE, client.read_to_string(&mut answer)).await.expect("an end").ok();
+        if answer.starts_with("+OK") {
+            acknowledged.push(index);
+        }
+    }
+    let mut lost = Vec::new();
+    let mut connection = open(&next, None).await.expect("the next master answers");
+    for index in acknowledged {
+        let kept: bool =
+            redis::cmd("EXISTS").arg(format!("late-{index}")).query_async(&mut connection).await.expect("an answer");
+        if !kept {
+            lost.push(index);
+        }
+    }
+    assert_eq!(lost, Vec::<usize>::new(), "writes that were acknowledged and are not there");
+    settled(&scene, "all nodes again").await;
+}
+
+/// Gives the address once the node there is a master.
+async fn becomes_master(address: &str) -> String {
+    let mut connection = open(address, None).await.expect("it answers");
+    loop {
+        let role: redis::Value = redis::cmd("ROLE").query_async(&mut connection).await.expect("a role");
+        if format!("{role:?}").contains("master") {
+            return address.to_owned();
+        }
+        sleep(LOOK).await;
+    }
 }
 
 /// As when its node is gone (dragonfly-operator#302): nothing refuses a connection, nothing answers.

@@ -160,6 +160,7 @@ pub fn promote(view: &View<'_>, failover: &Failover) -> Step {
         .map(hide)
         .collect();
     actions.extend(fences(view, pod));
+    actions.extend(word_left(view, failover, pod));
     // A master that still has replicas may still have writes acknowledged. Without any it has none that wait for one; and
     // then the replicas stand still, and can be compared.
     let attached = nodes::attached_elsewhere(view, to);
@@ -175,6 +176,14 @@ pub fn promote(view: &View<'_>, failover: &Failover) -> Step {
     actions.extend(nodes::followers(view, to));
     actions.push(Action::SetRole { pod: target(pod), role: Some(MASTER) });
     Step { again: AT_ONCE, ..Step::act(actions, word(failover), told) }
+}
+
+/// What an earlier master that hangs is to find when it wakes up.
+fn word_left(view: &View<'_>, failover: &Failover, successor: &Pod) -> Option<Action> {
+    let (from, heir) = (failover.from.as_ref()?, successor.address.clone()?);
+    let pod = view.observed.pods.values().find(|pod| pod.name == *from && pod.name != successor.name)?;
+    let hangs = matches!(pod.voice, Voice::Silent(_)) && pod.endpoint().is_some();
+    hangs.then(|| Action::StepDown { node: target(pod), successor: heir })
 }
 
 /// Masters that replicas still name, and whose pods are gone: deleted by force, a pod is gone before its process is.

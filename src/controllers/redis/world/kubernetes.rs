@@ -176,8 +176,11 @@ impl Kubernetes {
                 self.passwords.users = Some(users);
             }
             Action::Restore(step) => happen(&mut self.restore, step),
-            Action::Fence { .. } | Action::KeepMastership { .. } | Action::DropClients { .. } | Action::Tell { .. } => {
-            }
+            Action::Fence { .. }
+            | Action::StepDown { .. }
+            | Action::KeepMastership { .. }
+            | Action::DropClients { .. }
+            | Action::Tell { .. } => {}
         }
         Ok(())
     }
