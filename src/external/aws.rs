@@ -16,7 +16,7 @@ use aws_smithy_runtime_api::client::orchestrator::{HttpResponse, Metadata};
 use super::budget::Budget;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
-use crate::runtime::Class;
+use crate::runtime::{Class, causes};
 
 /// Why a call to AWS failed.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -47,7 +47,7 @@ impl AwsError {
     where
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
     {
-        if let Some(cause) = chain(error).find_map(|cause| cause.downcast_ref::<CredentialsError>()) {
+        if let Some(cause) = causes(error).find_map(|cause| cause.downcast_ref::<CredentialsError>()) {
             return Self::without_credentials(service, operation, cause);
         }
         let status = error.raw_response().map(|response| response.status().as_u16());
@@ -61,7 +61,7 @@ impl AwsError {
 
     /// The call was not even sent. Whether a role cannot be assumed or STS has a bad moment, the cause says.
     fn without_credentials(service: &'static str, operation: &'static str, cause: &CredentialsError) -> Self {
-        let causes: Vec<String> = chain(cause).map(|cause| first_line(&cause.to_string())).collect();
+        let causes: Vec<String> = causes(cause).map(|cause| first_line(&cause.to_string())).collect();
         let refused = |text: &String| {
             ["AccessDenied", "InvalidIdentityToken", "ValidationError"].iter().any(|it| text.contains(it))
         };
@@ -148,12 +148,7 @@ fn general_class(code: &str) -> Option<Class> {
 
 /// The innermost reason: the outer ones only say that the call failed.
 fn root_cause(error: &(dyn Error + 'static)) -> String {
-    chain(error).last().map(|cause| first_line(&cause.to_string())).unwrap_or_default()
-}
-
-/// An error and what caused it, the outermost first.
-fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |&error| error.source())
+    causes(error).last().map(|cause| first_line(&cause.to_string())).unwrap_or_default()
 }
 
 fn first_line(text: &str) -> String {

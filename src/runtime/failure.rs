@@ -69,6 +69,11 @@ fn is_replaced(status: &Status) -> bool {
     status.code == 422 && causes.into_iter().any(|cause| cause.field == "metadata.uid")
 }
 
+/// An error and what caused it, the outermost first.
+pub fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
+}
+
 /// What the Kubernetes API said. The client's own text has its whole answer a second time.
 #[must_use]
 pub fn said(error: &kube::Error) -> String {

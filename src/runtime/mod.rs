@@ -30,7 +30,7 @@ pub use backoff::Failures;
 pub use children::Children;
 pub use conditions::{Health, NOT_TRIED, Part, settle};
 pub use controller::{Environment, run};
-pub use failure::{Class, Failure, class_of_kubernetes, class_of_status, said};
+pub use failure::{Class, Failure, causes, class_of_kubernetes, class_of_status, said};
 pub use fingerprint::{fingerprint, hexadecimal};
 pub use kind::{ActionEvent, Kind, Plan, Removal};
 pub use listed::Listed;

@@ -8,6 +8,7 @@ use tokio::time::timeout;
 use tonic::transport::Endpoint;
 
 use crate::backup::{Error, secrets};
+use crate::runtime::causes;
 
 /// A connection that is not made by then is not made.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -68,10 +69,9 @@ async fn connect(url: &str, endpoint: &Endpoint, options: ConnectOptions) -> Res
     timeout(CONNECT * 2, connected).await.unwrap_or_else(|elapsed| Err(late(elapsed)))
 }
 
-/// The error and its causes: the connection's own says only that there is none.
-fn told(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |told, cause| format!("{told}: {cause}"))
+/// The innermost reason: the outer ones say only that there is no connection.
+fn told(error: &tonic::transport::Error) -> String {
+    causes(error).last().map(ToString::to_string).unwrap_or_default()
 }
 
 /// What went wrong, in etcd's words and no more.

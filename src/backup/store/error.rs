@@ -6,6 +6,8 @@ use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 
+use crate::runtime::causes;
+
 /// A call of S3 that failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{}", self.text())]
@@ -165,11 +167,6 @@ fn trouble(code: Option<&str>, status: Option<u16>) -> Trouble {
 /// The innermost reason: the outer ones only say that the call failed.
 fn root_cause(error: &(dyn Error + 'static)) -> String {
     causes(error).last().map(|cause| first_line(&cause.to_string())).unwrap_or_default()
-}
-
-/// An error and what caused it, the outermost first.
-fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |&error| error.source())
 }
 
 fn first_line(text: &str) -> String {
