@@ -102,7 +102,7 @@ async fn a_set_with_tls_fails_over_and_renews_its_certificates_without_a_restart
         wait_for(&format!("the figures of {name}"), || figures(ip.clone()), good).await;
     }
 
-    let checker = Checker::start_with_tls(&scene, secure.clone()).await;
+    let checker = Checker::start_with_tls(&scene, secure.clone(), None).await;
     let killed = master(&scene).await;
     checker.event("the master killed");
     super::faults::kill(&scene, &killed).await;
@@ -147,6 +147,39 @@ async fn a_set_with_tls_fails_over_and_renews_its_certificates_without_a_restart
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_set_with_tls_and_a_password_moves_to_redis_8_and_to_valkey_and_fails_over_with_each() {
+    let scene = Stage::new("redis-tls").await;
+    let _operator = Operator::start(&scene).await;
+    let mut wanted = spec(2);
+    wanted["tls"] = json!({});
+    wanted["auth"] = json!({ "enabled": true });
+    scene.create::<Redis>(NAME, wanted).await;
+    becomes(&scene, "nodes with TLS", is_settled).await;
+    let secure = client(&scene, NAME, CLIENTS, false).await;
+    let [password] = files(&scene, "cache-auth", ["password"]).await;
+    let checker = Checker::start_with_tls(&scene, secure.clone(), Some(&password)).await;
+    for edit in [json!({}), json!({ "version": "8.0.2" }), json!({ "image": "valkey/valkey:8.1.1" })] {
+        checker.event(&format!("a rollout: {edit}"));
+        scene.edit::<Redis>(NAME, edit.clone()).await;
+        becomes(&scene, &format!("all nodes with {edit}"), is_settled).await;
+        checker.goes_on("all nodes anew").await;
+        for address in addresses(&scene).await.values() {
+            assert!(open(address, Some(&password)).await.is_err(), "{edit}: {address} answers without TLS");
+            let mut line = secure.open(address, None).await.expect("a connection");
+            let answer = redis::cmd("GET").arg("key").query_async::<Option<String>>(&mut line).await;
+            assert!(answer.is_err(), "{edit}: {address} answers without a password");
+        }
+        let killed = master(&scene).await;
+        checker.event(&format!("the master killed: {edit}"));
+        super::faults::kill(&scene, &killed).await;
+        succeeded(&scene, &killed).await;
+        becomes(&scene, "all nodes again", is_settled).await;
+        checker.goes_on("another master").await;
+    }
+    checker.finish("Redis 7, Redis 8 and Valkey, each with a master killed", Promise::WhatWasReplicated).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_given_secret_is_checked_used_followed_and_not_needed_to_run_on() {
     let scene = Stage::new("redis-tls").await;
     let _operator = Operator::start(&scene).await;
@@ -171,7 +204,7 @@ async fn a_given_secret_is_checked_used_followed_and_not_needed_to_run_on() {
 
     let before = uids(&scene).await;
     let secure = client(&scene, NAME, "given", false).await;
-    let checker = Checker::start_with_tls(&scene, secure.clone()).await;
+    let checker = Checker::start_with_tls(&scene, secure.clone(), None).await;
     let address = addresses(&scene).await.into_values().next().expect("an address");
     let shown = secure.shown(&address).await.expect("a certificate");
     checker.event("another authority and certificate");

@@ -60,10 +60,11 @@ impl Checker {
         Self::of_service(scene, None, None, &WRITERS).await
     }
 
-    /// The same by TLS.
-    pub async fn start_with_tls(scene: &Scene, secure: Secure) -> Self {
+    /// The same by TLS, and with a password where one is asked for.
+    pub async fn start_with_tls(scene: &Scene, secure: Secure, password: Option<&str>) -> Self {
         // Each short connection is a handshake: so many as without TLS would keep the machine busy.
-        Self::of_service(scene, None, Some(secure), &[Class::Short, Class::Long, Class::Waiting]).await
+        let writers = [Class::Short, Class::Long, Class::Waiting];
+        Self::of_service(scene, password.map(str::to_owned), Some(secure), &writers).await
     }
 
     /// The same with a password.
