@@ -95,7 +95,8 @@ pub enum Request {
         run_id: String,
     },
     /// Become a replica of that one, and close the connections of all clients but this one: in one go, so that a process
-    /// that reads it answers nobody in between. Only over a connection that is there: another may lead to another process.
+    /// that reads it answers nobody in between. Only over a connection that is there, or was put aside: another may lead to
+    /// another process.
     StepDown {
         /// Address of the next master.
         host: String,
@@ -181,7 +182,11 @@ pub trait Transport: Send + Sync {
     /// Ends when the connection that is held to the node breaks; at once where none is held.
     fn broken<'a>(&'a self, to: &'a Endpoint) -> BoxFuture<'a, ()>;
 
-    /// Closes the connection that is held to the node.
+    /// Makes no more calls over the connection that is held to the node, and keeps it for [`Request::StepDown`]: a node that
+    /// hangs takes no other.
+    fn put_aside(&self, to: &Endpoint);
+
+    /// Closes all connections to the node.
     fn hang_up(&self, to: &Endpoint);
 }
 
@@ -208,11 +213,8 @@ impl Redis {
         }
         let answer = tokio::time::timeout(request.deadline(), self.transport.call(to, &request)).await;
         let answer = answer.unwrap_or_else(|_| {
-            // A change may have got lost with its connection. Of a node that hangs the connection is kept for a while: only
-            // there something can be left for it.
-            if request != Request::Info {
-                self.transport.hang_up(to);
-            }
+            // The next call is not to wait behind this one.
+            self.transport.put_aside(to);
             let text = format!("no answer from {} within {} s", to.address, request.deadline().as_secs());
             Err(RedisError::new(operation, Trouble::Unanswered, text))
         });

@@ -29,6 +29,8 @@ const TRIES: usize = 3;
 #[derive(Default)]
 pub struct Tcp {
     lines: Mutex<HashMap<Endpoint, Arc<Line>>>,
+    /// Connections over which nobody waits for an answer any more: the processes at their ends may hang, and wake up.
+    aside: Mutex<HashMap<Endpoint, Held>>,
 }
 
 /// The way to one node. Whoever finds it without a connection makes one, the others wait for that.
@@ -73,10 +75,17 @@ impl Transport for Tcp {
         .boxed()
     }
 
+    fn put_aside(&self, to: &Endpoint) {
+        let Some(held) = self.take(to) else { return };
+        let earlier = self.aside.lock().unwrap_or_else(PoisonError::into_inner).insert(to.clone(), held);
+        if let Some(earlier) = earlier {
+            earlier.end.cancel();
+        }
+    }
+
     fn hang_up(&self, to: &Endpoint) {
-        let line = self.lines.lock().unwrap_or_else(PoisonError::into_inner).remove(to);
-        // Somebody who is just connecting keeps the line to itself, and closes it by dropping it.
-        if let Some(held) = line.as_ref().and_then(|line| line.held.try_lock().ok()?.take()) {
+        self.close_aside(to);
+        if let Some(held) = self.take(to) {
             held.hung_up.store(true, Ordering::SeqCst);
             held.end.cancel();
         }
@@ -85,10 +94,9 @@ impl Transport for Tcp {
 
 impl Tcp {
     async fn once(&self, to: &Endpoint, request: &Request) -> Result<Reply, RedisError> {
-        let line = self.line(to);
         let held = match request {
-            Request::StepDown { .. } => line.there(),
-            _ => line.hold(to).await,
+            Request::StepDown { .. } => self.there(to),
+            _ => self.line(to).hold(to).await,
         };
         let mut held = match held {
             Ok(held) => held,
@@ -99,6 +107,9 @@ impl Tcp {
             }
         };
         let answer = converse(&mut held.connection, request).await;
+        if answer.is_ok() {
+            self.close_aside(to);
+        }
         answer.map_err(|error| match error.trouble {
             Trouble::Broken if held.hung_up.load(Ordering::SeqCst) => {
                 RedisError::new(request.name(), Trouble::Unanswered, "somebody else gave up waiting")
@@ -109,6 +120,29 @@ impl Tcp {
             }
             _ => error,
         })
+    }
+
+    /// The connection, if there is one or was one.
+    fn there(&self, to: &Endpoint) -> Result<Held, Unconnected> {
+        let held = self.line(to).held.try_lock().ok().and_then(|held| held.clone());
+        let aside = || self.aside.lock().unwrap_or_else(PoisonError::into_inner).get(to).cloned();
+        let there = held.or_else(aside).filter(|held| !held.end.is_cancelled());
+        there.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotConnected).into())
+    }
+
+    /// The connection that is held, which others make no more calls over. Somebody who is just connecting keeps the line to
+    /// itself, and closes it by dropping it.
+    fn take(&self, to: &Endpoint) -> Option<Held> {
+        let line = self.lines.lock().unwrap_or_else(PoisonError::into_inner).remove(to)?;
+        line.held.try_lock().ok().and_then(|mut held| held.take())
+    }
+
+    /// A connection that was put aside is needed no more: the node is awake, or gone.
+    fn close_aside(&self, node: &Endpoint) {
+        let aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner).remove(node);
+        if let Some(held) = aside {
+            held.end.cancel();
+        }
     }
 
     fn line(&self, to: &Endpoint) -> Arc<Line> {
@@ -126,15 +160,6 @@ impl Line {
         let made = connect(to).await?;
         *held = Some(made.clone());
         Ok(made)
-    }
-}
-
-impl Line {
-    /// The connection, if there is one.
-    fn there(&self) -> Result<Held, Unconnected> {
-        let held = self.held.try_lock().ok().and_then(|held| held.clone());
-        let there = held.filter(|held| !held.end.is_cancelled());
-        there.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotConnected).into())
     }
 }
 
@@ -315,76 +340,4 @@ fn error_of(operation: &'static str, error: &redis::RedisError) -> RedisError {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::AtomicUsize;
-
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::{TcpListener, TcpSocket};
-
-    use super::super::Role;
-    use super::*;
-
-    const MASTER: &[u8] = b"*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n";
-
-    /// A listener that closes so many connections when it is asked something; it counts all.
-    async fn closing(most: usize) -> (Endpoint, Arc<AtomicUsize>) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let address = listener.local_addr().expect("an address").to_string();
-        let count = Arc::new(AtomicUsize::new(0));
-        let counted = count.clone();
-        tokio::spawn(async move {
-            loop {
-                let (mut stream, _) = listener.accept().await.expect("a connection");
-                stream.read_u8().await.expect("a question");
-                if counted.fetch_add(1, Ordering::SeqCst) >= most {
-                    stream.write_all(MASTER).await.expect("it is told");
-                    // It stays open.
-                    stream.read_to_end(&mut Vec::new()).await.ok();
-                }
-            }
-        });
-        (Endpoint { address, login: None, tls: None }, count)
-    }
-
-    async fn asked(node: &Endpoint) -> Result<Reply, Trouble> {
-        Tcp::default().call(node, &Request::Role).await.map_err(|error| error.trouble)
-    }
-
-    #[tokio::test]
-    async fn who_takes_another_connection_is_not_gone() {
-        let (node, count) = closing(TRIES - 1).await;
-        assert!(matches!(asked(&node).await, Ok(Reply::Role(Role::Master))));
-        assert_eq!(count.load(Ordering::SeqCst), TRIES);
-    }
-
-    #[tokio::test]
-    async fn who_closes_every_connection_may_live() {
-        let (node, count) = closing(usize::MAX).await;
-        assert_eq!(asked(&node).await, Err(Trouble::Broken));
-        assert_eq!(count.load(Ordering::SeqCst), TRIES);
-    }
-
-    #[tokio::test]
-    async fn a_change_is_not_made_twice() {
-        let (node, count) = closing(usize::MAX).await;
-        let answer = Tcp::default().call(&node, &Request::KeepMastership).await;
-        assert_eq!(answer.map_err(|error| error.trouble), Err(Trouble::Broken));
-        assert_eq!(count.load(Ordering::SeqCst), 1);
-    }
-
-    #[tokio::test]
-    async fn where_nobody_listens_the_process_is_gone() {
-        // As long as it is held nobody else gets the port.
-        let held = TcpSocket::new_v4().expect("a socket");
-        held.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
-        let address = held.local_addr().expect("an address").to_string();
-        assert_eq!(asked(&Endpoint { address, login: None, tls: None }).await, Err(Trouble::Gone));
-    }
-
-    #[tokio::test]
-    async fn a_way_that_leads_nowhere_tells_nothing() {
-        // A broadcast is for nobody to connect to: the kernel refuses at once.
-        let node = Endpoint { address: "255.255.255.255:6379".into(), login: None, tls: None };
-        assert_eq!(asked(&node).await, Err(Trouble::Unanswered));
-    }
-}
+mod tests;

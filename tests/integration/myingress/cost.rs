@@ -33,7 +33,8 @@ async fn creation_makes_at_most_three_calls_a_change_of_nothing_none_and_deletio
     // A new generation that asks for nothing new in AWS.
     scene.edit::<MyIngress>("app", json!({ "deletionPolicy": "Retain" })).await;
     ready(&scene, "app").await;
-    assert!(reconciles(&operator) > before, "it was reconciled");
+    // The status is told before the reconcile has ended.
+    wait_for("a reconcile", || async { reconciles(&operator) }, |count| *count > before).await;
     assert_eq!(scene.emulator.elb_operations().await, [""; 0]);
 
     scene.edit::<MyIngress>("app", json!({ "deletionPolicy": "Delete" })).await;

@@ -347,6 +347,10 @@ impl redis::Transport for Nodes {
         self.inner.broken(to)
     }
 
+    fn put_aside(&self, to: &redis::Endpoint) {
+        self.inner.put_aside(to);
+    }
+
     fn hang_up(&self, to: &redis::Endpoint) {
         self.inner.hang_up(to);
     }
