@@ -65,9 +65,9 @@ pub async fn apply(hands: &Hands, observer: &Observer, object: &DatabaseBackup, 
                     if !known.is(bucket.found.as_ref()) {
                         return Err(Error::BucketChanged(bucket.place.bucket.clone()));
                     }
-                    let outcome = change_bucket(&hands.s3, bucket, change).await;
+                    // Before it is changed: we may be given up in the middle of that.
                     known.forget();
-                    outcome
+                    change_bucket(&hands.s3, bucket, change).await
                 }
             };
             if let Err(error) = &outcome

@@ -34,7 +34,7 @@ impl Known {
         matches!((&self.0, found), (Some((_, Ok(seen))), Some(found)) if seen == found)
     }
 
-    /// It was changed, or may have been: the next look goes to S3.
+    /// It is about to be changed: the next look goes to S3.
     pub fn forget(&mut self) {
         self.0 = None;
     }
