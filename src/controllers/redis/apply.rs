@@ -89,7 +89,7 @@ pub async fn apply(
             let (redis, at, heir) = (redis.clone(), endpoint(node)?, successor.clone());
             // The change of masters does not wait for one who sleeps.
             tokio::spawn(async move {
-                let outcome = redis.leave(&at, Request::StepDown { host: heir, port: PORT }).await;
+                let outcome = redis.change(&at, Request::StepDown { host: heir, port: PORT }).await;
                 tracing::info!(node = at.address, ?outcome, "the earlier master was left word to step down");
             });
             Ok(())

@@ -23,9 +23,6 @@ pub use info::{Attached, Info, Link, Role};
 pub use tcp::Tcp;
 pub use tls::Credentials;
 
-/// A node that hangs may wake up for so long and find what was left for it.
-const ASLEEP: Duration = Duration::from_secs(10);
-
 /// Where a node answers, and as whom we speak to it. With which certificates is looked at only while a connection is made:
 /// others are no reason to close it.
 #[derive(Clone, Debug)]
@@ -158,6 +155,8 @@ impl Request {
     fn deadline(&self) -> Duration {
         match self {
             Self::Role => Duration::from_secs(4),
+            // Until the node wakes up: what nobody waits for is not even sent.
+            Self::StepDown { .. } => Duration::from_secs(10),
             _ => Duration::from_secs(1),
         }
     }
@@ -245,22 +244,6 @@ impl Redis {
     /// Makes a call whose answer says no more than that it was done.
     pub async fn change(&self, node: &Endpoint, request: Request) -> Result<(), RedisError> {
         self.call(node, request).await.map(drop)
-    }
-
-    /// Leaves a change in the socket of a node that hangs, for when it wakes up. The connection is kept: only over one that
-    /// was made before can anything be left.
-    pub async fn leave(&self, node: &Endpoint, request: Request) -> Result<(), RedisError> {
-        let operation = request.name();
-        self.fence.check().map_err(|error| RedisError::new(operation, Trouble::NotLeading, error.to_string()))?;
-        let late = |_| RedisError::new(operation, Trouble::Unanswered, format!("{} does not wake up", node.address));
-        let answer = tokio::time::timeout(ASLEEP, self.transport.call(node, &request)).await;
-        let answer = answer.map_err(late).flatten();
-        self.metrics.database_call(
-            "redis",
-            operation,
-            answer.as_ref().map(drop).map_err(|error| error.class().as_str()),
-        );
-        answer.map(drop)
     }
 
     /// Ends when the connection that is held to a node breaks.
