@@ -7,6 +7,7 @@ use causeway::api::Redis;
 use futures::future::select_all;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::DeleteParams;
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
@@ -174,6 +175,36 @@ async fn becomes_master(address: &str) -> String {
         }
         sleep(LOOK).await;
     }
+}
+
+/// A busy disk stops all of them for a moment, and what a master acknowledged meanwhile may not be in its file.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_master_that_is_back_first_waits_for_replicas_that_pause() {
+    let scene = Stage::new("redis-failover").await;
+    let _operator = Operator::start(&scene).await;
+    let mut wanted = spec(2);
+    wanted["failover"] = json!({ "hangTimeoutSeconds": 300 });
+    running(&scene, wanted).await;
+    let checker = Checker::start(&scene).await;
+    checker.writes(100).await;
+    let name = master(&scene).await;
+    checker.event("the replicas pause, and the master is killed");
+    let mut paused = Vec::new();
+    for replica in super::replicas(&scene).await {
+        paused.push(Stopped::new(&scene, &replica).await);
+    }
+    kill(&scene, &name).await;
+    let waits = |object: &Redis| {
+        super::told(object, "Ready").is_some_and(|(_, reason, told)| {
+            reason == "MasterRestarted" && told.contains("was started anew") && told.contains("cache-")
+        })
+    };
+    super::becomes(&scene, "the master to be back, and the replicas to be waited for", waits).await;
+    drop(paused);
+    succeeded(&scene, &name).await;
+    settled(&scene, "all nodes again").await;
+    checker.goes_on("all nodes again").await;
+    checker.finish("a master killed while its replicas pause", Promise::WhatWasReplicated).await;
 }
 
 /// As when its node is gone (dragonfly-operator#302): nothing refuses a connection, nothing answers.

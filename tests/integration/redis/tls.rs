@@ -162,6 +162,8 @@ async fn moves_with_tls_and_a_password(there: Value) {
     let mut wanted = spec(2);
     wanted["tls"] = json!({});
     wanted["auth"] = json!({ "enabled": true });
+    // The replicas are to take over, however busy the machine is: not the master that is back before they answer.
+    wanted["failover"] = json!({ "hangTimeoutSeconds": 60 });
     scene.create::<Redis>(NAME, wanted).await;
     becomes(&scene, "nodes with TLS", is_settled).await;
     let secure = client(&scene, NAME, CLIENTS, false).await;

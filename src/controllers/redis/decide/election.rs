@@ -5,10 +5,12 @@
 //! are lost; and an empty node never does so while another may have data.
 
 use std::cmp::Reverse;
+use std::time::Duration;
 
+use super::super::facts::Voice;
 use super::super::names;
 use super::mastership::{begin, promote};
-use super::{Record, SELDOM, SOON, Step, View, trouble_of};
+use super::{AT_ONCE, Record, SELDOM, SOON, Step, View, trouble_of};
 use crate::external::redis::Info;
 use crate::runtime::Health;
 
@@ -27,7 +29,10 @@ pub fn succeed(view: &View<'_>, from: i32, reason: &str) -> Step {
     let is_over = waited >= i64::from(view.object.spec.failover.data_loss_timeout_seconds);
     let all = (0..view.wanted()).all(|ordinal| answers(view, ordinal).is_some());
     match answers(view, from) {
-        Some(info) if info.keys > 0 => take(view, from, from, "MasterRestarted"),
+        Some(info) if info.keys > 0 => match pausing(view, from) {
+            Some(replica) => wait_for_replica(view, from, replica),
+            None => take(view, from, from, "MasterRestarted"),
+        },
         // Whatever the others have is more than nothing; but all of them are asked first.
         Some(_) if all || is_over => match richest(view) {
             Some(best) => take(view, from, best, "MasterEmptied"),
@@ -70,8 +75,7 @@ pub fn first(view: &View<'_>) -> Step {
         Some((reason, text)) => Step::trouble(reason, format!("{told}; {text}")),
         None => Step::wait("Creating", told),
     };
-    let record = if view.before.masterless_since.is_some() { Record::Seen } else { Record::Masterless };
-    Step { again: SOON, record, ..step }
+    Step { again: SOON, record: masterless(view), ..step }
 }
 
 fn first_is(view: &View<'_>, ordinal: i32) -> Step {
@@ -110,6 +114,18 @@ fn best_replica(view: &View<'_>, from: i32) -> Option<i32> {
     candidates.max_by_key(rank).map(|(ordinal, _)| ordinal)
 }
 
+/// A replica that had all data, and is silent for less long than one that hangs. While the disk is busy, Redis answers
+/// writes up to two seconds before they are in its file: a process that was killed then comes back without what such a
+/// replica has. <https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/#append-only-file>
+fn pausing(view: &View<'_>, from: i32) -> Option<i32> {
+    let patience = Duration::from_secs(u64::try_from(view.object.spec.failover.hang_timeout_seconds).unwrap_or(1));
+    let pauses = |ordinal: &i32| {
+        let silent = view.pod(*ordinal).is_some_and(|pod| matches!(pod.voice, Voice::Silent(time) if time < patience));
+        *ordinal != from && silent && view.recorded(*ordinal).is_some_and(|node| node.in_sync)
+    };
+    view.observed.pods.keys().copied().find(pauses)
+}
+
 /// The node with the most of the data, by what is known; none where nobody has any.
 fn richest(view: &View<'_>) -> Option<i32> {
     let history = view.before.history.as_deref().unwrap_or_default();
@@ -132,9 +148,19 @@ fn had_data(view: &View<'_>) -> bool {
     view.before.nodes.iter().any(|node| node.keys > 0)
 }
 
+fn wait_for_replica(view: &View<'_>, from: i32, replica: i32) -> Step {
+    let [name, replica] = [from, replica].map(|ordinal| names::pod(view.object, ordinal));
+    let told = format!("{name} was started anew, waiting for a word of {replica}, which had all of its data");
+    Step { record: masterless(view), again: AT_ONCE * 4, ..Step::wait("MasterRestarted", told) }
+}
+
+fn masterless(view: &View<'_>) -> Record {
+    if view.before.masterless_since.is_some() { Record::Seen } else { Record::Masterless }
+}
+
 fn wait(view: &View<'_>, from: i32, all: bool) -> Step {
     let name = names::pod(view.object, from);
-    let record = if view.before.masterless_since.is_some() { Record::Seen } else { Record::Masterless };
+    let record = masterless(view);
     let silent: Vec<String> = (0..view.wanted())
         .filter(|ordinal| answers(view, *ordinal).is_none())
         .map(|ordinal| names::pod(view.object, ordinal))

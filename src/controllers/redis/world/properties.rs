@@ -114,6 +114,31 @@ fn a_master_that_comes_back_empty_follows_the_one_that_took_over() {
     assert_ne!(world.object.status.as_ref().unwrap().master.as_deref(), Some("cache-0"));
 }
 
+/// What is killed while the disk is busy may come back without writes that its replicas have.
+#[test]
+fn a_master_that_was_restarted_is_not_preferred_to_replicas_that_pause() {
+    for wakes in [true, false] {
+        let mut world = World::settled(redis(2));
+        for ordinal in [1, 2] {
+            world.kubernetes.pods.get_mut(&ordinal).unwrap().process.as_mut().unwrap().hangs = Some(0);
+        }
+        world.kubernetes.kill(0);
+        world.time_passes();
+        world.reconcile(&Mishap::default());
+        assert!(world.kubernetes.pods[&0].process.is_some(), "it is back");
+        assert!(world.object.status.as_ref().unwrap().failover.is_none(), "nobody is chosen yet");
+        if wakes {
+            world.resume();
+        }
+        world.settle();
+        world.resume();
+        world.settle();
+        world.assert_settled();
+        let last = world.object.status.as_ref().unwrap().last_failover.clone().unwrap();
+        assert_eq!((last.reason.as_str(), last.to != "cache-0"), ("MasterRestarted", wakes), "{last:?}");
+    }
+}
+
 /// Nobody is served by an empty node while others that may have data are awaited.
 #[test]
 fn all_killed_at_once_the_data_on_the_volumes_win() {
