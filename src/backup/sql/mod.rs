@@ -148,7 +148,14 @@ impl Account {
         } else if has(&["Unknown database"]) || (said.contains("database \"") && said.contains("does not exist")) {
             let name = self.database.as_deref().unwrap_or_default();
             format!("{}: there is no database {name}: make it, or name another", field("database"))
-        } else if has(&["certificate", "SSL error", "no pg_hba.conf entry", "TLS/SSL", "insecure transport"]) {
+        } else if has(&[
+            "certificate",
+            "SSL error",
+            "SSL connection error",
+            "no pg_hba.conf entry",
+            "TLS/SSL",
+            "insecure transport",
+        ]) {
             format!("{}: the server wants TLS otherwise", field("tlsSecretName"))
         } else if has(UNREACHABLE) {
             format!("{}: nobody answers at {}:{}", field("host"), self.host, self.port)
@@ -268,6 +275,11 @@ mod tests {
             (
                 &mysql,
                 "ERROR 3159 (08004): Connections using insecure transport are prohibited",
+                "target.mysql.tlsSecretName:",
+            ),
+            (
+                &mysql,
+                "ERROR 2026 (HY000): SSL connection error: error:030000EA:digital envelope routines::provider signature failure",
                 "target.mysql.tlsSecretName:",
             ),
             (&mysql, "ERROR 1049 (42000): Unknown database 'shop'", "target.mysql.database:"),

@@ -33,6 +33,10 @@ const FILL: &str = "
 CREATE ROLE app LOGIN PASSWORD 'of the app';
 CREATE DATABASE shop OWNER app;
 CREATE DATABASE nothing;
+ALTER DATABASE shop SET work_mem TO '7MB';
+ALTER ROLE app IN DATABASE shop SET search_path TO public, pg_temp;
+GRANT TEMPORARY ON DATABASE shop TO app WITH GRANT OPTION;
+COMMENT ON DATABASE shop IS 'it''s; ours';
 \\c shop
 SET ROLE app;
 CREATE SCHEMA \"odd \"\"one\";
@@ -74,7 +78,9 @@ SELECT * FROM totals;
 SELECT seven(), min(id) FROM ticks;
 SELECT string_agg(relname || pg_get_userbyid(relowner), ',' ORDER BY relname) FROM pg_class
   WHERE relnamespace = 'public'::regnamespace;
-SELECT pg_get_userbyid(datdba), pg_encoding_to_char(encoding), datcollate FROM pg_database WHERE datname = 'shop';
+SELECT pg_get_userbyid(datdba), pg_encoding_to_char(encoding), datcollate, datacl,
+  shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = 'shop';
+SELECT setrole::regrole, setconfig FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase ORDER BY 1;
 SELECT rolcanlogin, rolpassword LIKE 'SCRAM%' FROM pg_authid WHERE rolname = 'app';
 SELECT count(*) FROM pg_database WHERE datname = 'nothing';";
 
@@ -126,6 +132,17 @@ async fn a_postgresql_that_is_written_to_comes_back_row_by_row() {
     assert!(told.contains("TargetNotEmpty") && told.contains("database shop"), "{told}");
     assert_eq!(stage.restored("forced", &stage.server(&json!({ "database": "shop" })), true).await, rows);
     assert_eq!(stage.ask(LOOK).await, before);
+
+    // As a try leaves it that died when it had made the database, and no more.
+    stage.ask(&format!("{WIPE}\nCREATE DATABASE shop TEMPLATE template0;")).await;
+    assert_eq!(stage.restored("bare", &stage.server(&json!({})), false).await, rows);
+    assert_eq!(stage.ask(LOOK).await, before);
+    // What somebody made with a purpose is taken as it is.
+    let other = "DROP DATABASE shop WITH (FORCE); CREATE DATABASE shop TEMPLATE template0 CONNECTION LIMIT 90;";
+    stage.ask(other).await;
+    assert_eq!(stage.restored("purpose", &stage.server(&json!({})), false).await, rows);
+    let look = "SELECT pg_get_userbyid(datdba), datconnlimit, datacl IS NULL FROM pg_database WHERE datname = 'shop';";
+    assert_eq!(stage.ask(look).await, "postgres|90|t");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -58,8 +58,9 @@ impl Tools {
 
     fn tls(&self) -> Vec<String> {
         let Some(tls) = &self.account.tls else {
-            // Nobody gave an authority by which it could be checked.
-            return if self.maria { vec!["--skip-ssl-verify-server-cert".into()] } else { Vec::new() };
+            // Nobody gave an authority by which it could be checked. MySQL's passwords need TLS, or the server's own key.
+            let open = if self.maria { "--skip-ssl-verify-server-cert" } else { "--get-server-public-key" };
+            return vec![open.into()];
         };
         let check = if self.maria { "--ssl-verify-server-cert" } else { "--ssl-mode=VERIFY_IDENTITY" };
         let mut arguments = vec![check.to_owned(), format!("--ssl-ca={}", tls.authority.display())];

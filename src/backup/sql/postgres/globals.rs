@@ -17,7 +17,7 @@ pub fn missing(globals: &str, present: &[String]) -> String {
 }
 
 /// The name that a text begins with, as it is written.
-fn identifier(text: &str) -> &str {
+pub fn identifier(text: &str) -> &str {
     if !text.starts_with('"') {
         return text.split([' ', ';']).next().unwrap_or_default();
     }

@@ -1,5 +1,6 @@
 //! PostgreSQL, by `pg_dump`, `pg_restore` and `psql`.
 
+mod database;
 mod globals;
 mod restore;
 mod scratch;

@@ -9,6 +9,7 @@ use std::process::Stdio;
 use super::super::child::Program;
 use super::super::tables::{Tables, alike};
 use super::super::{Account, Fetched, GLOBALS, WHOLE_JOB};
+use super::database::Database;
 use super::globals::missing;
 use super::session::Session;
 use super::{MAINTENANCE, program};
@@ -19,6 +20,8 @@ use crate::backup::Error;
 enum State {
     /// It is not there.
     Missing,
+    /// It holds nothing, and nothing of its own was said of it: as it was made.
+    Bare,
     /// It holds nothing.
     Empty,
     /// It holds something that may be replaced.
@@ -30,6 +33,8 @@ enum State {
 /// A dump, and where it goes.
 struct Pair<'a> {
     dump: &'a Path,
+    /// The name that the database had.
+    name: &'a str,
     into: &'a str,
     tables: Tables,
 }
@@ -58,8 +63,12 @@ pub async fn restore(account: &Account, fetched: &Fetched, work: &Path, force: b
     drop(admin);
     let mut rows = 0;
     for (pair, state) in pairs.iter().zip(states) {
+        let database = Database { account, dump: pair.dump, first, superuser, work };
         if state == State::Missing {
-            make_database(account, pair, first, superuser, work).await?;
+            database.make().await?;
+        }
+        if matches!(state, State::Missing | State::Bare) {
+            database.dress().await?;
         }
         if state != State::Done {
             load(account, pair, state, superuser).await?;
@@ -94,7 +103,7 @@ fn pairs<'a>(account: &'a Account, fetched: &'a Fetched) -> Result<Vec<Pair<'a>>
         }
     };
     let pair = |(name, dump): (&'a str, &'a Path)| {
-        Ok(Pair { dump, into: named.unwrap_or(name), tables: fetched.tables(name)? })
+        Ok(Pair { dump, name, into: named.unwrap_or(name), tables: fetched.tables(name)? })
     };
     chosen.into_iter().map(pair).collect()
 }
@@ -103,7 +112,9 @@ async fn look(account: &Account, pair: &Pair<'_>, force: bool, exact: bool) -> R
     let mut session = Session::open(account, pair.into).await?;
     let relations = session.relations().await?;
     if relations == 0 {
-        return Ok(State::Empty);
+        // A try that died when it had made it.
+        let is_bare = pair.name == pair.into && session.is_bare().await?;
+        return Ok(if is_bare { State::Bare } else { State::Empty });
     }
     if force {
         return Ok(State::Full);
@@ -143,40 +154,8 @@ async fn make_roles(
     run(account, psql).await.map(drop)
 }
 
-/// Makes a database as it was: its encoding, its locale, its owner and its settings.
-async fn make_database(
-    account: &Account,
-    pair: &Pair<'_>,
-    first: &str,
-    superuser: bool,
-    work: &Path,
-) -> Result<(), Error> {
-    let toc = program("pg_restore", account, first)?.args(["--list".as_ref(), pair.dump.as_os_str()]);
-    let toc = run(account, toc).await?;
-    let chosen = work.join("database.list");
-    let entries: Vec<&str> = toc.lines().filter(|line| is_of_database(line)).collect();
-    std::fs::write(&chosen, entries.join("\n") + "\n")
-        .map_err(|source| Error::Work { path: chosen.clone(), source })?;
-    let create = program("pg_restore", account, first)?
-        .args(["--create", "--exit-on-error", "--no-tablespaces", "--no-password", "--dbname", &connection(first)])
-        .args(ownerless(superuser))
-        .args(["--use-list".as_ref(), chosen.as_os_str(), pair.dump.as_os_str()]);
-    run(account, create).await.map(drop)
-}
-
-/// Whether an entry of a dump's table of contents is about the database itself, such as
-/// `3369; 1262 16384 DATABASE - shop postgres`.
-fn is_of_database(line: &str) -> bool {
-    let words: Vec<&str> = line.split(' ').collect();
-    match words.as_slice() {
-        [number, _, _, "DATABASE", ..] => !number.starts_with(";;") && number.ends_with(';'),
-        [number, _, _, _, "-", "DATABASE", ..] => number.ends_with(';'),
-        _ => false,
-    }
-}
-
-/// Only who may do anything may give objects to others.
-fn ownerless(superuser: bool) -> &'static [&'static str] {
+/// What keeps a restore from giving objects to others: only who may do anything may do that.
+pub fn ownerless(superuser: bool) -> &'static [&'static str] {
     if superuser { &[] } else { &["--no-owner", "--no-privileges"] }
 }
 
@@ -189,7 +168,8 @@ async fn load(account: &Account, pair: &Pair<'_>, state: State, superuser: bool)
     run(account, restore.args(ownerless(superuser)).args([pair.dump])).await.map(drop)
 }
 
-async fn run(account: &Account, program: Program) -> Result<String, Error> {
+/// Runs a program of the target to its end; gives what it printed.
+pub async fn run(account: &Account, program: Program) -> Result<String, Error> {
     program.run(Stdio::null(), WHOLE_JOB).await?.map_err(|failure| account.side.failed(&failure))
 }
 
@@ -201,26 +181,6 @@ fn connection(database: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_what_is_about_the_database_itself_makes_it() {
-        for line in [
-            "3369; 1262 16384 DATABASE - shop postgres",
-            "3370; 0 0 DATABASE PROPERTIES - shop postgres",
-            "3371; 0 0 ACL - DATABASE shop postgres",
-            "3371; 0 0 COMMENT - DATABASE shop postgres",
-        ] {
-            assert!(is_of_database(line), "{line}");
-        }
-        for line in [
-            ";     dbname: shop",
-            "215; 1259 16386 TABLE public DATABASE postgres",
-            "3363; 0 16386 TABLE DATA public orders postgres",
-            "3372; 0 0 COMMENT - SCHEMA public pg_database_owner",
-        ] {
-            assert!(!is_of_database(line), "{line}");
-        }
-    }
 
     #[test]
     fn a_database_is_never_taken_for_a_parameter() {

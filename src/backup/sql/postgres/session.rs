@@ -127,6 +127,15 @@ impl Session {
         Ok(self.one::<(u64,)>(&query).await?.0)
     }
 
+    /// Whether the database is as `CREATE DATABASE` left it: the user's own, without rights, settings and comment.
+    pub async fn is_bare(&mut self) -> Result<bool, Error> {
+        let query = "SELECT pg_catalog.json_build_array(pg_catalog.pg_get_userbyid(d.datdba) = current_user AND d.datacl IS NULL \
+                     AND d.datconnlimit = -1 AND NOT d.datistemplate AND pg_catalog.shobj_description(d.oid, 'pg_database') \
+                     IS NULL AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_db_role_setting s WHERE s.setdatabase = d.oid)) FROM \
+                     pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()";
+        Ok(self.one::<(bool,)>(query).await?.0)
+    }
+
     /// What all tables hold. Of a partitioned one each part is told.
     pub async fn tables(&mut self) -> Result<Tables, Error> {
         let query = format!(
