@@ -60,6 +60,11 @@ pub fn push_all(cluster: &Cluster, step: &Step) -> Result<()> {
     prepare_all(step)?.iter().try_for_each(|image| image.push(cluster, step).map(drop))
 }
 
+/// Makes the images that only thorough tests use, and pushes them.
+pub fn push_thorough(cluster: &Cluster, step: &Step) -> Result<()> {
+    debian::THOROUGH.iter().try_for_each(|recipe| debian::prepare(recipe, step)?.push(cluster, step).map(drop))
+}
+
 /// An image that is to be pushed.
 #[derive(Default)]
 pub struct Image {

@@ -112,6 +112,9 @@ fn on_the_cluster(report: &mut Report, options: &Options) {
     }
     report.step("Push images", |step| {
         images::push_all(&cluster, step)?;
+        if options.thorough {
+            images::push_thorough(&cluster, step)?;
+        }
         // What Jobs of backups run.
         let binary = images::operator::target_directory()?.join("debug/causeway");
         images::operator::image(&binary)?.push(&cluster, step).map(|_| Outcome::Passed)

@@ -4,7 +4,7 @@ use aws_sdk_s3::types::{Tag, Tagging};
 use causeway::api::DatabaseBackup;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::ResourceExt;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
 
 use super::stage::{NAME, NEVER, Stage, told};
@@ -173,6 +173,15 @@ async fn objects_that_share_a_bucket_and_an_account_do_not_disturb_each_other() 
         account.map(|account| account.owner_references().len())
     };
     assert_eq!(owners().await, Some(OBJECTS), "it goes with the last of them");
+    let secrets = json!({ "imagePullSecrets": [{ "name": "registry" }] });
+    let change = Patch::Merge(&secrets);
+    accounts.patch("causeway-backup", &PatchParams::default(), &change).await.expect("the change");
+    stage.create::<DatabaseBackup>("nightly-0-late", json!({ "schedule": NEVER })).await;
+    wait_for("another owner", owners, |owners| *owners == Some(OBJECTS + 1)).await;
+    let account = accounts.get("causeway-backup").await.expect("the account");
+    let named = account.image_pull_secrets.into_iter().flatten().map(|secret| secret.name);
+    assert_eq!(named.collect::<Vec<_>>(), ["registry"], "what somebody gave it stays");
+    objects.delete("nightly-0-late", &DeleteParams::default()).await.expect("the deletion");
     for index in 1..OBJECTS {
         objects.delete(&format!("nightly-{index}"), &DeleteParams::default()).await.expect("the deletion");
     }

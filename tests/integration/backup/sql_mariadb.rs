@@ -1,4 +1,4 @@
-//! MariaDB: backed up while it is written to, wiped, and brought back row by row.
+//! MariaDB, and in a thorough run MySQL: backed up while it is written to, wiped, and brought back row by row.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::sql_stage::{Engine, SqlStage, seconds};
 use super::stage::NAME;
-use crate::support::Operator;
+use crate::support::{Operator, is_thorough};
 
 /// MariaDB.
 pub const MARIADB: Engine = Engine {
@@ -29,6 +29,33 @@ pub const MARIADB: Engine = Engine {
     client_tls: "--ssl",
 };
 
+/// MySQL.
+const MYSQL: Engine = Engine {
+    field: "mysql",
+    image: "mysql:9",
+    port: 3306,
+    user: "backup",
+    serve: "mysqld --no-defaults --datadir=/tmp/data --initialize-insecure > /tmp/log 2>&1\n\
+            escaped=$(printf '%s' \"$PASSWORD\" | sed \"s/\\\\\\\\/\\\\\\\\\\\\\\\\/g; s/'/''/g\")\n\
+            printf '%s\\n' \"CREATE USER backup@'%' IDENTIFIED BY '$escaped';\" \
+            \"GRANT ALL ON *.* TO backup@'%' WITH GRANT OPTION;\" > /tmp/init.sql\n\
+            exec mysqld --no-defaults --skip-name-resolve --datadir=/tmp/data --socket=/tmp/server.sock --init-file=/tmp/init.sql \
+            --secure-file-priv=NULL --mysqlx=OFF --innodb-flush-log-at-trx-commit=0 $TLS",
+    serve_tls: "--ssl-ca=/tls/ca.crt --ssl-cert=/tls/tls.crt --ssl-key=/tls/tls.key --require-secure-transport=ON",
+    client: "mysql --no-defaults $TLS --batch --skip-column-names --default-character-set=utf8mb4 -h $HOST -u backup",
+    client_tls: "--ssl-mode=REQUIRED",
+};
+
+/// Those that are tried.
+pub fn engines() -> &'static [&'static Engine] {
+    if is_thorough() { &[&MARIADB, &MYSQL] } else { &[&MARIADB] }
+}
+
+/// So many rows with the column `seq`, in words that both have.
+pub fn numbers(count: usize) -> String {
+    format!("JSON_TABLE(CONCAT('[0', REPEAT(',0', {count} - 1), ']'), '$[*]' COLUMNS (seq FOR ORDINALITY)) AS numbers")
+}
+
 /// Databases with something of everything.
 const FILL: &str = r#"
 CREATE DATABASE shop CHARACTER SET utf8mb4;
@@ -39,12 +66,12 @@ CREATE TABLE orders (
   e ENUM('sad', 'o''k'), g DECIMAL(20, 5) AS (n * 2) STORED
 ) ENGINE=InnoDB;
 INSERT INTO orders (t, n, f, d, b, j, e)
-  SELECT CONCAT(REPEAT(MD5(seq), 8), '\n\t\\''"(),;', IF(seq % 5, '🚀', '')), seq / 7, SQRT(seq),
-  '2026-11-22' + INTERVAL seq SECOND, UNHEX(MD5(seq)), JSON_OBJECT('i', seq), ELT(1 + seq % 3, 'sad', 'o''k', NULL)
-  FROM seq_1_to_5000;
+  SELECT CONCAT(REPEAT(SHA2(seq, 256), 4), '\n\t\\''"(),;', IF(seq % 5, '🚀', '')), seq / 7, SQRT(seq),
+  '2026-11-22' + INTERVAL seq SECOND, UNHEX(SHA2(seq, 256)), JSON_OBJECT('i', seq), ELT(1 + seq % 3, 'sad', 'o''k', NULL)
+  FROM NUMBERS_5000;
 CREATE TABLE `odd ``one`.`Lines` (id BIGINT, CONSTRAINT c FOREIGN KEY (id) REFERENCES shop.orders (id)) ENGINE=InnoDB;
-INSERT INTO `odd ``one`.`Lines` SELECT seq FROM seq_1_to_300;
-CREATE TABLE empty (id INT);
+INSERT INTO `odd ``one`.`Lines` SELECT seq FROM NUMBERS_300;
+CREATE TABLE `empty` (id INT);
 CREATE VIEW totals AS SELECT COUNT(*) AS orders FROM orders;
 CREATE TABLE log (t TEXT);
 DELIMITER ;;
@@ -62,9 +89,9 @@ CREATE TABLE ticks (id BIGINT AUTO_INCREMENT PRIMARY KEY) ENGINE=InnoDB;"#;
 /// All that stays as it is while somebody writes.
 const LOOK: &str = "
 SET SESSION group_concat_max_len = 1000000000;
-SELECT COUNT(*), MD5(GROUP_CONCAT(CONCAT_WS('|', id, t, n, f, d, HEX(b), j, IFNULL(e, '-'), g) ORDER BY id)) FROM shop.orders;
+SELECT COUNT(*), SHA2(GROUP_CONCAT(CONCAT_WS('|', id, t, n, f, d, HEX(b), j, IFNULL(e, '-'), g) ORDER BY id), 256) FROM shop.orders;
 SELECT COUNT(*), SUM(id) FROM `odd ``one`.`Lines`;
-SELECT COUNT(*) FROM shop.empty;
+SELECT COUNT(*) FROM shop.`empty`;
 SELECT COUNT(*) FROM shop.log;
 SELECT * FROM shop.totals;
 SELECT routine_name FROM information_schema.routines WHERE routine_schema = 'shop' ORDER BY 1;
@@ -75,9 +102,15 @@ SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = 'causeway_r
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_mariadb_that_is_written_to_comes_back_row_by_row() {
-    let stage = SqlStage::new("sql-mariadb", &MARIADB).await;
+    for engine in engines() {
+        Box::pin(comes_back(engine)).await;
+    }
+}
+
+async fn comes_back(engine: &'static Engine) {
+    let stage = SqlStage::new("sql-mariadb", engine).await;
     let _operator = Operator::start(&stage).await;
-    stage.ask(FILL).await;
+    stage.ask(&FILL.replace("NUMBERS_5000", &numbers(5000)).replace("NUMBERS_300", &numbers(300))).await;
     stage.begin("writer", "CALL shop.tick();").await;
     stage.ask("CALL shop.written();").await;
     let begun = Instant::now();
@@ -98,7 +131,8 @@ async fn a_mariadb_that_is_written_to_comes_back_row_by_row() {
     let rows = stage.restored("back", &stage.server(&json!({})), false).await;
     assert_eq!(rows, run.keys);
     println!(
-        "» MariaDB: {} rows ({} bytes, {} stored) backed up and proven in {}, {} more written meanwhile; restored in {}",
+        "» {}: {} rows ({} bytes, {} stored) backed up and proven in {}, {} more written meanwhile; restored in {}",
+        engine.image,
         run.keys,
         run.bytes,
         run.stored_bytes,
@@ -119,13 +153,25 @@ async fn a_mariadb_that_is_written_to_comes_back_row_by_row() {
     assert_eq!(stage.ask(LOOK).await, before);
 }
 
+/// Makes the database `shop` with a table.
+pub fn table_of_a_thousand() -> String {
+    format!(
+        "CREATE DATABASE shop; USE shop; CREATE TABLE a AS SELECT seq, SHA2(seq, 256) AS sum FROM {};",
+        numbers(1000)
+    )
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_database_of_a_mariadb_comes_back_under_another_name_and_half_of_one_is_told() {
-    let stage = SqlStage::new("sql-mariadb-one", &MARIADB).await;
+    for engine in engines() {
+        Box::pin(comes_back_under_another_name(engine)).await;
+    }
+}
+
+async fn comes_back_under_another_name(engine: &'static Engine) {
+    let stage = SqlStage::new("sql-mariadb-one", engine).await;
     let _operator = Operator::start(&stage).await;
-    stage
-        .ask("CREATE DATABASE shop; USE shop; CREATE TABLE a AS SELECT seq, MD5(seq) AS sum FROM seq_1_to_1000;")
-        .await;
+    stage.ask(&table_of_a_thousand()).await;
     stage.back_up(NAME, &stage.server(&json!({ "database": "shop" })), true).await;
     stage.back_up("wrong", &stage.server(&json!({ "database": "none" })), false).await;
     assert_eq!(stage.proven().await.recent[0].keys, 1000);

@@ -55,6 +55,12 @@ pub struct Recipe {
 pub const RECIPES: &[Recipe] =
     &[NGINX, redis::REDIS_7, redis::REDIS_8, redis::VALKEY_8, redis::EXPORTER, sql::POSTGRES_15, sql::MARIADB_10];
 
+/// What only thorough tests use beside these.
+pub const THOROUGH: &[Recipe] = &[sql::MYSQL_9];
+
+/// The release of Debian that is never finished: a mirror may be further behind than its lists allow.
+const UNSTABLE: &str = "sid";
+
 const NGINX: Recipe = Recipe {
     name: "nginx:latest",
     suite: "bookworm",
@@ -130,6 +136,7 @@ impl Recipe {
         step.run(
             Command::new("mmdebstrap")
                 .args(METHOD)
+                .args((self.suite == UNSTABLE).then_some("--aptopt=Acquire::Check-Valid-Until \"false\""))
                 .args(self.without.iter().map(|path| format!("--dpkgopt=path-exclude={path}")))
                 .arg(format!("--include={}", self.packages.join(",")))
                 .arg(self.suite)

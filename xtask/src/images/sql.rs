@@ -1,4 +1,4 @@
-//! Images of PostgreSQL and MariaDB: servers and clients in the `PATH` as in the official images, and a shell. Whoever
+//! Images of PostgreSQL, MariaDB and MySQL: servers and clients in the `PATH` as in the official images, and a shell. Whoever
 //! runs them says how; there is no entry point.
 
 use super::debian::Recipe;
@@ -44,6 +44,25 @@ pub const MARIADB_10: Recipe = Recipe {
         "dash",
         "grep",
         "hostname",
+        "sed",
+    ],
+    without: &["/usr/lib/*/perl*", "/usr/share/perl*"],
+    ..LAYOUT
+};
+
+/// MySQL, which no release of Debian has: only `--thorough` tests want it, for what is in sid today may not fit together
+/// tomorrow.
+pub const MYSQL_9: Recipe = Recipe {
+    name: "mysql:9",
+    suite: "sid",
+    packages: &[
+        "mysql-server-core",
+        "mysql-client-core",
+        "mysql-client",
+        "tzdata",
+        "base-files",
+        "coreutils",
+        "dash",
         "sed",
     ],
     without: &["/usr/lib/*/perl*", "/usr/share/perl*"],
