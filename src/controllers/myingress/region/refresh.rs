@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::Region;
 use crate::controllers::myingress::targets::Targets;
@@ -13,6 +13,8 @@ const FIRST_LOOK: Duration = Duration::from_millis(500);
 const LONGEST_LOOK: Duration = Duration::from_secs(10);
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LONGEST_RETRY: Duration = Duration::from_secs(15);
+/// A group whose targets are not to be had keeps nobody from being looked at for longer.
+const RECHECK: Duration = Duration::from_secs(15);
 
 /// Runs until it is dropped.
 pub async fn keep_fresh(region: &Region, targets: &Targets, sweep: Duration) {
@@ -47,8 +49,10 @@ async fn sweep_region(region: &Region, targets: &Targets, every: Duration) {
 /// Looks at the targets of these groups: others may have changed them.
 async fn recheck(targets: &Targets, groups: &[String]) {
     for arn in groups {
-        if let Err(error) = targets.recheck(arn).await {
-            tracing::warn!(arn, %error, "its targets could not be looked at in this sweep");
+        match timeout(RECHECK, targets.recheck(arn)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(arn, %error, "its targets could not be looked at in this sweep"),
+            Err(_) => tracing::warn!(arn, "its targets were not looked at in time: the sweep goes on without"),
         }
     }
 }

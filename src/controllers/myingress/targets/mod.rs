@@ -217,7 +217,8 @@ impl Targets {
         let Some(group) = self.shared.registry.group(group_arn) else { return Ok(()) };
         let (answer, answered) = oneshot::channel();
         group.recheck(answer);
-        // Nobody answers when the group is let go of meanwhile.
+        // Nobody answers when the group is let go of meanwhile: it must not be held here, and the question in it.
+        drop(group);
         answered.await.unwrap_or(Ok(()))
     }
 

@@ -83,6 +83,8 @@ impl Registry {
         let retired = !group.bound();
         if retired {
             known.groups.remove(&group.arn);
+            // Nobody looks any more: who waits for that hears of it, whoever still has the group in his hands.
+            drop(group.state().take_rechecks());
         }
         retired
     }
@@ -200,5 +202,34 @@ impl Known {
                 self.waiting.remove(&service);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::sync::oneshot;
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::controllers::myingress::targets::PortName;
+
+    #[tokio::test]
+    async fn who_waits_for_a_look_at_a_group_that_is_let_go_waits_no_more() {
+        let (namespace, service, port) = ("shop".into(), "cart".into(), PortName::Number(80));
+        let backend = Backend { namespace, service, port, target_type: TargetType::Ip, ipv6: false };
+        let owner = ("shop".to_owned(), "shop".to_owned());
+        let binding =
+            Binding { group_arn: Some("arn".into()), backend, created: true, owners: BTreeSet::from([owner.clone()]) };
+        let registry = Registry::default();
+        registry.bind(vec![binding], &owner);
+        let group = registry.group("arn").expect("it is bound");
+        let (answer, answered) = oneshot::channel();
+        group.recheck(answer);
+        registry.bind(Vec::new(), &owner);
+        assert!(registry.retire(&group) && registry.group("arn").is_none());
+        let told = timeout(Duration::from_secs(10), answered).await.expect("an end of the waiting");
+        assert!(told.is_err(), "nobody looked");
     }
 }
