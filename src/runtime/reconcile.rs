@@ -31,6 +31,8 @@ const DEADLINE: Duration = Duration::from_secs(90);
 const ROUNDS: u32 = 12;
 /// Pause after the first lost race, doubled with each: reads lag behind writes, and a rival needs its turn.
 const RACE_PAUSE: Duration = Duration::from_millis(25);
+/// So often it is doubled at most: the object's other troubles wait meanwhile.
+const RACE_DOUBLED: u32 = 5;
 /// Pause before what was too early is looked at again.
 const EARLY_PAUSE: Duration = Duration::from_secs(1);
 /// A deletion is tried again at least this often: somebody waits for it.
@@ -189,8 +191,8 @@ impl<K: Kind> Reconciler<K> {
     }
 
     async fn converge(&self, object: &K::Object, news: &mut News) -> Result<Option<Duration>, Failed<K>> {
-        let mut status = None;
-        for round in 0..ROUNDS {
+        let (mut status, mut races) = (None, 0);
+        for _ in 0..ROUNDS {
             let current = self.newest(object);
             let observed = match self.kind.observe(&current).await {
                 Ok(observed) => observed,
@@ -207,7 +209,7 @@ impl<K: Kind> Reconciler<K> {
             status = Some(planned);
             match self.carry_out(object, &actions, news).await {
                 Ok(Carried::All) => {}
-                Ok(Carried::Raced) => sleep(RACE_PAUSE * 2_u32.pow(round)).await,
+                Ok(Carried::Raced) => pause(&mut races).await,
                 Ok(Carried::Early) => {
                     self.write_status(object, status.unwrap_or_default(), &health, &parts, news).await?;
                     return Ok(Some(EARLY_PAUSE));
@@ -219,7 +221,8 @@ impl<K: Kind> Reconciler<K> {
     }
 
     async fn remove(&self, object: &K::Object, finalizer: &str, news: &mut News) -> Result<(), Failed<K>> {
-        for round in 0..ROUNDS {
+        let mut races = 0;
+        for _ in 0..ROUNDS {
             let object = &self.newest(object);
             let observed = self.kind.observe(object).await.map_err(Trouble::Kind)?;
             let Removal { actions, farewell } = K::decide_removal(object, &observed);
@@ -233,7 +236,7 @@ impl<K: Kind> Reconciler<K> {
             }
             match self.carry_out(object, &actions, news).await.map_err(Trouble::Kind)? {
                 Carried::All => {}
-                Carried::Raced => sleep(RACE_PAUSE * 2_u32.pow(round)).await,
+                Carried::Raced => pause(&mut races).await,
                 Carried::Early => sleep(EARLY_PAUSE).await,
             }
         }
@@ -326,4 +329,10 @@ impl<K: Kind> Reconciler<K> {
             Err(error) => Err(Trouble::Finalizer(error).into()),
         }
     }
+}
+
+/// Lets a rival have its turn.
+async fn pause(races: &mut u32) {
+    sleep(RACE_PAUSE * 2_u32.pow((*races).min(RACE_DOUBLED))).await;
+    *races += 1;
 }
