@@ -2,6 +2,7 @@
 
 use causeway::api::Redis;
 use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 use kube::api::DeleteParams;
 use serde_json::json;
 
@@ -24,7 +25,9 @@ async fn whole(scene: &Scene) -> Option<Redis> {
     let object = object.filter(redis::is_settled)?;
     let pods = redis::pods(scene).await;
     let all = pods.len() == usize::try_from(object.spec.replicas + 1).unwrap_or_default();
-    (all && pods.iter().all(is_ready)).then_some(object)
+    // Who was the master until a moment ago gets its label last.
+    let found = |pod: &Pod| is_ready(pod) && pod.labels().contains_key(redis::ROLE_LABEL);
+    (all && pods.iter().all(found)).then_some(object)
 }
 
 async fn settled(scene: &Scene) -> bool {
