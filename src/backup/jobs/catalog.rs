@@ -10,6 +10,8 @@ use crate::external::s3::{Listing, Upload};
 /// What there is of one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Catalog {
+    /// What all keys begin with, with a slash at the end.
+    pub prefix: String,
     /// Backups of each database, by its folder, and in it by the instant they were due.
     pub folders: BTreeMap<String, BTreeMap<Timestamp, Stored>>,
     /// Uploads that were begun and did not end.
@@ -50,13 +52,19 @@ impl Catalog {
             backup.size = backup.size.saturating_add(object.size);
             backup.modified = backup.modified.max(object.modified);
         }
-        Self { folders, uploads, cut: listing.cut }
+        Self { prefix: prefix.to_owned(), folders, uploads, cut: listing.cut }
     }
 
     /// Complete backups of one database.
     pub fn complete(&self, folder: &str) -> BTreeSet<Timestamp> {
         let backups = self.folders.get(folder).into_iter().flatten();
         backups.filter(|(_, backup)| backup.is_complete()).map(|(due, _)| *due).collect()
+    }
+
+    /// Whether a later backup of its database is complete than the one that the upload is of.
+    pub fn is_overtaken(&self, upload: &Upload) -> bool {
+        let Some((folder, due, _)) = parts(&self.prefix, &upload.key) else { return false };
+        self.complete(folder).last().is_some_and(|newest| due < *newest)
     }
 
     /// How many complete backups there are, and the bytes of all that there is.

@@ -75,7 +75,11 @@ impl Scratch {
                 Self::Sql { image: given(true).unwrap_or_else(|| format!("mariadb:{}", number(2))) }
             }
             "mysql" => Self::Sql { image: given(true).unwrap_or_else(|| format!("mysql:{}", number(2))) },
-            _ => Self::Redis { image: given(true).unwrap_or_else(|| format!("redis:{version}")) },
+            _ => {
+                let is_valkey = manifest.contents.facts.get("server").is_some_and(|server| server == "valkey");
+                let usual = if is_valkey { "valkey/valkey" } else { "redis" };
+                Self::Redis { image: given(true).unwrap_or_else(|| format!("{usual}:{version}")) }
+            }
         }
     }
 
@@ -115,7 +119,11 @@ mod tests {
     }
 
     fn image_for(kind: &str, version: &str, served: (Option<&str>, Option<&str>)) -> String {
-        let manifest = Manifest {
+        image_of_scratch(&manifest(kind, version), served)
+    }
+
+    fn manifest(kind: &str, version: &str) -> Manifest {
+        Manifest {
             format: 1,
             id: "20261122T000500Z".into(),
             source: "a database".into(),
@@ -130,9 +138,12 @@ mod tests {
             compression: "zstd".into(),
             encryption: None,
             contents: Contents::default(),
-        };
+        }
+    }
+
+    fn image_of_scratch(manifest: &Manifest, served: (Option<&str>, Option<&str>)) -> String {
         let served = Served { version: served.0.map(Into::into), image: served.1.map(Into::into) };
-        match Scratch::of(&manifest, &served) {
+        match Scratch::of(manifest, &served) {
             Scratch::Etcd { image } | Scratch::Redis { image } | Scratch::Sql { image } => image,
         }
     }
@@ -148,5 +159,17 @@ mod tests {
         assert_eq!(image_for("postgresql", "15.18 (Debian 15.18-0+deb12u1)", (None, None)), "postgres:15");
         assert_eq!(image_for("mysql", "10.11.19-MariaDB-0+deb12u1", (None, None)), "mariadb:10.11");
         assert_eq!(image_for("mysql", "8.4.2", (None, None)), "mysql:8.4");
+    }
+
+    #[test]
+    fn a_backup_of_valkey_is_brought_into_valkey() {
+        let with = |server: &str| {
+            let mut manifest = manifest("redis", "8.1.4");
+            manifest.contents.facts.insert("server".into(), server.into());
+            manifest
+        };
+        assert_eq!(image_of_scratch(&with("valkey"), (None, None)), "valkey/valkey:8.1.4");
+        assert_eq!(image_of_scratch(&with("valkey"), (None, Some("mirror/valkey:8"))), "mirror/valkey:8");
+        assert_eq!(image_of_scratch(&with("redis"), (None, None)), "redis:8.1.4");
     }
 }

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use etcd_client::{Client, Error as EtcdError, GetOptions, Txn, TxnOp};
+use etcd_client::{Client, Compare, CompareOp, Error as EtcdError, GetOptions, Txn, TxnOp};
 use tokio::time::timeout;
 
 use super::etcd_walk::{Difference, Differences, Side, again};
@@ -45,15 +45,9 @@ pub async fn restore(plan: &RestorePlan, target: &Source, run: &str) -> Result<u
         return keys_of(&from).await.map_err(of_scratch);
     }
     again(async || into.kv_client().put(MARK, run, None).await).await.map_err(of_target)?;
-    let keys = Box::pin(copy(&from, &into, &target.title)).await?;
+    let keys = Box::pin(copy(&from, &into, &target.title, plan.force)).await?;
     if let Some(difference) = Differences::between(&from, &into).next().await.map_err(of_side)? {
-        let key = match &difference {
-            Difference::Put(pair) => pair.key(),
-            Difference::Delete(key) => key,
-        };
-        let key = String::from_utf8_lossy(key);
-        let told = format!("{} was changed by somebody else meanwhile, such as its key {key:?}", target.title);
-        return Err(Error::Differs(told));
+        return Err(changed(&target.title, difference.key()));
     }
     again(async || into.kv_client().delete(MARK, None).await).await.map_err(of_target)?;
     tracing::info!(target = target.title, keys, "restored, and equal to the backup");
@@ -96,38 +90,33 @@ pub async fn verify(plan: &RestorePlan, manifest: &Manifest) -> Result<u64, Erro
     Ok(keys)
 }
 
-async fn copy(from: &Client, into: &Client, title: &str) -> Result<u64, Error> {
+async fn copy(from: &Client, into: &Client, title: &str, force: bool) -> Result<u64, Error> {
     let progress = Progress::new(title, "keys");
     progress.expect(Some(keys_of(from).await.map_err(of_scratch)?));
-    progress.during(Box::pin(copy_all(from, into, &progress))).await
+    progress.during(Box::pin(copy_all(from, into, title, force, &progress))).await
 }
 
-async fn copy_all(from: &Client, into: &Client, progress: &Progress) -> Result<u64, Error> {
+/// Without force, only what the target lacks is written: a half of our own has nothing else, and all else is somebody's.
+async fn copy_all(from: &Client, into: &Client, title: &str, force: bool, progress: &Progress) -> Result<u64, Error> {
     let mut differences = Differences::between(from, into);
     let (mut batch, mut bytes, mut deleted) = (Vec::new(), 0, 0_u64);
     while let Some(difference) = differences.next().await.map_err(of_side)? {
-        let (operation, size) = match difference {
-            Difference::Put(pair) => {
-                let (key, value) = pair.into_key_value();
-                let size = key.len() + value.len();
-                (TxnOp::put(key, value, None), size)
-            }
-            Difference::Delete(key) => {
-                deleted += 1;
-                let size = key.len();
-                (TxnOp::delete(key, None), size)
-            }
-        };
+        if !force && !matches!(difference, Difference::Put(_)) {
+            return Err(changed(title, difference.key()));
+        }
+        deleted += u64::from(difference.value().is_none());
+        // The key is told twice where it is asked whether it is there.
+        let size = difference.key().len() * 2 + difference.value().map_or(0, <[u8]>::len);
         if batch.len() == OPERATIONS || (bytes + size > BYTES && !batch.is_empty()) {
-            commit(into, std::mem::take(&mut batch)).await?;
+            commit(into, std::mem::take(&mut batch), title, force).await?;
             bytes = 0;
         }
-        batch.push(operation);
+        batch.push(difference);
         bytes += size;
         progress.pass(differences.passed - progress.passed());
     }
     if !batch.is_empty() {
-        commit(into, batch).await?;
+        commit(into, batch, title, force).await?;
     }
     if differences.leased > 0 {
         tracing::warn!(keys = differences.leased, "these keys had leases, which are not kept: they stay");
@@ -138,9 +127,43 @@ async fn copy_all(from: &Client, into: &Client, progress: &Progress) -> Result<u
     Ok(differences.passed)
 }
 
-async fn commit(into: &Client, batch: Vec<TxnOp>) -> Result<(), Error> {
-    let transaction = Txn::new().and_then(batch);
-    again(async || into.kv_client().txn(transaction.clone()).await).await.map(drop).map_err(of_target)
+/// Carries out differences in one transaction; without force only while none of the keys is there.
+async fn commit(into: &Client, mut batch: Vec<Difference>, title: &str, force: bool) -> Result<(), Error> {
+    while !batch.is_empty() {
+        let absent = |it: &Difference| Compare::create_revision(it.key(), CompareOp::Equal, 0);
+        let conditions: Vec<Compare> = batch.iter().filter(|_| !force).map(absent).collect();
+        let operations: Vec<TxnOp> = batch.iter().map(operation).collect();
+        let transaction = Txn::new().when(conditions).and_then(operations);
+        let answer = again(async || into.kv_client().txn(transaction.clone()).await).await.map_err(of_target)?;
+        if answer.succeeded() {
+            break;
+        }
+        // Ours may be there: of a call whose answer was lost.
+        let mut left = Vec::new();
+        for difference in batch {
+            let found = again(async || into.kv_client().get(difference.key(), None).await).await.map_err(of_target)?;
+            match found.kvs().first() {
+                None => left.push(difference),
+                Some(pair) if difference.value() == Some(pair.value()) => {}
+                Some(_) => return Err(changed(title, difference.key())),
+            }
+        }
+        batch = left;
+    }
+    Ok(())
+}
+
+fn operation(difference: &Difference) -> TxnOp {
+    match difference.value() {
+        Some(value) => TxnOp::put(difference.key(), value, None),
+        None => TxnOp::delete(difference.key(), None),
+    }
+}
+
+/// Somebody else writes into the target.
+fn changed(title: &str, key: &[u8]) -> Error {
+    let key = String::from_utf8_lossy(key);
+    Error::Differs(format!("{title} was changed by somebody else meanwhile, such as its key {key:?}"))
 }
 
 async fn differs(from: &Client, into: &Client) -> Result<bool, Error> {

@@ -103,10 +103,30 @@ fn is_too_large(error: &EtcdError) -> bool {
 /// What has to be done to one etcd for it to be like the other.
 #[derive(Debug)]
 pub enum Difference {
-    /// It lacks the key, or has another value.
+    /// It lacks the key.
     Put(KeyValue),
+    /// It has another value.
+    Replace(KeyValue),
     /// The other one lacks the key.
     Delete(Vec<u8>),
+}
+
+impl Difference {
+    /// The key that differs.
+    pub fn key(&self) -> &[u8] {
+        match self {
+            Self::Put(pair) | Self::Replace(pair) => pair.key(),
+            Self::Delete(key) => key,
+        }
+    }
+
+    /// The value that the key is to have; none where it is to have none.
+    pub fn value(&self) -> Option<&[u8]> {
+        match self {
+            Self::Put(pair) | Self::Replace(pair) => Some(pair.value()),
+            Self::Delete(_) => None,
+        }
+    }
 }
 
 /// Goes through two etcds at once.
@@ -152,8 +172,10 @@ impl Differences {
             let Some(model) = self.model.page.pop_front() else { continue };
             self.passed += 1;
             self.leased += u64::from(model.lease() != 0);
-            if other.is_none_or(|other| other.value() != model.value()) {
-                return Ok(Some(Difference::Put(model)));
+            match other {
+                None => return Ok(Some(Difference::Put(model))),
+                Some(other) if other.value() != model.value() => return Ok(Some(Difference::Replace(model))),
+                Some(_) => {}
             }
         }
     }

@@ -24,15 +24,17 @@ struct Pair<'a> {
     from: Link,
     into: Link,
     times: Times,
+    /// How often both connections were made anew.
+    reopened: u32,
 }
 
 /// Copies all keys into the target's master.
 pub async fn restore(scratch: &str, target: &Source, force: bool, run: &str) -> Result<u64, Error> {
     let mut pair = Pair::open(scratch, target).await?;
     let (held, there) = (keyspace(&mut pair.from).await.map_err(from)?, keyspace(&mut pair.into).await.map_err(into)?);
-    let all: u64 = held.values().map(|space| space.keys).sum();
+    let all = number_of_keys(&mut pair.from, &held).await.map_err(from)?;
+    let keys = number_of_keys(&mut pair.into, &there).await.map_err(into)?;
     let mark = ask(&mut pair.into, 0, &["GET", MARK]).await.map_err(into)?;
-    let keys = there.values().map(|space| space.keys).sum::<u64>().saturating_sub(u64::from(mark != Reply::Nil));
     let done = format!("{DONE}{run}");
     if mark.text() == done {
         tracing::info!(target = target.title, keys, "restored before");
@@ -42,23 +44,31 @@ pub async fn restore(scratch: &str, target: &Source, force: bool, run: &str) -> 
         let half = mark != Reply::Nil && !mark.text().starts_with(DONE);
         return Err(if half { Error::TargetHalfRestored { keys } } else { Error::TargetNotEmpty { keys } });
     }
-    ask(&mut pair.into, 0, &["SET", MARK, run]).await.map_err(into)?;
-    pair.copy_functions(force).await?;
     let progress = Progress::new(&target.title, "keys");
-    progress.expect(Some(all));
-    for number in held.keys() {
-        progress.during(pair.copy_database(*number, &progress)).await?;
-    }
-    // Only now: a target that cannot take what the backup has keeps what it had.
-    if force {
-        for number in there.keys() {
+    let lacking: Vec<u32> = there.into_keys().filter(|_| force).collect();
+    let copied = loop {
+        let (reopened, before) = (pair.reopened, progress.passed());
+        progress.expect(Some(before + all));
+        pair.mark(run).await?;
+        pair.copy_functions(force).await?;
+        for number in held.keys() {
+            progress.during(pair.copy_database(*number, &progress)).await?;
+        }
+        // Only now: a target that cannot take what the backup has keeps what it had.
+        for number in &lacking {
             pair.delete_lacking(*number).await?;
         }
-    }
+        if pair.reopened == reopened {
+            break progress.passed() - before;
+        }
+        // A new master may lack what the old one acknowledged, and a server that holds the backup and was started again
+        // gives its keys in another order. To copy a key twice does no harm.
+        tracing::warn!("connections were made anew meanwhile: everything is copied once more");
+    };
     pair.compare().await?;
     ask(&mut pair.into, 0, &["SET", MARK, &done, "PX", REMEMBERED]).await.map_err(into)?;
-    tracing::info!(target = target.title, keys = progress.passed(), "restored, and as many keys as in the backup");
-    Ok(progress.passed())
+    tracing::info!(target = target.title, keys = copied, "restored, and as many keys as in the backup");
+    Ok(copied)
 }
 
 /// Compares the server that holds the backup with what was counted when it was made.
@@ -88,7 +98,7 @@ impl<'a> Pair<'a> {
         let (into, _) = find_master(addresses, tls.as_deref(), login.as_deref()).await?;
         let major = node.field("redis_version").split('.').next().and_then(|major| major.parse::<u32>().ok());
         let times = if major.is_some_and(|major| major >= 7) { Times::Absolute } else { Times::Relative };
-        Ok(Self { scratch, target, from, into, times })
+        Ok(Self { scratch, target, from, into, times, reopened: 0 })
     }
 
     /// Does something with a database that may be done twice, until it works or its trouble does not pass: the master
@@ -117,13 +127,17 @@ impl<'a> Pair<'a> {
                 tokio::time::sleep(pause).await;
                 match Self::open(self.scratch, self.target).await {
                     Ok(pair) => {
-                        *self = pair;
+                        *self = Self { reopened: self.reopened + 1, ..pair };
                         break;
                     }
                     Err(other) => error = other,
                 }
             }
         }
+    }
+
+    async fn mark(&mut self, run: &str) -> Result<(), Error> {
+        self.again(0, async |_, into, _| into.ask(&["SET", MARK, run]).await.map(drop).map_err(Trouble::Into)).await
     }
 
     async fn copy_database(&mut self, number: u32, progress: &Progress) -> Result<(), Error> {
@@ -180,15 +194,8 @@ impl<'a> Pair<'a> {
 
     /// Compares how many keys both have, of those that do not end by themselves.
     async fn compare(&mut self) -> Result<(), Error> {
-        let lasting = |spaces: BTreeMap<u32, Keyspace>| -> BTreeMap<u32, u64> {
-            let lasting = spaces.into_iter().map(|(number, space)| (number, space.keys - space.expiring));
-            lasting.filter(|(_, keys)| *keys > 0).collect()
-        };
-        let held = lasting(keyspace(&mut self.from).await.map_err(from)?);
-        let mut there = lasting(keyspace(&mut self.into).await.map_err(into)?);
-        // Our mark.
-        there.entry(0).and_modify(|keys| *keys -= 1);
-        there.retain(|_, keys| *keys > 0);
+        let held = lasting(&mut self.from).await.map_err(from)?;
+        let there = lasting(&mut self.into).await.map_err(into)?;
         if held == there {
             return Ok(());
         }
@@ -211,6 +218,26 @@ async fn ask(link: &mut Link, number: u32, parts: &[&str]) -> Result<Reply, Link
 
 async fn keyspace(link: &mut Link) -> Result<BTreeMap<u32, Keyspace>, LinkError> {
     Node::ask(link).await.map(|node| node.keyspace())
+}
+
+/// How many keys an end has beside a mark, its own or one that was in it when it was backed up.
+async fn number_of_keys(link: &mut Link, spaces: &BTreeMap<u32, Keyspace>) -> Result<u64, LinkError> {
+    let marked = ask(link, 0, &["EXISTS", MARK]).await? == Reply::Number(1);
+    Ok(spaces.values().map(|space| space.keys).sum::<u64>().saturating_sub(u64::from(marked)))
+}
+
+/// Keys by database that do not end by themselves, without a mark: a restore that failed leaves one that lasts.
+async fn lasting(link: &mut Link) -> Result<BTreeMap<u32, u64>, LinkError> {
+    let marked = ask(link, 0, &["PTTL", MARK]).await? == Reply::Number(-1);
+    Ok(without_mark(&keyspace(link).await?, marked))
+}
+
+fn without_mark(spaces: &BTreeMap<u32, Keyspace>, marked: bool) -> BTreeMap<u32, u64> {
+    let keys = spaces.iter().map(|(number, space)| {
+        let mark = u64::from(marked && *number == 0);
+        (*number, space.keys.saturating_sub(space.expiring + mark))
+    });
+    keys.filter(|(_, keys)| *keys > 0).collect()
 }
 
 async fn scratch_link(address: &str) -> Result<(Link, Node), Error> {
@@ -266,5 +293,15 @@ mod tests {
         assert!(passes(&told("NOREPLICAS Not enough good replicas to write.")));
         assert!(!passes(&told("OOM command not allowed when used memory > 'maxmemory'.")));
         assert!(!passes(&told("ERR DUMP payload version or checksum are wrong")));
+    }
+
+    #[test]
+    fn a_mark_is_no_key_of_either_end() {
+        let spaces = |first: u64| {
+            let space = |keys| Keyspace { keys, expiring: 2 };
+            BTreeMap::from([(0, space(first)), (3, space(5)), (4, space(2))])
+        };
+        assert_eq!(without_mark(&spaces(7), true), without_mark(&spaces(6), false));
+        assert_eq!(without_mark(&spaces(3), true), BTreeMap::from([(3, 3)]));
     }
 }

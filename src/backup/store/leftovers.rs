@@ -56,7 +56,8 @@ impl Store {
         }
     }
 
-    async fn abort(&self, key: &str, id: &str) -> Result<(), StoreError> {
+    /// Aborts an upload; one that is there no more is no error.
+    pub(super) async fn abort(&self, key: &str, id: &str) -> Result<(), StoreError> {
         let aborted = again("AbortMultipartUpload", DEADLINE, || {
             self.client
                 .abort_multipart_upload()

@@ -257,6 +257,10 @@ impl Upload {
     }
 
     async fn clean(&self) -> Result<(), StoreError> {
+        // The one that is known goes even where nobody may list uploads, or lists are slow to show it.
+        if let Some(id) = &self.id {
+            self.store.abort(&self.key, id).await?;
+        }
         self.store.clean(&self.prefix, &self.key, Timestamp::UNIX_EPOCH).await
     }
 }

@@ -27,6 +27,13 @@ pub enum Action {
         /// What it does, for people.
         told: String,
     },
+    /// Let the `CronJob` stand still, whatever else is wrong.
+    Hold {
+        /// Its name.
+        name: String,
+        /// Its uid.
+        uid: String,
+    },
     /// Delete a Job or the `CronJob`, and what it has made.
     Stop {
         /// `Job` or `CronJob`.
@@ -116,6 +123,7 @@ impl std::fmt::Debug for Action {
             Self::Apply { child, .. } => write!(formatter, "Apply({child:?})"),
             Self::Start { job } => write!(formatter, "Start({job:?})"),
             Self::Verify { job, .. } => write!(formatter, "Verify({job:?})"),
+            Self::Hold { name, .. } => write!(formatter, "Hold({name})"),
             Self::Stop { kind, name, .. } => write!(formatter, "Stop({kind} {name})"),
             Self::Forget { name, .. } => write!(formatter, "Forget({name})"),
             Self::AwaitJobs => formatter.write_str("AwaitJobs"),
@@ -161,6 +169,7 @@ impl Action {
             }
             Self::Start { job } => event("BackupStarted", format!("Job {} was asked for", job.name())),
             Self::Verify { told, .. } => event("VerificationStarted", told.clone()),
+            Self::Hold { name, .. } => event("Held", format!("CronJob {name} stands still")),
             Self::Stop { kind, name, .. } => event("Stopped", format!("{kind} {name}")),
             Self::Bucket { bucket, change } => {
                 let name = &bucket.place.bucket;

@@ -1,17 +1,19 @@
 //! Carries out what was decided.
 
 use k8s_openapi::api::batch::v1::{CronJob, Job};
-use kube::api::DeleteParams;
 use kube::api::PropagationPolicy::{self, Background, Foreground};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
+use serde_json::json;
 
 use super::action::{Action, Change, Ended, Hardening};
 use super::error::Error;
 use super::facts::Bucket;
 use super::observe::Observer;
 use crate::api::DatabaseBackup;
+use crate::api::common::FIELD_MANAGER;
 use crate::external::aws::AwsError;
 use crate::external::s3::S3;
 use crate::metrics::Metrics;
@@ -36,6 +38,10 @@ pub async fn apply(hands: &Hands, observer: &Observer, object: &DatabaseBackup, 
         Action::Start { job } | Action::Verify { job, .. } => {
             observer.expect_change(object);
             start(&hands.client, object, job).await
+        }
+        Action::Hold { name, uid } => {
+            observer.expect_change(object);
+            hold(&hands.client, &namespace, name, uid).await
         }
         Action::Stop { kind, name, uid } => {
             observer.expect_change(object);
@@ -121,6 +127,15 @@ async fn harden(s3: &S3, bucket: &Bucket, hardening: &Hardening) -> Result<(), A
         Hardening::AskForTls(facts) => s3.ask_for_tls(place, owner, facts).await,
         Hardening::AbortUploads(facts) => s3.abort_uploads(place, owner, facts).await,
     }
+}
+
+/// Lets exactly that `CronJob` stand still, and changes nothing else of it.
+async fn hold(client: &Client, namespace: &str, name: &str, uid: &str) -> Result<(), Error> {
+    let api: Api<CronJob> = Api::namespaced(client.clone(), namespace);
+    let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+    let patch = json!({ "metadata": { "uid": uid }, "spec": { "suspend": true } });
+    let patched = api.patch(name, &parameters, &Patch::Merge(&patch)).await;
+    patched.map(drop).map_err(|source| Error::Apply { child: format!("CronJob {name}"), source })
 }
 
 /// Makes a Job.

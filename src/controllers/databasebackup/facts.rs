@@ -71,6 +71,8 @@ pub struct Job {
     pub made: Timestamp,
     /// How it ended; none while it runs.
     pub end: Option<End>,
+    /// Since when it is being deleted.
+    pub going: Option<Timestamp>,
 }
 
 /// A Job that proves a backup.
@@ -110,6 +112,8 @@ pub struct Remains {
     pub uploads: Vec<Upload>,
     /// The bucket may go, too, when nothing is in it any more: it was made for backups, and nobody else uses it.
     pub bucket_may_go: bool,
+    /// Jobs that are still there were told to end long enough ago: nobody waits for them any more.
+    pub overdue: bool,
     /// It was tried for long enough: what stays, and why.
     pub given_up: Option<String>,
 }
@@ -118,6 +122,11 @@ impl Observed {
     /// A child of that kind and name.
     pub fn child(&self, kind: &str, name: &str) -> Option<&Child> {
         self.children.get(&(kind.to_owned(), name.to_owned()))
+    }
+
+    /// Jobs of both sorts.
+    pub fn all_jobs(&self) -> impl Iterator<Item = &Job> {
+        self.jobs.iter().chain(self.verifications.iter().map(|it| &it.job))
     }
 
     /// Whether a Job that takes backups has not ended.

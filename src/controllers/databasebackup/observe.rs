@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use super::buckets::Buckets;
 use super::children::observed;
 use super::databases::databases;
-use super::decide::{When, accepted, candidate, newest, prefix, untold};
+use super::decide::{When, accepted, are_overdue, candidate, newest, prefix, untold, written_under};
 use super::error::Error;
 use super::facts::{Bucket, Job, Observed, Remains};
 use super::names::{self, LABEL, NOW};
@@ -111,6 +111,10 @@ impl Observer {
             self.look_at_remains(object, &mut observed).await?;
             return Ok(observed);
         }
+        // The schedule has to stand still, whether or not AWS answers; nothing else is done.
+        if object.spec.suspend {
+            return Ok(observed);
+        }
         observed.sources = databases(&self.watches, object);
         observed.asked = self.asked(object);
         let Ok(accepted) = accepted(object, &self.settings) else { return Ok(observed) };
@@ -123,7 +127,7 @@ impl Observer {
             region: self.settings.region_of(destination).to_owned(),
             endpoint: destination.endpoint.clone(),
         };
-        let found = if object.spec.suspend { None } else { Some(self.buckets.look(&place, &owner).await?) };
+        let found = Some(self.buckets.look(&place, &owner).await?);
         let usual = destination.bucket.is_none();
         let bucket = Bucket { place, owner, usual, found };
         if matches!(bucket.found, Some(Found::There(_))) {
@@ -307,8 +311,9 @@ impl Observer {
             observed.remains = Some(Remains { given_up: Some(why), ..Remains::default() });
             return Ok(());
         }
-        let (bucket, remains) =
+        let (bucket, mut remains) =
             self.remains(object, name).await.inspect_err(|error| self.cleanup_failed(object, error))?;
+        remains.overdue = are_overdue(object, observed, Timestamp::now());
         (observed.bucket, observed.remains) = (Some(bucket), Some(remains));
         Ok(())
     }
@@ -339,8 +344,7 @@ impl Observer {
                 let bucket = other.status.as_ref().and_then(|status| status.bucket.as_ref());
                 other.uid() != uid && bucket == Some(&place.bucket)
             };
-            let prefix = object.status.as_ref().and_then(|status| status.prefix.clone());
-            let prefix = format!("{}/", prefix.unwrap_or_else(|| super::decide::prefix(object)));
+            let prefix = format!("{}/", written_under(object));
             remains.objects = self.s3.list(&place, &owner, &prefix).await?.objects;
             remains.uploads = self.s3.uploads(&place, &owner, &prefix).await?;
             let last = ours && !self.watches.objects.all().iter().any(is_user);

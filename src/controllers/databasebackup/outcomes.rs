@@ -19,6 +19,7 @@ pub fn job(job: &KubernetesJob) -> Job {
         uid: job.uid().unwrap_or_default(),
         made: job.metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0),
         end: end_of(job),
+        going: job.metadata.deletion_timestamp.as_ref().map(|time| time.0),
     }
 }
 

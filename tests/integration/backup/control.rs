@@ -94,6 +94,25 @@ async fn what_somebody_changes_is_put_right() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_schedule_stands_still_when_it_is_told_to_whatever_else_is_wrong() {
+    let stage = Stage::new("backup-still").await;
+    let _operator = Operator::start(&stage).await;
+    stage.redis("cache").await;
+    stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER })).await;
+    stage.becomes("the schedule", |status| told(status, "Ready").1 == "Scheduled").await;
+    let schedules = stage.api::<CronJob>();
+    let stands = || async { schedules.get(NAME).await.expect("the CronJob").spec.expect("a spec").suspend };
+    wait_for("the schedule to go", stands, |still| *still == Some(false)).await;
+    stage.emulator.fault(json!({ "kind": "access_denied", "service": "s3" })).await;
+    stage.edit::<DatabaseBackup>(NAME, json!({ "suspend": true, "timeZone": "Europe/Atlantis" })).await;
+    wait_for("the schedule to stand still", stands, |still| *still == Some(true)).await;
+    stage.was_told(NAME, "Held", NAME).await;
+    stage.emulator.no_faults().await;
+    stage.edit::<DatabaseBackup>(NAME, json!({ "suspend": false, "timeZone": "Europe/Berlin" })).await;
+    wait_for("the schedule to go on", stands, |still| *still == Some(false)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_the_backups_that_a_rule_keeps_stay() {
     let stage = Stage::new("backup-keep").await;
     let _operator = Operator::start(&stage).await;

@@ -2,6 +2,7 @@
 
 use aws_sdk_s3::types::{Tag, Tagging};
 use causeway::api::DatabaseBackup;
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
@@ -144,6 +145,31 @@ async fn nothing_that_is_missing_holds_up_a_deletion() {
     stage.emulator.no_faults().await;
     // It is told after the object is gone.
     stage.was_told("denied", "CleanupGivenUp", "").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_does_not_go_holds_up_no_deletion() {
+    let stage = Stage::new("bucket-stuck").await;
+    let _operator = Operator::start(&stage).await;
+    stage.redis("cache").await;
+    stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER, "deletionPolicy": "Delete" })).await;
+    stage.backup_now("one").await;
+    let prefix = stage.has_backups(1).await.prefix.expect("a prefix");
+    let jobs = stage.api::<Job>();
+    let job =
+        jobs.list(&ListParams::default()).await.expect("Jobs").items.into_iter().next().expect("a Job").name_any();
+    // As the pod of one on a lost node does it.
+    let held = |finalizers: &[&str]| Patch::Merge(json!({ "metadata": { "finalizers": finalizers } }));
+    jobs.patch(&job, &PatchParams::default(), &held(&["example.com/stuck"])).await.expect("the finalizer");
+    stage.delete::<DatabaseBackup>(NAME).await;
+    stage.gone::<DatabaseBackup>(NAME).await;
+    let there = jobs.get_opt(&job).await.expect("an answer").and_then(|job| job.metadata.deletion_timestamp);
+    let left = stage.keys(&stage.bucket()).await;
+    jobs.patch(&job, &PatchParams::default(), &held(&[])).await.expect("it may go");
+    assert!(there.is_some(), "it was told to go, and did not");
+    assert!(!left.iter().any(|key| key.starts_with(&format!("{prefix}/"))), "{left:?}");
+    stage.was_told(NAME, "JobsRemained", &job).await;
+    stage.gone::<Job>(&job).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,7 +6,7 @@ use etcd_client::{Client, GetOptions};
 use redis::FromRedisValue;
 use serde_json::{Value, json};
 
-use super::plane::Plane;
+use super::plane::{FOLDER, ID, Plane};
 use super::stage::redis_command;
 use crate::support::wait_for;
 
@@ -46,6 +46,8 @@ async fn filled(plane: &Plane) -> (String, String, Value) {
         vec!["ZADD", "sorted", "1.5", "a", "inf", "b"],
         vec!["XADD", "stream", "1-1", "field", "value"],
         vec!["SET", "ends", "value", "EX", "100000"],
+        // An earlier restore into it failed.
+        vec!["SET", "causeway.example.com/restore", "earlier"],
         vec!["FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function('hello', function() return 1 end)"],
         vec!["EVAL", "for i = 1, 5000 do redis.call('SET', 'key:' .. i, string.rep('x', 2000) .. i) end", "0"],
     ] {
@@ -138,6 +140,45 @@ async fn an_etcd_is_restored_key_by_key_and_what_is_not_ours_only_by_force() {
     source.compact(revision, None).await.expect("compacted");
     let ended = plane.run("verify", &plan).await.succeeded();
     assert!(ended.log.contains("compacted"), "what cannot be compared is told: {}", ended.log);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_somebody_writes_into_an_etcd_meanwhile_stays_unless_forced() {
+    let plane = Plane::new("plane-etcd-theirs").await;
+    let (from, into) = futures::join!(plane.etcd("source"), plane.etcd("target"));
+    let mut source = Client::connect([&from], None).await.expect("a connection");
+    let mut target = Client::connect([&into], None).await.expect("a connection");
+    for key in ["a", "b", "c"] {
+        source.put(key, "value", None).await.expect("written");
+    }
+    let server = json!({ "type": "etcd", "endpoints": [from] });
+    plane.run("backup", &plane.backup_plan(&server)).await.succeeded();
+    let mut plan =
+        plane.restore_plan(from.trim_start_matches("http://"), &json!({ "type": "etcd", "endpoints": [into] }));
+    plane.run("fetch", &plan).await.succeeded();
+    // A half of this very restore, with a key of somebody else.
+    target.put("causeway.example.com/restore", format!("{FOLDER}/{ID}"), None).await.expect("written");
+    target.put("a", "value", None).await.expect("written");
+    for (theirs, value) in [("b", "another"), ("stranger", "value")] {
+        target.put(theirs, value, None).await.expect("written");
+        let ended = plane.run("restore", &plan).await;
+        assert_eq!((ended.code, ended.reason.as_deref()), (Some(3), Some("Differs")), "{}", ended.log);
+        assert!(ended.log.contains("changed by somebody else"), "{}", ended.log);
+        let found = target.get(theirs, None).await.expect("an answer");
+        assert_eq!(
+            found.kvs().first().map(etcd_client::KeyValue::value),
+            Some(value.as_bytes()),
+            "{theirs} is not touched"
+        );
+        target.delete(theirs, None).await.expect("deleted");
+    }
+    assert_eq!(plane.run("restore", &plan).await.succeeded().keys, Some(3));
+    assert_eq!(pairs(&mut target).await, pairs(&mut source).await);
+    target.put("b", "another", None).await.expect("written");
+    target.put("stranger", "value", None).await.expect("written");
+    plan["force"] = json!(true);
+    plane.run("restore", &plan).await.succeeded();
+    assert_eq!(pairs(&mut target).await, pairs(&mut source).await);
 }
 
 async fn pairs(client: &mut Client) -> Vec<(Vec<u8>, Vec<u8>)> {

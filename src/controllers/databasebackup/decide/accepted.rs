@@ -7,6 +7,9 @@ use crate::backup::age::Recipient;
 use crate::backup::jobs::Settings;
 use crate::controllers::schedule::Schedule;
 
+/// The reason where the operator does not allow the S3 that is named.
+pub const ENDPOINT_NOT_ALLOWED: &str = "EndpointNotAllowed";
+
 /// What is asked for, as it is carried out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accepted {
@@ -28,6 +31,14 @@ pub enum When {
 /// What is asked for; or a reason and a sentence that names the field and the fix.
 pub fn accepted(object: &DatabaseBackup, settings: &Settings) -> Result<Accepted, (&'static str, String)> {
     let spec = &object.spec;
+    // First: a mistake elsewhere must not let a schedule go on writing there.
+    if let Some(endpoint) = spec.destination.endpoint.as_ref().filter(|it| !settings.endpoints.contains(it)) {
+        let told = format!(
+            "spec.destination.endpoint {endpoint} is not allowed: add it to the operator's option BACKUP_ENDPOINTS, or \
+             leave it out"
+        );
+        return Err((ENDPOINT_NOT_ALLOWED, told));
+    }
     let zone = spec.time_zone.as_deref();
     let read = |field: &str, text: &str| {
         Schedule::read(text, zone).map_err(|mistake| ("ScheduleInvalid", mistake.told(field, text)))
@@ -57,13 +68,6 @@ pub fn accepted(object: &DatabaseBackup, settings: &Settings) -> Result<Accepted
         let told = "spec.retention keeps nothing: give at least one of keepLast, keepHourly, keepDaily, keepWeekly, \
                     keepMonthly, keepYearly and maxAge";
         return Err(("RetentionInvalid", told.into()));
-    }
-    if let Some(endpoint) = spec.destination.endpoint.as_ref().filter(|it| !settings.endpoints.contains(it)) {
-        let told = format!(
-            "spec.destination.endpoint {endpoint} is not allowed: add it to the operator's option BACKUP_ENDPOINTS, or \
-             leave it out"
-        );
-        return Err(("EndpointNotAllowed", told));
     }
     if settings.role.is_none() {
         let told = "no IAM role for the Jobs: set the operator's option BACKUP_ROLE_ARN (see docs/databasebackup.md)";

@@ -6,6 +6,9 @@ use super::super::names::{CAUSEWAY, CLUSTER, MANAGED_BY, OFFERED};
 use crate::api::DatabaseBackup;
 use crate::external::s3::{BucketFacts, Encryption, Found, Tags};
 
+/// The reason where it is somebody else's.
+pub const BUCKET_FOREIGN: &str = "BucketForeign";
+
 /// What is to be done about the bucket.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
@@ -50,7 +53,7 @@ pub fn verdict(object: &DatabaseBackup, observed: &Observed, bucket: &Bucket) ->
             "bucket {name} exists and is not ours: give it the tag {OFFERED}={cluster} to let backups into it, or choose \
              another spec.destination.bucket"
         );
-        return Some(Verdict::Refused("BucketForeign", told));
+        return Some(Verdict::Refused(BUCKET_FOREIGN, told));
     }
     if place.endpoint.is_some() {
         return Some(Verdict::Usable("Owned"));

@@ -25,11 +25,11 @@ pub fn step(view: &View<'_>, plan: &BackupPlan) -> Vec<Action> {
     account.into_iter().chain(others.into_iter().filter_map(|child| unless_met(view, child))).collect()
 }
 
-/// Only that the schedule stands still.
-pub fn standstill(view: &View<'_>, plan: &BackupPlan) -> Vec<Action> {
-    let there = view.observed.child("CronJob", &view.object.name_any()).is_some();
-    let schedule = there.then(|| resources::cron_job(view.object, view.observed, plan));
-    schedule.and_then(|child| unless_met(view, child)).into_iter().collect()
+/// Lets the schedule stand still where it does not. [`step`] lets it go on.
+pub fn hold(view: &View<'_>) -> Option<Action> {
+    let name = view.object.name_any();
+    let live = view.observed.child("CronJob", &name)?;
+    (live.ours && live.value["spec"]["suspend"] != true).then(|| Action::Hold { name, uid: live.uid.clone() })
 }
 
 fn unless_met(view: &View<'_>, child: Manifest) -> Option<Action> {
@@ -38,4 +38,67 @@ fn unless_met(view: &View<'_>, child: Manifest) -> Option<Action> {
         return None;
     }
     Some(Action::Apply { uid: live.map(|live| live.uid.clone()), child: Box::new(child) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::facts::Observed;
+    use super::super::super::fixtures::backup;
+    use super::super::tests::{decided, settled, words};
+    use crate::api::DatabaseBackup;
+    use crate::external::s3::{BucketFacts, Found, Tags};
+    use crate::runtime::Health;
+
+    fn why(object: &DatabaseBackup, observed: &Observed) -> (Vec<String>, String) {
+        let plan = decided(object, observed);
+        let Health::Stalled(cause) = &plan.health else { panic!("stalled") };
+        (words(&plan), cause.reason.to_string())
+    }
+
+    fn held(observed: &mut Observed) {
+        let schedule = observed.children.values_mut().find(|child| child.value["kind"] == "CronJob");
+        schedule.expect("a schedule").value["spec"]["suspend"] = true.into();
+    }
+
+    #[test]
+    fn nothing_goes_on_into_a_bucket_that_became_somebody_elses() {
+        let object = backup();
+        let mut observed = settled(&object);
+        let usable = observed.bucket.clone();
+        let theirs = Tags::from([("team".into(), "data".into())]);
+        if let Some(bucket) = &mut observed.bucket {
+            bucket.found = Some(Found::There(Box::new(BucketFacts { tags: theirs, ..BucketFacts::default() })));
+        }
+        assert_eq!(why(&object, &observed), (vec!["Hold(nightly)".to_owned()], "BucketForeign".to_owned()));
+        held(&mut observed);
+        assert!(decided(&object, &observed).actions.is_empty(), "it stands still");
+        observed.bucket = usable;
+        assert_eq!(words(&decided(&object, &observed)), ["Apply(CronJob nightly)"], "it goes on");
+    }
+
+    #[test]
+    fn nothing_goes_on_to_an_endpoint_that_is_not_allowed_any_more_and_other_mistakes_stop_nothing() {
+        let mut object = backup();
+        let mut observed = settled(&object);
+        object.spec.destination.endpoint = Some("https://minio.example.com".into());
+        let refused = (vec!["Hold(nightly)".to_owned()], "EndpointNotAllowed".to_owned());
+        assert_eq!(why(&object, &observed), refused);
+        object.spec.schedule = "61 * * * *".into();
+        assert_eq!(why(&object, &observed), refused, "whatever else is wrong");
+        object.spec.destination.endpoint = None;
+        assert_eq!(why(&object, &observed), (Vec::new(), "ScheduleInvalid".to_owned()));
+        object.spec.schedule = "@daily".into();
+        observed.settings.role = None;
+        assert_eq!(why(&object, &observed), (Vec::new(), "RoleMissing".to_owned()));
+    }
+
+    #[test]
+    fn a_bucket_that_cannot_be_looked_at_stops_nothing() {
+        let object = backup();
+        let mut observed = settled(&object);
+        if let Some(bucket) = &mut observed.bucket {
+            bucket.found = Some(Found::Forbidden("no".into()));
+        }
+        assert_eq!(why(&object, &observed), (Vec::new(), "BucketForbidden".to_owned()));
+    }
 }

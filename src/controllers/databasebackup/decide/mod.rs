@@ -25,11 +25,12 @@ use crate::runtime::{Health, Part, Plan};
 
 pub use accepted::{Accepted, When, accepted};
 pub use bucket::is_ours;
-pub use removal::decide_removal;
+pub use removal::{are_overdue, decide_removal, written_under};
 pub use status::newest;
 pub use verification::{candidate, untold};
 
-use bucket::Verdict;
+use accepted::ENDPOINT_NOT_ALLOWED;
+use bucket::{BUCKET_FOREIGN, Verdict};
 
 /// What is looked at.
 struct View<'a> {
@@ -45,11 +46,17 @@ struct View<'a> {
 /// What to do so that backups are taken, kept and told of as the object says.
 pub fn decide(object: &DatabaseBackup, observed: &Observed, now: Timestamp) -> Plan<Action, DatabaseBackupStatus> {
     let view = View::of(object, observed, now);
+    // Whatever else is wrong.
+    if object.spec.suspend {
+        return view.suspended();
+    }
     match accepted(object, &observed.settings) {
         Ok(accepted) => view.decide(&accepted),
         Err((reason, told)) => {
+            // A mistake in other fields or options is no reason to stop backups.
+            let hold = children::hold(&view).filter(|_| reason == ENDPOINT_NOT_ALLOWED);
             let status = DatabaseBackupStatus { next_run: None, ..view.before };
-            plan(Vec::new(), status, Health::stalled(reason, told), Vec::new())
+            plan(hold.into_iter().collect(), status, Health::stalled(reason, told), Vec::new())
         }
     }
 }
@@ -65,16 +72,17 @@ impl<'a> View<'a> {
         Self { object, observed, before: object.status.clone().unwrap_or_default(), prefix: prefix(object), now }
     }
 
+    /// The schedule stands still, and nothing else happens.
+    fn suspended(&self) -> Plan<Action, DatabaseBackupStatus> {
+        let status = DatabaseBackupStatus { next_run: None, next_verification: None, ..self.before.clone() };
+        let mut parts = vec![status::not_overdue()];
+        parts.extend(self.object.spec.verify.is_none().then(verification::not_asked));
+        plan(children::hold(self).into_iter().collect(), status, Health::Suspended, parts)
+    }
+
     fn decide(&self, accepted: &Accepted) -> Plan<Action, DatabaseBackupStatus> {
         let Accepted { schedule, verify } = accepted;
         let told = resources::plan(self.object, self.observed, &self.prefix);
-        if self.object.spec.suspend {
-            let actions = told.iter().flat_map(|told| children::standstill(self, told)).collect();
-            let status = DatabaseBackupStatus { next_run: None, next_verification: None, ..self.before.clone() };
-            let mut parts = vec![status::not_overdue()];
-            parts.extend(verify.is_none().then(verification::not_asked));
-            return plan(actions, status, Health::Suspended, parts);
-        }
         let (mut actions, mut health) = (runs::tell(self), self.health());
         actions.extend(verification::tell(self));
         let record_first = !actions.is_empty();
@@ -84,6 +92,10 @@ impl<'a> View<'a> {
         parts.push(verification::part(self, verify.as_ref(), &agenda, &results));
         let verdict =
             self.observed.bucket.as_ref().and_then(|bucket| bucket::verdict(self.object, self.observed, bucket));
+        // What is somebody else's is not written into any more.
+        if matches!(verdict, Some(Verdict::Refused(BUCKET_FOREIGN, _))) {
+            actions.extend(children::hold(self));
+        }
         if let Some(told) = children::foreign(self) {
             health = Health::stalled("NameTaken", told);
         } else if let (Some(verdict), Some(told), Some(bucket)) = (verdict, told, &self.observed.bucket) {

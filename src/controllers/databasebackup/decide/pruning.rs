@@ -44,7 +44,10 @@ pub fn step(view: &View<'_>, schedule: &Schedule, bucket: &Bucket, results: &[Ba
         actions.push(change(Change::DeleteObjects { keys, backups: std::mem::take(&mut backups) }));
     }
     if !view.observed.is_running() {
-        let stale = catalog.uploads.iter().filter(|upload| age(view, upload.begun) > OLD);
+        let stale = catalog.uploads.iter().filter(|upload| {
+            let age = age(view, upload.begun);
+            age > OLD || (age > YOUNG && catalog.is_overtaken(upload))
+        });
         actions.extend(stale.map(|upload| change(Change::Abort(upload.clone()))));
     }
     actions
@@ -77,4 +80,48 @@ fn is_left_over(view: &View<'_>, due: Timestamp, backup: &Stored, complete: &BTr
 
 fn age(view: &View<'_>, instant: Timestamp) -> SignedDuration {
     view.now.duration_since(instant)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::facts::{Job, Observed};
+    use super::super::super::fixtures::backup;
+    use super::super::tests::{catalog, decided, now, settled};
+    use super::*;
+    use crate::external::s3::Upload;
+
+    const BEFORE: &str = "p/redis-cache/20261120T020000Z/data";
+    const AFTER: &str = "p/redis-cache/20261122T020000Z/data";
+    const OTHER: &str = "p/redis-other/20261120T020000Z/data";
+
+    fn aborted(observed: &Observed) -> Vec<String> {
+        let actions = decided(&backup(), observed).actions.into_iter();
+        let key = |action| match action {
+            Action::Bucket { change: Change::Abort(upload), .. } => Some(upload.key),
+            _ => None,
+        };
+        actions.filter_map(key).collect()
+    }
+
+    fn with_uploads(minutes: i64) -> Observed {
+        let begun = now() - SignedDuration::from_mins(minutes);
+        let upload = |key: &str| Upload { key: key.into(), id: "i".into(), begun };
+        let mut found = catalog(&["20261121T020000Z"], &[], now());
+        found.uploads = [BEFORE, AFTER, OTHER, "p/redis-cache/notes/data"].map(upload).to_vec();
+        Observed { catalog: Some(found), ..settled(&backup()) }
+    }
+
+    #[test]
+    fn an_upload_that_a_later_backup_overtook_is_aborted_after_an_hour_and_others_after_a_day() {
+        assert!(aborted(&with_uploads(59)).is_empty());
+        assert_eq!(aborted(&with_uploads(61)), [BEFORE]);
+        assert_eq!(aborted(&with_uploads(25 * 60)).len(), 4);
+    }
+
+    #[test]
+    fn while_a_job_runs_nobody_knows_whose_an_upload_is() {
+        let mut observed = with_uploads(25 * 60);
+        observed.jobs.push(Job { name: "nightly-1".into(), ..Job::default() });
+        assert!(aborted(&observed).is_empty());
+    }
 }

@@ -268,14 +268,23 @@ fn suspended_the_schedule_stands_still_and_nothing_else_happens() {
     let mut observed = settled(&object);
     object.spec.suspend = true;
     observed.asked = Some("today".into());
-    if let Some(bucket) = &mut observed.bucket {
-        bucket.found = None;
-    }
+    // Neither is looked at.
+    (observed.bucket, observed.sources) = (None, Vec::new());
     let plan = decided(&object, &observed);
-    assert_eq!(words(&plan), ["Apply(CronJob nightly)"]);
-    let Action::Apply { child, .. } = &plan.actions[0] else { panic!("a child") };
-    assert_eq!(child.value["spec"]["suspend"], true);
+    assert_eq!(words(&plan), ["Hold(nightly)"]);
     assert_eq!((plan.health, plan.status.next_run), (Health::Suspended, None));
+    // Whatever else is wrong.
+    object.spec.schedule = "61 * * * *".into();
+    observed.settings.role = None;
+    let plan = decided(&object, &observed);
+    assert_eq!((words(&plan), plan.health), (vec!["Hold(nightly)".to_owned()], Health::Suspended));
+    let key = ("CronJob".to_owned(), "nightly".to_owned());
+    let schedule = observed.children.get_mut(&key).expect("a schedule");
+    schedule.ours = false;
+    assert!(decided(&object, &observed).actions.is_empty(), "somebody else's");
+    let schedule = observed.children.get_mut(&key).expect("a schedule");
+    (schedule.ours, schedule.value["spec"]["suspend"]) = (true, json!(true));
+    assert!(decided(&object, &observed).actions.is_empty(), "it stands still");
 }
 
 #[test]
@@ -294,10 +303,21 @@ fn a_deleted_object_leaves_its_backups_unless_told_otherwise() {
         decide_removal(&object, observed).actions.iter().map(|it| format!("{it:?}")).collect()
     };
     assert_eq!(told(&observed), ["Stop(CronJob nightly)", "Stop(Job nightly-1)", "AwaitJobs"]);
+    let bucket = "causeway-prod-111122223333-eu-west-1";
+    let deletions = [format!("DeleteObjects({bucket})"), format!("AbortUpload({bucket})")];
+    // The node of its pod is lost.
+    let mut lost = observed.clone();
+    lost.remains.as_mut().expect("remains").overdue = true;
+    assert_eq!(told(&lost), deletions);
+    lost.remains = Some(Remains { overdue: true, ..Remains::default() });
+    assert!(told(&lost).is_empty());
+    let farewell = decide_removal(&object, &lost).farewell.expect("a farewell");
+    assert_eq!((farewell.reason, farewell.warning), ("JobsRemained", true));
+    assert!(farewell.note.contains("lost: nightly-1. One"), "{}", farewell.note);
+    assert!(farewell.note.contains("under shop/nightly/uid-1/"), "{}", farewell.note);
     observed.jobs.clear();
     observed.children.clear();
-    let bucket = "causeway-prod-111122223333-eu-west-1";
-    assert_eq!(told(&observed), [format!("DeleteObjects({bucket})"), format!("AbortUpload({bucket})")]);
+    assert_eq!(told(&observed), deletions);
     observed.remains = Some(Remains { bucket_may_go: true, ..Remains::default() });
     assert_eq!(told(&observed), [format!("DeleteBucket({bucket})")]);
     observed.remains = Some(Remains::default());
