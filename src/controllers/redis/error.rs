@@ -38,8 +38,8 @@ pub enum Error {
     NameTaken(String),
     /// A volume cannot grow.
     #[error(
-        "volume claim {name} cannot grow to spec.storage.size: {message}; use a storage class with allowVolumeExpansion, \
-         or set spec.storage.size back"
+        "volume claim {name} cannot grow to spec.storage.size: {message}; set allowVolumeExpansion in its storage class, if \
+         what provides its volumes can do that. The nodes run on with the volumes that they have"
     )]
     CannotGrow {
         /// The claim.

@@ -38,6 +38,8 @@ pub struct Passwords {
     pub given: Option<Hidden>,
     /// The users that the processes know.
     pub users: Option<Users>,
+    /// Their Secret is gone, or somebody changed it.
+    pub users_lost: bool,
 }
 
 /// The users that the processes know, as our Secret has them.

@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::error::Error;
-use super::facts::{Child, Claim, Hidden, Observed, Passwords, Pod, Voice};
+use super::facts::{Child, Claim, Hidden, Observed, Passwords, Pod, Users, Voice};
 use super::monitor::{Key, Monitor};
 use super::names::{self, CERTIFICATES, INCARNATION, REVISION, ROLE, SETTINGS};
 use super::resources;
@@ -45,6 +45,8 @@ pub struct Observer {
     changed: Mutex<HashSet<String>>,
     /// Whether the processes of pods, by object and uid, know us by name, where that is another than the spec says.
     logins: Mutex<HashMap<String, HashMap<String, bool>>>,
+    /// Users as their Secret had them last, by object: who forgets by what name nodes know us is never let in again.
+    users: Mutex<HashMap<String, Users>>,
     /// Pods as they were after we changed them, by object: the watches may not show it yet.
     written: Mutex<HashMap<String, HashMap<String, core::Pod>>>,
 }
@@ -61,6 +63,7 @@ impl Observer {
             watches: Children::labelled(names::LABEL),
             changed: Mutex::default(),
             logins: Mutex::default(),
+            users: Mutex::default(),
             written: Mutex::default(),
         }
     }
@@ -83,6 +86,7 @@ impl Observer {
         self.changed.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
         self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
         self.logins.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        self.users.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 
     /// Reads all that matters to one object.
@@ -203,11 +207,25 @@ impl Observer {
         }
         let password = given.and_then(|secret| secret.data?.remove("password"));
         let password = password.and_then(|bytes| String::from_utf8(bytes.0).ok());
-        Ok(Passwords {
-            denied: false,
-            given: password.map(|text| Hidden(text.trim_end_matches('\n').to_owned())),
-            users: users.and_then(|secret| resources::users_of(&secret.data?)),
-        })
+        let read = users.and_then(|secret| resources::users_of(&secret.data?));
+        let (users, users_lost) = self.users_of(object, read);
+        let given = password.map(|text| Hidden(text.trim_end_matches('\n').to_owned()));
+        Ok(Passwords { denied: false, given, users, users_lost })
+    }
+
+    /// The users by which the nodes know us, and whether their Secret lacks them: somebody deleted or changed it.
+    fn users_of(&self, object: &Object, read: Option<Users>) -> (Option<Users>, bool) {
+        let mut all = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        let uid = object.uid().unwrap_or_default();
+        if let Some(known) =
+            all.get(&uid).filter(|known| read.as_ref().is_none_or(|read| read.internal != known.internal))
+        {
+            return (Some(known.clone()), true);
+        }
+        if let Some(read) = &read {
+            all.insert(uid, read.clone());
+        }
+        (read, false)
     }
 
     /// Asks every node for itself. Where some do not know us, clients had to log in until now, or have to from now on.

@@ -73,6 +73,7 @@ const OWNED: &[&str] = &[
     "rename-command",
     "repl-diskless-load",
     "repl-ping-replica-period",
+    "repl-ping-slave-period",
     "replica-announce-ip",
     "replica-announce-port",
     "replica-announced",
@@ -99,6 +100,8 @@ pub fn settings(object: &Redis) -> BTreeMap<String, String> {
             // The append-only file holds everything; who wants snapshots beside it says so.
             ("save", ""),
             ("repl-diskless-sync-delay", "0"),
+            // One that fetches all data anew would answer nobody while it empties itself, and count as one that hangs.
+            ("replica-lazy-flush", "yes"),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned())),
     );

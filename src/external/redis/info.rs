@@ -37,6 +37,8 @@ pub struct Info {
     pub run_id: String,
     /// Such as `7.0.15`.
     pub version: String,
+    /// Seconds since it was started.
+    pub uptime_seconds: u64,
     /// Master or replica.
     pub role: Role,
     /// It reads its data, and answers no client yet.
@@ -102,6 +104,7 @@ impl Info {
                 .filter(|it| !it.is_empty())
                 .unwrap_or(field("redis_version"))
                 .to_owned(),
+            uptime_seconds: number("uptime_in_seconds").unwrap_or(0),
             loading: field("loading") == "1" || field("async_loading") == "1",
             clients: number("connected_clients").unwrap_or(0),
             keys: databases.map(|(_, text)| count(text)).sum(),

@@ -144,3 +144,40 @@ async fn a_secret_that_is_missing_is_told_of_and_awaited() {
 async fn change_secret_back(scene: &Scene) {
     crate::support::backends::secret(scene, "mine", "password", "a password of mine").await;
 }
+
+/// Without it nobody would be let in by nodes that run: neither the operator nor a replica that starts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_secret_of_the_users_comes_back_as_it_was_and_masters_are_succeeded() {
+    let scene = Stage::new("redis-auth").await;
+    let _operator = Operator::start(&scene).await;
+    let mut wanted = spec(2);
+    wanted["auth"] = json!({ "enabled": true });
+    scene.create::<Redis>(NAME, wanted).await;
+    becomes(&scene, "the first nodes", is_settled).await;
+    let users = scene.api::<Secret>();
+    let given = password(&scene, "cache-auth").await;
+    let known = users.get("cache-users").await.expect("the Secret");
+    let checker = Checker::start_with_password(&scene, &given).await;
+    let look = || async { users.get_opt("cache-users").await.expect("an answer") };
+    let is_known = |now: &Option<Secret>| {
+        now.as_ref().is_some_and(|now| {
+            now.data.as_ref().map(|data| &data["internal"]) == known.data.as_ref().map(|data| &data["internal"])
+        })
+    };
+    checker.event("the Secret of the users deleted");
+    scene.delete::<Secret>("cache-users").await;
+    wait_for("the Secret of the users", look, is_known).await;
+    checker.event("its password changed");
+    let patch = Patch::Merge(json!({ "stringData": { "internal": "somebody's" } }));
+    users.patch("cache-users", &PatchParams::default(), &patch).await.expect("the change is accepted");
+    wait_for("the Secret of the users as it was", look, is_known).await;
+    let name = master(&scene).await;
+    checker.event("the master killed");
+    super::faults::kill(&scene, &name).await;
+    super::succeeded(&scene, &name).await;
+    settled_with(&scene, "all nodes again", Some(&given)).await;
+    checker.goes_on("another master").await;
+    checker
+        .finish("the Secret of the users deleted and changed, then a master killed", Promise::WhatWasReplicated)
+        .await;
+}

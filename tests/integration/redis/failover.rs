@@ -195,9 +195,8 @@ async fn a_killed_master_that_is_back_first_waits_for_replicas_that_pause() {
     }
     kill(&scene, &name).await;
     let waits = |object: &Redis| {
-        super::told(object, "Ready").is_some_and(|(_, reason, told)| {
-            reason == "MasterRestarted" && told.contains("was started anew") && told.contains("cache-")
-        })
+        super::told(object, "Ready")
+            .is_some_and(|(_, reason, told)| reason == "NoMaster" && told.contains("waiting for a word of cache-"))
     };
     super::becomes(&scene, "the master to be back, and the replicas to be waited for", waits).await;
     drop(paused);

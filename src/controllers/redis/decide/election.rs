@@ -20,10 +20,17 @@ pub const LOSSES: &[&str] = &["MasterLost", "MasterEmptied", "DataGone"];
 /// Nothing that has data can be waited for in the beginning, but so long for pods that do not start.
 const FIRST_SECONDS: i64 = 10;
 
+/// So long a process may take to be started again, for its replicas to have lost it when it died.
+const RESTART_SECONDS: u64 = 10;
+
 /// Makes somebody the master after another.
 pub fn succeed(view: &View<'_>, from: i32, reason: &str) -> Step {
     if let Some(best) = best_replica(view, from) {
-        return take(view, from, best, reason);
+        // It is chosen once: who is on the way is not held up.
+        return match pausing(view, from).filter(|_| view.before.failover.is_none()) {
+            Some(replica) => wait_for_replica(view, from, replica),
+            None => take(view, from, best, reason),
+        };
     }
     let waited = view.before.masterless_since.as_ref().map_or(0, |since| view.now.duration_since(since.0).as_secs());
     let is_over = waited >= i64::from(view.object.spec.failover.data_loss_timeout_seconds);
@@ -101,7 +108,8 @@ fn best_replica(view: &View<'_>, from: i32) -> Option<i32> {
     let history = view.before.history.as_deref()?;
     let fit = |ordinal: &i32| {
         let known = view.recorded(*ordinal).is_some_and(|node| node.in_sync);
-        let info = answers(view, *ordinal).filter(|info| info.continues(history))?;
+        let info =
+            answers(view, *ordinal).filter(|info| info.continues(history) && !lacks_data_of(view, from, info))?;
         let syncing = info.link().is_some_and(|link| link.syncing);
         // The master itself goes on where its process still is the one that had the data.
         ((known || *ordinal == from) && !syncing).then_some(info.offset)
@@ -109,9 +117,17 @@ fn best_replica(view: &View<'_>, from: i32) -> Option<i32> {
     let candidates = view.observed.pods.keys().filter_map(|ordinal| Some((*ordinal, fit(ordinal)?)));
     let rank = |(ordinal, offset): &(i32, u64)| {
         let terminating = view.pod(*ordinal).is_none_or(|pod| pod.terminating);
-        (!terminating, *offset, Reverse(*ordinal))
+        (*offset, !terminating, Reverse(*ordinal))
     };
     candidates.max_by_key(rank).map(|(ordinal, _)| ordinal)
+}
+
+/// Whether a replica lacks what a master has that was started anew: it is empty, or had lost its master long before, of
+/// which nobody was told who did not look.
+fn lacks_data_of(view: &View<'_>, from: i32, info: &Info) -> bool {
+    let back = answers(view, from).filter(|own| own.keys > 0 && !own.is_master());
+    let before = |own: &Info| info.lost_seconds.is_some_and(|lost| lost > own.uptime_seconds + RESTART_SECONDS);
+    back.is_some_and(|own| info.keys == 0 || before(own))
 }
 
 /// A replica that had all data, and is silent for less long than one that hangs. While the disk is busy, Redis answers
@@ -150,8 +166,8 @@ fn had_data(view: &View<'_>) -> bool {
 
 fn wait_for_replica(view: &View<'_>, from: i32, replica: i32) -> Step {
     let [name, replica] = [from, replica].map(|ordinal| names::pod(view.object, ordinal));
-    let told = format!("{name} was started anew, waiting for a word of {replica}, which had all of its data");
-    Step { record: masterless(view), again: AT_ONCE * 4, ..Step::wait("MasterRestarted", told) }
+    let told = format!("{name} is no master any more, waiting for a word of {replica}, which had all of its data");
+    Step { record: masterless(view), again: AT_ONCE * 4, ..Step::wait("NoMaster", told) }
 }
 
 fn masterless(view: &View<'_>) -> Record {

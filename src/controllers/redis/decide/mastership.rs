@@ -1,6 +1,7 @@
 //! Who is the master: the recorded one as long as it serves, and then another.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::super::action::Action;
 use super::super::facts::{Pod, Voice};
@@ -61,14 +62,19 @@ fn steady(view: &View<'_>, master: i32) -> Option<Step> {
             })
         }
         Voice::Silent(silence) => {
-            let patience = u64::try_from(view.object.spec.failover.hang_timeout_seconds).unwrap_or(1);
-            if silence.as_secs_f64() >= patience_of(patience) && is_confirmed(view, master, patience) {
+            if hangs(view, master, *silence) {
                 return Some(election::succeed(view, master, SILENT));
             }
             let told = format!("{} does not answer", pod.name);
             Some(Step { again: AT_ONCE * 4, ..Step::wait(SILENT, told) })
         }
     }
+}
+
+/// Whether a master counts as one that hangs.
+fn hangs(view: &View<'_>, master: i32, silence: Duration) -> bool {
+    let patience = u64::try_from(view.object.spec.failover.hang_timeout_seconds).unwrap_or(1);
+    silence.as_secs_f64() >= patience_of(patience) && is_confirmed(view, master, patience)
 }
 
 /// The listener wakes us when that has passed, to the millisecond.
@@ -78,14 +84,17 @@ fn patience_of(seconds: u64) -> f64 {
 }
 
 /// Whether the replicas do not hear of their master either: whoever is cut off himself must not take the role from a
-/// master that serves. Redis counts in whole seconds.
+/// master that serves. A master is heard every second, and Redis counts in whole ones: that may be told as one, not two.
 fn is_confirmed(view: &View<'_>, master: i32, patience: u64) -> bool {
     let mut witnesses = 0;
     for ordinal in view.observed.pods.keys().filter(|ordinal| **ordinal != master) {
         let Some(info) = view.info(*ordinal) else { continue };
         let Some(link) = info.link() else { continue };
-        let follows = view.pod(master).is_some_and(|pod| pod.address.as_ref() == Some(&link.host));
-        if follows && link.up && info.quiet_seconds.is_some_and(|quiet| quiet + 1 < patience.max(2)) {
+        // Whoever follows somebody else, or nobody, knows nothing of it.
+        if view.pod(master).is_none_or(|pod| pod.address.as_ref() != Some(&link.host)) {
+            continue;
+        }
+        if link.up && info.quiet_seconds.is_some_and(|quiet| quiet < patience.max(2)) {
             return false;
         }
         witnesses += 1;
@@ -118,8 +127,20 @@ fn ongoing(view: &View<'_>, failover: &Failover) -> Option<Step> {
         return Some(finish(view, failover, to));
     }
     let from = failover.from.as_ref().and_then(|name| names::ordinal_of(view.object, name));
-    if failover.planned && from.is_some_and(|from| view.info(from).is_some()) {
-        return Some(switchover::go_on(view, failover));
+    if let Some(from) = from.filter(|_| failover.planned) {
+        match view.pod(from).map(|pod| &pod.voice) {
+            Some(Voice::Answers(_)) => return Some(switchover::go_on(view, failover)),
+            // To whom it is not heard for a moment it may be handing over: it is a master until it counts as hung.
+            Some(Voice::Silent(silence)) if !hangs(view, from, *silence) => {
+                let told = format!(
+                    "{} does not answer, and was to hand over to {}",
+                    names::pod(view.object, from),
+                    failover.target
+                );
+                return Some(Step { again: AT_ONCE * 4, ..Step::wait("SwitchingOver", told) });
+            }
+            _ => {}
+        }
     }
     match from {
         // Chosen anew by what is known now: the target may have died, or lost its data.

@@ -115,9 +115,11 @@ pub fn decide(object: &Redis, observed: &Observed, now: Timestamp) -> Plan<Actio
 }
 
 fn step(view: &View<'_>) -> Step {
-    if let Some(step) = children::foreign(view) {
-        return step;
-    }
+    // What somebody else has of our names stops what is begun, not those who serve.
+    let foreign = match children::foreign(view) {
+        Some(step) if view.before.master.is_none() => return step,
+        foreign => foreign,
+    };
     // What cannot be accepted changes nothing; nodes that are in trouble are helped all the same.
     let complaint = settings::trouble(view.object)
         .map(|told| ("ConfigInvalid", told))
@@ -134,6 +136,7 @@ fn step(view: &View<'_>) -> Step {
         .or_else(|| nodes::step(view))
         .or_else(|| nodes::stragglers(view))
         .or_else(|| nodes::mend(view))
+        .or(foreign)
         .or_else(|| stranded(view))
         .or_else(|| certificates::step(view, accepted))
         .or_else(|| certificates::load(view))

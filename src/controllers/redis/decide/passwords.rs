@@ -46,7 +46,7 @@ pub fn step(view: &View<'_>) -> Option<Step> {
         (None, _) => Action::MakePassword { secret: names::password(view.object) },
         (Some(given), None) => Action::MakeUsers { secret: names::users(view.object), hash: resources::hash(&given.0) },
         (Some(_), Some(known)) => {
-            let wanted = users(view).filter(|wanted| wanted != known)?;
+            let wanted = users(view).filter(|wanted| wanted != known || passwords.users_lost)?;
             Action::Apply { child: Box::new(resources::users_secret(view.object, &wanted)), uid: None }
         }
     };

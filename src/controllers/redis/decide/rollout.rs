@@ -11,6 +11,11 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let told = format!("{count} of {} pods to be replaced", view.observed.pods.len());
     let (master, _, _) = view.serving_master()?;
     let away: Vec<i32> = (0..view.wanted()).filter(|ordinal| *ordinal != master && !is_well(view, *ordinal)).collect();
+    // It serves nobody, and may never again: an older version does not read what a newer one sends.
+    let sick = away.iter().filter_map(|ordinal| view.pod(*ordinal)).find(|pod| outdated(pod));
+    if let Some(pod) = sick.filter(|_| away.len() == 1) {
+        return Some(Step::act(vec![delete_pod(pod, "the spec changed")], "RollingOut", told));
+    }
     if !away.is_empty() {
         let names: Vec<String> = away.iter().map(|ordinal| names::pod(view.object, *ordinal)).collect();
         let reason = if count > 0 { "RollingOut" } else { "ReplicasNotReady" };

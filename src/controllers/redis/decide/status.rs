@@ -109,7 +109,9 @@ fn told(view: &View<'_>, ordinal: i32, pod: &Pod) -> NodeStatus {
     let before = view.recorded(ordinal).cloned().unwrap_or_default();
     let is_master = view.master() == Some(ordinal) && pod.info().is_some_and(Info::is_master);
     let Some(info) = pod.info() else {
-        return unheard(NodeStatus { name: pod.name.clone(), ..before });
+        // As long as the master serves, it says who follows.
+        let in_sync = before.in_sync && view.serving_master().is_none_or(|(_, _, master)| is_followed_by(master, pod));
+        return unheard(NodeStatus { name: pod.name.clone(), in_sync, ..before });
     };
     let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     let link = info.link().map(|link| match (link.up, link.syncing) {
@@ -128,6 +130,12 @@ fn told(view: &View<'_>, ordinal: i32, pod: &Pod) -> NodeStatus {
         link: link.map(str::to_owned),
         in_sync: in_sync(view, ordinal, info, before.in_sync),
     }
+}
+
+/// Whether a master heard lately of a replica that has all that it writes.
+fn is_followed_by(master: &Info, pod: &Pod) -> bool {
+    let mut attached = master.attached.iter();
+    attached.any(|it| Some(&it.host) == pod.address.as_ref() && it.online && it.lag_seconds <= LOST_SECONDS)
 }
 
 /// Whether it may take over without loss: only the master's word changes that. When it dies, all its replicas lose it, and

@@ -99,7 +99,10 @@ impl Kubernetes {
             let follows = pod.process.as_ref().and_then(|process| process.follows.as_ref());
             follows.is_some_and(|following| following.up && following.host == address)
         });
-        let told = |pod: &PodState| Attached { host: pod.address.clone(), online: true, offset: 0, lag_seconds: 0 };
+        let told = |pod: &PodState| {
+            let lag_seconds = pod.process.as_ref().and_then(|process| process.hangs).unwrap_or(0);
+            Attached { host: pod.address.clone(), online: true, offset: 0, lag_seconds }
+        };
         attached.map(told).collect()
     }
 
@@ -239,8 +242,9 @@ impl Kubernetes {
                 let process = Process::start(self.born, self.claims[ordinal].writes.clone());
                 pod.process = Some(Process { files, ..process });
             }
-            if let Some(seconds) = pod.process.as_mut().and_then(|process| process.hangs.as_mut()) {
-                *seconds += 1;
+            if let Some(process) = &mut pod.process {
+                process.age += 1;
+                process.hangs = process.hangs.map(|seconds| seconds + 1);
             }
         }
         self.replicate();

@@ -2,6 +2,7 @@
 //! that was promised.
 
 mod kubernetes;
+mod looks;
 mod nodes;
 mod properties;
 mod restore;

@@ -10,6 +10,8 @@ pub type Write = u32;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Process {
     pub run: u32,
+    /// Seconds since it was started.
+    pub age: u64,
     /// Whom it follows; a master follows nobody.
     pub follows: Option<Following>,
     pub history: String,
@@ -36,7 +38,16 @@ impl Process {
     /// Every process begins as a replica of nobody, with what its volume has.
     pub fn start(run: u32, writes: Vec<Write>) -> Self {
         let follows = Some(Following { host: "127.0.0.1".into(), up: false, syncing: false, quiet: 1000 });
-        Self { run, follows, history: format!("h{run}"), earlier: String::new(), writes, files: None, hangs: None }
+        Self {
+            run,
+            age: 0,
+            follows,
+            history: format!("h{run}"),
+            earlier: String::new(),
+            writes,
+            files: None,
+            hangs: None,
+        }
     }
 
     /// Turns master: a history of its own begins.
@@ -67,6 +78,7 @@ impl Process {
         Info {
             run_id: self.run.to_string(),
             version: "7.0.15".into(),
+            uptime_seconds: self.age,
             role,
             loading: false,
             clients: 1,
