@@ -7,10 +7,11 @@
 use std::cmp::Reverse;
 use std::time::Duration;
 
-use super::super::facts::Voice;
+use super::super::action::Action;
+use super::super::facts::{Pod, Voice};
 use super::super::names;
 use super::mastership::{begin, promote};
-use super::{AT_ONCE, Record, SELDOM, SOON, Step, View, trouble_of};
+use super::{AT_ONCE, Record, SELDOM, SOON, Step, View, hide, trouble_of};
 use crate::external::redis::Info;
 use crate::runtime::Health;
 
@@ -167,7 +168,14 @@ fn had_data(view: &View<'_>) -> bool {
 fn wait_for_replica(view: &View<'_>, from: i32, replica: i32) -> Step {
     let [name, replica] = [from, replica].map(|ordinal| names::pod(view.object, ordinal));
     let told = format!("{name} is no master any more, waiting for a word of {replica}, which had all of its data");
-    Step { record: masterless(view), again: AT_ONCE * 4, ..Step::wait("NoMaster", told) }
+    Step { record: masterless(view), again: AT_ONCE * 4, ..Step::act(hidden(view), "NoMaster", told) }
+}
+
+/// Takes those out of the master's Service who answer there and are none: clients would come, and keep connections over
+/// which they can only read.
+fn hidden(view: &View<'_>) -> Vec<Action> {
+    let is_none = |pod: &&Pod| pod.has_role(names::MASTER) && pod.info().is_some_and(|info| !info.is_master());
+    view.observed.pods.values().filter(is_none).map(hide).collect()
 }
 
 fn masterless(view: &View<'_>) -> Record {
@@ -188,7 +196,8 @@ fn wait(view: &View<'_>, from: i32, all: bool) -> Step {
             "all nodes answer and none of them has the data that {name} had: after \
              spec.failover.dataLossTimeoutSeconds it begins empty. To restore volumes first, set spec.suspend"
         );
-        return Step { health: Health::stalled("DataGone", told), record, again: SOON, ..Step::wait("", "") };
+        let health = Health::stalled("DataGone", told);
+        return Step { health, record, again: SOON, ..Step::act(hidden(view), "", "") };
     }
     let waits_for_data = answers(view, from).is_some();
     let told = if waits_for_data {
@@ -201,5 +210,6 @@ fn wait(view: &View<'_>, from: i32, all: bool) -> Step {
         format!("no replica has all data of {name}, waiting for it to come back{trouble}")
     };
     let reason = if waits_for_data { "MasterEmptied" } else { "NoMaster" };
-    Step { record, again: if trouble.is_empty() { SOON } else { SELDOM }, ..Step::wait(reason, told) }
+    let again = if trouble.is_empty() { SOON } else { SELDOM };
+    Step { record, again, ..Step::act(hidden(view), reason, told) }
 }
