@@ -135,7 +135,7 @@ fn lacks_data_of(view: &View<'_>, from: i32, info: &Info) -> bool {
 /// writes up to two seconds before they are in its file: a process that was killed then comes back without what such a
 /// replica has. <https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/#append-only-file>
 fn pausing(view: &View<'_>, from: i32) -> Option<i32> {
-    let patience = Duration::from_secs(u64::try_from(view.object.spec.failover.hang_timeout_seconds).unwrap_or(1));
+    let patience = Duration::from_secs(view.patience());
     let pauses = |ordinal: &i32| {
         let silent = view.pod(*ordinal).is_some_and(|pod| matches!(pod.voice, Voice::Silent(time) if time < patience));
         *ordinal != from && silent && view.recorded(*ordinal).is_some_and(|node| node.in_sync)
@@ -211,5 +211,5 @@ fn wait(view: &View<'_>, from: i32, all: bool) -> Step {
     };
     let reason = if waits_for_data { "MasterEmptied" } else { "NoMaster" };
     let again = if trouble.is_empty() { SOON } else { SELDOM };
-    Step { record, again, ..Step::act(hidden(view), reason, told) }
+    Step { again, record, ..Step::act(hidden(view), reason, told) }
 }
