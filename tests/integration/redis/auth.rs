@@ -21,6 +21,15 @@ async fn password(scene: &Scene, secret: &str) -> String {
     String::from_utf8(bytes.0).expect("a text")
 }
 
+/// Makes a set that asks for a password; gives the one that is made for it.
+async fn begun(scene: &Scene) -> String {
+    let mut wanted = spec(2);
+    wanted["auth"] = json!({ "enabled": true });
+    scene.create::<Redis>(NAME, wanted).await;
+    becomes(scene, "the first nodes", is_settled).await;
+    password(scene, "cache-auth").await
+}
+
 async fn change_password(scene: &Scene, secret: &str, password: &str) {
     let patch = Patch::Merge(json!({ "stringData": { "password": password } }));
     scene.api::<Secret>().patch(secret, &PatchParams::default(), &patch).await.expect("the change is accepted");
@@ -37,11 +46,7 @@ async fn taken(scene: &Scene, password: &str) {
 async fn a_password_is_made_and_changed_and_no_client_is_turned_away() {
     let scene = Stage::new("redis-auth").await;
     let _operator = Operator::start(&scene).await;
-    let mut wanted = spec(2);
-    wanted["auth"] = json!({ "enabled": true });
-    scene.create::<Redis>(NAME, wanted).await;
-    becomes(&scene, "the first nodes", is_settled).await;
-    let first = password(&scene, "cache-auth").await;
+    let first = begun(&scene).await;
     settled_with(&scene, "the first nodes", Some(&first)).await;
     assert!(first.len() >= 20, "long enough");
     let before = uids(&scene).await;
@@ -150,12 +155,8 @@ async fn change_secret_back(scene: &Scene) {
 async fn the_secret_of_the_users_comes_back_as_it_was_and_masters_are_succeeded() {
     let scene = Stage::new("redis-auth").await;
     let _operator = Operator::start(&scene).await;
-    let mut wanted = spec(2);
-    wanted["auth"] = json!({ "enabled": true });
-    scene.create::<Redis>(NAME, wanted).await;
-    becomes(&scene, "the first nodes", is_settled).await;
+    let given = begun(&scene).await;
     let users = scene.api::<Secret>();
-    let given = password(&scene, "cache-auth").await;
     let known = users.get("cache-users").await.expect("the Secret");
     let checker = Checker::start_with_password(&scene, &given).await;
     let look = || async { users.get_opt("cache-users").await.expect("an answer") };

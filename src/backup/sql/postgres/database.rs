@@ -5,57 +5,46 @@
 
 use std::path::Path;
 
-use super::super::Account;
 use super::globals::identifier;
 use super::program;
-use super::restore::{ownerless, run};
+use super::restore::{Target, ownerless, run};
 use super::session::Session;
 use crate::backup::Error;
 
 /// What a dump says of its database.
-pub struct Database<'a> {
-    pub account: &'a Account,
-    pub dump: &'a Path,
-    /// The database that is there, by which others are made.
-    pub first: &'a str,
-    /// Only who may do anything may give it to somebody.
-    pub superuser: bool,
-    /// Where files may be written.
-    pub work: &'a Path,
+pub struct Database {
+    /// All statements about it.
+    script: String,
 }
 
-impl Database<'_> {
-    /// Makes it, with nothing that belongs to it.
-    pub async fn make(&self) -> Result<(), Error> {
-        let script = self.script().await?;
-        let Some(create) = script.lines().find(|line| makes(line)) else {
-            let told = "the name of a database goes over several lines: make it, and restore again";
-            return Err(Error::Unsupported(told.into()));
-        };
-        Session::open(self.account, self.first).await?.tell(create.trim_end_matches(';')).await
-    }
-
-    /// Gives it all that the dump says of it, or nothing.
-    pub async fn dress(&self) -> Result<(), Error> {
-        let script = given(&self.script().await?);
-        let path = self.work.join("database.sql");
-        std::fs::write(&path, script).map_err(|source| Error::Work { path: path.clone(), source })?;
-        let arguments = ["--no-psqlrc", "--quiet", "--no-password", "--single-transaction", "--set", "ON_ERROR_STOP=1"];
-        let psql = program("psql", self.account, self.first)?.args(arguments);
-        run(self.account, psql.args(["--file".as_ref(), path.as_os_str()])).await.map(drop)
-    }
-
-    /// All statements about the database.
-    async fn script(&self) -> Result<String, Error> {
-        let toc = program("pg_restore", self.account, self.first)?.args(["--list", "--create"]).args([self.dump]);
-        let toc = run(self.account, toc).await?;
+impl Database {
+    /// Reads it from a dump. Only who may do anything may give it to somebody.
+    pub async fn read(target: Target<'_>, dump: &Path, superuser: bool) -> Result<Self, Error> {
+        let Target { account, first, work } = target;
+        let toc = program("pg_restore", account, first)?.args(["--list", "--create"]).args([dump]);
+        let toc = run(account, toc).await?;
         let entries: Vec<&str> = toc.lines().filter(|line| is_of_database(line)).collect();
-        let list = self.work.join("database.list");
+        let list = work.join("database.list");
         std::fs::write(&list, entries.join("\n") + "\n")
             .map_err(|source| Error::Work { path: list.clone(), source })?;
         let arguments = ["--create", "--no-tablespaces", "--file", "/dev/stdout"];
-        let print = program("pg_restore", self.account, self.first)?.args(arguments).args(ownerless(self.superuser));
-        run(self.account, print.args(["--use-list".as_ref(), list.as_os_str(), self.dump.as_os_str()])).await
+        let print = program("pg_restore", account, first)?.args(arguments).args(ownerless(superuser));
+        let script = run(account, print.args(["--use-list".as_ref(), list.as_os_str(), dump.as_os_str()])).await?;
+        Ok(Self { script })
+    }
+
+    /// Makes it, with nothing that belongs to it.
+    pub async fn make(&self, target: Target<'_>) -> Result<(), Error> {
+        let Some(create) = self.script.lines().find(|line| makes(line)) else {
+            let told = "the name of a database goes over several lines: make it, and restore again";
+            return Err(Error::Unsupported(told.into()));
+        };
+        Session::open(target.account, target.first).await?.tell(create.trim_end_matches(';')).await
+    }
+
+    /// Gives it all that the dump says of it, or nothing.
+    pub async fn dress(&self, target: Target<'_>) -> Result<(), Error> {
+        target.carry_out("database.sql", &given(&self.script)).await
     }
 }
 

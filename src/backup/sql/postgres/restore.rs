@@ -39,9 +39,31 @@ struct Pair<'a> {
     tables: Tables,
 }
 
+/// The server, as far as it is not about one of its databases.
+#[derive(Clone, Copy)]
+pub struct Target<'a> {
+    pub account: &'a Account,
+    /// The database that is there, by which others are made.
+    pub first: &'a str,
+    /// Where files may be written.
+    pub work: &'a Path,
+}
+
+impl Target<'_> {
+    /// Carries out all statements of a script or none, from a file of that name.
+    pub async fn carry_out(&self, name: &str, script: &str) -> Result<(), Error> {
+        let path = self.work.join(name);
+        std::fs::write(&path, script).map_err(|source| Error::Work { path: path.clone(), source })?;
+        let arguments = ["--no-psqlrc", "--quiet", "--no-password", "--single-transaction", "--set", "ON_ERROR_STOP=1"];
+        let psql = program("psql", self.account, self.first)?.args(arguments);
+        run(self.account, psql.args(["--file".as_ref(), path.as_os_str()])).await.map(drop)
+    }
+}
+
 /// Restores all databases of a backup, and compares. Gives the number of rows.
 pub async fn restore(account: &Account, fetched: &Fetched, work: &Path, force: bool) -> Result<u64, Error> {
     let first = account.database.as_deref().unwrap_or(MAINTENANCE);
+    let target = Target { account, first, work };
     let mut admin = Session::open(account, first).await?;
     let (version, superuser) = (admin.version().await?, admin.is_superuser().await?);
     let exact = alike(&version, &fetched.version);
@@ -58,17 +80,17 @@ pub async fn restore(account: &Account, fetched: &Fetched, work: &Path, force: b
         states.push(state);
     }
     if states.iter().any(|state| *state != State::Done) {
-        make_roles(account, fetched, &mut admin, superuser, work).await?;
+        make_roles(target, fetched, &mut admin, superuser).await?;
     }
     drop(admin);
     let mut rows = 0;
     for (pair, state) in pairs.iter().zip(states) {
-        let database = Database { account, dump: pair.dump, first, superuser, work };
-        if state == State::Missing {
-            database.make().await?;
-        }
         if matches!(state, State::Missing | State::Bare) {
-            database.dress().await?;
+            let database = Database::read(target, pair.dump, superuser).await?;
+            if state == State::Missing {
+                database.make(target).await?;
+            }
+            database.dress(target).await?;
         }
         if state != State::Done {
             load(account, pair, state, superuser).await?;
@@ -129,29 +151,14 @@ async fn look(account: &Account, pair: &Pair<'_>, force: bool, exact: bool) -> R
 }
 
 /// Makes the roles that the target lacks, whom its objects belong to.
-async fn make_roles(
-    account: &Account,
-    fetched: &Fetched,
-    admin: &mut Session,
-    superuser: bool,
-    work: &Path,
-) -> Result<(), Error> {
+async fn make_roles(target: Target<'_>, fetched: &Fetched, admin: &mut Session, superuser: bool) -> Result<(), Error> {
     let Some(globals) = fetched.path(GLOBALS) else { return Ok(()) };
     if !superuser {
         tracing::warn!("the user is no superuser: no roles are made, and all that is restored belongs to this user");
         return Ok(());
     }
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| Error::Work { path, source }
-    };
-    let text = std::fs::read_to_string(globals).map_err(failed(globals))?;
-    let script = work.join("roles.sql");
-    std::fs::write(&script, missing(&text, &admin.roles().await?)).map_err(failed(&script))?;
-    let first = account.database.as_deref().unwrap_or(MAINTENANCE);
-    let arguments = ["--no-psqlrc", "--quiet", "--no-password", "--single-transaction", "--set", "ON_ERROR_STOP=1"];
-    let psql = program("psql", account, first)?.args(arguments).args(["--file".as_ref(), script.as_os_str()]);
-    run(account, psql).await.map(drop)
+    let text = std::fs::read_to_string(globals).map_err(|source| Error::Work { path: globals.to_owned(), source })?;
+    target.carry_out("roles.sql", &missing(&text, &admin.roles().await?)).await
 }
 
 /// What keeps a restore from giving objects to others: only who may do anything may do that.

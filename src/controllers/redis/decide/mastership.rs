@@ -73,7 +73,7 @@ fn steady(view: &View<'_>, master: i32) -> Option<Step> {
 
 /// Whether a master counts as one that hangs.
 fn hangs(view: &View<'_>, master: i32, silence: Duration) -> bool {
-    let patience = u64::try_from(view.object.spec.failover.hang_timeout_seconds).unwrap_or(1);
+    let patience = view.patience();
     silence.as_secs_f64() >= patience_of(patience) && is_confirmed(view, master, patience)
 }
 

@@ -174,6 +174,11 @@ fn step(view: &View<'_>) -> Step {
 }
 
 impl View<'_> {
+    /// Seconds of silence after which a node counts as one that hangs.
+    fn patience(&self) -> u64 {
+        u64::try_from(self.object.spec.failover.hang_timeout_seconds).unwrap_or(1)
+    }
+
     /// The ordinal of the recorded master.
     fn master(&self) -> Option<i32> {
         names::ordinal_of(self.object, self.before.master.as_ref()?)

@@ -9,12 +9,13 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let outdated = |pod: &Pod| accepted && !pod.terminating && view.is_outdated(pod);
     let count = view.observed.pods.values().filter(|pod| outdated(pod)).count();
     let told = format!("{count} of {} pods to be replaced", view.observed.pods.len());
+    let replace = |pod: &Pod| Step::act(vec![delete_pod(pod, "the spec changed")], "RollingOut", told.clone());
     let (master, _, _) = view.serving_master()?;
     let away: Vec<i32> = (0..view.wanted()).filter(|ordinal| *ordinal != master && !is_well(view, *ordinal)).collect();
     // It serves nobody, and may never again: an older version does not read what a newer one sends.
     let sick = away.iter().filter_map(|ordinal| view.pod(*ordinal)).find(|pod| outdated(pod));
     if let Some(pod) = sick.filter(|_| away.len() == 1) {
-        return Some(Step::act(vec![delete_pod(pod, "the spec changed")], "RollingOut", told));
+        return Some(replace(pod));
     }
     if !away.is_empty() {
         let names: Vec<String> = away.iter().map(|ordinal| names::pod(view.object, *ordinal)).collect();
@@ -28,12 +29,12 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     }
     let replica = view.observed.pods.iter().rev().find(|(ordinal, pod)| **ordinal != master && outdated(pod));
     if let Some((_, pod)) = replica {
-        return Some(Step::act(vec![delete_pod(pod, "the spec changed")], "RollingOut", told));
+        return Some(replace(pod));
     }
     let pod = view.pod(master).filter(|pod| outdated(pod))?;
     if view.wanted() == 1 {
         // A single node has nobody to stand in for it.
-        return Some(Step::act(vec![delete_pod(pod, "the spec changed")], "RollingOut", told));
+        return Some(replace(pod));
     }
     Some(switchover::away(view, master, "RollingOut").unwrap_or_else(|| Step::wait("RollingOut", told)))
 }

@@ -23,8 +23,8 @@ pub fn shrink(view: &View<'_>) -> Option<Step> {
     Some(switchover::away(view, master, "ScaledDown").unwrap_or_else(|| Step::wait("ScalingDown", told)))
 }
 
-/// Volumes of nodes that are not wanted any more go, but those that an earlier object of this name left; larger ones are asked for: last of all, for a storage class that
-/// cannot do it must keep nobody from anything else.
+/// Volumes of nodes that are not wanted any more go, but those that an earlier object of this name left; larger ones are
+/// asked for: last of all, for a storage class that cannot do it must keep nobody from anything else.
 pub fn clean_up(view: &View<'_>) -> Option<Step> {
     let spare = view.observed.claims.iter().find(|(ordinal, claim)| {
         **ordinal >= pods(view) && claim.ours && !claim.terminating && view.pod(**ordinal).is_none()
