@@ -194,9 +194,11 @@ async fn a_postgresql_that_cannot_be_backed_up_is_told_with_field_and_fix() {
     assert_eq!((status.recent[0].keys, &status.last_failure), (0, &None));
 }
 
-/// Kills the dump as soon as it copies rows of the large table.
+/// Kills the dump as soon as it copies rows of the large table; while it waits for its client to read, the server would
+/// close the connection without a word.
 const KILL: &str = "DO $$ DECLARE killed boolean; BEGIN LOOP
-  SELECT bool_or(pg_terminate_backend(pid)) INTO killed FROM pg_stat_activity WHERE query LIKE 'COPY%large%';
+  SELECT bool_or(pg_terminate_backend(pid)) INTO killed FROM pg_stat_activity WHERE query LIKE 'COPY%large%'
+    AND wait_event IS DISTINCT FROM 'ClientWrite';
   EXIT WHEN killed; COMMIT; PERFORM pg_sleep(0.002);
 END LOOP; END $$;";
 
