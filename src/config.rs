@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 
 use crate::backup::jobs::Settings;
 use crate::external::budget::Budget;
@@ -158,6 +158,43 @@ pub enum PlanFormat {
 }
 
 impl PlanOptions {
+    /// How often AWS may be called.
+    #[must_use]
+    pub fn budget(&self) -> Budget {
+        budget(self.aws_rate_share)
+    }
+}
+
+/// Options of `causeway orphans`.
+#[derive(Args, Clone, Debug)]
+pub struct OrphansOptions {
+    /// Name of this Kubernetes cluster, as the operator has it
+    #[arg(long, env = "CLUSTER_NAME", value_parser = cluster_name)]
+    pub cluster_name: String,
+
+    /// Share of AWS's default limits on the rate of calls that is used; 0 for no limit
+    #[arg(long, env = "AWS_RATE_SHARE", default_value_t = 1.0, value_parser = share)]
+    pub aws_rate_share: f64,
+
+    /// What to do
+    #[command(subcommand)]
+    pub action: OrphansAction,
+}
+
+/// What to do about orphans.
+#[derive(Subcommand, Clone, Debug)]
+pub enum OrphansAction {
+    /// List what is in AWS for objects that are not in the cluster
+    Ls,
+    /// Delete all that is in AWS for these objects
+    Rm {
+        /// Uids of the objects, as `ls` shows them
+        #[arg(required = true, value_name = "UID")]
+        uids: Vec<String>,
+    },
+}
+
+impl OrphansOptions {
     /// How often AWS may be called.
     #[must_use]
     pub fn budget(&self) -> Budget {

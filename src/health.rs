@@ -1,6 +1,6 @@
 //! What the kubelet and Prometheus ask: `/healthz`, `/readyz` and `/metrics`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use futures::FutureExt;
 use tokio::net::TcpListener;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::metrics::Metrics;
 
@@ -25,6 +25,35 @@ struct Condition {
     ready: bool,
     /// Every controller that was started, and whether its stream still runs.
     controllers: BTreeMap<&'static str, bool>,
+    /// Watches that fail, by kind and namespace, and since when.
+    failing: BTreeMap<(&'static str, String), Instant>,
+}
+
+/// A watch that has failed for so long makes the process unhealthy: a restart may help where trying again did not.
+const WATCH_PATIENCE: Duration = Duration::from_mins(5);
+
+/// How one watch is.
+#[derive(Debug)]
+pub struct WatchHealth {
+    health: Health,
+    key: (&'static str, String),
+    failing: bool,
+}
+
+impl WatchHealth {
+    /// The API server answered.
+    pub fn answered(&mut self) {
+        if self.failing {
+            self.failing = false;
+            self.health.condition().failing.remove(&self.key);
+        }
+    }
+
+    /// It did not, or not with what can be understood.
+    pub fn failed(&mut self) {
+        self.failing = true;
+        self.health.condition().failing.entry(self.key.clone()).or_insert_with(Instant::now);
+    }
 }
 
 impl Health {
@@ -38,7 +67,12 @@ impl Health {
         self.condition().controllers.insert(kind, false);
     }
 
-    /// Start-up is over: the CRDs are there and, in the leader, the caches are filled.
+    /// Tells how the watch of a kind in a namespace, or in all, does.
+    pub fn watch(&self, kind: &'static str, namespace: Option<&str>) -> WatchHealth {
+        WatchHealth { health: self.clone(), key: (kind, namespace.unwrap_or_default().to_owned()), failing: false }
+    }
+
+    /// Start-up is over: the kinds are served and may be listed.
     pub fn set_ready(&self, ready: bool) {
         self.condition().ready = ready;
     }
@@ -47,7 +81,17 @@ impl Health {
     pub fn healthy(&self) -> Result<(), String> {
         let condition = self.condition();
         let dead: Vec<_> = condition.controllers.iter().filter(|(_, runs)| !**runs).map(|(kind, _)| *kind).collect();
-        if dead.is_empty() { Ok(()) } else { Err(format!("these controllers stopped: {}", dead.join(", "))) }
+        if !dead.is_empty() {
+            return Err(format!("these controllers stopped: {}", dead.join(", ")));
+        }
+        let failing = condition.failing.iter().filter(|(_, since)| since.elapsed() >= WATCH_PATIENCE);
+        let failing: BTreeSet<_> = failing.map(|((kind, _), _)| *kind).collect();
+        if !failing.is_empty() {
+            let kinds: Vec<_> = failing.into_iter().collect();
+            let minutes = WATCH_PATIENCE.as_secs() / 60;
+            return Err(format!("the watches of these kinds have failed for {minutes} minutes: {}", kinds.join(", ")));
+        }
+        Ok(())
     }
 
     /// Whether start-up is over.
@@ -114,6 +158,20 @@ mod tests {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
         answer
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_fails_for_long_is_unhealthy_until_it_is_answered() {
+        let health = Health::default();
+        let mut watch = health.watch("Redis", Some("shop"));
+        watch.failed();
+        assert_eq!(health.healthy(), Ok(()));
+        tokio::time::advance(WATCH_PATIENCE / 2).await;
+        watch.failed();
+        tokio::time::advance(WATCH_PATIENCE / 2).await;
+        assert!(health.healthy().is_err_and(|why| why.ends_with("5 minutes: Redis")), "{:?}", health.healthy());
+        watch.answered();
+        assert_eq!(health.healthy(), Ok(()));
     }
 
     #[tokio::test]

@@ -8,7 +8,8 @@ use std::thread::available_parallelism;
 
 use causeway::backup::command::{self as job, BackupOptions, JobOptions, RestoreOptions};
 use causeway::backup::install;
-use causeway::config::{PlanOptions, RunOptions};
+use causeway::config::{OrphansOptions, PlanOptions, RunOptions};
+use causeway::controllers::myingress::orphans::command as orphans;
 use causeway::controllers::myingress::plan;
 use causeway::recovery::{self, SkipOptions};
 use causeway::{api, operator};
@@ -31,6 +32,8 @@ enum Command {
     Run(RunOptions),
     /// Show what would change for MyIngress objects, changing nothing; exits with 0 for nothing, 2 for changes, 1 for errors
     Plan(PlanOptions),
+    /// List or delete what is in AWS for MyIngress objects that are not in the cluster
+    Orphans(OrphansOptions),
     /// Print the custom resource definitions, or write them into a directory
     Crds {
         /// Directory for one file a kind
@@ -91,6 +94,7 @@ async fn carry_out(command: Command) -> Result<u8, String> {
     match command {
         Command::Run(options) => operator::run(options).await.map(|()| 0).map_err(|error| error.to_string()),
         Command::Plan(options) => plan::run(options).await.map(plan::Verdict::code).map_err(|error| error.to_string()),
+        Command::Orphans(options) => orphans::run(options).await.map(|()| 0).map_err(|error| error.to_string()),
         Command::Crds { out } => api::definitions::write(out.as_deref()).map(|()| 0).map_err(|error| error.to_string()),
         Command::Backup(options) => job::backup(options).await.map_err(|error| error.to_string()),
         Command::Fetch(options) => job::fetch(options).await.map_err(|error| error.to_string()),

@@ -39,7 +39,9 @@ pub enum Error {
 }
 
 /// The libraries below us tell every packet at `debug`; they join in only if `RUST_LOG` asks for them.
-const QUIET: &str = "kube_runtime=warn,hyper=info,hyper_util=info,h2=info,rustls=info,tower=info";
+/// kube's client prints a whole answer that it cannot decode, which may be a list of all objects.
+const QUIET: &str =
+    "kube_client::client=error,kube_runtime=warn,hyper=info,hyper_util=info,h2=info,rustls=info,tower=info";
 
 /// Starts logging. `level` is `LOG_LEVEL`; `rust_log`, if set, is taken instead and literally.
 pub fn init(format: LogFormat, level: &str, rust_log: Option<&str>) -> Result<(), Error> {

@@ -32,6 +32,8 @@ struct Inner {
     reconcile_errors: Family<KindClass, Counter>,
     reconcile_duration: Family<Kind, Histogram, fn() -> Histogram>,
     queue_depth: Family<Kind, Gauge>,
+    undecodable: Family<Kind, Gauge>,
+    orphans: Gauge,
     aws_calls: Family<AwsCall, Counter>,
     aws_call_duration: Family<Operation, Histogram, fn() -> Histogram>,
     aws_call_wait: Family<Operation, Counter<f64, AtomicU64>>,
@@ -118,6 +120,8 @@ impl Metrics {
             reconcile_errors: Family::default(),
             reconcile_duration,
             queue_depth: Family::default(),
+            undecodable: Family::default(),
+            orphans: Gauge::default(),
             aws_calls: Family::default(),
             aws_call_duration,
             aws_call_wait: Family::default(),
@@ -141,8 +145,23 @@ impl Metrics {
         self.0.reconciles.get_or_create(&KindOutcome { kind, outcome }).inc();
         self.0.reconcile_duration.get_or_create(&Kind { kind }).observe(took.as_secs_f64());
         if let Err(class) = result {
-            self.0.reconcile_errors.get_or_create(&KindClass { kind, class }).inc();
+            self.reconcile_error(kind, class);
         }
+    }
+
+    /// Something of a reconcile failed with an error of `class`, and the rest of it went on.
+    pub fn reconcile_error(&self, kind: &'static str, class: &'static str) {
+        self.0.reconcile_errors.get_or_create(&KindClass { kind, class }).inc();
+    }
+
+    /// For how many objects that are not in the cluster something is in AWS.
+    pub fn set_orphans(&self, count: usize) {
+        self.0.orphans.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// How many objects cannot be decoded, and are left as they are.
+    pub fn set_undecodable(&self, kind: &'static str, count: usize) {
+        self.0.undecodable.get_or_create(&Kind { kind }).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// How many objects are being reconciled or wait for their next attempt after an error.
@@ -240,6 +259,10 @@ impl Inner {
         let help = "How long reconciles took";
         ours.register_with_unit("reconcile_duration", help, Unit::Seconds, self.reconcile_duration.clone());
         ours.register("queue_depth", "Objects in work or waiting to be retried", self.queue_depth.clone());
+        let help = "Objects that cannot be decoded as a whole, and are left as they are";
+        ours.register("undecodable_objects", help, self.undecodable.clone());
+        let help = "Objects that are not in the cluster and for which something is in AWS";
+        ours.register("orphans", help, self.orphans.clone());
         ours.register("aws_calls", "Calls to AWS by outcome, every attempt counted", self.aws_calls.clone());
         let help = "How long calls to AWS took";
         ours.register_with_unit("aws_call_duration", help, Unit::Seconds, self.aws_call_duration.clone());
@@ -336,6 +359,7 @@ mod tests {
         metrics.reconciled("MyApp", Ok(()), Duration::from_millis(3));
         metrics.reconciled("MyApp", Err("throttled"), Duration::from_secs(2));
         metrics.set_queue_depth("MyApp", 3);
+        metrics.set_undecodable("MyApp", 1);
         metrics.aws_call("elbv2", "CreateLoadBalancer", Ok(()), Duration::from_millis(40));
         metrics.aws_call("elbv2", "CreateLoadBalancer", Err("denied"), Duration::from_millis(40));
         metrics.aws_call_waited("CreateLoadBalancer", Duration::from_millis(1500));
@@ -358,6 +382,7 @@ mod tests {
             r#"causeway_reconcile_duration_seconds_bucket{le="0.005",kind="MyApp"} 1"#,
             r#"causeway_reconcile_duration_seconds_count{kind="MyApp"} 2"#,
             r#"causeway_queue_depth{kind="MyApp"} 3"#,
+            r#"causeway_undecodable_objects{kind="MyApp"} 1"#,
             r#"causeway_aws_calls_total{service="elbv2",operation="CreateLoadBalancer",outcome="ok"} 1"#,
             r#"causeway_aws_calls_total{service="elbv2",operation="CreateLoadBalancer",outcome="denied"} 1"#,
             r#"causeway_aws_call_duration_seconds_count{operation="CreateLoadBalancer"} 2"#,

@@ -1,9 +1,10 @@
 //! Runs a kind's controller: watches, hands objects to [`Reconciler`], and says when a stream died.
 
 use std::convert::Infallible;
+use std::future::ready;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -14,13 +15,17 @@ use kube::runtime::reflector;
 use kube::runtime::{Controller, PredicateConfig, WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use tokio::sync::Semaphore;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, error, info, info_span, warn};
 
 use super::Kind;
 use super::backoff::Failures;
-use super::reconcile::Reconciler;
+use super::busy::Busy;
+use super::decoding::Decoded;
+use super::reconcile::{Reconciler, SILENCE};
 use super::status::Statuses;
+use super::watched::Watched;
 use crate::health::Health;
 use crate::metrics::Metrics;
 
@@ -61,6 +66,9 @@ pub async fn run<K: Kind>(kind: Arc<K>, environment: Environment) {
         failures: Failures::default(),
         statuses: Statuses::new(environment.client.clone()),
         turns: Semaphore::new(environment.concurrency.into()),
+        busy: Busy::default(),
+        undecodable: Mutex::default(),
+        removed: Mutex::default(),
         stop: environment.stop.clone(),
     });
     environment.health.controller_started(K::NAME);
@@ -68,21 +76,18 @@ pub async fn run<K: Kind>(kind: Arc<K>, environment: Environment) {
 }
 
 async fn run_scope<K: Kind>(reconciler: &Arc<Reconciler<K>>, environment: &Environment, namespace: Option<&str>) {
-    let api: Api<K::Object> = match namespace {
+    let api: Api<Decoded<K::Object>> = match namespace {
         Some(namespace) => Api::namespaced(environment.client.clone(), namespace),
         None => Api::all(environment.client.clone()),
     };
     let (reader, writer) = reflector::store();
-    let (listed, forgetful) = (reader.clone(), reconciler.clone());
+    let listed = reader.clone();
+    let mut watched = Watched::new(reconciler.clone(), reader.clone(), environment.health.watch(K::NAME, namespace));
     let objects = watcher(api, watcher::Config::default())
         .default_backoff()
         // Nobody reads managed fields, and they are the larger part of a small object.
         .modify(|object| object.managed_fields_mut().clear())
-        .inspect(move |event| {
-            if let Ok(watcher::Event::Delete(object)) = event {
-                forgetful.forget(object);
-            }
-        })
+        .filter_map(move |event| ready(watched.take(event)))
         .reflect(writer)
         .applied_objects()
         .predicate_filter(what_matters::<K::Object> as fn(&K::Object) -> Option<u64>, PredicateConfig::default());
@@ -126,8 +131,18 @@ async fn reconcile<K: Kind>(object: Arc<K::Object>, reconciler: Arc<Reconciler<K
     static COUNTER: AtomicU64 = AtomicU64::new(1);
     // The controller starts every reconcile that is due, and here they wait for their turn in the order in which they
     // came: left to the controller, an object may wait as long as others keep coming.
+    let turn = async {
+        tokio::select! {
+            turn = reconciler.turns.acquire() => turn,
+            // Somebody waits for a word about this object.
+            () = sleep(SILENCE) => {
+                reconciler.tell_waiting(&object).await;
+                reconciler.turns.acquire().await
+            }
+        }
+    };
     let permit = tokio::select! {
-        permit = reconciler.turns.acquire() => permit,
+        permit = turn => permit,
         // The process ends: whoever comes next begins with this object anyway.
         () = reconciler.stop.cancelled() => return Ok(Action::await_change()),
     };

@@ -39,6 +39,10 @@ pub trait Kind: Send + Sync + Sized + 'static {
     /// The finalizer, for a kind that has something to clean up outside the cluster.
     const FINALIZER: Option<&'static str>;
 
+    /// Whether what an object had is removed also where it vanished without its finalizer, because somebody took that
+    /// away: what is outside of the cluster would be nobody's.
+    const REMOVES_LATE: bool = false;
+
     /// The object's status as the cluster has it.
     fn status(object: &Self::Object) -> Option<&Self::Status>;
 
@@ -68,6 +72,12 @@ pub trait Kind: Send + Sync + Sized + 'static {
         object: &Self::Object,
         action: &Self::Action,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// Sets a failed action aside, where the others of its plan do not depend on it: [`Kind::observe`] tells of it from then
+    /// on, so that [`Kind::decide`] leaves it out and says so. False where the reconcile must end here.
+    fn set_aside(&self, _object: &Self::Object, _action: &Self::Action, _error: &Self::Error) -> bool {
+        false
+    }
 
     /// The event that tells of an action that was carried out; `None` where it is not worth one.
     fn event(action: &Self::Action) -> Option<ActionEvent>;

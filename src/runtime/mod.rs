@@ -12,9 +12,11 @@
 //! ```
 
 mod backoff;
+mod busy;
 pub mod children;
 mod conditions;
 mod controller;
+mod decoding;
 mod events;
 mod failure;
 mod fingerprint;
@@ -25,11 +27,13 @@ mod patience;
 mod pods;
 mod reconcile;
 mod status;
+mod watched;
 
 pub use backoff::Failures;
 pub use children::Children;
 pub use conditions::{Health, NOT_TRIED, Part, settle};
 pub use controller::{Environment, run};
+pub use decoding::{Decoded, decoded, undecodable};
 pub use failure::{Class, Failure, causes, class_of_kubernetes, class_of_status, said};
 pub use fingerprint::{fingerprint, hexadecimal};
 pub use kind::{ActionEvent, Kind, Plan, Removal};

@@ -1,11 +1,14 @@
 //! One reconcile: observe, decide, apply, until nothing is left to do; then status and events.
 
+use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::events::Recorder;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -16,7 +19,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::backoff::Failures;
-use super::conditions::{Health, Part, settle};
+use super::busy::Busy;
+use super::conditions::{Health, Part, find, settle};
+use super::decoding::undecodable;
 use super::events::News;
 use super::failure::{Class, Failure, class_of_kubernetes, said};
 use super::kind::{Kind, Plan, Removal};
@@ -38,6 +43,11 @@ const EARLY_PAUSE: Duration = Duration::from_secs(1);
 /// A deletion is tried again at least this often: somebody waits for it.
 const REMOVAL_RETRY: Duration = Duration::from_secs(30);
 
+/// Somebody who waits for a first word about an object gets one after this, whatever is still under way.
+pub const SILENCE: Duration = Duration::from_secs(2);
+/// Reason of an object that cannot be decoded.
+const UNDECODABLE: &str = "Undecodable";
+
 /// What a kind's reconciles share.
 pub struct Reconciler<K: Kind> {
     pub kind: Arc<K>,
@@ -49,6 +59,12 @@ pub struct Reconciler<K: Kind> {
     pub statuses: Statuses<K>,
     /// Who may work now; the others wait in order.
     pub turns: Semaphore,
+    /// For which objects something is being done.
+    pub busy: Busy,
+    /// Uids of objects that cannot be decoded as a whole.
+    pub undecodable: Mutex<BTreeSet<String>>,
+    /// Uids of objects whose removal was finished, and whose end the watch has not shown yet.
+    pub removed: Mutex<BTreeSet<String>>,
     /// The process is told to stop.
     pub stop: CancellationToken,
 }
@@ -61,6 +77,8 @@ enum Trouble<E: Failure> {
     Finalizer(#[source] kube::Error),
     #[error("cannot write the object's status: {}", said(.0))]
     Status(#[source] kube::Error),
+    #[error("the object is gone")]
+    Gone,
     #[error("the world keeps changing: still something to do after {ROUNDS} rounds")]
     Unsettled,
     #[error("the reconcile did not end within {} s", DEADLINE.as_secs())]
@@ -74,6 +92,7 @@ impl<E: Failure> Failure for Trouble<E> {
         match self {
             Self::Kind(error) => error.class(),
             Self::Finalizer(error) | Self::Status(error) => class_of_kubernetes(error),
+            Self::Gone => Class::NotFound,
             Self::Unsettled | Self::Deadline | Self::Panicked => Class::Transient,
         }
     }
@@ -82,6 +101,7 @@ impl<E: Failure> Failure for Trouble<E> {
             Self::Kind(error) => error.reason(),
             Self::Finalizer(_) => "FinalizerFailed",
             Self::Status(_) => "StatusFailed",
+            Self::Gone => "Gone",
             Self::Unsettled => "Unsettled",
             Self::Deadline => "DeadlineExceeded",
             Self::Panicked => "Panicked",
@@ -115,6 +135,7 @@ impl<K: Kind> Reconciler<K> {
     pub async fn reconcile(&self, object: &K::Object) -> Duration {
         let begun = Instant::now();
         let uid = object.uid().unwrap_or_default();
+        let _alone = self.busy.alone(&uid).await;
         let mut news = News::default();
         let attempt = AssertUnwindSafe(self.attempt(object, &mut news)).catch_unwind();
         let outcome = match tokio::time::timeout(DEADLINE, attempt).await {
@@ -128,6 +149,12 @@ impl<K: Kind> Reconciler<K> {
                 self.metrics.reconciled(K::NAME, Ok(()), begun.elapsed());
                 debug!("reconciled");
                 requeue.unwrap_or(self.sweep)
+            }
+            // Nobody is left to tell, and what was made for it goes once the watch shows its end.
+            Err(Failed { trouble: Trouble::Gone, .. }) => {
+                self.failures.succeeded(&uid);
+                debug!("gone");
+                self.sweep
             }
             Err(failed) => {
                 let class = failed.trouble.class();
@@ -145,12 +172,81 @@ impl<K: Kind> Reconciler<K> {
         next
     }
 
-    /// Drops what is remembered of an object that is gone.
-    pub fn forget(&self, object: &K::Object) {
+    /// An object is gone: drops what is remembered of it, and removes what it had where nobody has done that.
+    pub fn gone(self: &Arc<Self>, object: &K::Object) {
         let uid = object.uid().unwrap_or_default();
-        self.failures.succeeded(&uid);
-        self.statuses.forget(&uid);
-        self.kind.forget(&uid);
+        self.note_undecodable(&uid, false);
+        let removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);
+        if K::REMOVES_LATE && !removed {
+            let mut object = object.clone();
+            // Whoever looks at it must not take it for one that stays.
+            object.meta_mut().deletion_timestamp.get_or_insert(Time(Timestamp::now()));
+            tokio::spawn(self.clone().remove_late(object));
+        } else {
+            self.forget(&uid);
+        }
+    }
+
+    /// Removes what an object had that vanished without its removal. Tried until it is done.
+    async fn remove_late(self: Arc<Self>, object: K::Object) {
+        let uid = object.uid().unwrap_or_default();
+        loop {
+            let done = {
+                let _turn = self.turns.acquire().await;
+                let _alone = self.busy.alone(&uid).await;
+                let mut news = News::default();
+                let attempt = AssertUnwindSafe(self.dismantle(&object, &mut news)).catch_unwind();
+                let done = match tokio::time::timeout(DEADLINE, attempt).await {
+                    Ok(Ok(done)) => done,
+                    Ok(Err(_)) => Err(Trouble::Panicked.into()),
+                    Err(_) => Err(Trouble::Deadline.into()),
+                };
+                news.publish::<K>(&self.recorder, &self.metrics, &object).await;
+                done
+            };
+            let Err(Failed { trouble, .. }) = done else { break };
+            let delay = self.failures.failed(&uid, trouble.class(), self.sweep).min(REMOVAL_RETRY);
+            let (namespace, name) = (object.namespace(), object.name_any());
+            warn!(kind = K::NAME, namespace, name, error = %trouble, "what a vanished object had could not be removed yet");
+            tokio::select! {
+                () = sleep(delay) => {}
+                // The next process tells of what is left.
+                () = self.stop.cancelled() => return,
+            }
+        }
+        self.forget(&uid);
+    }
+
+    fn forget(&self, uid: &str) {
+        self.failures.succeeded(uid);
+        self.statuses.forget(uid);
+        self.kind.forget(uid);
+    }
+
+    /// Notes whether the object with that uid cannot be decoded as a whole.
+    pub fn note_undecodable(&self, uid: &str, problem: bool) {
+        let mut undecodable = self.undecodable.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = if problem { undecodable.insert(uid.to_owned()) } else { undecodable.remove(uid) };
+        if changed {
+            self.metrics.set_undecodable(K::NAME, undecodable.len());
+        }
+    }
+
+    /// Says of an object that nothing was said about yet that it is being looked at.
+    pub async fn tell_waiting(&self, object: &K::Object) {
+        let current = self.statuses.current(object);
+        let generation = object.meta().generation;
+        let conditions = current.as_ref().map(Conditioned::conditions).unwrap_or_default();
+        let known = find(conditions, "Ready").is_some_and(|ready| ready.observed_generation == generation);
+        if known || object.meta().deletion_timestamp.is_some() || K::suspended(object) {
+            return;
+        }
+        let waiting = Health::progressing("Waiting", "the operator waits for answers about what is there already");
+        let mut news = News::default();
+        let written = self.write_status(object, current.unwrap_or_default(), &waiting, &[], &mut news);
+        if let Err(Failed { trouble, .. }) = written.await {
+            debug!(error = %trouble, "waiting not told in the status");
+        }
     }
 
     async fn attempt(&self, object: &K::Object, news: &mut News) -> Result<Option<Duration>, Failed<K>> {
@@ -163,6 +259,12 @@ impl<K: Kind> Reconciler<K> {
                     return Ok(None);
                 }
                 self.remove(object, finalizer, news).await.map(|()| None)
+            }
+            (_, false) if let Some(problem) = undecodable(object.meta()) => {
+                let status = self.statuses.current(object).unwrap_or_default();
+                let message = format!("{problem}: correct the field; until then nothing of this object is changed");
+                self.write_status(object, status, &Health::stalled(UNDECODABLE, message), &[], news).await?;
+                Ok(None)
             }
             (_, false) if K::suspended(object) => {
                 let status = self.statuses.current(object).unwrap_or_default();
@@ -194,7 +296,17 @@ impl<K: Kind> Reconciler<K> {
         let (mut status, mut races) = (None, 0);
         for _ in 0..ROUNDS {
             let current = self.newest(object);
-            let observed = match self.kind.observe(&current).await {
+            let observed = {
+                let mut observing = pin!(self.kind.observe(&current));
+                tokio::select! {
+                    observed = &mut observing => observed,
+                    () = sleep(SILENCE) => {
+                        self.tell_waiting(object).await;
+                        observing.await
+                    }
+                }
+            };
+            let observed = match observed {
                 Ok(observed) => observed,
                 Err(error) => return Err(Failed { trouble: Trouble::Kind(error), status }),
             };
@@ -207,7 +319,7 @@ impl<K: Kind> Reconciler<K> {
                 return Ok(requeue);
             }
             status = Some(planned);
-            match self.carry_out(object, &actions, news).await {
+            match self.carry_out(object, &actions, true, news).await {
                 Ok(Carried::All) => {}
                 Ok(Carried::Raced) => pause(&mut races).await,
                 Ok(Carried::Early) => {
@@ -221,6 +333,18 @@ impl<K: Kind> Reconciler<K> {
     }
 
     async fn remove(&self, object: &K::Object, finalizer: &str, news: &mut News) -> Result<(), Failed<K>> {
+        self.dismantle(object, news).await?;
+        let rest = object.finalizers().iter().filter(|held| *held != finalizer).cloned().collect();
+        self.removed.lock().unwrap_or_else(PoisonError::into_inner).insert(object.uid().unwrap_or_default());
+        let set = self.set_finalizers(object, rest).await;
+        if set.is_err() {
+            self.removed.lock().unwrap_or_else(PoisonError::into_inner).remove(&object.uid().unwrap_or_default());
+        }
+        set
+    }
+
+    /// Removes what the object had.
+    async fn dismantle(&self, object: &K::Object, news: &mut News) -> Result<(), Failed<K>> {
         let mut races = 0;
         for _ in 0..ROUNDS {
             let object = &self.newest(object);
@@ -230,11 +354,9 @@ impl<K: Kind> Reconciler<K> {
                 if let Some(event) = farewell {
                     news.action(event);
                 }
-                let rest = object.finalizers().iter().filter(|held| *held != finalizer).cloned().collect();
-                self.set_finalizers(object, rest).await?;
                 return Ok(());
             }
-            match self.carry_out(object, &actions, news).await.map_err(Trouble::Kind)? {
+            match self.carry_out(object, &actions, false, news).await.map_err(Trouble::Kind)? {
                 Carried::All => {}
                 Carried::Raced => pause(&mut races).await,
                 Carried::Early => sleep(EARLY_PAUSE).await,
@@ -243,8 +365,15 @@ impl<K: Kind> Reconciler<K> {
         Err(Trouble::Unsettled.into())
     }
 
-    /// Carries out the actions in order. A conflict ends the round without an error: the world is observed again.
-    async fn carry_out(&self, object: &K::Object, actions: &[K::Action], news: &mut News) -> Result<Carried, K::Error> {
+    /// Carries out the actions in order. A conflict ends the round without an error: the world is observed again. What
+    /// fails and can be set aside does not keep the others from being carried out.
+    async fn carry_out(
+        &self,
+        object: &K::Object,
+        actions: &[K::Action],
+        setting_aside: bool,
+        news: &mut News,
+    ) -> Result<Carried, K::Error> {
         for action in actions {
             info!(?action, "applying");
             match self.kind.apply(object, action).await {
@@ -260,6 +389,10 @@ impl<K: Kind> Reconciler<K> {
                 Err(error) if error.class() == Class::Early => {
                     info!(%error, "too early, looking again soon");
                     return Ok(Carried::Early);
+                }
+                Err(error) if setting_aside && self.kind.set_aside(object, action, &error) => {
+                    warn!(%error, class = error.class().as_str(), "set aside; the others go on");
+                    self.metrics.reconcile_error(K::NAME, error.class().as_str());
                 }
                 Err(error) => return Err(error),
             }
@@ -306,8 +439,8 @@ impl<K: Kind> Reconciler<K> {
         match self.statuses.write(object, status).await {
             Ok(true) => news.transition(before.conditions(), &after),
             Ok(false) => {}
-            // The object is gone: there is nobody left to tell.
-            Err(kube::Error::Api(error)) if error.code == 404 => {}
+            // Whatever else was to be done for it would be nobody's.
+            Err(kube::Error::Api(error)) if error.code == 404 => return Err(Trouble::Gone.into()),
             Err(error) => return Err(Trouble::Status(error).into()),
         }
         Ok(())

@@ -8,6 +8,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::json;
 
 use super::Kind;
+use super::decoding::Decoded;
 use crate::api::common::FIELD_MANAGER;
 
 /// Statuses that we wrote and the watch has not yet delivered.
@@ -40,7 +41,9 @@ impl<K: Kind> Statuses<K> {
         if self.current(object).as_ref() == Some(&status) {
             return Ok(false);
         }
-        let api: Api<K::Object> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
+        // Decoded leniently: the answer may be an object that cannot be decoded as a whole, and only its version matters.
+        let api: Api<Decoded<K::Object>> =
+            Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
         // The uid keeps a status of a deleted object off its successor of the same name.
         let patch = json!({
             "apiVersion": K::Object::api_version(&()),

@@ -1,6 +1,7 @@
 //! What wakes the controller beside the objects themselves: children, databases, and an annotation that asks for a backup.
 
 use std::collections::HashMap;
+use std::future::ready;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,8 +17,8 @@ use serde::de::DeserializeOwned;
 use super::names::{LABEL, NOW};
 use crate::api::{DatabaseBackup, EtcdCluster, Redis};
 use crate::backup::jobs::{ACCOUNT_LABEL, SERVICE_ACCOUNT};
-use crate::runtime::Listed;
 use crate::runtime::children::{Owner, Watch};
+use crate::runtime::{Decoded, Listed, decoded};
 
 /// The watches.
 pub struct Watches {
@@ -137,7 +138,7 @@ where
         config: watcher::Config,
         version: fn(&K) -> Option<i64>,
     ) -> impl Stream<Item = Result<K, watcher::Error>> + Send + use<K> {
-        let api: Api<K> = match namespace {
+        let api: Api<Decoded<K>> = match namespace {
             Some(namespace) => Api::namespaced(client.clone(), namespace),
             None => Api::all(client.clone()),
         };
@@ -148,6 +149,7 @@ where
         watcher(api, config)
             .default_backoff()
             .modify(|object| object.managed_fields_mut().clear())
+            .filter_map(|event| ready(decoded(event)))
             .reflect(writer)
             .filter_map(move |event| {
                 let news = match event {
@@ -163,7 +165,7 @@ where
                     Ok(watcher::Event::Init | watcher::Event::InitDone) => None,
                     Err(error) => Some(Err(error)),
                 };
-                std::future::ready(news)
+                ready(news)
             })
     }
 

@@ -139,6 +139,16 @@ impl Action {
         }
     }
 
+    /// Whether it makes something that stands by itself in AWS.
+    pub fn creates(&self) -> bool {
+        matches!(
+            self,
+            Self::Balancer(BalancerAction::Create(_))
+                | Self::Group(GroupAction::Create(_))
+                | Self::Security(SecurityAction::Create { .. })
+        )
+    }
+
     /// The event that tells of the action.
     pub fn event(&self) -> Option<ActionEvent> {
         let (reason, note) = match self {

@@ -3,6 +3,9 @@
 use crate::external::aws::{AwsError, NO_CREDENTIALS};
 use crate::runtime::{Class, Failure, class_of_kubernetes, said};
 
+/// Reason of a Secret that may not be read.
+pub const SECRET_DENIED: &str = "SecretDenied";
+
 /// Why observing or changing a balancer failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -180,7 +183,7 @@ impl Failure for Error {
             Self::WebAclInvalid(_) => "WebAclInvalid",
             Self::CapacityInvalid(_) => "CapacityInvalid",
             Self::InboundInvalid(_) => "InboundInvalid",
-            Self::SecretDenied { .. } => "SecretDenied",
+            Self::SecretDenied { .. } => SECRET_DENIED,
             Self::SecretUnread(_) => "SecretUnread",
             Self::EndpointsUnread(_) => "EndpointsUnread",
             Self::Refused(_) => "Refused",

@@ -8,6 +8,7 @@ use kube::{Resource, ResourceExt};
 use super::model::{Complaint, order};
 use super::ownership::{ObjectKey, group_of};
 use crate::api::MyIngress;
+use crate::runtime::undecodable;
 
 /// Who shares a balancer.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +17,8 @@ pub struct Members {
     pub present: Vec<Arc<MyIngress>>,
     /// Those that may not take part, and why.
     pub refused: BTreeMap<ObjectKey, Complaint>,
+    /// Those of them that the group does not allow to join: it owes them nothing.
+    pub strangers: BTreeSet<ObjectKey>,
     /// Whether they are a group.
     pub grouped: bool,
 }
@@ -25,6 +28,11 @@ impl Members {
     pub fn active(&self) -> Vec<&MyIngress> {
         let takes_part = |object: &&Arc<MyIngress>| !object.spec.suspend && !self.refused.contains_key(&key(object));
         self.present.iter().filter(takes_part).map(AsRef::as_ref).collect()
+    }
+
+    /// Whether nobody is left for whom the balancer must stay.
+    pub fn is_deserted(&self) -> bool {
+        self.present.iter().all(|object| self.strangers.contains(&key(object)))
     }
 
     /// All of them.
@@ -44,6 +52,10 @@ pub fn members_of(object: &MyIngress, known: &[Arc<MyIngress>]) -> Members {
         let present = if is_present(object) { vec![Arc::new(object.clone())] } else { Vec::new() };
         return Members { present, ..Members::default() };
     };
+    let unreadable = |member: &MyIngress| {
+        let message = undecodable(member.meta())?.to_owned();
+        Some(Complaint { reason: "Undecodable", message })
+    };
     // The object itself may be newer than what is known of it.
     let others = known.iter().filter(|other| key(other) != key(object) && group_of(other).as_ref() == Some(&group));
     let mut all: Vec<Arc<MyIngress>> = others.cloned().chain([Arc::new(object.clone())]).collect();
@@ -57,10 +69,14 @@ pub fn members_of(object: &MyIngress, known: &[Arc<MyIngress>]) -> Members {
         let mut allowed = at_home.flat_map(|member| &member.spec.group).flat_map(|group| &group.allowed_namespaces);
         allowed.any(|allowed| allowed == "*" || allowed == namespace)
     };
-    let mut refused = BTreeMap::new();
+    let (mut refused, mut strangers) = (BTreeMap::new(), BTreeSet::new());
     for member in &all {
         let namespace = member.namespace().unwrap_or_default();
-        if namespace != group.0 && !allows(&namespace) {
+        if let Some(complaint) = unreadable(member) {
+            // Its rules and target groups stay as they are.
+            refused.insert(key(member), complaint);
+        } else if namespace != group.0 && !allows(&namespace) {
+            strangers.insert(key(member));
             let message = format!(
                 "spec.group.namespace: no member of group {} in namespace {} lists namespace {namespace} in \
                  spec.group.allowedNamespaces: add it there, or leave spec.group.namespace out",
@@ -69,7 +85,7 @@ pub fn members_of(object: &MyIngress, known: &[Arc<MyIngress>]) -> Members {
             refused.insert(key(member), Complaint { reason: "GroupNotAllowed", message });
         }
     }
-    Members { present: all, refused, grouped: true }
+    Members { present: all, refused, strangers, grouped: true }
 }
 
 /// An object as (namespace, name).

@@ -9,6 +9,7 @@
 mod action;
 mod apply;
 mod assets;
+mod blame;
 mod certificates;
 mod decide;
 mod error;
@@ -16,8 +17,10 @@ mod members;
 mod model;
 mod names;
 mod observe;
+pub mod orphans;
 mod ownership;
 pub mod plan;
+mod refusals;
 mod region;
 mod rules;
 mod secrets;
@@ -26,7 +29,7 @@ mod targets;
 #[cfg(test)]
 mod world;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -37,7 +40,10 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Resource, ResourceExt};
 
 use error::Error;
+use members::{key, members_of};
+use orphans::Journal;
 use ownership::{Concerned, ObjectKey, Owner, group_of};
+use refusals::{Noted, Refusals};
 use region::Region;
 use secrets::Secrets;
 use targets::{Binding, Targets};
@@ -61,6 +67,9 @@ pub async fn controller(world: World) {
         stores: Mutex::default(),
         bound: Mutex::default(),
         groups_seen: Mutex::default(),
+        refusals: Refusals::default(),
+        journal: Journal::default(),
+        sweep: world.environment.sweep,
         replacement_grace: world.replacement_grace,
     });
     let environment = world.environment;
@@ -69,6 +78,7 @@ pub async fn controller(world: World) {
     tokio::select! {
         ((), ()) = async { tokio::join!(run, kind.targets.run(&environment)) } => {}
         () = region::keep_fresh(&kind.region, &kind.targets, sweep) => {}
+        () = orphans::watch(&kind, &environment) => {}
     }
 }
 
@@ -83,6 +93,12 @@ struct MyIngressKind {
     stores: Mutex<Vec<(Store<MyIngress>, Listed)>>,
     /// Version of each member of a group that its group was told of.
     groups_seen: Mutex<HashMap<String, (Option<i64>, bool)>>,
+    /// What AWS refused.
+    refusals: Refusals,
+    /// For which objects this process made something.
+    journal: Journal,
+    /// How often everything is looked at.
+    sweep: Duration,
     /// How long a balancer that was replaced goes on serving.
     replacement_grace: Duration,
 }
@@ -92,6 +108,11 @@ impl MyIngressKind {
     fn objects(&self) -> Vec<Arc<MyIngress>> {
         let stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
         stores.iter().flat_map(|(store, _)| store.state()).collect()
+    }
+
+    /// Uids of all owners that objects which are served are, or are in.
+    fn living(&self) -> BTreeSet<String> {
+        self.objects().iter().map(|object| Owner::of(self.region.cluster(), object).uid).collect()
     }
 
     /// Waits until all objects that are served have been listed.
@@ -141,7 +162,15 @@ impl MyIngressKind {
         let version = (object.meta().generation, object.meta().deletion_timestamp.is_some());
         let mut seen = self.groups_seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.insert(object.uid().unwrap_or_default(), version) != Some(version) {
-            self.region.wake(Concerned::Group(group));
+            self.region.wake(Concerned::GroupBut(group, key(object)));
+        }
+    }
+
+    /// The other members of its group tell their users what became of it. The object itself goes on anyway: woken by its
+    /// own failures, it would never pause.
+    fn wake_others(&self, object: &MyIngress) {
+        if let Some(group) = group_of(object) {
+            self.region.wake(Concerned::GroupBut(group, key(object)));
         }
     }
 }
@@ -155,6 +184,7 @@ impl Kind for MyIngressKind {
 
     const NAME: &'static str = "MyIngress";
     const FINALIZER: Option<&'static str> = Some("causeway.example.com/load-balancer");
+    const REMOVES_LATE: bool = true;
 
     fn status(object: &MyIngress) -> Option<&MyIngressStatus> {
         object.status.as_ref()
@@ -164,8 +194,13 @@ impl Kind for MyIngressKind {
         object.spec.suspend
     }
 
+    fn forget(&self, uid: &str) {
+        self.groups_seen.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    }
+
     async fn observe(&self, object: &MyIngress) -> Result<Observed, Error> {
         self.tell_group(object);
+        self.journal.says(&Owner::of(self.region.cluster(), object).uid, object);
         self.bind_early(object).await?;
         observe::observe(self, object).await
     }
@@ -180,12 +215,26 @@ impl Kind for MyIngressKind {
 
     async fn apply(&self, object: &MyIngress, action: &Action) -> Result<(), Error> {
         let owner = Owner::of(self.region.cluster(), object);
-        let done = apply::apply(self, &owner, action).await;
-        if let group @ Concerned::Group(_) = owner.concerned() {
-            // The other members tell their users what became of it.
-            self.region.wake(group);
+        if action.creates() {
+            self.journal.makes(&owner.uid, object);
         }
-        done
+        apply::apply(self, &owner, action).await?;
+        self.wake_others(object);
+        Ok(())
+    }
+
+    fn set_aside(&self, object: &MyIngress, action: &Action, error: &Error) -> bool {
+        let owner = Owner::of(self.region.cluster(), object);
+        let members = members_of(object, &self.objects());
+        let assets = self.region.owned_by(&owner);
+        let blamed = blame::blamed(action, &members, &assets, &error.to_string());
+        let of = members.present.iter().find(|member| Some(key(member)) == blamed);
+        let generation = of.and_then(|member| member.metadata.generation);
+        let noted = self.refusals.note(&observe::key_of(&owner), action, error, (blamed, generation), self.sweep);
+        if noted == Noted::New {
+            self.wake_others(object);
+        }
+        noted != Noted::Fails
     }
 
     fn event(action: &Action) -> Option<ActionEvent> {
@@ -200,10 +249,9 @@ impl Kind for MyIngressKind {
         let members = move |concerned: Concerned| -> Vec<ObjectKey> {
             match concerned {
                 Concerned::Object(object) => vec![object],
-                Concerned::Group(group) => {
-                    let all = store.state().into_iter();
-                    let members = all.filter(|object| group_of(object).as_ref() == Some(&group));
-                    members.map(|object| (object.namespace().unwrap_or_default(), object.name_any())).collect()
+                Concerned::Group(group) => members_in(&store, &group),
+                Concerned::GroupBut(group, but) => {
+                    members_in(&store, &group).into_iter().filter(|member| *member != but).collect()
                 }
             }
         };
@@ -213,4 +261,9 @@ impl Kind for MyIngressKind {
         });
         controller.reconcile_on(woken).reconcile_all_on(stream::once(self.region.recovered()))
     }
+}
+
+fn members_in(store: &Store<MyIngress>, group: &ObjectKey) -> Vec<ObjectKey> {
+    let all = store.state().into_iter();
+    all.filter(|object| group_of(object).as_ref() == Some(group)).map(|object| key(&object)).collect()
 }

@@ -15,6 +15,7 @@ use super::members::{Members, key, members_of};
 use super::model::{self, Built, CertificatesModel, Complaint, Context, SecurityModel, SubnetsModel};
 use super::names::candidates;
 use super::ownership::{ObjectKey, Owner, adoption_tag};
+use super::refusals::Refusal;
 use super::region::Depth;
 use super::targets::{Binding, Endpoints, Summary};
 use crate::api::myingress::{AlbStatus, Scheme};
@@ -58,6 +59,8 @@ pub struct Observed {
     pub summaries: BTreeMap<String, Summary>,
     /// The bindings that are in force.
     pub bound: Vec<Binding>,
+    /// Actions that AWS refused and that are not tried now.
+    pub refusals: Vec<Refusal>,
     /// How long a balancer that was replaced goes on serving.
     pub replacement_grace: Duration,
 }
@@ -103,6 +106,7 @@ pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observe
         endpoints: BTreeMap::new(),
         summaries: assets.groups.keys().filter_map(|arn| Some((arn.clone(), kind.targets.summary(arn)?))).collect(),
         bound: kind.bound(&key_of(&owner)),
+        refusals: kind.refusals.of(&key_of(&owner), &members),
         replacement_grace: kind.replacement_grace,
         owner,
         members,
@@ -121,8 +125,8 @@ pub async fn wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner) -> 
         // A member that is not known yet would lose its rules.
         kind.listed().await;
     }
-    let members = members_of(object, &kind.objects());
-    let secrets = kind.secrets.of(&members).await?;
+    let mut members = members_of(object, &kind.objects());
+    let secrets = kind.secrets.of(&mut members).await?;
     let built = model::build(&members.active(), &Context { owner, secrets: &secrets });
     Ok((members, built))
 }
@@ -182,7 +186,7 @@ fn may_have_security_group(object: &MyIngress, built: &Built) -> bool {
 fn depth(object: &MyIngress, members: &Members, built: &Built) -> Depth {
     let status = object.status.clone().unwrap_or_default();
     let managed = status.managed.clone().unwrap_or_default();
-    if members.present.is_empty() {
+    if object.meta().deletion_timestamp.is_some() && members.is_deserted() {
         // It all goes; only its protection must be known.
         return Depth { attributes: unprotects(&object.spec), ..Depth::default() };
     }

@@ -32,6 +32,8 @@ pub enum Concerned {
     Object(ObjectKey),
     /// The members of this group.
     Group(ObjectKey),
+    /// The members of this group but one.
+    GroupBut(ObjectKey, ObjectKey),
 }
 
 impl Owner {
@@ -94,21 +96,31 @@ pub fn group_of(object: &MyIngress) -> Option<ObjectKey> {
 
 /// Whom to wake about something with these tags, where they name an owner in this cluster.
 pub fn concerned_by(cluster: &str, tags: &Pairs) -> Option<Concerned> {
+    owner_of(cluster, tags).map(|owner| owner.concerned())
+}
+
+/// The owner in this cluster that these tags name.
+pub fn owner_of(cluster: &str, tags: &Pairs) -> Option<Owner> {
     if tags.get(&key("cluster")).map(String::as_str) != Some(cluster) {
         return None;
     }
-    let owner = Owner {
+    Some(Owner {
         cluster: cluster.into(),
         namespace: tags.get(&key("namespace"))?.clone(),
         name: tags.get(&key("name"))?.clone(),
         uid: tags.get(&key("uid")).cloned().unwrap_or_default(),
-    };
-    Some(owner.concerned())
+    })
 }
 
 /// The tag that says which member of a group wants a rule or a target group.
 pub fn member_tag(member: &ObjectKey) -> (String, String) {
     (key("member"), format!("{}/{}", member.0, member.1))
+}
+
+/// The member that such a tag names.
+pub fn member_of(tags: &Pairs) -> Option<ObjectKey> {
+    let (namespace, name) = tags.get(&key("member"))?.split_once('/')?;
+    Some((namespace.into(), name.into()))
 }
 
 /// The tag by which the owner of a balancer in AWS lets an object take it over.

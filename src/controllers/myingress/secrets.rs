@@ -6,10 +6,11 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, ResourceExt};
 
 use super::error::Error;
-use super::members::Members;
+use super::members::{Members, key};
+use super::model::Complaint;
 use crate::api::MyIngress;
 use crate::api::myingress::SecretKey;
-use crate::runtime::{Class, class_of_kubernetes};
+use crate::runtime::{Class, Failure, class_of_kubernetes};
 
 /// Secrets by namespace, name and key.
 pub type Values = BTreeMap<(String, String, String), String>;
@@ -19,17 +20,21 @@ pub struct Secrets(pub Client);
 
 impl Secrets {
     /// The client secrets that the specs of the members name. What is not there is left out: the member that names it
-    /// is told.
-    pub async fn of(&self, members: &Members) -> Result<Values, Error> {
+    /// is told. A member whose Secret may not be read takes no part; the others go on.
+    pub async fn of(&self, members: &mut Members) -> Result<Values, Error> {
         let mut values = Values::new();
-        for member in members.active() {
+        let active: Vec<MyIngress> = members.active().into_iter().cloned().collect();
+        'members: for member in &active {
             let namespace = member.namespace().unwrap_or_default();
             for wanted in named(member) {
                 let api: Api<Secret> = Api::namespaced(self.0.clone(), &namespace);
                 let secret = match api.get_opt(&wanted.name).await {
                     Ok(secret) => secret,
                     Err(error) if class_of_kubernetes(&error) == Class::Denied => {
-                        return Err(Error::SecretDenied { namespace, name: wanted.name.clone() });
+                        let denied = Error::SecretDenied { namespace, name: wanted.name.clone() };
+                        let complaint = Complaint { reason: denied.reason(), message: denied.to_string() };
+                        members.refused.insert(key(member), complaint);
+                        continue 'members;
                     }
                     Err(error) => return Err(Error::SecretUnread(error)),
                 };

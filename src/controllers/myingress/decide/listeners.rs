@@ -21,7 +21,16 @@ pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) -> Resul
     let mut stale = BTreeMap::new();
     for (port, wanted) in &scene.model.listeners {
         let known = present.values().find(|member| member.listener.settings.port == *port);
-        let listener = Listener { scene, balancer: &current.balancer.arn, port: *port, wanted, arns: &arns };
+        let balancer = &current.balancer.arn;
+        let mut listener = Listener { scene, balancer, port: *port, wanted, arns: &arns, kept: BTreeSet::new() };
+        let reduced;
+        if let Some(member) = known
+            && let Some(rest) = listener.without_refused(member)
+        {
+            reduced = rest;
+            listener.wanted = &reduced;
+            listener.kept = listener.unmatched(member);
+        }
         match known {
             None => planned.extend(listener.create()?),
             Some(member) if !scene.observed.owner.owns(&member.tags) => {
@@ -62,7 +71,8 @@ pub fn waits(scene: &Scene, current: &Member) -> bool {
     present.into_iter().any(|member| {
         let port = member.listener.settings.port;
         let Some(wanted) = scene.model.listeners.get(&port) else { return false };
-        let listener = Listener { scene, balancer: &current.balancer.arn, port, wanted, arns: &arns };
+        let balancer = &current.balancer.arn;
+        let listener = Listener { scene, balancer, port, wanted, arns: &arns, kept: BTreeSet::new() };
         let rules = wanted.rules.iter().filter_map(|rule| listener.step(rule, member));
         listener.preparation(member).is_some() || rules.chain(listener.default_step(member)).any(|(_, waits)| waits)
     })
@@ -93,6 +103,8 @@ struct Listener<'a> {
     port: u16,
     wanted: &'a ListenerModel,
     arns: &'a BTreeMap<&'a str, &'a str>,
+    /// Rules that stay as they are, because what they should become was refused.
+    kept: BTreeSet<String>,
 }
 
 impl Listener<'_> {
@@ -125,7 +137,9 @@ impl Listener<'_> {
             planned.extend(preparation);
         } else {
             let steps = self.steps(member, settings.as_ref())?;
-            planned.extend(steps.into_iter().filter_map(|step| self.action(member, step, settings.as_ref())));
+            let steps = steps.into_iter().filter_map(|step| self.action(member, step, settings.as_ref()));
+            // Each step relies on those before it.
+            planned.extend(steps.take_while(|step| !self.scene.aside.holds(&Action::Listener(step.clone()))));
         }
         // The new default certificate must not be taken away as a further one before it is the default.
         let surplus: BTreeSet<String> = member.certificates.difference(&further).cloned().collect();
@@ -263,6 +277,29 @@ impl Listener<'_> {
         })
     }
 
+    /// What is wanted without the rules that AWS refused, and those that need a target group that it refused; `None` where
+    /// there are none.
+    fn without_refused(&self, member: &ListenerMember) -> Option<ListenerModel> {
+        let aside = &self.scene.aside;
+        let groupless = |rule: &RuleModel| {
+            let mut named = rule.settings.actions.iter().flat_map(forwarded_to);
+            named.any(|name| !self.arns.contains_key(name.as_str()) && aside.holds_group(name))
+        };
+        let refused = |rule: &RuleModel| {
+            let held = self.rule(rule, member).is_some_and(|it| aside.holds_rule(&member.listener.arn, &it.settings));
+            held || groupless(rule)
+        };
+        let rules: Vec<RuleModel> = self.wanted.rules.iter().filter(|rule| !refused(rule)).cloned().collect();
+        (rules.len() < self.wanted.rules.len()).then(|| ListenerModel { rules, ..self.wanted.clone() })
+    }
+
+    /// Our rules that become none of those that are wanted.
+    fn unmatched(&self, member: &ListenerMember) -> BTreeSet<String> {
+        let becoming = self.becoming(member);
+        let ours = member.rules.iter().filter(|(arn, rule)| self.is_ours(rule) && !becoming.contains_key(arn.as_str()));
+        ours.map(|(arn, _)| arn.clone()).collect()
+    }
+
     /// Which wanted rule each of our rules becomes, as [`rules::plan`] has it: of several with the same conditions the
     /// first becomes the first.
     fn becoming<'m>(&self, member: &'m ListenerMember) -> BTreeMap<&'m str, usize> {
@@ -367,7 +404,8 @@ impl Listener<'_> {
     }
 
     fn is_ours(&self, rule: &RuleMember) -> bool {
-        self.scene.observed.owner.owns(&rule.tags) && !self.scene.is_frozen(&rule.tags)
+        let kept = self.kept.contains(&rule.rule.arn);
+        self.scene.observed.owner.owns(&rule.tags) && !self.scene.is_frozen(&rule.tags) && !kept
     }
 
     fn tag(&self, arn: &str, wanted: &Pairs, present: &Pairs, planned: &mut Vec<ListenerAction>) {

@@ -4,6 +4,7 @@
 //! follows when the world is observed again, which costs no call. Order: security group, balancer, target groups, what
 //! these follow, listeners, rules; what nobody wants any more goes last.
 
+mod aside;
 mod balancer;
 mod followed;
 mod groups;
@@ -17,11 +18,13 @@ mod status;
 mod tags;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::action::Action;
 use super::assets::Member;
+use super::error::SECRET_DENIED;
 use super::members::key;
 use super::model::{Complaint, Model};
 use super::observe::Observed;
@@ -30,9 +33,14 @@ use crate::api::{MyIngress, MyIngressStatus};
 use crate::external::elbv2::{Pairs, State};
 use crate::runtime::{Health, Plan};
 
+use aside::Aside;
+
 pub use groups::bindings;
 pub use listeners::forwarded_to;
 pub use removal::{decide_removal, unprotects};
+
+/// A Secret that may not be read is looked at again after this.
+const SECRET_RETRY: Duration = Duration::from_mins(1);
 
 /// What to do so that AWS has what the object, or its group, says.
 pub fn decide(object: &MyIngress, observed: &Observed, now: Timestamp) -> Plan<Action, MyIngressStatus> {
@@ -49,6 +57,8 @@ pub fn decide(object: &MyIngress, observed: &Observed, now: Timestamp) -> Plan<A
         // Nothing is half-made because of it, and what is there stays as it is.
         status::describe(&mut plan, object, observed, current);
         plan.health = Health::stalled(complaint.reason, complaint.message.clone());
+        // Nothing wakes the object when a Secret may be read.
+        plan.requeue = (complaint.reason == SECRET_DENIED).then_some(SECRET_RETRY);
         return plan;
     }
     let Some(model) = &observed.built.model else {
@@ -59,7 +69,8 @@ pub fn decide(object: &MyIngress, observed: &Observed, now: Timestamp) -> Plan<A
         );
         return plan;
     };
-    let scene = Scene { observed, model, frozen: frozen(observed), once_set: tags::once_set(observed), now };
+    let aside = Aside::new(&observed.refusals);
+    let scene = Scene { observed, model, frozen: frozen(observed), once_set: tags::once_set(observed), now, aside };
     match changes(object, &scene, current, &mut plan) {
         Ok(()) => {}
         Err(complaint) => {
@@ -69,10 +80,16 @@ pub fn decide(object: &MyIngress, observed: &Observed, now: Timestamp) -> Plan<A
             plan.health = Health::stalled(complaint.reason, complaint.message);
         }
     }
-    if !leads(object, observed) && !plan.actions.is_empty() {
+    let leads = leads(object, observed);
+    if !leads && !plan.actions.is_empty() {
         plan.actions.clear();
         plan.record_first = false;
         plan.health = Health::progressing("Updating", "another member of the group is updating the load balancer");
+    }
+    if plan.actions.is_empty() && !matches!(plan.health, Health::Stalled(_)) {
+        let held_up = scene.aside.health(object, leads);
+        plan.health = held_up.unwrap_or(plan.health);
+        plan.requeue = plan.requeue.into_iter().chain(scene.aside.next()).min();
     }
     plan
 }
@@ -104,23 +121,31 @@ fn changes(
     listeners::certified(scene)?;
     let security = security::plan(scene, current, &mut plan.actions)?;
     balancer::plan(object, scene, current, &security, plan)?;
-    let Some(current) = current else { return Ok(()) };
+    let Some(current) = current else {
+        plan.actions = scene.aside.without(std::mem::take(&mut plan.actions));
+        return Ok(());
+    };
 
     groups::plan(scene, current, &mut plan.actions);
     groups::bind(scene, current, &mut plan.actions);
     listeners::plan(scene, current, &mut plan.actions)?;
+    plan.actions = scene.aside.without(std::mem::take(&mut plan.actions));
 
     status::describe(plan, object, observed, Some(current));
     if plan.actions.is_empty() {
         groups::clear(scene, current, &mut plan.actions);
         security::clear(scene, &mut plan.actions);
+        plan.actions = scene.aside.without(std::mem::take(&mut plan.actions));
     }
-    if plan.actions.is_empty() {
+    // A balancer that lacks something does not take over from one that has it.
+    if plan.actions.is_empty() && scene.aside.is_empty() {
         replacement::switch(object, scene, current, plan);
     }
     plan.health = if plan.actions.is_empty() {
-        // Keys that the spec no longer has were removed: forget them.
-        plan.status.managed = tags::remember(scene, current, status::managed(model, None));
+        if scene.aside.is_empty() {
+            // Keys that the spec no longer has were removed: forget them.
+            plan.status.managed = tags::remember(scene, current, status::managed(model, None));
+        }
         status::health(object, scene, current)
     } else {
         Health::progressing("Updating", "the load balancer is being updated")
@@ -137,6 +162,8 @@ struct Scene<'a> {
     /// Tag keys that a spec once set.
     once_set: BTreeSet<String>,
     now: Timestamp,
+    /// What AWS refused.
+    aside: Aside<'a>,
 }
 
 impl Scene<'_> {

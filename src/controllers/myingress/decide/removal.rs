@@ -8,7 +8,7 @@ use crate::controllers::myingress::assets::{GroupMember, Member};
 use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::model::nothing_here;
 use crate::controllers::myingress::observe::Observed;
-use crate::controllers::myingress::ownership::member_tag;
+use crate::controllers::myingress::ownership::{group_of, member_tag};
 use crate::external::elbv2::{ListenerSettings, Pairs};
 use crate::runtime::{ActionEvent, Removal};
 
@@ -27,8 +27,8 @@ pub fn decide_removal(object: &MyIngress, observed: &Observed) -> Removal<Action
         let note = format!("Left load balancer {} in AWS: its tags no longer name this object", lost.name);
         removal.farewell = Some(ActionEvent::normal("LeftAlone", note));
     }
-    if !observed.members.present.is_empty() {
-        // The others of the group go on: only what this one had goes.
+    if !observed.members.is_deserted() || is_guest(object) {
+        // The others of the group go on, and a group is not a guest's to remove: only what this one had goes.
         leave(object, observed, &mut removal);
         return removal;
     }
@@ -56,6 +56,11 @@ pub fn decide_removal(object: &MyIngress, observed: &Observed) -> Removal<Action
     removal.actions.extend(observed.assets.groups.values().map(|member| groups::delete(observed, member)));
     removal.actions.extend(observed.assets.security_groups.values().map(security::delete));
     removal
+}
+
+/// Whether the object is in a group of another namespace.
+fn is_guest(object: &MyIngress) -> bool {
+    group_of(object).is_some_and(|(namespace, _)| Some(namespace) != object.metadata.namespace)
 }
 
 /// Removes the rules of one member, then its target groups. A default action that forwards to one of them goes as well:

@@ -24,7 +24,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::MyIngressKind;
 use super::members::{key, members_of};
+use super::orphans::Journal;
 use super::ownership::{ObjectKey, group_of};
+use super::refusals::Refusals;
 use super::region::Region;
 use super::secrets::Secrets;
 use super::simulation::Simulation;
@@ -37,7 +39,7 @@ use crate::external::elbv2::Elbv2;
 use crate::health::Health;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
-use crate::runtime::{Environment, Listed, said};
+use crate::runtime::{Decoded, Environment, Listed, said};
 use documents::Documents;
 use rehearsal::{Rehearsal, Rehearsed};
 use report::{Origin, Report};
@@ -107,6 +109,9 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
         stores: Mutex::new(vec![(store.clone(), Listed::of(store))]),
         bound: Mutex::default(),
         groups_seen: Mutex::default(),
+        refusals: Refusals::default(),
+        journal: Journal::default(),
+        sweep: Duration::ZERO,
         // What comes in the end is to be seen.
         replacement_grace: Duration::ZERO,
     };
@@ -131,11 +136,12 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
 }
 
 async fn listed(client: &Client, namespace: Option<&str>) -> Result<Vec<MyIngress>, Error> {
-    let api: Api<MyIngress> = match namespace {
+    let api: Api<Decoded<MyIngress>> = match namespace {
         Some(namespace) => Api::namespaced(client.clone(), namespace),
         None => Api::all(client.clone()),
     };
-    Ok(api.list(&ListParams::default()).await.map_err(Error::Listing)?.items)
+    let listed = api.list(&ListParams::default()).await.map_err(Error::Listing)?;
+    Ok(listed.items.into_iter().filter_map(Decoded::object).collect())
 }
 
 /// The objects to plan for, those of the files over those of the cluster, and all objects that would then be known.

@@ -168,6 +168,11 @@ impl Region {
         self.known().assets.of(owner)
     }
 
+    /// All that was read, whosever it is.
+    pub fn everything(&self) -> Assets {
+        self.known().assets.clone()
+    }
+
     /// The balancer of that name, where it is not the owner's, with its tags.
     pub fn foreign_balancer(&self, owner: &Owner, name: &str) -> Option<(String, Pairs)> {
         let known = self.known();

@@ -24,6 +24,7 @@ use super::model::{self, Context, Model, SecurityModel, SubnetsModel, fixtures};
 use super::names::candidates;
 use super::observe::{Adoption, Observed, key_of};
 use super::ownership::{ObjectKey, Owner, adoption_tag};
+use super::refusals::Refusal;
 use super::targets::{Binding, Endpoints, Summary, Wanted};
 use crate::api::MyIngress;
 use crate::api::myingress::Scheme;
@@ -58,6 +59,8 @@ pub struct World {
     due: Option<Timestamp>,
     /// What was done.
     pub journal: Vec<Action>,
+    /// What AWS refused, and is not tried now.
+    pub refusals: Vec<Refusal>,
 }
 
 impl World {
@@ -120,6 +123,7 @@ impl World {
             endpoints: built.model.iter().flat_map(|it| it.groups.keys()).map(|it| (it.clone(), endpoints())).collect(),
             summaries: assets.groups.keys().filter_map(|arn| Some((arn.clone(), self.summary(&owner, arn)?))).collect(),
             bound: self.bound.get(&key_of(&owner)).cloned().unwrap_or_default(),
+            refusals: self.refusals.clone(),
             replacement_grace: self.grace,
             owner,
             members,

@@ -1,0 +1,156 @@
+//! Which member of a group an action is made for, where AWS refuses it: that one is told, and nobody else. Pure.
+
+use super::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
+use super::assets::Assets;
+use super::members::{Members, key};
+use super::ownership::{ObjectKey, member_of};
+use crate::api::MyIngress;
+use crate::api::myingress::ListenerSpec;
+use crate::external::ec2::Source;
+use crate::external::elbv2::Pairs;
+
+/// The member whose part the action makes. `said` is what AWS said: it often names the value that it refuses.
+pub fn blamed(action: &Action, members: &Members, assets: &Assets, said: &str) -> Option<ObjectKey> {
+    let active = members.active();
+    if !members.grouped {
+        return active.first().map(|object| key(object));
+    }
+    tagged(action, assets).or_else(|| contributor(action, &active, said)).or_else(|| anchor(&active))
+}
+
+/// The member that the tags of a rule or a target group name.
+fn tagged(action: &Action, assets: &Assets) -> Option<ObjectKey> {
+    let group = |arn: &str| assets.groups.get(arn).map(|member| &member.tags);
+    let rule = |arn: &str| {
+        let listeners = assets.balancers.values().flat_map(|member| member.listeners.iter().flat_map(|it| it.values()));
+        listeners.into_iter().find_map(|listener| listener.rules.get(arn)).map(|member| &member.tags)
+    };
+    let tags: Option<&Pairs> = match action {
+        Action::Group(GroupAction::Create(new)) => Some(&new.tags),
+        Action::Group(_) => action.group().and_then(group),
+        Action::Listener(ListenerAction::CreateRule { tags, .. }) => Some(tags),
+        Action::Listener(
+            ListenerAction::ModifyRule { arn, .. }
+            | ListenerAction::DeleteRule { arn, .. }
+            | ListenerAction::AddTags { arn, .. },
+        ) => rule(arn),
+        _ => None,
+    };
+    member_of(tags?)
+}
+
+/// The member that gave a value of what several share: the one whose value AWS names, else the last, which is the
+/// newest in most groups.
+fn contributor(action: &Action, active: &[&MyIngress], said: &str) -> Option<ObjectKey> {
+    let gave = |gives: &dyn Fn(&MyIngress) -> Vec<String>| {
+        let givers: Vec<(&&MyIngress, Vec<String>)> =
+            active.iter().map(|object| (object, gives(object))).filter(|(_, values)| !values.is_empty()).collect();
+        let named = givers.iter().find(|(_, values)| values.iter().any(|value| said.contains(value)));
+        named.or_else(|| givers.last()).map(|(object, _)| key(object))
+    };
+    match action {
+        Action::Listener(ListenerAction::Modify { settings, .. } | ListenerAction::Create { settings, .. }) => {
+            gave(&|object| values_on(object, settings.port))
+        }
+        Action::Listener(
+            ListenerAction::AddCertificates { port, .. }
+            | ListenerAction::RemoveCertificates { port, .. }
+            | ListenerAction::SetAttributes { port, .. },
+        ) => gave(&|object| values_on(object, *port)),
+        Action::Balancer(BalancerAction::AddTags { tags, .. }) => gave(&|object| {
+            let own = object.spec.tags.iter().filter(|(key, _)| tags.contains_key(*key));
+            own.flat_map(|(key, value)| [key.clone(), value.clone()]).filter(|it| !it.is_empty()).collect()
+        }),
+        Action::Security(SecurityAction::Authorize { permissions, .. }) => gave(&|object| {
+            let asked = |cidr: &&String| {
+                permissions.iter().any(|it| matches!(&it.source, Source::Network(network) if network == *cidr))
+            };
+            object.spec.inbound_cidrs.iter().filter(asked).cloned().collect()
+        }),
+        _ => None,
+    }
+}
+
+/// What a member says of the listener on that port, as AWS would repeat it.
+fn values_on(object: &MyIngress, port: u16) -> Vec<String> {
+    let listeners = object.spec.listeners.iter().filter(|listener| listener.port == port);
+    let values = |listener: &ListenerSpec| {
+        let mutual = listener.mutual_authentication.as_ref().and_then(|it| it.trust_store_arn.clone());
+        let attributes = listener.attributes.keys().cloned();
+        let mut values: Vec<String> = listener.certificate_arns.clone();
+        values.extend(listener.ssl_policy.clone());
+        values.extend(mutual);
+        values.extend(attributes);
+        values.extend(listener.default_action.as_ref().map(|_| format!("default action on port {port}")));
+        values
+    };
+    listeners.flat_map(values).collect()
+}
+
+/// The member that says where the balancer stands: what concerns all is its to say.
+fn anchor(active: &[&MyIngress]) -> Option<ObjectKey> {
+    let stands = |object: &&&MyIngress| !object.spec.subnets.is_empty() || object.spec.subnet_selector.is_some();
+    active.iter().find(stands).or_else(|| active.first()).map(|object| key(object))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::controllers::myingress::model::fixtures::{joining, standing};
+    use crate::controllers::myingress::ownership::member_tag;
+    use crate::external::elbv2::{ListenerSettings, Protocol, RuleSettings};
+
+    fn members(objects: Vec<MyIngress>) -> Members {
+        Members { present: objects.into_iter().map(Arc::new).collect(), grouped: true, ..Members::default() }
+    }
+
+    fn https(port: u16) -> Action {
+        let settings = ListenerSettings {
+            port,
+            protocol: Protocol::Https,
+            certificate: None,
+            ssl_policy: None,
+            mutual_authentication: None,
+            default_actions: Vec::new(),
+        };
+        Action::Listener(ListenerAction::Create { balancer: "b".into(), settings, tags: Pairs::new() })
+    }
+
+    fn name(blamed: Option<ObjectKey>) -> Option<String> {
+        blamed.map(|(_, name)| name)
+    }
+
+    #[test]
+    fn a_rule_is_its_members() {
+        let group = members(vec![standing("a", json!({})), joining("b", json!({}))]);
+        let tags = Pairs::from([member_tag(&("shop".into(), "b".into()))]);
+        let settings = RuleSettings { conditions: BTreeSet::new(), actions: Vec::new(), transforms: Vec::new() };
+        let (balancer, listener) = ("b".into(), "l".into());
+        let rule = ListenerAction::CreateRule { balancer, listener, port: 80, priority: 1, settings, tags };
+        let action = Action::Listener(rule);
+        assert_eq!(name(blamed(&action, &group, &Assets::default(), "")), Some("b".into()));
+    }
+
+    #[test]
+    fn the_certificate_that_aws_names_is_its_givers() {
+        let arn = |name: &str| format!("arn:aws:acm:eu-west-1:000000000000:certificate/{name}");
+        let listener = |name: &str| json!({ "listeners": [{ "port": 443, "certificateArns": [arn(name)] }] });
+        let group = members(vec![standing("a", listener("x")), joining("b", listener("y")), joining("c", json!({}))]);
+        let said = format!("Certificate ARN '{}' not found", arn("x"));
+        assert_eq!(name(blamed(&https(443), &group, &Assets::default(), &said)), Some("a".into()));
+        // Where AWS names none, the last of those who gave one.
+        assert_eq!(name(blamed(&https(443), &group, &Assets::default(), "no")), Some("b".into()));
+    }
+
+    #[test]
+    fn what_concerns_all_is_said_to_the_one_who_says_where_the_balancer_stands() {
+        let group = members(vec![joining("a", json!({})), standing("b", json!({}))]);
+        let action = Action::Balancer(BalancerAction::SetCapacity { arn: "b".into(), units: None });
+        assert_eq!(name(blamed(&action, &group, &Assets::default(), "")), Some("b".into()));
+    }
+}

@@ -1,0 +1,221 @@
+//! What AWS refused is left out of a plan, and what would need it; the rest goes on.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::api::MyIngress;
+use crate::controllers::myingress::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
+use crate::controllers::myingress::members::key;
+use crate::controllers::myingress::refusals::Refusal;
+use crate::external::elbv2::{Pairs, RuleSettings};
+use crate::runtime::Health;
+
+/// Refused actions, and which of them a plan would have had.
+pub struct Aside<'a> {
+    refusals: &'a [Refusal],
+    met: RefCell<BTreeSet<usize>>,
+}
+
+impl<'a> Aside<'a> {
+    /// Of these refusals.
+    pub fn new(refusals: &'a [Refusal]) -> Self {
+        Self { refusals, met: RefCell::default() }
+    }
+
+    /// Whether the action was refused and is not to be tried now.
+    pub fn holds(&self, action: &Action) -> bool {
+        self.meets(|refused| refused == action)
+    }
+
+    /// Whether a rule that does this was refused on the listener.
+    pub fn holds_rule(&self, on: &str, wanted: &RuleSettings) -> bool {
+        self.meets(|refused| match refused {
+            Action::Listener(
+                ListenerAction::CreateRule { listener, settings, .. }
+                | ListenerAction::ModifyRule { listener, settings, .. },
+            ) => listener == on && settings == wanted,
+            _ => false,
+        })
+    }
+
+    /// Whether a target group of that name cannot be made.
+    pub fn holds_group(&self, name: &str) -> bool {
+        self.meets(|refused| matches!(refused, Action::Group(GroupAction::Create(new)) if new.name == name))
+    }
+
+    /// Whether the plan would have had something that was refused.
+    pub fn is_empty(&self) -> bool {
+        self.met.borrow().is_empty()
+    }
+
+    fn meets(&self, is_it: impl Fn(&Action) -> bool) -> bool {
+        let index = self.refusals.iter().position(|refusal| is_it(&refusal.action));
+        self.met.borrow_mut().extend(index);
+        index.is_some()
+    }
+
+    fn met(&self) -> Vec<&'a Refusal> {
+        self.met.borrow().iter().filter_map(|index| self.refusals.get(*index)).collect()
+    }
+
+    /// The actions that may be tried. Of one that sets several things at once the parts are tried each by itself, so
+    /// that one bad value does not keep out the good ones.
+    pub fn without(&self, actions: Vec<Action>) -> Vec<Action> {
+        let mut left = Vec::new();
+        let mut shut: BTreeSet<String> = BTreeSet::new();
+        for action in actions {
+            // Nobody is locked out while somebody else could not be let in.
+            if let Action::Security(SecurityAction::Revoke { id, .. }) = &action
+                && shut.contains(id)
+            {
+                continue;
+            }
+            let tried = self.parts(action.clone());
+            if let Action::Security(SecurityAction::Authorize { id, .. }) = &action
+                && tried != [action.clone()]
+            {
+                shut.insert(id.clone());
+            }
+            left.extend(tried);
+        }
+        left
+    }
+
+    fn parts(&self, action: Action) -> Vec<Action> {
+        if !self.refusals.iter().any(|refusal| refusal.action == action) {
+            return vec![action];
+        }
+        let parts = halves(&action);
+        if parts.is_empty() {
+            self.holds(&action);
+            return Vec::new();
+        }
+        parts.into_iter().flat_map(|part| self.parts(part)).collect()
+    }
+
+    /// When something is tried again.
+    pub fn next(&self) -> Option<Duration> {
+        self.met().into_iter().map(|refusal| refusal.retry_in).min()
+    }
+
+    /// How the object is because of what was refused: its own part, or one that it needs. `leads` is whether it speaks for
+    /// what is nobody's.
+    pub fn health(&self, object: &MyIngress, leads: bool) -> Option<Health> {
+        let met = self.met();
+        let own = |refusal: &&&Refusal| refusal.blamed.as_ref().map_or(leads, |blamed| *blamed == key(object));
+        if let Some(refusal) = met.iter().find(own) {
+            return Some(Health::stalled(refusal.reason, refusal.message.clone()));
+        }
+        let needed = met.into_iter().find(|refusal| needs(object, &refusal.action))?;
+        let by = needed.blamed.as_ref().map(|(namespace, name)| format!(" of {namespace}/{name}")).unwrap_or_default();
+        let message = format!("waits for a part{by} that AWS refuses: {}", needed.message);
+        Some(Health::stalled("GroupHeldUp", message))
+    }
+}
+
+/// Whether nothing of the object can be there without it.
+fn needs(object: &MyIngress, action: &Action) -> bool {
+    match action {
+        Action::Balancer(BalancerAction::Create(_)) | Action::Security(SecurityAction::Create { .. }) => true,
+        Action::Listener(ListenerAction::Create { settings, .. }) => {
+            object.spec.listeners.iter().any(|listener| listener.port == settings.port)
+        }
+        Action::Listener(ListenerAction::SetPriorities { port, .. }) => {
+            object.spec.listeners.iter().any(|listener| listener.port == *port)
+        }
+        _ => false,
+    }
+}
+
+/// Two actions that do the same together; none where it cannot be parted.
+fn halves(action: &Action) -> Vec<Action> {
+    let pairs = |all: &Pairs| -> Vec<Pairs> {
+        let middle = all.len() / 2;
+        let half = |take: bool| -> Pairs {
+            let part = all.iter().enumerate().filter(|(index, _)| (*index < middle) == take);
+            part.map(|(_, (key, value))| (key.clone(), value.clone())).collect()
+        };
+        if middle == 0 { Vec::new() } else { vec![half(true), half(false)] }
+    };
+    match action {
+        Action::Balancer(BalancerAction::SetAttributes { arn, attributes }) => pairs(attributes)
+            .into_iter()
+            .map(|attributes| Action::Balancer(BalancerAction::SetAttributes { arn: arn.clone(), attributes }))
+            .collect(),
+        Action::Balancer(BalancerAction::AddTags { arn, tags }) => pairs(tags)
+            .into_iter()
+            .map(|tags| Action::Balancer(BalancerAction::AddTags { arn: arn.clone(), tags }))
+            .collect(),
+        Action::Group(GroupAction::SetAttributes { arn, name, attributes }) => pairs(attributes)
+            .into_iter()
+            .map(|attributes| {
+                Action::Group(GroupAction::SetAttributes { arn: arn.clone(), name: name.clone(), attributes })
+            })
+            .collect(),
+        Action::Listener(ListenerAction::SetAttributes { balancer, arn, port, attributes }) => pairs(attributes)
+            .into_iter()
+            .map(|attributes| {
+                let (balancer, arn, port) = (balancer.clone(), arn.clone(), *port);
+                Action::Listener(ListenerAction::SetAttributes { balancer, arn, port, attributes })
+            })
+            .collect(),
+        Action::Security(SecurityAction::Authorize { id, permissions }) => {
+            let all: BTreeMap<String, String> =
+                (0..permissions.len()).map(|it| (format!("{it:06}"), String::new())).collect();
+            let parts = pairs(&all).into_iter().map(|part| {
+                let chosen =
+                    permissions.iter().enumerate().filter(|(index, _)| part.contains_key(&format!("{index:06}")));
+                let permissions = chosen.map(|(_, permission)| permission.clone()).collect();
+                Action::Security(SecurityAction::Authorize { id: id.clone(), permissions })
+            });
+            parts.collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(keys: &[&str]) -> Action {
+        let attributes = keys.iter().map(|key| ((*key).to_owned(), "1".to_owned())).collect();
+        Action::Balancer(BalancerAction::SetAttributes { arn: "b".into(), attributes })
+    }
+
+    fn refusal(action: Action) -> Refusal {
+        Refusal { action, reason: "No", message: "no".into(), blamed: None, retry_in: Duration::from_secs(30) }
+    }
+
+    #[test]
+    fn of_several_values_only_the_bad_one_is_left_out_in_the_end() {
+        let mut refusals = Vec::new();
+        // AWS refuses whatever has `bad` in it.
+        let tries = |refusals: &[Refusal]| Aside::new(refusals).without(vec![set(&["a", "b", "bad", "c", "d"])]);
+        let mut done: BTreeSet<String> = BTreeSet::new();
+        for _ in 0..5 {
+            for action in tries(&refusals) {
+                let Action::Balancer(BalancerAction::SetAttributes { attributes, .. }) = &action else { panic!() };
+                if attributes.contains_key("bad") {
+                    refusals.push(refusal(action));
+                } else {
+                    done.extend(attributes.keys().cloned());
+                }
+            }
+        }
+        assert_eq!(done.into_iter().collect::<Vec<_>>(), ["a", "b", "c", "d"]);
+        let aside = Aside::new(&refusals);
+        assert!(aside.without(vec![set(&["bad"])]).is_empty());
+        assert!(!aside.is_empty());
+        assert_eq!(aside.next(), Some(Duration::from_secs(30)));
+    }
+
+    #[test]
+    fn what_the_plan_does_not_have_is_not_met() {
+        let refusals = [refusal(set(&["bad"]))];
+        let aside = Aside::new(&refusals);
+        assert_eq!(aside.without(vec![set(&["good"])]), [set(&["good"])]);
+        assert!(aside.is_empty());
+    }
+}

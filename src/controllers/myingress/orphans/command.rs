@@ -1,0 +1,124 @@
+//! `causeway orphans ls` and `causeway orphans rm`: what is in AWS for objects that are not in the cluster.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+use kube::Api;
+use kube::api::ListParams;
+
+use super::{Orphan, orphans};
+use crate::api::MyIngress;
+use crate::clients;
+use crate::config::{OrphansAction, OrphansOptions};
+use crate::controllers::myingress::ownership::Owner;
+use crate::controllers::myingress::region::Region;
+use crate::external::aws::AwsError;
+use crate::external::elbv2::Elbv2;
+use crate::leader::Fence;
+use crate::metrics::Metrics;
+use crate::runtime::{Decoded, said};
+
+/// Why orphans could not be listed or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no way to reach the cluster.
+    #[error("no cluster to talk to: {0}; set KUBECONFIG")]
+    Kubeconfig(#[source] kube::config::InferConfigError),
+    /// The Kubernetes client could not be made.
+    #[error("cannot make a Kubernetes client: {}", said(.0))]
+    Client(#[source] kube::Error),
+    /// Without a list of all objects nothing is known to be nobody's.
+    #[error("cannot list MyIngress objects of all namespaces: {}", said(.0))]
+    Listing(#[source] kube::Error),
+    /// An object has no name that tags could be compared with.
+    #[error("MyIngress {0} cannot be decoded at all: correct it first, for what is in AWS may be its own")]
+    Lost(String),
+    /// Neither the environment nor the machine names an AWS region.
+    #[error("no AWS region to work in: set AWS_REGION, for example to us-east-1")]
+    Region,
+    /// AWS could not be asked.
+    #[error("the AWS region could not be read: {0}")]
+    Aws(#[source] AwsError),
+    /// AWS did not delete it.
+    #[error("{what} could not be deleted: {why}")]
+    Removal {
+        /// Name and ARN.
+        what: String,
+        /// AWS's answer.
+        why: AwsError,
+    },
+    /// There is no such orphan.
+    #[error("nothing in AWS is an orphan of uid {0}: see `causeway orphans ls`")]
+    Unknown(String),
+    /// Nothing could be printed.
+    #[error("cannot print: {0}")]
+    Output(#[from] io::Error),
+}
+
+/// Lists or removes orphans.
+pub async fn run(options: OrphansOptions) -> Result<(), Error> {
+    let config = kube::Config::infer().await.map_err(Error::Kubeconfig)?;
+    let metrics = Metrics::new();
+    let client = clients::kubernetes(config, &metrics).map_err(Error::Client)?;
+    let aws = clients::aws().load().await;
+    if aws.region().is_none() {
+        return Err(Error::Region);
+    }
+    let fence = match options.action {
+        OrphansAction::Ls => Fence::closed(),
+        // No controller has to do with them: they belong to no object.
+        OrphansAction::Rm { .. } => Fence::unfenced(),
+    };
+    let budget = options.budget();
+    let elb = Elbv2::new(&aws, metrics.clone(), fence.clone(), budget.clone());
+    let region = Region::new(&aws, &metrics, &fence, budget, elb, options.cluster_name.clone());
+    // AWS first: whatever is made for an object after that is not in the snapshot.
+    region.sweep().await.map_err(Error::Aws)?;
+    region.learn_security_groups().await.map_err(Error::Aws)?;
+    let api: Api<Decoded<MyIngress>> = Api::all(client);
+    let mut living = BTreeSet::new();
+    for object in api.list(&ListParams::default()).await.map_err(Error::Listing)?.items {
+        match object {
+            Decoded::Object(object) => living.insert(Owner::of(&options.cluster_name, &object).uid),
+            Decoded::Lost { metadata, .. } => return Err(Error::Lost(metadata.name.unwrap_or_default())),
+        };
+    }
+    let orphans = orphans(&region.everything(), &options.cluster_name, &living, &[]);
+    match &options.action {
+        OrphansAction::Ls => list(&orphans)?,
+        OrphansAction::Rm { uids } => {
+            for uid in uids {
+                let orphan = orphans.iter().find(|orphan| orphan.owner.uid == *uid);
+                remove(&region, orphan.ok_or_else(|| Error::Unknown(uid.clone()))?).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn list(orphans: &[Orphan]) -> Result<(), Error> {
+    let mut out = io::stdout().lock();
+    if orphans.is_empty() {
+        writeln!(out, "Everything in AWS with the tags of this cluster belongs to an object.")?;
+        return Ok(());
+    }
+    writeln!(out, "{:<38} {:<30} {:<15} {:<32} ARN", "UID", "OBJECT", "WHAT", "NAME")?;
+    for orphan in orphans {
+        let object = format!("{}/{}", orphan.owner.namespace, orphan.owner.name);
+        for (what, name, arn) in orphan.parts() {
+            writeln!(out, "{:<38} {object:<30} {what:<15} {name:<32} {arn}", orphan.owner.uid)?;
+        }
+    }
+    Ok(())
+}
+
+async fn remove(region: &Region, orphan: &Orphan) -> Result<(), Error> {
+    let parts: Vec<String> =
+        orphan.parts().into_iter().map(|(what, name, arn)| format!("{what} {name} ({arn})")).collect();
+    for (action, what) in orphan.removal().into_iter().zip(parts) {
+        let done = region.change(&orphan.owner, &action).await;
+        done.map_err(|why| Error::Removal { what: what.clone(), why })?;
+        writeln!(io::stdout(), "deleted {what}")?;
+    }
+    Ok(())
+}

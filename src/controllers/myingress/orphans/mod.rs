@@ -1,0 +1,234 @@
+//! What carries this cluster's tags in AWS and belongs to no object of the cluster: left when an object vanished while no
+//! operator ran, or kept on purpose by `deletionPolicy: Retain`. The operator says so; it removes by itself only what this
+//! very process made for an object that did not ask to keep it.
+
+pub mod command;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use tokio::time::sleep;
+use tracing::{info, warn};
+
+use super::MyIngressKind;
+use super::action::{Action, BalancerAction, GroupAction, SecurityAction};
+use super::assets::Assets;
+use super::ownership::{Owner, owner_of};
+use crate::api::{DeletionPolicy, MyIngress};
+use crate::runtime::Environment;
+
+/// So many looks in a row must find that something is nobody's.
+const LOOKS: u32 = 2;
+
+/// Something in AWS that belongs to no object.
+#[derive(Clone, Debug)]
+pub struct Orphan {
+    /// Whom its tags name.
+    pub owner: Owner,
+    /// What there is.
+    pub assets: Assets,
+}
+
+/// The owners that something in AWS names, of this cluster, and that are none of the living.
+pub fn orphans(assets: &Assets, cluster: &str, living: &BTreeSet<String>, namespaces: &[String]) -> Vec<Orphan> {
+    let balancers = assets.balancers.values().map(|member| &member.tags);
+    let groups = assets.groups.values().map(|member| &member.tags);
+    let security = assets.security_groups.values().map(|group| &group.tags);
+    let owners = balancers.chain(groups).chain(security).filter_map(|tags| owner_of(cluster, tags));
+    let served = |owner: &Owner| namespaces.is_empty() || namespaces.contains(&owner.namespace);
+    let lost = owners.filter(|owner| !owner.uid.is_empty() && !living.contains(&owner.uid) && served(owner));
+    let lost: BTreeMap<String, Owner> = lost.map(|owner| (owner.uid.clone(), owner)).collect();
+    lost.into_values().map(|owner| Orphan { assets: assets.of(&owner), owner }).collect()
+}
+
+impl Orphan {
+    /// Names and ARNs of all of it.
+    pub fn parts(&self) -> Vec<(&'static str, &str, &str)> {
+        let assets = &self.assets;
+        let balancers =
+            assets.balancers.iter().map(|(arn, it)| ("load balancer", it.balancer.name.as_str(), arn.as_str()));
+        let groups = assets.groups.iter().map(|(arn, it)| ("target group", it.group.name.as_str(), arn.as_str()));
+        let security = assets.security_groups.iter().map(|(id, it)| ("security group", it.name.as_str(), id.as_str()));
+        balancers.chain(groups).chain(security).collect()
+    }
+
+    /// What removes it, in order. Each deletion asks AWS first whether the tags still say the same.
+    pub fn removal(&self) -> Vec<Action> {
+        let (owner, assets) = (&self.owner, &self.assets);
+        let balancers = assets.balancers.iter().map(|(arn, member)| {
+            let name = member.balancer.name.clone();
+            Action::Balancer(BalancerAction::Delete { owner: owner.clone(), arn: arn.clone(), name })
+        });
+        let groups = assets.groups.iter().map(|(arn, member)| {
+            let name = member.group.name.clone();
+            Action::Group(GroupAction::Delete { owner: owner.clone(), arn: arn.clone(), name })
+        });
+        let security = assets
+            .security_groups
+            .iter()
+            .map(|(id, group)| Action::Security(SecurityAction::Delete { id: id.clone(), name: group.name.clone() }));
+        balancers.chain(groups).chain(security).collect()
+    }
+
+    fn described(&self) -> String {
+        let parts: Vec<String> = self.parts().into_iter().map(|(what, name, _)| format!("{what} {name}")).collect();
+        let Owner { namespace, name, uid, .. } = &self.owner;
+        format!(
+            "{} in AWS carry the tags of {namespace}/{name} (uid {uid}), which is not in the cluster: `causeway orphans ls` \
+             lists them, `causeway orphans rm {uid}` deletes them",
+            parts.join(", ")
+        )
+    }
+}
+
+/// For which objects this process made something, by uid, and what was to become of it.
+#[derive(Default)]
+pub struct Journal(Mutex<HashMap<String, DeletionPolicy>>);
+
+impl Journal {
+    /// Something is made for the object.
+    pub fn makes(&self, uid: &str, object: &MyIngress) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.to_owned(), object.spec.deletion_policy);
+    }
+
+    /// The object says now what is to become of it.
+    pub fn says(&self, uid: &str, object: &MyIngress) {
+        if let Some(policy) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get_mut(uid) {
+            *policy = object.spec.deletion_policy;
+        }
+    }
+
+    fn may_remove(&self, uid: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(uid) == Some(&DeletionPolicy::Delete)
+    }
+
+    /// Forgets objects that are gone and left nothing.
+    fn retain(&self, uids: &BTreeSet<String>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|uid, _| uids.contains(uid));
+    }
+}
+
+/// Looks for orphans until it is dropped.
+pub(super) async fn watch(kind: &MyIngressKind, environment: &Environment) {
+    let reporter = Reporter { controller: "causeway".into(), instance: Some(environment.instance.clone()) };
+    let recorder = Recorder::new(environment.client.clone(), reporter);
+    let mut found: HashMap<String, u32> = HashMap::new();
+    loop {
+        sleep(environment.sweep.max(Duration::from_secs(1))).await;
+        if kind.region.ready().await.is_err() {
+            continue;
+        }
+        kind.listed().await;
+        // What is listed after the snapshot was taken knows every object for which there is something in it.
+        let assets = kind.region.everything();
+        let living = kind.living();
+        let orphans = orphans(&assets, kind.region.cluster(), &living, &environment.namespaces);
+        environment.metrics.set_orphans(orphans.len());
+        let uids: BTreeSet<String> = orphans.iter().map(|orphan| orphan.owner.uid.clone()).collect();
+        kind.journal.retain(&living.union(&uids).cloned().collect());
+        found.retain(|uid, _| uids.contains(uid));
+        for orphan in &orphans {
+            let looks = found.entry(orphan.owner.uid.clone()).or_default();
+            *looks += 1;
+            if *looks == LOOKS {
+                tell(&recorder, orphan).await;
+            }
+            if *looks >= LOOKS && kind.journal.may_remove(&orphan.owner.uid) {
+                remove(kind, orphan).await;
+            }
+        }
+    }
+}
+
+/// An event in the namespace where the object was; where that is gone, too, the log has it.
+async fn tell(recorder: &Recorder, orphan: &Orphan) {
+    let note = orphan.described();
+    warn!(namespace = orphan.owner.namespace, name = orphan.owner.name, uid = orphan.owner.uid, note, "orphaned");
+    let event = Event {
+        type_: EventType::Warning,
+        reason: "Orphaned".into(),
+        note: Some(note.chars().take(1000).collect()),
+        action: format!("Orphaned-{}", orphan.owner.uid),
+        secondary: None,
+    };
+    let reference = ObjectReference {
+        api_version: Some("v1".into()),
+        kind: Some("Namespace".into()),
+        name: Some(orphan.owner.namespace.clone()),
+        namespace: Some(orphan.owner.namespace.clone()),
+        ..ObjectReference::default()
+    };
+    if let Err(error) = recorder.publish(&event, &reference).await {
+        info!(namespace = orphan.owner.namespace, %error, "event about orphans not published");
+    }
+}
+
+async fn remove(kind: &MyIngressKind, orphan: &Orphan) {
+    let begun = Instant::now();
+    for action in orphan.removal() {
+        info!(?action, "removing what this process made for an object that is gone");
+        if let Err(error) = kind.region.change(&orphan.owner, &action).await {
+            warn!(uid = orphan.owner.uid, %error, "an orphan could not be removed yet");
+            return;
+        }
+    }
+    info!(uid = orphan.owner.uid, took_ms = u64::try_from(begun.elapsed().as_millis()).ok(), "orphan removed");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::external::ec2::SecurityGroup;
+
+    fn owner(namespace: &str, uid: &str) -> Owner {
+        Owner { cluster: "prod".into(), namespace: namespace.into(), name: "web".into(), uid: uid.into() }
+    }
+
+    fn group(id: &str, owner: &Owner) -> (String, SecurityGroup) {
+        let (name, vpc, ingress) = (id.to_owned(), "vpc".to_owned(), BTreeSet::new());
+        (id.to_owned(), SecurityGroup { id: id.into(), name, vpc, tags: owner.tags(), ingress })
+    }
+
+    fn uids(orphans: &[Orphan]) -> Vec<&str> {
+        orphans.iter().map(|orphan| orphan.owner.uid.as_str()).collect()
+    }
+
+    #[test]
+    fn what_belongs_to_no_living_object_of_this_cluster_is_orphaned() {
+        let other = Owner { cluster: "test".into(), ..owner("shop", "4") };
+        let groups = [group("a", &owner("shop", "1")), group("b", &owner("shop", "2")), group("c", &other)];
+        let assets = Assets { security_groups: groups.into(), ..Assets::default() };
+        let living = BTreeSet::from(["1".to_owned()]);
+        let found = orphans(&assets, "prod", &living, &[]);
+        assert_eq!(uids(&found), ["2"]);
+        assert_eq!(found[0].removal().len(), 1);
+        assert!(found[0].described().contains("causeway orphans rm 2"), "{}", found[0].described());
+    }
+
+    #[test]
+    fn an_operator_of_some_namespaces_knows_nothing_of_the_others() {
+        let groups = [group("a", &owner("shop", "1")), group("b", &owner("bank", "2"))];
+        let assets = Assets { security_groups: groups.into(), ..Assets::default() };
+        assert_eq!(uids(&orphans(&assets, "prod", &BTreeSet::new(), &["bank".into()])), ["2"]);
+    }
+
+    #[test]
+    fn only_what_this_process_made_and_nobody_wants_to_keep_is_removed() {
+        let journal = Journal::default();
+        let mut object = MyIngress::new("web", serde_json::from_value(serde_json::json!({})).expect("a spec"));
+        journal.says("1", &object);
+        assert!(!journal.may_remove("1"));
+        journal.makes("1", &object);
+        assert!(journal.may_remove("1"));
+        object.spec.deletion_policy = DeletionPolicy::Retain;
+        journal.says("1", &object);
+        assert!(!journal.may_remove("1"));
+        journal.retain(&BTreeSet::new());
+        object.spec.deletion_policy = DeletionPolicy::Delete;
+        journal.says("1", &object);
+        assert!(!journal.may_remove("1"));
+    }
+}

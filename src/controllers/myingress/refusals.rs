@@ -1,0 +1,186 @@
+//! Actions that AWS refused. They are left out of plans until they may be tried again, so that everything that does not
+//! depend on them goes on: the other parts of an object, and the other members of its group.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::action::Action;
+use super::error::Error;
+use super::members::{Members, key};
+use super::ownership::ObjectKey;
+use crate::runtime::{Class, Failure};
+
+/// A refused action is tried again after this at the earliest: at most two calls a minute.
+const SOONEST: Duration = Duration::from_secs(30);
+/// A missing permission is looked for at least this often.
+const DENIED: Duration = Duration::from_mins(1);
+/// An error that may pass by itself is set aside when it came so often in a row for the same action.
+const STRIKES: u32 = 3;
+/// What was not refused again for so long after its wait is of no interest: it went well, or nobody wants it any more.
+const FORGOTTEN: Duration = Duration::from_mins(10);
+
+/// An action that is not tried now, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What was refused.
+    pub action: Action,
+    /// Stable `CamelCase` word.
+    pub reason: &'static str,
+    /// A sentence for the user.
+    pub message: String,
+    /// Whose part the action makes; `None` where that cannot be said.
+    pub blamed: Option<ObjectKey>,
+    /// When it is tried again.
+    pub retry_in: Duration,
+}
+
+/// Refusals by owner.
+#[derive(Default)]
+pub struct Refusals(Mutex<HashMap<ObjectKey, Vec<Entry>>>);
+
+struct Entry {
+    action: Action,
+    reason: &'static str,
+    message: String,
+    blamed: Option<ObjectKey>,
+    /// The generation of the blamed object: a newer one is tried at once.
+    generation: Option<i64>,
+    strikes: u32,
+    at: Instant,
+    wait: Duration,
+}
+
+/// What became of a failure that was noted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Noted {
+    /// The reconcile fails because of it.
+    Fails,
+    /// Set aside, as it was before.
+    Again,
+    /// Set aside for the first time, or for another reason: there is something to tell.
+    New,
+}
+
+impl Refusals {
+    /// Notes that an action of an owner failed. `sweep` is the wait where only a change of the world helps.
+    pub fn note(
+        &self,
+        owner: &ObjectKey,
+        action: &Action,
+        error: &Error,
+        (blamed, generation): (Option<ObjectKey>, Option<i64>),
+        sweep: Duration,
+    ) -> Noted {
+        let (wait, at_once) = match error.class() {
+            // Nothing else can work, either.
+            _ if matches!(error, Error::NoCredentials(_)) => return Noted::Fails,
+            Class::Invalid => (sweep.max(SOONEST), true),
+            Class::Denied => (sweep.clamp(SOONEST, DENIED), true),
+            Class::Transient => (SOONEST, false),
+            Class::Conflict | Class::NotFound | Class::Early | Class::Throttled => return Noted::Fails,
+        };
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = all.entry(owner.clone()).or_default();
+        let message = error.to_string();
+        let before = entries.iter().position(|entry| entry.action == *action).map(|index| entries.remove(index));
+        let strikes = 1 + before.as_ref().map_or(0, |before| before.strikes);
+        let aside = at_once || strikes >= STRIKES;
+        let known = before.is_some_and(|before| before.message == message && (at_once || before.strikes >= STRIKES));
+        entries.push(Entry {
+            action: action.clone(),
+            reason: error.reason(),
+            message,
+            blamed,
+            generation,
+            strikes,
+            at: Instant::now(),
+            wait: if aside { wait } else { Duration::ZERO },
+        });
+        match (aside, known) {
+            (false, _) => Noted::Fails,
+            (true, true) => Noted::Again,
+            (true, false) => Noted::New,
+        }
+    }
+
+    /// What of an owner is not tried now.
+    pub fn of(&self, owner: &ObjectKey, members: &Members) -> Vec<Refusal> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(entries) = all.get_mut(owner) else { return Vec::new() };
+        entries.retain(|entry| {
+            let blamed = members.present.iter().find(|member| Some(key(member)) == entry.blamed);
+            let edited = blamed.is_some_and(|member| member.metadata.generation != entry.generation);
+            !edited && entry.at.elapsed() < entry.wait + FORGOTTEN
+        });
+        let waiting = entries.iter().filter_map(|entry| {
+            let retry_in = entry.wait.checked_sub(entry.at.elapsed()).filter(|left| !left.is_zero())?;
+            let (action, reason, message) = (entry.action.clone(), entry.reason, entry.message.clone());
+            Some(Refusal { action, reason, message, blamed: entry.blamed.clone(), retry_in })
+        });
+        let waiting = waiting.collect();
+        if entries.is_empty() {
+            all.remove(owner);
+        }
+        waiting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controllers::myingress::action::BalancerAction;
+    use crate::external::aws::AwsError;
+    use crate::external::elbv2::Pairs;
+
+    const SWEEP: Duration = Duration::from_mins(5);
+
+    fn owner() -> ObjectKey {
+        ("shop".into(), "uid".into())
+    }
+
+    fn action(key: &str) -> Action {
+        let attributes = Pairs::from([(key.into(), "1".into())]);
+        Action::Balancer(BalancerAction::SetAttributes { arn: "web".into(), attributes })
+    }
+
+    fn note(refusals: &Refusals, key: &str, class: Class) -> Noted {
+        let mut error = AwsError::raced("ModifyLoadBalancerAttributes", "no such key".into());
+        error.class = class;
+        refusals.note(&owner(), &action(key), &Error::of(error), (None, None), SWEEP)
+    }
+
+    fn waiting(refusals: &Refusals) -> Vec<Action> {
+        refusals.of(&owner(), &Members::default()).into_iter().map(|refusal| refusal.action).collect()
+    }
+
+    #[test]
+    fn what_is_refused_waits_and_is_news_once() {
+        let refusals = Refusals::default();
+        assert_eq!(note(&refusals, "a", Class::Invalid), Noted::New);
+        assert_eq!(note(&refusals, "a", Class::Invalid), Noted::Again);
+        assert_eq!(note(&refusals, "b", Class::Denied), Noted::New);
+        assert_eq!(waiting(&refusals), [action("a"), action("b")]);
+        let soonest = refusals.of(&owner(), &Members::default()).into_iter().map(|refusal| refusal.retry_in).min();
+        assert!(soonest.is_some_and(|wait| wait > SOONEST - Duration::from_secs(5)), "{soonest:?}");
+    }
+
+    #[test]
+    fn what_may_pass_by_itself_waits_only_when_it_does_not_pass() {
+        let refusals = Refusals::default();
+        assert_eq!(note(&refusals, "a", Class::Transient), Noted::Fails);
+        assert_eq!(note(&refusals, "a", Class::Transient), Noted::Fails);
+        assert!(waiting(&refusals).is_empty());
+        assert_eq!(note(&refusals, "a", Class::Transient), Noted::New);
+        assert_eq!(note(&refusals, "a", Class::Transient), Noted::Again);
+        assert_eq!(waiting(&refusals), [action("a")]);
+    }
+
+    #[test]
+    fn lost_races_and_throttled_calls_are_not_set_aside() {
+        let refusals = Refusals::default();
+        for class in [Class::Conflict, Class::NotFound, Class::Throttled, Class::Early] {
+            assert_eq!(note(&refusals, "a", class), Noted::Fails);
+        }
+    }
+}

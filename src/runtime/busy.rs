@@ -1,0 +1,40 @@
+//! One thing at a time is done for an object, whoever does it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::OwnedMutexGuard;
+
+/// The objects, by uid, for which somebody does something.
+#[derive(Default)]
+pub struct Busy(Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>);
+
+impl Busy {
+    /// Waits until nobody else does something for the object; until the guard is dropped, nobody does.
+    pub async fn alone(&self, uid: &str) -> OwnedMutexGuard<()> {
+        let lock = {
+            let mut locks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            // Those that nobody holds or waits for.
+            locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+            locks.entry(uid.to_owned()).or_default().clone()
+        };
+        lock.lock_owned().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_same_object_waits_and_another_does_not() {
+        let busy = Busy::default();
+        let first = busy.alone("a").await;
+        assert!(busy.alone("a").now_or_never().is_none());
+        assert!(busy.alone("b").now_or_never().is_some());
+        drop(first);
+        assert!(busy.alone("a").now_or_never().is_some());
+    }
+}

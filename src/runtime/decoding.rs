@@ -1,0 +1,229 @@
+//! Objects of our kinds are decoded one by one, so that one that cannot be decoded hurts nobody else.
+//!
+//! A list fails as a whole when a single item of it fails. The schemas of `crds/` accept nothing that the types refuse,
+//! and a test looks for exceptions; but a cluster may have the schema of another version, or none that it enforces. So
+//! every item is read as JSON first. Where the type refuses it, what it refuses is cut out: the rest still says who the
+//! object is, which group it is in and what happens when it is deleted.
+
+use std::borrow::Cow;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use kube::core::PartialObjectMeta;
+use kube::runtime::watcher::{self, Event};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use serde_path_to_error::{Path, Segment};
+
+/// Annotation of what was cut, in memory only. A key with a space cannot come from the API server.
+/// <https://kubernetes.io/docs/concepts/overview/working-with-objects/annotations/#syntax-and-character-set>
+const MARK: &str = "causeway.example.com/not decoded";
+
+/// So many fields are cut out of an object at most; each costs another attempt.
+const CUTS: usize = 64;
+
+/// The longest text that is passed on of what the decoder says: it repeats the value, which may be huge.
+const LONGEST_TEXT: usize = 300;
+
+/// An object as the API server has it.
+#[derive(Clone, Debug)]
+pub enum Decoded<K> {
+    /// The object. Where something had to be cut, [`undecodable`] says what and why.
+    Object(K),
+    /// Not even a part of it can be had.
+    Lost {
+        /// Who it is.
+        metadata: Box<ObjectMeta>,
+        /// The field, and why it cannot be decoded.
+        problem: String,
+    },
+}
+
+impl<K> Decoded<K> {
+    /// The object, if any of it could be decoded.
+    pub fn object(self) -> Option<K> {
+        match self {
+            Self::Object(object) => Some(object),
+            Self::Lost { .. } => None,
+        }
+    }
+}
+
+/// What a watch says, without objects of which nothing can be had: what was known of them stays.
+pub fn decoded<K>(event: Result<Event<Decoded<K>>, watcher::Error>) -> Option<Result<Event<K>, watcher::Error>> {
+    let event = match event {
+        Ok(Event::Apply(object)) => Event::Apply(object.object()?),
+        Ok(Event::InitApply(object)) => Event::InitApply(object.object()?),
+        Ok(Event::Delete(object)) => Event::Delete(object.object()?),
+        Ok(Event::Init) => Event::Init,
+        Ok(Event::InitDone) => Event::InitDone,
+        Err(error) => return Some(Err(error)),
+    };
+    Some(Ok(event))
+}
+
+/// Which field of the object could not be decoded, and why; `None` for an object that was decoded as a whole.
+pub fn undecodable(metadata: &ObjectMeta) -> Option<&str> {
+    metadata.annotations.as_ref()?.get(MARK).map(String::as_str)
+}
+
+impl<'de, K: Resource + DeserializeOwned> Deserialize<'de> for Decoded<K> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut value = Value::deserialize(deserializer)?;
+        let mut first: Option<String> = None;
+        for _ in 0..CUTS {
+            let (path, error) = match serde_path_to_error::deserialize::<_, K>(&value) {
+                Ok(mut object) => {
+                    if let Some(problem) = first {
+                        object.meta_mut().annotations.get_or_insert_default().insert(MARK.into(), problem);
+                    }
+                    return Ok(Self::Object(object));
+                }
+                Err(error) => (error.path().clone(), error.into_inner()),
+            };
+            first.get_or_insert_with(|| described(&path, &error));
+            if !cut(&mut value, &path) {
+                break;
+            }
+        }
+        let metadata = PartialObjectMeta::<K>::deserialize(&value).map_err(D::Error::custom)?.metadata;
+        Ok(Self::Lost { metadata: Box::new(metadata), problem: first.unwrap_or_default() })
+    }
+}
+
+/// The field as users write it, and what is wrong with it.
+fn described(path: &Path, error: &serde_json::Error) -> String {
+    let mut problem = error.to_string();
+    if problem.len() > LONGEST_TEXT {
+        let end = (0..=LONGEST_TEXT).rev().find(|end| problem.is_char_boundary(*end)).unwrap_or_default();
+        problem.truncate(end);
+        problem.push('…');
+    }
+    format!("{path}: {problem}")
+}
+
+/// Removes what the path leads to; false where that is the object itself or its metadata.
+fn cut(value: &mut Value, path: &Path) -> bool {
+    let steps: Vec<&Segment> = path.iter().filter(|step| !matches!(step, Segment::Enum { .. })).collect();
+    let Some((last, parents)) = steps.split_last() else { return false };
+    if matches!(steps[0], Segment::Map { key } if key == "metadata") {
+        return false;
+    }
+    let mut place = value;
+    for step in parents {
+        let next = match (step, place) {
+            (Segment::Map { key }, Value::Object(map)) => map.get_mut(key),
+            (Segment::Seq { index }, Value::Array(list)) => list.get_mut(*index),
+            _ => None,
+        };
+        let Some(next) = next else { return false };
+        place = next;
+    }
+    match (last, place) {
+        (Segment::Map { key }, Value::Object(map)) => map.remove(key).is_some(),
+        (Segment::Seq { index }, Value::Array(list)) if *index < list.len() => {
+            list.remove(*index);
+            true
+        }
+        _ => false,
+    }
+}
+
+impl<K: Resource> Resource for Decoded<K> {
+    type DynamicType = K::DynamicType;
+    type Scope = K::Scope;
+
+    fn kind(kind: &K::DynamicType) -> Cow<'_, str> {
+        K::kind(kind)
+    }
+    fn group(kind: &K::DynamicType) -> Cow<'_, str> {
+        K::group(kind)
+    }
+    fn version(kind: &K::DynamicType) -> Cow<'_, str> {
+        K::version(kind)
+    }
+    fn plural(kind: &K::DynamicType) -> Cow<'_, str> {
+        K::plural(kind)
+    }
+    fn meta(&self) -> &ObjectMeta {
+        match self {
+            Self::Object(object) => object.meta(),
+            Self::Lost { metadata, .. } => metadata,
+        }
+    }
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        match self {
+            Self::Object(object) => object.meta_mut(),
+            Self::Lost { metadata, .. } => metadata,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::MyIngress;
+
+    fn decoded(spec: &Value) -> Decoded<MyIngress> {
+        let object = json!({
+            "apiVersion": "demo.rtfm.co.ua/v1", "kind": "MyIngress", "metadata": { "name": "web", "uid": "1" }, "spec": spec,
+        });
+        serde_json::from_value(object).expect("an object decodes, whatever is in it")
+    }
+
+    fn problem(object: &Decoded<MyIngress>) -> Option<&str> {
+        undecodable(object.meta())
+    }
+
+    #[test]
+    fn a_good_object_is_decoded_as_it_is() {
+        let object = decoded(&json!({ "subnets": ["subnet-a"], "group": { "name": "shared" } }));
+        assert_eq!(problem(&object), None);
+        assert_eq!(object.object().and_then(|it| it.spec.group).map(|group| group.name), Some("shared".into()));
+    }
+
+    #[test]
+    fn what_cannot_be_decoded_is_cut_and_named_and_the_rest_is_kept() {
+        let object = decoded(&json!({
+            "group": { "name": "shared" },
+            "deletionPolicy": "Retain",
+            "backends": [{ "name": "a", "service": "a", "port": 80 }, { "name": "b", "service": "b", "port": 2_147_483_648_u64 }],
+            "inboundCidrs": 5,
+        }));
+        let problem = problem(&object).expect("a problem").to_owned();
+        assert!(problem.starts_with("spec.backends[1].port: "), "{problem}");
+        let object = object.object().expect("the rest");
+        assert_eq!(object.spec.group.map(|group| group.name), Some("shared".into()));
+        assert_eq!(object.spec.deletion_policy, crate::api::DeletionPolicy::Retain);
+        assert_eq!(object.spec.backends.first().map(|backend| backend.name.as_str()), Some("a"));
+    }
+
+    #[test]
+    fn an_object_of_which_nothing_is_left_still_has_its_name() {
+        let object = decoded(&json!("nonsense"));
+        let Decoded::Lost { metadata, problem } = &object else { panic!("{object:?}") };
+        assert_eq!(metadata.name.as_deref(), Some("web"));
+        assert!(problem.starts_with("spec: "), "{problem}");
+    }
+
+    #[test]
+    fn a_list_with_one_bad_item_has_all_the_others() {
+        let item = |name: &str, port: u64| json!({ "metadata": { "name": name }, "spec": { "backends": [{ "name": "a", "service": "a", "port": port }] } });
+        let list = json!({
+            "apiVersion": "v1", "kind": "List", "metadata": {},
+            "items": [item("a", 80), item("b", 2_147_483_648), item("c", 80)],
+        });
+        let list: kube::core::ObjectList<Decoded<MyIngress>> = serde_json::from_value(list).expect("a list");
+        let bad: Vec<bool> = list.items.iter().map(|item| problem(item).is_some()).collect();
+        assert_eq!(bad, [false, true, false]);
+    }
+
+    #[test]
+    fn what_is_told_of_a_huge_value_is_short() {
+        let object = decoded(&json!({ "scheme": "x".repeat(100_000) }));
+        assert!(problem(&object).is_some_and(|problem| problem.len() < 400));
+    }
+}

@@ -1,0 +1,100 @@
+//! What the watch of a kind says, on its way to the store: objects that cannot be decoded are marked, and those that are
+//! gone are forgotten, also where the watch began again and nobody told of them.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::watcher::{self, Event};
+use kube::{Resource, ResourceExt};
+use tracing::warn;
+
+use super::decoding::{Decoded, undecodable};
+use super::kind::Kind;
+use super::reconcile::Reconciler;
+use crate::health::WatchHealth;
+
+/// The watch of one kind in one scope.
+pub struct Watched<K: Kind> {
+    reconciler: Arc<Reconciler<K>>,
+    /// The objects as they were before the event in hand.
+    store: Store<K::Object>,
+    health: WatchHealth,
+    /// The uids that a list that is under way had so far.
+    listed: BTreeSet<String>,
+}
+
+impl<K: Kind> Watched<K> {
+    /// Of objects that go into this store.
+    pub fn new(reconciler: Arc<Reconciler<K>>, store: Store<K::Object>, health: WatchHealth) -> Self {
+        Self { reconciler, store, health, listed: BTreeSet::new() }
+    }
+
+    /// Takes an event, and gives what the store is to have of it.
+    pub fn take(
+        &mut self,
+        event: Result<Event<Decoded<K::Object>>, watcher::Error>,
+    ) -> Option<Result<Event<K::Object>, watcher::Error>> {
+        let event = match event {
+            Ok(event) => event,
+            Err(error) => {
+                self.health.failed();
+                return Some(Err(error));
+            }
+        };
+        // A watcher says that a list begins before the list fails.
+        if !matches!(event, Event::Init) {
+            self.health.answered();
+        }
+        let event = match event {
+            Event::Apply(object) => Event::Apply(self.decoded(object)?),
+            Event::InitApply(object) => {
+                self.listed.extend(object.uid());
+                Event::InitApply(self.decoded(object)?)
+            }
+            Event::Delete(object) => {
+                // Whatever can't be decoded now is what the store had of it.
+                let known = || self.store.get(&ObjectRef::new(&object.name_any()).within(&namespace(&object)));
+                let known = known().map(|known| (*known).clone());
+                let object = object.object().or(known)?;
+                self.reconciler.gone(&object);
+                Event::Delete(object)
+            }
+            Event::Init => {
+                self.listed.clear();
+                Event::Init
+            }
+            Event::InitDone => {
+                let listed = std::mem::take(&mut self.listed);
+                let vanished = self
+                    .store
+                    .state()
+                    .into_iter()
+                    .filter(|object| object.uid().is_none_or(|uid| !listed.contains(&uid)));
+                vanished.for_each(|object| self.reconciler.gone(&object));
+                Event::InitDone
+            }
+        };
+        Some(Ok(event))
+    }
+
+    /// The object, noted as one that can or cannot be decoded as a whole. What is lost stays in the store as it was.
+    fn decoded(&self, object: Decoded<K::Object>) -> Option<K::Object> {
+        let problem = match &object {
+            Decoded::Object(object) => undecodable(object.meta()),
+            Decoded::Lost { problem, .. } => Some(problem.as_str()),
+        };
+        let meta = object.meta();
+        let uid = meta.uid.clone().unwrap_or_default();
+        if let Some(problem) = problem {
+            let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref());
+            warn!(kind = K::NAME, namespace, name, problem, "an object cannot be decoded, and is left as it is");
+        }
+        self.reconciler.note_undecodable(&uid, problem.is_some());
+        object.object()
+    }
+}
+
+fn namespace(object: &impl kube::Resource) -> String {
+    object.meta().namespace.clone().unwrap_or_default()
+}
