@@ -13,13 +13,16 @@ mod full_cost;
 mod full_groups;
 mod full_policy;
 mod full_trouble;
+mod isolation;
 mod names;
+mod orphans;
 mod ownership;
 mod parts_drift;
 mod plan;
 mod policy;
 mod targets;
 mod trouble;
+mod undecodable;
 
 use std::time::Duration;
 

@@ -8,6 +8,7 @@ pub mod full;
 pub mod interception;
 pub mod kinds;
 pub mod operator;
+pub mod rewriting;
 pub mod role;
 pub mod rollout_watch;
 pub mod scene;

@@ -1,0 +1,169 @@
+//! What AWS refuses stops nothing but the part that it makes, and is not asked for again and again.
+
+use causeway::api::MyIngress;
+use serde_json::{Value, json};
+
+use super::{ready, spec, stalled_by};
+use crate::support::backends::service;
+use crate::support::scene::is_ready;
+use crate::support::{Account, Operator, Scene, wait_for};
+
+const NOWHERE: &str = "arn:aws:acm:us-east-1:000000000000:certificate/00000000-0000-0000-0000-000000000000";
+
+/// A member of the group with a rule of its own.
+fn member(number: usize, status: u16) -> Value {
+    json!({
+        "group": { "name": "site" },
+        "listeners": [{ "port": 80, "rules": [{ "hosts": [format!("m{number}.example.com")],
+            "action": { "fixedResponse": { "statusCode": status } } }] }],
+    })
+}
+
+/// The first says where the balancer stands.
+fn of(number: usize, status: u16) -> Value {
+    if number == 0 { spec(member(number, status)) } else { member(number, status) }
+}
+
+/// Status codes of the rules on port 80, by host.
+async fn answers(scene: &Scene) -> Vec<(String, String)> {
+    let account = Account::of(scene).await.0;
+    let balancers = account["balancers"].as_object().cloned().unwrap_or_default();
+    let rules =
+        balancers.values().flat_map(|it| it["listeners"]["80"]["rules"].as_array().cloned().unwrap_or_default());
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut answers: Vec<(String, String)> = rules
+        .filter(|it| it["rule"]["is_default"] != true)
+        .map(|it| {
+            let rule = &it["rule"];
+            let code = &rule["actions"][0]["fixed_response_config"]["status_code"];
+            (text(&rule["conditions"][0]["values"][0]), text(code))
+        })
+        .collect();
+    answers.sort();
+    answers
+}
+
+async fn answers_with(scene: &Scene, number: usize, status: u16) {
+    let wanted = (format!("m{number}.example.com"), status.to_string());
+    let what = format!("member {number} to answer with {status}");
+    wait_for(&what, || answers(scene), |seen| seen.contains(&wanted)).await;
+}
+
+/// How many calls AWS refused while it was swept so many times.
+async fn refused_during_sweeps(scene: &Scene, sweeps: usize) -> usize {
+    scene.emulator.clear_journal().await;
+    let what = format!("{sweeps} sweeps");
+    let swept = |calls: &Vec<crate::support::emulator::Call>| {
+        calls.iter().filter(|call| call.operation == "DescribeLoadBalancers").count() >= sweeps
+    };
+    let calls = wait_for(&what, || scene.emulator.journal(), swept).await;
+    let failed = |call: &&crate::support::emulator::Call| call.outcome.as_deref().is_some_and(|it| it != "OK");
+    calls.iter().filter(failed).count()
+}
+
+#[tokio::test]
+async fn a_bad_member_of_a_group_stops_none_of_the_other_nine() {
+    let scene = Scene::new("isolation").await;
+    let _operator = Operator::start(&scene).await;
+    for number in 0..10 {
+        scene.create::<MyIngress>(&format!("m{number}"), of(number, 200)).await;
+    }
+    for number in 0..10 {
+        ready(&scene, &format!("m{number}")).await;
+    }
+    let https = json!([{ "port": 80 }, { "port": 443, "certificateArns": [NOWHERE] }]);
+    let unknown = json!({ "foo.bar": "1", "idle_timeout.timeout_seconds": "77" });
+    let bad = [
+        (0, json!({ "attributes": unknown }), "AttributesInvalid", "foo.bar"),
+        (3, json!({ "listeners": https }), "CertificateInvalid", "certificate/00000000"),
+        (9, json!({ "listeners": https }), "CertificateInvalid", "certificate/00000000"),
+    ];
+    for (round, (culprit, edit, reason, words)) in bad.into_iter().enumerate() {
+        let name = format!("m{culprit}");
+        scene.edit::<MyIngress>(&name, edit).await;
+        let message = stalled_by(&scene, &name, reason).await;
+        assert!(message.contains(words), "{message}");
+        // Everybody else goes on, and is not told of what is not theirs.
+        let status = 201 + u16::try_from(round).unwrap();
+        for number in (0..10).filter(|number| *number != culprit) {
+            scene.edit::<MyIngress>(&format!("m{number}"), member(number, status)).await;
+        }
+        for number in (0..10).filter(|number| *number != culprit) {
+            answers_with(&scene, number, status).await;
+            scene.ingress(&format!("m{number}"), &format!("m{number} to be ready"), is_ready).await;
+        }
+        let failed = refused_during_sweeps(&scene, 5).await;
+        assert!(failed <= 1, "{failed} refused calls in ten seconds because of {name}");
+        let mended = json!({ "attributes": null, "listeners": of(culprit, status)["listeners"] });
+        scene.edit::<MyIngress>(&name, mended).await;
+        ready(&scene, &name).await;
+        answers_with(&scene, culprit, status).await;
+    }
+}
+
+#[tokio::test]
+async fn a_refused_part_of_an_object_stops_none_of_its_others() {
+    let scene = Scene::new("isolation").await;
+    let _operator = Operator::start(&scene).await;
+    let rules = json!([{ "hosts": ["m1.example.com"], "action": { "fixedResponse": { "statusCode": 200 } } }]);
+    let object = spec(json!({
+        "attributes": { "foo.bar": "1", "idle_timeout.timeout_seconds": "77", "routing.http2.enabled": "false" },
+        "listeners": [{ "port": 443, "certificateArns": [NOWHERE] }, { "port": 80, "rules": rules }],
+    }));
+    scene.create::<MyIngress>("app", object).await;
+    answers_with(&scene, 1, 200).await;
+    // The good ones of the attributes are set though one among them is bad.
+    let idle = || async {
+        let account = Account::of(&scene).await.0;
+        let balancers = account["balancers"].as_object().cloned().unwrap_or_default();
+        balancers.values().next().map(|it| it["attributes"]["idle_timeout.timeout_seconds"].clone())
+    };
+    wait_for("the good attribute", idle, |seen| *seen == Some(json!("77"))).await;
+    let stalled = |object: &MyIngress| crate::support::scene::stalled(object).is_some();
+    scene.ingress("app", "the object to be stalled", stalled).await;
+    let failed = refused_during_sweeps(&scene, 5).await;
+    assert!(failed <= 2, "{failed} refused calls in ten seconds for two refused parts");
+}
+
+#[tokio::test]
+async fn one_denied_call_does_not_stop_the_rest_of_a_plan() {
+    let scene = Scene::new("isolation").await;
+    let _operator = Operator::start(&scene).await;
+    let rule = |host: &str| json!({ "hosts": [host], "action": { "fixedResponse": { "statusCode": 200 } } });
+    let listeners = |rules: Vec<Value>| json!([{ "port": 80, "rules": rules }, { "port": 81, "rules": [rule("m5.example.com")] }]);
+    let first = listeners(vec![rule("m1.example.com"), rule("m2.example.com")]);
+    scene.create::<MyIngress>("app", spec(json!({ "listeners": first }))).await;
+    ready(&scene, "app").await;
+    scene.emulator.fault(json!({ "kind": "access_denied", "operation": "SetRulePriorities" })).await;
+    let swapped = json!([
+        { "port": 80, "rules": [rule("m2.example.com"), rule("m1.example.com")] },
+        { "port": 81, "rules": [rule("m6.example.com")] },
+    ]);
+    scene.edit::<MyIngress>("app", json!({ "listeners": swapped, "tags": { "team": "blue" } })).await;
+    stalled_by(&scene, "app", "PermissionMissing").await;
+    let tagged = || async {
+        let account = Account::of(&scene).await.text();
+        account.contains("m6.example.com") && account.contains("blue")
+    };
+    wait_for("the other listener's rule and the tag", tagged, |seen| *seen).await;
+    scene.emulator.no_faults().await;
+    ready(&scene, "app").await;
+}
+
+#[tokio::test]
+async fn a_member_that_may_not_join_does_not_keep_a_deleted_group_alive() {
+    let scene = Scene::new("isolation").await;
+    let _operator = Operator::start(&scene).await;
+    service(&scene, "web", &[("", 80)]).await;
+    scene.create::<MyIngress>("home", of(0, 200)).await;
+    ready(&scene, "home").await;
+    // Its group is of another namespace, which has nobody who could allow it.
+    let elsewhere = json!({ "group": { "name": "site", "namespace": "nowhere" }, "listeners": [{ "port": 80 }] });
+    scene.create::<MyIngress>("guest", elsewhere).await;
+    stalled_by(&scene, "guest", "GroupNotAllowed").await;
+    scene.delete::<MyIngress>("home").await;
+    scene.gone::<MyIngress>("home").await;
+    assert!(scene.balancers().await.is_empty());
+    scene.delete::<MyIngress>("guest").await;
+    scene.gone::<MyIngress>("guest").await;
+}
