@@ -33,7 +33,8 @@ def _version(request: Request) -> Any:
 
 
 def _read_journal(request: Request) -> Any:
-    return journal.read(_account_or_all(request), int(request.args.get("since", 0)))
+    wanted = request.args.get("parameters", "false") == "true"
+    return journal.read(_account_or_all(request), int(request.args.get("since", 0)), wanted)
 
 
 def _clear_journal(request: Request) -> Any:

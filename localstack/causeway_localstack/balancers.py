@@ -10,7 +10,7 @@ from localstack.aws.api import RequestContext, ServiceRequest, ServiceResponse
 from moto.elbv2.models import FakeLoadBalancer
 
 from . import fleet as fleets
-from . import known, listeners, wafv2
+from . import known, listeners, service_linked_role, wafv2
 from .errors import invalid, validation
 from .fleet import Fleet
 from .pages import page
@@ -63,6 +63,7 @@ def create(context: RequestContext, request: ServiceRequest) -> ServiceResponse:
                 )
             return {"LoadBalancers": [_shown(fleet, existing, fleet.state(existing))]}
         quotas.room_for_a_load_balancer(fleet)
+        service_linked_role.ensure(fleet.account)
         balancer = fleet.backend.create_load_balancer(
             name=name,
             security_groups=groups or _default_group(fleet, vpc_id),

@@ -4,7 +4,7 @@ from localstack.aws.api import RequestContext, ServiceRequest
 from localstack.aws.chain import HandlerChain
 from localstack.http import Response
 
-from . import connection, identity, permissions, security_groups, throttling, web_identity
+from . import connection, identity, permissions, security_groups, throttling, validation, web_identity
 from . import faults as fault_kinds
 from .faults import Fault, faults
 from .journal import Entry, journal
@@ -15,7 +15,7 @@ _NAMES += ("TrustStoreArn", "CertificateArn", "ResourceArn", "GroupName")
 
 
 def before(chain: HandlerChain, context: RequestContext, response: Response) -> None:
-    """Journals the call, lets faults strike it, checks its rate, credentials and permissions."""
+    """Journals the call, lets faults strike it, checks its rate, credentials, form and permissions."""
     if not context.operation or context.is_internal_call:
         return
     caller = identity.caller(context)
@@ -29,6 +29,7 @@ def before(chain: HandlerChain, context: RequestContext, response: Response) -> 
         role=caller.role,
         client=context.request.remote_addr or "",
         resource=_resource(context.service_request),
+        parameters=validation.shown(context.service_request or {}),
     )
     context.causeway_entry = entry
     delay, fault = faults.strike(caller.account, service, operation)
@@ -44,6 +45,9 @@ def before(chain: HandlerChain, context: RequestContext, response: Response) -> 
         _fail(context, fault, caller.principal)
     throttling.check(caller.account, context.region, service, operation)
     identity.check_session(context)
+    entry.violation = validation.check(context)
+    if entry.violation:
+        raise validation.refusal(service, entry.violation)
     permissions.check(context, caller)
     if operation == "AssumeRoleWithWebIdentity":
         web_identity.check(context.service_request)

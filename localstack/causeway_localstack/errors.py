@@ -1,5 +1,8 @@
 """AWS's errors, as the services phrase them."""
 
+import base64
+import secrets
+
 from localstack.aws.api import CommonServiceException
 
 
@@ -23,6 +26,13 @@ _DENIALS = {
 
 
 def access_denied(message: str, service: str = "") -> CommonServiceException:
-    """The caller may not do this, as the service says it."""
+    """The caller may not do this, as the service says it.
+
+    EC2 adds details that only its account can read, and that are others with every call:
+    https://docs.aws.amazon.com/STS/latest/APIReference/API_DecodeAuthorizationMessage.html
+    """
     code, status, words = _DENIALS.get(service, ("AccessDenied", 403, ""))
+    if service == "ec2":
+        details = base64.urlsafe_b64encode(secrets.token_bytes(240)).decode()
+        message = f"{message}. Encoded authorization failure message: {details}"
     return invalid(code, words + message, status)

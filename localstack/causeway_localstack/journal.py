@@ -4,12 +4,15 @@ import itertools
 import threading
 import time
 from collections import deque
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 
 MOST_ENTRIES = 50_000
 """Older ones are dropped."""
+
+MOST_PARAMETERS = 10_000
+"""Entries before the last so many forget their parameters, unless they were refused for them."""
 
 
 @dataclass(slots=True)
@@ -37,6 +40,13 @@ class Entry:
     duration_ms: float | None = None
     fault: str | None = None
     """The kind of fault that struck."""
+    violation: str | None = None
+    """What the service's model does not allow of the request."""
+    parameters: dict[str, Any] | None = None
+    """What was asked for, secrets hidden; told only to those who ask for it."""
+
+
+_NAMES = [field.name for field in fields(Entry) if field.name != "parameters"]
 
 
 class Journal:
@@ -44,6 +54,7 @@ class Journal:
 
     def __init__(self) -> None:
         self._entries: deque[Entry] = deque(maxlen=MOST_ENTRIES)
+        self._with_parameters: deque[Entry] = deque()
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
         self._begun: dict[int, float] = {}
@@ -53,6 +64,11 @@ class Journal:
         with self._lock:
             entry = Entry(id=next(self._ids), time=datetime.now(UTC).isoformat(timespec="milliseconds"), **about)
             self._entries.append(entry)
+            self._with_parameters.append(entry)
+            if len(self._with_parameters) > MOST_PARAMETERS:
+                old = self._with_parameters.popleft()
+                if old.violation is None:
+                    old.parameters = None
             self._begun[entry.id] = time.monotonic()
             return entry
 
@@ -65,16 +81,23 @@ class Journal:
             entry.status = status
             entry.outcome = outcome
 
-    def read(self, account: str | None, since: int) -> list[dict[str, Any]]:
-        """The entries after `since`, oldest first, of one account or of all."""
+    def read(self, account: str | None, since: int, parameters: bool = False) -> list[dict[str, Any]]:
+        """The entries after `since`, oldest first, of one account or of all, with their parameters if wanted."""
         with self._lock:
-            return [asdict(it) for it in self._entries if it.id > since and account in (None, it.account)]
+            chosen = [it for it in self._entries if it.id > since and account in (None, it.account)]
+            return [_shown(it, parameters) for it in chosen]
 
     def clear(self, account: str | None) -> None:
         """Forgets the entries of one account or of all; ids go on counting."""
         with self._lock:
             kept = [] if account is None else [it for it in self._entries if it.account != account]
             self._entries = deque(kept, maxlen=MOST_ENTRIES)
+            self._with_parameters = deque(kept[-MOST_PARAMETERS:])
+
+
+def _shown(entry: Entry, parameters: bool) -> dict[str, Any]:
+    told = {name: getattr(entry, name) for name in _NAMES}
+    return told | {"parameters": entry.parameters} if parameters or entry.violation else told
 
 
 journal = Journal()

@@ -19,7 +19,6 @@ from . import (
     targets,
     trust_stores,
 )
-from .errors import validation
 
 Operation = Callable[[RequestContext, ServiceRequest], ServiceResponse]
 
@@ -70,23 +69,7 @@ _OPERATIONS: dict[str, Operation] = {
 }
 
 
-def _complete(answer: Operation) -> Operation:
-    """The operation, for requests in which nothing is missing that AWS requires."""
-
-    def checked(context: RequestContext, request: ServiceRequest) -> ServiceResponse:
-        for name in context.operation.input_shape.required_members:
-            if request.get(name) is None:
-                raise validation(
-                    f"1 validation error detected: Value null at '{name[0].lower()}{name[1:]}' failed to satisfy "
-                    "constraint: Member must not be null"
-                )
-        return answer(context, request)
-
-    return checked
-
-
 @aws_provider(api="elbv2")
 def elbv2() -> Service:
     """LocalStack's entry point."""
-    table = {name: _complete(answer) for name, answer in _OPERATIONS.items()}
-    return Service(name="elbv2", skeleton=Skeleton(load_service("elbv2"), table))
+    return Service(name="elbv2", skeleton=Skeleton(load_service("elbv2"), dict(_OPERATIONS)))

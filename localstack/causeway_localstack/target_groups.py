@@ -7,7 +7,7 @@ from typing import Any
 from localstack.aws.api import RequestContext, ServiceRequest, ServiceResponse
 
 from . import fleet as fleets
-from . import known, settings, target_health
+from . import known, service_linked_role, settings, target_health
 from .errors import invalid, validation
 from .fleet import Fleet
 from .pages import page
@@ -35,6 +35,7 @@ def create(context: RequestContext, request: ServiceRequest) -> ServiceResponse:
                 )
             return {"TargetGroups": [shown(existing)]}
         quotas.room_for_a_target_group(fleet)
+        service_linked_role.ensure(fleet.account)
         fleet.backend.target_groups[group.arn] = group
         if wanted_tags:
             fleet.backend.tagging_service.tag_resource(group.arn, wanted_tags)

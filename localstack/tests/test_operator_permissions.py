@@ -4,13 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from botocore.client import BaseClient
 from certificates import imported
 from conftest import Aws, refused
-from issuer import URL, Issuer, trust
+from roles import NETWORK as NEEDED
+from roles import Client, session
 from test_listeners import FIXED
 from test_wafv2 import web_acl
-from test_web_identity import assume, credentials
 
 OURS = [{"Key": "example.com/cluster", "Value": "blue"}]
 FOREIGN = [{"Key": "example.com/cluster", "Value": "green"}]
@@ -20,21 +19,14 @@ PATH = [{"Field": "path-pattern", "Values": ["/a"]}]
 TAGGED_BLUE = {"StringEquals": {"aws:ResourceTag/example.com/cluster": "blue"}}
 ASKED_BLUE = {"StringEquals": {"aws:RequestTag/example.com/cluster": "blue"}}
 
-Client = Callable[[str], BaseClient]
-
 
 @pytest.fixture
 def role(aws: Aws) -> Callable[..., Client]:
     """Clients of a role with these statements."""
 
     def made(*statements: dict[str, Any]) -> Client:
-        issuer = Issuer()
-        aws.admin("POST", "oidc", {"issuer": URL, "jwks": issuer.jwks()})
         allowed = [{"Effect": "Allow", "Resource": "*"} | it for it in statements]
-        policy = {"Version": "2012-10-17", "Statement": allowed}
-        about = {"name": "causeway", "trust_policy": trust(aws.account), "policies": {"all": policy}}
-        given = credentials(assume(aws, aws.admin("POST", "role", about)["arn"], issuer.token()))
-        return lambda service: aws.client(service, **given)
+        return session(aws, all={"Version": "2012-10-17", "Statement": [NEEDED, *allowed]})
 
     return made
 
@@ -106,7 +98,6 @@ def test_they_are_changed_only_with_their_tags(aws: Aws, role: Callable[..., Cli
         delay = [{"Key": "deregistration_delay.timeout_seconds", "Value": "1"}]
         return [
             lambda: elbv2.modify_listener(ListenerArn=listener, DefaultActions=FIXED),
-            lambda: elbv2.set_rule_priorities(RulePriorities=[{"RuleArn": rule, "Priority": 2}]),
             lambda: elbv2.modify_rule(RuleArn=rule, Actions=FIXED),
             lambda: elbv2.register_targets(TargetGroupArn=group, Targets=[{"Id": "198.18.1.1"}]),
             lambda: elbv2.modify_target_group_attributes(TargetGroupArn=group, Attributes=delay),
@@ -149,7 +140,14 @@ def test_security_groups(aws: Aws, role: Callable[..., Client]) -> None:
     about = {"VpcId": "vpc-causeway", "GroupName": "managed", "Description": "of a test"}
     tagged = {"TagSpecifications": [{"ResourceType": "security-group", "Tags": OURS}]}
     permission = [{"IpProtocol": "tcp", "FromPort": 80, "ToPort": 80, "IpRanges": [{"CidrIp": "0.0.0.0/0"}]}]
-    with refused("UnauthorizedOperation", "not authorized to perform: ec2:CreateSecurityGroup") as refusal:
+    with refused(
+        "UnauthorizedOperation",
+        "You are not authorized to perform this operation. "
+        f"User: arn:aws:sts::{aws.account}:assumed-role/causeway/pod-1 is not authorized to perform: "
+        f"ec2:CreateSecurityGroup on resource: arn:aws:ec2:us-east-1:{aws.account}:security-group/* "
+        "because no identity-based policy allows the ec2:CreateSecurityGroup action. "
+        "Encoded authorization failure message: ",
+    ) as refusal:
         ec2.create_security_group(**about)
     assert refusal.status == 403
     ours = ec2.create_security_group(**about, **tagged)["GroupId"]
@@ -182,17 +180,41 @@ def test_certificates_and_tags_are_read_only_where_allowed(aws: Aws, role: Calla
     role({"Action": "tag:GetResources"})("resourcegroupstaggingapi").get_resources()
 
 
+def test_rules_are_put_in_order_whoever_owns_them(aws: Aws, role: Callable[..., Client]) -> None:
+    """AWS knows no tags here: such a condition would never hold."""
+    root, balancer = aws.client("elbv2"), aws.create("web")["LoadBalancerArn"]
+    asked: dict[str, Any] = {"LoadBalancerArn": balancer, "Protocol": "HTTP", "Port": 80, "DefaultActions": FIXED}
+    listener = root.create_listener(**asked)["Listeners"][0]["ListenerArn"]
+    about = {"Conditions": PATH, "Actions": FIXED, "Priority": 1, "Tags": OURS}
+    rule = root.create_rule(ListenerArn=listener, **about)["Rules"][0]["RuleArn"]
+    order = {"Action": "elasticloadbalancing:SetRulePriorities", "Resource": arn("listener-rule/app")}
+    wanted = [{"RuleArn": rule, "Priority": 2}]
+    with refused("AccessDenied", f"elasticloadbalancing:SetRulePriorities on resource: {rule}"):
+        role(order | {"Condition": TAGGED_BLUE})("elbv2").set_rule_priorities(RulePriorities=wanted)
+    role(order)("elbv2").set_rule_priorities(RulePriorities=wanted)
+
+
 def test_web_acls_protect_only_our_load_balancers(aws: Aws, role: Callable[..., Client]) -> None:
     ours = aws.create("ours", Tags=OURS)["LoadBalancerArn"]
     foreign = aws.create("foreign", Tags=FOREIGN)["LoadBalancerArn"]
     acl = web_acl(aws.client("wafv2"), "one")["ARN"]
-    associating = {"Action": ["wafv2:AssociateWebACL", "wafv2:DisassociateWebACL", "wafv2:GetWebACLForResource"]}
-    without = role(associating)("wafv2")
-    without.get_web_acl_for_resource(ResourceArn=ours)
-    with refused("AccessDeniedException", "elasticloadbalancing:SetWebACL"):
-        without.associate_web_acl(WebACLArn=acl, ResourceArn=ours)
-    waf = role(associating, {"Action": "elasticloadbalancing:SetWebAcl", "Condition": TAGGED_BLUE})("wafv2")
+    of_waf = {"Action": ["wafv2:AssociateWebACL", "wafv2:DisassociateWebACL", "wafv2:GetWebACL*"]}
+    names = ("CreateWebACLAssociation", "DeleteWebACLAssociation", "GetLoadBalancerWebACL")
+    of_balancers = {"Action": [f"elasticloadbalancing:{it}" for it in names], "Condition": TAGGED_BLUE}
+    setting = {"Action": "elasticloadbalancing:SetWebAcl"}
+    with refused("AccessDeniedException", "elasticloadbalancing:CreateWebACLAssociation"):
+        role(of_waf, setting)("wafv2").associate_web_acl(WebACLArn=acl, ResourceArn=ours)
+    for narrowed in ({"Condition": TAGGED_BLUE}, {"Resource": ours}):
+        with refused("AccessDeniedException", "elasticloadbalancing:SetWebACL on resource: *"):
+            role(of_waf, of_balancers, setting | narrowed)("wafv2").associate_web_acl(WebACLArn=acl, ResourceArn=ours)
+    waf = role(of_waf, of_balancers, setting)("wafv2")
     waf.associate_web_acl(WebACLArn=acl, ResourceArn=ours)
+    assert waf.get_web_acl_for_resource(ResourceArn=ours)["WebACL"]["ARN"] == acl
     waf.disassociate_web_acl(ResourceArn=ours)
-    with refused("AccessDeniedException", foreign):
-        waf.associate_web_acl(WebACLArn=acl, ResourceArn=foreign)
+    for denied in (
+        lambda: waf.associate_web_acl(WebACLArn=acl, ResourceArn=foreign),
+        lambda: waf.disassociate_web_acl(ResourceArn=foreign),
+        lambda: waf.get_web_acl_for_resource(ResourceArn=foreign),
+    ):
+        with refused("AccessDeniedException", foreign):
+            denied()

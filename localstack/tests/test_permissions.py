@@ -1,11 +1,9 @@
-import json
 from typing import Any
 
 import pytest
+import roles
 from botocore.client import BaseClient
-from conftest import PROJECT, Aws, refused
-from issuer import URL, Issuer, trust
-from test_web_identity import assume, credentials
+from conftest import Aws, refused
 
 CLUSTER = {"Key": "example.com/cluster", "Value": "blue"}
 FOREIGN = {"Key": "example.com/cluster", "Value": "green"}
@@ -14,6 +12,7 @@ NETWORK = {"Subnets": ["subnet-abc", "subnet-def"], "SecurityGroups": ["sg-web"]
 POLICY: dict[str, Any] = {
     "Version": "2012-10-17",
     "Statement": [
+        roles.NETWORK,
         {"Effect": "Allow", "Action": "elasticloadbalancing:Describe*", "Resource": "*"},
         {
             "Effect": "Allow",
@@ -38,18 +37,9 @@ POLICY: dict[str, Any] = {
 }
 
 
-def client_with(aws: Aws, policy: dict[str, Any]) -> BaseClient:
-    """A client of a role with this policy."""
-    issuer = Issuer()
-    aws.admin("POST", "oidc", {"issuer": URL, "jwks": issuer.jwks()})
-    about = {"name": "causeway", "trust_policy": trust(aws.account), "policies": {"all": policy}}
-    role = aws.admin("POST", "role", about)["arn"]
-    return aws.client("elbv2", **credentials(assume(aws, role, issuer.token())))
-
-
 @pytest.fixture
 def elbv2(aws: Aws) -> BaseClient:
-    return client_with(aws, POLICY)
+    return roles.session(aws, all=POLICY)("elbv2")
 
 
 def test_create_needs_its_tag(aws: Aws, elbv2: BaseClient) -> None:
@@ -95,14 +85,9 @@ def test_accounts_themselves_are_not_restricted(aws: Aws, elbv2: BaseClient) -> 
 
 
 def test_the_operators_own_policy_is_enough_and_no_more(aws: Aws) -> None:
-    text = (PROJECT.parent / "iam" / "policy.json").read_text()
-    for placeholder, value in (("ACCOUNT_ID", aws.account), ("AWS_REGION", "us-east-1"), ("CLUSTER_NAME", "blue")):
-        text = text.replace(f"${{{placeholder}}}", value)
-    elbv2 = client_with(aws, json.loads(text))
-    prefix = "causeway.example.com"
-    owned = {"ManagedBy": "causeway", f"{prefix}/cluster": "blue"}
-    owned |= {f"{prefix}/namespace": "default", f"{prefix}/name": "web", f"{prefix}/uid": "1"}
-    tags = [{"Key": key, "Value": value} for key, value in owned.items()]
+    published = {path.stem: roles.filled(path, aws.account) for path in roles.PUBLISHED.glob("policy*.json")}
+    elbv2 = roles.session(aws, **published)("elbv2")
+    prefix, tags = roles.PREFIX, roles.OURS
     protected = [{"Key": "deletion_protection.enabled", "Value": "false"}]
 
     arn = elbv2.create_load_balancer(Name="web", Tags=tags, **NETWORK)["LoadBalancers"][0]["LoadBalancerArn"]

@@ -14,6 +14,7 @@ use aws_smithy_runtime_api::box_error::BoxError;
 use aws_smithy_runtime_api::client::orchestrator::{HttpResponse, Metadata};
 
 use super::budget::Budget;
+use super::denial;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
 use crate::runtime::{Class, causes};
@@ -28,7 +29,7 @@ pub struct AwsError {
     pub service: &'static str,
     /// AWS's error code; `None` when no answer came.
     pub code: Option<String>,
-    /// AWS's message, or what happened to the connection.
+    /// AWS's message without what is another with every call, or what happened to the connection.
     pub message: String,
     /// What kind of trouble it is.
     pub class: Class,
@@ -52,7 +53,7 @@ impl AwsError {
         }
         let status = error.raw_response().map(|response| response.status().as_u16());
         let code = error.code().map(str::to_owned);
-        let message = error.message().map_or_else(|| root_cause(error), str::to_owned);
+        let message = error.message().map_or_else(|| root_cause(error), denial::lasting);
         let class = code.as_deref().and_then(|code| class_of(code).or_else(|| general_class(code)));
         // Without an answer of the service itself nobody knows whether it acted; likewise when it broke while acting.
         let ambiguous = code.is_none() || status.is_none_or(|status| status >= 500);
@@ -89,11 +90,7 @@ impl AwsError {
     fn text(&self) -> String {
         match (self.class, &self.code) {
             (Class::Denied, Some(code)) if code.starts_with("AccessDenied") || code == "UnauthorizedOperation" => {
-                let (permission, policy) = permission(self.service, self.operation);
-                format!(
-                    "the operator's IAM role may not do this: allow {}:{permission} for it (see iam/{policy})",
-                    self.service
-                )
+                denial::explained(self.service, self.operation, &self.message)
             }
             (_, Some(code)) if code == NO_CREDENTIALS => format!(
                 "the operator has no AWS credentials ({}); let its service account assume an IAM role, see docs/operations.md",
@@ -104,24 +101,6 @@ impl AwsError {
             (_, None) => format!("no answer from AWS: {}", self.message),
         }
     }
-}
-
-/// What IAM calls the permission for an operation, and the file that grants it. S3 has names of its own.
-/// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html>
-fn permission(service: &str, operation: &'static str) -> (&'static str, &'static str) {
-    let permission = match (service, operation) {
-        ("s3", "GetPublicAccessBlock") => "GetBucketPublicAccessBlock",
-        ("s3", "PutPublicAccessBlock") => "PutBucketPublicAccessBlock",
-        ("s3", "GetBucketEncryption") => "GetEncryptionConfiguration",
-        ("s3", "PutBucketEncryption") => "PutEncryptionConfiguration",
-        ("s3", "GetBucketLifecycleConfiguration") => "GetLifecycleConfiguration",
-        ("s3", "PutBucketLifecycleConfiguration") => "PutLifecycleConfiguration",
-        ("s3", "ListObjectsV2" | "HeadBucket") => "ListBucket",
-        ("s3", "ListMultipartUploads") => "ListBucketMultipartUploads",
-        ("s3", "DeleteObjects") => "DeleteObject",
-        _ => operation,
-    };
-    (permission, if service == "s3" { "policy-backup-operator.json" } else { "policy.json" })
 }
 
 /// Stands in for AWS's code where a call could not be signed.
@@ -284,18 +263,19 @@ mod tests {
     }
 
     #[test]
-    fn a_denied_call_names_the_permission() {
+    fn a_denied_call_keeps_awss_words_after_the_operation() {
+        let words = "User: a is not authorized to perform: ec2:GetSecurityGroupsForVpc on resource: b because no \
+                     identity-based policy allows the ec2:GetSecurityGroupsForVpc action";
         let error = AwsError {
             operation: "CreateLoadBalancer",
             service: "elasticloadbalancing",
             code: Some("AccessDenied".into()),
-            message: "User: arn:aws:sts::… is not authorized".into(),
+            message: words.into(),
             class: Class::Denied,
             ambiguous: false,
         };
-        assert!(error.to_string().contains("allow elasticloadbalancing:CreateLoadBalancer"), "{error}");
-        let error = AwsError { operation: "PutBucketEncryption", service: "s3", ..error };
-        assert!(error.to_string().contains("allow s3:PutEncryptionConfiguration"), "{error}");
-        assert!(error.to_string().contains("iam/policy-backup-operator.json"), "{error}");
+        assert!(error.to_string().starts_with(&format!("CreateLoadBalancer: AWS denies it: {words}")), "{error}");
+        let error = AwsError { code: Some("UnauthorizedOperation".into()), service: "ec2", ..error };
+        assert!(error.to_string().contains(words), "{error}");
     }
 }

@@ -8,7 +8,7 @@ from .. import roles
 from ..errors import access_denied
 from ..identity import Caller
 from ..policy import Request, Verdict, evaluate
-from . import acm, ec2, elbv2, wafv2
+from . import acm, demands, ec2, elbv2, table, wafv2
 
 _PREFIXES = {"elbv2": "elasticloadbalancing", "resourcegroupstaggingapi": "tag"}
 """Where IAM's name of a service is not LocalStack's."""
@@ -19,10 +19,15 @@ def _alone(context: RequestContext) -> list[Request]:
     return [Request(action_of(context))]
 
 
+def _with_demands(context: RequestContext) -> list[Request]:
+    """An ELBv2 call, and what AWS does in its caller's name."""
+    return [*elbv2.requests(context), *demands.requests(context)]
+
+
 _ENFORCED: dict[str, Callable[[RequestContext], list[Request]]] = {
     "acm": acm.requests,
     "ec2": ec2.requests,
-    "elbv2": elbv2.requests,
+    "elbv2": _with_demands,
     "resourcegroupstaggingapi": _alone,
     "wafv2": wafv2.requests,
 }
@@ -35,7 +40,7 @@ def check(context: RequestContext, caller: Caller) -> None:
         return
     role = roles.find(caller.role)
     documents = roles.policies(role) if role else []
-    for request in _ENFORCED[service](context):
+    for request in map(table.as_aws_sees, _ENFORCED[service](context)):
         verdict = evaluate(documents, request)
         if verdict is not Verdict.ALLOWED:
             raise access_denied(denial(caller.principal, request.action, request.resource, verdict), service)
@@ -59,4 +64,4 @@ def action_of(context: RequestContext) -> str:
 
 def resource_of(context: RequestContext) -> str:
     """The ARN a call is about, as IAM sees it; the first of several."""
-    return _ENFORCED.get(context.service.service_name, _alone)(context)[0].resource
+    return table.as_aws_sees(_ENFORCED.get(context.service.service_name, _alone)(context)[0]).resource

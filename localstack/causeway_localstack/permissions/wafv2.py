@@ -10,22 +10,34 @@ from .. import fleet as fleets
 from ..policy import Request
 from . import keys
 
-_OF_BALANCERS = ("AssociateWebACL", "DisassociateWebACL", "GetWebACLForResource")
+_ON_BALANCERS = {
+    "AssociateWebACL": ("CreateWebACLAssociation", "SetWebACL"),
+    "DisassociateWebACL": ("DeleteWebACLAssociation", "SetWebACL"),
+    "GetWebACLForResource": ("GetLoadBalancerWebACL",),
+}
+"""What each of these needs of Elastic Load Balancing, by the reference. SetWebACL is the older permission, the others
+are the newer; whether both are asked for is not documented, so both are."""
 
 
 def requests(context: RequestContext) -> list[Request]:
-    """All that must be allowed for the call; a change needs elasticloadbalancing:SetWebACL too."""
+    """All that must be allowed for the call."""
     operation, asked = context.operation.name, context.service_request
     action, balancer = f"wafv2:{operation}", asked.get("ResourceArn") or "*"
-    if operation not in _OF_BALANCERS:
-        return [Request(action, asked.get("ARN") or "*")]
+    if operation not in _ON_BALANCERS:
+        arn = asked.get("ARN") or "*"
+        return [Request(action, arn, _tags_of_acl(context, arn))]
+    acl = asked.get("WebACLArn")
+    if operation == "GetWebACLForResource":
+        found = wafv2_backends[context.account_id][context.region].get_web_acl_for_resource(balancer)
+        acl = found.arn if found else None
     tags = fleets.of_caller(context).tags(balancer)
     needed = [Request(action, balancer, keys.resource_tags("wafv2", tags))]
-    if asked.get("WebACLArn"):
-        needed.append(Request(action, asked["WebACLArn"], _tags_of_acl(context, asked["WebACLArn"])))
-    if operation != "GetWebACLForResource":
-        own = keys.resource_tags("elasticloadbalancing", tags)
-        needed.append(Request("elasticloadbalancing:SetWebACL", balancer, own))
+    if acl:
+        needed.append(Request(action, acl, _tags_of_acl(context, acl)))
+        if operation == "GetWebACLForResource":
+            needed.append(Request("wafv2:GetWebACL", acl, _tags_of_acl(context, acl)))
+    own = keys.resource_tags("elasticloadbalancing", tags)
+    needed += [Request(f"elasticloadbalancing:{it}", balancer, own) for it in _ON_BALANCERS[operation]]
     return needed
 
 

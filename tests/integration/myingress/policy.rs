@@ -4,7 +4,7 @@ use causeway::api::MyIngress;
 use serde_json::json;
 
 use super::bystander;
-use super::{created, ready, spec};
+use super::{created, ready, spec, stalled_by};
 use crate::support::role::Session;
 use crate::support::{Operator, Scene, wait_for};
 
@@ -68,4 +68,39 @@ async fn the_published_policy_allows_nothing_with_what_belongs_to_others() {
     }
     let bare = elb.create_load_balancer().name("bare").subnets("subnet-abc").subnets("subnet-def").send().await;
     assert_eq!(bare.expect_err("it is denied").into_service_error().meta().code(), Some("AccessDenied"));
+}
+
+#[tokio::test]
+async fn a_denial_is_told_in_awss_own_words_and_once() {
+    let denied = [
+        // AWS itself reads the security groups of the network when it makes a balancer.
+        ("CreateLoadBalancer", "ec2:GetSecurityGroupsForVpc", json!({ "securityGroups": ["sg-web"] })),
+        // EC2 adds details to its refusal that are others with every call.
+        ("CreateSecurityGroup", "ec2:CreateSecurityGroup", json!({ "inboundCidrs": ["192.0.2.0/24"] })),
+    ];
+    for (operation, action, fields) in denied {
+        let scene = Scene::new("policy").await;
+        let session = Session::without(&scene, "operator", action).await;
+        let sweep = std::time::Duration::from_secs(1);
+        let _operator = Operator::start_with(&scene, Operator::client().await, session.config(&scene), sweep);
+        scene.create::<MyIngress>("app", spec(fields)).await;
+        let message = stalled_by(&scene, "app", "PermissionMissing").await;
+        assert!(message.contains(&format!("{operation}: AWS denies it: ")), "{message}");
+        let account = scene.emulator.account();
+        let words = [
+            format!("User: arn:aws:sts::{account}:assumed-role/causeway is not authorized to perform: {action} on resource"),
+            format!("because no identity-based policy allows the {action} action"),
+        ];
+        assert!(words.iter().all(|it| message.contains(it)), "{message}");
+        assert!(!message.contains("Encoded"), "{message}");
+        let told = scene.api::<MyIngress>().get("app").await.expect("the object");
+        let tries = || async {
+            let calls = scene.emulator.journal().await.into_iter();
+            calls.filter(|call| call.operation == operation && call.principal.ends_with("/operator")).count()
+        };
+        let before = tries().await;
+        wait_for("three more tries", tries, |count| *count >= before + 3).await;
+        let after = scene.api::<MyIngress>().get("app").await.expect("the object");
+        assert_eq!(after.metadata.resource_version, told.metadata.resource_version, "no try writes the status anew");
+    }
 }

@@ -18,9 +18,26 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session of the role `causeway` of the scene's account; the journal's principals end in its name. The role may do what `iam/policy.json` allows an operator
-    /// of the cluster that the scene is.
+    /// A session of the role `causeway` of the scene's account; the journal's principals end in its name. The role may do what the policies of `iam/` allow an
+    /// operator of the cluster that the scene is.
     pub async fn of(scene: &Scene, name: &str) -> Self {
+        Self::without(scene, name, "").await
+    }
+
+    /// The same, of a role that may not do this action.
+    pub async fn without(scene: &Scene, name: &str, action: &str) -> Self {
+        let published = |file| {
+            let mut policy = published_policy(file, scene.emulator.account(), &scene.namespace);
+            for statement in policy["Statement"].as_array_mut().expect("statements") {
+                if statement["Effect"] == "Allow" && statement["Action"] == action {
+                    statement["Effect"] = json!("Deny");
+                    statement["Action"] = json!("none:None");
+                } else if let Some(actions) = statement["Action"].as_array_mut() {
+                    actions.retain(|it| it != action);
+                }
+            }
+            policy
+        };
         let role = json!({
             "name": "causeway",
             "trust_policy": { "Version": "2012-10-17", "Statement": [{
@@ -28,7 +45,10 @@ impl Session {
                 "Principal": { "AWS": format!("arn:aws:iam::{}:root", scene.emulator.account()) },
                 "Action": "sts:AssumeRole",
             }] },
-            "policies": { "causeway": published_policy(scene.emulator.account(), &scene.namespace) },
+            "policies": {
+                "causeway": published("policy.json"),
+                "causeway-network": published("policy-network.json"),
+            },
         });
         let arn = scene.emulator.send("POST", "role", &role).await["arn"].as_str().expect("the role's ARN").to_owned();
         assume(&scene.emulator, &arn, name).await
@@ -42,9 +62,9 @@ impl Session {
     }
 }
 
-/// `iam/policy.json`, filled in as `iam/README.md` describes.
-fn published_policy(account: &str, cluster: &str) -> Value {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/iam/policy.json");
+/// A policy of `iam/`, filled in as `iam/README.md` describes.
+fn published_policy(file: &str, account: &str, cluster: &str) -> Value {
+    let path = format!("{}/iam/{file}", env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(path).expect("the policy");
     let values = [("${ACCOUNT_ID}", account), ("${AWS_REGION}", "us-east-1"), ("${CLUSTER_NAME}", cluster)];
     let filled = values.iter().fold(text, |text, (placeholder, value)| text.replace(placeholder, value));

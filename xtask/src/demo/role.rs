@@ -20,6 +20,7 @@ pub fn create(kubectl: &Kubectl<'_>, localstack: &LocalStack<'_>) -> Result<()> 
     localstack.trust_issuer(issuer, &published("/openid/v1/jwks")?)?;
     let operator = json!({
         "causeway": document("policy.json", issuer)?,
+        "causeway-network": document("policy-network.json", issuer)?,
         "causeway-backups": document("policy-backup-operator.json", issuer)?,
     });
     localstack.put_role(ACCOUNT, "causeway", &document("trust-irsa.json", issuer)?, &operator)?;
@@ -57,6 +58,7 @@ mod tests {
         );
         for file in [
             "policy.json",
+            "policy-network.json",
             "trust-pod-identity.json",
             "policy-backup-operator.json",
             "policy-backup-jobs.json",
