@@ -12,8 +12,11 @@ from .errors import validation
 from .records import Document
 
 MOST_VALUES = 5
-MOST_WILDCARDS = 6
-"""Per rule: https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html"""
+"""Per rule: https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html. The page of
+conditions speaks of three in one condition; AWS refuses the sixth of a rule (aws-cloudformation/cfn-lint #3833)."""
+MOST_WILDCARDS = 5
+"""Per rule, by the page of conditions and by `condition-wildcards-per-alb-rule` of DescribeAccountLimits; the page of
+quotas says 6. The stricter holds."""
 
 _CONFIGS = {
     "host-header": "HostHeaderConfig",
@@ -128,6 +131,9 @@ def _check(field: str, value: Any) -> None:
                 if "/" not in value:
                     raise ValueError("it has no prefix length")
                 ipaddress.ip_network(value)
+                # https://docs.aws.amazon.com/elasticloadbalancing/latest/application/rule-condition-types.html#source-ip-conditions
+                if value == "255.255.255.255/32":
+                    raise ValueError("it is the address of a broadcast")
             except ValueError as error:
                 raise validation(f"The CIDR block '{value}' is not valid: {error}") from None
 

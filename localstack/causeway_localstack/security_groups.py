@@ -4,6 +4,7 @@ https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_AuthorizeSecurityGrou
 """
 
 import ipaddress
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -18,11 +19,16 @@ from .rules import deletion
 Permission = tuple[str, int | None, int | None, str]
 """Protocol, first and last port, and what is let in: a range of addresses, a prefix list or a group."""
 
+_DESCRIPTION = re.compile(r"[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{0,255}", re.ASCII)
+_DESCRIPTIONS = "strings less than 256 characters from the following set:  a-zA-Z0-9. _-:/()#,@[]+=&;{}!$*"
+
 
 def check(context: RequestContext) -> None:
     """Refuses an EC2 call that AWS would refuse as a whole."""
     asked = context.service_request
     group_id = asked.get("GroupId")
+    if context.operation.name == "CreateSecurityGroup":
+        _named_lawfully(asked)
     if not group_id:
         return
     fleet = fleets.of_caller(context)
@@ -31,6 +37,7 @@ def check(context: RequestContext) -> None:
             deletion.security_group_not_attached(fleet, group_id)
             _not_named_by_others(fleet, group_id)
         case "AuthorizeSecurityGroupIngress":
+            _described_lawfully(asked.get("IpPermissions") or [])
             _nothing_twice(fleet, group_id, asked.get("IpPermissions") or [])
         case "RevokeSecurityGroupIngress":
             _everything_there(fleet, group_id, asked.get("IpPermissions") or [])
@@ -46,6 +53,44 @@ def settle(context: RequestContext) -> None:
         for key in ("CidrIp", "CidrIpv6"):
             if rule.ip_range.get(key):
                 rule.ip_range[key] = _canonical(rule.ip_range[key])
+
+
+def _named_lawfully(asked: Mapping[str, Any]) -> None:
+    """https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateSecurityGroup.html
+
+    AWS's words: https://github.com/cds-snc/notification-terraform/pull/561,
+    https://github.com/hashicorp/terraform-provider-aws/pull/43854
+    """
+    fields = {"GroupName": asked.get("GroupName") or "", "GroupDescription": asked.get("Description") or ""}
+    for parameter, value in fields.items():
+        if not value.isascii():
+            raise invalid(
+                "InvalidParameterValue",
+                f"Value ({value}) for parameter {parameter} is invalid. Character sets beyond ASCII are not supported.",
+            )
+        if not _DESCRIPTION.fullmatch(value):
+            what = "name" if parameter == "GroupName" else "description"
+            raise invalid("InvalidParameterValue", f"Invalid security group {what}. Valid {what}s are {_DESCRIPTIONS}")
+    if fields["GroupName"].startswith("sg-"):
+        raise invalid(
+            "InvalidParameterValue",
+            f"Value ({fields['GroupName']}) for parameter GroupName is invalid. "
+            "Group names may not be in the format sg-*.",
+        )
+
+
+def _described_lawfully(permissions: Iterable[Mapping[str, Any]]) -> None:
+    """https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_IpRange.html
+
+    AWS's words: https://github.com/aws-cloudformation/cfn-lint/issues/173
+    """
+    for permission in permissions:
+        for field in ("IpRanges", "Ipv6Ranges", "PrefixListIds", "UserIdGroupPairs"):
+            for source in permission.get(field) or []:
+                if not _DESCRIPTION.fullmatch(source.get("Description") or ""):
+                    raise invalid(
+                        "InvalidParameterValue", f"Invalid rule description. Valid descriptions are {_DESCRIPTIONS}"
+                    )
 
 
 def _not_named_by_others(fleet: Fleet, group_id: str) -> None:

@@ -21,6 +21,14 @@ class Settings:
     """The quota of application load balancers per region."""
     target_groups: int = 3000
     """The quota of target groups per region."""
+    listeners_per_balancer: int = 50
+    rules_per_balancer: int = 100
+    """Default rules do not count."""
+    certificates_per_balancer: int = 25
+    """Default certificates do not count."""
+    targets_per_group: int = 1000
+    targets_per_balancer: int = 1000
+    """Quotas that AWS raises on request. What it never raises is a constant of the rule."""
     in_use_seconds: float = 0
     """How long target groups stay in use after the load balancer that used them has gone."""
     initial_seconds: float = 0

@@ -12,7 +12,7 @@ from .errors import invalid, validation
 from .fleet import Fleet
 from .pages import page
 from .records import Document, TargetGroup, balancer_arn
-from .rules import quotas, tags, target_group_attributes, target_groups
+from .rules import forwarding, quotas, tags, target_group_attributes, target_groups
 
 
 def create(context: RequestContext, request: ServiceRequest) -> ServiceResponse:
@@ -111,6 +111,7 @@ def modify_attributes(context: RequestContext, request: ServiceRequest) -> Servi
         group = known.target_group(fleet, request["TargetGroupArn"])
         changes = {it["Key"]: it.get("Value") or "" for it in request["Attributes"]}
         target_group_attributes.lawful(changes, group.attributes)
+        forwarding.sticky_where_shared(fleet, group, changes)
         group.attributes.update(changes)
         return {"Attributes": _attributes(group)}
 

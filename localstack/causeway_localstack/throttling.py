@@ -27,16 +27,22 @@ RATES = {
     "registration": Rate(20, 4),
     "placing": Rate(10, 0.2),
     "changing": Rate(20, 3),
+    "trust stores": Rate(10, 0.2),
+    "contents of trust stores": Rate(20, 4),
 }
 """Each call takes a token from the bucket for all calls and from that of its class."""
 
 
 def class_of(operation: str) -> str:
     """The class of an ELBv2 operation."""
+    if operation in ("GetTrustStoreCaCertificatesBundle", "GetTrustStoreRevocationContent"):
+        return "contents of trust stores"
     if operation.startswith(("Describe", "Get")):
         return "reading"
     if operation in ("RegisterTargets", "DeregisterTargets"):
         return "registration"
+    if "TrustStore" in operation:
+        return "trust stores"
     return "placing" if operation in ("CreateLoadBalancer", "SetSubnets") else "changing"
 
 

@@ -26,7 +26,7 @@ _CODES = {
     "sts": "ValidationError",
     "wafv2": "ValidationException",
 }
-"""The services whose requests are checked, and the code of a refusal. Of EC2 it is the calls of the table of permissions.
+"""The services whose requests are checked, and the code of a refusal. Of EC2 it is the calls in the permissions' table.
 
 https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/CommonErrors.html
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html

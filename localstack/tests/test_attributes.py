@@ -63,7 +63,7 @@ def test_logs_need_a_bucket_that_exists(aws: Aws) -> None:
 def test_twenty_attributes_at_once(aws: Aws) -> None:
     elbv2, arn = aws.client("elbv2", validate=False), aws.create("web")["LoadBalancerArn"]
     pairs = [{"Key": f"k{number}", "Value": ""} for number in range(21)]
-    with refused("ValidationError", "At most 20"):
+    with refused("ValidationError", "length less than or equal to 20"):
         elbv2.modify_load_balancer_attributes(LoadBalancerArn=arn, Attributes=pairs)
 
 

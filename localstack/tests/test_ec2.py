@@ -139,3 +139,29 @@ def test_outbound_rules_come_and_go(ec2: BaseClient, group: str) -> None:
         ec2.authorize_security_group_egress(GroupId=group, IpPermissions=everything)
     ec2.revoke_security_group_egress(GroupId=group, IpPermissions=everything)
     assert ec2.describe_security_groups(GroupIds=[group])["SecurityGroups"][0]["IpPermissionsEgress"] == []
+
+
+@pytest.mark.parametrize(
+    ("about", "words"),
+    [
+        (
+            {"Description": "a" * 256},
+            "Invalid security group description. Valid descriptions are strings less",
+        ),
+        ({"Description": "ours, and nobody's"}, "Invalid security group description"),
+        ({"Description": "für alle"}, "for parameter GroupDescription is invalid. Character sets beyond ASCII"),
+        ({"GroupName": "sg-ours"}, "Group names may not be in the format sg-*"),
+        ({"GroupName": "a" * 256}, "Invalid security group name"),
+    ],
+)
+def test_names_and_descriptions_have_few_characters(ec2: BaseClient, about: dict[str, str], words: str) -> None:
+    with refused("InvalidParameterValue", words):
+        ec2.create_security_group(**({"VpcId": "vpc-causeway", "GroupName": "managed", "Description": "a"} | about))
+
+
+def test_so_have_descriptions_of_rules(ec2: BaseClient, group: str) -> None:
+    for description in ("a" * 256, "a -> b"):
+        permission = inbound("10.0.0.0/8")
+        permission[0]["IpRanges"][0]["Description"] = description
+        with refused("InvalidParameterValue", "Invalid rule description. Valid descriptions are strings less than 256"):
+            ec2.authorize_security_group_ingress(GroupId=group, IpPermissions=permission)

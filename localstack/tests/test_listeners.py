@@ -106,12 +106,20 @@ def test_certificates_are_required_for_https_and_refused_for_http(aws: Aws) -> N
     with refused("SSLPolicyNotFound", "'ELBSecurityPolicy-1999'"):
         secure(aws, balancer, certificate, SslPolicy="ELBSecurityPolicy-1999")
     for port in (0, 65536):
-        with refused("ValidationError", "between 1 and 65535"):
+        with refused("ValidationError", "at 'port' failed to satisfy constraint"):
             secure(aws, balancer, certificate, Port=port)
     with refused("ValidationError", "ALPN"):
         secure(aws, balancer, certificate, AlpnPolicy=["HTTP2Preferred"])
     with refused("ValidationError", "'HTTPS, HTTP'"):
         secure(aws, balancer, certificate, Protocol="TLS")
+
+
+def test_a_certificate_has_a_name_with_a_domain(aws: Aws) -> None:
+    balancer = aws.create("web")["LoadBalancerArn"]
+    for host in ("*", "localhost"):
+        with refused("UnsupportedCertificate", "must have a fully-qualified domain name, a supported signature"):
+            secure(aws, balancer, imported(aws, host))
+    secure(aws, balancer, imported(aws, "*.example.com"))
 
 
 def test_a_listener_changes(aws: Aws) -> None:

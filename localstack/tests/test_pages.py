@@ -33,7 +33,7 @@ def test_pages_survive_what_comes_and_goes(aws: Aws) -> None:
 
 def test_wrong_pages_are_refused(aws: Aws) -> None:
     elbv2 = aws.client("elbv2")
-    with refused("ValidationError", "PageSize"):
+    with refused("ValidationError", "at 'pageSize' failed to satisfy constraint"):
         elbv2.describe_load_balancers(PageSize=401)
     with refused("ValidationError", "Marker"):
         elbv2.describe_load_balancers(Marker="%%%")

@@ -28,9 +28,28 @@ def test_a_key_twice_is_refused(aws: Aws) -> None:
 
 
 def test_unlawful_tags_are_refused(aws: Aws) -> None:
-    for key, value in (("a" * 129, "v"), ("k", "v" * 257), ("aws:k", "v")):
-        with refused("ValidationError", key[:5]):
+    """By length, and by characters: letters, numbers and spaces of any script, and a few signs."""
+    for key, value, words in (
+        ("a" * 129, "v", "at 'tags.1.member.key' failed to satisfy constraint: Member must have length"),
+        ("k", "v" * 257, "at 'tags.1.member.value' failed to satisfy constraint: Member must have length"),
+        (
+            "a*b",
+            "v",
+            "'a*b' at 'tags.1.member.key' failed to satisfy constraint: Member must satisfy regular",
+        ),
+        (
+            "k",
+            "50%",
+            "'50%' at 'tags.1.member.value' failed to satisfy constraint: Member must satisfy regular",
+        ),
+        ("aws:k", "v", "aws:k"),
+    ):
+        with refused("ValidationError", words):
             aws.create("web", Tags=[{"Key": key, "Value": value}])
+
+
+def test_tags_of_any_script_are_lawful(aws: Aws) -> None:
+    aws.create("web", Tags=[{"Key": "équipe", "Value": "支払い ½ a_b.c:d/e=f+g-h@i"}])
 
 
 def test_tags_of_twenty_resources_at_once(aws: Aws) -> None:

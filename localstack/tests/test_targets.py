@@ -93,7 +93,6 @@ def test_targets_of_a_group_nobody_forwards_to_are_unused(aws: Aws) -> None:
         ({"Id": "i-0123456789abcdef0"}, "is not valid"),
         ({"Id": "8.8.8.8"}, "neither in VPC"),
         ({"Id": "8.8.8.8", "AvailabilityZone": "all"}, "neither in VPC"),
-        ({"Id": "10.0.0.1"}, "must be 'all'"),
         ({"Id": "fd00::1"}, "not a valid ipv4"),
     ],
 )
@@ -103,11 +102,53 @@ def test_addresses_must_be_in_reach(aws: Aws, group: str, target: dict[str, str]
     assert health(aws, group) == {}
 
 
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        (
+            {"Id": "10.0.0.1"},
+            "Zone is required for IP address '10.0.0.1' because it is not in the VPC",
+        ),
+        ({"Id": "198.18.200.1"}, "The Availability Zone is required for IP address '198.18.200.1'"),
+        (
+            {"Id": "10.0.0.1", "AvailabilityZone": "us-east-1a"},
+            "Zone for IP address '10.0.0.1' must be 'all' for Application Load Balancer target groups, "
+            "when not within the VPC",
+        ),
+        (
+            {"Id": "198.18.16.1", "AvailabilityZone": "all"},
+            "The IP address '198.18.16.1' is within the VPC, and cannot have its Availability Zone overridden to 'all' "
+            "from 'us-east-1b'",
+        ),
+        ({"Id": "198.18.16.1", "AvailabilityZone": "us-east-1a"}, "overridden to 'us-east-1a' from 'us-east-1b'"),
+    ],
+)
+def test_the_zone_is_that_of_the_subnet_or_all(aws: Aws, group: str, target: dict[str, str], message: str) -> None:
+    with refused("ValidationError", message):
+        register(aws, group, {"Id": "198.18.1.1"}, target)
+    assert health(aws, group) == {}
+
+
+def test_the_zone_of_its_own_subnet_may_be_named(aws: Aws, group: str) -> None:
+    register(aws, group, {"Id": "198.18.16.1", "AvailabilityZone": "us-east-1b"})
+    register(aws, group, {"Id": "198.18.200.1", "AvailabilityZone": "all"})
+    assert len(health(aws, group)) == 2
+
+
+def test_outside_of_the_vpc_without_balancing_across_zones_a_target_has_a_zone(aws: Aws, group: str) -> None:
+    off = [{"Key": "load_balancing.cross_zone.enabled", "Value": "false"}]
+    aws.client("elbv2").modify_target_group_attributes(TargetGroupArn=group, Attributes=off)
+    with refused("ValidationError", "When cross-zone load balancing is disabled on this target group"):
+        register(aws, group, {"Id": "10.0.0.1", "AvailabilityZone": "all"})
+    register(aws, group, {"Id": "10.0.0.1", "AvailabilityZone": "us-east-1a"})
+    assert len(health(aws, group)) == 1
+
+
 def test_addresses_outside_of_the_vpc_belong_to_all_zones(aws: Aws, group: str) -> None:
     for address in ("10.0.0.1", "172.16.0.1", "192.168.0.1", "100.64.0.1"):
         register(aws, group, {"Id": address, "AvailabilityZone": "all"})
     assert len(health(aws, group)) == 4
-    with refused("ValidationError", "between 1 and 65535"):
+    with refused("ValidationError", "at 'targets.1.member.port' failed to satisfy constraint"):
         register(aws, group, {"Id": "198.18.1.1", "Port": 65536})
 
 

@@ -24,7 +24,13 @@ def admitted(throttle: Throttle, operation: str, account: str = "1", region: str
 
 @pytest.mark.parametrize(
     ("operation", "burst", "per_second"),
-    [("DescribeRules", 40, 10), ("RegisterTargets", 20, 4), ("DeregisterTargets", 20, 4), ("CreateRule", 20, 3)],
+    [
+        ("DescribeRules", 40, 10),
+        ("RegisterTargets", 20, 4),
+        ("DeregisterTargets", 20, 4),
+        ("CreateRule", 20, 3),
+        ("GetTrustStoreRevocationContent", 20, 4),
+    ],
 )
 def test_bursts_and_rates(operation: str, burst: int, per_second: int) -> None:
     clock = Clock()

@@ -1,18 +1,23 @@
 """Certificates of listeners."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from moto.acm.models import acm_backends
+from cryptography.x509 import DNSName, ExtensionNotFound, SubjectAlternativeName
+from cryptography.x509.oid import NameOID
+from moto.acm.models import CertBundle, acm_backends
 from moto.elbv2.models import FakeLoadBalancer
 from moto.iam.models import iam_backends
 
+from .. import settings
 from ..errors import invalid, validation
 from ..fleet import Fleet
+from ..identity import account_of
 
-MOST = 25
-"""Per load balancer, default certificates not counted:
-https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html"""
+_FULL_NAME = re.compile(r"(\*\.)?([A-Za-z0-9_-]+\.)+[A-Za-z0-9-]+\.?", re.ASCII)
+"""A host of a domain, or all hosts of one: `*` stands for a label and is no name by itself.
+https://docs.aws.amazon.com/acm/latest/userguide/acm-concepts.html#concept-fqdn"""
 
 
 def default_certificate(fleet: Fleet, protocol: str, asked: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -44,8 +49,9 @@ def named(asked: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def usable(fleet: Fleet, arns: Iterable[str]) -> None:
-    """Certificates are issued ones of the account's ACM in the region, or of its IAM.
+    """Certificates are issued ones of the account's ACM in the region, or of its IAM, for a name with a domain.
 
+    AWS's words: https://github.com/crossplane-contrib/provider-upjet-aws/issues/338
     https://docs.aws.amazon.com/elasticloadbalancing/latest/application/https-listener-certificates.html
     """
     of_acm = acm_backends[fleet.account][fleet.region]._certificates
@@ -54,7 +60,7 @@ def usable(fleet: Fleet, arns: Iterable[str]) -> None:
         certificate = of_acm.get(arn)
         if certificate is None and of_iam.get_certificate_by_arn(arn) is None:
             raise invalid("CertificateNotFound", f"Certificate '{arn}' not found")
-        if certificate and certificate.status != "ISSUED":
+        if certificate and (certificate.status != "ISSUED" or not _has_a_full_name(certificate)):
             raise invalid(
                 "UnsupportedCertificate",
                 f"The certificate '{arn}' must have a fully-qualified domain name, a supported signature, "
@@ -63,7 +69,21 @@ def usable(fleet: Fleet, arns: Iterable[str]) -> None:
 
 
 def room(balancer: FakeLoadBalancer, more: int) -> None:
-    """Else TooManyCertificates."""
+    """Else TooManyCertificates; default certificates do not count.
+
+    https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html
+    """
+    most = settings.of(account_of(balancer.arn)).certificates_per_balancer
     held = sum(max(len(listener.certificates) - 1, 0) for listener in balancer.listeners.values())
-    if held + more > MOST:
-        raise invalid("TooManyCertificates", f"The maximum number of certificates has been reached ({MOST})")
+    if held + more > most:
+        raise invalid("TooManyCertificates", f"The maximum number of certificates has been reached ({most})")
+
+
+def _has_a_full_name(certificate: CertBundle) -> bool:
+    names = [str(it.value) for it in certificate._cert.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    try:
+        others = certificate._cert.extensions.get_extension_for_class(SubjectAlternativeName).value
+        names += others.get_values_for_type(DNSName)
+    except ExtensionNotFound:
+        pass
+    return any(_FULL_NAME.fullmatch(name) for name in names)

@@ -1,6 +1,6 @@
 """Which target groups a load balancer may forward to."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from moto.elbv2.models import FakeLoadBalancer
 
@@ -27,6 +27,7 @@ def target_groups_fit(
                 "InvalidConfigurationRequest",
                 f"Target group '{group.arn}' is in VPC {group.vpc_id}, the load balancer is in {balancer.vpc_id}",
             )
+    _sticky_as_a_whole(groups, actions)
     _on_one_balancer(groups, balancer.arn)
     _not_too_many(balancer, wanted, before)
 
@@ -44,6 +45,51 @@ def _suits(group: TargetGroup, protocol: str) -> None:
             "InvalidConfigurationRequest",
             f"Listener protocol '{protocol}' is not supported with a target group with the protocol-version 'GRPC'",
         )
+
+
+def _sticky_as_a_whole(groups: Sequence[TargetGroup], actions: Sequence[Document]) -> None:
+    """Where several groups share requests, one with sticky targets needs clients that stay with their group.
+
+    AWS says so of the target group that is changed (August 2022); that it says the same of the rule is concluded:
+    https://github.com/kubernetes-sigs/aws-load-balancer-controller/issues/2734
+    """
+    shared = _shared_without_stickiness(actions)
+    sticky = [group.arn for group in groups if group.arn in shared and _is_sticky(group.attributes)]
+    if sticky:
+        raise invalid(
+            "InvalidConfigurationRequest",
+            f"You must enable group stickiness on a rule if you enabled target stickiness on one of its target groups: "
+            f"{', '.join(sticky)}",
+        )
+
+
+def sticky_where_shared(fleet: Fleet, group: TargetGroup, changes: Mapping[str, str]) -> None:
+    """The same, of a target group whose attributes change."""
+    if not _is_sticky({**group.attributes, **changes}):
+        return
+    for arn in sorted(group.rules_using):
+        rule = fleet.rule(arn)
+        if rule and group.arn in _shared_without_stickiness(rule.actions):
+            raise invalid(
+                "InvalidConfigurationRequest",
+                f"This target group appears behind a rule with group stickiness disabled ({arn}). "
+                "You must enable group stickiness before enabling target stickiness",
+            )
+
+
+def _shared_without_stickiness(actions: Sequence[Document]) -> set[str]:
+    """The groups of forward actions that have several, and let clients wander among them."""
+    found: set[str] = set()
+    for action in actions:
+        config = action.get("ForwardConfig") or {}
+        groups = config.get("TargetGroups") or []
+        if len(groups) > 1 and not (config.get("TargetGroupStickinessConfig") or {}).get("Enabled"):
+            found |= {group["TargetGroupArn"] for group in groups}
+    return found
+
+
+def _is_sticky(attributes: Mapping[str, str]) -> bool:
+    return attributes.get("stickiness.enabled") == "true"
 
 
 def _on_one_balancer(groups: Sequence[TargetGroup], arn: str) -> None:

@@ -5,14 +5,11 @@ from typing import Any
 
 from moto.elbv2.models import FakeLoadBalancer
 
-from .. import known
+from .. import known, settings
 from ..errors import invalid, validation
 from ..fleet import Fleet
+from ..identity import account_of
 from ..records import Document
-
-MOST_LISTENERS = 50
-MOST_RULES = 100
-"""Per load balancer: https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html"""
 
 _MODES = ("off", "passthrough", "verify")
 
@@ -42,15 +39,23 @@ def free_port(balancer: FakeLoadBalancer, port: int) -> None:
 
 
 def room_for_a_listener(balancer: FakeLoadBalancer) -> None:
-    """Else TooManyListeners."""
-    if len(balancer.listeners) >= MOST_LISTENERS:
-        raise invalid("TooManyListeners", f"The maximum number of listeners has been reached ({MOST_LISTENERS})")
+    """Else TooManyListeners.
+
+    https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html
+    """
+    most = settings.of(account_of(balancer.arn)).listeners_per_balancer
+    if len(balancer.listeners) >= most:
+        raise invalid("TooManyListeners", f"The maximum number of listeners has been reached ({most})")
 
 
 def room_for_a_rule(balancer: FakeLoadBalancer) -> None:
-    """Else TooManyRules; default rules do not count."""
-    if sum(len(listener.others) for listener in balancer.listeners.values()) >= MOST_RULES:
-        raise invalid("TooManyRules", f"The maximum number of rules has been reached ({MOST_RULES})")
+    """Else TooManyRules; default rules do not count.
+
+    https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html
+    """
+    most = settings.of(account_of(balancer.arn)).rules_per_balancer
+    if sum(len(listener.others) for listener in balancer.listeners.values()) >= most:
+        raise invalid("TooManyRules", f"The maximum number of rules has been reached ({most})")
 
 
 def mutual_authentication(fleet: Fleet, asked: Mapping[str, Any] | None) -> Document:
