@@ -62,7 +62,10 @@ impl Scenario for EditRules {
     async fn act(scene: &Scene) {
         edited(scene, |spec| {
             let rules = full::rules(spec);
-            rules[0]["action"]["forward"] = json!({ "backends": [{ "name": "cart", "weight": 1 }, { "name": "api" }] });
+            rules[0]["action"]["forward"] = json!({
+                "backends": [{ "name": "cart", "weight": 1 }, { "name": "api" }],
+                "stickinessSeconds": 3600,
+            });
             rules[1]["action"]["redirect"] = json!({ "host": "www.example.com", "statusCode": 302 });
             rules[2]["action"]["fixedResponse"]["statusCode"] = json!(404);
             rules[3]["action"]["authenticateOidc"]["clientId"] = json!("members");

@@ -48,6 +48,19 @@ pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
     }
 }
 
+/// Puts what makes targets sticky behind the changes of rules: where several groups share requests, AWS wants clients to
+/// stay with their group first. What ends both comes in the other order already.
+pub fn stick_last(actions: &mut Vec<Action>) {
+    let (late, mut sorted): (Vec<_>, Vec<_>) = actions.drain(..).partition(makes_sticky);
+    sorted.extend(late);
+    *actions = sorted;
+}
+
+fn makes_sticky(action: &Action) -> bool {
+    let Action::Group(GroupAction::SetAttributes { attributes, .. }) = action else { return false };
+    attributes.get("stickiness.enabled").is_some_and(|it| it == "true")
+}
+
 fn kind(wanted: &GroupModel, current: &Member) -> GroupKind {
     GroupKind {
         vpc: current.balancer.vpc.clone(),

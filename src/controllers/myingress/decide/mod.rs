@@ -129,6 +129,7 @@ fn changes(
     groups::plan(scene, current, &mut plan.actions);
     groups::bind(scene, current, &mut plan.actions);
     listeners::plan(scene, current, &mut plan.actions)?;
+    groups::stick_last(&mut plan.actions);
     plan.actions = scene.aside.without(std::mem::take(&mut plan.actions));
 
     status::describe(plan, object, observed, Some(current));

@@ -68,6 +68,7 @@ fn forward_to(spec: &ForwardSpec, listening: &Listening<'_>, field: &Field<'_>) 
         return list.complain(format_args!("has {} entries: name 1 to {MOST_GROUPS}", spec.backends.len()));
     }
     let mut groups = BTreeMap::new();
+    let mut sticky = None;
     for (index, share) in spec.backends.iter().enumerate() {
         let item = list.at(index);
         let name = item.name("name").called("BackendMissing");
@@ -83,6 +84,9 @@ fn forward_to(spec: &ForwardSpec, listening: &Listening<'_>, field: &Field<'_>) 
                 share.name
             ));
         }
+        if backend.model.attributes.get("stickiness.enabled").is_some_and(|it| it == "true") {
+            sticky.get_or_insert(&share.name);
+        }
         let weight = share.weight.unwrap_or(1);
         if weight > 999 {
             return item.name("weight").complain("must be 0 to 999");
@@ -93,6 +97,12 @@ fn forward_to(spec: &ForwardSpec, listening: &Listening<'_>, field: &Field<'_>) 
     }
     if spec.stickiness_seconds.is_some_and(|seconds| !(1..=WEEK).contains(&seconds)) {
         return field.name("stickinessSeconds").complain(format_args!("must be 1 to {WEEK}"));
+    }
+    if let Some(name) = sticky.filter(|_| groups.len() > 1 && spec.stickiness_seconds.is_none()) {
+        // AWS: "You must enable group stickiness before enabling target stickiness".
+        return field.name("stickinessSeconds").complain(format_args!(
+            "is needed: backend {name:?} has stickiness, and AWS wants clients to stay with their backend first"
+        ));
     }
     Ok(RuleAction::Forward { groups, stickiness: spec.stickiness_seconds })
 }
@@ -270,6 +280,22 @@ mod tests {
         let RuleAction::Forward { groups, stickiness } = forward else { panic!("{forward:?}") };
         let named: Vec<(&str, u16)> = groups.iter().map(|(name, weight)| (&name[..5], *weight)).collect();
         assert_eq!((named, stickiness), (vec![("web-a", 1), ("web-b", 0)], Some(60)));
+    }
+
+    #[test]
+    fn backends_with_sticky_clients_share_requests_only_where_clients_stay_with_their_backend() {
+        let sharing = |names: &[&str], seconds: Option<u32>| {
+            let backends: Value = names.iter().map(|name| json!({ "name": name })).collect();
+            let forward = json!({ "backends": backends, "stickinessSeconds": seconds });
+            let mut spec = with(&http(), json!({ "forward": forward }));
+            spec["backends"][1]["stickiness"] = json!({ "seconds": 60 });
+            spec
+        };
+        let (_, said) = complaint(sharing(&["a", "b"], None));
+        assert!(said.contains("forward.stickinessSeconds is needed: backend \"b\" has stickiness"), "{said}");
+        for (names, seconds) in [(&["a", "b"][..], Some(60)), (&["b"], None), (&["a"], None)] {
+            assert_eq!(model(sharing(names, seconds)).listeners.len(), 1);
+        }
     }
 
     #[test]

@@ -11,10 +11,14 @@ use super::text;
 use crate::api::myingress::{HeaderMatch, PathMatch, PathType, QueryMatch, RuleSpec};
 use crate::external::elbv2::{Condition, Match};
 
-/// Values and wildcards that a rule may have.
+/// Values that a rule may have.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html>
 const MOST_VALUES: usize = 5;
-const MOST_WILDCARDS: usize = 6;
+/// Wildcards that a rule may have, by the page above and by `DescribeAccountLimits`; AWS's page of quotas says 6.
+const MOST_WILDCARDS: usize = 5;
+/// AWS takes any source but this one.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/rule-condition-types.html#source-ip-conditions>
+const NO_SOURCE: &str = "255.255.255.255/32";
 
 const LONGEST: usize = 128;
 const LONGEST_NAME: usize = 40;
@@ -35,7 +39,7 @@ pub fn conditions(rule: &RuleSpec, field: &Field<'_>) -> Result<BTreeSet<Conditi
     }
     if !rule.source_cidrs.is_empty() {
         let list = field.name("sourceCidrs");
-        let networks = rule.source_cidrs.iter().enumerate().map(|(index, it)| text::network(it, &list.at(index)));
+        let networks = rule.source_cidrs.iter().enumerate().map(|(index, it)| source(it, &list.at(index)));
         found.insert(Condition::SourceIp(networks.collect::<Result<_, _>>()?));
     }
     within_limits(&found, field)?;
@@ -71,6 +75,14 @@ fn hosts(rule: &RuleSpec, field: &Field<'_>) -> Result<Option<Condition>, Compla
     let list = field.name("hosts");
     let hosts = rule.hosts.iter().enumerate().map(|(index, it)| host(it, &list.at(index)));
     Ok(Some(Condition::Host(Match::Wildcards(hosts.collect::<Result<_, _>>()?))))
+}
+
+fn source(cidr: &str, field: &Field<'_>) -> Result<String, Complaint> {
+    let network = text::network(cidr, field)?;
+    if network == NO_SOURCE {
+        return field.complain("is the address of a broadcast, which AWS does not take: take it out, or use a larger network");
+    }
+    Ok(network)
 }
 
 /// A host, which has a dot and ends in letters; wildcards go everywhere.
@@ -325,6 +337,7 @@ mod tests {
                 json!({ "sourceCidrs": ["10.0.0.0"] }),
                 "spec.sourceCidrs[0] must be a network: for this one address write 10.0.0.0/32",
             ),
+            (json!({ "sourceCidrs": ["255.255.255.255/32"] }), "spec.sourceCidrs[0] is the address of a broadcast"),
         ] {
             let said = of(rule).unwrap_err();
             assert!(said.contains(words), "{said}\nshould say: {words}");
@@ -341,9 +354,9 @@ mod tests {
         let said = of(json!({ "paths": paths(3, "Prefix") })).unwrap_err();
         assert_eq!(said, "spec has 6 condition values, and AWS takes 5 (a Prefix path counts as two): make two rules");
         let stars = |text: &str| of(json!({ "query": [{ "key": "a", "value": text }] }));
-        assert!(stars("******").is_ok());
-        assert!(stars(r"******\*").is_ok());
-        assert!(stars("*******").unwrap_err().contains("has 7 wildcards, and AWS takes 6"));
+        assert!(stars("*****").is_ok());
+        assert!(stars(r"*****\*").is_ok());
+        assert!(stars("******").unwrap_err().contains("has 6 wildcards, and AWS takes 5"));
     }
 
     #[test]
