@@ -21,7 +21,9 @@ pub fn explained(service: &str, operation: &str, words: &str) -> String {
     };
     let words = words.trim_end_matches('.');
     if words.contains("explicit deny") {
-        return format!("AWS denies it: {words}. An Allow does not undo that: look for the Deny in the policy it names");
+        return format!(
+            "AWS denies it: {words}. An Allow does not undo that: look for the Deny in the policy it names"
+        );
     }
     let policy = policy(action);
     format!("AWS denies it: {words}. Compare the operator's IAM role with iam/{policy}: its action, resource and tags")
@@ -143,7 +145,9 @@ mod tests {
 
     #[test]
     fn what_changes_from_call_to_call_is_cut() {
-        let first = format!("You are not authorized to perform this operation. {GROUPS}. Encoded authorization failure message: aX9_");
+        let first = format!(
+            "You are not authorized to perform this operation. {GROUPS}. Encoded authorization failure message: aX9_"
+        );
         let second = first.replace("aX9_", "Zk-3").replace("1732365432", "1732369999");
         assert_eq!(lasting(&first), lasting(&second));
         assert!(lasting(&first).ends_with("the ec2:GetSecurityGroupsForVpc action."), "{}", lasting(&first));

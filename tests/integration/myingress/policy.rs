@@ -88,7 +88,9 @@ async fn a_denial_is_told_in_awss_own_words_and_once() {
         assert!(message.contains(&format!("{operation}: AWS denies it: ")), "{message}");
         let account = scene.emulator.account();
         let words = [
-            format!("User: arn:aws:sts::{account}:assumed-role/causeway is not authorized to perform: {action} on resource"),
+            format!(
+                "User: arn:aws:sts::{account}:assumed-role/causeway is not authorized to perform: {action} on resource"
+            ),
             format!("because no identity-based policy allows the {action} action"),
         ];
         assert!(words.iter().all(|it| message.contains(it)), "{message}");

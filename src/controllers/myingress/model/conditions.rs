@@ -80,7 +80,8 @@ fn hosts(rule: &RuleSpec, field: &Field<'_>) -> Result<Option<Condition>, Compla
 fn source(cidr: &str, field: &Field<'_>) -> Result<String, Complaint> {
     let network = text::network(cidr, field)?;
     if network == NO_SOURCE {
-        return field.complain("is the address of a broadcast, which AWS does not take: take it out, or use a larger network");
+        return field
+            .complain("is the address of a broadcast, which AWS does not take: take it out, or use a larger network");
     }
     Ok(network)
 }
