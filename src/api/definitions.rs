@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{CustomResourceExt, ResourceExt};
 
+use super::bounds::bounded;
 use super::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
 
 /// Why the definitions could not be written.
@@ -32,14 +33,15 @@ pub enum Error {
 /// The definition of every kind, in the order in which they are installed.
 #[must_use]
 pub fn definitions() -> Vec<CustomResourceDefinition> {
-    vec![
+    let all = [
         MyApp::crd(),
         MyIngress::crd(),
         EtcdCluster::crd(),
         Redis::crd(),
         DatabaseBackup::crd(),
         DatabaseRestore::crd(),
-    ]
+    ];
+    all.map(bounded).into()
 }
 
 /// Writes a file a definition into `directory`, or all of them to standard output.

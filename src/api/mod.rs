@@ -2,9 +2,12 @@
 //!
 //! The files under `crds/` are generated from here by `causeway crds`.
 
+mod bounds;
 pub mod common;
 pub mod databasebackup;
 pub mod databaserestore;
+#[cfg(test)]
+mod decoding;
 pub mod definitions;
 pub mod etcdcluster;
 pub mod myapp;

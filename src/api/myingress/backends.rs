@@ -24,6 +24,7 @@ pub struct BackendSpec {
     pub service: Option<String>,
 
     /// Port of the Service, by number or name.
+    #[schemars(extend("minimum" = 1, "maximum" = 65535))]
     pub port: IntOrString,
 
     /// `ip` sends requests to the pods themselves, `instance` to the Service's node port on every node.
