@@ -11,6 +11,7 @@ from localstack.http import Request, Response, Router
 
 from . import fleet, roles, settings, web_identity
 from .dataplane import engine as dataplane
+from .dataplane.authentication import calls
 from .faults import faults
 from .journal import journal
 from .seed import seed
@@ -90,6 +91,11 @@ def _trust_issuer(request: Request) -> Any:
     return {}
 
 
+def _trust_authority(request: Request) -> Any:
+    calls.trust(_body(request)["pem"])
+    return {}
+
+
 def _put_role(request: Request) -> Any:
     wanted = _body(request)
     arn = roles.put(_account(request), wanted["name"], wanted["trust_policy"], wanted.get("policies") or {})
@@ -105,6 +111,7 @@ _ROUTES: dict[str, dict[str, Answer]] = {
     "reset": {"POST": _reset},
     "dataplane": {"GET": _read_dataplane},
     "oidc": {"POST": _trust_issuer},
+    "authorities": {"POST": _trust_authority},
     "role": {"POST": _put_role},
 }
 

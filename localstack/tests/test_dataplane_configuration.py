@@ -38,7 +38,7 @@ def world(group: Group = GROUP, rule: Rule | None = None, **attributes: str) -> 
 def check(world: World, home: Path) -> str:
     """The configuration; HAProxy must take it."""
     addresses = {balancer.arn: "127.0.0.1" for balancer in world.balancers}
-    made = configuration(world, addresses, lambda _: home / "none.pem", home)
+    made = configuration(world, addresses, lambda _: home / "none.pem", home, "127.0.0.1:1")
     (home / "states").write_text(states.file("", [], world.servers().values()))
     path = home / "haproxy.cfg"
     path.write_text(made)

@@ -68,18 +68,15 @@ def test_targets_that_speak_tls_are_not_verified(web: Site, tmp_path: Path) -> N
 def test_what_only_aws_can_do_is_said(web: Site) -> None:
     certificates = [{"CertificateArn": imported(web.aws, "one.example.com")}]
     listener = web.listen(fixed("fine"), 443, Protocol="HTTPS", Certificates=certificates)
-    oidc = {
-        "Issuer": "https://id.example.com",
-        "AuthorizationEndpoint": "https://id.example.com/authorize",
-        "TokenEndpoint": "https://id.example.com/token",
-        "UserInfoEndpoint": "https://id.example.com/user",
-        "ClientId": "client",
-        "ClientSecret": "secret",
+    cognito = {
+        "UserPoolArn": "arn:aws:cognito-idp:us-east-1:111111111111:userpool/us-east-1_example",
+        "UserPoolClientId": "client",
+        "UserPoolDomain": "example",
     }
-    authenticate = {"Type": "authenticate-oidc", "Order": 1, "AuthenticateOidcConfig": oidc}
+    authenticate = {"Type": "authenticate-cognito", "Order": 1, "AuthenticateCognitoConfig": cognito}
     private = condition("path-pattern", "PathPatternConfig", "/private")
     web.rule(listener, 1, private, authenticate, {"Order": 2, **fixed("in")})
     web.in_force()
     status, text = get(web, "/private")
-    assert (status, "authenticate-oidc" in text) == (501, True)
+    assert (status, "authenticate-cognito" in text) == (501, True)
     assert get(web) == (200, "fine")

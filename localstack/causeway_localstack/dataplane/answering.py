@@ -6,24 +6,30 @@ https://docs.aws.amazon.com/elasticloadbalancing/latest/application/rule-action-
 import hashlib
 import re
 
-from .model import Balancer, Document, Group, Listener
+from .authentication.gate import authentication, key
+from .model import Balancer, Document, Group, Listener, Rule
 from .text import literal, quoted
 
 GROUP_COOKIE = "AWSALBTG"
 """https://docs.aws.amazon.com/elasticloadbalancing/latest/application/edit-target-group-attributes.html"""
 
 
-def directives(balancer: Balancer, listener: Listener, actions: tuple[Document, ...], condition: str) -> list[str]:
-    """What a rule's actions do with the requests that meet the condition."""
+def directives(balancer: Balancer, listener: Listener, rule: Rule, gate: str, condition: str) -> list[str]:
+    """What a rule's actions do with the requests that meet the condition; who may go on is said by the gate there."""
     groups = {group.arn: group for group in balancer.groups}
-    first = actions[0]
-    match first["Type"]:
+    lines = []
+    if authentication(rule):
+        lines.append(f"http-request lua.authenticate {gate} {key(balancer, rule)} if {condition}")
+    elif len(rule.actions) > 1:
+        return [unable(f"actions of type {rule.actions[0]['Type']}", condition)]
+    last = rule.actions[-1]
+    match last["Type"]:
         case "fixed-response":
-            return [_fixed_response(first["FixedResponseConfig"], condition)]
+            return [*lines, _fixed_response(last["FixedResponseConfig"], condition)]
         case "redirect":
-            return _redirect(listener, first["RedirectConfig"], condition)
+            return [*lines, *_redirect(listener, last["RedirectConfig"], condition)]
         case "forward":
-            return _forward(groups, first["ForwardConfig"], condition)
+            return [*lines, *_forward(groups, last["ForwardConfig"], condition)]
         case kind:
             return [unable(f"actions of type {kind}", condition)]
 

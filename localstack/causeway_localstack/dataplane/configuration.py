@@ -4,15 +4,17 @@ from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 
+from .authentication.gate import SCRIPT
 from .backends import backend
 from .frontends import Certificates, frontend
 from .model import World
 
 
-def configuration(world: World, addresses: Mapping[str, str], certificates: Certificates, home: Path) -> str:
-    """The text; `addresses` are by the balancers' ARNs, `home` is the folder of HAProxy's files."""
+def configuration(world: World, addresses: Mapping[str, str], certificates: Certificates, home: Path, gate: str) -> str:
+    """The text; `addresses` are by the balancers' ARNs, `home` is the folder of HAProxy's files, `gate` where it asks
+    who may go on."""
     frontends = chain.from_iterable(
-        frontend(balancer, listener, addresses[balancer.arn], certificates)
+        frontend(balancer, listener, addresses[balancer.arn], certificates, gate)
         for balancer in world.balancers
         for listener in balancer.listeners
     )
@@ -35,6 +37,9 @@ def _beginning(home: Path) -> list[str]:
         "    max-spread-checks 1",
         "    ssl-default-bind-options ssl-min-ver TLSv1.0",
         f"    server-state-file {home / 'states'}",
+        f"    lua-load {SCRIPT}",
+        # The gate is beside us, and speaks no TLS.
+        "    httpclient.ssl.verify none",
         "defaults",
         "    mode http",
         "    load-server-state-from-file global",

@@ -15,6 +15,7 @@ from localstack import config
 from .. import settings
 from . import names, reading, states
 from .addresses import Addresses
+from .authentication.gate import Gate
 from .configuration import configuration
 from .draining import Draining
 from .health import Health
@@ -47,6 +48,7 @@ class Engine:
         self._proxy = Proxy(self._home)
         self._health = Health(self._proxy)
         self._draining = Draining(self._proxy)
+        self._gate = Gate()
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._generation = 0
@@ -99,6 +101,7 @@ class Engine:
                 "applied": self._applied,
                 "error": self._refused or self._trouble,
                 "process": self._proxy.process,
+                "public_key": self._gate.public_key,
                 "balancers": shown,
             }
 
@@ -138,7 +141,8 @@ class Engine:
             generation = self._generation
         world = reading.world()
         given = self._addresses.assign(balancer.arn for balancer in world.balancers)
-        text = configuration(world, given, self._certificate, self._home)
+        self._gate.learn(world)
+        text = configuration(world, given, self._certificate, self._home, self._gate.address)
         before, now = self._world.servers(), world.servers()
         fresh = [it for server, it in now.items() if server not in before or before[server][1] != it[1]]
         kept = [it for server, it in now.items() if server in before and before[server][1] == it[1]]
@@ -198,7 +202,7 @@ def changed(account: str) -> None:
 def status() -> dict[str, Any]:
     """What is in force, and what is yet to be."""
     if _engine is None:
-        return {"generation": 0, "applied": 0, "error": _MISSING, "process": None, "balancers": []}
+        return {"generation": 0, "applied": 0, "error": _MISSING, "process": None, "public_key": None, "balancers": []}
     return _engine.status()
 
 

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from . import answering, matching, rewriting
+from .authentication import sessions
+from .authentication.login import BACK
 from .model import Balancer, Listener, Rule
 
 Certificates = Callable[[bytes], Path]
@@ -16,7 +18,7 @@ https://docs.aws.amazon.com/elasticloadbalancing/latest/application/describe-ssl
 """
 
 
-def frontend(balancer: Balancer, listener: Listener, address: str, certificates: Certificates) -> list[str]:
+def frontend(balancer: Balancer, listener: Listener, address: str, certificates: Certificates, gate: str) -> list[str]:
     """One listener: the first rule in order whose conditions hold is chosen, then done."""
     lines = [
         f"bind {address}:{listener.port}{_tls(balancer, listener, certificates)}",
@@ -28,10 +30,11 @@ def frontend(balancer: Balancer, listener: Listener, address: str, certificates:
     ]
     if balancer.attributes.get("routing.http.drop_invalid_header_fields.enabled") == "true":
         lines.append("option http-restrict-req-hdr-names delete")
+    lines += _logins(listener, gate)
     for number, rule in enumerate(listener.rules):
         lines += _choose(number, rule)
     for number, rule in enumerate(listener.rules):
-        lines += _act(balancer, listener, number, rule)
+        lines += _act(balancer, listener, number, rule, gate)
     lines += _headers(balancer, listener)
     if any("txn.sticky" in line for line in lines):
         cookie = f"{answering.GROUP_COOKIE}=%[var(txn.sticky)]; Max-Age=%[var(txn.sticky_seconds)]; Path=/"
@@ -45,6 +48,15 @@ def frontend(balancer: Balancer, listener: Listener, address: str, certificates:
     return [f"frontend {balancer.frontend(listener)}", *(f"    {line}" for line in lines)]
 
 
+def _logins(listener: Listener, gate: str) -> list[str]:
+    """Who comes back from a provider meets no rule; and whose session was renewed gets its cookies, whoever answers."""
+    if not any(action["Type"] == "authenticate-oidc" for rule in listener.rules for action in rule.actions):
+        return []
+    names = [f"txn.cookie_{number}" for number in range(sessions.PIECES)]
+    cookies = [f"http-after-response add-header Set-Cookie %[var({it})] if {{ var({it}) -m found }}" for it in names]
+    return [f"http-request lua.authenticate {gate} back if {{ path {BACK} }}", *cookies]
+
+
 def _choose(number: int, rule: Rule) -> list[str]:
     lines = []
     lists = []
@@ -55,11 +67,11 @@ def _choose(number: int, rule: Rule) -> list[str]:
     return lines
 
 
-def _act(balancer: Balancer, listener: Listener, number: int, rule: Rule) -> list[str]:
+def _act(balancer: Balancer, listener: Listener, number: int, rule: Rule, gate: str) -> list[str]:
     condition = f"rule-{number}"
     lines = [f"acl {condition} var(txn.rule) -m int {number}"]
     try:
-        answers = answering.directives(balancer, listener, rule.actions, condition)
+        answers = answering.directives(balancer, listener, rule, gate, condition)
         return [*lines, *answers, *rewriting.directives(rule.transforms, condition)]
     except ValueError as error:
         return [*lines, answering.unable(str(error), condition)]

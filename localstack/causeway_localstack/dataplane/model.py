@@ -53,6 +53,8 @@ class Rule:
     conditions: tuple[Document, ...]
     actions: tuple[Document, ...]
     transforms: tuple[Document, ...]
+    client_secret: str | None = None
+    """Of its log-in."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,10 @@ def _balancer(fleet: Fleet, balancer: FakeLoadBalancer) -> Balancer:
 
 def _listener(fleet: Fleet, listener: records.Listener) -> Listener:
     certificates = (_certificate(fleet, arn) for arn in listener.certificates)
-    rules = (Rule(tuple(it.conditions), tuple(it.actions), tuple(it.transforms)) for it in listener.in_order())
+    rules = (
+        Rule(tuple(it.conditions), tuple(it.actions), tuple(it.transforms), it.client_secret)
+        for it in listener.in_order()
+    )
     return Listener(
         protocol=listener.protocol,
         port=listener.port,
