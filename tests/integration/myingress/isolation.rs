@@ -130,7 +130,8 @@ async fn one_denied_call_does_not_stop_the_rest_of_a_plan() {
     let scene = Scene::new("isolation").await;
     let _operator = Operator::start(&scene).await;
     let rule = |host: &str| json!({ "hosts": [host], "action": { "fixedResponse": { "statusCode": 200 } } });
-    let listeners = |rules: Vec<Value>| json!([{ "port": 80, "rules": rules }, { "port": 81, "rules": [rule("m5.example.com")] }]);
+    let listeners =
+        |rules: Vec<Value>| json!([{ "port": 80, "rules": rules }, { "port": 81, "rules": [rule("m5.example.com")] }]);
     let first = listeners(vec![rule("m1.example.com"), rule("m2.example.com")]);
     scene.create::<MyIngress>("app", spec(json!({ "listeners": first }))).await;
     ready(&scene, "app").await;

@@ -4,8 +4,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
 use kube::Client;
 use kube::client::Body;
 
@@ -14,6 +16,8 @@ pub fn rewriting(client: Client, plural: &'static str, from: &'static str, to: &
     let namespace = client.default_namespace().to_owned();
     Client::new(Rewriting { client, plural, from, to }, namespace)
 }
+
+type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 #[derive(Clone)]
 struct Rewriting {
@@ -24,7 +28,7 @@ struct Rewriting {
 }
 
 impl tower::Service<Request<Body>> for Rewriting {
-    type Response = Response<Body>;
+    type Response = Response<UnsyncBoxBody<Bytes, Cause>>;
     type Error = kube::Error;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
 
@@ -37,16 +41,12 @@ impl tower::Service<Request<Body>> for Rewriting {
         Box::pin(async move {
             let concerned = request.uri().path().contains(plural);
             let answer = client.send(request).await?;
-            if !concerned {
-                return Ok(answer);
-            }
             // Objects of tests are small: each comes in one frame.
-            Ok(answer.map(|body| {
-                let frames = body.map_frame(move |frame| {
-                    frame.map_data(|data| String::from_utf8_lossy(&data).replace(from, to).into_bytes().into())
-                });
-                Body::wrap_body(frames)
-            }))
+            let rewritten = move |data: Bytes| -> Bytes {
+                if concerned { String::from_utf8_lossy(&data).replace(from, to).into() } else { data }
+            };
+            let frames = |body: Body| body.map_frame(move |frame| frame.map_data(&rewritten)).map_err(Cause::from);
+            Ok(answer.map(|body| frames(body).boxed_unsync()))
         })
     }
 }
