@@ -6,7 +6,7 @@ use causeway::api::{DeletionPolicy, EtcdCluster, MyApp, MyIngress};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
 };
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams, ValidationDirective};
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams, ValidationDirective};
 use kube::core::GroupVersionKind;
 use kube::discovery::ApiResource;
 use kube::{Api, ResourceExt};
@@ -292,5 +292,65 @@ fn collect_unbounded(path: &str, schema: &JSONSchemaProps, open: &mut Vec<String
     }
     if let Some(JSONSchemaPropsOrArray::Schema(items)) = &schema.items {
         collect_unbounded(&format!("{path}[]"), items, open);
+    }
+}
+
+/// Says whether the API server takes a status, and reads all objects of the kind as the operator does.
+async fn takes_status(scene: &Scene, status: Value) -> bool {
+    let definition = definitions().into_iter().find(|it| it.spec.names.kind == "MyApp").expect("a definition");
+    let gvk = GroupVersionKind::gvk(&definition.spec.group, "v1", "MyApp");
+    let resource = ApiResource::from_gvk_with_plural(&gvk, &definition.spec.names.plural);
+    let api: Api<DynamicObject> = Api::namespaced_with(scene.client.clone(), &scene.namespace, &resource);
+    let patch = Patch::Merge(json!({ "status": status }));
+    let taken = api.patch_status("app", &PatchParams::default(), &patch).await.is_ok();
+    let all = scene.api::<MyApp>().list(&ListParams::default()).await;
+    all.unwrap_or_else(|error| panic!("{status} cannot be read: {error}"));
+    taken
+}
+
+#[tokio::test]
+async fn what_the_apiserver_takes_can_be_read() {
+    let scene = Scene::new("crds").await;
+    scene.create::<MyApp>("app", json!({ "image": "nginx:latest" })).await;
+    let condition = |time: &str| {
+        json!({ "conditions": [{
+        "type": "Ready", "status": "True", "reason": "Good", "message": "", "lastTransitionTime": time,
+    }] })
+    };
+    for (time, taken) in [
+        ("2026-11-23T12:00:00Z", true),
+        ("2026-11-23t12:00:00z", true),
+        ("2026-11-23T12:00:00.123456789+23:59", true),
+        ("0000-01-01T00:00:00Z", true),
+        ("8999-12-31T23:59:59Z", true),
+        ("2026-11-23T12:00:00.1234567890Z", false),
+        ("2026-11-23T12:00:00x5Z", false),
+        ("2026-11-23T12:00:00+99:99", false),
+        ("2026-11-23T12:00:00ZTrubbish", false),
+        ("2026-11-23T23:59:60Z", false),
+        ("9999-12-31T23:59:59Z", false),
+        ("2026-02-30T00:00:00Z", false),
+        ("", false),
+    ] {
+        assert_eq!(takes_status(&scene, condition(time)).await, taken, "{time:?}");
+    }
+    for (number, taken) in [
+        (json!(i32::MAX), true),
+        (json!(80.0), true),
+        (json!(1e3), true),
+        (json!(2_147_483_648_i64), false),
+        (json!(i64::MIN), false),
+        (json!(1.5), false),
+        (json!("1"), false),
+    ] {
+        assert_eq!(takes_status(&scene, json!({ "replicas": number })).await, taken, "{number}");
+    }
+    let ports = [(json!(80.0), true), (json!("http"), true), (json!(65_536), false), (json!(2_147_483_648_i64), false)];
+    for (index, (port, taken)) in ports.into_iter().enumerate() {
+        let backend = json!({ "name": "web", "port": port });
+        let spec = json!({ "subnets": ["subnet-abc", "subnet-def"], "backends": [backend], "suspend": true });
+        let outcome = scene.try_create::<MyIngress>(&format!("web-{index}"), spec).await;
+        assert_eq!(outcome.is_ok(), taken, "{port}: {outcome:?}");
+        scene.api::<MyIngress>().list(&ListParams::default()).await.expect("all can be read");
     }
 }

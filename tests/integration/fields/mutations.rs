@@ -92,10 +92,18 @@ fn has(spec: &Value, path: &[&str]) -> bool {
     }
 }
 
+/// What fits into an integer of the API server, and not into each of Rust's: one that is stored and cannot be read fails
+/// every list of its kind.
+const WIDE: [i64; 10] =
+    [1 << 8, 1 << 15, 1 << 16, 2_147_483_647, 1 << 31, 1 << 32, -1, -2_147_483_649, (1 << 53) + 1, i64::MIN];
+
 /// Values to try; `None` is the field left out.
 fn values(schema: &Value) -> Vec<(&'static str, Option<Value>)> {
     let mut values = vec![("absent", None), ("null", Some(Value::Null))];
     let some = |what, value| (what, Some(value));
+    if schema["type"] == "integer" || schema["x-kubernetes-int-or-string"] == true {
+        values.extend(WIDE.map(|number| some("beyond a type of Rust", json!(number))));
+    }
     match schema["type"].as_str().unwrap_or_default() {
         "string" => {
             let longest = schema["maxLength"].as_u64();
