@@ -17,4 +17,5 @@ mod lost_nodes;
 mod myapp;
 mod myingress;
 mod redis;
+mod security;
 mod traffic;

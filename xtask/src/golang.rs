@@ -8,6 +8,19 @@ use anyhow::{Context, Result};
 
 use crate::progress::Step;
 
+/// The modules in a folder.
+pub fn modules(home: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(home).with_context(|| format!("cannot read {}", home.display()))? {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
 /// The version of Go that a module asks for.
 pub fn needed_by(module: &Path) -> Result<String> {
     let text = go_mod(module)?;

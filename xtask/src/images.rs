@@ -3,6 +3,7 @@
 
 pub mod debian;
 pub mod etcd;
+mod exporter;
 pub mod operator;
 mod redis;
 mod sql;
@@ -51,6 +52,9 @@ pub fn prepare_all(step: &Step) -> Result<Vec<Image>> {
     }
     for version in etcd::versions()? {
         images.push(etcd::prepare(&version, step)?);
+    }
+    for version in exporter::versions()? {
+        images.push(exporter::prepare(&version, step)?);
     }
     Ok(images)
 }

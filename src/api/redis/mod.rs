@@ -211,11 +211,15 @@ pub struct Auth {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Exporter {
-    /// Image to run in place of `oliver006/redis_exporter:v1.45.0`. It must take that one's environment variables. A pod
-    /// whose exporter does not start is not ready, and nothing more is replaced.
+    /// Image to run in place of `oliver006/redis_exporter:v1.88.0`: that exporter, v1.83.0 or later, or one that takes its
+    /// environment variables. Earlier ones cannot close their endpoint `/scrape`, through which anybody who reaches port
+    /// 9121 sends them anywhere. A pod whose exporter does not start is not ready, and nothing more is replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
-    #[x_kube(validation = (r"!self.matches('\\s')", "spec.exporter.image must not contain white space: write it as registry/name:tag"))]
+    #[x_kube(
+        validation = (r"!self.matches('\\s')", "spec.exporter.image must not contain white space: write it as registry/name:tag"),
+        validation = ("!self.matches('redis_exporter:v?(0|1[.]([0-9]|[1-7][0-9]|8[0-2]))([.-]|$)')", "spec.exporter.image must be v1.83.0 or later: through /scrape of earlier ones anybody sends them anywhere")
+    )]
     pub image: Option<String>,
 
     /// CPU and memory of each exporter.

@@ -116,7 +116,7 @@ pub async fn apply(
             make_secret(client, object, secret, &data).await
         }
         Action::MakeUsers { secret, hash } => {
-            let users = Users { internal: Hidden(random()?), current: hash.clone(), previous: None };
+            let users = Users { internal: Hidden(random()?), current: hash.clone(), previous: None, exporter: true };
             let child = resources::users_secret(object, &users);
             debug_assert_eq!(child.name(), secret);
             apply_child(client, object, &namespace, &child, None).await

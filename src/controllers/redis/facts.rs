@@ -51,6 +51,8 @@ pub struct Users {
     pub current: String,
     /// Hash of the one before, which stays good until the next change.
     pub previous: Option<String>,
+    /// Exporters have a user: Secrets from before they had one lack it.
+    pub exporter: bool,
 }
 
 /// A text that is never shown.

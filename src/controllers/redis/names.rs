@@ -31,6 +31,8 @@ pub const VOLUME: &str = "data";
 pub const CONTAINER: &str = "redis";
 /// The user as whom replicas and we log in.
 pub const INTERNAL_USER: &str = "causeway";
+/// The user as whom exporters log in.
+pub const EXPORTER_USER: &str = "causeway-exporter";
 /// Where nodes answer.
 pub const PORT: u16 = 6379;
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::resources;
 use crate::api::Redis;
 use crate::api::redis::ClientCertificates;
 use crate::controllers::tls::write::by_content;
@@ -17,6 +18,10 @@ pub const NOBODY: &str = "127.0.0.1";
 pub const USERS_PATH: &str = "/etc/redis-users";
 /// The file of the users.
 pub const USERS_FILE: &str = "users.conf";
+/// Where an exporter's password is, when clients must log in.
+pub const EXPORTER_PATH: &str = "/etc/redis-exporter";
+/// The file of the exporter's passwords, by URLs that it sends them to.
+pub const EXPORTER_FILE: &str = "exporter.json";
 /// Where the certificates are.
 pub const TLS_PATH: &str = "/etc/redis-tls";
 /// The file of the settings.
@@ -180,8 +185,12 @@ pub fn file(object: &Redis) -> String {
         };
         format!("{name} {value}\n")
     };
-    let include = object.spec.auth.enabled.then(|| format!("include {USERS_PATH}/{USERS_FILE}\n"));
-    settings(object).into_iter().map(directive).chain(include).collect()
+    let users = if object.spec.auth.enabled {
+        Some(format!("include {USERS_PATH}/{USERS_FILE}\n"))
+    } else {
+        object.spec.exporter.is_some().then(|| resources::exporter_line("nopass"))
+    };
+    settings(object).into_iter().map(directive).chain(users).collect()
 }
 
 /// One word, whatever is in it. <https://github.com/redis/redis/blob/7.0/redis.conf>

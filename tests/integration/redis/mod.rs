@@ -52,14 +52,14 @@ pub const PATIENCE: Duration = Duration::from_mins(4);
 static PLACES: Semaphore = Semaphore::const_new(4);
 
 /// A scene in which nodes can breathe.
-struct Stage {
+pub struct Stage {
     scene: Scene,
     _place: SemaphorePermit<'static>,
 }
 
 impl Stage {
     /// A new scene, as soon as there is room for it.
-    async fn new(name: &str) -> Self {
+    pub async fn new(name: &str) -> Self {
         let place = PLACES.acquire().await.expect("nobody closes it");
         Self { scene: Scene::new(name).await, _place: place }
     }

@@ -53,7 +53,7 @@ pub struct Recipe {
 
 /// Every image that the demo and the tests use.
 pub const RECIPES: &[Recipe] =
-    &[NGINX, redis::REDIS_7, redis::REDIS_8, redis::VALKEY_8, redis::EXPORTER, sql::POSTGRES_15, sql::MARIADB_10];
+    &[NGINX, redis::REDIS_7, redis::REDIS_8, redis::VALKEY_8, redis::OLD_EXPORTER, sql::POSTGRES_15, sql::MARIADB_10];
 
 /// What only thorough tests use beside these.
 pub const THOROUGH: &[Recipe] = &[sql::MYSQL_9];

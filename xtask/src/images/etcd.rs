@@ -28,16 +28,7 @@ const WORKING_DIRECTORY: &str = "/var/lib/etcd/";
 
 /// The modules of all versions that there are images of; each is named as its version.
 pub fn versions() -> Result<Vec<PathBuf>> {
-    let home = host::repo_root()?.join("tests/etcd");
-    let mut found = Vec::new();
-    for entry in fs::read_dir(&home).with_context(|| format!("cannot read {}", home.display()))? {
-        let path = entry?.path();
-        if path.is_dir() {
-            found.push(path);
-        }
-    }
-    found.sort();
-    Ok(found)
+    golang::modules(&host::repo_root()?.join("tests/etcd"))
 }
 
 /// The image of that version; its programs are compiled if they are not in the cache.

@@ -29,9 +29,9 @@ pub const VALKEY_8: Recipe = Recipe {
     ..LAYOUT
 };
 
-/// Tells Prometheus of a node beside it.
-pub const EXPORTER: Recipe = Recipe {
-    name: "oliver006/redis_exporter:v1.45.0",
+/// Tells Prometheus of a node beside it, and of whatever else it is asked about: from before that could be turned off.
+pub const OLD_EXPORTER: Recipe = Recipe {
+    name: "prometheus-redis-exporter:old",
     suite: "bookworm",
     packages: &["prometheus-redis-exporter"],
     without: &[],

@@ -58,10 +58,9 @@ pub fn users(view: &View<'_>) -> Option<Users> {
     let passwords = &view.observed.passwords;
     let known = passwords.users.clone()?;
     let hash = passwords.given.as_ref().map(|given| resources::hash(&given.0));
+    let known = Users { exporter: true, ..known };
     match hash {
-        Some(hash) if hash != known.current => {
-            Some(Users { previous: Some(known.current), current: hash, internal: known.internal })
-        }
+        Some(hash) if hash != known.current => Some(Users { previous: Some(known.current), current: hash, ..known }),
         _ => Some(known),
     }
 }

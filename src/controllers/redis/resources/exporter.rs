@@ -1,10 +1,12 @@
 //! The container beside each node that tells Prometheus of it.
 //! <https://github.com/oliver006/redis_exporter#command-line-flags>
 
-use k8s_openapi::api::core::v1::{Container, ContainerPort, EnvVar, EnvVarSource, SecretKeySelector};
+use k8s_openapi::api::core::v1::{
+    Container, ContainerPort, EnvVar, KeyToPath, SecretVolumeSource, Volume, VolumeMount,
+};
 
-use super::super::names::{self, INTERNAL_USER, PORT};
-use super::super::settings::TLS_PATH;
+use super::super::names::{self, EXPORTER_USER, PORT};
+use super::super::settings::{EXPORTER_FILE, EXPORTER_PATH, TLS_PATH};
 use super::statefulset::certificates;
 use crate::api::Redis;
 use crate::api::redis::{ClientCertificates, Exporter};
@@ -14,8 +16,12 @@ use crate::runtime::{requirements, unprivileged};
 const EXPORTER_PORT: u16 = 9121;
 /// Name of the container.
 const CONTAINER: &str = "exporter";
+/// Name of the volume with its password.
+const VOLUME: &str = "exporter";
 /// What runs where nothing else is asked for.
-const IMAGE: &str = "oliver006/redis_exporter:v1.45.0";
+const IMAGE: &str = "oliver006/redis_exporter:v1.88.0";
+/// Where nobody has a password, any will do; without one it would log in as a client, who may do everything.
+const ANY: &str = "any";
 
 /// It has no probe: figures that nobody can read are no reason to take a node from its clients.
 pub fn exporter(object: &Redis) -> Option<Container> {
@@ -30,27 +36,57 @@ pub fn exporter(object: &Redis) -> Option<Container> {
             protocol: Some("TCP".into()),
             ..ContainerPort::default()
         }]),
-        volume_mounts: object.spec.tls.is_some().then(|| vec![certificates()]),
+        volume_mounts: mounts(object),
         resources: Some(requirements(resources.as_ref(), ("10m", "32Mi"))),
         security_context: Some(unprivileged()),
         ..Container::default()
     })
 }
 
-/// It logs in as we do: that password does not change with the clients'.
+/// Its password, where it needs one: in a file, by which the exporter knows to whom it may be sent.
+pub fn volume(object: &Redis) -> Option<Volume> {
+    (object.spec.exporter.is_some() && object.spec.auth.enabled).then(|| Volume {
+        name: VOLUME.into(),
+        secret: Some(SecretVolumeSource {
+            secret_name: Some(names::users(object)),
+            items: Some(vec![KeyToPath { key: EXPORTER_FILE.into(), path: EXPORTER_FILE.into(), mode: None }]),
+            default_mode: Some(0o440),
+            ..SecretVolumeSource::default()
+        }),
+        ..Volume::default()
+    })
+}
+
+fn mounts(object: &Redis) -> Option<Vec<VolumeMount>> {
+    let password = volume(object).map(|volume| VolumeMount {
+        name: volume.name,
+        mount_path: EXPORTER_PATH.into(),
+        read_only: Some(true),
+        ..VolumeMount::default()
+    });
+    let mounts: Vec<_> = object.spec.tls.is_some().then(certificates).into_iter().chain(password).collect();
+    (!mounts.is_empty()).then_some(mounts)
+}
+
+/// It logs in as a user of its own, who may ask for figures alone, and answers nothing but `/metrics`: through `/scrape` it
+/// would call whomever a client names, and look for keys that a client names.
+/// <https://github.com/oliver006/redis_exporter/pull/1106>
 fn environment(object: &Redis) -> Vec<EnvVar> {
     let variable = |name: &str, value: String| EnvVar { name: name.into(), value: Some(value), value_from: None };
     let scheme = names::scheme(object);
     let mut environment = vec![
         variable("REDIS_ADDR", format!("{scheme}://127.0.0.1:{PORT}")),
         variable("REDIS_EXPORTER_WEB_LISTEN_ADDRESS", format!(":{EXPORTER_PORT}")),
+        variable("REDIS_EXPORTER_DISABLE_SCRAPE_ENDPOINT", "true".into()),
+        // Settings are not for it: our password is among them.
+        variable("REDIS_EXPORTER_CONFIG_COMMAND", "-".into()),
+        variable("REDIS_USER", EXPORTER_USER.into()),
+        if object.spec.auth.enabled {
+            variable("REDIS_PASSWORD_FILE", format!("{EXPORTER_PATH}/{EXPORTER_FILE}"))
+        } else {
+            variable("REDIS_PASSWORD", ANY.into())
+        },
     ];
-    if object.spec.auth.enabled {
-        environment.push(variable("REDIS_USER", INTERNAL_USER.into()));
-        let secret = SecretKeySelector { name: names::users(object), key: "internal".into(), optional: None };
-        let source = EnvVarSource { secret_key_ref: Some(secret), ..EnvVarSource::default() };
-        environment.push(EnvVar { name: "REDIS_PASSWORD".into(), value: None, value_from: Some(source) });
-    }
     if let Some(tls) = &object.spec.tls {
         // Nobody else can answer at that address, which a given certificate need not be valid for.
         environment.push(variable("REDIS_EXPORTER_SKIP_TLS_VERIFICATION", "true".into()));
@@ -73,16 +109,18 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_the_password_from_our_secret_where_there_is_one() {
+    fn it_takes_the_password_from_a_file_where_there_is_one_and_never_from_its_environment() {
         let mut object = redis(1);
         object.spec.exporter = Some(Exporter::default());
         let of = |object: &Redis| {
             let container = exporter(object).unwrap();
             container.env.unwrap().into_iter().map(|variable| variable.name).collect::<Vec<_>>()
         };
-        assert_eq!(of(&object), ["REDIS_ADDR", "REDIS_EXPORTER_WEB_LISTEN_ADDRESS"]);
+        assert!(of(&object).contains(&"REDIS_EXPORTER_DISABLE_SCRAPE_ENDPOINT".to_owned()));
+        assert!(of(&object).contains(&"REDIS_PASSWORD".to_owned()) && volume(&object).is_none());
         object.spec.auth.enabled = true;
-        assert_eq!(of(&object)[2..], ["REDIS_USER", "REDIS_PASSWORD"]);
+        assert_eq!(of(&object)[4..], ["REDIS_USER", "REDIS_PASSWORD_FILE"]);
+        assert!(volume(&object).is_some());
         let client_certificates = ClientCertificates::Required;
         object.spec.tls = Some(crate::api::redis::Tls { client_certificates, ..crate::api::redis::Tls::default() });
         assert!(of(&object).contains(&"REDIS_EXPORTER_TLS_CLIENT_KEY_FILE".to_owned()));

@@ -18,7 +18,7 @@ use crate::runtime::fingerprint;
 use crate::runtime::manifest::{Manifest, controlled};
 
 pub use statefulset::{revision, statefulset};
-pub use users::{hash, of as users_of, rules};
+pub use users::{exporter_line, hash, of as users_of, rules};
 
 /// Services and disruption budget: they do not change with the nodes.
 pub fn around(object: &Redis) -> Vec<Manifest> {

@@ -19,7 +19,7 @@ use kube::api::ObjectMeta;
 use super::super::names::{self, CONTAINER, INCARNATION, PORT, REVISION, VOLUME};
 use super::super::settings::{FILE, SETTINGS_PATH, TLS_PATH, USERS_FILE, USERS_PATH, VOLUME_PATH, lasting};
 use super::super::tls;
-use super::exporter::exporter;
+use super::exporter::{self, exporter};
 use super::metadata;
 use crate::api::redis::Spread;
 use crate::api::{DeletionPolicy, Redis};
@@ -127,6 +127,7 @@ fn pod_spec(object: &Redis) -> PodSpec {
             ..Volume::default()
         });
     }
+    volumes.extend(exporter::volume(object));
     if object.spec.tls.is_some() {
         volumes.push(Volume {
             name: TLS_VOLUME.into(),

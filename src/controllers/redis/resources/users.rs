@@ -6,32 +6,71 @@ use k8s_openapi::ByteString;
 use sha2::{Digest, Sha256};
 
 use super::super::facts::{Hidden, Users};
-use super::super::names::INTERNAL_USER;
-use super::super::settings::USERS_FILE;
+use super::super::names::{EXPORTER_USER, INTERNAL_USER, PORT};
+use super::super::settings::{EXPORTER_FILE, USERS_FILE};
 use crate::api::Redis;
 use crate::runtime::hexadecimal;
 
-/// What every user may do.
+/// What clients and we may do.
 const EVERYTHING: [&str; 3] = ["~*", "&*", "+@all"];
+/// What exporters may do: ask for figures. They see no keys and no settings, among which is our password; the slow log
+/// alone shows commands.
+const FIGURES: [&str; 11] = [
+    "resetkeys",
+    "resetchannels",
+    "-@all",
+    "+info",
+    "+ping",
+    "+client|setname",
+    "+command|info",
+    "+latency|latest",
+    "+latency|histogram",
+    "+slowlog|len",
+    "+slowlog|get",
+];
 
 /// A password as Redis keeps it.
 pub fn hash(password: &str) -> String {
     hexadecimal(&Sha256::digest(password.as_bytes()))
 }
 
+/// The password of exporters: it follows from ours, which does not follow from it.
+fn exporter_password(users: &Users) -> String {
+    hash(&format!("causeway exporter {}", users.internal.0))
+}
+
+/// The exporters' user as a file has it, with these rules about its password.
+pub fn exporter_line(keys: &str) -> String {
+    format!("user {EXPORTER_USER} on {keys} {}\n", FIGURES.join(" "))
+}
+
+/// An exporter's passwords by the URLs to which it sends them: the node beside it, and nobody else.
+/// Since 1.69 it looks for them with the user in the URL, earlier without.
+fn exporter_passwords(users: &Users) -> String {
+    let password = exporter_password(users);
+    let urls = ["redis", "rediss"]
+        .into_iter()
+        .flat_map(|scheme| ["", "causeway-exporter@"].map(|user| format!("{scheme}://{user}127.0.0.1:{PORT}")));
+    let by_url: BTreeMap<String, String> = urls.map(|url| (url, password.clone())).collect();
+    serde_json::json!(by_url).to_string()
+}
+
 /// The rules of each user, its name first. No password is among them, but hashes of some.
 pub fn rules(object: &Redis, users: Option<&Users>) -> Vec<Vec<String>> {
-    let rule = |name: &str, keys: Vec<String>| -> Vec<String> {
-        let fixed = EVERYTHING.iter().map(|rule| (*rule).to_owned());
+    let rule_for = |name: &str, keys: Vec<String>, rights: &[&str]| -> Vec<String> {
+        let fixed = rights.iter().map(|rule| (*rule).to_owned());
         [name.to_owned(), "reset".into(), "on".into()].into_iter().chain(keys).chain(fixed).collect()
     };
+    let rule = |name: &str, keys: Vec<String>| rule_for(name, keys, &EVERYTHING);
+    let exporter = |key: String| object.spec.exporter.is_some().then(|| rule_for(EXPORTER_USER, vec![key], &FIGURES));
     match users.filter(|_| object.spec.auth.enabled) {
         Some(users) => {
             let clients = [Some(&users.current), users.previous.as_ref()];
             let clients = clients.into_iter().flatten().map(|hash| format!("#{hash}")).collect();
-            vec![rule("default", clients), rule(INTERNAL_USER, vec![format!("#{}", hash(&users.internal.0))])]
+            let all = [rule("default", clients), rule(INTERNAL_USER, vec![format!("#{}", hash(&users.internal.0))])];
+            all.into_iter().chain(exporter(format!("#{}", hash(&exporter_password(users))))).collect()
         }
-        None => vec![rule("default", vec!["nopass".into()])],
+        None => std::iter::once(rule("default", vec!["nopass".into()])).chain(exporter("nopass".into())).collect(),
     }
 }
 
@@ -42,12 +81,14 @@ pub fn data(users: &Users) -> BTreeMap<String, ByteString> {
     let text = [
         user("default", &format!("#{}{previous}", users.current)),
         user(INTERNAL_USER, &format!("#{}", hash(&users.internal.0))),
+        exporter_line(&format!("#{}", hash(&exporter_password(users)))),
         format!("masteruser {INTERNAL_USER}\nmasterauth {}\n", users.internal.0),
     ]
     .concat();
     let entry = |key: &str, text: &str| (key.to_owned(), ByteString(text.as_bytes().to_vec()));
     BTreeMap::from([
         entry(USERS_FILE, &text),
+        entry(EXPORTER_FILE, &exporter_passwords(users)),
         entry("internal", &users.internal.0),
         entry("current", &users.current),
         entry("previous", users.previous.as_deref().unwrap_or_default()),
@@ -57,7 +98,12 @@ pub fn data(users: &Users) -> BTreeMap<String, ByteString> {
 /// What our Secret held.
 pub fn of(data: &BTreeMap<String, ByteString>) -> Option<Users> {
     let text = |key: &str| String::from_utf8(data.get(key)?.0.clone()).ok().filter(|text| !text.is_empty());
-    Some(Users { internal: Hidden(text("internal")?), current: text("current")?, previous: text("previous") })
+    Some(Users {
+        internal: Hidden(text("internal")?),
+        current: text("current")?,
+        previous: text("previous"),
+        exporter: data.contains_key(EXPORTER_FILE),
+    })
 }
 
 #[cfg(test)]
@@ -66,7 +112,7 @@ mod tests {
     use super::*;
 
     fn users() -> Users {
-        Users { internal: Hidden("inner".into()), current: hash("new"), previous: Some(hash("old")) }
+        Users { internal: Hidden("inner".into()), current: hash("new"), previous: Some(hash("old")), exporter: true }
     }
 
     #[test]
@@ -75,6 +121,37 @@ mod tests {
         let fresh = Users { previous: None, ..users() };
         assert_eq!(of(&data(&fresh)), Some(fresh));
         assert_eq!(of(&BTreeMap::new()), None);
+    }
+
+    #[test]
+    fn a_secret_from_before_exporters_had_a_user_is_known_by_that() {
+        let mut earlier = data(&users());
+        earlier.remove(EXPORTER_FILE);
+        assert_eq!(of(&earlier), Some(Users { exporter: false, ..users() }));
+    }
+
+    #[test]
+    fn an_exporter_has_a_password_of_its_own_for_the_node_beside_it_alone() {
+        let passwords = exporter_passwords(&users());
+        let passwords: BTreeMap<String, String> = serde_json::from_str(&passwords).unwrap();
+        let own = exporter_password(&users());
+        assert!(passwords.iter().all(|(url, password)| url.ends_with("127.0.0.1:6379") && *password == own));
+        let text = String::from_utf8(data(&users())[USERS_FILE].0.clone()).unwrap();
+        let line = text.lines().find(|line| line.contains(EXPORTER_USER)).unwrap();
+        assert!(line.contains(&hash(&own)) && line.contains("-@all") && !line.contains('~'), "{line}");
+        assert!(!text.contains(&own));
+    }
+
+    #[test]
+    fn an_exporter_may_ask_for_figures_alone_whether_clients_log_in_or_not() {
+        let mut object = redis(1);
+        object.spec.exporter = Some(crate::api::redis::Exporter::default());
+        let without = rules(&object, None);
+        assert_eq!(without[1][..4], ["causeway-exporter", "reset", "on", "nopass"]);
+        object.spec.auth.enabled = true;
+        let with = rules(&object, Some(&users()));
+        assert_eq!(with[2][4..], without[1][4..]);
+        assert!(with[2][4..].iter().all(|rule| !rule.starts_with(['~', '%', '&']) && !rule.contains("config")));
     }
 
     #[test]

@@ -175,7 +175,12 @@ impl Kubernetes {
             Action::Certify(_) => unreachable!("it takes the time to do it"),
             Action::MakePassword { .. } => self.passwords.given = Some(Hidden("secret".into())),
             Action::MakeUsers { hash, .. } => {
-                let users = Users { internal: Hidden("internal".into()), current: hash.clone(), previous: None };
+                let users = Users {
+                    internal: Hidden("internal".into()),
+                    current: hash.clone(),
+                    previous: None,
+                    exporter: true,
+                };
                 self.passwords.users = Some(users);
             }
             Action::Restore(step) => happen(&mut self.restore, step),

@@ -39,7 +39,8 @@ impl Secure {
         Self { config: Arc::new(config), name: ServerName::try_from(name.to_owned()).expect("a name") }
     }
 
-    async fn stream(&self, address: &str) -> std::io::Result<TlsStream<TcpStream>> {
+    /// A connection.
+    pub async fn stream(&self, address: &str) -> std::io::Result<TlsStream<TcpStream>> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         TlsConnector::from(self.config.clone()).connect(self.name.clone(), stream).await
