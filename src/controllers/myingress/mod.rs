@@ -63,7 +63,7 @@ pub async fn controller(world: World) {
     let kind = Arc::new(MyIngressKind {
         region: Region::new(&world.aws, &metrics, &fence, budget, elb.clone(), world.cluster_name),
         targets: Targets::new(elb),
-        secrets: Secrets(world.environment.client.clone()),
+        secrets: Secrets::new(world.environment.client.clone()),
         stores: Mutex::default(),
         bound: Mutex::default(),
         groups_seen: Mutex::default(),
@@ -79,6 +79,7 @@ pub async fn controller(world: World) {
         ((), ()) = async { tokio::join!(run, kind.targets.run(&environment)) } => {}
         () = region::keep_fresh(&kind.region, &kind.targets, sweep) => {}
         () = orphans::watch(&kind, &environment) => {}
+        () = kind.secrets.follow(|| kind.objects(), |object| kind.wake(object)) => {}
     }
 }
 
@@ -121,6 +122,11 @@ impl MyIngressKind {
         for (_, listed) in stores {
             listed.wait().await;
         }
+    }
+
+    /// Has an object, or its group, looked at.
+    fn wake(&self, object: &MyIngress) {
+        self.region.wake(Owner::of(self.region.cluster(), object).concerned());
     }
 
     /// The bindings of an owner that are in force.

@@ -4,7 +4,9 @@
 mod entrance;
 mod groups;
 pub mod load;
+mod login;
 mod outages;
+mod provider;
 mod registration;
 mod replacement;
 mod restarts;

@@ -105,7 +105,7 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
     let kind = MyIngressKind {
         region: Region::new(&aws, &metrics, &fence, budget, elb.clone(), options.cluster_name.clone()),
         targets: Targets::new(elb),
-        secrets: Secrets(client.clone()),
+        secrets: Secrets::new(client.clone()),
         stores: Mutex::new(vec![(store.clone(), Listed::of(store))]),
         bound: Mutex::default(),
         groups_seen: Mutex::default(),
