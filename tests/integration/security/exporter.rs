@@ -153,7 +153,9 @@ async fn may_do_nothing_else(address: &str, password: &str) {
     ] {
         let mut parts = words.split(' ');
         let mut command = redis::cmd(parts.next().expect("a command"));
-        parts.for_each(|part| drop(command.arg(part)));
+        for part in parts {
+            command.arg(part);
+        }
         let error = command.query_async::<redis::Value>(&mut line).await.expect_err(words);
         assert_eq!(error.code(), Some("NOPERM"), "{words}: {error}");
     }
