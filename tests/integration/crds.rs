@@ -343,7 +343,7 @@ async fn what_the_apiserver_takes_can_be_read() {
         (json!(1.5), false),
         (json!("1"), false),
     ] {
-        assert_eq!(takes_status(&scene, json!({ "replicas": number })).await, taken, "{number}");
+        assert_eq!(takes_status(&scene, json!({ "readyReplicas": number })).await, taken, "{number}");
     }
     let ports = [(json!(80.0), true), (json!("http"), true), (json!(65_536), false), (json!(2_147_483_648_i64), false)];
     for (index, (port, taken)) in ports.into_iter().enumerate() {
