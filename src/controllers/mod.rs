@@ -1,6 +1,6 @@
 //! One folder per kind; none knows of another. A new kind is a folder here, its types under `api/`, and a line in
-//! [`run`]. What databases do alike about `spec.restoreFrom` is in `restore_from`, and about
-//! certificates in `tls`, which are no kinds.
+//! [`run`]. What databases do alike about `spec.restoreFrom` is in `restore_from`, about
+//! certificates in `tls`, and about pods that do not run in `pod_trouble` and `pod_refusal`, which are no kinds.
 
 pub mod databasebackup;
 pub mod databaserestore;
@@ -8,6 +8,8 @@ pub mod etcdcluster;
 pub mod myapp;
 pub mod myingress;
 mod placement;
+mod pod_refusal;
+mod pod_trouble;
 pub mod redis;
 mod restore_from;
 pub mod schedule;

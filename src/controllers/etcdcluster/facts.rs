@@ -11,6 +11,7 @@ use super::names;
 use super::tls::facts::Certificates;
 use super::tls::{Mode, Transport};
 use crate::api::EtcdCluster;
+use crate::controllers::pod_trouble::{Evidence, Unmade};
 use crate::controllers::restore_from::Seen;
 use crate::external::etcd::{Alarm, Credentials, Endpoint, Member, Status};
 
@@ -31,6 +32,8 @@ pub struct Observed {
     pub children: BTreeMap<(String, String), Child>,
     /// The pods, by ordinal.
     pub pods: BTreeMap<i32, Pod>,
+    /// A pod that is missing, and that the apiserver refuses.
+    pub unmade: Option<Unmade>,
     /// The volume claims, by ordinal.
     pub claims: BTreeMap<i32, Claim>,
     /// What each member that answers says of itself, by ordinal.
@@ -114,6 +117,8 @@ pub struct Pod {
     pub last_words: Option<String>,
     /// Why it does not start, in the kubelet's or scheduler's word.
     pub trouble: Option<String>,
+    /// What Kubernetes says of that beside.
+    pub evidence: Evidence,
     /// Its node, where that does not answer any more.
     pub lost_node: Option<String>,
     /// It has had a node for a while.

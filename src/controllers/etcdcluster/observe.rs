@@ -24,6 +24,8 @@ use super::names::{self, FORCED, INCARNATION, MEMBER, REVISION};
 use super::tls::secrets::Secrets;
 use super::tls::{Channel, Mode, Side, Transport};
 use crate::api::EtcdCluster;
+use crate::controllers::pod_refusal::Refusals;
+use crate::controllers::pod_trouble;
 use crate::controllers::restore_from::Restores;
 use crate::external::etcd::{Endpoint, Etcd, EtcdError, Password, Status, Trouble};
 use crate::recovery::SKIPPED;
@@ -42,6 +44,7 @@ pub struct Observer {
     pub backups: Backups,
     pub restores: Restores,
     pub memory: Memory,
+    refusals: Refusals,
 }
 
 impl Observer {
@@ -49,6 +52,7 @@ impl Observer {
     pub fn new(client: Client, etcd: Etcd, own_image: Option<String>) -> Self {
         Self {
             restores: Restores::labelled(client.clone(), names::LABEL),
+            refusals: Refusals::new(client.clone()),
             client,
             etcd,
             own_image,
@@ -66,6 +70,10 @@ impl Observer {
         let restore = self.restores.look(object, object.spec.restore_from.is_some(), restored);
         let (children, restore) = tokio::join!(children, restore);
         let mut observed = Observed { restore, ..children? };
+        let there = observed.pods.keys().copied().collect();
+        let set = observed.child("StatefulSet", &object.name_any()).filter(|set| set.ours);
+        let unmade = async { self.refusals.look(&set?.value, &there).await }.await;
+        observed.unmade = unmade;
         if object.spec.tls.is_some() || observed.pods.values().any(Pod::speaks_tls) {
             let secrets = Secrets::read(&self.client, object).await?;
             observed.children.extend(secrets.children());
@@ -304,12 +312,7 @@ fn facts_of(pod: &core::Pod) -> Pod {
         state?.waiting.as_ref()?;
         container?.last_state.as_ref()?.terminated.as_ref()
     });
-    let waiting = state.and_then(|state| state.waiting.as_ref()?.reason.clone());
-    let before = status.init_container_statuses.iter().flatten();
-    let mut before = before.filter_map(|container| container.state.as_ref()?.waiting.as_ref()?.reason.clone());
-    // Those that come later wait for those that come first, and so does the member.
-    let waiting = before.find(|reason| reason != "PodInitializing").or(waiting);
-    let unscheduled = condition("PodScheduled").filter(|scheduled| scheduled.status == "False");
+    let (trouble, evidence) = pod_trouble::of(pod, names::CONTAINER);
     Pod {
         name: pod.name_any(),
         uid: pod.uid().unwrap_or_default(),
@@ -328,7 +331,8 @@ fn facts_of(pod: &core::Pod) -> Pod {
         forced: pod.labels().contains_key(FORCED),
         skip: skip_of(pod),
         last_words: ended.and_then(|ended| ended.message.clone()),
-        trouble: waiting.or_else(|| unscheduled.and_then(|it| it.reason.clone())),
+        trouble,
+        evidence,
         placed: pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())
             && !pod.metadata.creation_timestamp.as_ref().is_some_and(is_recent),
         lost_node: lost_node(pod),

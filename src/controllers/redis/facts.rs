@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::names;
 use super::tls::Certificates;
+use crate::controllers::pod_trouble::{Evidence, Unmade};
 use crate::controllers::restore_from::Seen;
 use crate::external::redis::{Credentials, Endpoint, Info, Login};
 
@@ -19,6 +20,8 @@ pub struct Observed {
     pub children: BTreeMap<(String, String), Child>,
     /// The pods, by ordinal.
     pub pods: BTreeMap<i32, Pod>,
+    /// A pod that is missing, and that the apiserver refuses.
+    pub unmade: Option<Unmade>,
     /// The volume claims, by ordinal.
     pub claims: BTreeMap<i32, Claim>,
     /// Passwords, where clients must give one.
@@ -106,6 +109,8 @@ pub struct Pod {
     pub controlled: bool,
     /// Why it does not start, in the kubelet's or scheduler's word.
     pub trouble: Option<String>,
+    /// What Kubernetes says of that beside.
+    pub evidence: Evidence,
     /// What its process said last before it gave up.
     pub last_words: Option<String>,
     /// Its node of Kubernetes, where that does not answer any more.

@@ -23,6 +23,8 @@ use super::names::{self, CERTIFICATES, INCARNATION, REVISION, ROLE, SETTINGS};
 use super::resources;
 use super::vault::Vault;
 use crate::api::Redis as Object;
+use crate::controllers::pod_refusal::Refusals;
+use crate::controllers::pod_trouble;
 use crate::controllers::restore_from::Restores;
 use crate::external::redis::{Endpoint, Login, Redis, Trouble};
 use crate::runtime::manifest::is_controlled_by;
@@ -41,6 +43,7 @@ pub struct Observer {
     pub monitor: Monitor,
     pub restores: Restores,
     vault: Vault,
+    refusals: Refusals,
     /// Objects about which something was changed: the watches may not show it yet.
     changed: Mutex<HashSet<String>>,
     /// Whether the processes of pods, by object and uid, know us by name, where that is another than the spec says.
@@ -57,6 +60,7 @@ impl Observer {
         Self {
             restores: Restores::labelled(client.clone(), names::LABEL),
             vault: Vault::new(client.clone()),
+            refusals: Refusals::new(client.clone()),
             client,
             monitor: Monitor::new(redis.clone()),
             redis,
@@ -98,6 +102,10 @@ impl Observer {
         let restore = self.restores.look(object, object.spec.restore_from.is_some(), restored);
         let (children, restore) = tokio::join!(children, restore);
         let mut observed = Observed { restore, ..children? };
+        let there = observed.pods.keys().copied().collect();
+        let set = observed.child("StatefulSet", &object.name_any()).filter(|set| set.ours);
+        let unmade = async { self.refusals.look(&set?.value, &there).await }.await;
+        observed.unmade = unmade;
         self.ask_nodes(object, &mut observed, fresh).await?;
         Ok(observed)
     }
@@ -349,8 +357,7 @@ fn facts_of(pod: &core::Pod) -> Pod {
     let waits = state.is_some_and(|state| state.waiting.is_some());
     let last = container.filter(|_| waits).and_then(|container| container.last_state.as_ref());
     let ended = state.and_then(|state| state.terminated.as_ref()).or_else(|| last?.terminated.as_ref());
-    let waiting = state.and_then(|state| state.waiting.as_ref()?.reason.clone());
-    let unscheduled = condition("PodScheduled").filter(|scheduled| scheduled.status == "False");
+    let (trouble, evidence) = pod_trouble::of(pod, names::CONTAINER);
     Pod {
         name: pod.name_any(),
         uid: pod.uid().unwrap_or_default(),
@@ -362,7 +369,8 @@ fn facts_of(pod: &core::Pod) -> Pod {
         ready: condition("Ready").is_some_and(|ready| ready.status == "True"),
         terminating: pod.metadata.deletion_timestamp.is_some(),
         controlled: pod.owner_references().iter().any(|owner| owner.controller == Some(true)),
-        trouble: waiting.or_else(|| unscheduled.and_then(|it| it.reason.clone())),
+        trouble,
+        evidence,
         last_words: ended.and_then(|ended| ended.message.clone()),
         placed: pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())
             && !pod.metadata.creation_timestamp.as_ref().is_some_and(is_recent),

@@ -29,9 +29,20 @@ use super::names;
 use super::tls::Transport;
 use crate::api::etcdcluster::MemberStatus;
 use crate::api::{EtcdCluster, EtcdClusterStatus};
+use crate::controllers::pod_trouble::{Fields, Unmade};
 use crate::controllers::restore_from::join;
 use crate::external::etcd::{Endpoint, Member};
 use crate::runtime::{Health, Plan};
+
+/// What decides about pods.
+const FIELDS: Fields = Fields {
+    image: "spec.version and spec.image",
+    others: &[],
+    apart: "spec.affinity",
+    storage: "spec.storageClassName",
+};
+/// Trouble of a pod that ends only when its spec is mended, or what that asks for is there.
+const NEVER_STARTS: [&str; 3] = ["ImagePullFailed", "Unschedulable", "PodRefused"];
 
 /// Look again while something is on its way: members do not tell when they have caught up.
 const SOON: Duration = Duration::from_secs(1);
@@ -200,6 +211,8 @@ fn without_majority(view: &View<'_>) -> Option<Step> {
     }
     let (reason, message) = view.missing_majority();
     Some(match reason {
+        // Whatever ends it wakes us.
+        reason if NEVER_STARTS.contains(&reason) => Step::trouble(reason, message),
         QUORUM_LOST => Step { again: SELDOM, ..Step::stalled(reason, message) },
         _ => Step::wait(reason, message),
     })
@@ -275,7 +288,8 @@ impl View<'_> {
 
     /// Trouble of a pod that does not pass by itself, told without words that change at every try.
     fn pod_trouble(&self) -> Option<(&'static str, String)> {
-        self.observed.pods.values().find_map(|pod| {
+        let unmade = || self.observed.unmade.as_ref().map(Unmade::told);
+        let of_pod = |pod: &Pod| {
             let name = &pod.name;
             if let Some(node) = &pod.lost_node {
                 let told = format!(
@@ -284,27 +298,27 @@ impl View<'_> {
                 );
                 return Some(("NodeLost", told));
             }
-            match pod.trouble.as_deref()? {
-                "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => {
-                    let told = if pod.forced {
-                        format!(
-                            "pod {name} cannot pull an image: check spec.version, spec.image and spec.recovery.image, and \
-                             whether its node may pull Causeway's own image: kubectl describe pod {name} names the one"
-                        )
-                    } else {
-                        format!("pod {name} cannot pull its image: check spec.version and spec.image")
-                    };
-                    Some(("ImagePullFailed", told))
+            let word = pod.trouble.as_deref()?;
+            match FIELDS.told(name, word, &pod.evidence) {
+                Some(("ImagePullFailed", _)) if pod.forced => {
+                    let image = pod.evidence.image.as_ref().map_or_else(String::new, |image| format!(" {image}"));
+                    let told = format!(
+                        "pod {name} cannot pull image{image}: check spec.version, spec.image and spec.recovery.image, and \
+                         whether its node may pull Causeway's own image"
+                    );
+                    return Some(("ImagePullFailed", told));
                 }
+                Some(told) => return Some(told),
+                None => {}
+            }
+            match word {
                 "CrashLoopBackOff" | "RunContainerError" | "CreateContainerError" | "CreateContainerConfigError" => {
                     Some(("MemberCrashing", format!("pod {name} does not stay up: see kubectl logs {name}")))
                 }
-                "Unschedulable" => {
-                    Some(("Unschedulable", format!("pod {name} fits on no node: see kubectl describe pod {name}")))
-                }
                 _ => None,
             }
-        })
+        };
+        self.observed.pods.values().find_map(of_pod).or_else(unmade)
     }
 
     /// Whether the member of that name answers.
@@ -331,6 +345,12 @@ impl View<'_> {
         }
         if known == 0 {
             return ("Starting", format!("{answering} members answer; they start from volumes that were there before"));
+        }
+        // The only member: nothing is lost, and nothing but its pod is to be brought back.
+        if let Some((reason, text)) =
+            self.pod_trouble().filter(|(reason, _)| known == 1 && NEVER_STARTS.contains(reason))
+        {
+            return (reason, format!("the only member does not answer, and writes are refused; {text}"));
         }
         let names = self.object.status.iter().flat_map(|status| &status.members).filter(|member| !member.is_learner);
         let silent: Vec<&MemberStatus> = names.filter(|member| !self.answers(&member.name)).collect();

@@ -10,6 +10,7 @@ use crate::controllers::etcdcluster::facts::{Backup, Child, Claim, Observed, Pod
 use crate::controllers::etcdcluster::names;
 use crate::controllers::etcdcluster::settings::{ADVERTISED_SCHEME, Start, minor_of};
 use crate::controllers::etcdcluster::tls::{Channel, Mode, Side, Transport};
+use crate::controllers::pod_trouble::Evidence;
 use crate::controllers::restore_from::Seen;
 use crate::runtime::manifest::Manifest;
 
@@ -322,6 +323,7 @@ impl PodState {
             transport: self.transport.clone(),
             last_words,
             trouble: trouble.map(str::to_owned),
+            evidence: Evidence::default(),
             placed: true,
             lost_node: self.lost.then(|| format!("node-{ordinal}")),
         }

@@ -11,7 +11,7 @@ use super::super::action::Action;
 use super::super::facts::{Pod, Voice};
 use super::super::names;
 use super::mastership::{begin, promote};
-use super::{AT_ONCE, Record, SELDOM, SOON, Step, View, hide, trouble_of};
+use super::{AT_ONCE, Record, SELDOM, SOON, Step, View, hide};
 use crate::external::redis::Info;
 use crate::runtime::Health;
 
@@ -189,8 +189,8 @@ fn wait(view: &View<'_>, from: i32, all: bool) -> Step {
         .filter(|ordinal| answers(view, *ordinal).is_none())
         .map(|ordinal| names::pod(view.object, ordinal))
         .collect();
-    let trouble =
-        view.observed.pods.values().find_map(trouble_of).map_or_else(String::new, |(_, text)| format!("; {text}"));
+    let found = view.pod_trouble();
+    let trouble = found.as_ref().map_or_else(String::new, |(_, text)| format!("; {text}"));
     if all {
         let told = format!(
             "all nodes answer and none of them has the data that {name} had: after \
@@ -209,7 +209,12 @@ fn wait(view: &View<'_>, from: i32, all: bool) -> Step {
     } else {
         format!("no replica has all data of {name}, waiting for it to come back{trouble}")
     };
-    let reason = if waits_for_data { "MasterEmptied" } else { "NoMaster" };
+    // Without others, it is that pod alone that everybody waits for.
+    let reason = match found.filter(|_| view.wanted() == 1) {
+        Some((reason, _)) => reason,
+        None if waits_for_data => "MasterEmptied",
+        None => "NoMaster",
+    };
     let again = if trouble.is_empty() { SOON } else { SELDOM };
     Step { again, record, ..Step::act(hidden(view), reason, told) }
 }

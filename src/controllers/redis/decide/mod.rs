@@ -25,9 +25,18 @@ use super::facts::{Observed, Pod};
 use super::{names, resources, settings};
 use crate::api::redis::{Failover, LastFailover};
 use crate::api::{Redis, RedisStatus};
+use crate::controllers::pod_trouble::{Fields, Unmade};
 use crate::controllers::restore_from::join;
 use crate::external::redis::Info;
 use crate::runtime::{Health, Plan};
+
+/// What decides about pods.
+const FIELDS: Fields = Fields {
+    image: "spec.version and spec.image",
+    others: &[("exporter", "spec.exporter")],
+    apart: "spec.spread and spec.affinity",
+    storage: "spec.storage",
+};
 
 /// Look again while a node is about to answer.
 const AT_ONCE: Duration = Duration::from_millis(50);
@@ -228,7 +237,8 @@ impl View<'_> {
 
     /// Trouble of a pod that does not pass by itself, told without words that change at every try.
     fn pod_trouble(&self) -> Option<(&'static str, String)> {
-        self.observed.pods.values().find_map(|pod| trouble_of(pod))
+        let unmade = || self.observed.unmade.as_ref().map(Unmade::told);
+        self.observed.pods.values().find_map(trouble_of).or_else(unmade)
     }
 }
 
@@ -254,10 +264,11 @@ fn trouble_of(pod: &Pod) -> Option<(&'static str, String)> {
         );
         return Some(("NodeLost", told));
     }
-    match pod.trouble.as_deref()? {
-        "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => {
-            Some(("ImagePullFailed", format!("pod {name} cannot pull its image: check spec.version and spec.image")))
-        }
+    let word = pod.trouble.as_deref()?;
+    if let Some(told) = FIELDS.told(name, word, &pod.evidence) {
+        return Some(told);
+    }
+    match word {
         "CrashLoopBackOff" | "RunContainerError" | "CreateContainerError" | "CreateContainerConfigError" => {
             let refused = pod.last_words.as_deref().unwrap_or_default().lines().rfind(|line| line.starts_with(">>> "));
             let told = match refused {
@@ -265,9 +276,6 @@ fn trouble_of(pod: &Pod) -> Option<(&'static str, String)> {
                 None => format!("pod {name} does not stay up: see kubectl logs {name}"),
             };
             Some(("NodeCrashing", told))
-        }
-        "Unschedulable" => {
-            Some(("Unschedulable", format!("pod {name} fits on no node: see kubectl describe pod {name}")))
         }
         _ => None,
     }

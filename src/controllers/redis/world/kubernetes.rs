@@ -28,6 +28,8 @@ pub struct PodState {
     pub terminating: bool,
     /// Its image exists.
     pub startable: bool,
+    /// Another of its containers does not run, or its kubelet does not tell.
+    pub unready: bool,
     pub process: Option<Process>,
 }
 
@@ -72,7 +74,7 @@ impl Kubernetes {
             settings: pod.settings.clone(),
             certificates: pod.certificates.clone(),
             address: Some(pod.address.clone()),
-            ready: pod.process.is_some(),
+            ready: pod.process.is_some() && !pod.unready,
             terminating: pod.terminating,
             controlled: self.children.keys().any(|(kind, _)| kind == "StatefulSet"),
             trouble: (!pod.startable).then(|| "ImagePullBackOff".to_owned()),
@@ -91,6 +93,7 @@ impl Kubernetes {
             passwords: self.passwords.clone(),
             certificates: self.certificates.clone(),
             restore: self.restore.clone(),
+            unmade: None,
         }
     }
 
@@ -347,6 +350,7 @@ impl Kubernetes {
                 awaited: None,
                 terminating: false,
                 startable: !template["spec"]["containers"][0]["image"].as_str().unwrap().contains("nothing"),
+                unready: false,
                 process: None,
             });
         }
