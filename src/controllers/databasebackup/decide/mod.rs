@@ -108,13 +108,20 @@ impl<'a> View<'a> {
                 }
                 Verdict::Refused(reason, told) => health = Health::stalled(reason, told),
                 Verdict::Usable(_) => {
-                    actions.extend(children::step(self, &told));
+                    let children = children::step(self, &told);
+                    // What is written before they are applied must not be what is true after that.
+                    if !children.is_empty() && matches!(health, Health::Ready(_)) {
+                        health = Health::progressing("Applying", "the schedule is brought up to date");
+                    }
+                    actions.extend(children);
                     actions.extend(runs::now(self, &told));
                     actions.extend(verification::step(self, verify.as_ref(), &told));
                     actions.extend(verification::tidy(self));
                     actions.extend(pruning::step(self, schedule, bucket, &results));
                 }
             }
+        } else {
+            health = Health::progressing("PreparingBucket", "the bucket was not looked at yet");
         }
         let requeue = agenda.wake(self.now);
         let status = agenda.noted_in(status::status(self, schedule, results));

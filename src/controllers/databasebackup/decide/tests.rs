@@ -112,6 +112,30 @@ fn a_settled_world_needs_nothing_and_is_ready() {
     assert_eq!(plan.status.next_run.map(|time| time.0.to_string()).as_deref(), Some("2026-11-23T02:00:00Z"));
 }
 
+/// What is written before anything is done says what there is then. `kubectl wait` believes it.
+#[test]
+fn ready_is_not_said_before_the_schedule_is_there_as_it_is_asked_for() {
+    let object = backup();
+    let reason = |plan: &Plan<Action, DatabaseBackupStatus>| match &plan.health {
+        Health::Progressing(cause) => cause.reason.to_string(),
+        other => format!("{other:?}"),
+    };
+    let first = decided(&object, &prepared());
+    assert!(first.record_first, "the bucket is recorded before it is used");
+    assert_eq!(reason(&first), "Applying");
+    let mut edited = backup();
+    edited.spec.schedule = "0 3 * * *".into();
+    let mut ended = settled(&object);
+    ended.jobs.push(Job { name: "nightly-1".into(), end: Some(End { at: now(), failure: None }), ..Job::default() });
+    let news = decided(&edited, &ended);
+    assert!(news.record_first, "there is something to tell");
+    assert_eq!(reason(&news), "Applying");
+    let told = decided(&object, &ended);
+    assert!(told.record_first && matches!(told.health, Health::Ready(_)), "a Job that ended makes nothing unready");
+    let unseen = decided(&object, &Observed { bucket: None, ..settled(&object) });
+    assert_eq!(reason(&unseen), "PreparingBucket", "nobody looked");
+}
+
 #[test]
 fn a_bucket_of_others_is_never_changed() {
     let object = backup();

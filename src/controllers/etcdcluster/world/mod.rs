@@ -7,6 +7,7 @@ mod faults;
 mod kubernetes;
 mod properties;
 mod raft;
+mod readiness;
 mod recovery;
 mod restore;
 mod rollouts;
@@ -149,6 +150,7 @@ impl World {
             object.status.clone_from(&self.object.status);
             let observed = self.observe(&object, mishap.stale);
             let Plan { actions, status, health, record_first, .. } = decide(&object, &observed, self.now);
+            readiness::assert_true(&object, &observed, &health, &actions);
             self.health = Some(health);
             if mishap.dies_after == Some(done) {
                 self.watched = None;

@@ -157,7 +157,8 @@ fn step(view: &View<'_>) -> Step {
         .or_else(|| accepted.then(|| size::shrink(view)).flatten())
         .or_else(|| rollout::step(view, accepted))
         .or_else(|| accepted.then(|| switchover::asked(view)).flatten())
-        .or_else(|| accepted.then(|| size::clean_up(view)).flatten());
+        .or_else(|| accepted.then(|| size::clean_up(view)).flatten())
+        .or_else(|| rollout::unfinished(view));
     match (step, complaint) {
         (Some(step), None) => step,
         (Some(step), Some((reason, message))) => Step { health: Health::stalled(reason, message), ..step },

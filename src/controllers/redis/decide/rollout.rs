@@ -1,5 +1,7 @@
 //! Pods are replaced one by one: the sick first, the master last, after it has handed over.
 
+use kube::ResourceExt;
+
 use super::super::facts::Pod;
 use super::super::names;
 use super::{Step, View, delete_pod, switchover};
@@ -45,6 +47,35 @@ pub fn hopeless(view: &View<'_>) -> Option<Step> {
     let pod = view.observed.pods.values().find(|pod| silent(pod) && view.is_outdated(pod))?;
     let why = "it does not start, and was made from an earlier spec";
     Some(Step::act(vec![delete_pod(pod, why)], "RollingOut", format!("replacing {}: {why}", pod.name)))
+}
+
+/// Nothing is left to do but to wait: for pods that are not wanted to go, and for the master's pod to be one that clients are
+/// sent to. Services lead to ready pods only: a master that answers us may be one that no new client reaches.
+/// <https://kubernetes.io/docs/concepts/services-networking/endpoint-slices/#ready>
+pub fn unfinished(view: &View<'_>) -> Option<Step> {
+    let Some((master, pod, _)) = view.serving_master() else {
+        return Some(Step::wait("NoMaster", "waiting for the master to answer"));
+    };
+    if let Some((_, spare)) = view.observed.pods.iter().find(|(ordinal, _)| **ordinal >= view.wanted()) {
+        return Some(Step::wait("ScalingDown", format!("waiting for pod {} to stop", spare.name)));
+    }
+    let name = names::pod(view.object, master);
+    if pod.terminating {
+        return Some(Step::wait(
+            "Replacing",
+            format!("waiting for pod {name} to stop, and for its successor to serve"),
+        ));
+    }
+    if pod.ready {
+        return None;
+    }
+    let service = view.object.name_any();
+    let told = format!("{name} is the master, and its pod is not ready: Service {service} leads no new client to it");
+    Some(match view.pod_trouble() {
+        Some((reason, text)) => Step::trouble(reason, format!("{told}; {text}")),
+        // Whatever ends it wakes us.
+        None => Step::trouble("MasterNotReady", told),
+    })
 }
 
 /// The replica has all data and follows, and its pod serves.

@@ -5,6 +5,7 @@ mod kubernetes;
 mod looks;
 mod nodes;
 mod properties;
+mod readiness;
 mod restore;
 mod story;
 mod tls;
@@ -77,6 +78,7 @@ impl World {
             let serves =
                 observed.pods.values().any(|pod| status.master.as_ref() == Some(&pod.name) && pod.info().is_some());
             assert!(serves || !matches!(health, Health::Ready(_)), "ready without a master that answers");
+            readiness::assert_true(&self.object, &observed, &health, &actions);
             self.health = Some(health);
             if mishap.dies_after == Some(done) {
                 return false;
