@@ -3,6 +3,7 @@
 pub mod account;
 pub mod backends;
 pub mod certificates;
+pub mod chronicle;
 pub mod emulator;
 pub mod full;
 pub mod interception;

@@ -1,0 +1,68 @@
+//! `Ready` is never true of a generation whose children are not there, or not rolled out: not for a moment. Whoever runs
+//! `kubectl wait` goes on in that moment.
+
+mod backup;
+mod databases;
+mod judge;
+mod pods;
+
+use std::fmt::Debug;
+
+use kube::Resource;
+use kube::core::NamespaceResourceScope;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::support::Scene;
+use crate::support::wait::wait_within;
+use std::time::Duration;
+
+/// Pods start one after the other, on a machine that others use, too.
+const PATIENCE: Duration = Duration::from_mins(4);
+
+/// What an object says of its readiness: status, reason, message, and whether that is about its newest generation.
+type Told = (String, String, String, bool);
+
+/// The object says that of itself as it is now.
+async fn says<K>(scene: &Scene, name: &str, what: &str, good: impl Fn(&str, &str) -> bool) -> String
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
+{
+    let api = scene.api::<K>();
+    let look = || async {
+        let object = serde_json::to_value(api.get(name).await.expect("the object")).expect("an object");
+        told(&object)
+    };
+    let (_, _, message, _) =
+        wait_within(PATIENCE, what, look, |(status, reason, _, current)| *current && good(status, reason)).await;
+    message
+}
+
+/// Changes the object's spec, and waits until that is carried out.
+async fn carried_out<K>(scene: &Scene, name: &str, change: Value)
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
+{
+    let what = format!("{change} to be carried out");
+    scene.edit::<K>(name, change).await;
+    says::<K>(scene, name, &what, |status, _| status == "True").await;
+}
+
+/// Changes the object's spec to what cannot be carried out, and waits until it is told for that reason; returns the words.
+async fn fails<K>(scene: &Scene, name: &str, change: Value, because: &str) -> String
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
+{
+    let what = format!("{change} to be told as {because}");
+    scene.edit::<K>(name, change).await;
+    says::<K>(scene, name, &what, |status, reason| status == "False" && reason == because).await
+}
+
+fn told(object: &Value) -> Told {
+    let ready = judge::ready(object);
+    let text = |key: &str| ready[key].as_str().unwrap_or_default().to_owned();
+    let current =
+        !ready["observedGeneration"].is_null() && ready["observedGeneration"] == object["metadata"]["generation"];
+    (text("status"), text("reason"), text("message"), current)
+}
