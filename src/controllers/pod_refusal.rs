@@ -43,7 +43,8 @@ impl Refusals {
 
     /// The first pod that the set lacks for a while, where the apiserver would refuse it. `there` are the ordinals of all
     /// pods; costs nothing while none is missing.
-    pub async fn look(&self, set: &Value, there: &BTreeSet<i32>) -> Option<Unmade> {
+    pub async fn look(&self, set: Option<&Value>, there: &BTreeSet<i32>) -> Option<Unmade> {
+        let set = set?;
         let metadata = &set["metadata"];
         let uid = metadata["uid"].as_str()?.to_owned();
         let Some(ordinal) = first_missing(set, there) else {

@@ -72,8 +72,7 @@ impl Observer {
         let mut observed = Observed { restore, ..children? };
         let there = observed.pods.keys().copied().collect();
         let set = observed.child("StatefulSet", &object.name_any()).filter(|set| set.ours);
-        let unmade = async { self.refusals.look(&set?.value, &there).await }.await;
-        observed.unmade = unmade;
+        observed.unmade = self.refusals.look(set.map(|set| &set.value), &there).await;
         if object.spec.tls.is_some() || observed.pods.values().any(Pod::speaks_tls) {
             let secrets = Secrets::read(&self.client, object).await?;
             observed.children.extend(secrets.children());

@@ -104,8 +104,7 @@ impl Observer {
         let mut observed = Observed { restore, ..children? };
         let there = observed.pods.keys().copied().collect();
         let set = observed.child("StatefulSet", &object.name_any()).filter(|set| set.ours);
-        let unmade = async { self.refusals.look(&set?.value, &there).await }.await;
-        observed.unmade = unmade;
+        observed.unmade = self.refusals.look(set.map(|set| &set.value), &there).await;
         self.ask_nodes(object, &mut observed, fresh).await?;
         Ok(observed)
     }

@@ -16,7 +16,7 @@ fn rolled_out(
     name: &str,
     spec: &Value,
     moment: &Moment,
-    (label, process, image, count): (&str, &str, String, i64),
+    (label, process, image, count): (&str, &str, &str, i64),
 ) -> Result<(), String> {
     let like = |pod: &Value| {
         let node = container(pod, process);
@@ -36,14 +36,14 @@ fn redis(name: &str, spec: &Value, moment: &Moment) -> Result<(), String> {
     let image = format!("redis:{}", spec["version"].as_str().unwrap());
     let image = spec["image"].as_str().map_or(image, str::to_owned);
     let count = spec["replicas"].as_i64().unwrap() + 1;
-    rolled_out(name, spec, moment, ("causeway.example.com/redis", "redis", image, count))
+    rolled_out(name, spec, moment, ("causeway.example.com/redis", "redis", &image, count))
 }
 
 fn etcd(name: &str, spec: &Value, moment: &Moment) -> Result<(), String> {
     let image = format!("quay.io/coreos/etcd:v{}", spec["version"].as_str().unwrap());
     let image = spec["image"].as_str().map_or(image, str::to_owned);
     let count = spec["replicas"].as_i64().unwrap();
-    rolled_out(name, spec, moment, ("causeway.example.com/etcd", "etcd", image, count))
+    rolled_out(name, spec, moment, ("causeway.example.com/etcd", "etcd", &image, count))
 }
 
 /// Requests above the limits are what only the apiserver refuses.
