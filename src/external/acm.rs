@@ -10,7 +10,7 @@ use aws_sdk_acm::config::Builder;
 use aws_sdk_acm::types::{CertificateStatus, CertificateSummary, Filters, KeyAlgorithm};
 use jiff::Timestamp;
 
-use super::aws::{AwsError, Caller, FenceGuard};
+use super::aws::{AwsError, Caller, FenceGuard, timeouts};
 use super::budget::Budget;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
@@ -41,7 +41,9 @@ impl Acm {
     /// A client that counts into `metrics` and changes things only while `fence` is open.
     pub fn new(config: &SdkConfig, metrics: Metrics, fence: Fence) -> Self {
         Self {
-            client: Client::from_conf(Builder::from(config).interceptor(FenceGuard(fence)).build()),
+            client: Client::from_conf(
+                Builder::from(config).timeout_config(timeouts()).interceptor(FenceGuard(fence)).build(),
+            ),
             caller: Caller { service: "acm", metrics, class_of, budget: Budget::unlimited() },
         }
     }
@@ -58,7 +60,7 @@ impl Acm {
                 .includes(any_key())
                 .max_items(PAGE)
                 .set_next_token(token);
-            let page = self.caller.call("ListCertificates", call.send()).await?;
+            let page = self.caller.call_again("ListCertificates", || call.clone().send()).await?;
             let listed = page.certificate_summary_list.unwrap_or_default().into_iter();
             certificates.extend(listed.filter_map(Certificate::from_aws));
             token = page.next_token.filter(|token| !token.is_empty());

@@ -5,6 +5,7 @@ use std::error::Error;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
+use aws_config::timeout::TimeoutConfig;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_sdk_elasticloadbalancingv2::config::interceptors::BeforeTransmitInterceptorContextRef;
 use aws_sdk_elasticloadbalancingv2::config::{ConfigBag, Intercept, RuntimeComponents};
@@ -82,6 +83,18 @@ impl AwsError {
         Self { operation, service: "", code: None, message, class: Class::Conflict, ambiguous: false }
     }
 
+    /// Whoever waited for the answer was dropped: the call may have been made or not.
+    pub fn abandoned() -> Self {
+        Self {
+            operation: "",
+            service: "",
+            code: None,
+            message: "nobody waited for the answer".into(),
+            class: Class::Transient,
+            ambiguous: true,
+        }
+    }
+
     /// True when AWS answered with this code.
     pub fn is(&self, code: &str) -> bool {
         self.code.as_deref() == Some(code)
@@ -102,6 +115,18 @@ impl AwsError {
         }
     }
 }
+
+/// A change that was sent while we led must be over before another process can lead: the lease lasts 5 s longer than a
+/// leader that cannot renew it trusts in it (see [`crate::leader::Timing`]). Reads of one thing need no longer either.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// Lists of a whole region may take longer: many objects wait for one answer, and none would come from asking again.
+const LIST_DEADLINE: Duration = Duration::from_secs(25);
+
+const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
+
+/// A call that AWS refuses for its rate is made again for so long; then its object tells of it.
+const REFUSED_FOR: Duration = Duration::from_secs(5);
 
 /// Stands in for AWS's code where a call could not be signed.
 pub const NO_CREDENTIALS: &str = "NoCredentials";
@@ -148,6 +173,66 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// The same for work that can wait.
+    #[must_use]
+    pub fn in_background(&self) -> Self {
+        Self { budget: self.budget.in_background(), ..self.clone() }
+    }
+
+    /// Makes a call once the budget has room for it, and makes it again when AWS refuses it for its rate: then it had no
+    /// effect, and everything that was found out for it would be lost. Its deadline begins when it is sent.
+    pub async fn call_again<T, E, S>(&self, operation: &'static str, send: impl Fn() -> S) -> Result<T, AwsError>
+    where
+        S: Future<Output = Result<T, SdkError<E, HttpResponse>>>,
+        T: RequestId,
+        E: ProvideErrorMetadata + Error + Send + Sync + 'static,
+    {
+        let mut refused_since: Option<Instant> = None;
+        loop {
+            let Some(waited) = self.budget.wait(operation).await else {
+                return Err(self.crowded(operation));
+            };
+            self.metrics.aws_call_waited(operation, waited);
+            let begun = Instant::now();
+            // The SDK's futures hold the whole request. On the heap they do not swell every future that awaits one.
+            let sent = tokio::time::timeout(deadline(operation), Box::pin(send()));
+            let outcome = match sent.await {
+                Ok(result) => self.account(operation, result, begun.elapsed()),
+                Err(_) => Err(self.unanswered(operation, begun.elapsed())),
+            };
+            let Err(error) = &outcome else {
+                self.budget.passed(operation);
+                return outcome;
+            };
+            if error.class != Class::Throttled {
+                // AWS judged the call: it was not refused for its rate.
+                if !error.ambiguous {
+                    self.budget.passed(operation);
+                }
+                return outcome;
+            }
+            self.budget.refused(operation).await;
+            if refused_since.get_or_insert_with(Instant::now).elapsed() >= REFUSED_FOR {
+                return outcome;
+            }
+        }
+    }
+
+    /// The error of a call that had its deadline.
+    fn unanswered(&self, operation: &'static str, took: Duration) -> AwsError {
+        let error = AwsError {
+            operation,
+            service: self.service,
+            code: None,
+            message: format!("it took longer than {} s", deadline(operation).as_secs()),
+            class: Class::Transient,
+            ambiguous: true,
+        };
+        self.metrics.aws_call(self.service, operation, Err(error.class.as_str()), took);
+        tracing::info!(operation, %error, "AWS call failed");
+        error
+    }
+
     /// Makes a call once the budget has room for it; its own deadline begins only then.
     pub fn call<T, E>(
         &self,
@@ -220,6 +305,24 @@ impl Caller {
             class: Class::Transient,
             ambiguous: true,
         }
+    }
+}
+
+/// The timeouts of a client whose calls are made by [`Caller::call_again`], which knows how long each may take.
+pub fn timeouts() -> TimeoutConfig {
+    TimeoutConfig::builder().operation_timeout(LIST_DEADLINE).connect_timeout(CONNECT_DEADLINE).build()
+}
+
+/// How long a call may take.
+fn deadline(operation: &str) -> Duration {
+    match operation {
+        "DescribeLoadBalancers"
+        | "DescribeSecurityGroups"
+        | "DescribeSubnets"
+        | "DescribeTags"
+        | "DescribeTargetGroups"
+        | "ListCertificates" => LIST_DEADLINE,
+        _ => DEADLINE,
     }
 }
 

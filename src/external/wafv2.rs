@@ -6,7 +6,7 @@ use aws_config::SdkConfig;
 use aws_sdk_wafv2::Client;
 use aws_sdk_wafv2::config::Builder;
 
-use super::aws::{AwsError, Caller, FenceGuard};
+use super::aws::{AwsError, Caller, FenceGuard, timeouts};
 use super::budget::Budget;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
@@ -24,15 +24,23 @@ impl Wafv2 {
     /// AWS's rates as `budget` says: one or two seconds a call.
     pub fn new(config: &SdkConfig, metrics: Metrics, fence: Fence, budget: Budget) -> Self {
         Self {
-            client: Client::from_conf(Builder::from(config).interceptor(FenceGuard(fence)).build()),
+            client: Client::from_conf(
+                Builder::from(config).timeout_config(timeouts()).interceptor(FenceGuard(fence)).build(),
+            ),
             caller: Caller { service: "wafv2", metrics, class_of, budget },
         }
+    }
+
+    /// The same for work that can wait: it makes only the calls that nobody else needs.
+    #[must_use]
+    pub fn in_background(&self) -> Self {
+        Self { client: self.client.clone(), caller: self.caller.in_background() }
     }
 
     /// ARN of the web ACL in front of a balancer; none of a balancer that is gone.
     pub async fn web_acl_of(&self, resource_arn: &str) -> Result<Option<String>, AwsError> {
         let call = self.client.get_web_acl_for_resource().resource_arn(resource_arn);
-        match self.caller.call("GetWebACLForResource", call.send()).await {
+        match self.caller.call_again("GetWebACLForResource", || call.clone().send()).await {
             Ok(answer) => Ok(answer.web_acl.map(|acl| acl.arn)),
             Err(error) if error.is(NONEXISTENT) => Ok(None),
             Err(error) => Err(error),
@@ -42,13 +50,13 @@ impl Wafv2 {
     /// Puts a balancer behind a web ACL, in the place of the one that it was behind.
     pub async fn associate(&self, acl_arn: &str, resource_arn: &str) -> Result<(), AwsError> {
         let call = self.client.associate_web_acl().web_acl_arn(acl_arn).resource_arn(resource_arn);
-        self.caller.call("AssociateWebACL", call.send()).await.map(drop)
+        self.caller.call_again("AssociateWebACL", || call.clone().send()).await.map(drop)
     }
 
     /// Puts a balancer behind no web ACL; of one that is gone, that succeeds.
     pub async fn disassociate(&self, resource_arn: &str) -> Result<(), AwsError> {
         let call = self.client.disassociate_web_acl().resource_arn(resource_arn);
-        match self.caller.call("DisassociateWebACL", call.send()).await {
+        match self.caller.call_again("DisassociateWebACL", || call.clone().send()).await {
             Err(error) if !error.is(NONEXISTENT) => Err(error),
             _ => Ok(()),
         }

@@ -11,6 +11,9 @@ use super::Class;
 const FIRST_DELAY: Duration = Duration::from_millis(200);
 /// The jitter adds up to once the delay: no retry comes later than 30 s.
 const LONGEST_DELAY: Duration = Duration::from_secs(15);
+/// Whoever is throttled is let in soon after the throttle ends: calls themselves share a pause while they are refused (see
+/// `external::budget`), so that many objects do not make a storm.
+const LONGEST_THROTTLED: Duration = Duration::from_secs(4);
 /// A retry "at once" still leaves a watch the time to deliver what we missed.
 const AT_ONCE: Duration = Duration::from_millis(50);
 /// After so many conflicts in a row it is no race but a fight: back off as for any other error.
@@ -49,7 +52,8 @@ impl Failures {
                 entry.conflicts += 1;
                 AT_ONCE
             }
-            Class::Conflict | Class::NotFound | Class::Early | Class::Throttled | Class::Transient => {
+            Class::Throttled => entry.delays.next().unwrap_or(LONGEST_DELAY).min(LONGEST_THROTTLED),
+            Class::Conflict | Class::NotFound | Class::Early | Class::Transient => {
                 entry.delays.next().unwrap_or(LONGEST_DELAY)
             }
         }
@@ -75,10 +79,18 @@ mod tests {
     #[test]
     fn delays_grow_and_never_pass_thirty_seconds() {
         let failures = Failures::default();
-        let delays: Vec<_> = (0..40).map(|_| failures.failed("a", Class::Throttled, SWEEP)).collect();
+        let delays: Vec<_> = (0..40).map(|_| failures.failed("a", Class::Transient, SWEEP)).collect();
         assert!(delays[0] < Duration::from_secs(1));
         assert!(delays[39] >= LONGEST_DELAY);
         assert!(delays.iter().all(|delay| *delay <= Duration::from_secs(30)), "{delays:?}");
+    }
+
+    #[test]
+    fn whoever_is_throttled_never_waits_for_more_than_four_seconds() {
+        let failures = Failures::default();
+        let delays: Vec<_> = (0..40).map(|_| failures.failed("a", Class::Throttled, SWEEP)).collect();
+        assert!(delays[0] < Duration::from_secs(1));
+        assert_eq!(delays.iter().max(), Some(&LONGEST_THROTTLED), "{delays:?}");
     }
 
     #[test]

@@ -47,6 +47,8 @@ pub enum SecurityAction {
 pub enum BalancerAction {
     /// Make it.
     Create(NewBalancer),
+    /// Check by its tags that the one that AWS answered with is the one that was made.
+    Verify { arn: String, name: String },
     /// Move it into other subnets.
     SetSubnets { arn: String, subnets: BTreeSet<String> },
     /// Give it other security groups.
@@ -153,10 +155,11 @@ impl Action {
     pub fn event(&self) -> Option<ActionEvent> {
         let (reason, note) = match self {
             Self::Security(action) => action.told(),
+            // It changes nothing.
+            Self::Balancer(BalancerAction::Verify { .. }) | Self::Bind(_) => return None,
             Self::Balancer(action) => action.told(),
             Self::Group(action) => action.told(),
             Self::Listener(action) => action.told(),
-            Self::Bind(_) => return None,
         };
         Some(ActionEvent::normal(reason, note))
     }
@@ -167,7 +170,8 @@ impl BalancerAction {
     pub fn arn(&self) -> Option<&str> {
         match self {
             Self::Create(_) => None,
-            Self::SetSubnets { arn, .. }
+            Self::Verify { arn, .. }
+            | Self::SetSubnets { arn, .. }
             | Self::SetSecurityGroups { arn, .. }
             | Self::SetIpAddressType { arn, .. }
             | Self::SetAttributes { arn, .. }
@@ -183,6 +187,7 @@ impl BalancerAction {
     fn told(&self) -> (&'static str, String) {
         match self {
             Self::Create(new) => ("Created", format!("Created load balancer {}", new.name)),
+            Self::Verify { name, .. } => ("Verified", format!("Checked the tags of load balancer {name}")),
             Self::SetSubnets { subnets, .. } => ("Updated", format!("Set subnets to {}", listed(subnets))),
             Self::SetSecurityGroups { groups, .. } => ("Updated", format!("Set security groups to {}", listed(groups))),
             Self::SetIpAddressType { to, .. } => ("Updated", format!("Set the address type to {}", to.as_str())),

@@ -16,6 +16,9 @@ pub struct Member {
     pub balancer: Balancer,
     /// Its tags.
     pub tags: Pairs,
+    /// AWS has shown these tags. Before, they are those that we asked for: AWS answers a create with an older balancer
+    /// where one of the same name and settings is there.
+    pub verified: bool,
     /// Its attributes.
     pub attributes: Option<Pairs>,
     /// Its web ACL.
@@ -211,17 +214,29 @@ impl Member {
             web_acl: Some(None),
             capacity: Some(None),
             listeners: Some(BTreeMap::new()),
+            verified: false,
             ..Self::unread(balancer, tags)
         }
     }
 
     /// A balancer of which nothing more is known.
     pub fn unread(balancer: Balancer, tags: Pairs) -> Self {
-        Self { balancer, tags, attributes: None, web_acl: None, capacity: None, listeners: None }
+        Self { balancer, tags, verified: true, attributes: None, web_acl: None, capacity: None, listeners: None }
+    }
+
+    /// Enters the tags that AWS shows. Where they are not those of the balancer that we made, it is an older one, and
+    /// nothing is known of what stands on it.
+    pub fn verify(&mut self, tags: Pairs) {
+        if !self.verified && self.tags != tags {
+            *self = Self::unread(self.balancer.clone(), tags);
+        } else {
+            (self.tags, self.verified) = (tags, true);
+        }
     }
 
     fn enter(&mut self, action: &BalancerAction) {
         match action {
+            BalancerAction::Verify { .. } => self.verified = true,
             BalancerAction::SetSubnets { subnets, .. } => self.balancer.subnets.clone_from(subnets),
             BalancerAction::SetSecurityGroups { groups, .. } => self.balancer.security_groups.clone_from(groups),
             BalancerAction::SetIpAddressType { to, .. } => self.balancer.ip_address_type = Some(*to),

@@ -91,7 +91,8 @@ pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observe
     region.settle_doubts(&owner, &names, patience).await.map_err(Error::of)?;
 
     if may_have_security_group(object, &built) {
-        region.learn_security_groups().await.map_err(Error::of)?;
+        let new = !deleting && object.spec.group.is_none() && !had_security_group(object);
+        region.learn_security_groups(&owner, new).await.map_err(Error::of)?;
     }
     region.learn(&owner, depth(object, &members, &built)).await.map_err(Error::of)?;
     let assets = region.owned_by(&owner);
@@ -147,7 +148,7 @@ async fn look_up(kind: &MyIngressKind, observed: &mut Observed) -> Result<(), Er
         });
     }
     observed.subnets = match &model.balancer.subnets {
-        SubnetsModel::Tagged { tags, .. } => region.subnets_tagged(tags).await.map_err(Error::of)?,
+        SubnetsModel::Tagged { tags, .. } => region.subnets_tagged(&observed.owner, tags).await.map_err(Error::of)?,
         // The security group must be made in the VPC of the balancer, which is not there yet.
         SubnetsModel::Ids(ids)
             if !observed.assets.balancers.values().any(|it| it.balancer.scheme == Some(model.balancer.scheme))
@@ -155,13 +156,13 @@ async fn look_up(kind: &MyIngressKind, observed: &mut Observed) -> Result<(), Er
                 && matches!(model.balancer.security, SecurityModel::Managed { .. }) =>
         {
             let ids: Vec<String> = ids.iter().cloned().collect();
-            region.subnets(&ids).await.map_err(Error::of)?
+            region.subnets(&observed.owner, &ids).await.map_err(Error::of)?
         }
         SubnetsModel::Ids(_) => Vec::new(),
     };
     let discovered = |it: &CertificatesModel| matches!(it, CertificatesModel::Discovered { .. });
     if model.listeners.values().any(|listener| discovered(&listener.certificates)) {
-        observed.certificates = region.certificates().await.map_err(Error::of)?;
+        observed.certificates = region.certificates(&observed.owner).await.map_err(Error::of)?;
     }
     if !model.groups.is_empty() && timeout(PATIENCE, kind.targets.ready()).await.is_err() {
         return Err(Error::EndpointsUnread(kind.targets.watch_trouble().unwrap_or_default()));
@@ -172,12 +173,17 @@ async fn look_up(kind: &MyIngressKind, observed: &mut Observed) -> Result<(), Er
     Ok(())
 }
 
-/// Whether there may be a security group of our own: the status says so before one is made.
-fn may_have_security_group(object: &MyIngress, built: &Built) -> bool {
+/// Whether there is or was a security group of our own: the status says so before one is made.
+fn had_security_group(object: &MyIngress) -> bool {
     let managed = |status: &MyIngressStatus| {
         status.security_group.is_some() || status.managed.as_ref().is_some_and(|managed| managed.security_group)
     };
     object.status.as_ref().is_some_and(managed)
+}
+
+/// Whether there may be a security group of our own.
+fn may_have_security_group(object: &MyIngress, built: &Built) -> bool {
+    had_security_group(object)
         || !object.spec.inbound_cidrs.is_empty()
         || built.model.as_ref().is_some_and(|it| matches!(it.balancer.security, SecurityModel::Managed { .. }))
 }

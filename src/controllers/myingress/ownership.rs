@@ -133,6 +133,11 @@ pub fn cluster_tag(cluster: &str) -> (String, String) {
     (key("cluster"), cluster.into())
 }
 
+/// The tag key that names an owner, and its value.
+pub fn uid_tag(owner: &Owner) -> (String, String) {
+    (key("uid"), owner.uid.clone())
+}
+
 fn key(name: &str) -> String {
     format!("{PREFIX}/{name}")
 }

@@ -13,7 +13,7 @@ use aws_sdk_ec2::Client;
 use aws_sdk_ec2::config::Builder;
 use aws_sdk_ec2::types::{Filter, Tag};
 
-use super::aws::{AwsError, Caller, FenceGuard};
+use super::aws::{AwsError, Caller, FenceGuard, timeouts};
 use super::budget::Budget;
 use super::elbv2::Pairs;
 use crate::leader::Fence;
@@ -38,7 +38,9 @@ impl Ec2 {
     /// its rates do not matter.
     pub fn new(config: &SdkConfig, metrics: Metrics, fence: Fence) -> Self {
         Self {
-            client: Client::from_conf(Builder::from(config).interceptor(FenceGuard(fence)).build()),
+            client: Client::from_conf(
+                Builder::from(config).timeout_config(timeouts()).interceptor(FenceGuard(fence)).build(),
+            ),
             caller: Caller { service: "ec2", metrics, class_of, budget: Budget::unlimited() },
         }
     }
@@ -46,14 +48,14 @@ impl Ec2 {
     /// Adds or changes tags; others stay.
     pub async fn tag(&self, id: &str, tags: &Pairs) -> Outcome<()> {
         let call = self.client.create_tags().resources(id).set_tags(Some(tag_list(tags)));
-        self.caller.call("CreateTags", call.send()).await.map(drop)
+        self.caller.call_again("CreateTags", || call.clone().send()).await.map(drop)
     }
 
     /// Removes tags, whatever their values. Keys that are not there do not matter.
     pub async fn untag(&self, id: &str, keys: &BTreeSet<String>) -> Outcome<()> {
         let tags = keys.iter().map(|key| Tag::builder().key(key).build()).collect();
         let call = self.client.delete_tags().resources(id).set_tags(Some(tags));
-        self.caller.call("DeleteTags", call.send()).await.map(drop)
+        self.caller.call_again("DeleteTags", || call.clone().send()).await.map(drop)
     }
 }
 

@@ -24,14 +24,15 @@ pub struct SecurityGroup {
 }
 
 impl Ec2 {
-    /// The security groups of the region with this tag.
-    pub async fn security_groups(&self, key: &str, value: &str) -> Outcome<Vec<SecurityGroup>> {
+    /// The security groups of the region that have all of these tags.
+    pub async fn security_groups(&self, tags: &[(String, String)]) -> Outcome<Vec<SecurityGroup>> {
         let mut groups = Vec::new();
         let mut token = None;
+        let filters: Vec<_> = tags.iter().map(|(key, value)| filter(format!("tag:{key}"), [value.clone()])).collect();
         loop {
-            let call = self.client.describe_security_groups().filters(filter(format!("tag:{key}"), [value.to_owned()]));
+            let call = self.client.describe_security_groups().set_filters(Some(filters.clone()));
             let call = call.max_results(PAGE).set_next_token(token);
-            let page = self.caller.call("DescribeSecurityGroups", call.send()).await?;
+            let page = self.caller.call_again("DescribeSecurityGroups", || call.clone().send()).await?;
             groups.extend(page.security_groups.unwrap_or_default().into_iter().map(|group| SecurityGroup {
                 id: group.group_id.unwrap_or_default(),
                 name: group.group_name.unwrap_or_default(),
@@ -63,7 +64,7 @@ impl Ec2 {
             .description(description)
             .vpc_id(vpc)
             .tag_specifications(tags.build());
-        let answer = self.caller.call("CreateSecurityGroup", call.send()).await?;
+        let answer = self.caller.call_again("CreateSecurityGroup", || call.clone().send()).await?;
         answer.group_id.ok_or_else(|| self.caller.empty_answer("CreateSecurityGroup"))
     }
 
@@ -71,20 +72,20 @@ impl Ec2 {
     pub async fn authorize_ingress(&self, id: &str, permissions: &BTreeSet<Permission>) -> Outcome<()> {
         let call = self.client.authorize_security_group_ingress().group_id(id);
         let call = call.set_ip_permissions(Some(list(permissions)));
-        self.caller.call("AuthorizeSecurityGroupIngress", call.send()).await.map(drop)
+        self.caller.call_again("AuthorizeSecurityGroupIngress", || call.clone().send()).await.map(drop)
     }
 
     /// Lets these in no longer.
     pub async fn revoke_ingress(&self, id: &str, permissions: &BTreeSet<Permission>) -> Outcome<()> {
         let call = self.client.revoke_security_group_ingress().group_id(id);
         let call = call.set_ip_permissions(Some(list(permissions)));
-        self.caller.call("RevokeSecurityGroupIngress", call.send()).await.map(drop)
+        self.caller.call_again("RevokeSecurityGroupIngress", || call.clone().send()).await.map(drop)
     }
 
     /// Deletes a security group; deleting one that is gone succeeds. One that is in use is a conflict.
     pub async fn delete_security_group(&self, id: &str) -> Outcome<()> {
         let call = self.client.delete_security_group().group_id(id);
-        match self.caller.call("DeleteSecurityGroup", call.send()).await {
+        match self.caller.call_again("DeleteSecurityGroup", || call.clone().send()).await {
             // A policy that asks for tags denies to delete what is gone, since that has none.
             Err(error) if error.class == Class::Denied && self.exists(id).await? => Err(error),
             Err(error) if !matches!(error.class, Class::Denied | Class::NotFound) => Err(error),
@@ -94,7 +95,7 @@ impl Ec2 {
 
     async fn exists(&self, id: &str) -> Outcome<bool> {
         let call = self.client.describe_security_groups().filters(filter("group-id", [id.to_owned()]));
-        let answer = self.caller.call("DescribeSecurityGroups", call.send()).await?;
+        let answer = self.caller.call_again("DescribeSecurityGroups", || call.clone().send()).await?;
         Ok(answer.security_groups.is_some_and(|groups| !groups.is_empty()))
     }
 }

@@ -30,7 +30,7 @@ impl Ec2 {
             return Ok(Vec::new());
         }
         let call = self.client.describe_subnets().set_subnet_ids(Some(ids.to_vec()));
-        let answer = self.caller.call("DescribeSubnets", call.send()).await?;
+        let answer = self.caller.call_again("DescribeSubnets", || call.clone().send()).await?;
         Ok(answer.subnets.unwrap_or_default().into_iter().map(Subnet::from_aws).collect())
     }
 
@@ -41,7 +41,7 @@ impl Ec2 {
         loop {
             let call = self.client.describe_subnets().set_filters(Some(filters(tags)));
             let call = call.max_results(PAGE).set_next_token(token);
-            let page = self.caller.call("DescribeSubnets", call.send()).await?;
+            let page = self.caller.call_again("DescribeSubnets", || call.clone().send()).await?;
             subnets.extend(page.subnets.unwrap_or_default().into_iter().map(Subnet::from_aws));
             token = next(page.next_token);
             if token.is_none() {

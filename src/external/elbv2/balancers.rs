@@ -112,7 +112,7 @@ impl Elbv2 {
         let mut marker = None;
         loop {
             let call = self.client.describe_load_balancers().page_size(PAGE).set_marker(marker);
-            let page = self.caller.call("DescribeLoadBalancers", call.send()).await?;
+            let page = self.caller.call_again("DescribeLoadBalancers", || call.clone().send()).await?;
             balancers.extend(page.load_balancers.unwrap_or_default().into_iter().map(balancer));
             marker = next(page.next_marker);
             if marker.is_none() {
@@ -124,7 +124,7 @@ impl Elbv2 {
     /// The balancer of that name.
     pub async fn named(&self, name: &str) -> Outcome<Option<Balancer>> {
         let call = self.client.describe_load_balancers().names(name);
-        match self.caller.call("DescribeLoadBalancers", call.send()).await {
+        match self.caller.call_again("DescribeLoadBalancers", || call.clone().send()).await {
             Ok(page) => Ok(page.load_balancers.unwrap_or_default().into_iter().next().map(balancer)),
             Err(error) if error.is("LoadBalancerNotFound") => Ok(None),
             Err(error) => Err(error),
@@ -136,7 +136,7 @@ impl Elbv2 {
         let mut balancers = Vec::new();
         for batch in arns.chunks(BATCH) {
             let call = self.client.describe_load_balancers().set_load_balancer_arns(Some(batch.to_vec()));
-            match self.caller.call("DescribeLoadBalancers", call.send()).await {
+            match self.caller.call_again("DescribeLoadBalancers", || call.clone().send()).await {
                 Ok(page) => balancers.extend(page.load_balancers.unwrap_or_default().into_iter().map(balancer)),
                 // One that is gone spoils the batch.
                 Err(error) if error.is("LoadBalancerNotFound") && batch.len() == 1 => {}
@@ -154,7 +154,7 @@ impl Elbv2 {
     /// The attributes of a balancer.
     pub async fn attributes(&self, arn: &str) -> Outcome<Pairs> {
         let call = self.client.describe_load_balancer_attributes().load_balancer_arn(arn);
-        let answer = self.caller.call("DescribeLoadBalancerAttributes", call.send()).await?;
+        let answer = self.caller.call_again("DescribeLoadBalancerAttributes", || call.clone().send()).await?;
         let attributes = answer.attributes.unwrap_or_default().into_iter();
         Ok(attributes.filter_map(|one| Some((one.key?, one.value.unwrap_or_default()))).collect())
     }
@@ -173,46 +173,46 @@ impl Elbv2 {
             .set_security_groups(some_of(&new.security_groups))
             .ip_address_type(new.ip_address_type.as_str().into())
             .set_tags(Some(tags::list(&new.tags)));
-        let answer = self.caller.call("CreateLoadBalancer", call.send()).await?;
+        let answer = self.caller.call_again("CreateLoadBalancer", || call.clone().send()).await?;
         self.first("CreateLoadBalancer", answer.load_balancers, |described| Some(balancer(described)))
     }
 
     /// Deletes a balancer; deleting one that is gone succeeds.
     pub async fn delete(&self, arn: &str) -> Outcome<()> {
         let call = self.client.delete_load_balancer().load_balancer_arn(arn);
-        self.deleted(arn, self.caller.call("DeleteLoadBalancer", call.send()).await).await
+        self.deleted(arn, self.caller.call_again("DeleteLoadBalancer", || call.clone().send()).await).await
     }
 
     /// Moves a balancer into exactly these subnets.
     pub async fn set_subnets(&self, arn: &str, subnets: &BTreeSet<String>) -> Outcome<()> {
         let call = self.client.set_subnets().load_balancer_arn(arn).set_subnets(some_of(subnets));
-        self.caller.call("SetSubnets", call.send()).await.map(drop)
+        self.caller.call_again("SetSubnets", || call.clone().send()).await.map(drop)
     }
 
     /// Gives a balancer exactly these security groups.
     pub async fn set_security_groups(&self, arn: &str, groups: &BTreeSet<String>) -> Outcome<()> {
         let call = self.client.set_security_groups().load_balancer_arn(arn).set_security_groups(some_of(groups));
-        self.caller.call("SetSecurityGroups", call.send()).await.map(drop)
+        self.caller.call_again("SetSecurityGroups", || call.clone().send()).await.map(drop)
     }
 
     /// Sets attributes; others stay.
     pub async fn set_attributes(&self, arn: &str, attributes: &Pairs) -> Outcome<()> {
         let list = attributes.iter().map(|(k, v)| LoadBalancerAttribute::builder().key(k).value(v).build()).collect();
         let call = self.client.modify_load_balancer_attributes().load_balancer_arn(arn).set_attributes(Some(list));
-        self.caller.call("ModifyLoadBalancerAttributes", call.send()).await.map(drop)
+        self.caller.call_again("ModifyLoadBalancerAttributes", || call.clone().send()).await.map(drop)
     }
 
     /// Gives a balancer addresses of another kind.
     pub async fn set_ip_address_type(&self, arn: &str, to: IpAddressType) -> Outcome<()> {
         let call = self.client.set_ip_address_type().load_balancer_arn(arn).ip_address_type(to.as_str().into());
-        self.caller.call("SetIpAddressType", call.send()).await.map(drop)
+        self.caller.call_again("SetIpAddressType", || call.clone().send()).await.map(drop)
     }
 
     /// The capacity units reserved for a balancer.
     /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_DescribeCapacityReservation.html>
     pub async fn capacity(&self, arn: &str) -> Outcome<Option<u32>> {
         let call = self.client.describe_capacity_reservation().load_balancer_arn(arn);
-        let answer = self.caller.call("DescribeCapacityReservation", call.send()).await?;
+        let answer = self.caller.call_again("DescribeCapacityReservation", || call.clone().send()).await?;
         let units = answer.minimum_load_balancer_capacity.and_then(|capacity| capacity.capacity_units);
         Ok(units.and_then(|units| units.try_into().ok()).filter(|&units| units > 0))
     }
@@ -230,7 +230,7 @@ impl Elbv2 {
                 )
             }
         };
-        self.caller.call("ModifyCapacityReservation", call.send()).await.map(drop)
+        self.caller.call_again("ModifyCapacityReservation", || call.clone().send()).await.map(drop)
     }
 }
 

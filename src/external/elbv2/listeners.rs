@@ -68,7 +68,7 @@ impl Elbv2 {
         loop {
             let call = self.client.describe_listeners().load_balancer_arn(balancer_arn);
             let call = call.page_size(PAGE).set_marker(marker);
-            let page = self.caller.call("DescribeListeners", call.send()).await?;
+            let page = self.caller.call_again("DescribeListeners", || call.clone().send()).await?;
             listeners.extend(page.listeners.unwrap_or_default().into_iter().filter_map(Listener::from_aws));
             marker = next(page.next_marker);
             if marker.is_none() {
@@ -95,7 +95,7 @@ impl Elbv2 {
             .set_mutual_authentication(settings.mutual_authentication())
             .set_default_actions(Some(actions_wire::to_aws(&settings.default_actions)))
             .set_tags(Some(super::tags::list(tags)));
-        let answer = self.caller.call("CreateListener", call.send()).await?;
+        let answer = self.caller.call_again("CreateListener", || call.clone().send()).await?;
         self.first("CreateListener", answer.listeners, Listener::from_aws)
     }
 
@@ -111,21 +111,21 @@ impl Elbv2 {
             .set_ssl_policy(settings.ssl_policy())
             .set_mutual_authentication(settings.mutual_authentication())
             .set_default_actions(Some(actions_wire::to_aws(&settings.default_actions)));
-        let answer = self.caller.call("ModifyListener", call.send()).await?;
+        let answer = self.caller.call_again("ModifyListener", || call.clone().send()).await?;
         self.first("ModifyListener", answer.listeners, Listener::from_aws)
     }
 
     /// Deletes a listener with its rules; deleting one that is gone succeeds.
     pub async fn delete_listener(&self, arn: &str) -> Outcome<()> {
         let call = self.client.delete_listener().listener_arn(arn);
-        self.deleted(arn, self.caller.call("DeleteListener", call.send()).await).await
+        self.deleted(arn, self.caller.call_again("DeleteListener", || call.clone().send()).await).await
     }
 
     /// The attributes of a listener.
     /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_ListenerAttribute.html>
     pub async fn listener_attributes(&self, arn: &str) -> Outcome<Pairs> {
         let call = self.client.describe_listener_attributes().listener_arn(arn);
-        let answer = self.caller.call("DescribeListenerAttributes", call.send()).await?;
+        let answer = self.caller.call_again("DescribeListenerAttributes", || call.clone().send()).await?;
         let attributes = answer.attributes.unwrap_or_default().into_iter();
         Ok(attributes.filter_map(|one| Some((one.key?, one.value.unwrap_or_default()))).collect())
     }
@@ -134,7 +134,7 @@ impl Elbv2 {
     pub async fn set_listener_attributes(&self, arn: &str, attributes: &Pairs) -> Outcome<()> {
         let list = attributes.iter().map(|(k, v)| aws::ListenerAttribute::builder().key(k).value(v).build()).collect();
         let call = self.client.modify_listener_attributes().listener_arn(arn).set_attributes(Some(list));
-        self.caller.call("ModifyListenerAttributes", call.send()).await.map(drop)
+        self.caller.call_again("ModifyListenerAttributes", || call.clone().send()).await.map(drop)
     }
 
     /// ARNs of the certificates of a listener beside its default one.
@@ -144,7 +144,7 @@ impl Elbv2 {
         loop {
             let call = self.client.describe_listener_certificates().listener_arn(listener_arn);
             let call = call.page_size(PAGE).set_marker(marker);
-            let page = self.caller.call("DescribeListenerCertificates", call.send()).await?;
+            let page = self.caller.call_again("DescribeListenerCertificates", || call.clone().send()).await?;
             let further = page.certificates.unwrap_or_default().into_iter().filter(|it| it.is_default != Some(true));
             certificates.extend(further.filter_map(|certificate| certificate.certificate_arn));
             marker = next(page.next_marker);
@@ -160,7 +160,7 @@ impl Elbv2 {
         for certificate in certificates {
             let call = self.client.add_listener_certificates().listener_arn(listener_arn);
             let call = call.certificates(aws::Certificate::builder().certificate_arn(certificate).build());
-            self.caller.call("AddListenerCertificates", call.send()).await?;
+            self.caller.call_again("AddListenerCertificates", || call.clone().send()).await?;
         }
         Ok(())
     }
@@ -171,7 +171,7 @@ impl Elbv2 {
         for certificate in certificates {
             let call = self.client.remove_listener_certificates().listener_arn(listener_arn);
             let call = call.certificates(aws::Certificate::builder().certificate_arn(certificate).build());
-            self.caller.call("RemoveListenerCertificates", call.send()).await?;
+            self.caller.call_again("RemoveListenerCertificates", || call.clone().send()).await?;
         }
         Ok(())
     }

@@ -23,7 +23,7 @@ use aws_config::SdkConfig;
 use aws_sdk_elasticloadbalancingv2::Client;
 use aws_sdk_elasticloadbalancingv2::config::Builder;
 
-use super::aws::{AwsError, Caller, FenceGuard};
+use super::aws::{AwsError, Caller, FenceGuard, timeouts};
 use super::budget::Budget;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
@@ -54,9 +54,17 @@ impl Elbv2 {
     /// AWS's rates as `budget` says.
     pub fn new(config: &SdkConfig, metrics: Metrics, fence: Fence, budget: Budget) -> Self {
         Self {
-            client: Client::from_conf(Builder::from(config).interceptor(FenceGuard(fence)).build()),
+            client: Client::from_conf(
+                Builder::from(config).timeout_config(timeouts()).interceptor(FenceGuard(fence)).build(),
+            ),
             caller: Caller { service: SERVICE, metrics, class_of: errors::class_of, budget },
         }
+    }
+
+    /// The same for work that can wait: it makes only the calls that nobody else needs.
+    #[must_use]
+    pub fn in_background(&self) -> Self {
+        Self { client: self.client.clone(), caller: self.caller.in_background() }
     }
 
     /// What an answer tells of the one thing that was made or changed.

@@ -41,7 +41,7 @@ impl Elbv2 {
         let mut marker = None;
         loop {
             let call = self.client.describe_rules().listener_arn(listener_arn).page_size(PAGE).set_marker(marker);
-            let page = self.caller.call("DescribeRules", call.send()).await?;
+            let page = self.caller.call_again("DescribeRules", || call.clone().send()).await?;
             rules.extend(page.rules.unwrap_or_default().into_iter().filter_map(Rule::from_aws));
             marker = next(page.next_marker);
             if marker.is_none() {
@@ -67,7 +67,7 @@ impl Elbv2 {
             .set_transforms(settings.transforms())
             .set_actions(Some(actions_wire::to_aws(&settings.actions)))
             .set_tags(Some(super::tags::list(tags)));
-        let answer = self.caller.call("CreateRule", call.send()).await?;
+        let answer = self.caller.call_again("CreateRule", || call.clone().send()).await?;
         self.first("CreateRule", answer.rules, Rule::from_aws)
     }
 
@@ -83,7 +83,7 @@ impl Elbv2 {
             // AWS keeps transforms that a change does not speak of.
             .set_reset_transforms(transforms.is_none().then_some(true))
             .set_transforms(transforms);
-        let answer = self.caller.call("ModifyRule", call.send()).await?;
+        let answer = self.caller.call_again("ModifyRule", || call.clone().send()).await?;
         self.first("ModifyRule", answer.rules, Rule::from_aws)
     }
 
@@ -93,13 +93,13 @@ impl Elbv2 {
             .iter()
             .map(|(arn, &priority)| aws::RulePriorityPair::builder().rule_arn(arn).priority(priority.into()).build());
         let call = self.client.set_rule_priorities().set_rule_priorities(Some(pairs.collect()));
-        self.caller.call("SetRulePriorities", call.send()).await.map(drop)
+        self.caller.call_again("SetRulePriorities", || call.clone().send()).await.map(drop)
     }
 
     /// Deletes a rule; deleting one that is gone succeeds.
     pub async fn delete_rule(&self, arn: &str) -> Outcome<()> {
         let call = self.client.delete_rule().rule_arn(arn);
-        self.deleted(arn, self.caller.call("DeleteRule", call.send()).await).await
+        self.deleted(arn, self.caller.call_again("DeleteRule", || call.clone().send()).await).await
     }
 }
 

@@ -14,7 +14,7 @@ impl Elbv2 {
         let mut tags = BTreeMap::new();
         for batch in arns.chunks(BATCH) {
             let call = self.client.describe_tags().set_resource_arns(Some(batch.to_vec()));
-            match self.caller.call("DescribeTags", call.send()).await {
+            match self.caller.call_again("DescribeTags", || call.clone().send()).await {
                 Ok(page) => {
                     for described in page.tag_descriptions.unwrap_or_default() {
                         let pairs = described.tags.unwrap_or_default().into_iter();
@@ -38,7 +38,7 @@ impl Elbv2 {
     /// Adds or changes tags; others stay.
     pub async fn add_tags(&self, arn: &str, tags: &Pairs) -> Outcome<()> {
         let call = self.client.add_tags().resource_arns(arn).set_tags(Some(list(tags)));
-        self.caller.call("AddTags", call.send()).await.map(drop)
+        self.caller.call_again("AddTags", || call.clone().send()).await.map(drop)
     }
 
     /// Removes tags from everything with these ARNs, of whatever types and at most 20. Keys that are not there do not
@@ -46,7 +46,7 @@ impl Elbv2 {
     pub async fn remove_tags(&self, arns: impl IntoIterator<Item = &String>, keys: &BTreeSet<String>) -> Outcome<()> {
         let call = self.client.remove_tags().set_resource_arns(Some(arns.into_iter().cloned().collect()));
         let call = call.set_tag_keys(Some(keys.iter().cloned().collect()));
-        self.caller.call("RemoveTags", call.send()).await.map(drop)
+        self.caller.call_again("RemoveTags", || call.clone().send()).await.map(drop)
     }
 
     /// Takes what is gone for deleted. A policy that asks for tags denies to delete it, since what is gone has none, so

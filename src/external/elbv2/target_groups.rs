@@ -102,7 +102,7 @@ impl Elbv2 {
         let mut marker = None;
         loop {
             let call = self.client.describe_target_groups().page_size(PAGE).set_marker(marker);
-            let page = self.caller.call("DescribeTargetGroups", call.send()).await?;
+            let page = self.caller.call_again("DescribeTargetGroups", || call.clone().send()).await?;
             groups.extend(page.target_groups.unwrap_or_default().into_iter().map(wire::target_group));
             marker = next(page.next_marker);
             if marker.is_none() {
@@ -114,7 +114,7 @@ impl Elbv2 {
     /// The target group of that name.
     pub async fn target_group_named(&self, name: &str) -> Outcome<Option<TargetGroup>> {
         let call = self.client.describe_target_groups().names(name);
-        match self.caller.call("DescribeTargetGroups", call.send()).await {
+        match self.caller.call_again("DescribeTargetGroups", || call.clone().send()).await {
             Ok(page) => Ok(page.target_groups.unwrap_or_default().into_iter().next().map(wire::target_group)),
             Err(error) if error.is("TargetGroupNotFound") => Ok(None),
             Err(error) => Err(error),
@@ -144,7 +144,7 @@ impl Elbv2 {
             .unhealthy_threshold_count(check.unhealthy.into())
             .matcher(wire::matcher(kind.version, &check.codes))
             .set_tags(Some(super::tags::list(&new.tags)));
-        let answer = self.caller.call("CreateTargetGroup", call.send()).await?;
+        let answer = self.caller.call_again("CreateTargetGroup", || call.clone().send()).await?;
         self.first("CreateTargetGroup", answer.target_groups, |group| Some(wire::target_group(group)))
     }
 
@@ -163,14 +163,14 @@ impl Elbv2 {
             .healthy_threshold_count(check.healthy.into())
             .unhealthy_threshold_count(check.unhealthy.into())
             .matcher(wire::matcher(kind.version, &check.codes));
-        self.caller.call("ModifyTargetGroup", call.send()).await.map(drop)
+        self.caller.call_again("ModifyTargetGroup", || call.clone().send()).await.map(drop)
     }
 
     /// The attributes of a target group.
     /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetGroupAttribute.html>
     pub async fn group_attributes(&self, arn: &str) -> Outcome<Pairs> {
         let call = self.client.describe_target_group_attributes().target_group_arn(arn);
-        let answer = self.caller.call("DescribeTargetGroupAttributes", call.send()).await?;
+        let answer = self.caller.call_again("DescribeTargetGroupAttributes", || call.clone().send()).await?;
         let attributes = answer.attributes.unwrap_or_default().into_iter();
         Ok(attributes.filter_map(|one| Some((one.key?, one.value.unwrap_or_default()))).collect())
     }
@@ -180,12 +180,12 @@ impl Elbv2 {
         let list =
             attributes.iter().map(|(k, v)| aws::TargetGroupAttribute::builder().key(k).value(v).build()).collect();
         let call = self.client.modify_target_group_attributes().target_group_arn(arn).set_attributes(Some(list));
-        self.caller.call("ModifyTargetGroupAttributes", call.send()).await.map(drop)
+        self.caller.call_again("ModifyTargetGroupAttributes", || call.clone().send()).await.map(drop)
     }
 
     /// Deletes a target group; deleting one that is gone succeeds.
     pub async fn delete_target_group(&self, arn: &str) -> Outcome<()> {
         let call = self.client.delete_target_group().target_group_arn(arn);
-        self.deleted(arn, self.caller.call("DeleteTargetGroup", call.send()).await).await
+        self.deleted(arn, self.caller.call_again("DeleteTargetGroup", || call.clone().send()).await).await
     }
 }

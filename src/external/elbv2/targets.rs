@@ -51,7 +51,7 @@ impl Elbv2 {
     pub async fn register_targets(&self, arn: &str, targets: &[Target]) -> Outcome<()> {
         for batch in targets.chunks(BATCH) {
             let call = self.client.register_targets().target_group_arn(arn).set_targets(Some(descriptions(batch)));
-            self.caller.call("RegisterTargets", call.send()).await?;
+            self.caller.call_again("RegisterTargets", || call.clone().send()).await?;
         }
         Ok(())
     }
@@ -60,7 +60,7 @@ impl Elbv2 {
     pub async fn deregister_targets(&self, arn: &str, targets: &[Target]) -> Outcome<()> {
         for batch in targets.chunks(BATCH) {
             let call = self.client.deregister_targets().target_group_arn(arn).set_targets(Some(descriptions(batch)));
-            self.caller.call("DeregisterTargets", call.send()).await?;
+            self.caller.call_again("DeregisterTargets", || call.clone().send()).await?;
         }
         Ok(())
     }
@@ -68,7 +68,7 @@ impl Elbv2 {
     /// The targets of a group, those that are draining as well.
     pub async fn target_health(&self, arn: &str) -> Outcome<BTreeMap<Target, TargetHealth>> {
         let call = self.client.describe_target_health().target_group_arn(arn);
-        let answer = self.caller.call("DescribeTargetHealth", call.send()).await?;
+        let answer = self.caller.call_again("DescribeTargetHealth", || call.clone().send()).await?;
         Ok(answer.target_health_descriptions.unwrap_or_default().into_iter().filter_map(health).collect())
     }
 }

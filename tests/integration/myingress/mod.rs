@@ -20,6 +20,7 @@ mod ownership;
 mod parts_drift;
 mod plan;
 mod policy;
+mod slow;
 mod targets;
 mod trouble;
 mod undecodable;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::attributes::drifted;
 use super::security::Groups;
 use super::tags::stale;
 use super::{Scene, differing, serves, status};
@@ -27,6 +28,13 @@ pub fn current<'a>(object: &MyIngress, observed: &'a Observed) -> Option<&'a Mem
     let scheme = observed.built.model.as_ref().map_or(object.spec.scheme, |model| model.balancer.scheme);
     let fitting = || observed.assets.balancers.values().filter(|member| member.balancer.scheme == Some(scheme));
     fitting().find(|member| Some(member.balancer.arn.as_str()) == recorded).or_else(|| fitting().next())
+}
+
+/// What is to be found out of a balancer that was just made, before anything is changed.
+pub fn verify(current: Option<&Member>) -> Option<Action> {
+    let balancer = &current.filter(|member| !member.verified)?.balancer;
+    let (arn, name) = (balancer.arn.clone(), balancer.name.clone());
+    Some(Action::Balancer(BalancerAction::Verify { arn, name }))
 }
 
 /// Makes the balancer, or repairs it.
@@ -133,7 +141,7 @@ fn repairs(
         actions.push(BalancerAction::AddTags { arn: arn(), tags });
     }
     if let Some(present) = &member.attributes {
-        let attributes = differing(&attributes(&wanted.attributes, before), present);
+        let attributes = drifted(&attributes(&wanted.attributes, before), present, default_balancer_attribute);
         if !attributes.is_empty() {
             actions.push(BalancerAction::SetAttributes { arn: arn(), attributes });
         }

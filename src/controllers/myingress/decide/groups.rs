@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::attributes::drifted;
 use super::followed::{backend_tag, remembered};
 use super::tags::stale;
 use super::{Scene, differing};
@@ -9,7 +10,7 @@ use crate::api::myingress::Scheme;
 use crate::controllers::myingress::action::{Action, GroupAction};
 use crate::controllers::myingress::assets::{Assets, GroupMember, Member};
 use crate::controllers::myingress::members::Members;
-use crate::controllers::myingress::model::{GroupModel, Model};
+use crate::controllers::myingress::model::{GroupModel, Model, default_group_attributes};
 use crate::controllers::myingress::names::TargetGroupIdentity;
 use crate::controllers::myingress::observe::Observed;
 use crate::controllers::myingress::ownership::Owner;
@@ -33,7 +34,9 @@ pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
             let check = wanted.health_check.clone();
             actions.push(Action::Group(GroupAction::SetHealthCheck { arn: arn(), name: name(), kind, check }));
         }
-        let attributes = member.attributes.as_ref().map(|present| differing(&wanted.attributes, present));
+        let defaults = default_group_attributes();
+        let default = |key: &str| defaults.get(key).map(String::as_str);
+        let attributes = member.attributes.as_ref().map(|present| drifted(&wanted.attributes, present, default));
         if let Some(attributes) = attributes.filter(|it| !it.is_empty()) {
             actions.push(Action::Group(GroupAction::SetAttributes { arn: arn(), name: name(), attributes }));
         }

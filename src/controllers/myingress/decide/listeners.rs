@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::attributes::drifted;
 use super::secrets::{fingerprint_of, secret_tag, with_known_secret};
 use super::{Scene, differing, shifts, tags};
 use crate::controllers::myingress::action::{Action, ListenerAction};
@@ -149,9 +150,10 @@ impl Listener<'_> {
             planned.push(ListenerAction::RemoveCertificates { balancer: balancer(), arn: arn(), port, certificates });
         }
         if let Some(present) = &member.attributes {
-            let mut wanted = default_listener_attributes(self.wanted.protocol);
+            let defaults = default_listener_attributes(self.wanted.protocol);
+            let mut wanted = defaults.clone();
             wanted.extend(self.wanted.attributes.clone());
-            let attributes = differing(&wanted, present);
+            let attributes = drifted(&wanted, present, |key| defaults.get(key).map(String::as_str));
             if !attributes.is_empty() {
                 let port = self.port;
                 planned.push(ListenerAction::SetAttributes { balancer: balancer(), arn: arn(), port, attributes });

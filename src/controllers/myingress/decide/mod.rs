@@ -5,6 +5,7 @@
 //! these follow, listeners, rules; what nobody wants any more goes last.
 
 mod aside;
+mod attributes;
 mod balancer;
 mod followed;
 mod groups;
@@ -107,6 +108,13 @@ fn changes(
     plan: &mut Plan<Action, MyIngressStatus>,
 ) -> Result<(), Complaint> {
     let (observed, model) = (scene.observed, scene.model);
+    if let Some(verify) = balancer::verify(current) {
+        // Shown at once; changed once its tags are seen to be ours.
+        status::describe(plan, object, observed, current);
+        plan.record_first = true;
+        plan.actions.push(verify);
+        return Ok(());
+    }
     if let Some(taken) = observed.taken_groups.iter().next() {
         return Err(Complaint {
             reason: "OwnershipLost",

@@ -58,6 +58,8 @@ fn security(action: &SecurityAction, before: &Assets, after: &Assets) -> Vec<Cha
 fn balancer(action: &BalancerAction, before: &Assets, after: &Assets, adopted: Option<&Pairs>) -> Vec<Change> {
     let operation = match action {
         BalancerAction::Create(_) => "CreateLoadBalancer",
+        // It changes nothing.
+        BalancerAction::Verify { .. } => return Vec::new(),
         BalancerAction::SetSubnets { .. } => "SetSubnets",
         BalancerAction::SetSecurityGroups { .. } => "SetSecurityGroups",
         BalancerAction::SetIpAddressType { .. } => "SetIpAddressType",

@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
+use super::Region;
 use super::doubts::Named;
-use super::{Region, SecurityGroups};
+use super::unconfirmed::Unconfirmed;
 use crate::controllers::myingress::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
 use crate::controllers::myingress::assets::Answer;
 use crate::controllers::myingress::ownership::Owner;
@@ -15,17 +16,26 @@ use crate::runtime::Class;
 impl Region {
     /// Makes a change for an owner, and enters it. [`Action::Bind`] is none of AWS's.
     pub async fn change(&self, owner: &Owner, action: &Action) -> Result<(), AwsError> {
+        if let Action::Balancer(BalancerAction::Verify { arn, name }) = action {
+            return self.verify(arn, name).await;
+        }
+        let unconfirmed = Unconfirmed::new(self, owner, action);
         let made = match action {
             Action::Security(action) => self.change_security(owner, action).await,
-            Action::Balancer(BalancerAction::Create(new)) => return self.create_balancer(owner, new, action).await,
+            Action::Balancer(BalancerAction::Create(new)) => self.create_balancer(owner, new).await,
             Action::Balancer(action) => self.change_balancer(action).await,
             Action::Group(action) => self.change_group(owner, action).await,
             Action::Listener(action) => self.change_listener(action).await,
             Action::Bind(_) => Ok(Answer::Done),
         };
+        unconfirmed.confirmed();
         match made {
             Ok(answer) => {
                 self.enter(action, answer);
+                if let Action::Balancer(BalancerAction::Create(new)) = action {
+                    self.settled(&new.name);
+                    self.provisioning_began.notify_one();
+                }
                 Ok(())
             }
             Err(error) => {
@@ -51,16 +61,25 @@ impl Region {
         known.assets.enter(action, answer);
         if let Some(id) = touched {
             known.written(&id);
+            if matches!(action, Action::Balancer(BalancerAction::Create(_))) {
+                // What AWS gives to a new balancer is known.
+                known.mark(&id).read = Some(Instant::now());
+            }
         }
     }
 
     /// After a failed call: what may not be as we know it is read again before it matters.
-    fn distrust(&self, owner: &Owner, action: &Action, error: &AwsError) {
+    pub(super) fn distrust(&self, owner: &Owner, action: &Action, error: &AwsError) {
         let stale = error.ambiguous || matches!(error.class, Class::NotFound | Class::Conflict);
         if !stale {
             return;
         }
+        // What is being read now may be from before the call.
+        if let Some(arn) = action.balancer().or(action.group()) {
+            self.known().written(arn);
+        }
         match action {
+            Action::Balancer(BalancerAction::Create(new)) => self.doubt(Named::Balancer, &new.name, &owner.uid),
             Action::Group(GroupAction::Create(new)) => self.doubt(Named::Group, &new.name, &owner.uid),
             Action::Group(
                 GroupAction::SetHealthCheck { arn, name, .. }
@@ -74,7 +93,7 @@ impl Region {
                     member.attributes = None;
                 }
             }
-            Action::Security(_) => self.known().security_groups = SecurityGroups::Doubtful,
+            Action::Security(_) => drop(self.known().security.doubts.insert(owner.uid.clone(), Instant::now())),
             Action::Balancer(_) | Action::Listener(_) => {
                 let Some(arn) = action.balancer() else { return };
                 let mut known = self.known();
@@ -96,29 +115,12 @@ impl Region {
         }
     }
 
-    /// Creates a balancer, and checks whose the one is that AWS answers with.
-    async fn create_balancer(&self, owner: &Owner, new: &NewBalancer, action: &Action) -> Result<(), AwsError> {
-        // Whatever happens from here on: unless it is entered below, nobody knows what has that name.
+    /// Creates a balancer. Whether AWS answers with one that was there before is found out by [`Self::verify`].
+    async fn create_balancer(&self, owner: &Owner, new: &NewBalancer) -> Result<Answer, AwsError> {
+        // Unless it is entered, nobody knows what has that name.
         self.doubt(Named::Balancer, &new.name, &owner.uid);
         match self.elb.create(new).await {
-            Ok(balancer) => {
-                let (balancer, tags) = self.with_tags(balancer).await?;
-                let foreign = tags != new.tags;
-                let arn = balancer.arn.clone();
-                self.enter(action, Answer::Balancer(balancer, tags));
-                self.settled(&new.name);
-                self.provisioning_began.notify_one();
-                if foreign {
-                    // What stands on it is not known.
-                    if let Some(member) = self.known().assets.balancers.get_mut(&arn) {
-                        (member.listeners, member.attributes, member.web_acl, member.capacity) =
-                            (None, None, None, None);
-                    }
-                    let there = format!("a load balancer {} of the same settings was there before", new.name);
-                    return Err(AwsError::raced("CreateLoadBalancer", there));
-                }
-                Ok(())
-            }
+            Ok(balancer) => Ok(Answer::Balancer(balancer, new.tags.clone())),
             Err(error) => {
                 // Taken by something that we have not seen: that stays in doubt until it is looked at.
                 if !error.ambiguous && !error.is("DuplicateLoadBalancerName") {
@@ -129,10 +131,25 @@ impl Region {
         }
     }
 
+    /// Checks whose the balancer is that AWS answered a create with: of the same settings, it may be an older one.
+    async fn verify(&self, arn: &str, name: &str) -> Result<(), AwsError> {
+        let tags = self.tags_of(arn, name).await?;
+        let mut known = self.known();
+        let Some(member) = known.assets.balancers.get_mut(arn) else { return Ok(()) };
+        let ours = member.tags == tags;
+        member.verify(tags);
+        known.written(arn);
+        if ours {
+            return Ok(());
+        }
+        let there = format!("a load balancer {name} of the same settings was there before");
+        Err(AwsError::raced("CreateLoadBalancer", there))
+    }
+
     async fn change_balancer(&self, action: &BalancerAction) -> Result<Answer, AwsError> {
         match action {
-            // Made by `create_balancer`, which has more to do.
-            BalancerAction::Create(_) => {}
+            // Each has a function of its own.
+            BalancerAction::Create(_) | BalancerAction::Verify { .. } => {}
             BalancerAction::SetSubnets { arn, subnets } => self.elb.set_subnets(arn, subnets).await?,
             BalancerAction::SetSecurityGroups { arn, groups } => self.elb.set_security_groups(arn, groups).await?,
             BalancerAction::SetIpAddressType { arn, to } => self.elb.set_ip_address_type(arn, *to).await?,
@@ -250,10 +267,5 @@ impl Region {
             ListenerAction::DeleteRule { arn, .. } => self.elb.delete_rule(arn).await?,
         }
         Ok(Answer::Done)
-    }
-
-    /// When the details of a balancer were last read; `None` where they never were.
-    pub(super) fn last_read(&self, arn: &str) -> Option<Instant> {
-        self.known().marks.get(arn).and_then(|mark| mark.read)
     }
 }

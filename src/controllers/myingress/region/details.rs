@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use super::{Region, SecurityGroups};
+use super::Region;
 use crate::controllers::myingress::assets::{ListenerMember, Member, RuleMember};
-use crate::controllers::myingress::ownership::{Owner, cluster_tag};
+use crate::controllers::myingress::ownership::Owner;
 use crate::external::aws::AwsError;
-use crate::external::elbv2::{Listener, Pairs, Protocol};
+use crate::external::elbv2::{Elbv2, Listener, Pairs, Protocol};
+use crate::external::wafv2::Wafv2;
 use crate::runtime::Class;
 
 /// A read is made at most so often in a row.
@@ -50,6 +51,15 @@ impl Depth {
     }
 }
 
+/// The clients by which details are read.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    /// Load balancing.
+    pub elb: Elbv2,
+    /// Web ACLs.
+    pub wafv2: Wafv2,
+}
+
 impl Region {
     /// Reads what is not known yet of everything that the owner has; from then on it is read again in turn.
     pub async fn learn(&self, owner: &Owner, depth: Depth) -> Result<(), AwsError> {
@@ -57,7 +67,7 @@ impl Region {
         for (arn, member) in &assets.balancers {
             {
                 let mut known = self.known();
-                let mark = known.marks.entry(arn.clone()).or_default();
+                let mark = known.mark(arn);
                 mark.depth = mark.depth.and(depth);
             }
             let listeners = member.listeners.as_ref();
@@ -72,90 +82,65 @@ impl Region {
                 capacity: depth.capacity && member.capacity.is_none(),
                 groups: false,
             };
-            self.read_balancer(arn, missing).await?;
+            self.read_balancer(&self.reader(), arn, missing, &[]).await?;
         }
         for (arn, member) in &assets.groups {
             if depth.groups && member.attributes.is_none() {
-                self.read_group_attributes(arn).await?;
+                self.read_group_attributes(&self.reader(), arn).await?;
             }
         }
         Ok(())
     }
 
-    /// Reads the security groups of this cluster where that has not been done, or their state is in doubt.
-    pub async fn learn_security_groups(&self) -> Result<(), AwsError> {
-        if self.known().security_groups == SecurityGroups::Known {
-            return Ok(());
-        }
-        // One reads for all: whoever waits finds them known.
-        let _reading = self.reading.lock().await;
-        let known = self.known().security_groups;
-        if known != SecurityGroups::Known {
-            self.read_security_groups().await?;
-        }
-        Ok(())
+    fn reader(&self) -> Reader {
+        Reader { elb: self.elb.clone(), wafv2: self.wafv2.clone() }
     }
 
-    pub(super) async fn read_security_groups(&self) -> Result<(), AwsError> {
+    /// Reads so much of a balancer, and returns the tags of these target groups.
+    pub(super) async fn read_balancer(
+        &self,
+        reader: &Reader,
+        arn: &str,
+        depth: Depth,
+        groups: &[String],
+    ) -> Result<BTreeMap<String, Pairs>, AwsError> {
         let begun = Instant::now();
-        let (key, value) = cluster_tag(&self.cluster);
-        let found = self.ec2.security_groups(&key, &value).await?;
-        let mut known = self.known();
-        let before = std::mem::take(&mut known.assets.security_groups);
-        let mut after = BTreeMap::new();
-        for group in found {
-            // What was written since the reading began is newer than what was read, be it that it was deleted.
-            if known.written_since(&group.id, begun) {
-                after.extend(before.get(&group.id).map(|newer| (group.id.clone(), newer.clone())));
-            } else {
-                after.insert(group.id.clone(), group);
-            }
-        }
-        // Reads lag behind writes: what was just made stays.
-        for (id, group) in &before {
-            if known.written_lately(id) {
-                after.entry(id.clone()).or_insert_with(|| group.clone());
-            }
-        }
-        let changed = before.iter().filter(|(id, group)| after.get(*id) != Some(group)).map(|(_, group)| group);
-        let woken: BTreeSet<_> = changed.filter_map(|group| self.concerned(&group.tags)).collect();
-        known.assets.security_groups = after;
-        known.security_groups = SecurityGroups::Known;
-        known.wake(woken);
-        Ok(())
-    }
-
-    /// Reads so much of a balancer, and returns how many calls that took, or at least as many.
-    pub(super) async fn read_balancer(&self, arn: &str, depth: Depth) -> Result<usize, AwsError> {
-        if depth.is_empty() {
-            return Ok(0);
-        }
-        let begun = Instant::now();
-        let mut calls = 0;
         let mut attributes = None;
         if depth.attributes {
-            attributes = Some(persistently(|| self.elb.attributes(arn)).await?);
-            calls += 1;
+            attributes = Some(persistently(|| reader.elb.attributes(arn)).await?);
         }
         let mut web_acl = None;
         if depth.web_acl {
-            web_acl = Some(persistently(|| self.wafv2.web_acl_of(arn)).await?);
-            calls += 1;
+            web_acl = Some(persistently(|| reader.wafv2.web_acl_of(arn)).await?);
         }
         let mut capacity = None;
         if depth.capacity {
-            capacity = Some(persistently(|| self.elb.capacity(arn)).await?);
-            calls += 1;
+            capacity = Some(persistently(|| reader.elb.capacity(arn)).await?);
         }
         let mut listeners = None;
         if depth.listeners || depth.listener_attributes {
-            let (read, took) = self.read_listeners(arn, depth.listener_attributes).await?;
-            listeners = Some(read);
-            calls += took;
+            listeners = Some(read_listeners(reader, arn, depth.listener_attributes).await?);
         }
+        // Tags are read 20 at a time, whatever they are of.
+        let parts = listeners.iter().flatten().flat_map(|(arn, member)| [arn].into_iter().chain(member.rules.keys()));
+        let arns: Vec<String> = parts.chain(groups).cloned().collect();
+        let mut tags = persistently(|| reader.elb.tags(&arns)).await?;
+        for (arn, member) in listeners.iter_mut().flatten() {
+            member.tags = tags.remove(arn).unwrap_or_default();
+            for (arn, rule) in &mut member.rules {
+                rule.tags = tags.remove(arn).unwrap_or_default();
+            }
+        }
+        if !depth.is_empty() {
+            self.enter_details(arn, begun, Details { attributes, web_acl, capacity, listeners });
+        }
+        Ok(tags)
+    }
+
+    fn enter_details(&self, arn: &str, begun: Instant, details: Details) {
         let mut known = self.known();
         let newer = known.written_since(arn, begun);
-        let Some(member) = known.assets.balancers.get_mut(arn) else { return Ok(calls) };
+        let Some(member) = known.assets.balancers.get_mut(arn) else { return };
         let before = member.clone();
         let differs = |now: &Member| {
             // What is read for the first time is news to nobody but who asked.
@@ -166,72 +151,79 @@ impl Region {
         };
         // What was written since the reading began is newer than what was read.
         if !newer {
+            let attributes = details.attributes.map(|read| with_absent(read, before.attributes.as_ref()));
             member.attributes = attributes.or_else(|| member.attributes.take());
-            member.web_acl = web_acl.or_else(|| member.web_acl.take());
-            member.capacity = capacity.or_else(|| member.capacity.take());
+            member.web_acl = details.web_acl.or_else(|| member.web_acl.take());
+            member.capacity = details.capacity.or_else(|| member.capacity.take());
+            let mut listeners = details.listeners;
+            for (arn, listener) in listeners.iter_mut().flatten() {
+                let former = before.listeners.as_ref().and_then(|former| former.get(arn)?.attributes.as_ref());
+                listener.attributes = listener.attributes.take().map(|read| with_absent(read, former));
+            }
             member.listeners = listeners.or_else(|| member.listeners.take());
         }
         let changed = differs(member).then(|| self.concerned(&member.tags)).flatten();
         known.wake(changed.into_iter().collect());
-        known.marks.entry(arn.to_owned()).or_default().read = Some(Instant::now());
-        Ok(calls)
+        known.mark(arn).read = Some(Instant::now());
     }
 
-    async fn read_listeners(
-        &self,
-        balancer: &str,
-        attributes: bool,
-    ) -> Result<(BTreeMap<String, ListenerMember>, usize), AwsError> {
-        let listeners: Vec<Listener> = persistently(|| self.elb.listeners(balancer)).await?;
-        let mut calls = 1;
-        let mut members = BTreeMap::new();
-        for listener in listeners {
-            let rules = persistently(|| self.elb.rules(&listener.arn)).await?;
-            calls += 1;
-            let certificates = if listener.settings.protocol == Protocol::Https {
-                calls += 1;
-                persistently(|| self.elb.certificates(&listener.arn)).await?
-            } else {
-                BTreeSet::new()
-            };
-            let attributes = if attributes {
-                calls += 1;
-                Some(persistently(|| self.elb.listener_attributes(&listener.arn)).await?)
-            } else {
-                None
-            };
-            let rules = rules.into_iter().map(|rule| (rule.arn.clone(), RuleMember { rule, tags: Pairs::new() }));
-            let rules = rules.collect();
-            let arn = listener.arn.clone();
-            members.insert(arn, ListenerMember { listener, tags: Pairs::new(), certificates, attributes, rules });
-        }
-        let arns: Vec<String> =
-            members.iter().flat_map(|(arn, member)| [arn].into_iter().chain(member.rules.keys())).cloned().collect();
-        calls += arns.len().div_ceil(20);
-        let mut tags = persistently(|| self.elb.tags(&arns)).await?;
-        for (arn, member) in &mut members {
-            member.tags = tags.remove(arn).unwrap_or_default();
-            for (arn, rule) in &mut member.rules {
-                rule.tags = tags.remove(arn).unwrap_or_default();
-            }
-        }
-        Ok((members, calls))
-    }
-
-    pub(super) async fn read_group_attributes(&self, arn: &str) -> Result<(), AwsError> {
+    pub(super) async fn read_group_attributes(&self, reader: &Reader, arn: &str) -> Result<(), AwsError> {
         let begun = Instant::now();
-        let attributes = persistently(|| self.elb.group_attributes(arn)).await?;
+        let attributes = persistently(|| reader.elb.group_attributes(arn)).await?;
         let mut known = self.known();
         if known.written_since(arn, begun) {
             return Ok(());
         }
         let Some(member) = known.assets.groups.get_mut(arn) else { return Ok(()) };
+        let attributes = with_absent(attributes, member.attributes.as_ref());
         let changed = member.attributes.as_ref().is_some_and(|before| *before != attributes);
         member.attributes = Some(attributes);
         let concerned = changed.then(|| self.concerned(&member.tags)).flatten();
         known.wake(concerned.into_iter().collect());
         Ok(())
     }
+}
+
+/// What was read, and of what the answer lacks, what we knew: absent is not changed.
+fn with_absent(mut read: Pairs, known: Option<&Pairs>) -> Pairs {
+    for (key, value) in known.into_iter().flatten() {
+        read.entry(key.clone()).or_insert_with(|| value.clone());
+    }
+    read
+}
+
+/// What was read of a balancer; `None` is what was not.
+#[expect(clippy::option_option, reason = "not read, none, and some are three different things")]
+struct Details {
+    attributes: Option<Pairs>,
+    web_acl: Option<Option<String>>,
+    capacity: Option<Option<u32>>,
+    listeners: Option<BTreeMap<String, ListenerMember>>,
+}
+
+/// Reads listeners and rules, without their tags.
+async fn read_listeners(
+    reader: &Reader,
+    balancer: &str,
+    attributes: bool,
+) -> Result<BTreeMap<String, ListenerMember>, AwsError> {
+    let listeners: Vec<Listener> = persistently(|| reader.elb.listeners(balancer)).await?;
+    let mut members = BTreeMap::new();
+    for listener in listeners {
+        let rules = persistently(|| reader.elb.rules(&listener.arn)).await?;
+        let certificates = if listener.settings.protocol == Protocol::Https {
+            persistently(|| reader.elb.certificates(&listener.arn)).await?
+        } else {
+            BTreeSet::new()
+        };
+        let attributes =
+            if attributes { Some(persistently(|| reader.elb.listener_attributes(&listener.arn)).await?) } else { None };
+        let rules = rules.into_iter().map(|rule| (rule.arn.clone(), RuleMember { rule, tags: Pairs::new() }));
+        let rules = rules.collect();
+        let arn = listener.arn.clone();
+        members.insert(arn, ListenerMember { listener, tags: Pairs::new(), certificates, attributes, rules });
+    }
+    Ok(members)
 }
 
 /// Reads once more at once what could not be read for a passing reason: it takes many reads to know a balancer, and all

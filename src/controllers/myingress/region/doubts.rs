@@ -73,7 +73,7 @@ impl Region {
             let arn = balancer.arn.clone();
             // Nothing is known of what stands on it.
             let member = Member::unread(balancer, tags);
-            known.marks.entry(arn.clone()).or_default().seen = true;
+            known.shown(&arn);
             known.assets.balancers.insert(arn, member);
         }
         Ok(found)
@@ -91,18 +91,18 @@ impl Region {
         let mut known = self.known();
         known.assets.groups.retain(|_, member| member.group.name != name);
         if let Some(member) = member {
-            known.marks.entry(member.group.arn.clone()).or_default().seen = true;
+            known.shown(&member.group.arn);
             known.assets.groups.insert(member.group.arn.clone(), member);
         }
         Ok(found)
     }
 
-    pub(super) async fn with_tags(&self, balancer: Balancer) -> Result<(Balancer, Pairs), AwsError> {
+    async fn with_tags(&self, balancer: Balancer) -> Result<(Balancer, Pairs), AwsError> {
         let tags = self.tags_of(&balancer.arn, &balancer.name).await?;
         Ok((balancer, tags))
     }
 
-    async fn tags_of(&self, arn: &str, name: &str) -> Result<Pairs, AwsError> {
+    pub(super) async fn tags_of(&self, arn: &str, name: &str) -> Result<Pairs, AwsError> {
         let mut tags = self.elb.tags(&[arn.to_owned()]).await?;
         // Reads lag behind writes. What has no tags would count as somebody else's, so look again.
         tags.remove(arn).ok_or_else(|| AwsError::raced("DescribeTags", format!("{name} is not to be seen yet")))

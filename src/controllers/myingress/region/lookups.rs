@@ -1,8 +1,12 @@
 //! Answers to questions that several objects ask: asked once for all, and kept until the next sweep.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::Region;
+use super::shared::SharedRead;
+use crate::controllers::myingress::ownership::Owner;
 use crate::external::acm::Certificate;
 use crate::external::aws::AwsError;
 use crate::external::ec2::Subnet;
@@ -13,47 +17,101 @@ pub type SubnetTags = BTreeMap<String, Vec<String>>;
 /// What was asked since the last sweep.
 #[derive(Default)]
 pub struct Lookups {
-    by_tags: HashMap<SubnetTags, Vec<Subnet>>,
-    by_ids: HashMap<Vec<String>, Vec<Subnet>>,
-    certificates: Option<Vec<Certificate>>,
+    by_tags: HashMap<SubnetTags, Answer<Vec<Subnet>>>,
+    by_ids: HashMap<Vec<String>, Answer<Vec<Subnet>>>,
+    certificates: Option<Answer<Vec<Certificate>>>,
+}
+
+struct Answer<T> {
+    found: T,
+    at: Instant,
+}
+
+impl<T: Clone> Answer<T> {
+    fn now(found: &T) -> Self {
+        Self { found: found.clone(), at: Instant::now() }
+    }
+
+    /// Whether those who waited for it may not have taken it yet.
+    fn is_new(&self) -> bool {
+        self.at.elapsed() < TAKEN_WITHIN
+    }
+}
+
+/// Who waited for an answer takes it within this, however often the region is swept.
+const TAKEN_WITHIN: Duration = Duration::from_secs(1);
+
+/// A question that is asked once for all.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Lookup {
+    SecurityGroups,
+    Certificates,
+    SubnetsTagged(SubnetTags),
+    Subnets(Vec<String>),
 }
 
 impl Region {
     /// The subnets that have these tags.
-    pub async fn subnets_tagged(&self, tags: &SubnetTags) -> Result<Vec<Subnet>, AwsError> {
-        let _reading = self.reading.lock().await;
-        if let Some(known) = self.known().lookups.by_tags.get(tags) {
-            return Ok(known.clone());
-        }
-        let found = self.ec2.subnets_tagged(tags).await?;
-        self.known().lookups.by_tags.insert(tags.clone(), found.clone());
-        Ok(found)
+    pub async fn subnets_tagged(&self, owner: &Owner, tags: &SubnetTags) -> Result<Vec<Subnet>, AwsError> {
+        let known = || self.known().lookups.by_tags.get(tags).map(|it| it.found.clone());
+        let read = async {
+            let found = self.ec2.subnets_tagged(tags).await?;
+            self.known().lookups.by_tags.insert(tags.clone(), Answer::now(&found));
+            Ok(found)
+        };
+        self.shared(Lookup::SubnetsTagged(tags.clone()), owner, known, read).await
     }
 
     /// The subnets of these ids.
-    pub async fn subnets(&self, ids: &[String]) -> Result<Vec<Subnet>, AwsError> {
-        let _reading = self.reading.lock().await;
-        if let Some(known) = self.known().lookups.by_ids.get(ids) {
-            return Ok(known.clone());
-        }
-        let found = self.ec2.subnets(ids).await?;
-        self.known().lookups.by_ids.insert(ids.to_vec(), found.clone());
-        Ok(found)
+    pub async fn subnets(&self, owner: &Owner, ids: &[String]) -> Result<Vec<Subnet>, AwsError> {
+        let known = || self.known().lookups.by_ids.get(ids).map(|it| it.found.clone());
+        let read = async {
+            let found = self.ec2.subnets(ids).await?;
+            self.known().lookups.by_ids.insert(ids.to_vec(), Answer::now(&found));
+            Ok(found)
+        };
+        self.shared(Lookup::Subnets(ids.to_vec()), owner, known, read).await
     }
 
     /// The certificates of AWS Certificate Manager.
-    pub async fn certificates(&self) -> Result<Vec<Certificate>, AwsError> {
-        let _reading = self.reading.lock().await;
-        if let Some(known) = &self.known().lookups.certificates {
-            return Ok(known.clone());
-        }
-        let found = self.acm.issued().await?;
-        self.known().lookups.certificates = Some(found.clone());
+    pub async fn certificates(&self, owner: &Owner) -> Result<Vec<Certificate>, AwsError> {
+        let known = || self.known().lookups.certificates.as_ref().map(|it| it.found.clone());
+        let read = async {
+            let found = self.acm.issued().await?;
+            self.known().lookups.certificates = Some(Answer::now(&found));
+            Ok(found)
+        };
+        self.shared(Lookup::Certificates, owner, known, read).await
+    }
+
+    /// What is known, or what `read` finds for all who ask the same; wakes those whom a failure had kept from going on.
+    pub(super) async fn shared<T>(
+        &self,
+        lookup: Lookup,
+        owner: &Owner,
+        known: impl Fn() -> Option<T>,
+        read: impl Future<Output = Result<T, AwsError>>,
+    ) -> Result<T, AwsError> {
+        let shared: Arc<SharedRead> = self.reads().entry(lookup).or_default().clone();
+        let (found, mut told) = shared.get(&owner.concerned(), known, read).await?;
+        // This one goes on by itself.
+        told.remove(&owner.concerned());
+        self.known().wake(told);
         Ok(found)
     }
 
     /// Forgets the answers, so that they are asked for anew.
     pub(super) fn forget_lookups(&self) {
-        self.known().lookups = Lookups::default();
+        {
+            let lookups = &mut self.known().lookups;
+            lookups.by_tags.retain(|_, answer| answer.is_new());
+            lookups.by_ids.retain(|_, answer| answer.is_new());
+            lookups.certificates.take_if(|answer| !answer.is_new());
+        }
+        self.reads().retain(|_, read| read.matters());
+    }
+
+    fn reads(&self) -> MutexGuard<'_, HashMap<Lookup, Arc<SharedRead>>> {
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

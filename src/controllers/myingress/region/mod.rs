@@ -4,17 +4,21 @@
 mod changes;
 mod details;
 mod doubts;
+mod known;
 mod lookups;
 mod pretend;
 mod refresh;
+mod security;
+mod shared;
 mod sweep;
+mod turns;
+mod unconfirmed;
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use aws_config::SdkConfig;
-use futures::channel::mpsc::{UnboundedReceiver, UnboundedSender, unbounded};
+use futures::channel::mpsc::{UnboundedReceiver, unbounded};
 use tokio::sync::{Notify, watch};
 
 use super::assets::Assets;
@@ -28,6 +32,11 @@ use crate::external::wafv2::Wafv2;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
 
+use details::Reader;
+use known::Known;
+use lookups::Lookup;
+use shared::SharedRead;
+
 pub use details::Depth;
 pub use refresh::keep_fresh;
 
@@ -37,87 +46,31 @@ pub struct Region {
     pub elb: Elbv2,
     ec2: Ec2,
     wafv2: Wafv2,
+    /// Reads details in turn, with calls that nobody else needs.
+    spare: Reader,
     acm: Acm,
     cluster: String,
     known: Mutex<Known>,
-    /// Held by who reads what all objects want to know.
-    reading: tokio::sync::Mutex<()>,
+    /// What several objects want to know, each read once for all of them.
+    reads: Mutex<HashMap<Lookup, Arc<SharedRead>>>,
     loaded: watch::Sender<Option<Result<(), AwsError>>>,
     /// Wakes the poll of provisioning balancers.
     provisioning_began: Notify,
 }
 
-#[derive(Default)]
-struct Known {
-    assets: Assets,
-    /// How recent our knowledge of an ARN or id is.
-    marks: HashMap<String, Mark>,
-    /// Names for which the outcome of a call is not known.
-    doubts: HashMap<String, doubts::Doubt>,
-    /// ARNs that an object claims although their tags deny it: these may be put back.
-    disowned: BTreeSet<String>,
-    /// Whether security groups were read; only once somebody wants one.
-    security_groups: SecurityGroups,
-    lookups: lookups::Lookups,
-    subscribers: Vec<UnboundedSender<Concerned>>,
-}
-
-/// Whether the security groups of the cluster are known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum SecurityGroups {
-    /// Nobody wanted to know.
-    #[default]
-    Unread,
-    /// They are known, and read in every sweep.
-    Known,
-    /// They were known; a change was made whose outcome is not.
-    Doubtful,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Mark {
-    /// When we last changed it.
-    written: Option<Instant>,
-    /// A read has shown it: from then on its absence means that it is gone.
-    seen: bool,
-    /// When its details were last read, and how deep.
-    read: Option<Instant>,
-    depth: Depth,
-}
-
-impl Known {
-    /// Wakes whom it concerns; a subscriber that hung up is forgotten.
-    fn wake(&mut self, concerned: BTreeSet<Concerned>) {
-        for one in concerned {
-            self.subscribers.retain(|subscriber| subscriber.unbounded_send(one.clone()).is_ok());
-        }
-    }
-
-    fn written(&mut self, id: &str) {
-        self.marks.entry(id.to_owned()).or_default().written = Some(Instant::now());
-    }
-
-    /// Whether a read may not show it yet.
-    fn written_lately(&self, id: &str) -> bool {
-        self.marks.get(id).and_then(|mark| mark.written).is_some_and(|written| written.elapsed() < sweep::READ_LAG)
-    }
-
-    fn written_since(&self, id: &str, begun: Instant) -> bool {
-        self.marks.get(id).and_then(|mark| mark.written).is_some_and(|written| written > begun)
-    }
-}
-
 impl Region {
     /// Knows nothing yet.
     pub fn new(aws: &SdkConfig, metrics: &Metrics, fence: &Fence, budget: Budget, elb: Elbv2, cluster: String) -> Self {
+        let wafv2 = Wafv2::new(aws, metrics.clone(), fence.clone(), budget);
         Self {
+            spare: Reader { elb: elb.clone(), wafv2: wafv2.clone() }.in_background(),
             elb,
             ec2: Ec2::new(aws, metrics.clone(), fence.clone()),
-            wafv2: Wafv2::new(aws, metrics.clone(), fence.clone(), budget),
+            wafv2,
             acm: Acm::new(aws, metrics.clone(), fence.clone()),
             cluster,
             known: Mutex::default(),
-            reading: tokio::sync::Mutex::default(),
+            reads: Mutex::default(),
             loaded: watch::Sender::new(None),
             provisioning_began: Notify::new(),
         }

@@ -1,11 +1,15 @@
-//! Keeps the snapshot fresh: a sweep of the region now and then, and a look at balancers that are being set up.
+//! Keeps the snapshot fresh: lists of the whole region in every sweep, details in turn, and a look at balancers that are
+//! being set up. None of the three waits for the others.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 use super::Region;
+use super::sweep::List;
+use super::turns::look_in_turn;
 use crate::controllers::myingress::targets::Targets;
 
 /// A new balancer is looked at soon, then after ever longer pauses: AWS takes minutes, an emulator none.
@@ -13,46 +17,40 @@ const FIRST_LOOK: Duration = Duration::from_millis(500);
 const LONGEST_LOOK: Duration = Duration::from_secs(10);
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LONGEST_RETRY: Duration = Duration::from_secs(15);
-/// A group whose targets are not to be had keeps nobody from being looked at for longer.
-const RECHECK: Duration = Duration::from_secs(15);
 
 /// Runs until it is dropped.
 pub async fn keep_fresh(region: &Region, targets: &Targets, sweep: Duration) {
-    tokio::join!(sweep_region(region, targets, sweep), watch_provisioning(region));
+    tokio::join!(sweep_lists(region, sweep), watch_provisioning(region), look_in_turn(region, targets, sweep));
 }
 
-async fn sweep_region(region: &Region, targets: &Targets, every: Duration) {
+async fn sweep_lists(region: &Region, every: Duration) {
     let backoff = ExponentialBuilder::default()
         .with_min_delay(FIRST_RETRY)
         .with_max_delay(LONGEST_RETRY)
         .with_jitter()
         .without_max_times();
     let mut retries = backoff.build();
+    let mut begun = Instant::now();
+    let mut lists: BTreeSet<List> = List::ALL.into();
     loop {
-        let begun = Instant::now();
-        let pause = match region.sweep().await {
-            Ok(groups) => {
-                retries = backoff.build();
-                recheck(targets, &groups).await;
-                tracing::debug!(took_ms = u64::try_from(begun.elapsed().as_millis()).ok(), "region read");
-                every.saturating_sub(begun.elapsed())
+        let failed = region.read_lists(&lists).await;
+        let rest = every.saturating_sub(begun.elapsed());
+        let pause = if failed.is_empty() {
+            retries = backoff.build();
+            tracing::debug!(took_ms = u64::try_from(begun.elapsed().as_millis()).ok(), "region read");
+            rest
+        } else {
+            for (list, error) in &failed {
+                tracing::warn!(?list, %error, "a list of the region could not be read, trying again");
             }
-            Err(error) => {
-                tracing::warn!(%error, "the region could not be read, trying again");
-                retries.next().unwrap_or(LONGEST_RETRY)
-            }
+            retries.next().unwrap_or(LONGEST_RETRY)
         };
         sleep(pause).await;
-    }
-}
-
-/// Looks at the targets of these groups: others may have changed them.
-async fn recheck(targets: &Targets, groups: &[String]) {
-    for arn in groups {
-        match timeout(RECHECK, targets.recheck(arn)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(arn, %error, "its targets could not be looked at in this sweep"),
-            Err(_) => tracing::warn!(arn, "its targets were not looked at in time: the sweep goes on without"),
+        // Until the next sweep only what is missing is read again.
+        lists = failed.into_keys().collect();
+        if lists.is_empty() || begun.elapsed() >= every {
+            lists = List::ALL.into();
+            begun = Instant::now();
         }
     }
 }

@@ -182,10 +182,10 @@ impl State {
 
     /// Whether a read is due, and how urgent it is.
     pub fn look_due(&self, now: Instant) -> Option<Lane> {
-        if !self.rechecks.is_empty() && !self.course.belief.unknown() {
-            return Some(Lane::Status);
-        }
         let due = self.look_at().is_some_and(|at| at <= now);
+        if !due && !self.rechecks.is_empty() && !self.course.belief.unknown() {
+            return Some(Lane::Recheck);
+        }
         due.then(|| match (self.course.belief.unknown(), self.established, self.pods_wait) {
             (true, true, _) => Lane::Follow,
             (true, false, _) => Lane::Fill,

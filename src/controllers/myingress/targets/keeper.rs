@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, sleep_until};
+use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use super::course::Step;
@@ -21,7 +21,8 @@ use crate::external::elbv2::{Elbv2, Target, TargetHealth};
 use crate::metrics::Metrics;
 use crate::runtime::{Class, Environment, Failures};
 
-/// Changes of several pods within this go into one call.
+/// The first change is sent at once. Changes of other pods that come while its call is under way, or within this since it
+/// was sent, go into the next call together.
 const GATHER: Duration = Duration::from_millis(50);
 /// With nothing to do, a group still looks around once in a while.
 const IDLE: Duration = Duration::from_hours(1);
@@ -36,6 +37,8 @@ type Read = Result<BTreeMap<Target, TargetHealth>, AwsError>;
 struct Keeper {
     shared: Arc<Shared>,
     elb: Elbv2,
+    /// Makes only calls that nobody else needs.
+    spare: Elbv2,
     lanes: Arc<Lanes>,
     gates: Gates,
     failures: Failures,
@@ -49,6 +52,7 @@ pub async fn run(shared: &Arc<Shared>, elb: &Elbv2, environment: &Environment) {
     let keeper = Arc::new(Keeper {
         shared: shared.clone(),
         elb: elb.clone(),
+        spare: elb.in_background(),
         lanes: Arc::default(),
         gates: Gates::new(environment.client.clone(), environment.sweep),
         failures: Failures::default(),
@@ -71,9 +75,9 @@ pub async fn run(shared: &Arc<Shared>, elb: &Elbv2, environment: &Environment) {
 }
 
 async fn keep(keeper: Arc<Keeper>, group: Arc<Group>) {
-    let mut looks = Looks::default();
+    let (mut looks, mut sent) = (Looks::default(), Sent::default());
     loop {
-        let turn = AssertUnwindSafe(Box::pin(keeper.turn(&group, &mut looks))).catch_unwind();
+        let turn = AssertUnwindSafe(Box::pin(keeper.turn(&group, &mut looks, &mut sent))).catch_unwind();
         if turn.await.is_err() {
             keeper.not_changed(&group, Class::Transient, PANICKED.into());
         }
@@ -81,7 +85,7 @@ async fn keep(keeper: Arc<Keeper>, group: Arc<Group>) {
         let due = due.unwrap_or_else(|| Instant::now() + IDLE);
         tokio::select! {
             () = keeper.stop.cancelled() => return,
-            () = group.changed.notified() => sleep(GATHER).await,
+            () = group.changed.notified() => sleep_until(sent.gathers_until(Instant::now()).into()).await,
             Some(look) = looks.under_way.join_next() => {
                 looks.urgency = None;
                 keeper.looked(&group, look.ok());
@@ -104,6 +108,17 @@ struct Looks {
     urgency: Option<Lane>,
 }
 
+/// When the last change was sent.
+#[derive(Debug, Default)]
+struct Sent(Option<Instant>);
+
+impl Sent {
+    /// Until when what changes now gathers: not at all, unless a change was sent just before.
+    fn gathers_until(&self, now: Instant) -> Instant {
+        self.0.map_or(now, |sent| (sent + GATHER).max(now))
+    }
+}
+
 impl Looks {
     fn begin(&mut self, keeper: &Keeper, group: &Group, lane: Lane) {
         if self.urgency.is_some_and(|urgency| urgency <= lane) {
@@ -111,7 +126,8 @@ impl Looks {
         }
         self.forget();
         self.urgency = Some(lane);
-        let (elb, lanes, arn) = (keeper.elb.clone(), keeper.lanes.clone(), group.arn.clone());
+        let elb = if lane == Lane::Recheck { &keeper.spare } else { &keeper.elb };
+        let (elb, lanes, arn) = (elb.clone(), keeper.lanes.clone(), group.arn.clone());
         self.under_way.spawn(async move {
             let _turn = lanes.turn(lane).await;
             elb.target_health(&arn).await
@@ -129,9 +145,9 @@ fn reads_of(arn: &str) -> String {
 
 impl Keeper {
     /// Does what can be done now.
-    async fn turn(&self, group: &Group, looks: &mut Looks) {
+    async fn turn(&self, group: &Group, looks: &mut Looks, sent: &mut Sent) {
         if !group.state().changing.holds_back(Instant::now()) {
-            self.follow(group, looks).await;
+            self.follow(group, looks, sent).await;
         }
         self.gates.settle(&self.shared, group).await;
         let lane = group.state().look_due(Instant::now());
@@ -142,7 +158,7 @@ impl Keeper {
     }
 
     /// Makes the calls that bring the group to its endpoints.
-    async fn follow(&self, group: &Group, looks: &mut Looks) {
+    async fn follow(&self, group: &Group, looks: &mut Looks, sent: &mut Sent) {
         let (backend, lane) = {
             let mut state = group.state();
             state.course.begin(Instant::now());
@@ -161,6 +177,7 @@ impl Keeper {
                 turn = self.lanes.turn(lane).await;
                 continue;
             }
+            sent.0 = Some(Instant::now());
             let outcome = match &step {
                 Step::Register(targets) => self.register(group, targets).await,
                 Step::Deregister(targets) => self.deregister(group, targets).await,
@@ -268,5 +285,21 @@ impl Keeper {
         let endpoints = self.shared.endpoints(&backend);
         let woken = group.state().news(&endpoints);
         self.shared.registry.wake(woken);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_change_is_sent_at_once_and_those_that_follow_gather() {
+        let now = Instant::now();
+        assert_eq!(Sent(None).gathers_until(now), now);
+        let sent = Sent(Some(now));
+        assert_eq!(sent.gathers_until(now), now + GATHER);
+        assert_eq!(sent.gathers_until(now + GATHER / 2), now + GATHER);
+        // A call that took longer gathered all the while.
+        assert_eq!(sent.gathers_until(now + GATHER * 3), now + GATHER * 3);
     }
 }

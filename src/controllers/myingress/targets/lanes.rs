@@ -14,19 +14,28 @@ pub enum Lane {
     Fill,
     /// Asking for health that only a status waits for.
     Status,
+    /// Asking once in a sweep whether others changed the group: with calls that nobody else needs.
+    Recheck,
 }
 
-/// At most eight calls at the same time in all.
+/// At most nine calls at the same time in all.
 pub struct Lanes {
     follow: Semaphore,
     gate: Semaphore,
     fill: Semaphore,
     status: Semaphore,
+    recheck: Semaphore,
 }
 
 impl Default for Lanes {
     fn default() -> Self {
-        Self { follow: Semaphore::new(3), gate: Semaphore::new(2), fill: Semaphore::new(2), status: Semaphore::new(1) }
+        Self {
+            follow: Semaphore::new(3),
+            gate: Semaphore::new(2),
+            fill: Semaphore::new(2),
+            status: Semaphore::new(1),
+            recheck: Semaphore::new(1),
+        }
     }
 }
 
@@ -38,6 +47,7 @@ impl Lanes {
             Lane::Gate => &self.gate,
             Lane::Fill => &self.fill,
             Lane::Status => &self.status,
+            Lane::Recheck => &self.recheck,
         };
         semaphore.acquire().await.ok()
     }

@@ -40,6 +40,40 @@ fn alb(world: &World) -> AlbStatus {
 }
 
 #[test]
+fn what_an_answer_leaves_out_is_no_drift() {
+    let mut world = settled(served());
+    let object = world.objects[0].clone();
+    for member in world.aws.assets.groups.values_mut() {
+        member.attributes.as_mut().unwrap().retain(|key, _| key == "stickiness.enabled");
+    }
+    for member in world.aws.assets.balancers.values_mut() {
+        member.attributes.as_mut().unwrap().clear();
+        for listener in member.listeners.iter_mut().flat_map(|listeners| listeners.values_mut()) {
+            listener.attributes.as_mut().unwrap().clear();
+        }
+    }
+    let observed = world.observe(&object);
+    assert_eq!(decide(&object, &observed, world.now).actions, []);
+}
+
+#[test]
+fn a_new_balancer_is_shown_at_once_and_changed_only_when_its_tags_are_seen() {
+    let mut world = World::with(vec![standing("web", served())]);
+    let (object, owner) = (world.objects[0].clone(), World::owner(&world.objects[0]));
+    let created = plan(&mut world);
+    assert!(world.carry_out(&owner, &created.actions));
+    let shown = plan(&mut world);
+    let made = &world.aws.assets.of(&owner).balancers.into_values().next().unwrap().balancer;
+    assert_eq!(shown.status.alb.as_ref().map(|alb| &alb.arn), Some(&made.arn));
+    assert!(shown.record_first && matches!(shown.health, Health::Progressing(_)), "{shown:#?}");
+    let verify = BalancerAction::Verify { arn: made.arn.clone(), name: made.name.clone() };
+    assert_eq!(shown.actions, [Action::Balancer(verify)]);
+    assert_eq!(object.status, None);
+    world.carry_out(&owner, &shown.actions);
+    assert!(plan(&mut world).actions.iter().any(|action| matches!(action, Action::Group(_))));
+}
+
+#[test]
 fn the_old_balancer_is_shown_and_stays_until_its_replacement_serves() {
     let mut world = settled(served());
     let old = alb(&world);

@@ -1,0 +1,332 @@
+//! The snapshot: what AWS showed last, what we changed since, and which of the two is newer.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+
+use futures::channel::mpsc::UnboundedSender;
+
+use super::doubts::Doubt;
+use super::lookups::Lookups;
+use super::sweep::List;
+use super::{Depth, security};
+use crate::controllers::myingress::assets::{Assets, GroupMember, Member};
+use crate::controllers::myingress::ownership::Concerned;
+use crate::external::elbv2::{Balancer, Pairs, TargetGroup};
+
+/// Reads lag behind writes: what we created and no read has shown is not believed gone before this.
+pub const READ_LAG: Duration = Duration::from_mins(1);
+
+/// What is known of the region.
+#[derive(Default)]
+pub struct Known {
+    pub assets: Assets,
+    /// How recent our knowledge of an ARN or id is.
+    pub marks: HashMap<String, Mark>,
+    /// Names for which the outcome of a call is not known.
+    pub doubts: HashMap<String, Doubt>,
+    /// ARNs that an object claims although their tags deny it: these may be put back.
+    pub disowned: BTreeSet<String>,
+    /// How much is known of security groups.
+    pub security: security::Knowledge,
+    pub lookups: Lookups,
+    /// Lists that were read at least once.
+    pub loaded: BTreeSet<List>,
+    pub subscribers: Vec<UnboundedSender<Concerned>>,
+}
+
+/// How recent our knowledge of one thing is.
+#[derive(Clone, Debug, Default)]
+pub struct Mark {
+    /// When we last changed it, or tried to.
+    pub written: Option<Instant>,
+    /// When a read last showed it: from then on its absence in a later read means that it is gone.
+    pub shown: Option<Instant>,
+    /// When its details were last read, or it was made.
+    pub read: Option<Instant>,
+    /// When it last had its turn to be looked at, whatever came of it.
+    pub turn: Option<Instant>,
+    /// How much of it somebody needs to know.
+    pub depth: Depth,
+}
+
+impl Known {
+    /// Wakes whom it concerns; a subscriber that hung up is forgotten.
+    pub fn wake(&mut self, concerned: BTreeSet<Concerned>) {
+        for one in concerned {
+            self.subscribers.retain(|subscriber| subscriber.unbounded_send(one.clone()).is_ok());
+        }
+    }
+
+    /// Notes that we changed it, or tried to: what is being read meanwhile may be from before.
+    pub fn written(&mut self, id: &str) {
+        self.mark(id).written = Some(Instant::now());
+    }
+
+    /// Notes that a read has just shown it.
+    pub fn shown(&mut self, id: &str) {
+        self.mark(id).shown = Some(Instant::now());
+    }
+
+    pub fn mark(&mut self, id: &str) -> &mut Mark {
+        self.marks.entry(id.to_owned()).or_default()
+    }
+
+    /// Whether a read may not show it yet.
+    pub fn written_lately(&self, id: &str) -> bool {
+        self.marks.get(id).is_some_and(Mark::written_lately)
+    }
+
+    pub fn written_since(&self, id: &str, begun: Instant) -> bool {
+        self.marks.get(id).and_then(|mark| mark.written).is_some_and(|written| written > begun)
+    }
+
+    /// Enters what a list that was begun then shows of the region's balancers, and drops those that are gone. `tags` are
+    /// those that were read.
+    pub fn refresh_balancers(
+        &mut self,
+        balancers: Vec<Balancer>,
+        tags: &mut BTreeMap<String, Pairs>,
+        begun: Instant,
+        wake: &mut dyn FnMut(&Pairs),
+    ) {
+        let seen: BTreeSet<String> = balancers.iter().map(|it| it.arn.clone()).collect();
+        for balancer in balancers {
+            let tags = tags.remove(&balancer.arn);
+            self.refresh_balancer(balancer, tags, begun, wake);
+        }
+        let marks = &self.marks;
+        self.assets.balancers.retain(|arn, member| {
+            let stays = seen.contains(arn) || marks.get(arn).is_some_and(|mark| mark.outlives(begun));
+            if !stays {
+                wake(&member.tags);
+            }
+            stays
+        });
+        self.forget_marks();
+    }
+
+    /// The same for target groups.
+    pub fn refresh_groups(
+        &mut self,
+        groups: Vec<TargetGroup>,
+        tags: &mut BTreeMap<String, Pairs>,
+        begun: Instant,
+        wake: &mut dyn FnMut(&Pairs),
+    ) {
+        let seen: BTreeSet<String> = groups.iter().map(|it| it.arn.clone()).collect();
+        for group in groups {
+            let tags = tags.remove(&group.arn);
+            self.refresh_group(group, tags, begun, wake);
+        }
+        let marks = &self.marks;
+        self.assets.groups.retain(|arn, member| {
+            let stays = seen.contains(arn) || marks.get(arn).is_some_and(|mark| mark.outlives(begun));
+            if !stays {
+                wake(&member.tags);
+            }
+            stays
+        });
+        self.forget_marks();
+    }
+
+    fn refresh_balancer(
+        &mut self,
+        balancer: Balancer,
+        tags: Option<Pairs>,
+        begun: Instant,
+        wake: &mut dyn FnMut(&Pairs),
+    ) {
+        let arn = balancer.arn.clone();
+        self.shown(&arn);
+        // What was written since the list was begun is newer than what the list shows.
+        if self.written_since(&arn, begun) {
+            return;
+        }
+        let Some(member) = self.assets.balancers.get_mut(&arn) else {
+            let tags = tags.unwrap_or_default();
+            wake(&tags);
+            // Nothing is known of what stands on it.
+            self.assets.balancers.insert(arn, Member::unread(balancer, tags));
+            return;
+        };
+        let before = member.clone();
+        member.balancer = balancer;
+        if let Some(tags) = tags {
+            member.verify(tags);
+        }
+        if *member != before {
+            wake(&before.tags);
+            wake(&member.tags);
+        }
+    }
+
+    fn refresh_group(&mut self, group: TargetGroup, tags: Option<Pairs>, begun: Instant, wake: &mut dyn FnMut(&Pairs)) {
+        let arn = group.arn.clone();
+        self.shown(&arn);
+        if self.written_since(&arn, begun) {
+            return;
+        }
+        if let Some(member) = self.assets.groups.get_mut(&arn) {
+            if member.group != group {
+                wake(&member.tags);
+                member.group = group;
+            }
+            return;
+        }
+        let tags = tags.unwrap_or_default();
+        wake(&tags);
+        self.assets.groups.insert(arn, GroupMember { group, tags, attributes: None, fresh: false });
+    }
+
+    /// Forgets how recent our knowledge is of what is not there any more.
+    fn forget_marks(&mut self) {
+        let assets = &self.assets;
+        self.marks.retain(|id, mark| {
+            assets.balancers.contains_key(id)
+                || assets.groups.contains_key(id)
+                || assets.security_groups.contains_key(id)
+                || mark.written_lately()
+        });
+    }
+}
+
+impl Mark {
+    fn written_lately(&self) -> bool {
+        self.written.is_some_and(|written| written.elapsed() < READ_LAG)
+    }
+
+    /// Whether it stays although a list that was begun then does not show it: we changed it or another read showed it
+    /// since, or we made it a moment ago.
+    fn outlives(&self, begun: Instant) -> bool {
+        let since = |at: Option<Instant>| at.is_some_and(|at| at > begun);
+        since(self.written) || since(self.shown) || (self.shown.is_none() && self.written_lately())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::myingress::Scheme;
+    use crate::external::elbv2::{IpAddressType, State};
+
+    fn balancer(arn: &str) -> Balancer {
+        Balancer {
+            arn: arn.into(),
+            name: arn.into(),
+            dns: format!("{arn}.example"),
+            zone_id: None,
+            scheme: Some(Scheme::Internal),
+            state: State::Provisioning,
+            vpc: "vpc-1".into(),
+            ip_address_type: Some(IpAddressType::Ipv4),
+            subnets: BTreeSet::new(),
+            security_groups: BTreeSet::new(),
+        }
+    }
+
+    fn group(arn: &str) -> TargetGroup {
+        TargetGroup { arn: arn.into(), name: arn.into(), kind: None, health_check: None, balancers: BTreeSet::new() }
+    }
+
+    /// A snapshot into which we have just entered a new balancer and a new target group.
+    fn known() -> Known {
+        let mut known = Known::default();
+        known.assets.balancers.insert("lb".into(), Member::new(balancer("lb"), Pairs::new()));
+        let member = GroupMember { group: group("tg"), tags: Pairs::new(), attributes: None, fresh: true };
+        known.assets.groups.insert("tg".into(), member);
+        known.written("lb");
+        known.written("tg");
+        known
+    }
+
+    /// Enters lists that show nothing.
+    fn empty_lists(known: &mut Known, begun: Instant) {
+        known.refresh_balancers(Vec::new(), &mut BTreeMap::new(), begun, &mut |_| {});
+        known.refresh_groups(Vec::new(), &mut BTreeMap::new(), begun, &mut |_| {});
+    }
+
+    fn is_there(known: &Known) -> [bool; 2] {
+        [known.assets.balancers.contains_key("lb"), known.assets.groups.contains_key("tg")]
+    }
+
+    #[test]
+    fn what_was_made_since_a_list_was_begun_stays_even_if_another_read_has_shown_it() {
+        let begun = Instant::now();
+        let mut known = known();
+        // As the look at balancers that are being set up does.
+        known.shown("lb");
+        known.shown("tg");
+        empty_lists(&mut known, begun);
+        assert_eq!(is_there(&known), [true, true]);
+        assert!(known.written_since("lb", begun), "how recent it is must not be forgotten");
+    }
+
+    #[test]
+    fn what_another_read_found_since_a_list_was_begun_stays() {
+        let mut known = known();
+        known.marks.clear();
+        let begun = Instant::now();
+        // As the look at a name does whose create had no answer: nothing of it is noted as written.
+        known.shown("lb");
+        known.shown("tg");
+        empty_lists(&mut known, begun);
+        assert_eq!(is_there(&known), [true, true]);
+    }
+
+    #[test]
+    fn what_was_changed_since_a_list_was_begun_stays() {
+        let mut known = known();
+        known.shown("lb");
+        known.shown("tg");
+        let begun = Instant::now();
+        known.written("lb");
+        known.written("tg");
+        empty_lists(&mut known, begun);
+        assert_eq!(is_there(&known), [true, true]);
+    }
+
+    #[test]
+    fn what_was_shown_and_is_not_in_a_later_list_is_gone() {
+        let mut known = known();
+        known.shown("lb");
+        known.shown("tg");
+        let mut woken = 0;
+        let begun = Instant::now();
+        known.refresh_balancers(Vec::new(), &mut BTreeMap::new(), begun, &mut |_| woken += 1);
+        known.refresh_groups(Vec::new(), &mut BTreeMap::new(), begun, &mut |_| woken += 1);
+        assert_eq!(is_there(&known), [false, false]);
+        assert_eq!(woken, 2);
+    }
+
+    #[test]
+    fn what_was_made_a_moment_ago_and_never_shown_stays() {
+        let mut known = known();
+        empty_lists(&mut known, Instant::now());
+        assert_eq!(is_there(&known), [true, true]);
+    }
+
+    #[test]
+    fn a_list_from_before_a_change_does_not_undo_it() {
+        let begun = Instant::now();
+        let mut known = known();
+        let old = Balancer { dns: "old".into(), ..balancer("lb") };
+        known.refresh_balancers(vec![old], &mut BTreeMap::new(), begun, &mut |_| {});
+        assert_eq!(known.assets.balancers["lb"].balancer.dns, "lb.example");
+    }
+
+    #[test]
+    fn tags_of_a_list_verify_a_new_balancer_or_show_that_it_is_older() {
+        let tagged = |tags: Pairs| BTreeMap::from([("lb".to_owned(), tags)]);
+        let mut known = known();
+        assert!(!known.assets.balancers["lb"].verified);
+        known.refresh_balancers(vec![balancer("lb")], &mut tagged(Pairs::new()), Instant::now(), &mut |_| {});
+        assert!(known.assets.balancers["lb"].verified);
+        assert!(known.assets.balancers["lb"].listeners.is_some());
+
+        let mut known = self::known();
+        let foreign = Pairs::from([("team".to_owned(), "others".to_owned())]);
+        known.refresh_balancers(vec![balancer("lb")], &mut tagged(foreign.clone()), Instant::now(), &mut |_| {});
+        let member = &known.assets.balancers["lb"];
+        assert!(member.verified && member.tags == foreign && member.listeners.is_none());
+    }
+}

@@ -1,0 +1,153 @@
+//! Security groups: all of the cluster's are read at once when somebody first needs to know one, and in every sweep from
+//! then on. Where only one owner's are in doubt, only that owner's are read.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Instant;
+
+use super::Region;
+use super::known::Known;
+use super::lookups::Lookup;
+use crate::controllers::myingress::ownership::{Owner, cluster_tag, uid_tag};
+use crate::external::aws::AwsError;
+use crate::external::ec2::SecurityGroup;
+use crate::external::elbv2::Pairs;
+
+/// How much is known of security groups.
+#[derive(Debug, Default)]
+pub struct Knowledge {
+    /// All of the cluster's have been read.
+    pub listed: bool,
+    /// Uids of owners that had none when they were first looked at: all that they have was made by this process.
+    pub complete: BTreeSet<String>,
+    /// Uids of owners for which a change was made whose outcome is not known, and since when.
+    pub doubts: HashMap<String, Instant>,
+}
+
+impl Region {
+    /// Reads the security groups that matter to an owner, where that has not been done or a change is in doubt. An owner
+    /// that is `new` never had one: what it makes is entered as it is made.
+    pub async fn learn_security_groups(&self, owner: &Owner, new: bool) -> Result<(), AwsError> {
+        loop {
+            let (known, doubted) = {
+                let security = &mut self.known().security;
+                if new && !security.listed {
+                    security.complete.insert(owner.uid.clone());
+                }
+                let known = security.listed || security.complete.contains(&owner.uid);
+                (known, security.doubts.contains_key(&owner.uid))
+            };
+            if doubted {
+                self.read_security_groups_of(owner).await?;
+            } else if known {
+                return Ok(());
+            } else {
+                let known = || self.known().security.listed.then_some(());
+                self.shared(Lookup::SecurityGroups, owner, known, self.read_security_groups()).await?;
+            }
+        }
+    }
+
+    /// Reads all of the cluster's.
+    pub(super) async fn read_security_groups(&self) -> Result<(), AwsError> {
+        let begun = Instant::now();
+        let found = self.ec2.security_groups(&[cluster_tag(&self.cluster)]).await?;
+        let mut known = self.known();
+        let changed = known.enter_security_groups(found, begun, |_| true);
+        known.security.listed = true;
+        known.security.complete.clear();
+        known.security.doubts.retain(|_, since| *since > begun);
+        let woken = changed.iter().filter_map(|tags| self.concerned(tags)).collect();
+        known.wake(woken);
+        Ok(())
+    }
+
+    /// Reads those of one owner.
+    async fn read_security_groups_of(&self, owner: &Owner) -> Result<(), AwsError> {
+        let begun = Instant::now();
+        let found = self.ec2.security_groups(&[cluster_tag(&self.cluster), uid_tag(owner)]).await?;
+        let mut known = self.known();
+        known.enter_security_groups(found, begun, |group| owner.owns(&group.tags));
+        known.security.doubts.retain(|uid, since| *uid != owner.uid || *since > begun);
+        Ok(())
+    }
+}
+
+impl Knowledge {
+    /// Whether somebody needs to know security groups: then they are read in every sweep.
+    pub fn matters(&self) -> bool {
+        self.listed || !self.complete.is_empty()
+    }
+}
+
+impl Known {
+    /// Enters what was found of those that `asked` says; returns the former tags of those that are not as they were.
+    fn enter_security_groups(
+        &mut self,
+        found: Vec<SecurityGroup>,
+        begun: Instant,
+        asked: impl Fn(&SecurityGroup) -> bool,
+    ) -> BTreeSet<Pairs> {
+        let (before, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut self.assets.security_groups).into_iter().partition(|(_, group)| asked(group));
+        let mut after = BTreeMap::new();
+        for group in found {
+            // What was written since the reading began is newer than what was read, be it that it was deleted.
+            if self.written_since(&group.id, begun) {
+                after.extend(before.get(&group.id).map(|newer| (group.id.clone(), newer.clone())));
+            } else {
+                after.insert(group.id.clone(), group);
+            }
+        }
+        // Reads lag behind writes: what was just made stays.
+        for (id, group) in &before {
+            if self.written_lately(id) {
+                after.entry(id.clone()).or_insert_with(|| group.clone());
+            }
+        }
+        let changed = before.iter().filter(|(id, group)| after.get(*id) != Some(group));
+        let changed = changed.map(|(_, group)| group.tags.clone()).collect();
+        after.extend(others);
+        self.assets.security_groups = after;
+        changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(id: &str, owner: &str) -> SecurityGroup {
+        SecurityGroup {
+            id: id.into(),
+            name: id.into(),
+            vpc: "vpc-1".into(),
+            tags: Pairs::from([("owner".into(), owner.into())]),
+            ingress: BTreeSet::new(),
+        }
+    }
+
+    fn ids(known: &Known) -> Vec<&str> {
+        known.assets.security_groups.keys().map(String::as_str).collect()
+    }
+
+    #[test]
+    fn a_read_of_one_owners_leaves_the_others_alone() {
+        let mut known = Known::default();
+        known.enter_security_groups(vec![group("a", "1"), group("b", "2")], Instant::now(), |_| true);
+        let ours = |group: &SecurityGroup| group.tags.get("owner").is_some_and(|owner| owner == "1");
+        let changed = known.enter_security_groups(vec![group("c", "1")], Instant::now(), ours);
+        assert_eq!(ids(&known), ["b", "c"]);
+        assert_eq!(changed, BTreeSet::from([group("a", "1").tags]));
+    }
+
+    #[test]
+    fn what_was_just_made_or_deleted_is_newer_than_what_is_read() {
+        let mut known = Known::default();
+        let begun = Instant::now();
+        known.assets.security_groups.insert("made".into(), group("made", "1"));
+        known.written("made");
+        known.written("deleted");
+        known.enter_security_groups(vec![group("deleted", "1")], begun, |_| true);
+        assert_eq!(ids(&known), ["made"]);
+    }
+}

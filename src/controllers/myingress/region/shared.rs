@@ -1,0 +1,182 @@
+//! Reads whose answer many objects wait for: one is under way at a time, its failure is everybody's, and for a while
+//! nobody asks again. Without that, each object in turn would wait for an answer that does not come.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::controllers::myingress::ownership::Concerned;
+use crate::external::aws::AwsError;
+
+/// After a failure nobody asks for so long; doubled with each failure in a row.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// A read that is made once for all who want it.
+#[derive(Debug, Default)]
+pub struct SharedRead {
+    /// Held by who reads; it is fair.
+    reading: tokio::sync::Mutex<()>,
+    failure: Mutex<Option<Failure>>,
+}
+
+#[derive(Debug)]
+struct Failure {
+    error: AwsError,
+    pause: Duration,
+    until: Instant,
+    /// Who was told: they are woken when a read succeeds.
+    told: BTreeSet<Concerned>,
+}
+
+impl SharedRead {
+    /// What is known, or what `read` finds. With it come those whom an earlier failure kept from going on.
+    pub async fn get<T>(
+        &self,
+        whom: &Concerned,
+        known: impl Fn() -> Option<T>,
+        read: impl Future<Output = Result<T, AwsError>>,
+    ) -> Result<(T, BTreeSet<Concerned>), AwsError> {
+        if let Some(known) = known() {
+            return Ok((known, BTreeSet::new()));
+        }
+        self.not_failed_lately(whom)?;
+        let _reading = self.reading.lock().await;
+        // While this one waited, another one may have read, or failed to.
+        if let Some(known) = known() {
+            return Ok((known, BTreeSet::new()));
+        }
+        self.not_failed_lately(whom)?;
+        match read.await {
+            Ok(found) => {
+                let told = self.failure().take().map(|failure| failure.told).unwrap_or_default();
+                Ok((found, told))
+            }
+            Err(error) => {
+                let mut failure = self.failure();
+                let (pause, mut told) = failure
+                    .take()
+                    .map_or((FIRST_PAUSE, BTreeSet::new()), |it| ((it.pause * 2).min(LONGEST_PAUSE), it.told));
+                told.insert(whom.clone());
+                *failure = Some(Failure { error: error.clone(), pause, until: Instant::now() + pause, told });
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether somebody waits for it, or was told of a failure.
+    pub fn matters(&self) -> bool {
+        self.failure().is_some() || self.reading.try_lock().is_err()
+    }
+
+    fn not_failed_lately(&self, whom: &Concerned) -> Result<(), AwsError> {
+        match self.failure().as_mut().filter(|failure| failure.until > Instant::now()) {
+            Some(failure) => {
+                failure.told.insert(whom.clone());
+                Err(failure.error.clone())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn failure(&self) -> MutexGuard<'_, Option<Failure>> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures::future::join_all;
+    use tokio::time::{advance, sleep};
+
+    const SLOWLY: Duration = Duration::from_secs(10);
+
+    fn object(number: usize) -> Concerned {
+        Concerned::Object(("shop".into(), format!("app-{number}")))
+    }
+
+    /// A read that takes long, and what it was asked.
+    #[derive(Default)]
+    struct Source {
+        reads: AtomicUsize,
+        known: Mutex<Option<u32>>,
+    }
+
+    impl Source {
+        async fn read(&self, succeeds: bool) -> Result<u32, AwsError> {
+            self.reads.fetch_add(1, Ordering::Relaxed);
+            sleep(SLOWLY).await;
+            if !succeeds {
+                return Err(AwsError::raced("DescribeSecurityGroups", "too late".into()));
+            }
+            *self.known.lock().unwrap() = Some(7);
+            Ok(7)
+        }
+
+        fn reads(&self) -> usize {
+            self.reads.load(Ordering::Relaxed)
+        }
+    }
+
+    async fn all(shared: &SharedRead, source: &Source, succeeds: bool) -> Vec<Result<u32, String>> {
+        let known = || *source.known.lock().unwrap();
+        let get = |number: usize| async move {
+            let got = shared.get(&object(number), known, source.read(succeeds)).await;
+            got.map(|(found, _)| found).map_err(|error| error.to_string())
+        };
+        join_all((0..300).map(get)).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_read_serves_all_who_wait() {
+        let (shared, source) = (SharedRead::default(), Source::default());
+        let begun = Instant::now();
+        let got = all(&shared, &source, true).await;
+        assert!(got.iter().all(|it| *it == Ok(7)));
+        assert_eq!((source.reads(), begun.elapsed()), (1, SLOWLY));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_failure_is_that_of_all_who_wait_and_nobody_asks_again_at_once() {
+        let (shared, source) = (SharedRead::default(), Source::default());
+        let begun = Instant::now();
+        let got = all(&shared, &source, false).await;
+        assert!(got.iter().all(Result::is_err));
+        assert_eq!((source.reads(), begun.elapsed()), (1, SLOWLY));
+        let got = all(&shared, &source, false).await;
+        assert!(got.iter().all(Result::is_err));
+        assert_eq!((source.reads(), begun.elapsed()), (1, SLOWLY), "within the pause nobody asks");
+        advance(FIRST_PAUSE).await;
+        all(&shared, &source, false).await;
+        assert_eq!(source.reads(), 2);
+        advance(FIRST_PAUSE).await;
+        all(&shared, &source, false).await;
+        assert_eq!(source.reads(), 2, "the pause is longer the second time");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_was_told_of_a_failure_is_woken_by_the_next_success() {
+        let (shared, source) = (SharedRead::default(), Source::default());
+        all(&shared, &source, false).await;
+        advance(FIRST_PAUSE).await;
+        let (_, told) = shared.get(&object(1), || None, source.read(true)).await.unwrap();
+        assert_eq!(told.len(), 300);
+        assert!(!shared.matters());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_gives_up_leaves_the_read_to_the_next() {
+        let (shared, source) = (SharedRead::default(), Source::default());
+        let known = || *source.known.lock().unwrap();
+        let (first, second) = (object(1), object(2));
+        let gives_up = tokio::time::timeout(SLOWLY / 2, shared.get(&first, known, source.read(true)));
+        let (given_up, got) = tokio::join!(gives_up, shared.get(&second, known, source.read(true)));
+        assert!(given_up.is_err());
+        assert_eq!(got.unwrap().0, 7);
+    }
+}

@@ -1,0 +1,185 @@
+//! What AWS tells of one balancer at a time only is looked at in turn, the one that was not looked at for longest first:
+//! each once in a sweep, or as often as the calls allow that nobody else needs (see [`Budget::in_background`]).
+//!
+//! [`Budget::in_background`]: crate::external::budget::Budget::in_background
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use tokio::time::{sleep_until, timeout};
+
+use super::Region;
+use super::details::Reader;
+use crate::controllers::myingress::ownership::Concerned;
+use crate::controllers::myingress::targets::Targets;
+use crate::external::elbv2::Pairs;
+
+/// A group whose targets are not to be had keeps nobody from being looked at for longer.
+const RECHECK: Duration = Duration::from_mins(1);
+/// Without anybody to look at, somebody may be there later.
+const NOBODY: Duration = Duration::from_hours(1);
+
+/// Whose turn it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Turn<T> {
+    Of(T),
+    /// Nobody's before then; `None` while there is nobody at all.
+    NotBefore(Option<Instant>),
+}
+
+/// Who is due first: whoever was never looked at, then whoever was not for longest.
+fn turn<T>(all: impl Iterator<Item = (Option<Instant>, T)>, every: Duration, now: Instant) -> Turn<T> {
+    let Some((looked_at, first)) = all.min_by_key(|(looked_at, _)| *looked_at) else { return Turn::NotBefore(None) };
+    match looked_at.map(|at| at.checked_add(every)) {
+        None => Turn::Of(first),
+        Some(Some(due)) if due <= now => Turn::Of(first),
+        Some(due) => Turn::NotBefore(due),
+    }
+}
+
+/// Looks at our balancers and their target groups in turn, until it is dropped.
+pub async fn look_in_turn(region: &Region, targets: &Targets, every: Duration) {
+    loop {
+        match region.turn(every) {
+            Turn::Of((arn, owner)) => region.look_at(&arn, &owner, targets).await,
+            Turn::NotBefore(due) => {
+                // What is made meanwhile is due a whole sweep after it was made.
+                let soonest = Instant::now() + every.min(NOBODY);
+                sleep_until(due.unwrap_or(soonest).min(soonest).into()).await;
+            }
+        }
+    }
+}
+
+impl Region {
+    fn turn(&self, every: Duration) -> Turn<(String, Concerned)> {
+        let known = self.known();
+        let ours = known.assets.balancers.iter().filter_map(|(arn, member)| {
+            let mark = known.marks.get(arn).filter(|mark| !mark.depth.is_empty())?;
+            Some((mark.read.max(mark.turn), (arn, self.concerned(&member.tags)?)))
+        });
+        match turn(ours, every, Instant::now()) {
+            Turn::Of((arn, owner)) => Turn::Of((arn.clone(), owner)),
+            Turn::NotBefore(due) => Turn::NotBefore(due),
+        }
+    }
+
+    /// Looks at a balancer and at the target groups of its owner. What cannot be read stays as it was: it must not keep
+    /// the others from being looked at.
+    async fn look_at(&self, arn: &str, owner: &Concerned, targets: &Targets) {
+        let depth = {
+            let mut known = self.known();
+            let mark = known.mark(arn);
+            mark.turn = Some(Instant::now());
+            mark.depth
+        };
+        let groups = self.groups_of(owner);
+        let begun = Instant::now();
+        match self.read_balancer(&self.spare, arn, depth, &groups).await {
+            Ok(tags) => self.enter_group_tags(tags, begun),
+            Err(error) => tracing::warn!(arn, %error, "its parts could not be looked at in this turn"),
+        }
+        for group in &groups {
+            if let Err(error) = self.read_group_attributes(&self.spare, group).await {
+                tracing::warn!(arn = group, %error, "attributes could not be looked at in this turn");
+            }
+        }
+        join_all(groups.iter().map(|group| recheck(targets, group))).await;
+    }
+
+    /// The target groups of an owner.
+    fn groups_of(&self, owner: &Concerned) -> Vec<String> {
+        let known = self.known();
+        let theirs = known.assets.groups.iter().filter(|(_, it)| self.concerned(&it.tags).as_ref() == Some(owner));
+        theirs.map(|(arn, _)| arn.clone()).collect()
+    }
+
+    fn enter_group_tags(&self, tags: impl IntoIterator<Item = (String, Pairs)>, begun: Instant) {
+        let mut known = self.known();
+        let mut woken = BTreeSet::new();
+        for (arn, tags) in tags {
+            if known.written_since(&arn, begun) {
+                continue;
+            }
+            if let Some(member) = known.assets.groups.get_mut(&arn).filter(|member| member.tags != tags) {
+                woken.extend(self.concerned(&member.tags));
+                member.tags = tags;
+            }
+        }
+        known.wake(woken);
+    }
+}
+
+/// Looks at the targets of a group: others may have changed them.
+async fn recheck(targets: &Targets, group: &str) {
+    match timeout(RECHECK, targets.recheck(group)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(arn = group, %error, "its targets could not be looked at in this turn"),
+        Err(_) => tracing::warn!(arn = group, "its targets were not looked at in time: the others are looked at first"),
+    }
+}
+
+impl Reader {
+    /// The same for work that can wait.
+    pub fn in_background(&self) -> Self {
+        Self { elb: self.elb.in_background(), wafv2: self.wafv2.in_background() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SWEEP: Duration = Duration::from_mins(5);
+
+    /// When each of so many balancers is looked at, where a look takes so long: seconds since the beginning.
+    fn looks(balancers: usize, a_look_takes: Duration, lasts: Duration) -> Vec<Vec<u64>> {
+        let begun = Instant::now();
+        let mut now = begun;
+        let mut looked_at = vec![Some(begun); balancers];
+        let mut looks = vec![Vec::new(); balancers];
+        while now < begun + lasts {
+            let all = looked_at.iter().enumerate().map(|(number, at)| (*at, number));
+            match turn(all, SWEEP, now) {
+                Turn::Of(number) => {
+                    looked_at[number] = Some(now);
+                    looks[number].push((now - begun).as_secs());
+                    now += a_look_takes;
+                }
+                Turn::NotBefore(due) => now = due.unwrap(),
+            }
+        }
+        looks
+    }
+
+    #[test]
+    fn few_are_looked_at_once_in_a_sweep() {
+        let looks = looks(3, Duration::from_secs(2), SWEEP * 3);
+        assert!(looks.iter().all(|looks| looks.len() == 2), "{looks:?}");
+        assert_eq!(looks[0], [300, 600]);
+    }
+
+    /// A full one takes 14 calls, of which 8 a second are left over.
+    #[test]
+    fn three_hundred_full_ones_are_looked_at_within_ten_minutes_and_a_thousand_within_thirty() {
+        for (balancers, within) in [(300, 600), (1000, 1800)] {
+            let a_look_takes = Duration::from_secs_f64(14.0 / 8.0);
+            let looks = looks(balancers, a_look_takes, Duration::from_hours(3));
+            for looks in looks {
+                let gaps = looks.windows(2).map(|two| two[1] - two[0]);
+                let longest = gaps.max().unwrap();
+                assert!(longest <= within, "{balancers}: {longest} s");
+            }
+        }
+    }
+
+    #[test]
+    fn whoever_was_never_looked_at_comes_first() {
+        let now = Instant::now();
+        let all = [(Some(now), 'a'), (None, 'b'), (Some(now), 'c')];
+        assert_eq!(turn(all.into_iter(), SWEEP, now), Turn::Of('b'));
+        assert_eq!(turn(std::iter::empty::<(Option<Instant>, char)>(), SWEEP, now), Turn::NotBefore(None));
+        assert_eq!(turn([(Some(now), 'a')].into_iter(), Duration::MAX, now), Turn::NotBefore(None));
+    }
+}

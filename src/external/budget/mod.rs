@@ -1,0 +1,321 @@
+//! How often we call AWS: as often as it lets an account, and no more. Calls wait here in the order in which they came,
+//! so that an object with many calls does not keep the others from theirs, and hardly anybody is throttled.
+//!
+//! AWS counts per account and region, with a bucket of tokens for each class of operations:
+//! <https://docs.aws.amazon.com/elasticloadbalancing/latest/userguide/elb-api-throttling.html>,
+//! <https://docs.aws.amazon.com/waf/latest/developerguide/limits.html>.
+
+mod bucket;
+mod refusals;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use bucket::Bucket;
+use refusals::Refusals;
+
+/// The rates that all callers share; a clone draws on the same ones.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    rates: Option<Arc<Rates>>,
+    refusals: Arc<[Refusals; Class::COUNT]>,
+    /// Calls only while the others leave tokens over.
+    background: bool,
+}
+
+/// Operations for which AWS counts together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    /// Resource-intensive: a new balancer every five seconds.
+    Placements,
+    Registrations,
+    Reads,
+    Changes,
+    WebAclReads,
+    WebAclChanges,
+}
+
+/// One bucket for each class of operations.
+#[derive(Debug)]
+struct Rates {
+    /// From which every call of Elastic Load Balancing takes a token, beside that of its class.
+    load_balancing: Bucket,
+    classes: [Bucket; Class::COUNT],
+}
+
+impl Class {
+    const COUNT: usize = 6;
+
+    fn of(operation: &str) -> Self {
+        match operation {
+            "GetWebACLForResource" => Self::WebAclReads,
+            "AssociateWebACL" | "DisassociateWebACL" => Self::WebAclChanges,
+            "CreateLoadBalancer" | "SetSubnets" => Self::Placements,
+            "RegisterTargets" | "DeregisterTargets" => Self::Registrations,
+            _ if ["Describe", "Get", "List", "Head"].iter().any(|read| operation.starts_with(read)) => Self::Reads,
+            _ => Self::Changes,
+        }
+    }
+}
+
+impl Budget {
+    /// All that AWS lets an account do by default.
+    pub fn aws() -> Self {
+        Self::share_of_aws(1.0)
+    }
+
+    /// A share of that: less than 1 where others call from the same account, more where AWS raised its limits.
+    pub fn share_of_aws(share: f64) -> Self {
+        let bucket = |size: f64, per_second: f64| Bucket::new(size * share, per_second * share);
+        let classes = [
+            bucket(10.0, 0.2),
+            bucket(20.0, 4.0),
+            bucket(40.0, 10.0),
+            bucket(20.0, 3.0),
+            // One call a second and one in two seconds; there is no token to spare, so a little time is.
+            bucket(1.0, 0.9),
+            bucket(1.0, 0.45),
+        ];
+        let rates = Rates { load_balancing: bucket(40.0, 10.0), classes };
+        Self { rates: Some(Arc::new(rates)), ..Self::unlimited() }
+    }
+
+    /// Never waits, unless AWS refuses calls.
+    pub fn unlimited() -> Self {
+        Self { rates: None, refusals: Arc::default(), background: false }
+    }
+
+    /// The same rates for work that can wait: it takes only tokens that nobody else needs, and four fifths of those.
+    #[must_use]
+    pub fn in_background(&self) -> Self {
+        Self { background: true, ..self.clone() }
+    }
+
+    /// Waits until the call may be made, and tells how long that took. Given up, it costs nothing. `None` is for a call
+    /// whose turn would come much later: its caller had better do something else meanwhile.
+    pub async fn wait(&self, operation: &str) -> Option<Duration> {
+        let came = Instant::now();
+        let class = Class::of(operation);
+        self.refusals[class as usize].wait().await;
+        let Some(rates) = &self.rates else { return Some(came.elapsed()) };
+        let (class, common) = rates.of(class);
+        if self.background {
+            take_what_is_left_over(class, common).await;
+            return Some(came.elapsed());
+        }
+        // Both are at hand before either is taken. The lock of the class keeps the order meanwhile.
+        let mut class = if class.is_slow() { class.at_hand_unless_crowded().await? } else { class.at_hand().await };
+        if let Some(common) = common {
+            common.at_hand().await.take();
+        }
+        class.take();
+        Some(came.elapsed())
+    }
+
+    /// AWS refused the call for its rate: whoever comes next waits a little. AWS took no token for it, and one that
+    /// takes seconds to come back is not lost here either.
+    pub async fn refused(&self, operation: &str) {
+        let class = Class::of(operation);
+        self.refusals[class as usize].refused();
+        if let Some(rates) = &self.rates {
+            let (class, _) = rates.of(class);
+            if class.is_slow() {
+                class.give_back().await;
+            }
+        }
+    }
+
+    /// AWS took the call.
+    pub fn passed(&self, operation: &str) {
+        self.refusals[Class::of(operation) as usize].passed();
+    }
+}
+
+impl Rates {
+    /// The bucket of a class, and the one that classes have in common.
+    fn of(&self, class: Class) -> (&Bucket, Option<&Bucket>) {
+        let common = match class {
+            Class::WebAclReads | Class::WebAclChanges => None,
+            Class::Placements | Class::Registrations | Class::Reads | Class::Changes => Some(&self.load_balancing),
+        };
+        (&self.classes[class as usize], common)
+    }
+}
+
+/// Takes a token of each once both have so many that nobody else misses it.
+async fn take_what_is_left_over(class: &Bucket, common: Option<&Bucket>) {
+    loop {
+        let mut level = class.looked_at().await;
+        let mut pause = class.until_left_over(&level);
+        if let Some(common) = common {
+            // Who holds it waits for a token: then there is none left over.
+            match common.try_looked_at() {
+                Some(mut shared) => {
+                    pause = pause.max(common.until_left_over(&shared));
+                    if pause.is_zero() {
+                        shared.take();
+                    }
+                }
+                None => pause = pause.max(common.interval()),
+            }
+        }
+        if pause.is_zero() {
+            level.take();
+            class.took_what_was_left_over(&mut level);
+            return;
+        }
+        drop(level);
+        sleep(pause).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt;
+    use futures::future::{join, join_all};
+
+    /// How long each of so many calls, made at once, waits.
+    async fn waits(budget: &Budget, operation: &str, calls: usize) -> Vec<Duration> {
+        let all = join_all((0..calls).map(|_| budget.wait(operation))).await;
+        all.into_iter().map(|wait| wait.expect("nobody else waits")).collect()
+    }
+
+    fn about(duration: Duration, seconds: f64) -> bool {
+        (duration.as_secs_f64() - seconds).abs() < 0.01
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_passes_and_the_rest_follows_at_the_rate_in_order() {
+        let waits = waits(&Budget::aws(), "DescribeTags", 56).await;
+        assert!(waits[35].is_zero(), "{waits:?}");
+        assert!(about(waits[36], 0.1) && about(waits[55], 2.0), "{waits:?}");
+        assert!(waits.is_sorted(), "{waits:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_class_has_its_rate() {
+        for (operation, burst, next) in [
+            ("DescribeRules", 36, 0.1),
+            ("RegisterTargets", 18, 0.25),
+            ("DeregisterTargets", 18, 0.25),
+            ("CreateLoadBalancer", 9, 5.0),
+            ("SetSubnets", 9, 5.0),
+            ("CreateRule", 18, 1.0 / 3.0),
+            ("ModifyRule", 18, 1.0 / 3.0),
+            ("AddTags", 18, 1.0 / 3.0),
+            ("AssociateWebACL", 1, 1.0 / 0.45),
+            ("GetWebACLForResource", 1, 1.0 / 0.9),
+        ] {
+            let waits = waits(&Budget::aws(), operation, burst + 1).await;
+            assert!(waits[burst - 1].is_zero() && about(waits[burst], next), "{operation}: {waits:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn classes_share_the_accounts_rate_and_none_starves() {
+        let budget = Budget::aws();
+        waits(&budget, "DescribeTags", 36).await;
+        let (reads, registrations) =
+            join(waits(&budget, "DescribeTags", 20), waits(&budget, "RegisterTargets", 4)).await;
+        assert!(about(reads[19], 2.4), "{reads:?}");
+        assert!(registrations[3] <= Duration::from_millis(900), "{registrations:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_class_does_not_hold_up_the_others() {
+        let budget = Budget::aws();
+        let (created, read) = join(waits(&budget, "CreateLoadBalancer", 10), waits(&budget, "DescribeTags", 27)).await;
+        assert!(about(created[9], 5.0), "{created:?}");
+        assert!(read[26].is_zero(), "{read:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_waits_for_a_slow_token_and_the_others_are_sent_away() {
+        let budget = Budget::aws();
+        let waits = join_all((0..12).map(|_| budget.wait("CreateLoadBalancer"))).await;
+        assert_eq!(waits.iter().filter(|wait| wait.is_none()).count(), 2, "{waits:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_bucket_fills_up_but_not_over() {
+        let budget = Budget::aws();
+        waits(&budget, "ModifyRule", 18).await;
+        tokio::time::advance(Duration::from_mins(1)).await;
+        let waits = waits(&budget.clone(), "ModifyListener", 19).await;
+        assert!(waits[17].is_zero() && !waits[18].is_zero(), "{waits:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_gives_up_takes_no_token() {
+        let budget = Budget::aws();
+        waits(&budget, "RegisterTargets", 18).await;
+        for _ in 0..10 {
+            assert!(budget.wait("RegisterTargets").now_or_never().is_none());
+        }
+        assert!(about(budget.wait("RegisterTargets").await.unwrap(), 0.25));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_share_is_smaller_and_slower_and_without_limit_nobody_waits() {
+        let half = waits(&Budget::share_of_aws(0.5), "DescribeTags", 19).await;
+        assert!(half[17].is_zero() && about(half[18], 0.2), "{half:?}");
+        assert!(waits(&Budget::unlimited(), "DescribeTags", 1000).await.iter().all(Duration::is_zero));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_can_wait_takes_four_fifths_of_the_rate_and_leaves_a_burst() {
+        let budget = Budget::aws();
+        let background = budget.in_background();
+        let begun = Instant::now();
+        for _ in 0..80 {
+            background.wait("DescribeRules").await.unwrap();
+        }
+        // 8 of the 10 tokens a second.
+        assert!(about(begun.elapsed(), 79.0 / 8.0), "{:?}", begun.elapsed());
+        let waits = waits(&budget, "DescribeTags", 27).await;
+        assert!(waits[26].is_zero(), "{waits:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_can_wait_holds_nobody_up() {
+        let budget = Budget::aws();
+        let background = budget.in_background();
+        let busy = async {
+            // As many reads as AWS allows: nothing is left over.
+            waits(&budget, "DescribeTags", 136).await
+        };
+        let spare = async {
+            let begun = Instant::now();
+            background.wait("DescribeRules").await.unwrap();
+            begun.elapsed()
+        };
+        tokio::time::advance(Duration::from_millis(1)).await;
+        let (waits, first) = join(busy, spare).await;
+        assert!(about(waits[135], 10.0), "{:?}", waits[135]);
+        // The bucket is three quarters full again 2.7 s after the last of the others.
+        assert!(first.as_secs_f64() > 12.5, "{first:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_call_of_a_slow_class_costs_no_token() {
+        let budget = Budget::aws();
+        for _ in 0..30 {
+            assert!(budget.wait("CreateLoadBalancer").await.unwrap() <= Duration::from_secs(1));
+            budget.refused("CreateLoadBalancer").await;
+        }
+        budget.passed("CreateLoadBalancer");
+        let waits = waits(&budget, "CreateLoadBalancer", 9).await;
+        assert!(waits[8].is_zero(), "{waits:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_holds_up_its_class_only() {
+        let budget = Budget::unlimited();
+        budget.refused("DescribeTags").await;
+        assert!(budget.wait("DescribeTags").now_or_never().is_none());
+        assert!(budget.wait("CreateRule").now_or_never().is_some());
+    }
+}

@@ -1,0 +1,169 @@
+//! An AWS that answers slowly, or refuses every second call: what that costs is counted and printed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use causeway::api::MyIngress;
+use futures::future::join_all;
+use kube::ResourceExt;
+use kube::api::ListParams;
+use serde_json::json;
+
+use super::{created, operator_without_sweeps, spec};
+use crate::support::scene::is_ready;
+use crate::support::{Scene, full, wait_for, wait_within};
+
+/// Objects that wait for the same slow answers.
+const MANY: usize = 100;
+/// It takes a few thousand calls, on a machine that does other things as well.
+const LONG: Duration = Duration::from_mins(9);
+
+async fn objects(scene: &Scene) -> Vec<MyIngress> {
+    scene.api::<MyIngress>().list(&ListParams::default()).await.expect("a list").items
+}
+
+async fn counts(scene: &Scene) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for call in scene.emulator.journal().await {
+        *counts.entry(call.operation).or_default() += 1;
+    }
+    counts
+}
+
+#[tokio::test]
+async fn full_objects_become_ready_while_every_regional_read_takes_ten_seconds() {
+    let scene = Scene::new("slow").await;
+    full::stage(&scene).await;
+    scene.emulator.settings(json!({ "load_balancers": 2 * MANY })).await;
+    for operation in ["DescribeSecurityGroups", "DescribeSubnets", "ListCertificates"] {
+        scene.emulator.fault(json!({ "kind": "delay", "delay_ms": 10_000, "operation": operation })).await;
+    }
+    let operator = operator_without_sweeps(&scene).await;
+    let begun = Instant::now();
+    join_all((0..MANY).map(|index| {
+        let scene = &scene;
+        async move { scene.create::<MyIngress>(&format!("shop-{index}"), full::spec(scene)).await }
+    }))
+    .await;
+    let waiting = || async {
+        objects(&scene).await.iter().filter(|object| !is_ready(object)).map(ResourceExt::name_any).collect::<Vec<_>>()
+    };
+    wait_within(LONG, "every MyIngress to be ready", waiting, Vec::is_empty).await;
+    let all = counts(&scene).await;
+    let count = |operation: &str| all.get(operation).copied().unwrap_or_default();
+    println!(
+        "» slow regional reads of 10 s: {MANY} full objects ready after {:?}, {} calls",
+        begun.elapsed(),
+        all.values().sum::<usize>()
+    );
+    assert_eq!(count("CreateLoadBalancer"), MANY);
+    assert_eq!(count("CreateSecurityGroup"), MANY);
+    assert_eq!(count("DescribeSubnets"), 1, "one read for all who ask the same");
+    assert_eq!(count("ListCertificates"), 1);
+    assert_eq!(count("DescribeSecurityGroups"), 0, "what this process makes it need not look for");
+    operator.stop().await;
+
+    // Another process knows none of them: it reads them all at once, and once.
+    scene.emulator.clear_journal().await;
+    let _operator = operator_without_sweeps(&scene).await;
+    scene.edit::<MyIngress>("shop-7", json!({ "tags": { "team": "seen" } })).await;
+    scene.ingress("shop-7", "the edit to be carried out", full::is_complete).await;
+    let all = counts(&scene).await;
+    assert_eq!(all.get("DescribeSecurityGroups"), Some(&1), "{all:?}");
+    let changes = ["CreateLoadBalancer", "CreateSecurityGroup", "ModifyTargetGroupAttributes", "CreateRule"];
+    for operation in changes {
+        assert_eq!(all.get(operation), None, "{all:?}");
+    }
+}
+
+#[tokio::test]
+async fn one_list_that_cannot_be_read_keeps_none_of_the_others_from_being_read() {
+    let scene = Scene::new("slow").await;
+    let _operator = crate::support::Operator::start(&scene).await;
+    let alb = created(&scene, "app", spec(json!({ "tags": { "team": "shop" } }))).await;
+    scene.emulator.fault(json!({ "kind": "503", "operation": "DescribeTargetGroups" })).await;
+    scene.emulator.fault(json!({ "kind": "503", "operation": "DescribeSecurityGroups" })).await;
+    let tags = scene.elb.remove_tags().resource_arns(&alb.arn).tag_keys("team").send();
+    tags.await.expect("the tag is removed");
+    let team = || async { scene.tags(&alb.arn).await.get("team").cloned() };
+    wait_for("the tag to be put back", team, |team| team.as_deref() == Some("shop")).await;
+}
+
+#[tokio::test]
+async fn ten_objects_get_on_while_every_second_call_is_refused() {
+    const OBJECTS: usize = 10;
+    const THROTTLED: Duration = Duration::from_secs(30);
+    let scene = Scene::new("slow").await;
+    let _operator = operator_without_sweeps(&scene).await;
+    created(&scene, "first", spec(json!({}))).await;
+    scene.emulator.clear_journal().await;
+    scene.emulator.fault(json!({ "kind": "throttle", "service": "elbv2", "probability": 0.5, "seed": 14 })).await;
+    let begun = Instant::now();
+    join_all((0..OBJECTS).map(|index| {
+        let scene = &scene;
+        async move { scene.create::<MyIngress>(&format!("app-{index}"), spec(json!({}))).await }
+    }))
+    .await;
+    let mut ended = None;
+    let (mut named, mut ready) = (BTreeMap::new(), BTreeMap::new());
+    let look = || {
+        if ended.is_none() && begun.elapsed() >= THROTTLED {
+            ended = Some(begun.elapsed());
+        }
+        let (over, scene) = (ended.is_some(), &scene);
+        async move {
+            if over {
+                scene.emulator.no_faults().await;
+            }
+            objects(scene).await
+        }
+    };
+    let mut note = |objects: &Vec<MyIngress>| {
+        for object in objects {
+            let dns = object.status.as_ref().and_then(|status| status.alb.as_ref()).map(|alb| alb.dns.clone());
+            if dns.is_some() {
+                named.entry(object.name_any()).or_insert_with(|| begun.elapsed());
+            }
+            if is_ready(object) {
+                ready.entry(object.name_any()).or_insert_with(|| begun.elapsed());
+            }
+        }
+        objects.iter().all(is_ready)
+    };
+    // `wait_for` takes a look that remembers nothing.
+    let note = std::cell::RefCell::new(&mut note);
+    wait_for("every MyIngress to be ready", look, |objects| (note.borrow_mut())(objects)).await;
+    drop(note);
+    let seconds = |times: &BTreeMap<String, Duration>| {
+        let mut all: Vec<_> =
+            times.iter().filter(|(name, _)| *name != "first").map(|(_, it)| it.as_secs_f64()).collect();
+        all.sort_by(f64::total_cmp);
+        all.iter().map(|it| format!("{it:.1}")).collect::<Vec<_>>().join(" ")
+    };
+    let all = counts(&scene).await;
+    println!(
+        "» every second call refused for 30 s: DNS after {} s; ready after {} s; {all:?}",
+        seconds(&named),
+        seconds(&ready)
+    );
+    let arns: BTreeSet<_> = scene.balancers().await.into_iter().filter_map(|it| it.load_balancer_arn).collect();
+    assert_eq!(arns.len(), OBJECTS + 1, "none is made twice");
+    // Half of them are refused, and each is made again; a reconcile that began anew would ask for much more.
+    let total: usize = all.iter().filter(|(name, _)| *name != "DescribeLoadBalancers").map(|(_, count)| count).sum();
+    assert!(total <= 8 * OBJECTS, "{all:?}");
+}
+
+#[tokio::test]
+async fn a_name_that_aws_told_is_shown_although_the_check_of_its_tags_is_refused() {
+    let scene = Scene::new("slow").await;
+    let _operator = operator_without_sweeps(&scene).await;
+    created(&scene, "first", spec(json!({}))).await;
+    scene.emulator.fault(json!({ "kind": "throttle", "operation": "DescribeTags" })).await;
+    scene.create::<MyIngress>("app", spec(json!({}))).await;
+    let named = |object: &MyIngress| object.status.as_ref().is_some_and(|status| status.alb.is_some());
+    let object = scene.ingress("app", "the DNS name to be shown", named).await;
+    assert!(!is_ready(&object), "whose it is, is not known yet");
+    scene.emulator.no_faults().await;
+    scene.ingress("app", "the balancer to be ready", is_ready).await;
+    assert_eq!(scene.balancers().await.len(), 2);
+}
