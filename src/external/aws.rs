@@ -125,7 +125,7 @@ const LIST_DEADLINE: Duration = Duration::from_secs(25);
 
 const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 
-/// A call that AWS refuses for its rate is made again for so long; then its object tells of it.
+/// A call that AWS refuses for its rate waits so long to be made again; then its object tells of it.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
 
 /// Stands in for AWS's code where a call could not be signed.
@@ -187,33 +187,39 @@ impl Caller {
         T: RequestId,
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
     {
-        let mut refused_since: Option<Instant> = None;
+        let mut patience = REFUSED_FOR;
+        let mut refusal = None;
         loop {
+            let came = Instant::now();
+            if tokio::time::timeout(patience, self.budget.taken(operation)).await.is_err() {
+                return Err(refusal.unwrap_or_else(|| self.crowded(operation)));
+            }
+            patience = patience.saturating_sub(came.elapsed());
             let Some(waited) = self.budget.wait(operation).await else {
                 return Err(self.crowded(operation));
             };
             self.metrics.aws_call_waited(operation, waited);
             let begun = Instant::now();
             // The SDK's futures hold the whole request. On the heap they do not swell every future that awaits one.
-            let sent = tokio::time::timeout(deadline(operation), Box::pin(send()));
-            let outcome = match sent.await {
+            let answered = tokio::time::timeout(deadline(operation), Box::pin(send()));
+            let outcome = match answered.await {
                 Ok(result) => self.account(operation, result, begun.elapsed()),
                 Err(_) => Err(self.unanswered(operation, begun.elapsed())),
             };
-            let Err(error) = &outcome else {
-                self.budget.passed(operation);
-                return outcome;
-            };
-            if error.class != Class::Throttled {
-                // AWS judged the call: it was not refused for its rate.
-                if !error.ambiguous {
-                    self.budget.passed(operation);
+            match outcome {
+                Err(error) if error.class == Class::Throttled => {
+                    self.budget.refused(operation).await;
+                    if patience.is_zero() {
+                        return Err(error);
+                    }
+                    refusal = Some(error);
                 }
-                return outcome;
-            }
-            self.budget.refused(operation).await;
-            if refused_since.get_or_insert_with(Instant::now).elapsed() >= REFUSED_FOR {
-                return outcome;
+                // Without an answer nobody knows whether AWS takes calls again.
+                Err(error) if error.ambiguous => return Err(error),
+                outcome => {
+                    self.budget.passed(operation);
+                    return outcome;
+                }
             }
         }
     }

@@ -9,5 +9,7 @@ pub mod ec2;
 pub mod elbv2;
 pub mod etcd;
 pub mod redis;
+#[cfg(test)]
+mod refused_calls;
 pub mod s3;
 pub mod wafv2;

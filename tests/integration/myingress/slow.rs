@@ -1,6 +1,8 @@
 //! An AWS that answers slowly, or refuses every second call: what that costs is counted and printed.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use causeway::api::MyIngress;
@@ -11,7 +13,8 @@ use serde_json::json;
 
 use super::{created, operator_without_sweeps, spec};
 use crate::support::scene::is_ready;
-use crate::support::{Scene, full, wait_for, wait_within};
+use crate::support::wait::wait_within;
+use crate::support::{Scene, full, wait_for};
 
 /// Objects that wait for the same slow answers.
 const MANY: usize = 100;
@@ -104,39 +107,28 @@ async fn ten_objects_get_on_while_every_second_call_is_refused() {
         async move { scene.create::<MyIngress>(&format!("app-{index}"), spec(json!({}))).await }
     }))
     .await;
-    let mut ended = None;
-    let (mut named, mut ready) = (BTreeMap::new(), BTreeMap::new());
-    let look = || {
-        if ended.is_none() && begun.elapsed() >= THROTTLED {
-            ended = Some(begun.elapsed());
+    let times: RefCell<[BTreeMap<String, Duration>; 2]> = RefCell::default();
+    let over = AtomicBool::new(false);
+    let look = || async {
+        if begun.elapsed() >= THROTTLED && !over.swap(true, Ordering::Relaxed) {
+            scene.emulator.no_faults().await;
         }
-        let (over, scene) = (ended.is_some(), &scene);
-        async move {
-            if over {
-                scene.emulator.no_faults().await;
-            }
-            objects(scene).await
-        }
-    };
-    let mut note = |objects: &Vec<MyIngress>| {
-        for object in objects {
-            let dns = object.status.as_ref().and_then(|status| status.alb.as_ref()).map(|alb| alb.dns.clone());
-            if dns.is_some() {
+        let objects = objects(&scene).await;
+        let [named, ready] = &mut *times.borrow_mut();
+        for object in objects.iter().filter(|object| object.name_any() != "first") {
+            if object.status.as_ref().is_some_and(|status| status.alb.is_some()) {
                 named.entry(object.name_any()).or_insert_with(|| begun.elapsed());
             }
             if is_ready(object) {
                 ready.entry(object.name_any()).or_insert_with(|| begun.elapsed());
             }
         }
-        objects.iter().all(is_ready)
+        ready.len()
     };
-    // `wait_for` takes a look that remembers nothing.
-    let note = std::cell::RefCell::new(&mut note);
-    wait_for("every MyIngress to be ready", look, |objects| (note.borrow_mut())(objects)).await;
-    drop(note);
+    wait_for("every MyIngress to be ready", look, |ready| *ready == OBJECTS).await;
+    let [named, ready] = times.into_inner();
     let seconds = |times: &BTreeMap<String, Duration>| {
-        let mut all: Vec<_> =
-            times.iter().filter(|(name, _)| *name != "first").map(|(_, it)| it.as_secs_f64()).collect();
+        let mut all: Vec<_> = times.values().map(Duration::as_secs_f64).collect();
         all.sort_by(f64::total_cmp);
         all.iter().map(|it| format!("{it:.1}")).collect::<Vec<_>>().join(" ")
     };

@@ -42,7 +42,7 @@ fn turn<T>(all: impl Iterator<Item = (Option<Instant>, T)>, every: Duration, now
 pub async fn look_in_turn(region: &Region, targets: &Targets, every: Duration) {
     loop {
         match region.turn(every) {
-            Turn::Of((arn, owner)) => region.look_at(&arn, &owner, targets).await,
+            Turn::Of(arn) => region.look_at(&arn, targets).await,
             Turn::NotBefore(due) => {
                 // What is made meanwhile is due a whole sweep after it was made.
                 let soonest = Instant::now() + every.min(NOBODY);
@@ -53,28 +53,29 @@ pub async fn look_in_turn(region: &Region, targets: &Targets, every: Duration) {
 }
 
 impl Region {
-    fn turn(&self, every: Duration) -> Turn<(String, Concerned)> {
+    fn turn(&self, every: Duration) -> Turn<String> {
         let known = self.known();
-        let ours = known.assets.balancers.iter().filter_map(|(arn, member)| {
-            let mark = known.marks.get(arn).filter(|mark| !mark.depth.is_empty())?;
-            Some((mark.read.max(mark.turn), (arn, self.concerned(&member.tags)?)))
-        });
-        match turn(ours, every, Instant::now()) {
-            Turn::Of((arn, owner)) => Turn::Of((arn.clone(), owner)),
+        // Only of ours somebody needs to know details.
+        let ours = known.marks.iter().filter(|(_, mark)| !mark.depth.is_empty());
+        match turn(ours.map(|(arn, mark)| (mark.read.max(mark.turn), arn)), every, Instant::now()) {
+            Turn::Of(arn) => Turn::Of(arn.clone()),
             Turn::NotBefore(due) => Turn::NotBefore(due),
         }
     }
 
     /// Looks at a balancer and at the target groups of its owner. What cannot be read stays as it was: it must not keep
     /// the others from being looked at.
-    async fn look_at(&self, arn: &str, owner: &Concerned, targets: &Targets) {
-        let depth = {
+    async fn look_at(&self, arn: &str, targets: &Targets) {
+        let (depth, owner) = {
             let mut known = self.known();
             let mark = known.mark(arn);
             mark.turn = Some(Instant::now());
-            mark.depth
+            let depth = mark.depth;
+            (depth, known.assets.balancers.get(arn).and_then(|member| self.concerned(&member.tags)))
         };
-        let groups = self.groups_of(owner);
+        // It is gone, or ours no longer.
+        let Some(owner) = owner else { return };
+        let groups = self.groups_of(&owner);
         let begun = Instant::now();
         match self.read_balancer(&self.spare, arn, depth, &groups).await {
             Ok(tags) => self.enter_group_tags(tags, begun),

@@ -1,0 +1,61 @@
+//! Tests: what becomes of calls that AWS refuses for its rate, against a server that does so.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use aws_credential_types::Credentials;
+use axum::Router;
+use axum::http::StatusCode;
+use tokio::net::TcpListener;
+
+use super::budget::Budget;
+use super::elbv2::Elbv2;
+use crate::clients;
+use crate::leader::Fence;
+use crate::metrics::Metrics;
+use crate::runtime::Class;
+
+const REFUSED: &str = "<ErrorResponse><Error><Type>Sender</Type><Code>Throttling</Code>\
+                       <Message>Rate exceeded</Message></Error></ErrorResponse>";
+const ANSWERED: &str = "<DescribeLoadBalancersResponse><DescribeLoadBalancersResult><LoadBalancers/>\
+                        </DescribeLoadBalancersResult></DescribeLoadBalancersResponse>";
+
+/// A client of an AWS that refuses calls as `refuses` says of their number, and how many calls came.
+async fn aws(refuses: fn(usize) -> bool) -> (Elbv2, Arc<AtomicUsize>) {
+    let calls: Arc<AtomicUsize> = Arc::default();
+    let counted = calls.clone();
+    let answer = move || {
+        let refused = refuses(counted.fetch_add(1, Ordering::Relaxed));
+        async move { if refused { (StatusCode::BAD_REQUEST, REFUSED) } else { (StatusCode::OK, ANSWERED) } }
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let endpoint = format!("http://{}", listener.local_addr().expect("an address"));
+    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(answer)).await });
+    let credentials = Credentials::new("key", "secret", None, None, "test");
+    let config = clients::aws().region("us-east-1").credentials_provider(credentials).endpoint_url(endpoint);
+    let elb = Elbv2::new(&config.load().await, Metrics::new(), Fence::unfenced(), Budget::unlimited());
+    (elb, calls)
+}
+
+#[tokio::test]
+async fn a_refused_call_is_made_again_until_it_passes() {
+    let (elb, calls) = aws(|number| number < 3).await;
+    assert_eq!(elb.all().await.expect("an answer"), []);
+    assert_eq!(calls.load(Ordering::Relaxed), 4);
+}
+
+#[tokio::test]
+async fn where_every_call_is_refused_many_callers_make_few_calls_and_are_told_in_the_end() {
+    let (elb, calls) = aws(|_| true).await;
+    let begun = Instant::now();
+    let outcomes = futures::future::join_all((0..50).map(|_| elb.all())).await;
+    assert!(begun.elapsed() >= Duration::from_secs(5), "{:?}", begun.elapsed());
+    for outcome in outcomes {
+        let error = outcome.expect_err("it is refused");
+        assert_eq!((error.class, error.operation), (Class::Throttled, "DescribeLoadBalancers"));
+    }
+    let calls = calls.load(Ordering::Relaxed);
+    // Those that were on their way when the first was refused, and then one a second.
+    assert!(calls <= 50 + 12, "{calls} calls");
+}
