@@ -1,10 +1,12 @@
 //! Watches of the children that a database in a `StatefulSet` has: they wake the controller, and keep what was seen last.
 
 use std::collections::BTreeSet;
+use std::future::ready;
 use std::hash::Hash;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures::StreamExt;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -15,6 +17,7 @@ use kube::runtime::{Controller, WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
+use super::decoding::{Decoded, decoded};
 use super::listed::Listed;
 
 /// The watches of all kinds of children of objects of kind `O`.
@@ -112,7 +115,7 @@ where
 
     /// Lets the children wake the controller.
     pub fn add_to(&self, controller: Controller<O>, client: &Client, namespace: Option<&str>) -> Controller<O> {
-        let api: Api<K> = match namespace {
+        let api: Api<Decoded<K>> = match namespace {
             Some(namespace) => Api::namespaced(client.clone(), namespace),
             None => Api::all(client.clone()),
         };
@@ -122,7 +125,7 @@ where
         let label = self.label;
         let seen = watcher(api, watcher::Config::default().labels(label))
             .default_backoff()
-            .modify(|child| child.managed_fields_mut().clear())
+            .filter_map(|event| ready(decoded(event)))
             .reflect(writer)
             .touched_objects();
         controller.watches_stream(seen, move |child: K| concerned(&child, label))

@@ -85,8 +85,6 @@ async fn run_scope<K: Kind>(reconciler: &Arc<Reconciler<K>>, environment: &Envir
     let mut watched = Watched::new(reconciler.clone(), reader.clone(), environment.health.watch(K::NAME, namespace));
     let objects = watcher(api, watcher::Config::default())
         .default_backoff()
-        // Nobody reads managed fields, and they are the larger part of a small object.
-        .modify(|object| object.managed_fields_mut().clear())
         .filter_map(move |event| ready(watched.take(event)))
         .reflect(writer)
         .applied_objects()

@@ -148,7 +148,6 @@ where
         let mut known: HashMap<String, i64> = HashMap::new();
         watcher(api, config)
             .default_backoff()
-            .modify(|object| object.managed_fields_mut().clear())
             .filter_map(|event| ready(decoded(event)))
             .reflect(writer)
             .filter_map(move |event| {

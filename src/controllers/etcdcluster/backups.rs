@@ -18,6 +18,7 @@ use super::names;
 use super::resources::backup_kind;
 use crate::api::EtcdCluster;
 use crate::runtime::Patience;
+use crate::runtime::{Decoded, decoded};
 use crate::runtime::manifest::is_controlled_by;
 
 /// What the apiserver refused is tried again after so long.
@@ -69,7 +70,7 @@ impl Backups {
         client: &Client,
         namespace: Option<&str>,
     ) -> Controller<EtcdCluster> {
-        let api: Api<DynamicObject> = match namespace {
+        let api: Api<Decoded<DynamicObject>> = match namespace {
             Some(namespace) => Api::namespaced_with(client.clone(), namespace, &backup_kind()),
             None => Api::all_with(client.clone(), &backup_kind()),
         };
@@ -80,7 +81,7 @@ impl Backups {
         locked(&self.0).push(watched);
         let seen = watcher(api, watcher::Config::default().labels(names::LABEL))
             .backoff(Patience::default())
-            .modify(|backup| backup.managed_fields_mut().clear())
+            .filter_map(|event| ready(decoded(event)))
             .reflect(writer)
             .inspect(move |event| {
                 if let Some(kind) = kind_after(event) {

@@ -19,7 +19,7 @@ use crate::api::DatabaseRestore;
 use crate::api::databaserestore::Restored;
 use crate::runtime::children::{Owner, concerned};
 use crate::runtime::manifest::delete_exactly;
-use crate::runtime::{Class, Patience, class_of_kubernetes};
+use crate::runtime::{Class, Decoded, Patience, class_of_kubernetes, decoded};
 
 /// Nobody waits longer for an answer: a failover may be due.
 const DEADLINE: Duration = Duration::from_secs(3);
@@ -44,13 +44,14 @@ impl Restores {
     /// Lets them wake the controller. Their kind may not be there: then it is looked for seldom.
     pub fn add_to<O: Owner>(&self, controller: Controller<O>, namespace: Option<&str>) -> Controller<O> {
         // Their metadata alone tell that something happened.
-        let api: Api<PartialObjectMeta<DatabaseRestore>> = match namespace {
+        let api: Api<Decoded<PartialObjectMeta<DatabaseRestore>>> = match namespace {
             Some(namespace) => Api::namespaced(self.client.clone(), namespace),
             None => Api::all(self.client.clone()),
         };
         let label = self.label;
         let seen = watcher(api, watcher::Config::default().labels(label))
             .backoff(Patience::default())
+            .filter_map(|event| ready(decoded(event)))
             .touched_objects()
             // A kind that is missing is nothing to warn of each time.
             .filter(|seen| ready(seen.is_ok()));

@@ -20,7 +20,7 @@ use super::Shared;
 use super::cluster::{Concerned, Entered, Key};
 use super::facts::{GatedPod, LeanNode, LeanPod, Node, Service, Slice};
 use crate::external::elbv2::TargetType;
-use crate::runtime::Environment;
+use crate::runtime::{Decoded, Environment, undecodable};
 
 /// Watches until it is dropped.
 pub async fn run(shared: &Arc<Shared>, environment: &Environment) {
@@ -39,7 +39,7 @@ where
     F: Entered,
 {
     let client = &environment.client;
-    let apis: Vec<(Option<&str>, Api<K>)> = match environment.namespaces.as_slice() {
+    let apis: Vec<(Option<&str>, Api<Decoded<K>>)> = match environment.namespaces.as_slice() {
         [] => vec![(None, Api::all(client.clone()))],
         some => some.iter().map(|it| (Some(it.as_str()), Api::namespaced(client.clone(), it))).collect(),
     };
@@ -58,7 +58,7 @@ async fn nodes(shared: &Arc<Shared>, environment: &Environment) {
 async fn follow<K, F>(
     shared: &Arc<Shared>,
     scope: Option<&str>,
-    api: Api<K>,
+    api: Api<Decoded<K>>,
     fact: fn(K) -> Option<F>,
     unlisted: &AtomicUsize,
 ) where
@@ -77,9 +77,9 @@ async fn follow<K, F>(
             }
             Ok(watcher::Event::InitApply(object)) => {
                 let key = key_of(&object);
-                let concerned = entered(shared, &key, fact(object));
-                seen.insert(key);
-                concerned
+                seen.insert(key.clone());
+                let Some(object) = whole(object) else { continue };
+                entered(shared, &key, fact(object))
             }
             Ok(watcher::Event::InitDone) => {
                 let concerned = vanished::<F>(shared, scope, &std::mem::take(&mut seen));
@@ -91,6 +91,7 @@ async fn follow<K, F>(
             }
             Ok(watcher::Event::Apply(object)) => {
                 let key = key_of(&object);
+                let Some(object) = whole(object) else { continue };
                 entered(shared, &key, fact(object))
             }
             Ok(watcher::Event::Delete(object)) => F::leave(&mut shared.cluster(), &key_of(&object)),
@@ -104,6 +105,11 @@ async fn follow<K, F>(
         };
         shared.changed(&concerned);
     }
+}
+
+/// The object, if all of it can be decoded: else what is known of it stays, for half of an object is not what it says.
+fn whole<K: Resource>(object: Decoded<K>) -> Option<K> {
+    object.object().filter(|object| undecodable(object.meta()).is_none())
 }
 
 fn key_of(object: &impl Resource) -> Key {
