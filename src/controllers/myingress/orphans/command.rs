@@ -74,7 +74,7 @@ pub async fn run(options: OrphansOptions) -> Result<(), Error> {
     let region = Region::new(&aws, &metrics, &fence, budget, elb, options.cluster_name.clone());
     // AWS first: whatever is made for an object after that is not in the snapshot.
     region.sweep().await.map_err(Error::Aws)?;
-    region.learn_security_groups().await.map_err(Error::Aws)?;
+    region.read_security_groups().await.map_err(Error::Aws)?;
     let api: Api<Decoded<MyIngress>> = Api::all(client);
     let mut living = BTreeSet::new();
     for object in api.list(&ListParams::default()).await.map_err(Error::Listing)?.items {

@@ -48,7 +48,7 @@ impl Region {
     }
 
     /// Reads all of the cluster's.
-    pub(super) async fn read_security_groups(&self) -> Result<(), AwsError> {
+    pub async fn read_security_groups(&self) -> Result<(), AwsError> {
         let begun = Instant::now();
         let found = self.ec2.security_groups(&[cluster_tag(&self.cluster)]).await?;
         let mut known = self.known();
