@@ -44,5 +44,8 @@ def test_groups_with_sticky_targets_are_not_shared_without_stickiness(aws: Aws) 
     path = [{"Field": "path-pattern", "Values": ["/a"]}]
     with refused("InvalidConfigurationRequest", one):
         elbv2.create_rule(ListenerArn=listener, Priority=1, Conditions=path, Actions=shared(two, one))
+    unused = shared(two, one)
+    unused[0]["ForwardConfig"]["TargetGroups"][1]["Weight"] = 0
+    elbv2.modify_listener(ListenerArn=listener, DefaultActions=unused)
     staying = shared(two, one, TargetGroupStickinessConfig=STAYING)
     elbv2.create_rule(ListenerArn=listener, Priority=1, Conditions=path, Actions=staying)

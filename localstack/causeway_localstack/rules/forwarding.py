@@ -78,11 +78,14 @@ def sticky_where_shared(fleet: Fleet, group: TargetGroup, changes: Mapping[str, 
 
 
 def _shared_without_stickiness(actions: Sequence[Document]) -> set[str]:
-    """The groups of forward actions that have several, and let clients wander among them."""
+    """The groups of forward actions that share requests, and let clients wander among them.
+
+    A group of weight 0 shares none. Whether AWS counts it is not known.
+    """
     found: set[str] = set()
     for action in actions:
         config = action.get("ForwardConfig") or {}
-        groups = config.get("TargetGroups") or []
+        groups = [group for group in config.get("TargetGroups") or [] if group.get("Weight", 1) > 0]
         if len(groups) > 1 and not (config.get("TargetGroupStickinessConfig") or {}).get("Enabled"):
             found |= {group["TargetGroupArn"] for group in groups}
     return found
