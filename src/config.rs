@@ -33,6 +33,10 @@ pub struct RunOptions {
     #[arg(long, env = "REPLACEMENT_GRACE", default_value = "2m", value_parser = duration)]
     pub replacement_grace: Duration,
 
+    /// Rules that a security group may have for IPv4, and as many for IPv6: more where AWS raised the account's quota
+    #[arg(long, env = "SECURITY_GROUP_RULES", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub security_group_rules: u16,
+
     /// Objects of one kind that are worked on at the same time
     #[arg(long, env = "CONCURRENCY", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub concurrency: u16,
@@ -142,6 +146,10 @@ pub struct PlanOptions {
     /// Form of the plan
     #[arg(short = 'o', long, value_enum, default_value = "table")]
     pub output: PlanFormat,
+
+    /// Rules that a security group may have for IPv4, and as many for IPv6, as the operator has it
+    #[arg(long, env = "SECURITY_GROUP_RULES", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub security_group_rules: u16,
 
     /// Share of AWS's default limits on the rate of calls that the plan uses; 0 for no limit
     #[arg(long, env = "AWS_RATE_SHARE", default_value_t = 1.0, value_parser = share)]

@@ -115,6 +115,7 @@ pub async fn run(options: RunOptions) -> Result<(), Error> {
         etcd: Arc::new(Grpc::default()),
         redis: Arc::new(Tcp::default()),
         replacement_grace: options.replacement_grace,
+        security_group_rules: options.security_group_rules,
     };
     tokio::select! {
         lost = leadership.hold() => return Err(Error::Lost(lost)),

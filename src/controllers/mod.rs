@@ -49,6 +49,8 @@ pub struct World {
     pub backups: Settings,
     /// How long a balancer that was replaced goes on serving.
     pub replacement_grace: Duration,
+    /// Rules that a security group may have, of each family of addresses.
+    pub security_group_rules: u16,
 }
 
 /// Runs every controller until `world.environment.stop`; then the calls in hand are finished.

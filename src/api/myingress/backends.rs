@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = ("!has(self.slowStartSeconds) || self.slowStartSeconds == 0 || !has(self.algorithm) || self.algorithm == 'round_robin'", "slowStartSeconds works with algorithm round_robin only: remove one of the two")
+    validation = ("!has(self.slowStartSeconds) || self.slowStartSeconds == 0 || !has(self.algorithm) || self.algorithm == 'round_robin'", "slowStartSeconds works with algorithm round_robin only: remove one of the two"),
+    validation = ("!has(self.nodeSelector) || self.targetType == 'instance'", "nodeSelector is for targetType instance: set it, or remove nodeSelector")
 )]
 pub struct BackendSpec {
     /// Name by which rules call it.
@@ -23,19 +24,27 @@ pub struct BackendSpec {
     #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"))]
     pub service: Option<String>,
 
-    /// Port of the Service, by number or name.
+    /// Port of the Service (not of its pods), by number or name, for example `80` or `http`.
     #[schemars(extend("minimum" = 1, "maximum" = 65535))]
     pub port: IntOrString,
 
-    /// `ip` sends requests to the pods themselves, `instance` to the Service's node port on every node.
+    /// `ip` (the default) sends requests to the pods themselves, `instance` to the Service's node port on every node, for
+    /// which the Service must have type NodePort or LoadBalancer.
     #[serde(default)]
     pub target_type: BackendTargetType,
 
-    /// What is spoken to the targets.
+    /// With targetType `instance`: labels that a node must have to become a target, for example
+    /// `{ "node.kubernetes.io/lifecycle": "on-demand" }`; every node that takes traffic unless given.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 5, "additionalProperties" = { "type": "string", "maxLength": 63 }))]
+    pub node_selector: BTreeMap<String, String>,
+
+    /// What is spoken to the targets: `HTTP` (the default) or `HTTPS`. Certificates of targets are not verified.
     #[serde(default)]
     pub protocol: BackendProtocol,
 
-    /// Version of HTTP that is spoken to the targets; `HTTP2` and `GRPC` need an HTTPS listener.
+    /// Version of HTTP that is spoken to the targets: `HTTP1` (the default), `HTTP2` or `GRPC`. The latter two need an HTTPS
+    /// listener.
     #[serde(default)]
     pub protocol_version: BackendVersion,
 
@@ -43,7 +52,7 @@ pub struct BackendSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_check: Option<HealthCheckSpec>,
 
-    /// Seconds in which a new target gets its full share of requests: 0, or 30 to 900.
+    /// Seconds until a new target gets its full share of requests: 30 to 900, or 0 (the default) for at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 900))]
     #[x_kube(validation = ("self == 0 || self >= 30", "slowStartSeconds must be 0, or 30 to 900"))]
@@ -54,15 +63,18 @@ pub struct BackendSpec {
     #[schemars(range(min = 0, max = 3600))]
     pub deregistration_delay_seconds: Option<u16>,
 
-    /// How requests are spread over the targets.
+    /// How requests are spread over the targets: `round_robin` (AWS's default), `least_outstanding_requests` (for requests of
+    /// very different length) or `weighted_random` (which alone allows anomaly mitigation).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub algorithm: Option<Algorithm>,
 
-    /// Keeps a client with one target.
+    /// Keeps a client with one target, for example `{ "type": "lb_cookie", "seconds": 3600 }`; left out, every request goes to
+    /// any target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stickiness: Option<StickinessSpec>,
 
-    /// Further attributes of the target group by AWS's own keys.
+    /// Further attributes of the target group by AWS's own keys, for example
+    /// `load_balancing.cross_zone.enabled: "false"`. What is left out has AWS's default.
     /// Keys: <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetGroupAttribute.html>
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 30, "additionalProperties" = { "type": "string", "maxLength": 256 }))]
@@ -128,16 +140,16 @@ pub struct HealthCheckSpec {
     #[schemars(length(min = 1, max = 1024), regex(pattern = r"^/[\x21-\x7E]*$"))]
     pub path: Option<String>,
 
-    /// Port; the port of the traffic unless given.
+    /// Port of the checks on each target, 1 to 65535, for example `9090`; the port of the traffic unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: Option<u16>,
 
-    /// What is spoken; the backend's protocol unless given.
+    /// What is spoken in checks: `HTTP` or `HTTPS`; the backend's protocol unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<BackendProtocol>,
 
-    /// Seconds between checks, 15 unless given.
+    /// Seconds between checks, 5 to 300; 15 unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 5, max = 300))]
     pub interval_seconds: Option<u16>,
@@ -147,12 +159,12 @@ pub struct HealthCheckSpec {
     #[schemars(range(min = 2, max = 120))]
     pub timeout_seconds: Option<u16>,
 
-    /// Passed checks after which a target counts as healthy again, 2 unless given.
+    /// Passed checks after which a target counts as healthy again, 2 to 10; 2 unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 2, max = 10))]
     pub healthy_threshold: Option<u8>,
 
-    /// Failed checks after which a target counts as unhealthy, 2 unless given.
+    /// Failed checks after which a target counts as unhealthy, 2 to 10; 2 unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 2, max = 10))]
     pub unhealthy_threshold: Option<u8>,
@@ -168,16 +180,16 @@ pub struct HealthCheckSpec {
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = ("has(self.cookieName) == (self.type == 'app_cookie')", "stickiness.cookieName goes with type app_cookie, and only with it"))]
 pub struct StickinessSpec {
-    /// Whose cookie: the balancer's own (`lb_cookie`) or the application's (`app_cookie`).
+    /// Whose cookie: the balancer's own (`lb_cookie`, the default) or the application's (`app_cookie`, with `cookieName`).
     #[serde(rename = "type", default)]
     pub kind: StickinessType,
 
-    /// Seconds that it lasts; a day unless given.
+    /// Seconds that it lasts, 1 to 604800; 86400 (a day) unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 604_800))]
     pub seconds: Option<u32>,
 
-    /// Name of the application's cookie.
+    /// Name of the application's cookie, for example `JSESSIONID`; needed with type `app_cookie`, and only with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256), regex(pattern = "^[A-Za-z0-9_.-]+$"))]
     pub cookie_name: Option<String>,

@@ -89,8 +89,9 @@ pub struct GroupSpec {
     #[schemars(length(min = 1, max = 63))]
     pub namespace: Option<String>,
 
-    /// Other namespaces whose objects may join the group; `*` for all.
+    /// Other namespaces whose objects may join the group, for example `["shop", "cart"]`; `*` for all. None unless given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(validation = ("self.all(n, n == '*' || n.matches('^[a-z0-9]([a-z0-9-]*[a-z0-9])?$'))", "spec.group.allowedNamespaces must be names of namespaces (lower case letters, digits and hyphens, no spaces) or *"))]
     #[schemars(length(max = 100), inner(length(max = 63)))]
     pub allowed_namespaces: Vec<String>,
 

@@ -12,7 +12,7 @@ use super::rules::{ActionSpec, RuleSpec};
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListenerSpec {
-    /// Port.
+    /// Port, 1 to 65535, for example `443`; unique on the balancer.
     #[schemars(range(min = 1, max = 65535))]
     pub port: u16,
 
@@ -20,10 +20,11 @@ pub struct ListenerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<ListenerProtocol>,
 
-    /// ARNs of certificates; the first one is the default. Left out on an HTTPS listener, they are found in AWS
+    /// ARNs of certificates of AWS Certificate Manager or IAM; the first one is the default, the others are chosen by the
+    /// client's server name. Left out on an HTTPS listener, they are found in AWS
     /// Certificate Manager by the hosts of the rules.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 26), inner(length(max = 2048), regex(pattern = "^arn:[^:]+:(acm|iam):")))]
+    #[schemars(length(max = 101), inner(length(max = 2048), regex(pattern = "^arn:[^:]+:(acm|iam):")))]
     pub certificate_arns: Vec<String>,
 
     /// Security policy, for example `ELBSecurityPolicy-TLS13-1-2-2021-06`; left out, the one that AWS chooses when the
@@ -36,6 +37,14 @@ pub struct ListenerSpec {
     /// How certificates of clients are checked; left out, they are not asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutual_authentication: Option<MutualAuthenticationSpec>,
+
+    /// Networks that are let in on this port, and no others: they take the place of `spec.inboundCidrs` and
+    /// `spec.inboundPrefixLists`, one of which must be given. For example `10.0.0.0/8`. In a group of objects the networks
+    /// that members give for the port are all let in.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 40), inner(length(max = 43)))]
+    #[x_kube(validation = ("self.all(s, isCIDR(s))", "listeners[].inboundCidrs must be networks such as 0.0.0.0/0 or 2001:db8::/32"))]
+    pub inbound_cidrs: Vec<String>,
 
     /// Attributes of the listener by AWS's own keys, for example `routing.http.response.server.enabled: "false"`.
     /// Keys: <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_ListenerAttribute.html>
@@ -72,16 +81,17 @@ pub struct MutualAuthenticationSpec {
     /// `verify` checks them against a trust store, `passthrough` hands them to the targets.
     pub mode: MutualAuthenticationMode,
 
-    /// ARN of the trust store.
+    /// ARN of the trust store; needed with mode `verify`, and only with it. For example
+    /// `arn:aws:elasticloadbalancing:eu-west-1:111122223333:truststore/clients/0123456789abcdef`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048), regex(pattern = "^arn:[^:]+:elasticloadbalancing:"))]
     pub trust_store_arn: Option<String>,
 
-    /// Lets expired certificates pass.
+    /// With mode `verify`: lets expired certificates pass; false unless given.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ignore_client_certificate_expiry: bool,
 
-    /// Tells clients the names of the trust store's authorities.
+    /// With mode `verify`: tells clients the names of the trust store's authorities; false unless given.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub advertise_trust_store_ca_names: bool,
 }

@@ -2,6 +2,8 @@
 
 mod backends;
 mod balancer;
+#[cfg(test)]
+mod lbc;
 mod listeners;
 mod rules;
 mod status;
@@ -22,7 +24,7 @@ pub use listeners::{ListenerProtocol, ListenerSpec, MutualAuthenticationMode, Mu
 pub use rules::{
     ActionSpec, CognitoSpec, FixedResponseSpec, ForwardSpec, HeaderMatch, JwtClaimFormat, JwtClaimSpec, JwtSpec,
     OidcSpec, PathMatch, PathType, QueryMatch, RedirectSpec, RewriteSpec, RuleSpec, SecretKey, SessionSpec,
-    Substitution, UnauthenticatedRequests, WeightedBackend,
+    Substitution, UnauthenticatedRequests, WeightedBackend, WeightedTargetGroup,
 };
 pub use status::{AlbStatus, ListenerStatus, ManagedKeys, MyIngressStatus, ReplacedStatus, TargetGroupStatus};
 
@@ -55,6 +57,7 @@ pub use status::{AlbStatus, ListenerStatus, ManagedKeys, MyIngressStatus, Replac
 #[x_kube(
     validation = ("has(self.subnets) != has(self.subnetSelector) || (has(self.group) && !has(self.subnets))", "spec needs subnets or subnetSelector, and not both"),
     validation = ("!has(self.securityGroups) || !has(self.inboundCidrs)", "spec.inboundCidrs makes a security group of its own: leave out spec.securityGroups, or leave out spec.inboundCidrs"),
+    validation = ("!has(self.securityGroups) || !has(self.inboundPrefixLists)", "spec.inboundPrefixLists makes a security group of its own: leave out spec.securityGroups, or leave out spec.inboundPrefixLists"),
     validation = ("!has(self.attributes) || ((!has(self.idleTimeoutSeconds) || !('idle_timeout.timeout_seconds' in self.attributes)) && (!has(self.deletionProtection) || !('deletion_protection.enabled' in self.attributes)) && (!has(self.http2) || !('routing.http2.enabled' in self.attributes)) && (!has(self.dropInvalidHeaders) || !('routing.http.drop_invalid_header_fields.enabled' in self.attributes)) && (!has(self.accessLogs) || !('access_logs.s3.enabled' in self.attributes)))", "spec.attributes says again what a field of spec says (idleTimeoutSeconds, deletionProtection, http2, dropInvalidHeaders or accessLogs): keep one of the two"),
     validation = ("has(self.group) == has(oldSelf.group) && (!has(self.group) || (self.group.name == oldSelf.group.name && has(self.group.__namespace__) == has(oldSelf.group.__namespace__) && (!has(self.group.__namespace__) || self.group.__namespace__ == oldSelf.group.__namespace__)))", "spec.group cannot change, for the balancer belongs to the group: delete this object and create it anew"),
     validation = ("!has(self.adopt) || !has(self.group)", "spec.adopt is for a balancer of one object: leave out spec.group")
@@ -73,12 +76,13 @@ pub struct MyIngressSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subnet_selector: Option<SubnetSelector>,
 
-    /// Where the balancer is reached from: `internet-facing` or `internal`. A change replaces the balancer:
+    /// Where the balancer is reached from: `internet-facing` (the default) or `internal`. A change replaces the balancer:
     /// the new one is created and active before the old one is removed, and the DNS name changes.
     #[serde(default)]
     pub scheme: Scheme,
 
-    /// Kind of addresses that clients use. A change is made in place; left out, it stays as it is.
+    /// Kind of addresses that clients use: `ipv4`, `dualstack`, or `dualstack-without-public-ipv4` (internet-facing only). A
+    /// change is made in place. Left out, it stays as it is, and a new balancer gets AWS's default, `ipv4`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ip_address_type: Option<IpAddressType>,
 
@@ -102,6 +106,17 @@ pub struct MyIngressSpec {
         validation = ("self.all(s, self.exists_one(t, t == s))", "spec.inboundCidrs must not name a network twice")
     )]
     pub inbound_cidrs: Vec<String>,
+
+    /// Ids of prefix lists whose networks `inboundCidrs`' security group lets in as well, or alone, for example
+    /// `pl-3b927c52` (the addresses of CloudFront in us-east-1). At AWS a list counts as many rules as it may have entries.
+    /// <https://docs.aws.amazon.com/vpc/latest/userguide/managed-prefix-lists.html>
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 20), inner(length(max = 64)))]
+    #[x_kube(
+        validation = ("self.all(p, p.matches('^pl-[0-9a-z]+$'))", "spec.inboundPrefixLists must be prefix list ids such as pl-0a1b2c3d"),
+        validation = ("self.all(p, self.exists_one(q, q == p))", "spec.inboundPrefixLists must not name a list twice: remove the repeated id")
+    )]
+    pub inbound_prefix_lists: Vec<String>,
 
     /// Ports that the balancer answers on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = ("has(self.hosts) || has(self.hostRegexes) || has(self.paths) || has(self.headers) || has(self.query) || has(self.methods) || has(self.sourceCidrs)", "a rule needs a condition (hosts, paths, headers, query, methods or sourceCidrs): what goes for every request is the listener's defaultAction"),
+    validation = ("has(self.hosts) || has(self.hostRegexes) || has(self.paths) || has(self.headers) || has(self.query) || has(self.queryAll) || has(self.methods) || has(self.sourceCidrs)", "a rule needs a condition (hosts, paths, headers, query, queryAll, methods or sourceCidrs): what goes for every request is the listener's defaultAction"),
     validation = ("!has(self.hosts) || !has(self.hostRegexes)", "a rule has hosts or hostRegexes, not both: make two rules")
 )]
 pub struct RuleSpec {
@@ -20,17 +20,17 @@ pub struct RuleSpec {
     #[schemars(length(min = 1, max = 5), inner(length(min = 1, max = 128)))]
     pub hosts: Vec<String>,
 
-    /// Regular expressions for the host.
+    /// Regular expressions for the host, for example `^(www|shop)\.example\.com$`; not together with `hosts`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 5), inner(length(min = 1, max = 128)))]
     pub host_regexes: Vec<String>,
 
-    /// Paths.
+    /// Paths, for example `[{ "value": "/shop" }]`; one must match.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 5))]
     pub paths: Vec<PathMatch>,
 
-    /// Headers; each one must match.
+    /// Headers; each one must match. A header that is named twice must match both.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 5))]
     pub headers: Vec<HeaderMatch>,
@@ -40,12 +40,17 @@ pub struct RuleSpec {
     #[schemars(length(min = 1, max = 5))]
     pub query: Vec<QueryMatch>,
 
-    /// Methods, for example `GET`.
+    /// Parameters of the query; each one must match, for example `[{ "key": "a", "value": "1" }, { "key": "b", "value": "2" }]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 5))]
+    pub query_all: Vec<QueryMatch>,
+
+    /// Methods in capital letters, for example `GET`; one must match.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 5), inner(length(min = 1, max = 40), regex(pattern = "^[A-Z_-]+$")))]
     pub methods: Vec<String>,
 
-    /// Networks that the client is in, for example `192.0.2.0/24`.
+    /// Networks of which the client must be in one, for example `192.0.2.0/24`. Behind a proxy it is the proxy's address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 5), inner(length(min = 1, max = 43)))]
     pub source_cidrs: Vec<String>,
@@ -68,10 +73,13 @@ pub struct RuleSpec {
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PathMatch {
-    /// How `value` is meant.
+    /// How `value` is meant: `Prefix` (the default), `Exact`, `Pattern` or `Regex`.
     #[serde(rename = "type", default)]
     pub kind: PathType,
-    /// The path.
+    /// The path without its query, 1 to 128 characters; case matters. With type `Prefix` (at most 126 characters) and `Exact`
+    /// it begins with a slash and means itself: `*` and `?` are refused, for example `/shop`. With type `Pattern` it
+    /// begins with a slash or a wildcard, `*` stands for any characters (slashes too) and `?` for one, for example
+    /// `/*.png`. With type `Regex` it is a regular expression, for example `^/v[0-9]+/`.
     #[schemars(length(min = 1, max = 128))]
     pub value: String,
 }
@@ -83,11 +91,11 @@ pub enum PathType {
     /// the end changes nothing.
     #[default]
     Prefix,
-    /// This path alone.
+    /// This path alone: `/shop` is not `/shop/`.
     Exact,
-    /// A pattern in which `*` stands for any characters and `?` for one.
+    /// A pattern in which `*` stands for any characters, slashes too, and `?` for one: `/*.png`.
     Pattern,
-    /// A regular expression.
+    /// A regular expression: `^/v[0-9]+/`. A rule cannot mix it with the other types.
     Regex,
 }
 
@@ -128,10 +136,10 @@ pub struct QueryMatch {
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = ("has(self.url) || has(self.host)", "rewrite needs url or host"))]
 pub struct RewriteSpec {
-    /// Rewrites path and query.
+    /// Rewrites path and query, for example `regex: "^/api/(.*)$"` with `replace: "/$1"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<Substitution>,
-    /// Rewrites the `Host` header.
+    /// Rewrites the `Host` header, for example `regex: "^.*$"` with `replace: "internal.example.com"`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<Substitution>,
 }
@@ -140,10 +148,10 @@ pub struct RewriteSpec {
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Substitution {
-    /// Regular expression, with capture groups in parentheses.
+    /// Regular expression, with capture groups in parentheses, for example `^/api/(.*)$`. What it does not match stays.
     #[schemars(length(min = 1, max = 1024))]
     pub regex: String,
-    /// What replaces it; `$1` is the first capture group.
+    /// What replaces it; `$1` is the first capture group, for example `/$1`.
     #[schemars(length(max = 1024))]
     pub replace: String,
 }
@@ -180,12 +188,22 @@ pub struct ActionSpec {
 /// Sends requests to backends.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = ("self.backends.all(b, self.backends.exists_one(c, c.name == b.name))", "forward.backends must not name a backend twice: add the weights"))]
+#[x_kube(
+    validation = ("has(self.backends) || has(self.targetGroups)", "forward needs backends or targetGroups"),
+    validation = ("!has(self.backends) || self.backends.all(b, self.backends.exists_one(c, c.name == b.name))", "forward.backends must not name a backend twice: add the weights")
+)]
 pub struct ForwardSpec {
-    /// Backends that share the requests by weight.
+    /// Backends that share the requests by weight, five at most together with `targetGroups`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 5))]
     pub backends: Vec<WeightedBackend>,
-    /// Seconds that a client stays with the backend it came to first.
+    /// Target groups that exist in AWS and are not Causeway's: requests are forwarded to them, and nothing of them is ever
+    /// changed or deleted. Their VPC must be the balancer's, and no other balancer may use them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(min = 1, max = 5))]
+    pub target_groups: Vec<WeightedTargetGroup>,
+    /// Seconds that a client stays with the backend it came to first: 1 to 604800 (7 days). Left out, every request is
+    /// spread anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 604_800))]
     pub stickiness_seconds: Option<u32>,
@@ -204,33 +222,49 @@ pub struct WeightedBackend {
     pub weight: Option<u16>,
 }
 
-/// Sends the client elsewhere. Every part may hold `#{protocol}`, `#{host}`, `#{port}`, `#{path}` and `#{query}` of the
-/// request, and stays as it was where it is left out.
+/// A target group that is not Causeway's, and its share of the requests.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WeightedTargetGroup {
+    /// Its ARN, for example `arn:aws:elasticloadbalancing:eu-west-1:111122223333:targetgroup/legacy/0123456789abcdef`.
+    #[schemars(length(max = 2048), regex(pattern = "^arn:[^:]+:elasticloadbalancing:[^:]+:[0-9]{12}:targetgroup/"))]
+    pub arn: String,
+    /// Share of the requests, in proportion to the other weights: 0 (none) to 999; 1 unless given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 999))]
+    pub weight: Option<u16>,
+}
+
+/// Sends the client elsewhere. A part that is left out stays as it was in the request. Host, path and query may hold parts of
+/// the request: `#{protocol}`, `#{host}`, `#{port}`, `#{path}` (without its leading slash) and `#{query}` (without the
+/// question mark). For example `path: "/v2/#{path}"`.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = ("has(self.protocol) || has(self.host) || has(self.port) || has(self.path)", "redirect must change protocol, host, port or path, or the client comes back for ever"))]
 pub struct RedirectSpec {
-    /// `HTTP` or `HTTPS`.
+    /// `HTTP`, `HTTPS` or `#{protocol}`; left out, `#{protocol}`: that of the request. From HTTPS to HTTP is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 11), regex(pattern = r"^(HTTP|HTTPS|#\{protocol\})$"))]
     pub protocol: Option<String>,
-    /// Host.
+    /// Host, for example `www.#{host}`; left out, `#{host}`: that of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
     pub host: Option<String>,
-    /// Port; left out together with a new protocol, that protocol's own.
+    /// Port: 1 to 65535, or `#{port}`. Left out, that of the request; together with a new protocol, that protocol's own
+    /// (80 or 443).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 7), regex(pattern = r"^([1-9][0-9]{0,4}|#\{port\})$"))]
     pub port: Option<String>,
-    /// Path, with its leading slash.
+    /// Path with its leading slash, for example `/new/#{path}`; left out, `/#{path}`: that of the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128), regex(pattern = "^/"))]
     pub path: Option<String>,
-    /// Query, without the question mark.
+    /// Query without the question mark, for example `from=old&#{query}`; left out, `#{query}`: that of the request. The empty
+    /// text removes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub query: Option<String>,
-    /// 301 (for ever) or 302 (for now).
+    /// 301 (for ever, the default: browsers remember it) or 302 (for now).
     #[serde(default = "permanent")]
     #[schemars(extend("enum" = [301, 302]))]
     pub status_code: u16,
@@ -248,11 +282,11 @@ pub struct FixedResponseSpec {
     #[schemars(range(min = 200, max = 599))]
     #[x_kube(validation = ("self < 300 || self >= 400", "fixedResponse.statusCode must be 200 to 299 or 400 to 599: for 3XX use redirect"))]
     pub status_code: u16,
-    /// Content type; `text/plain` unless given.
+    /// Content type: `text/plain` (the default), `text/css`, `text/html`, `application/javascript` or `application/json`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("enum" = ["text/plain", "text/css", "text/html", "application/javascript", "application/json"]))]
     pub content_type: Option<String>,
-    /// Body, at most 1024 bytes in one line.
+    /// Body, at most 1024 bytes in one line, for example `{"error":"closed"}`; left out, it is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub body: Option<String>,
@@ -262,19 +296,19 @@ pub struct FixedResponseSpec {
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OidcSpec {
-    /// Issuer URL.
+    /// Issuer URL, as the provider's `/.well-known/openid-configuration` names it, for example `https://login.example.com`.
     #[schemars(length(min = 1, max = 1024), regex(pattern = "^https://"))]
     pub issuer: String,
-    /// Authorization endpoint.
+    /// Authorization endpoint, to which the browser is sent, for example `https://login.example.com/authorize`.
     #[schemars(length(min = 1, max = 1024), regex(pattern = "^https://"))]
     pub authorization_endpoint: String,
-    /// Token endpoint.
+    /// Token endpoint, which the balancer calls, for example `https://login.example.com/token`.
     #[schemars(length(min = 1, max = 1024), regex(pattern = "^https://"))]
     pub token_endpoint: String,
-    /// User info endpoint.
+    /// User info endpoint, which the balancer calls, for example `https://login.example.com/userinfo`.
     #[schemars(length(min = 1, max = 1024), regex(pattern = "^https://"))]
     pub user_info_endpoint: String,
-    /// Client id.
+    /// Client id, as the provider gave it.
     #[schemars(length(min = 1, max = 1024))]
     pub client_id: String,
     /// Where the client secret is: a Secret of this object's namespace.
@@ -305,13 +339,13 @@ fn client_secret() -> String {
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CognitoSpec {
-    /// ARN of the user pool.
+    /// ARN of the user pool, for example `arn:aws:cognito-idp:eu-west-1:111122223333:userpool/eu-west-1_AbCdEf`.
     #[schemars(length(max = 2048), regex(pattern = "^arn:[^:]+:cognito-idp:"))]
     pub user_pool_arn: String,
     /// Id of the pool's client.
     #[schemars(length(min = 1, max = 1024))]
     pub client_id: String,
-    /// Domain prefix or name of the pool.
+    /// Domain prefix of the pool, for example `my-shop`, or its own domain, for example `login.example.com`.
     #[schemars(length(min = 1, max = 1024))]
     pub domain: String,
     /// What sessions are like.
@@ -327,18 +361,19 @@ pub struct SessionSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128), regex(pattern = "^[A-Za-z0-9_.-]+$"))]
     pub cookie_name: Option<String>,
-    /// Claims that are asked for, separated by spaces; `openid` unless given.
+    /// Scopes that are asked for, separated by spaces, for example `openid email`; `openid` unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     pub scope: Option<String>,
-    /// Seconds until a new log-in; 7 days unless given.
+    /// Seconds until a new log-in: 1 to 604800; 604800 (7 days) unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 604_800))]
     pub timeout_seconds: Option<u32>,
-    /// What clients without a session meet.
+    /// What clients without a session meet: `authenticate` (the default) sends them to the log-in page, `allow` lets the
+    /// request go on without the headers of a log-in, `deny` answers 401, which fits requests of scripts.
     #[serde(default)]
     pub unauthenticated_requests: UnauthenticatedRequests,
-    /// Further parameters of the authorization request.
+    /// Further parameters of the authorization request, for example `prompt: login`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 10, "additionalProperties" = { "type": "string", "maxLength": 1024 }))]
     pub parameters: BTreeMap<String, String>,
@@ -348,12 +383,12 @@ pub struct SessionSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum UnauthenticatedRequests {
-    /// The log-in page.
+    /// They are sent to the log-in page.
     #[default]
     Authenticate,
-    /// The request goes on.
+    /// The request goes on, without the headers of a log-in.
     Allow,
-    /// 401.
+    /// The answer is 401.
     Deny,
 }
 
@@ -362,13 +397,13 @@ pub enum UnauthenticatedRequests {
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JwtSpec {
-    /// Issuer that the token must name.
+    /// Issuer that the token must name in its claim `iss`, for example `https://login.example.com`.
     #[schemars(length(min = 1, max = 256))]
     pub issuer: String,
-    /// Where the issuer's keys are.
+    /// Where the issuer's keys are, for example `https://login.example.com/.well-known/jwks.json`.
     #[schemars(length(min = 1, max = 256), regex(pattern = "^https://"))]
     pub jwks_endpoint: String,
-    /// Claims that the token must have.
+    /// Claims that the token must have, beside a valid signature, issuer and time; each one must hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10))]
     pub claims: Vec<JwtClaimSpec>,
@@ -381,9 +416,10 @@ pub struct JwtClaimSpec {
     /// Name; not `exp`, `iss`, `nbf` or `iat`, which are checked in any case.
     #[schemars(length(min = 1, max = 256))]
     pub name: String,
-    /// How the claim is written.
+    /// How the claim is written in the token: `single-string` (`"sub": "shop"`), `string-array` (`"aud": ["shop", "cart"]`)
+    /// or `space-separated-values` (`"scope": "read write"`).
     pub format: JwtClaimFormat,
-    /// Values of which one must be there.
+    /// Values of which one must be there, for example `["read"]`.
     #[schemars(length(min = 1, max = 10), inner(length(min = 1, max = 256)))]
     pub values: Vec<String>,
 }
@@ -392,10 +428,10 @@ pub struct JwtClaimSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum JwtClaimFormat {
-    /// One string.
+    /// One string: `"sub": "shop"`.
     SingleString,
-    /// A list of strings.
+    /// A list of strings: `"aud": ["shop", "cart"]`.
     StringArray,
-    /// A string of words.
+    /// A string of words: `"scope": "read write"`.
     SpaceSeparatedValues,
 }

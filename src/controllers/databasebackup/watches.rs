@@ -146,11 +146,8 @@ where
         let listed = Listed::of(reader.clone());
         self.stores.lock().unwrap_or_else(PoisonError::into_inner).push((reader, listed));
         let mut known: HashMap<String, i64> = HashMap::new();
-        watcher(api, config)
-            .default_backoff()
-            .filter_map(|event| ready(decoded(event)))
-            .reflect(writer)
-            .filter_map(move |event| {
+        watcher(api, config).default_backoff().filter_map(|event| ready(decoded(event))).reflect(writer).filter_map(
+            move |event| {
                 let news = match event {
                     Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
                         let uid = object.uid().unwrap_or_default();
@@ -165,7 +162,8 @@ where
                     Err(error) => Some(Err(error)),
                 };
                 ready(news)
-            })
+            },
+        )
     }
 
     async fn ready(&self) {

@@ -18,8 +18,8 @@ use super::names;
 use super::resources::backup_kind;
 use crate::api::EtcdCluster;
 use crate::runtime::Patience;
-use crate::runtime::{Decoded, decoded};
 use crate::runtime::manifest::is_controlled_by;
+use crate::runtime::{Decoded, decoded};
 
 /// What the apiserver refused is tried again after so long.
 const SELDOM: Duration = Duration::from_mins(5);

@@ -1,5 +1,9 @@
 //! What can go wrong with a balancer, told by field and fix.
 
+use super::action::Action;
+use super::ownership::Owner;
+use super::refused_field::{field_of, unprotecting};
+use crate::api::MyIngress;
 use crate::external::aws::{AwsError, NO_CREDENTIALS};
 use crate::runtime::{Class, Failure, class_of_kubernetes, said};
 
@@ -21,8 +25,8 @@ pub enum Error {
     #[error("spec.securityGroups: AWS refuses these groups ({0}); use ids of groups in the VPC of the subnets")]
     SecurityGroupsInvalid(String),
     /// An attribute or its value is not known to AWS.
-    #[error("spec.attributes: AWS refuses them ({0}); correct the key or the value")]
-    AttributesInvalid(String),
+    #[error("{0}")]
+    AttributesInvalid(Refusal),
     /// A tag is not allowed.
     #[error("spec.tags: AWS refuses them ({0}); correct the key or the value")]
     TagsInvalid(String),
@@ -31,23 +35,26 @@ pub enum Error {
     QuotaReached(String),
     /// Deletion protection is on.
     #[error(
-        "deletion protection is on ({0}); set spec.attributes[deletion_protection.enabled] to \"false\", or use deletionPolicy Retain"
+        "spec.deletionProtection: AWS does not delete the load balancer while its deletion protection is on ({said}); {fix}"
     )]
-    DeletionProtected(String),
+    DeletionProtected {
+        /// AWS's words.
+        said: String,
+        /// What to do.
+        fix: String,
+    },
     /// A certificate does not exist, or does not fit.
-    #[error(
-        "spec.listeners: AWS refuses the certificates ({0}); name issued certificates of the operator's account and region in certificateArns"
-    )]
-    CertificateInvalid(String),
+    #[error("{0}")]
+    CertificateInvalid(Refusal),
     /// A listener or its settings are refused.
-    #[error("spec.listeners: AWS refuses the listener ({0}); correct its fields")]
-    ListenerInvalid(String),
+    #[error("{0}")]
+    ListenerInvalid(Refusal),
     /// A rule is refused.
-    #[error("spec.listeners[].rules: AWS refuses the rule ({0}); correct its conditions or its action")]
-    RuleInvalid(String),
+    #[error("{0}")]
+    RuleInvalid(Refusal),
     /// A target group or its settings are refused.
-    #[error("spec.backends: AWS refuses the target group ({0}); correct its fields")]
-    TargetGroupInvalid(String),
+    #[error("{0}")]
+    TargetGroupInvalid(Refusal),
     /// The web ACL is refused.
     #[error("spec.wafAclArn: AWS refuses it ({0}); use a regional web ACL of the operator's account and region")]
     WebAclInvalid(String),
@@ -93,10 +100,56 @@ pub enum Error {
     Transient(AwsError),
 }
 
+/// A field that AWS refuses.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: AWS refuses it ({said}); {fix}")]
+pub struct Refusal {
+    field: String,
+    said: String,
+    fix: &'static str,
+}
+
+impl Refusal {
+    fn of(error: &AwsError, field: Option<&str>, general: &str, fix: &'static str) -> Self {
+        let field = field.unwrap_or(general);
+        let fix = [
+            (
+                "accessLogs.bucket",
+                "name a bucket of the balancer's region whose policy lets Elastic Load Balancing write",
+            ),
+            ("accessLogs.prefix", "name the prefix that the bucket's policy lets Elastic Load Balancing write to"),
+            ("sslPolicy", "use a policy that `aws elbv2 describe-ssl-policies` lists"),
+            ("trustStoreArn", "use the ARN of an active trust store of the operator's account and region"),
+        ]
+        .into_iter()
+        .find(|(end, _)| field.ends_with(end))
+        .map_or(fix, |(_, fix)| fix);
+        Self { field: field.to_owned(), said: error.message.clone(), fix }
+    }
+}
+
 impl Error {
+    /// What AWS's answer to an action means for the object: the message names the field of its spec that the action comes
+    /// from.
+    pub fn of_action(error: AwsError, action: &Action, owner: &Owner, object: &MyIngress) -> Self {
+        let field = match error.class {
+            Class::Invalid => field_of(&error, action, owner, object),
+            _ => None,
+        };
+        match Self::told(error, field.as_deref()) {
+            Self::DeletionProtected { said, .. } => Self::DeletionProtected { said, fix: unprotecting(object) },
+            other => other,
+        }
+    }
+
     /// What AWS's answer means for the object.
     pub fn of(error: AwsError) -> Self {
+        Self::told(error, None)
+    }
+
+    fn told(error: AwsError, field: Option<&str>) -> Self {
         let text = error.message.clone();
+        let refusal = |general, fix| Refusal::of(&error, field, general, fix);
         match (error.class, error.code.as_deref(), error.operation) {
             (Class::Invalid, Some("SubnetNotFound"), _) | (Class::Invalid | Class::NotFound, _, "DescribeSubnets") => {
                 Self::SubnetNotFound(text)
@@ -104,8 +157,12 @@ impl Error {
             (Class::Invalid, Some("InvalidSecurityGroup"), _) | (Class::Invalid, _, "SetSecurityGroups") => {
                 Self::SecurityGroupsInvalid(text)
             }
-            (Class::Invalid, Some("OperationNotPermitted"), "DeleteLoadBalancer") => Self::DeletionProtected(text),
-            (Class::Invalid, _, "ModifyLoadBalancerAttributes") => Self::AttributesInvalid(text),
+            (Class::Invalid, Some("OperationNotPermitted"), "DeleteLoadBalancer") => {
+                Self::DeletionProtected { said: text, fix: "set it to false, or use deletionPolicy Retain".into() }
+            }
+            (Class::Invalid, _, "ModifyLoadBalancerAttributes") => {
+                Self::AttributesInvalid(refusal("spec.attributes", "correct the key or the value"))
+            }
             (Class::Invalid, _, "AddTags") | (Class::Invalid, Some("DuplicateTagKeys"), _) => Self::TagsInvalid(text),
             (
                 Class::Invalid,
@@ -114,16 +171,21 @@ impl Error {
             )
             | (Class::Invalid, _, "SetSubnets") => Self::SubnetsInvalid(text),
             (Class::Invalid, Some("CertificateNotFound"), _) | (Class::Invalid, _, "AddListenerCertificates") => {
-                Self::CertificateInvalid(text)
+                Self::CertificateInvalid(refusal(
+                    "spec.listeners[].certificateArns",
+                    "name issued certificates of the operator's account and region",
+                ))
             }
             (
                 Class::Invalid,
                 _,
                 "CreateListener" | "ModifyListener" | "ModifyListenerAttributes" | "RemoveListenerCertificates",
-            ) => Self::ListenerInvalid(text),
-            (Class::Invalid, _, "CreateRule" | "ModifyRule" | "SetRulePriorities") => Self::RuleInvalid(text),
+            ) => Self::ListenerInvalid(refusal("spec.listeners", "correct the field")),
+            (Class::Invalid, _, "CreateRule" | "ModifyRule" | "SetRulePriorities") => {
+                Self::RuleInvalid(refusal("spec.listeners[].rules", "correct its conditions or its action"))
+            }
             (Class::Invalid, _, "CreateTargetGroup" | "ModifyTargetGroup" | "ModifyTargetGroupAttributes") => {
-                Self::TargetGroupInvalid(text)
+                Self::TargetGroupInvalid(refusal("spec.backends", "correct its fields"))
             }
             (Class::Invalid, _, "AssociateWebACL") => Self::WebAclInvalid(text),
             (Class::Invalid, _, "ModifyCapacityReservation") => Self::CapacityInvalid(text),
@@ -149,7 +211,7 @@ impl Failure for Error {
             | Self::SecurityGroupsInvalid(_)
             | Self::AttributesInvalid(_)
             | Self::TagsInvalid(_)
-            | Self::DeletionProtected(_)
+            | Self::DeletionProtected { .. }
             | Self::CertificateInvalid(_)
             | Self::ListenerInvalid(_)
             | Self::RuleInvalid(_)
@@ -175,7 +237,7 @@ impl Failure for Error {
             Self::AttributesInvalid(_) => "AttributesInvalid",
             Self::TagsInvalid(_) => "TagsInvalid",
             Self::QuotaReached(_) => "QuotaReached",
-            Self::DeletionProtected(_) => "DeletionProtected",
+            Self::DeletionProtected { .. } => "DeletionProtected",
             Self::CertificateInvalid(_) => "CertificateInvalid",
             Self::ListenerInvalid(_) => "ListenerInvalid",
             Self::RuleInvalid(_) => "RuleInvalid",
@@ -195,3 +257,6 @@ impl Failure for Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

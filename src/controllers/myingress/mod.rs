@@ -21,6 +21,7 @@ pub mod orphans;
 mod ownership;
 pub mod plan;
 mod refusals;
+mod refused_field;
 mod region;
 mod rules;
 mod secrets;
@@ -50,6 +51,7 @@ use targets::{Binding, Targets};
 
 use super::World;
 use crate::api::{MyIngress, MyIngressStatus};
+use crate::external::ec2::Ec2;
 use crate::external::elbv2::Elbv2;
 use crate::runtime::{self, ActionEvent, Kind, Listed, Plan, Removal};
 use action::Action;
@@ -62,7 +64,7 @@ pub async fn controller(world: World) {
     let elb = Elbv2::new(&world.aws, metrics.clone(), fence.clone(), budget.clone());
     let kind = Arc::new(MyIngressKind {
         region: Region::new(&world.aws, &metrics, &fence, budget, elb.clone(), world.cluster_name),
-        targets: Targets::new(elb),
+        targets: Targets::new(elb, Ec2::new(&world.aws, metrics.clone(), fence.clone())),
         secrets: Secrets::new(world.environment.client.clone()),
         stores: Mutex::default(),
         bound: Mutex::default(),
@@ -71,6 +73,7 @@ pub async fn controller(world: World) {
         journal: Journal::default(),
         sweep: world.environment.sweep,
         replacement_grace: world.replacement_grace,
+        security_group_rules: world.security_group_rules,
     });
     let environment = world.environment;
     let sweep = environment.sweep;
@@ -102,6 +105,8 @@ struct MyIngressKind {
     sweep: Duration,
     /// How long a balancer that was replaced goes on serving.
     replacement_grace: Duration,
+    /// Rules that a security group may have, of each family of addresses.
+    security_group_rules: u16,
 }
 
 impl MyIngressKind {
@@ -224,7 +229,7 @@ impl Kind for MyIngressKind {
         if action.creates() {
             self.journal.makes(&owner.uid, object);
         }
-        apply::apply(self, &owner, action).await?;
+        apply::apply(self, &owner, object, action).await?;
         self.wake_others(object);
         Ok(())
     }

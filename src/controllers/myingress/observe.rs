@@ -12,7 +12,7 @@ use super::assets::Assets;
 use super::decide::unprotects;
 use super::error::Error;
 use super::members::{Members, key, members_of};
-use super::model::{self, Built, CertificatesModel, Complaint, Context, SecurityModel, SubnetsModel};
+use super::model::{self, Built, CertificatesModel, Complaint, Context, Limits, SecurityModel, SubnetsModel};
 use super::names::candidates;
 use super::ownership::{ObjectKey, Owner, adoption_tag};
 use super::refusals::Refusal;
@@ -128,7 +128,8 @@ pub async fn wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner) -> 
     }
     let mut members = members_of(object, &kind.objects());
     let secrets = kind.secrets.of(&mut members).await?;
-    let built = model::build(&members.active(), &Context { owner, secrets: &secrets });
+    let limits = Limits { security_group_rules: kind.security_group_rules.into(), ..kind.region.limits() };
+    let built = model::build(&members.active(), &Context { owner, secrets: &secrets, limits: &limits });
     Ok((members, built))
 }
 
@@ -185,6 +186,7 @@ fn had_security_group(object: &MyIngress) -> bool {
 fn may_have_security_group(object: &MyIngress, built: &Built) -> bool {
     had_security_group(object)
         || !object.spec.inbound_cidrs.is_empty()
+        || !object.spec.inbound_prefix_lists.is_empty()
         || built.model.as_ref().is_some_and(|it| matches!(it.balancer.security, SecurityModel::Managed { .. }))
 }
 

@@ -2,6 +2,7 @@
 //!
 //! <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/Welcome.html>
 
+mod networks;
 mod permissions;
 mod security_groups;
 mod subnets;
@@ -20,6 +21,7 @@ use crate::leader::Fence;
 use crate::metrics::Metrics;
 use crate::runtime::Class;
 
+pub use networks::Network;
 pub use permissions::{Permission, PortRange, Source};
 pub use security_groups::SecurityGroup;
 pub use subnets::Subnet;

@@ -1,8 +1,9 @@
 //! Targets of target groups, and how they are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_elasticloadbalancingv2::types as aws;
+use aws_sdk_elasticloadbalancingv2::types::builders::TargetDescriptionBuilder;
 use aws_sdk_elasticloadbalancingv2::types::{TargetDescription, TargetHealthStateEnum};
 
 use super::{Elbv2, Outcome};
@@ -47,10 +48,12 @@ pub enum TargetState {
 }
 
 impl Elbv2 {
-    /// Registers targets, 200 a call; one that is registered already stays so.
-    pub async fn register_targets(&self, arn: &str, targets: &[Target]) -> Outcome<()> {
+    /// Registers targets, 200 a call; one that is registered already stays so. Those in `outside` are addresses in no
+    /// subnet of the group's VPC.
+    pub async fn register_targets(&self, arn: &str, targets: &[Target], outside: &BTreeSet<String>) -> Outcome<()> {
         for batch in targets.chunks(BATCH) {
-            let call = self.client.register_targets().target_group_arn(arn).set_targets(Some(descriptions(batch)));
+            let batch = batch.iter().map(|target| with_zone(target, outside)).collect();
+            let call = self.client.register_targets().target_group_arn(arn).set_targets(Some(batch));
             self.caller.call_again("RegisterTargets", || call.clone().send()).await?;
         }
         Ok(())
@@ -74,7 +77,20 @@ impl Elbv2 {
 }
 
 fn descriptions(targets: &[Target]) -> Vec<TargetDescription> {
-    targets.iter().map(|target| TargetDescription::builder().id(&target.id).port(target.port.into()).build()).collect()
+    targets.iter().map(|target| description(target).build()).collect()
+}
+
+fn description(target: &Target) -> TargetDescriptionBuilder {
+    TargetDescription::builder().id(&target.id).port(target.port.into())
+}
+
+/// An Application Load Balancer wants the zone `all` of an address outside its VPC's subnets ("The Availability Zone for
+/// IP address 'X' must be 'all' for Application Load Balancer target groups, when not within the VPC"), and refuses it of
+/// one inside ("is within the VPC, and cannot have its Availability Zone overridden to 'all'").
+/// <https://github.com/kubernetes-sigs/aws-load-balancer-controller/issues/783>, `/561` and `/3714`, read on 2026-11-23.
+fn with_zone(target: &Target, outside: &BTreeSet<String>) -> TargetDescription {
+    let zone = outside.contains(&target.id).then(|| "all".to_owned());
+    description(target).set_availability_zone(zone).build()
 }
 
 fn health(described: aws::TargetHealthDescription) -> Option<(Target, TargetHealth)> {
@@ -102,6 +118,14 @@ mod tests {
             .target(descriptions(&[target]).remove(0))
             .target_health(aws::TargetHealth::builder().state(state.into()).description("why").build())
             .build()
+    }
+
+    #[test]
+    fn the_zone_is_all_outside_the_vpc_and_left_to_aws_inside() {
+        let outside = BTreeSet::from(["172.16.0.1".to_owned()]);
+        let zone = |id: &str| with_zone(&Target { id: id.into(), port: 80 }, &outside).availability_zone;
+        assert_eq!(zone("172.16.0.1").as_deref(), Some("all"));
+        assert_eq!(zone("10.0.0.1"), None);
     }
 
     #[test]

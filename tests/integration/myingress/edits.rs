@@ -1,7 +1,10 @@
 //! Each field of the full example, edited: what that changes in AWS, and that nothing else does.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use aws_sdk_ec2::types::{IpPermission, SecurityGroup};
+use aws_sdk_elasticloadbalancingv2::types::{ProtocolEnum, TargetTypeEnum};
 use causeway::api::MyIngress;
 use serde_json::{Value, json};
 
@@ -281,4 +284,81 @@ async fn a_client_secret_that_changes_is_set_anew() {
     let look = || async { tag(Account::of(&scene).await) };
     wait_within(Duration::from_secs(10), "the other secret to be set", look, |now| *now != before).await;
     println!("» another client secret is set after {:.1} s", begun.elapsed().as_secs_f64());
+}
+
+/// The ingress rules of the security group of the account that is Causeway's: port and source.
+async fn let_in(scene: &Scene) -> BTreeSet<(i32, String)> {
+    let groups = crate::support::account::security_groups(scene).await;
+    let own = |group: &SecurityGroup| group.tags().iter().any(|tag| tag.key() == Some("causeway.example.com/uid"));
+    let permissions = groups.into_iter().filter(own).flat_map(|group| group.ip_permissions.unwrap_or_default());
+    let sources = |permission: IpPermission| {
+        let port = permission.from_port().unwrap_or_default();
+        let networks = permission.ip_ranges().iter().filter_map(|range| range.cidr_ip());
+        let lists = permission.prefix_list_ids().iter().filter_map(|list| list.prefix_list_id());
+        networks.chain(lists).map(|source| (port, source.to_owned())).collect::<Vec<_>>()
+    };
+    permissions.flat_map(sources).collect()
+}
+
+#[tokio::test]
+async fn forty_networks_are_swapped_for_forty_others_and_more_than_a_group_takes_are_refused() {
+    let scene = Scene::new("edits").await;
+    let _operator = Operator::start(&scene).await;
+    let networks = |first: u8| (0..40).map(|it| format!("10.{}.0.0/16", first + it)).collect::<Vec<_>>();
+    let spec = super::spec(json!({ "inboundCidrs": networks(0), "listeners": [{ "port": 80 }] }));
+    super::created(&scene, "app", spec).await;
+    scene.edit::<MyIngress>("app", json!({ "inboundCidrs": networks(100) })).await;
+    let wanted: BTreeSet<(i32, String)> = networks(100).into_iter().map(|it| (80, it)).collect();
+    wait_for("the other networks", || let_in(&scene), |seen| *seen == wanted).await;
+    super::ready(&scene, "app").await;
+
+    scene.edit::<MyIngress>("app", json!({ "listeners": [{ "port": 80 }, { "port": 81 }] })).await;
+    let words = super::stalled_by(&scene, "app", "InboundInvalid").await;
+    assert!(words.starts_with("spec.inboundCidrs makes 80 IPv4 rules"), "{words}");
+    assert_eq!(let_in(&scene).await, wanted, "nothing is half-made");
+}
+
+#[tokio::test]
+async fn a_listener_may_let_in_networks_of_its_own() {
+    let scene = Scene::new("edits").await;
+    let _operator = Operator::start(&scene).await;
+    let listeners = json!([{ "port": 80 }, { "port": 8080, "inboundCidrs": ["10.0.0.0/8"] }]);
+    super::created(&scene, "app", super::spec(json!({ "inboundCidrs": ["0.0.0.0/0"], "listeners": listeners }))).await;
+    let wanted = BTreeSet::from([(80, "0.0.0.0/0".to_owned()), (8080, "10.0.0.0/8".to_owned())]);
+    wait_for("each port its networks", || let_in(&scene), |seen| *seen == wanted).await;
+}
+
+#[tokio::test]
+async fn each_of_several_parameters_of_the_query_is_a_condition() {
+    let scene = Scene::new("edits").await;
+    let _operator = Operator::start(&scene).await;
+    let rule = json!({
+        "queryAll": [{ "key": "a", "value": "1" }, { "key": "b", "value": "2" }],
+        "action": { "fixedResponse": { "statusCode": 200 } },
+    });
+    super::created(&scene, "app", super::spec(json!({ "listeners": [{ "port": 80, "rules": [rule] }] }))).await;
+    let account = Account::of(&scene).await.0;
+    let conditions = &account["balancers"]["app-alb"]["listeners"]["80"]["rules"][0]["rule"]["conditions"];
+    assert_eq!(conditions.as_array().map(Vec::len), Some(2), "{account}");
+}
+
+#[tokio::test]
+async fn a_target_group_of_others_gets_requests_and_is_never_touched() {
+    let scene = Scene::new("edits").await;
+    let call = scene.elb.create_target_group().name("legacy").protocol(ProtocolEnum::Http).port(80);
+    let call = call.vpc_id("vpc-causeway").target_type(TargetTypeEnum::Ip);
+    let group = call.send().await.expect("a target group").target_groups.unwrap_or_default().remove(0);
+    let arn = group.target_group_arn.expect("an ARN");
+    let _operator = Operator::start(&scene).await;
+    let action = json!({ "forward": { "targetGroups": [{ "arn": arn }] } });
+    super::created(&scene, "app", super::spec(json!({ "listeners": [{ "port": 80, "defaultAction": action }] }))).await;
+    let groups = || async {
+        let groups = scene.elb.describe_target_groups().names("legacy").send().await;
+        groups.expect("the group is there").target_groups.unwrap_or_default().remove(0)
+    };
+    assert_eq!(groups().await.load_balancer_arns().len(), 1, "requests are forwarded to it");
+    assert!(scene.tags(&arn).await.is_empty());
+    scene.delete::<MyIngress>("app").await;
+    scene.gone::<MyIngress>("app").await;
+    assert_eq!(groups().await.load_balancer_arns().len(), 0);
 }

@@ -209,3 +209,28 @@ async fn a_client_secret_is_never_shown() {
     assert_eq!(calls(&rotated), ["ModifyListener", "AddTags"]);
     assert!(!rotated.to_string().contains("hunter2"), "{rotated}");
 }
+
+#[tokio::test]
+async fn what_only_aws_knows_is_asked_and_what_was_not_asked_is_named() {
+    let scene = Scene::new("plan").await;
+    let good = import(&scene, EXAMPLE_COM).await;
+    let unknown = format!("{}/no-such", good.rsplit_once('/').expect("an ARN").0);
+    let object = spec(json!({
+        "subnets": ["subnet-abc", "subnet-abc2"],
+        "securityGroups": ["sg-web"],
+        "listeners": [{ "port": 443, "sslPolicy": "no-such", "certificateArns": [good, unknown] }],
+    }));
+    let report = planned(&scene, 1, &["-f", "-"], &manifest("web", &object)).await;
+    let found = |state: &str| -> Vec<String> {
+        let checks = report["objects"][0]["checks"].as_array().expect("checks").iter();
+        let fields = checks.filter(|check| check["state"] == state).map(|check| &check["field"]);
+        fields.map(|field| field.as_str().expect("a field").to_owned()).collect()
+    };
+    let wrong = ["spec.subnets[1]", "spec.listeners[0].sslPolicy", "spec.listeners[0].certificateArns[1]"];
+    assert_eq!(found("wrong"), wrong);
+    assert_eq!(found("unchecked"), ["spec.securityGroups"]);
+    let (code, table, _) = plan(&scene, &["-f", "-"], manifest("web", &object).to_string()).await;
+    assert_eq!(code, 1);
+    assert!(table.contains("error spec.listeners[0].sslPolicy: AWS has no security policy no-such"), "{table}");
+    assert_eq!(made(&scene).await, [""; 0]);
+}

@@ -224,3 +224,28 @@ async fn instance_targets_are_the_nodes_with_the_port_of_the_service_on_them() {
     assert!(message.contains("no node of the cluster is a ready EC2 instance"), "{message}");
     becomes(&scene, "the target to stay", &[&format!("{second}:{port}")]).await;
 }
+
+#[tokio::test]
+async fn addresses_in_no_subnet_of_the_vpc_are_registered_beside_those_inside() {
+    let scene = Scene::new("targets").await;
+    let _operator = Operator::start(&scene).await;
+    service(&scene, "web", &[("", 80)]).await;
+    endpoints(&scene, "web", &[("", 8080)], &["198.18.7.1"]).await;
+    scene.create::<MyIngress>("app", fronting(&json!({}))).await;
+    becomes(&scene, "the address in a subnet", &["198.18.7.1:8080"]).await;
+    // A peered VPC, as AWS has it: these are registered for all zones.
+    endpoints(&scene, "web", &[("", 8080)], &["10.99.0.1", "198.18.7.1", "198.18.7.2"]).await;
+    becomes(&scene, "all three", &["10.99.0.1:8080", "198.18.7.1:8080", "198.18.7.2:8080"]).await;
+    let group = target_groups(&scene).await.remove(0).target_group_arn.expect("an ARN");
+    let health = scene.elb.describe_target_health().target_group_arn(&group).send().await.expect("the targets");
+    let zones: BTreeMap<String, Option<String>> = health
+        .target_health_descriptions()
+        .iter()
+        .filter_map(|it| it.target())
+        .map(|it| (it.id().unwrap_or_default().to_owned(), it.availability_zone().map(str::to_owned)))
+        .collect();
+    assert_eq!(zones["10.99.0.1"].as_deref(), Some("all"));
+    assert_ne!(zones["198.18.7.2"].as_deref(), Some("all"), "AWS refuses it inside");
+    endpoints(&scene, "web", &[("", 8080)], &["198.18.7.2"]).await;
+    becomes(&scene, "the one that is left", &["198.18.7.2:8080"]).await;
+}

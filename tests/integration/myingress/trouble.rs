@@ -4,6 +4,7 @@ use causeway::api::MyIngress;
 use serde_json::{Value, json};
 
 use super::{alb, created, ready, spec, stalled_by};
+use crate::support::certificates::{EXAMPLE_COM, import};
 use crate::support::{Operator, Scene};
 
 /// Creates an object that AWS refuses; returns what is told of it.
@@ -168,4 +169,65 @@ async fn one_bad_object_hurts_no_other() {
     for number in 0..5 {
         stalled_by(&scene, &format!("bad-{number}"), "SubnetNotFound").await;
     }
+}
+
+#[tokio::test]
+async fn what_aws_refuses_is_named_by_its_place_in_the_spec() {
+    let scene = Scene::new("trouble").await;
+    let _operator = super::operator_without_sweeps(&scene).await;
+    let logs = json!({ "accessLogs": { "bucket": "no-such-bucket-of-causeway" } });
+    let message = refused(&scene, logs, "AttributesInvalid").await;
+    assert!(message.starts_with("spec.accessLogs.bucket"), "{message}");
+    mended(&scene, json!({ "accessLogs": null })).await;
+    let good = import(&scene, EXAMPLE_COM).await;
+    let unknown = format!("{}/no-such", good.rsplit_once('/').expect("an ARN").0);
+    let store = good.rsplit_once(":certificate").expect("an ARN").0.replace(":acm:", ":elasticloadbalancing:");
+    let verify = json!({ "mode": "verify", "trustStoreArn": format!("{store}:truststore/no/such") });
+    let https = |more: Value| {
+        let mut listener = json!({ "port": 443, "certificateArns": [good] });
+        listener.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+        json!({ "listeners": [{ "port": 80 }, listener] })
+    };
+    for (bad, reason, field) in [
+        (json!({ "certificateArns": [unknown] }), "CertificateInvalid", "spec.listeners[1].certificateArns[0]"),
+        (json!({ "certificateArns": [good, unknown] }), "CertificateInvalid", "spec.listeners[1].certificateArns[1]"),
+        (json!({ "sslPolicy": "ELBSecurityPolicy-no-such" }), "ListenerInvalid", "spec.listeners[1].sslPolicy"),
+        (
+            json!({ "mutualAuthentication": verify }),
+            "ListenerInvalid",
+            "spec.listeners[1].mutualAuthentication.trustStoreArn",
+        ),
+    ] {
+        scene.edit::<MyIngress>("app", https(bad)).await;
+        let message = stalled_by(&scene, "app", reason).await;
+        assert!(message.starts_with(&format!("{field}: ")), "{message}\nshould name {field}");
+        scene.edit::<MyIngress>("app", https(json!({}))).await;
+        ready(&scene, "app").await;
+    }
+}
+
+#[tokio::test]
+async fn the_advice_against_deletion_protection_is_taken_and_helps() {
+    for protection in
+        [json!({ "deletionProtection": true }), json!({ "attributes": { "deletion_protection.enabled": "true" } })]
+    {
+        let scene = Scene::new("trouble").await;
+        let _operator = super::operator_without_sweeps(&scene).await;
+        created(&scene, "app", spec(protection)).await;
+        scene.delete::<MyIngress>("app").await;
+        let message = stalled_by(&scene, "app", "DeletionProtected").await;
+        let patch = message.split("-p '").nth(1).and_then(|rest| rest.split('\'').next()).expect("a patch");
+        let patch: Value = serde_json::from_str(patch).expect("JSON");
+        scene.edit::<MyIngress>("app", patch["spec"].clone()).await;
+        scene.gone::<MyIngress>("app").await;
+        assert!(scene.balancers().await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn an_allowed_namespace_that_is_no_name_is_refused_at_once() {
+    let scene = Scene::new("trouble").await;
+    let group = json!({ "group": { "name": "all", "allowedNamespaces": [" a "] } });
+    let refusal = scene.try_create::<MyIngress>("app", spec(group)).await.expect_err("it is refused").to_string();
+    assert!(refusal.contains("spec.group.allowedNamespaces must be names of namespaces"), "{refusal}");
 }

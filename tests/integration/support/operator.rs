@@ -80,6 +80,7 @@ impl Operator {
                 ..Settings::default()
             },
             replacement_grace: Duration::from_secs(1),
+            security_group_rules: 60,
             etcd: Arc::new(Grpc::default()),
             redis: Arc::new(Tcp::default()),
         }

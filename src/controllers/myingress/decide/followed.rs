@@ -6,18 +6,21 @@ use crate::controllers::myingress::assets::GroupMember;
 use crate::controllers::myingress::ownership::Owner;
 use crate::controllers::myingress::targets::{Backend, PortName};
 
-/// The tag: Service and port. The namespace is the object's, and the rest AWS tells.
+/// The tag: Service and port, then the labels of nodes. The namespace is the object's, and the rest AWS tells.
 pub fn backend_tag(backend: &Backend) -> (String, String) {
     let port = match &backend.port {
         PortName::Number(number) => number.to_string(),
         PortName::Name(name) => name.clone(),
     };
-    (key(), format!("{}:{port}", backend.service))
+    let nodes = backend.nodes.iter().map(|(key, value)| format!(" {key}={value}")).collect::<String>();
+    (key(), format!("{}:{port}{nodes}", backend.service))
 }
 
 /// What the group of an owner follows by its tag.
 pub fn remembered(owner: &Owner, grouped: bool, member: &GroupMember) -> Option<Backend> {
-    let (service, port) = member.tags.get(&key())?.split_once(':')?;
+    let mut said = member.tags.get(&key())?.split(' ');
+    let (service, port) = said.next()?.split_once(':')?;
+    let nodes = said.map(|label| label.split_once('=')).collect::<Option<Vec<_>>>()?;
     let namespace =
         if grouped { member.tags.get(&super::member_tag_key())?.split_once('/')?.0 } else { &owner.namespace };
     let kind = member.group.kind.as_ref()?;
@@ -28,6 +31,7 @@ pub fn remembered(owner: &Owner, grouped: bool, member: &GroupMember) -> Option<
         port: port.parse().map_or_else(|_| PortName::Name(port.into()), PortName::Number),
         target_type: kind.target_type,
         ipv6: kind.ipv6,
+        nodes: nodes.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
     })
 }
 
@@ -37,6 +41,8 @@ fn key() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::external::elbv2::TargetType;
 
@@ -48,9 +54,12 @@ mod tests {
             port,
             target_type: TargetType::Ip,
             ipv6: false,
+            nodes: BTreeMap::new(),
         };
         let tag = |port| backend_tag(&backend(port)).1;
         assert_eq!(tag(PortName::Number(80)), "web:80");
         assert_eq!(tag(PortName::Name("http-80".into())), "web:http-80");
+        let nodes = [("a/b".to_owned(), "c".to_owned()), ("d".to_owned(), String::new())].into();
+        assert_eq!(backend_tag(&Backend { nodes, ..backend(PortName::Number(80)) }).1, "web:80 a/b=c d=");
     }
 }

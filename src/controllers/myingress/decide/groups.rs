@@ -87,6 +87,7 @@ pub fn bindings(model: Option<&Model>, members: &Members, owner: &Owner, assets:
         let as_before = || {
             Some(Binding {
                 group_arn: Some(member.group.arn.clone()),
+                vpc: vpc(member),
                 backend: remembered(owner, members.grouped, member)?,
                 created: false,
                 owners: members.everybody(),
@@ -101,10 +102,15 @@ fn binding(model: &Model, members: &Members, member: &GroupMember) -> Option<Bin
     let wanted = model.groups.get(&member.group.name)?;
     Some(Binding {
         group_arn: Some(member.group.arn.clone()),
+        vpc: vpc(member),
         backend: wanted.backend.clone(),
         created: member.fresh,
         owners: members.everybody(),
     })
+}
+
+fn vpc(member: &GroupMember) -> Option<String> {
+    member.group.kind.as_ref().map(|kind| kind.vpc.clone())
 }
 
 /// Binds each group that is there to its backend. Groups of members that cannot take part now stay bound as they are, and
@@ -118,7 +124,7 @@ pub fn bind(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
             wanted.push(binding);
         } else if let Some(backend) = replaced(scene, current, member) {
             let (group_arn, owners) = (Some(arn.clone()), observed.members.everybody());
-            wanted.push(Binding { group_arn, backend, created: false, owners });
+            wanted.push(Binding { group_arn, vpc: vpc(member), backend, created: false, owners });
         } else if stays(scene, member) || used.contains(arn) {
             wanted.extend(observed.bound.iter().find(|binding| binding.group_arn.as_ref() == Some(arn)).cloned());
         }

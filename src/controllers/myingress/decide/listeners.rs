@@ -389,8 +389,11 @@ impl Listener<'_> {
     fn resolved(&self, actions: &[RuleAction]) -> Option<Vec<RuleAction>> {
         let resolve = |action: &RuleAction| match action {
             RuleAction::Forward { groups, stickiness } => {
-                let arn =
-                    |(name, weight): (&String, &u16)| Some(((*self.arns.get(name.as_str())?).to_owned(), *weight));
+                let arn = |(name, weight): (&String, &u16)| {
+                    // A name has no colon: this is the ARN of a group that is not ours.
+                    let foreign = name.starts_with("arn:").then_some(name.as_str());
+                    Some((foreign.or_else(|| self.arns.get(name.as_str()).copied())?.to_owned(), *weight))
+                };
                 let groups = groups.iter().map(arn).collect::<Option<BTreeMap<String, u16>>>()?;
                 Some(RuleAction::Forward { groups, stickiness: *stickiness })
             }

@@ -16,6 +16,7 @@ mod secrets;
 mod security;
 mod shifts;
 mod status;
+mod swaps;
 mod tags;
 
 use std::collections::{BTreeMap, BTreeSet};

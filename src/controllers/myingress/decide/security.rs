@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use super::swaps::swaps;
 use super::tags::stale;
 use super::{Scene, differing};
 use crate::controllers::myingress::action::{Action, SecurityAction};
 use crate::controllers::myingress::assets::Member;
 use crate::controllers::myingress::model::{Complaint, SecurityModel};
 use crate::controllers::myingress::names::security_group_name;
-use crate::external::ec2::{Permission, SecurityGroup, Source};
+use crate::external::ec2::SecurityGroup;
 
 /// The security groups that the balancer is to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,11 +22,11 @@ pub enum Groups {
 
 /// Makes the group, and lets in who may come in.
 pub fn plan(scene: &Scene, current: Option<&Member>, actions: &mut Vec<Action>) -> Result<Groups, Complaint> {
-    let cidrs = match &scene.model.balancer.security {
+    match &scene.model.balancer.security {
         SecurityModel::Default => return Ok(Groups::Are(None)),
         SecurityModel::Given(groups) => return Ok(Groups::Are(Some(groups.clone()))),
-        SecurityModel::Managed { cidrs } => cidrs,
-    };
+        SecurityModel::Managed { .. } => {}
+    }
     let tags = scene.tags(None);
     let Some(group) = scene.observed.assets.security_groups.values().next() else {
         let vpc = current.map(|member| &member.balancer.vpc);
@@ -42,7 +43,9 @@ pub fn plan(scene: &Scene, current: Option<&Member>, actions: &mut Vec<Action>) 
         actions.push(Action::Security(SecurityAction::Create { name, vpc: vpc.clone(), tags }));
         return Ok(Groups::Later);
     };
-    actions.extend(repairs(scene, group, cidrs).into_iter().map(Action::Security));
+    let (id, wanted) = (group.id.clone(), scene.model.inbound());
+    let swaps = swaps(&group.ingress, &wanted).into_iter();
+    actions.extend(swaps.map(|swap| Action::Security(swap.action(id.clone()))));
     let keys = stale(scene, &tags, &group.tags);
     if !keys.is_empty() {
         actions.push(Action::Security(SecurityAction::RemoveTags { id: group.id.clone(), keys }));
@@ -52,24 +55,6 @@ pub fn plan(scene: &Scene, current: Option<&Member>, actions: &mut Vec<Action>) 
         actions.push(Action::Security(SecurityAction::AddTags { id: group.id.clone(), tags }));
     }
     Ok(Groups::Are(Some(BTreeSet::from([group.id.clone()]))))
-}
-
-/// First let in who is missing, then lock out who is too many.
-fn repairs(scene: &Scene, group: &SecurityGroup, cidrs: &BTreeSet<String>) -> Vec<SecurityAction> {
-    let ports = scene.model.listeners.keys();
-    let wanted: BTreeSet<Permission> =
-        ports.flat_map(|port| cidrs.iter().map(|cidr| Permission::tcp(*port, Source::Network(cidr.clone())))).collect();
-    let difference = |a: &BTreeSet<Permission>, b: &BTreeSet<Permission>| a.difference(b).cloned().collect();
-    let missing: BTreeSet<Permission> = difference(&wanted, &group.ingress);
-    let surplus: BTreeSet<Permission> = difference(&group.ingress, &wanted);
-    let mut actions = Vec::new();
-    if !missing.is_empty() {
-        actions.push(SecurityAction::Authorize { id: group.id.clone(), permissions: missing });
-    }
-    if !surplus.is_empty() {
-        actions.push(SecurityAction::Revoke { id: group.id.clone(), permissions: surplus });
-    }
-    actions
 }
 
 /// Deletes the group once nobody wants it.

@@ -169,7 +169,7 @@ fn missing_backend(object: &MyIngress, scene: &Scene) -> Option<(&'static str, S
                 ),
             ),
             Endpoints::Unsuitable(why) => {
-                ("ServiceUnsuitable", format!("spec.backends[{index}].service: Service {service} {why}"))
+                ("ServiceUnsuitable", format!("spec.backends[{index}].service: {why}"))
             }
         })
     });

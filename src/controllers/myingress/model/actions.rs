@@ -64,8 +64,9 @@ pub fn groups_of<'a>(actions: impl IntoIterator<Item = &'a RuleAction>) -> BTree
 
 fn forward_to(spec: &ForwardSpec, listening: &Listening<'_>, field: &Field<'_>) -> Result<RuleAction, Complaint> {
     let list = field.name("backends");
-    if spec.backends.is_empty() || spec.backends.len() > MOST_GROUPS {
-        return list.complain(format_args!("has {} entries: name 1 to {MOST_GROUPS}", spec.backends.len()));
+    let number = spec.backends.len() + spec.target_groups.len();
+    if !(1..=MOST_GROUPS).contains(&number) {
+        return list.complain(format_args!("has {number} entries (with targetGroups): name 1 to {MOST_GROUPS}"));
     }
     let mut groups = BTreeMap::new();
     let mut sticky = None;
@@ -93,6 +94,24 @@ fn forward_to(spec: &ForwardSpec, listening: &Listening<'_>, field: &Field<'_>) 
         }
         if groups.insert(backend.group.clone(), weight).is_some() {
             return item.name("name").complain("is in the list twice: add the weights");
+        }
+    }
+    let list = field.name("targetGroups");
+    for (index, share) in spec.target_groups.iter().enumerate() {
+        let item = list.at(index);
+        let arn = item.name("arn");
+        text::arn(&share.arn, &["elasticloadbalancing"], &arn)?;
+        if !share.arn.contains(":targetgroup/") {
+            return arn.complain(
+                "must be the ARN of a target group, arn:aws:elasticloadbalancing:REGION:ACCOUNT:targetgroup/NAME/ID",
+            );
+        }
+        let weight = share.weight.unwrap_or(1);
+        if weight > 999 {
+            return item.name("weight").complain("must be 0 to 999");
+        }
+        if groups.insert(share.arn.clone(), weight).is_some() {
+            return arn.complain("is in the list twice: add the weights");
         }
     }
     if spec.stickiness_seconds.is_some_and(|seconds| !(1..=WEEK).contains(&seconds)) {

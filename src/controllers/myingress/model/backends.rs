@@ -20,6 +20,8 @@ use crate::external::elbv2::{HealthCheck, Pairs, Protocol, ProtocolVersion, Targ
 const ALGORITHM: &str = "load_balancing.algorithm.type";
 const ANOMALIES: &str = "load_balancing.algorithm.anomaly_mitigation";
 const SLOW_START: &str = "slow_start.duration_seconds";
+/// A tag's value has 256 characters, of which Service and port take 127 at most.
+const MOST_OF_LABELS: usize = 129;
 const COOKIE: &str = "stickiness.app_cookie.cookie_name";
 
 /// A target group and its name in AWS.
@@ -60,6 +62,18 @@ pub fn backends(
     Ok(found)
 }
 
+/// Name of the backend whose target group has this name in AWS.
+pub fn backend_called(
+    group: &str,
+    specs: &[BackendSpec],
+    member: &ObjectKey,
+    owner: &Owner,
+    scheme: Scheme,
+) -> Option<String> {
+    let all = backends(specs, member, owner, scheme, &Field::spec()).ok()?;
+    all.into_iter().find(|(_, named)| named.group == group).map(|(backend, _)| backend)
+}
+
 fn group(spec: &BackendSpec, member: &ObjectKey, field: &Field<'_>) -> Result<GroupModel, Complaint> {
     label(&spec.name, &field.name("name"))?;
     let service = spec.service.clone().unwrap_or_else(|| spec.name.clone());
@@ -74,17 +88,40 @@ fn group(spec: &BackendSpec, member: &ObjectKey, field: &Field<'_>) -> Result<Gr
         BackendVersion::Grpc => ProtocolVersion::Grpc,
     };
     let port = port(&spec.port, &field.name("port"))?;
+    let nodes = spec.node_selector.clone();
+    node_selector(&nodes, target_type, &field.name("nodeSelector"))?;
     let check = spec.health_check.clone().unwrap_or_default();
     Ok(GroupModel {
         backend_name: spec.name.clone(),
         member: member.clone(),
-        backend: Backend { namespace: member.0.clone(), service, port, target_type, ipv6: false },
+        backend: Backend { namespace: member.0.clone(), service, port, target_type, ipv6: false, nodes },
         target_type,
         protocol: spoken(spec.protocol),
         version,
         health_check: health_check(&check, spec.protocol, version, &field.name("healthCheck"))?,
         attributes: group_attributes(spec, field)?,
     })
+}
+
+/// Labels of nodes. They must fit into a tag, together with Service and port.
+fn node_selector(labels: &BTreeMap<String, String>, of: TargetType, field: &Field<'_>) -> Result<(), Complaint> {
+    if labels.is_empty() {
+        return Ok(());
+    }
+    if of != TargetType::Instance {
+        return field.complain("is for targetType instance: set it, or remove nodeSelector");
+    }
+    let mut length = 0;
+    for (key, value) in labels {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        text::of_characters(key, 1, 127, field, |c| allowed(c) || c == '/', "the letters of a label's key")?;
+        text::of_characters(value, 0, 63, &field.key(key), allowed, "the letters of a label's value")?;
+        length += key.len() + value.len() + 2;
+    }
+    if length > MOST_OF_LABELS {
+        return field.complain(format_args!("comes to {length} characters: use at most {MOST_OF_LABELS}, one label"));
+    }
+    Ok(())
 }
 
 /// A name as Services have it.

@@ -114,14 +114,19 @@ fn tagged(selector: &SubnetSelector, field: &Field<'_>) -> Result<SubnetsModel, 
 
 fn security(spec: &MyIngressSpec, field: &Field<'_>) -> Result<SecurityModel, Complaint> {
     let (groups, cidrs) = (field.name("securityGroups"), field.name("inboundCidrs"));
-    match (spec.security_groups.is_empty(), spec.inbound_cidrs.is_empty()) {
+    let lists = field.name("inboundPrefixLists");
+    let given = ids(&spec.security_groups, "sg-", &groups)?;
+    let prefix_lists = ids(&spec.inbound_prefix_lists, "pl-", &lists)?;
+    let networks = spec.inbound_cidrs.iter().enumerate().map(|(index, it)| text::network(it, &cidrs.at(index)));
+    let networks: BTreeSet<String> = networks.collect::<Result<_, _>>()?;
+    match (given.is_empty(), networks.is_empty() && prefix_lists.is_empty()) {
         (true, true) => Ok(SecurityModel::Default),
-        (false, true) => Ok(SecurityModel::Given(ids(&spec.security_groups, "sg-", &groups)?)),
-        (true, false) => {
-            let networks = spec.inbound_cidrs.iter().enumerate().map(|(index, it)| text::network(it, &cidrs.at(index)));
-            Ok(SecurityModel::Managed { cidrs: networks.collect::<Result<_, _>>()? })
+        (false, true) => Ok(SecurityModel::Given(given)),
+        (true, false) => Ok(SecurityModel::Managed { cidrs: networks, prefix_lists }),
+        (false, false) => {
+            let own = if networks.is_empty() { lists } else { cidrs };
+            own.complain("makes a security group of its own: remove it, or spec.securityGroups")
         }
-        (false, false) => cidrs.complain("makes a security group of its own: remove it, or spec.securityGroups"),
     }
 }
 
@@ -250,7 +255,7 @@ mod tests {
     fn networks_of_the_security_group_are_in_their_one_form() {
         let security = model(json!({ "inboundCidrs": ["10.9.8.7/8", "10.0.0.0/8", "::/0"] })).balancer.security;
         let cidrs = BTreeSet::from(["10.0.0.0/8".to_owned(), "::/0".to_owned()]);
-        assert_eq!(security, SecurityModel::Managed { cidrs });
+        assert_eq!(security, SecurityModel::Managed { cidrs, prefix_lists: BTreeSet::new() });
         assert_eq!(model(json!({})).balancer.security, SecurityModel::Default);
     }
 

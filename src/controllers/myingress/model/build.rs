@@ -6,7 +6,7 @@ use kube::ResourceExt;
 
 use super::member::part;
 use super::merge::Draft;
-use super::{Complaint, Model};
+use super::{Complaint, Limits, Model};
 use crate::api::MyIngress;
 use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::ownership::{ObjectKey, Owner};
@@ -20,6 +20,8 @@ pub struct Context<'a> {
     pub owner: &'a Owner,
     /// Client secrets.
     pub secrets: &'a Secrets,
+    /// How much AWS takes.
+    pub limits: &'a Limits,
 }
 
 /// What became of the objects.
@@ -81,7 +83,7 @@ fn attempt(
     };
     let mut draft = start;
     for (place, object) in candidates.iter().enumerate().filter(|(place, _)| *place != anchor) {
-        match part(object, draft.scheme(), context).and_then(|part| draft.with(&part, place)) {
+        match part(object, draft.scheme(), context).and_then(|part| draft.with(&part, place, context.limits)) {
             Ok(merged) => draft = merged,
             Err(complaint) => drop(complaints.insert(key(object), complaint)),
         }
@@ -96,7 +98,7 @@ fn anchor(
     complaints: &mut BTreeMap<ObjectKey, Complaint>,
 ) -> Option<(usize, Draft)> {
     candidates.iter().enumerate().find_map(|(place, object)| {
-        let begun = part(object, object.spec.scheme, context).map(|part| Draft::of(&part, place));
+        let begun = part(object, object.spec.scheme, context).map(|part| Draft::of(&part, place, context.limits));
         match begun {
             Ok(Some(Ok(draft))) => Some((place, draft)),
             Ok(None) => None,

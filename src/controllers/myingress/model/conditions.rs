@@ -4,18 +4,13 @@
 
 use std::collections::BTreeSet;
 
-use super::Complaint;
 use super::field::Field;
 use super::regexes::regex;
 use super::text;
+use super::{Complaint, Limits};
 use crate::api::myingress::{HeaderMatch, PathMatch, PathType, QueryMatch, RuleSpec};
 use crate::external::elbv2::{Condition, Match};
 
-/// Values that a rule may have.
-/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html>
-const MOST_VALUES: usize = 5;
-/// Wildcards that a rule may have, by the page above and by `DescribeAccountLimits`; AWS's page of quotas says 6.
-const MOST_WILDCARDS: usize = 5;
 /// AWS takes any source but this one.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/rule-condition-types.html#source-ip-conditions>
 const NO_SOURCE: &str = "255.255.255.255/32";
@@ -24,7 +19,7 @@ const LONGEST: usize = 128;
 const LONGEST_NAME: usize = 40;
 
 /// The conditions of a rule. Names that AWS compares without regard to case are in lower case, and no value is twice.
-pub fn conditions(rule: &RuleSpec, field: &Field<'_>) -> Result<BTreeSet<Condition>, Complaint> {
+pub fn conditions(rule: &RuleSpec, limits: &Limits, field: &Field<'_>) -> Result<BTreeSet<Condition>, Complaint> {
     let mut found = BTreeSet::new();
     found.extend(hosts(rule, field)?);
     found.extend(paths(&rule.paths, &field.name("paths"))?);
@@ -34,6 +29,10 @@ pub fn conditions(rule: &RuleSpec, field: &Field<'_>) -> Result<BTreeSet<Conditi
     if !rule.query.is_empty() {
         found.insert(query(&rule.query, &field.name("query"))?);
     }
+    let all = field.name("queryAll");
+    for (index, pair) in rule.query_all.iter().enumerate() {
+        found.insert(Condition::Query(BTreeSet::from([query_pair(pair, &all.at(index))?])));
+    }
     if !rule.methods.is_empty() {
         found.insert(methods(&rule.methods, &field.name("methods"))?);
     }
@@ -42,24 +41,32 @@ pub fn conditions(rule: &RuleSpec, field: &Field<'_>) -> Result<BTreeSet<Conditi
         let networks = rule.source_cidrs.iter().enumerate().map(|(index, it)| source(it, &list.at(index)));
         found.insert(Condition::SourceIp(networks.collect::<Result<_, _>>()?));
     }
-    within_limits(&found, field)?;
+    within_limits(&found, limits, field)?;
     Ok(found)
 }
 
-fn within_limits(found: &BTreeSet<Condition>, field: &Field<'_>) -> Result<(), Complaint> {
+/// The conditions of a rule that was valid once, however many AWS takes now.
+pub fn conditions_of(rule: &RuleSpec) -> Option<BTreeSet<Condition>> {
+    let limits = Limits { values: usize::MAX, wildcards: usize::MAX, ..Limits::default() };
+    conditions(rule, &limits, &Field::spec()).ok()
+}
+
+fn within_limits(found: &BTreeSet<Condition>, limits: &Limits, field: &Field<'_>) -> Result<(), Complaint> {
     if found.is_empty() {
         return field.complain("needs a condition: what goes for every request is the listener's defaultAction");
     }
     let values: usize = found.iter().map(values).sum();
-    if values > MOST_VALUES {
+    if values > limits.values {
         return field.complain(format_args!(
-            "has {values} condition values, and AWS takes {MOST_VALUES} (a Prefix path counts as two): make two rules"
+            "has {values} condition values, and AWS takes {} (a Prefix path counts as two): make two rules",
+            limits.values
         ));
     }
     let wildcards: usize = found.iter().map(wildcards).sum();
-    if wildcards > MOST_WILDCARDS {
+    if wildcards > limits.wildcards {
         return field.complain(format_args!(
-            "has {wildcards} wildcards, and AWS takes {MOST_WILDCARDS}: make two rules, or use a regular expression"
+            "has {wildcards} wildcards, and AWS takes {}: make two rules, or use a regular expression",
+            limits.wildcards
         ));
     }
     Ok(())
@@ -188,14 +195,16 @@ fn regexes(expressions: &[String], field: &Field<'_>) -> Result<Option<Match>, C
 }
 
 fn query(pairs: &[QueryMatch], field: &Field<'_>) -> Result<Condition, Complaint> {
-    for (index, pair) in pairs.iter().enumerate() {
-        let item = field.at(index);
-        if let Some(key) = &pair.key {
-            text::printable(key, 1, LONGEST, &item.name("key"))?;
-        }
-        text::printable(&pair.value, 1, LONGEST, &item.name("value"))?;
+    let pairs = pairs.iter().enumerate().map(|(index, pair)| query_pair(pair, &field.at(index)));
+    Ok(Condition::Query(pairs.collect::<Result<_, _>>()?))
+}
+
+fn query_pair(pair: &QueryMatch, field: &Field<'_>) -> Result<(Option<String>, String), Complaint> {
+    if let Some(key) = &pair.key {
+        text::printable(key, 1, LONGEST, &field.name("key"))?;
     }
-    Ok(Condition::Query(pairs.iter().map(|pair| (pair.key.clone(), pair.value.clone())).collect()))
+    text::printable(&pair.value, 1, LONGEST, &field.name("value"))?;
+    Ok((pair.key.clone(), pair.value.clone()))
 }
 
 fn methods(methods: &[String], field: &Field<'_>) -> Result<Condition, Complaint> {
@@ -246,7 +255,9 @@ mod tests {
         let mut rule = rule;
         rule["action"] = json!({ "fixedResponse": { "statusCode": 200 } });
         let rule: RuleSpec = serde_json::from_value(rule).unwrap();
-        conditions(&rule, &Field::spec()).map(|it| it.into_iter().collect()).map_err(|complaint| complaint.message)
+        conditions(&rule, &Limits::default(), &Field::spec())
+            .map(|it| it.into_iter().collect())
+            .map_err(|complaint| complaint.message)
     }
 
     fn texts(values: &[&str]) -> BTreeSet<String> {
@@ -293,6 +304,16 @@ mod tests {
             Condition::Method(texts(&["GET"])),
         ];
         assert_eq!(of(rule).unwrap(), wanted);
+    }
+
+    #[test]
+    fn of_query_one_must_match_and_of_query_all_each_one() {
+        let pair = |key: &str| json!({ "key": key, "value": "1" });
+        let one = |keys: &[&str]| Condition::Query(keys.iter().map(|key| (Some((*key).into()), "1".into())).collect());
+        let rule = json!({ "query": [pair("a"), pair("b")], "queryAll": [pair("c"), pair("d")] });
+        assert_eq!(of(rule).unwrap(), [one(&["a", "b"]), one(&["c"]), one(&["d"])]);
+        let said = of(json!({ "queryAll": [{ "key": "a", "value": "é" }] })).unwrap_err();
+        assert!(said.starts_with("spec.queryAll[0].value has"), "{said}");
     }
 
     #[test]

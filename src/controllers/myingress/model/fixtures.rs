@@ -5,7 +5,7 @@ use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::build::Secrets;
-use super::{Built, Context, Model, build};
+use super::{Built, Context, Limits, Model, build};
 use crate::api::{MyIngress, MyIngressSpec};
 use crate::controllers::myingress::ownership::Owner;
 
@@ -56,7 +56,7 @@ pub fn secrets() -> Secrets {
 pub fn built(members: &[&MyIngress]) -> Built {
     let (cluster, namespace, name, uid) = ("prod".into(), "shop".into(), "all".into(), "uid-all".into());
     let owner = Owner { cluster, namespace, name, uid };
-    build(members, &Context { owner: &owner, secrets: &secrets() })
+    build(members, &Context { owner: &owner, secrets: &secrets(), limits: &Limits::default() })
 }
 
 /// What AWS should have for this one object.

@@ -1,8 +1,65 @@
-//! How much AWS lets one balancer have.
+//! How much AWS lets one balancer have. An account may have more than the defaults: its own quotas count where they could be
+//! read.
 //!
-//! <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html>
+//! <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html>, read on 2026-11-23.
+
+use std::collections::BTreeMap;
 
 use super::Complaint;
+use super::inbound::MOST_RULES;
+
+/// Quotas of an account and region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Listeners of a balancer.
+    pub listeners: usize,
+    /// Rules of a balancer beside the default ones.
+    pub rules: usize,
+    /// Certificates of a balancer beside the default ones.
+    pub certificates: usize,
+    /// Target groups of a balancer.
+    pub groups: usize,
+    /// Condition values of a rule.
+    pub values: usize,
+    /// Wildcards in the conditions of a rule.
+    pub wildcards: usize,
+    /// Rules of a security group, for each family of addresses. `DescribeAccountLimits` does not tell: the operator's options
+    /// do. <https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html>, read on 2026-11-23.
+    pub security_group_rules: usize,
+}
+
+impl Default for Limits {
+    /// What an account has that never asked for more.
+    fn default() -> Self {
+        Self {
+            listeners: 50,
+            rules: 100,
+            certificates: 25,
+            groups: 100,
+            values: 5,
+            wildcards: 5,
+            security_group_rules: MOST_RULES,
+        }
+    }
+}
+
+impl Limits {
+    /// What `DescribeAccountLimits` says, and the default for what it leaves out.
+    /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_DescribeAccountLimits.html>
+    pub fn said(said: &BTreeMap<String, usize>) -> Self {
+        let default = Self::default();
+        let of = |name: &str, default: usize| said.get(name).copied().unwrap_or(default);
+        Self {
+            listeners: of("listeners-per-application-load-balancer", default.listeners),
+            rules: of("rules-per-application-load-balancer", default.rules),
+            certificates: of("certificates-per-application-load-balancer", default.certificates),
+            groups: of("target-groups-per-application-load-balancer", default.groups),
+            values: of("condition-values-per-alb-rule", default.values),
+            wildcards: of("condition-wildcards-per-alb-rule", default.wildcards),
+            security_group_rules: default.security_group_rules,
+        }
+    }
+}
 
 /// What a listener counts for.
 pub struct Size {
@@ -13,19 +70,19 @@ pub struct Size {
 }
 
 /// Whether AWS lets a balancer have these listeners and so many target groups.
-pub fn check(listeners: &[Size], groups: usize) -> Result<(), Complaint> {
+pub fn check(listeners: &[Size], groups: usize, limits: &Limits) -> Result<(), Complaint> {
     let rules = listeners.iter().map(|it| it.rules).sum();
     let certificates = listeners.iter().map(|it| it.further_certificates).sum();
     for (field, what, number, most) in [
-        ("spec.listeners", "listeners", listeners.len(), 50),
-        ("spec.listeners", "rules", rules, 100),
-        ("spec.listeners", "certificates beside the default ones", certificates, 25),
-        ("spec.backends", "target groups", groups, 100),
+        ("spec.listeners", "listeners", listeners.len(), limits.listeners),
+        ("spec.listeners", "rules", rules, limits.rules),
+        ("spec.listeners", "certificates beside the default ones", certificates, limits.certificates),
+        ("spec.backends", "target groups", groups, limits.groups),
     ] {
         if number > most {
             let message = format!(
-                "{field} brings the balancer to {number} {what}, and AWS takes {most}: remove some, or make another \
-                 balancer"
+                "{field} brings the balancer to {number} {what}, and AWS takes {most} in this account: remove some, make \
+                 another balancer, or ask for a higher quota in Service Quotas"
             );
             return Err(Complaint { reason: "LimitReached", message });
         }
@@ -43,16 +100,27 @@ mod tests {
 
     #[test]
     fn each_limit_is_the_last_number_that_is_taken() {
-        check(&listeners(50, 2, 0), 100).unwrap();
-        check(&listeners(1, 100, 25), 0).unwrap();
+        let limits = Limits::default();
+        check(&listeners(50, 2, 0), 100, &limits).unwrap();
+        check(&listeners(1, 100, 25), 0, &limits).unwrap();
         for (listeners, groups, words) in [
             (listeners(51, 0, 0), 0, "to 51 listeners, and AWS takes 50"),
             (listeners(2, 51, 0), 0, "to 102 rules, and AWS takes 100"),
             (listeners(2, 0, 13), 0, "to 26 certificates beside the default ones, and AWS takes 25"),
             (listeners(0, 0, 0), 101, "to 101 target groups, and AWS takes 100"),
         ] {
-            let complaint = check(&listeners, groups).unwrap_err();
+            let complaint = check(&listeners, groups, &limits).unwrap_err();
             assert!(complaint.message.contains(words), "{}", complaint.message);
         }
+    }
+
+    #[test]
+    fn a_raised_quota_is_used_and_what_is_not_said_is_the_default() {
+        let said = [("rules-per-application-load-balancer", 200), ("target-groups", 3000)];
+        let limits = Limits::said(&said.map(|(name, most)| (name.to_owned(), most)).into());
+        assert_eq!(limits, Limits { rules: 200, ..Limits::default() });
+        check(&listeners(2, 100, 0), 0, &limits).unwrap();
+        let complaint = check(&listeners(3, 67, 0), 0, &limits).unwrap_err();
+        assert!(complaint.message.contains("to 201 rules, and AWS takes 200"), "{}", complaint.message);
     }
 }

@@ -8,15 +8,13 @@ use super::actions::{self, Listening};
 use super::backends::Named;
 use super::conditions::conditions;
 use super::field::Field;
-use super::{Complaint, Context, RuleModel, attributes, text};
+use super::{Complaint, Context, Limits, RuleModel, attributes, text};
 use crate::api::myingress::{
     ListenerProtocol, ListenerSpec, MutualAuthenticationMode, MutualAuthenticationSpec, RuleSpec,
 };
 use crate::controllers::myingress::ownership::ObjectKey;
 use crate::external::elbv2::{MutualAuthentication, Pairs, Protocol, RuleAction, RuleSettings};
 
-/// Certificates of a listener beside its default one, and the default one.
-const MOST_CERTIFICATES: usize = 26;
 const HIGHEST_PRIORITY: u16 = 50_000;
 
 /// What one object wants of a listener.
@@ -34,6 +32,8 @@ pub struct ListenerPart {
     pub ssl_policy: Option<String>,
     /// How client certificates are checked.
     pub mutual_authentication: Option<MutualAuthentication>,
+    /// Networks that are let in; none for those of the balancer.
+    pub inbound: BTreeSet<String>,
     /// Attributes.
     pub attributes: Pairs,
     /// What happens to requests that no rule matches.
@@ -92,10 +92,12 @@ fn listener(
     let default = field.name("defaultAction").called("RuleInvalid");
     let default_actions = spec.default_action.as_ref().map(|it| actions::actions(it, listening, &default));
     let mutual = field.name("mutualAuthentication");
+    let inbound = field.name("inboundCidrs").called("InboundInvalid");
+    let network = |(index, it): (usize, &String)| text::network(it, &inbound.at(index));
     Ok(ListenerPart {
         field: field.to_string(),
         protocol,
-        certificates: certificates(&spec.certificate_arns, &field.name("certificateArns"))?,
+        certificates: certificates(&spec.certificate_arns, listening.context.limits, &field.name("certificateArns"))?,
         hosts,
         ssl_policy: spec.ssl_policy.clone(),
         mutual_authentication: spec
@@ -103,6 +105,7 @@ fn listener(
             .as_ref()
             .map(|it| mutual_authentication(it, &mutual))
             .transpose()?,
+        inbound: spec.inbound_cidrs.iter().enumerate().map(network).collect::<Result<_, _>>()?,
         attributes: spec.attributes.clone(),
         default_actions: default_actions.transpose()?,
         rules,
@@ -123,14 +126,14 @@ fn only_for_https(spec: &ListenerSpec, field: &Field<'_>) -> Result<(), Complain
 }
 
 /// The default certificate, and the others in one order.
-fn certificates(arns: &[String], field: &Field<'_>) -> Result<Option<Vec<String>>, Complaint> {
+fn certificates(arns: &[String], limits: &Limits, field: &Field<'_>) -> Result<Option<Vec<String>>, Complaint> {
     for (index, arn) in arns.iter().enumerate() {
         text::arn(arn, &["acm", "iam"], &field.at(index))?;
     }
     let Some((default, others)) = arns.split_first() else { return Ok(None) };
     let others: BTreeSet<&String> = others.iter().filter(|arn| *arn != default).collect();
-    if others.len() >= MOST_CERTIFICATES {
-        return field.complain(format_args!("must have at most {MOST_CERTIFICATES} entries: remove some"));
+    if others.len() > limits.certificates {
+        return field.complain(format_args!("must have at most {} entries: remove some", limits.certificates + 1));
     }
     Ok(Some(std::iter::once(default).chain(others).cloned().collect()))
 }
@@ -180,7 +183,7 @@ fn rules(
                 return field.complain(format_args!("is {priority}, as that of another rule: choose another number"));
             }
         }
-        let conditions = conditions(spec, &item)?;
+        let conditions = conditions(spec, listening.context.limits, &item)?;
         let actions = actions::actions(&spec.action, listening, &item.name("action"))?;
         let transforms = actions::transforms(spec.rewrite.as_ref(), &actions, &item.name("rewrite"))?;
         hosts.extend(spec.hosts.iter().map(|host| host.to_ascii_lowercase()));

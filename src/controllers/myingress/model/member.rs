@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::balancer::{BalancerPart, balancer};
 use super::field::Field;
 use super::listeners::{ListenerPart, listeners};
-use super::{Complaint, Context, GroupModel, actions, backends};
+use super::{Complaint, Context, GroupModel, SecurityModel, actions, backends};
 use crate::api::MyIngress;
 use crate::api::myingress::Scheme;
 use crate::controllers::myingress::members::key;
@@ -30,6 +30,16 @@ pub fn part(object: &MyIngress, scheme: Scheme, context: &Context<'_>) -> Result
     let balancer = balancer(spec, &field)?;
     let backends = backends::backends(&spec.backends, &member, context.owner, scheme, &field.name("backends"))?;
     let listeners = listeners(&spec.listeners, &member, &backends, context, &field.name("listeners"))?;
+    if let Some((_, listener)) = listeners.iter().find(|(_, it)| !it.inbound.is_empty())
+        && !matches!(balancer.security, SecurityModel::Managed { .. })
+    {
+        let message = format!(
+            "{}.inboundCidrs needs a security group of Causeway's own: give spec.inboundCidrs for the listeners that have no \
+             networks of their own, and leave out spec.securityGroups",
+            listener.field
+        );
+        return Err(Complaint { reason: "InboundInvalid", message });
+    }
     let actions = listeners.values().flat_map(|listener| {
         let rules = listener.rules.iter().flat_map(|rule| &rule.settings.actions);
         rules.chain(listener.default_actions.iter().flatten())

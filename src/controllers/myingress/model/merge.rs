@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::balancer::{BalancerPart, within_tag_limit};
 use super::field::Field;
-use super::limits;
+use super::inbound;
+use super::limits::{self, Limits};
 use super::listeners::ListenerPart;
 use super::member::Part;
 use super::numbering::{Misplaced, in_order};
@@ -44,6 +45,7 @@ struct ListenerDraft {
     hosts: BTreeSet<String>,
     ssl_policy: Option<Given<String>>,
     mutual_authentication: Option<Given<MutualAuthentication>>,
+    inbound: BTreeSet<String>,
     attributes: BTreeMap<String, Given<String>>,
     default_actions: Option<Given<Vec<RuleAction>>>,
     /// Rules by the place of their member in the group.
@@ -54,7 +56,7 @@ struct ListenerDraft {
 
 impl Draft {
     /// A balancer where the member says; `None` where it does not say. `place` is the member's place in the group.
-    pub fn of(part: &Part, place: usize) -> Option<Result<Self, Complaint>> {
+    pub fn of(part: &Part, place: usize, limits: &Limits) -> Option<Result<Self, Complaint>> {
         let said = part.balancer.clone();
         let draft = Self {
             anchor: part.member.clone(),
@@ -73,11 +75,11 @@ impl Draft {
             groups: BTreeMap::new(),
             listeners: BTreeMap::new(),
         };
-        Some(draft.with(part, place))
+        Some(draft.with(part, place, limits))
     }
 
     /// The same balancer with one member more.
-    pub fn with(&self, part: &Part, place: usize) -> Result<Self, Complaint> {
+    pub fn with(&self, part: &Part, place: usize, limits: &Limits) -> Result<Self, Complaint> {
         let mut draft = self.clone();
         draft.agree_on_balancer(&part.balancer)?;
         draft.add_tags(part)?;
@@ -89,7 +91,10 @@ impl Draft {
             draft.listeners.insert(*port, merged);
         }
         draft.groups.extend(part.groups.clone());
-        limits::check(&draft.listeners.values().map(ListenerDraft::size).collect::<Vec<_>>(), draft.groups.len())?;
+        let sizes: Vec<_> = draft.listeners.values().map(ListenerDraft::size).collect();
+        limits::check(&sizes, draft.groups.len(), limits)?;
+        let listeners = draft.listeners.iter().map(|(port, listener)| (*port, &listener.inbound));
+        inbound::check(&inbound::permissions(&draft.balancer.security, listeners), limits.security_group_rules)?;
         draft.rules_fit(&part.member)?;
         Ok(draft)
     }
@@ -126,7 +131,13 @@ impl Draft {
         match (&mut ours.security, &said.security) {
             (_, SecurityModel::Default) => {}
             (SecurityModel::Given(ours), SecurityModel::Given(said)) if ours == said => {}
-            (SecurityModel::Managed { cidrs }, SecurityModel::Managed { cidrs: more }) => cidrs.extend(more.clone()),
+            (
+                SecurityModel::Managed { cidrs, prefix_lists },
+                SecurityModel::Managed { cidrs: more, prefix_lists: more_lists },
+            ) => {
+                cidrs.extend(more.clone());
+                prefix_lists.extend(more_lists.clone());
+            }
             (_, SecurityModel::Given(_)) => return Err(differs("securityGroups")),
             (_, SecurityModel::Managed { .. }) => return Err(differs("inboundCidrs")),
         }
@@ -192,6 +203,7 @@ impl ListenerDraft {
             hosts: part.hosts.clone(),
             ssl_policy: given_by(part.ssl_policy.as_ref(), member),
             mutual_authentication: given_by(part.mutual_authentication.as_ref(), member),
+            inbound: part.inbound.clone(),
             attributes: part.attributes.iter().map(|(key, value)| (key.clone(), given(value))).collect(),
             default_actions: given_by(part.default_actions.as_ref(), member),
             rules: BTreeMap::from([(place, part.rules.clone())]),
@@ -212,6 +224,7 @@ impl ListenerDraft {
             self.attributes.extend(given.map(|given| (key.clone(), given)));
         }
         agree(&mut self.default_actions, part.default_actions.as_ref(), member, &at("defaultAction"))?;
+        self.inbound.extend(part.inbound.clone());
         self.hosts.extend(part.hosts.clone());
         self.rules.insert(place, part.rules.clone());
         self.members.insert(member.clone(), part.field.clone());
@@ -241,6 +254,7 @@ impl ListenerDraft {
             },
             ssl_policy: self.ssl_policy.map(|given| given.value),
             mutual_authentication: self.mutual_authentication.map(|given| given.value),
+            inbound: self.inbound,
             attributes: attributes.collect(),
             default_actions: self.default_actions.map_or_else(actions::nothing_here, |given| given.value),
             rules,

@@ -9,6 +9,7 @@ mod build;
 mod conditions;
 mod defaults;
 mod field;
+mod inbound;
 mod limits;
 mod listeners;
 mod member;
@@ -38,10 +39,14 @@ use crate::external::elbv2::{
 };
 
 pub use actions::nothing_here;
+pub use backends::backend_called;
 pub use build::{Built, Context, build, order};
+pub use conditions::conditions_of;
 pub use defaults::{
     default_balancer_attribute, default_balancer_attributes, default_group_attributes, default_listener_attributes,
 };
+pub use inbound::{MOST_RULES, counted};
+pub use limits::Limits;
 
 /// A balancer with all its parts, as the members of its group want it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,8 +98,8 @@ pub enum SecurityModel {
     Default,
     /// Exactly these.
     Given(BTreeSet<String>),
-    /// One of our own that lets these networks in on the listeners' ports.
-    Managed { cidrs: BTreeSet<String> },
+    /// One of our own that lets these networks and prefix lists in on the listeners' ports.
+    Managed { cidrs: BTreeSet<String>, prefix_lists: BTreeSet<String> },
 }
 
 /// A target group.
@@ -129,6 +134,8 @@ pub struct ListenerModel {
     pub ssl_policy: Option<String>,
     /// How client certificates are checked.
     pub mutual_authentication: Option<MutualAuthentication>,
+    /// Networks that are let in on its port; none for those of the balancer.
+    pub inbound: BTreeSet<String>,
     /// Attributes that the spec names.
     pub attributes: Pairs,
     /// What happens to requests that no rule matches; forwards name target groups by name.

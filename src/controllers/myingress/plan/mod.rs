@@ -5,6 +5,7 @@
 //! sent; of the Kubernetes API only get, list and watch are used.
 
 mod changes;
+mod checks;
 mod documents;
 mod fields;
 mod rehearsal;
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 use kube::api::ListParams;
 use kube::runtime::{reflector, watcher};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use super::MyIngressKind;
@@ -35,6 +36,7 @@ use crate::api::MyIngress;
 use crate::clients;
 use crate::config::{PlanFormat, PlanOptions};
 use crate::external::aws::AwsError;
+use crate::external::ec2::Ec2;
 use crate::external::elbv2::Elbv2;
 use crate::health::Health;
 use crate::leader::Fence;
@@ -104,7 +106,7 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
     let (store, writer) = reflector::store();
     let kind = MyIngressKind {
         region: Region::new(&aws, &metrics, &fence, budget, elb.clone(), options.cluster_name.clone()),
-        targets: Targets::new(elb),
+        targets: Targets::new(elb, Ec2::new(&aws, metrics.clone(), fence.clone())),
         secrets: Secrets::new(client.clone()),
         stores: Mutex::new(vec![(store.clone(), Listed::of(store))]),
         bound: Mutex::default(),
@@ -114,6 +116,7 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
         sweep: Duration::ZERO,
         // What comes in the end is to be seen.
         replacement_grace: Duration::ZERO,
+        security_group_rules: options.security_group_rules,
     };
     let cluster = listed(&client, options.namespace.as_deref()).await?;
     let (planned, known) = chosen(documents.objects, cluster, &options, client.default_namespace());
@@ -233,6 +236,11 @@ async fn rehearsed(kind: &MyIngressKind, planned: Vec<(MyIngress, Origin)>) -> V
         }
         if quiet {
             break;
+        }
+    }
+    for rehearsed in &mut objects {
+        if rehearsed.object.meta().deletion_timestamp.is_none() && !rehearsed.object.spec.suspend {
+            rehearsed.report.checks = checks::checks(kind, &rehearsed.object).await;
         }
     }
     objects.into_iter().map(|rehearsed| rehearsed.report).collect()

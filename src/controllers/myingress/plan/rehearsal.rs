@@ -44,7 +44,10 @@ impl Rehearsed {
     pub fn new(object: MyIngress, origin: Origin) -> Self {
         let result = Outcome { stalled: false, reason: String::new(), message: String::new() };
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
-        Self { object, report: ObjectReport { namespace, name, origin, changes: Vec::new(), result } }
+        Self {
+            object,
+            report: ObjectReport { namespace, name, origin, changes: Vec::new(), checks: Vec::new(), result },
+        }
     }
 
     fn end(&mut self, health: &Health) {

@@ -24,6 +24,8 @@ pub struct ObjectReport {
     pub origin: Origin,
     /// The calls and writes, in order.
     pub changes: Vec<Change>,
+    /// What AWS says against the spec, and what it was not asked.
+    pub checks: Vec<Check>,
     /// How the object would be in the end.
     pub result: Outcome,
 }
@@ -50,6 +52,28 @@ pub struct Outcome {
     pub reason: String,
     /// A sentence.
     pub message: String,
+}
+
+/// What AWS says of a field, or why it was not asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Check {
+    /// The field.
+    pub field: String,
+    /// What came of it.
+    pub state: CheckState,
+    /// A sentence.
+    pub message: String,
+}
+
+/// What came of a check; what is right is not told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CheckState {
+    /// AWS would refuse it.
+    Wrong,
+    /// AWS was not asked, or did not answer.
+    Unchecked,
 }
 
 /// A call or a write.
@@ -126,7 +150,8 @@ impl Report {
     /// What the exit code says.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
-        if self.objects.iter().any(|object| object.result.stalled) {
+        let wrong = |object: &ObjectReport| object.checks.iter().any(|check| check.state == CheckState::Wrong);
+        if self.objects.iter().any(|object| object.result.stalled || wrong(object)) {
             Verdict::Stalled
         } else if self.objects.iter().any(|object| !object.changes.is_empty()) {
             Verdict::Changes

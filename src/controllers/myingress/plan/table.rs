@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::report::{Change, Field, ObjectReport, Origin, Report, System};
+use super::report::{Change, CheckState, Field, ObjectReport, Origin, Report, System};
 
 /// Colours of a terminal, or none.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +41,13 @@ pub fn table(report: &Report, paint: Paint) -> Result<String, fmt::Error> {
             let (number, system, call) = (number + 1, system(change.system), change.call);
             writeln!(out, "  {number:>numbers$}  {system:<systems$}  {call:<calls$}  {}", change.subject)?;
             fields(&mut out, &change.fields, numbers + 4, paint)?;
+        }
+        for check in &object.checks {
+            let word = match check.state {
+                CheckState::Wrong => "error",
+                CheckState::Unchecked => "note",
+            };
+            writeln!(out, "  {word} {}: {}", check.field, check.message)?;
         }
         let Outcome { word, text } = outcome(object);
         writeln!(out, "  {word} {}: {text}\n", object.result.reason)?;
@@ -105,7 +112,7 @@ fn system(system: System) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::{Outcome, Skipped, Verdict};
+    use super::super::report::{Check, Outcome, Skipped, Verdict};
     use super::*;
 
     fn report() -> Report {
@@ -132,8 +139,10 @@ mod tests {
             },
         ];
         let result = Outcome { stalled: false, reason: "Active".into(), message: "the load balancer is active".into() };
-        let object =
-            ObjectReport { namespace: "shop".into(), name: "web".into(), origin: Origin::File, changes, result };
+        let (field, message) = ("spec.securityGroups".into(), "not checked: whether they exist".into());
+        let checks = vec![Check { field, state: CheckState::Unchecked, message }];
+        let (namespace, name) = ("shop".into(), "web".into());
+        let object = ObjectReport { namespace, name, origin: Origin::File, changes, checks, result };
         Report { objects: vec![object], skipped: vec![Skipped { kind: "Service".into(), name: "web".into() }] }
     }
 
@@ -146,6 +155,7 @@ mod tests {
           2  aws         ModifyRule  rule 100 on port 443 of web-alb
              actions[0]  respond 404 text/plain -> respond 503 text/plain "a\nb"
              tags.team   - ""
+          note spec.securityGroups: not checked: whether they exist
           then Active: the load balancer is active
 
         skipped: Service web, which is no MyIngress
@@ -169,6 +179,7 @@ mod tests {
         assert_eq!(code(|_| {}), 2);
         assert_eq!(code(|object| object.changes.clear()), 0);
         assert_eq!(code(|object| object.result.stalled = true), 1);
+        assert_eq!(code(|object| object.checks[0].state = CheckState::Wrong), 1);
         assert_eq!(Report::default().verdict(), Verdict::Nothing);
     }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures::channel::mpsc::UnboundedSender;
 
+use super::account::Account;
 use super::doubts::Doubt;
 use super::lookups::Lookups;
 use super::sweep::List;
@@ -29,6 +30,8 @@ pub struct Known {
     /// How much is known of security groups.
     pub security: security::Knowledge,
     pub lookups: Lookups,
+    /// The account's quotas.
+    pub account: Account,
     /// Lists that were read at least once.
     pub loaded: BTreeSet<List>,
     pub subscribers: Vec<UnboundedSender<Concerned>>,

@@ -1,6 +1,7 @@
 //! What we know of the region: one snapshot that serves every object, so that a reconcile with nothing to do asks AWS
 //! nothing. It is read anew in batches every sweep; our own changes are entered as they are made.
 
+mod account;
 mod changes;
 mod details;
 mod doubts;

@@ -37,6 +37,7 @@ impl Region {
     /// read.
     pub async fn read_lists(&self, lists: &BTreeSet<List>) -> BTreeMap<List, AwsError> {
         self.forget_lookups();
+        let limits = self.read_limits();
         let read = |list: List| async move {
             let outcome = match list {
                 _ if !lists.contains(&list) => Ok(()),
@@ -47,7 +48,7 @@ impl Region {
             };
             (list, outcome)
         };
-        let outcomes = futures::future::join_all(List::ALL.map(read)).await;
+        let (outcomes, ()) = tokio::join!(futures::future::join_all(List::ALL.map(read)), limits);
         let failed: BTreeMap<_, _> =
             outcomes.into_iter().filter_map(|(list, outcome)| Some((list, outcome.err()?))).collect();
         self.note_loaded(lists, &failed);

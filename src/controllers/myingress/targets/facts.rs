@@ -1,7 +1,7 @@
 //! What of the cluster decides about targets, and no more: of ten thousand pods, only those with our readiness gate
 //! leave anything in memory.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Instant;
 
@@ -234,6 +234,8 @@ pub struct Node {
     pub ready: bool,
     /// Load balancers are to leave it alone.
     pub excluded: bool,
+    /// Its labels, by which backends choose nodes.
+    pub labels: BTreeMap<String, String>,
 }
 
 /// A node, read as far as it matters: the list of its images alone is larger than all of that.
@@ -263,6 +265,7 @@ impl Node {
             ready: node.status.conditions.iter().flatten().any(ready),
             excluded: EXCLUDED.iter().any(|label| labels.contains_key(*label))
                 || node.spec.taints.iter().flatten().any(going),
+            labels: labels.clone(),
         })
     }
 }

@@ -28,6 +28,8 @@ pub struct Group {
 
 /// What is known of a group.
 pub struct State {
+    /// Its VPC, where that is known.
+    pub vpc: Option<String>,
     /// What it follows.
     pub backend: Backend,
     /// Objects to wake, by who bound the group.
@@ -59,6 +61,7 @@ impl Group {
         let now = Instant::now();
         let belief = if binding.created { Belief::empty(now) } else { Belief::default() };
         let state = State {
+            vpc: binding.vpc.clone(),
             backend: binding.backend.clone(),
             wake: BTreeMap::new(),
             course: Course::from(belief),
@@ -80,6 +83,7 @@ impl Group {
     pub fn hold(&self, binding: &Binding, owner: &ObjectKey) -> Option<Backend> {
         let mut state = self.state();
         state.wake.insert(owner.clone(), binding.owners.clone());
+        state.vpc.clone_from(&binding.vpc);
         if state.backend == binding.backend {
             return None;
         }

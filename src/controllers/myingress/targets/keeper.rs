@@ -15,6 +15,7 @@ use super::group::Group;
 use super::lanes::{Lane, Lanes};
 use super::pods::Gates;
 use super::wanted::Wanted;
+use super::zones::Zones;
 use super::{Endpoints, Shared};
 use crate::external::aws::AwsError;
 use crate::external::elbv2::{Elbv2, Target, TargetHealth};
@@ -39,6 +40,7 @@ struct Keeper {
     elb: Elbv2,
     /// Makes only calls that nobody else needs.
     spare: Elbv2,
+    zones: Arc<Zones>,
     lanes: Arc<Lanes>,
     gates: Gates,
     failures: Failures,
@@ -48,11 +50,12 @@ struct Keeper {
 }
 
 /// Keeps every group that is bound, until `environment.stop`; then the calls in hand are finished.
-pub async fn run(shared: &Arc<Shared>, elb: &Elbv2, environment: &Environment) {
+pub async fn run(shared: &Arc<Shared>, elb: &Elbv2, zones: &Arc<Zones>, environment: &Environment) {
     let keeper = Arc::new(Keeper {
         shared: shared.clone(),
         elb: elb.clone(),
         spare: elb.in_background(),
+        zones: zones.clone(),
         lanes: Arc::default(),
         gates: Gates::new(environment.client.clone(), environment.sweep),
         failures: Failures::default(),
@@ -199,7 +202,12 @@ impl Keeper {
     }
 
     async fn register(&self, group: &Group, targets: &[Target]) -> Result<(), AwsError> {
-        let outcome = self.elb.register_targets(&group.arn, targets).await;
+        let vpc = group.state().vpc.clone();
+        let outside = match &vpc {
+            Some(vpc) => self.zones.outside(vpc, targets).await,
+            None => BTreeSet::new(),
+        };
+        let outcome = self.elb.register_targets(&group.arn, targets, &outside).await;
         let (mut state, now) = (group.state(), Instant::now());
         state.wrote(now);
         match outcome {

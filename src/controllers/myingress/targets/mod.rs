@@ -30,8 +30,9 @@ mod wanted;
 mod watches;
 #[cfg(test)]
 mod world;
+mod zones;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::channel::mpsc::UnboundedReceiver;
@@ -39,10 +40,12 @@ use tokio::sync::{oneshot, watch};
 
 use super::ownership::ObjectKey;
 use crate::external::aws::AwsError;
+use crate::external::ec2::Ec2;
 use crate::external::elbv2::{Elbv2, TargetType};
 use crate::runtime::Environment;
 use cluster::{Cluster, Concerned};
 use registry::Registry;
+use zones::Zones;
 
 pub use course::Step;
 pub use wanted::Wanted;
@@ -60,6 +63,8 @@ pub struct Backend {
     pub target_type: TargetType,
     /// IPv6 addresses instead of IPv4.
     pub ipv6: bool,
+    /// Labels that nodes must have to be targets.
+    pub nodes: BTreeMap<String, String>,
 }
 
 /// How a port of a Service is called.
@@ -96,6 +101,8 @@ pub enum Endpoints {
 pub struct Binding {
     /// The group; `None` while there is none yet, to be told what becomes of the backend.
     pub group_arn: Option<String>,
+    /// The group's VPC; `None` where it is not known.
+    pub vpc: Option<String>,
     /// What it follows.
     pub backend: Backend,
     /// This process has just created the group: it is filled without being read first.
@@ -126,6 +133,7 @@ pub struct Summary {
 /// Keeps the targets of all groups.
 pub struct Targets {
     elb: Elbv2,
+    zones: Arc<Zones>,
     shared: Arc<Shared>,
 }
 
@@ -158,7 +166,7 @@ impl Shared {
 
 impl Targets {
     /// Follows nothing yet.
-    pub fn new(elb: Elbv2) -> Self {
+    pub fn new(elb: Elbv2, ec2: Ec2) -> Self {
         let shared = Shared {
             cluster: Mutex::default(),
             registry: Registry::default(),
@@ -166,14 +174,14 @@ impl Targets {
             nodes_matter: watch::Sender::new(false),
             watch_trouble: Mutex::default(),
         };
-        Self { elb, shared: Arc::new(shared) }
+        Self { elb, zones: Arc::new(Zones::new(ec2)), shared: Arc::new(shared) }
     }
 
     /// Watches the cluster and keeps the groups, until `environment.stop`; then the calls in hand are finished.
     pub async fn run(&self, environment: &Environment) {
         tokio::select! {
             () = watches::run(&self.shared, environment) => {}
-            () = keeper::run(&self.shared, &self.elb, environment) => {}
+            () = keeper::run(&self.shared, &self.elb, &self.zones, environment) => {}
         }
     }
 

@@ -218,10 +218,11 @@ mod tests {
     #[tokio::test]
     async fn who_waits_for_a_look_at_a_group_that_is_let_go_waits_no_more() {
         let (namespace, service, port) = ("shop".into(), "cart".into(), PortName::Number(80));
-        let backend = Backend { namespace, service, port, target_type: TargetType::Ip, ipv6: false };
+        let (target_type, nodes) = (TargetType::Ip, BTreeMap::new());
+        let backend = Backend { namespace, service, port, target_type, ipv6: false, nodes };
         let owner = ("shop".to_owned(), "shop".to_owned());
-        let binding =
-            Binding { group_arn: Some("arn".into()), backend, created: true, owners: BTreeSet::from([owner.clone()]) };
+        let (group_arn, owners) = (Some("arn".into()), BTreeSet::from([owner.clone()]));
+        let binding = Binding { group_arn, vpc: None, backend, created: true, owners };
         let registry = Registry::default();
         registry.bind(vec![binding], &owner);
         let group = registry.group("arn").expect("it is bound");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::cluster::Cluster;
-use super::facts::{Endpoint, Family, GatedPod, Service, ServicePort, Slice};
+use super::facts::{Endpoint, Family, GatedPod, Node, Service, ServicePort, Slice};
 use super::{Backend, Endpoints, PortName};
 use crate::external::elbv2::{Target, TargetType};
 
@@ -109,10 +109,18 @@ fn instances(cluster: &Cluster, backend: &Backend, service: &Service, port: &Ser
     };
     // That not one node works is a failure of what reports on them, not of all of them.
     if !cluster.nodes().any(|(_, node)| node.ready) {
-        return Endpoints::Unsuitable("no node of the cluster is a ready EC2 instance".into());
+        let fix = "wait for one, or use targetType: ip";
+        let why = "targetType instance needs a ready node that is an EC2 instance (spec.providerID aws:///ZONE/i-...)";
+        return Endpoints::Unsuitable(format!("{why}, and the cluster has none: {fix}"));
+    }
+    let chosen = |node: &Node| backend.nodes.iter().all(|(key, value)| node.labels.get(key) == Some(value));
+    if !cluster.nodes().any(|(_, node)| node.ready && chosen(node)) {
+        let labels: Vec<String> = backend.nodes.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let fix = "correct nodeSelector, or label nodes";
+        return Endpoints::Unsuitable(format!("no ready node has the labels {}: {fix}", labels.join(", ")));
     }
     let nodes = cluster.nodes().filter(|(name, node)| {
-        node.ready && !node.excluded && serving.as_ref().is_none_or(|serving| serving.contains(name))
+        node.ready && !node.excluded && chosen(node) && serving.as_ref().is_none_or(|serving| serving.contains(name))
     });
     let targets = nodes.map(|(_, node)| Target { id: node.instance.clone(), port: node_port }).collect();
     Endpoints::Known(Wanted { targets, gated: BTreeMap::new() })
@@ -124,11 +132,10 @@ mod tests {
 
     use super::*;
     use crate::controllers::myingress::targets::cluster::{Entered, Kind};
-    use crate::controllers::myingress::targets::facts::Node;
 
     fn backend(port: PortName) -> Backend {
         let (namespace, service) = ("shop".into(), "web".into());
-        Backend { namespace, service, port, target_type: TargetType::Ip, ipv6: false }
+        Backend { namespace, service, port, target_type: TargetType::Ip, ipv6: false, nodes: BTreeMap::new() }
     }
 
     fn http() -> Backend {
@@ -264,14 +271,23 @@ mod tests {
         let mut cluster = with(service(), vec![slice(&[("http", 80)], vec![on_b.clone()])]);
         for (name, ready, excluded) in [("a", true, false), ("b", true, false), ("c", false, false), ("d", true, true)]
         {
-            let node = Node { instance: format!("i-{name}"), ready, excluded };
+            let labels = BTreeMap::from([("name".to_owned(), name.to_owned())]);
+            let node = Node { instance: format!("i-{name}"), ready, excluded, labels };
             node.enter(&mut cluster, &(String::new(), name.into()));
         }
         assert_eq!(targets(endpoints(&cluster, &nodes)), ["i-a:30080", "i-b:30080"]);
         Service { local_only: true, ..service() }.enter(&mut cluster, &key("web"));
         assert_eq!(targets(endpoints(&cluster, &nodes)), ["i-b:30080"]);
+        let selecting = |name: &str| {
+            let nodes = BTreeMap::from([("name".to_owned(), name.to_owned())]);
+            Backend { target_type: TargetType::Instance, nodes, ..http() }
+        };
+        service().enter(&mut cluster, &key("web"));
+        assert_eq!(targets(endpoints(&cluster, &selecting("a"))), ["i-a:30080"]);
+        let Endpoints::Unsuitable(why) = endpoints(&cluster, &selecting("c")) else { panic!("c is not ready") };
+        assert_eq!(why, "no ready node has the labels name=c: correct nodeSelector, or label nodes");
         for name in ["a", "b", "d"] {
-            let node = Node { instance: format!("i-{name}"), ready: false, excluded: false };
+            let node = Node { instance: format!("i-{name}"), ready: false, excluded: false, labels: BTreeMap::new() };
             node.enter(&mut cluster, &(String::new(), name.into()));
         }
         assert!(matches!(endpoints(&cluster, &nodes), Endpoints::Unsuitable(_)), "not all nodes fail at once");

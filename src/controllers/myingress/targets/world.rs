@@ -155,7 +155,10 @@ impl World {
     fn endpoints(&self) -> Endpoints {
         let (namespace, service) = ("shop".into(), "web".into());
         let port = PortName::Number(80);
-        endpoints(&self.cluster, &Backend { namespace, service, port, target_type: TargetType::Ip, ipv6: false })
+        endpoints(
+            &self.cluster,
+            &Backend { namespace, service, port, target_type: TargetType::Ip, ipv6: false, nodes: BTreeMap::new() },
+        )
     }
 
     fn registered(&self) -> BTreeSet<Target> {

@@ -20,7 +20,7 @@ use super::action::Action;
 use super::assets::Assets;
 use super::decide::{decide, decide_removal};
 use super::members::{key, members_of};
-use super::model::{self, Context, Model, SecurityModel, SubnetsModel, fixtures};
+use super::model::{self, Context, Limits, Model, SecurityModel, SubnetsModel, fixtures};
 use super::names::candidates;
 use super::observe::{Adoption, Observed, key_of};
 use super::ownership::{ObjectKey, Owner, adoption_tag};
@@ -88,7 +88,8 @@ impl World {
         let known: Vec<Arc<MyIngress>> = self.objects.iter().cloned().map(Arc::new).collect();
         let members = members_of(object, &known);
         let secrets = fixtures::secrets();
-        let built = model::build(&members.active(), &Context { owner: &owner, secrets: &secrets });
+        let built =
+            model::build(&members.active(), &Context { owner: &owner, secrets: &secrets, limits: &Limits::default() });
         let deleting = object.meta().deletion_timestamp.is_some();
         let status = object.status.clone().unwrap_or_default();
         let security = built.model.as_ref().map(|model| &model.balancer.security);

@@ -1,0 +1,184 @@
+//! Which field of a spec a refused action is about. Pure.
+//!
+//! AWS names values, not fields. The action has the port, the name or the attributes, and the spec has their places.
+
+use kube::ResourceExt;
+
+use super::action::{Action, BalancerAction, GroupAction, ListenerAction};
+use super::members::key;
+use super::model;
+use super::ownership::Owner;
+use crate::api::MyIngress;
+use crate::api::myingress::{BackendSpec, ListenerSpec, MyIngressSpec, Scheme, StickinessType};
+use crate::external::aws::AwsError;
+use crate::external::elbv2::{ListenerSettings, Pairs, RuleSettings};
+
+/// The field that AWS refused, as far as the object has it: another member of its group may have asked for it.
+pub fn field_of(error: &AwsError, action: &Action, owner: &Owner, object: &MyIngress) -> Option<String> {
+    let spec = &object.spec;
+    match action {
+        Action::Balancer(BalancerAction::SetAttributes { attributes, .. }) => {
+            Some(attribute_of(error, attributes, |key| attribute_field(spec, key)))
+        }
+        Action::Group(action) => {
+            let (index, backend) = backend_of(action, owner, object)?;
+            let field = format!("spec.backends[{index}]");
+            Some(match action {
+                GroupAction::SetAttributes { attributes, .. } => {
+                    attribute_of(error, attributes, |key| format!("{field}.{}", group_attribute_field(backend, key)))
+                }
+                GroupAction::SetHealthCheck { .. } => format!("{field}.healthCheck"),
+                _ => field,
+            })
+        }
+        Action::Listener(action) => listener_field(error, action, spec),
+        _ => None,
+    }
+}
+
+fn listener_field(error: &AwsError, action: &ListenerAction, spec: &MyIngressSpec) -> Option<String> {
+    let port = match action {
+        ListenerAction::Create { settings, .. } | ListenerAction::Modify { settings, .. } => settings.port,
+        ListenerAction::SetAttributes { port, .. }
+        | ListenerAction::AddCertificates { port, .. }
+        | ListenerAction::RemoveCertificates { port, .. }
+        | ListenerAction::CreateRule { port, .. }
+        | ListenerAction::ModifyRule { port, .. } => *port,
+        _ => return None,
+    };
+    let (index, listener) = spec.listeners.iter().enumerate().find(|(_, listener)| listener.port == port)?;
+    let field = format!("spec.listeners[{index}]");
+    Some(match action {
+        ListenerAction::Create { settings, .. } | ListenerAction::Modify { settings, .. } => {
+            let named = setting_of(error, settings, listener);
+            named.map_or_else(|| field.clone(), |named| format!("{field}.{named}"))
+        }
+        ListenerAction::SetAttributes { attributes, .. } => {
+            attribute_of(error, attributes, |key| format!("{field}.attributes[{key}]"))
+        }
+        ListenerAction::AddCertificates { certificates, .. } => {
+            let added: Vec<&String> = certificates.iter().collect();
+            certificate_of(error, &added, listener).map_or_else(|| field.clone(), |named| format!("{field}.{named}"))
+        }
+        ListenerAction::CreateRule { settings, .. } | ListenerAction::ModifyRule { settings, .. } => {
+            rule_of(settings, listener)
+                .map_or_else(|| format!("{field}.rules"), |rule| format!("{field}.rules[{rule}]"))
+        }
+        _ => field,
+    })
+}
+
+/// Which setting of a listener AWS's code or words are about.
+fn setting_of(error: &AwsError, settings: &ListenerSettings, listener: &ListenerSpec) -> Option<String> {
+    let code = error.code.as_deref().unwrap_or_default();
+    let said = error.message.to_lowercase();
+    if code.starts_with("SSLPolicy") || said.contains("ssl policy") || said.contains("security policy") {
+        return listener.ssl_policy.is_some().then(|| "sslPolicy".into());
+    }
+    if code.starts_with("TrustStore") || said.contains("trust store") {
+        let given = listener.mutual_authentication.as_ref().is_some_and(|it| it.trust_store_arn.is_some());
+        return given.then(|| "mutualAuthentication.trustStoreArn".into());
+    }
+    if code.contains("Certificate") || said.contains("certificate") {
+        return certificate_of(error, &settings.certificate.iter().collect::<Vec<_>>(), listener);
+    }
+    let by_default = code.starts_with("TargetGroup") || code.contains("Action") || code == "IncompatibleProtocols";
+    (by_default && listener.default_action.is_some()).then(|| "defaultAction".into())
+}
+
+/// The certificate that AWS names, or the only one that it was asked to take.
+fn certificate_of(error: &AwsError, asked: &[&String], listener: &ListenerSpec) -> Option<String> {
+    let place = |arn: &String| listener.certificate_arns.iter().position(|it| it == arn);
+    let named = asked.iter().copied().find(|arn| error.message.contains(arn.as_str()));
+    let only = if let [arn] = asked { Some(*arn) } else { None };
+    match named.or(only) {
+        Some(arn) => place(arn).map(|place| format!("certificateArns[{place}]")),
+        None => (!listener.certificate_arns.is_empty()).then(|| "certificateArns".into()),
+    }
+}
+
+/// The rule of these conditions: its actions name target groups in another way than the spec.
+fn rule_of(settings: &RuleSettings, listener: &ListenerSpec) -> Option<usize> {
+    listener.rules.iter().position(|rule| model::conditions_of(rule).is_some_and(|it| it == settings.conditions))
+}
+
+/// The attribute that AWS's words name, or all that it was asked to set.
+fn attribute_of(error: &AwsError, asked: &Pairs, field: impl Fn(&str) -> String) -> String {
+    let said = error.message.to_lowercase();
+    let by_topic = |key: &&String| match key.rsplit('.').next() {
+        Some(topic @ ("bucket" | "prefix")) => said.contains(topic),
+        _ => false,
+    };
+    let named = asked.keys().find(|key| said.contains(key.as_str())).or_else(|| asked.keys().find(by_topic));
+    match named {
+        Some(key) => field(key),
+        None => asked.keys().map(|key| field(key)).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// Where the spec says an attribute of the balancer: in a field of its own, or in the map.
+fn attribute_field(spec: &MyIngressSpec, key: &str) -> String {
+    let own = match key {
+        "idle_timeout.timeout_seconds" => spec.idle_timeout_seconds.map(|_| "idleTimeoutSeconds"),
+        "deletion_protection.enabled" => spec.deletion_protection.map(|_| "deletionProtection"),
+        "routing.http2.enabled" => spec.http2.map(|_| "http2"),
+        "routing.http.drop_invalid_header_fields.enabled" => spec.drop_invalid_headers.map(|_| "dropInvalidHeaders"),
+        "access_logs.s3.enabled" => spec.access_logs.as_ref().map(|_| "accessLogs"),
+        "access_logs.s3.bucket" => spec.access_logs.as_ref().map(|_| "accessLogs.bucket"),
+        "access_logs.s3.prefix" => spec.access_logs.as_ref().map(|_| "accessLogs.prefix"),
+        _ => None,
+    };
+    own.map_or_else(|| format!("spec.attributes[{key}]"), |field| format!("spec.{field}"))
+}
+
+/// Where a backend says an attribute of its target group.
+fn group_attribute_field(backend: &BackendSpec, key: &str) -> String {
+    let stickiness = backend.stickiness.as_ref();
+    let kind = |kind: StickinessType| stickiness.is_some_and(|it| it.kind == kind);
+    let own = match key {
+        "load_balancing.algorithm.type" => backend.algorithm.map(|_| "algorithm"),
+        "slow_start.duration_seconds" => backend.slow_start_seconds.map(|_| "slowStartSeconds"),
+        "deregistration_delay.timeout_seconds" => {
+            backend.deregistration_delay_seconds.map(|_| "deregistrationDelaySeconds")
+        }
+        "stickiness.enabled" => stickiness.map(|_| "stickiness"),
+        "stickiness.type" => stickiness.map(|_| "stickiness.type"),
+        "stickiness.lb_cookie.duration_seconds" => kind(StickinessType::LbCookie).then_some("stickiness.seconds"),
+        "stickiness.app_cookie.duration_seconds" => kind(StickinessType::AppCookie).then_some("stickiness.seconds"),
+        "stickiness.app_cookie.cookie_name" => kind(StickinessType::AppCookie).then_some("stickiness.cookieName"),
+        _ => None,
+    };
+    own.map_or_else(|| format!("attributes[{key}]"), str::to_owned)
+}
+
+/// The backend whose target group the action is about.
+fn backend_of<'a>(action: &GroupAction, owner: &Owner, object: &'a MyIngress) -> Option<(usize, &'a BackendSpec)> {
+    let name = match action {
+        GroupAction::Create(new) => &new.name,
+        GroupAction::SetHealthCheck { name, .. }
+        | GroupAction::SetAttributes { name, .. }
+        | GroupAction::AddTags { name, .. }
+        | GroupAction::RemoveTags { name, .. }
+        | GroupAction::Delete { name, .. } => name,
+    };
+    let of = |scheme: Scheme| model::backend_called(name, &object.spec.backends, &key(object), owner, scheme);
+    let backend = of(object.spec.scheme).or_else(|| of(Scheme::Internal)).or_else(|| of(Scheme::InternetFacing))?;
+    object.spec.backends.iter().enumerate().find(|(_, it)| it.name == backend)
+}
+
+/// How deletion protection is turned off in this spec, so that the API server takes it.
+pub fn unprotecting(object: &MyIngress) -> String {
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let patch = if object.spec.attributes.contains_key("deletion_protection.enabled") {
+        r#"{"spec":{"attributes":{"deletion_protection.enabled":"false"}}}"#
+    } else {
+        r#"{"spec":{"deletionProtection":false}}"#
+    };
+    format!(
+        "turn it off: kubectl -n {namespace} patch myingress {name} --type merge -p '{patch}'; or keep the load balancer: set \
+         spec.deletionPolicy to Retain"
+    )
+}
+
+#[cfg(test)]
+mod tests;
