@@ -26,8 +26,8 @@ async fn aws(refuses: fn(usize) -> bool) -> (Elbv2, Arc<AtomicUsize>) {
     let calls: Arc<AtomicUsize> = Arc::default();
     let counted = calls.clone();
     let answer = move || {
-        let refused = refuses(counted.fetch_add(1, Ordering::Relaxed));
-        async move { if refused { (StatusCode::BAD_REQUEST, REFUSED) } else { (StatusCode::OK, ANSWERED) } }
+        let throttled = refuses(counted.fetch_add(1, Ordering::Relaxed));
+        async move { if throttled { (StatusCode::BAD_REQUEST, REFUSED) } else { (StatusCode::OK, ANSWERED) } }
     };
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let endpoint = format!("http://{}", listener.local_addr().expect("an address"));

@@ -118,7 +118,7 @@ fn cut(value: &mut Value, path: &Path) -> bool {
     for step in parents {
         let next = match (step, place) {
             (Segment::Map { key }, Value::Object(map)) => map.get_mut(key),
-            (Segment::Seq { index }, Value::Array(list)) => list.get_mut(*index),
+            (Segment::Seq { index }, Value::Array(items)) => items.get_mut(*index),
             _ => None,
         };
         let Some(next) = next else { return false };
@@ -126,8 +126,8 @@ fn cut(value: &mut Value, path: &Path) -> bool {
     }
     match (last, place) {
         (Segment::Map { key }, Value::Object(map)) => map.remove(key).is_some(),
-        (Segment::Seq { index }, Value::Array(list)) if *index < list.len() => {
-            list.remove(*index);
+        (Segment::Seq { index }, Value::Array(items)) if *index < items.len() => {
+            items.remove(*index);
             true
         }
         _ => false,

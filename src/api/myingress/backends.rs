@@ -29,7 +29,7 @@ pub struct BackendSpec {
     pub port: IntOrString,
 
     /// `ip` (the default) sends requests to the pods themselves, `instance` to the Service's node port on every node, for
-    /// which the Service must have type NodePort or LoadBalancer.
+    /// which the Service must have type `NodePort` or `LoadBalancer`.
     #[serde(default)]
     pub target_type: BackendTargetType,
 

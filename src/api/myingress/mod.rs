@@ -108,7 +108,7 @@ pub struct MyIngressSpec {
     pub inbound_cidrs: Vec<String>,
 
     /// Ids of prefix lists whose networks `inboundCidrs`' security group lets in as well, or alone, for example
-    /// `pl-3b927c52` (the addresses of CloudFront in us-east-1). At AWS a list counts as many rules as it may have entries.
+    /// `pl-3b927c52` (the addresses of `CloudFront` in us-east-1). At AWS a list counts as many rules as it may have entries.
     /// <https://docs.aws.amazon.com/vpc/latest/userguide/managed-prefix-lists.html>
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 20), inner(length(max = 64)))]

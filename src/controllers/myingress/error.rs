@@ -164,11 +164,9 @@ impl Error {
                 Self::AttributesInvalid(refusal("spec.attributes", "correct the key or the value"))
             }
             (Class::Invalid, _, "AddTags") | (Class::Invalid, Some("DuplicateTagKeys"), _) => Self::TagsInvalid(text),
-            (
-                Class::Invalid,
-                Some("InvalidSubnet" | "InvalidConfigurationRequest" | "AvailabilityZoneNotSupported"),
-                _,
-            )
+            (Class::Invalid, Some("InvalidSubnet" | "AvailabilityZoneNotSupported"), _)
+            // Of a listener, a rule or a target group it means something else.
+            | (Class::Invalid, Some("InvalidConfigurationRequest"), "CreateLoadBalancer")
             | (Class::Invalid, _, "SetSubnets") => Self::SubnetsInvalid(text),
             (Class::Invalid, Some("CertificateNotFound"), _) | (Class::Invalid, _, "AddListenerCertificates") => {
                 Self::CertificateInvalid(refusal(

@@ -45,7 +45,7 @@ impl tower::Service<Request<Body>> for Rewriting {
             let rewritten = move |data: Bytes| -> Bytes {
                 if concerned { String::from_utf8_lossy(&data).replace(from, to).into() } else { data }
             };
-            let frames = |body: Body| body.map_frame(move |frame| frame.map_data(&rewritten)).map_err(Cause::from);
+            let frames = |body: Body| body.map_frame(move |frame| frame.map_data(rewritten)).map_err(Cause::from);
             Ok(answer.map(|body| frames(body).boxed_unsync()))
         })
     }

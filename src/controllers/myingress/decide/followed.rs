@@ -12,7 +12,8 @@ pub fn backend_tag(backend: &Backend) -> (String, String) {
         PortName::Number(number) => number.to_string(),
         PortName::Name(name) => name.clone(),
     };
-    let nodes = backend.nodes.iter().map(|(key, value)| format!(" {key}={value}")).collect::<String>();
+    let nodes: Vec<String> = backend.nodes.iter().map(|(key, value)| format!(" {key}={value}")).collect();
+    let nodes = nodes.concat();
     (key(), format!("{}:{port}{nodes}", backend.service))
 }
 

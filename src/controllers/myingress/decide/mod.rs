@@ -113,7 +113,7 @@ fn changes(
         // Shown at once; changed once its tags are seen to be ours.
         status::describe(plan, object, observed, current);
         plan.record_first = true;
-        plan.actions.push(verify);
+        plan.actions = scene.aside.without(vec![verify]);
         return Ok(());
     }
     if let Some(taken) = observed.taken_groups.iter().next() {

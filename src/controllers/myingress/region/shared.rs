@@ -9,10 +9,13 @@ use tokio::time::Instant;
 
 use crate::controllers::myingress::ownership::Concerned;
 use crate::external::aws::AwsError;
+use crate::runtime::Class;
 
 /// After a failure nobody asks for so long; doubled with each failure in a row.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// What only a person can mend is asked for twice a minute.
+const LASTING_PAUSE: Duration = Duration::from_secs(30);
 
 /// A read that is made once for all who want it.
 #[derive(Debug, Default)]
@@ -59,6 +62,8 @@ impl SharedRead {
                 let (pause, mut told) = failure
                     .take()
                     .map_or((FIRST_PAUSE, BTreeSet::new()), |it| ((it.pause * 2).min(LONGEST_PAUSE), it.told));
+                let lasts = matches!(error.class, Class::Denied | Class::Invalid);
+                let pause = if lasts { LASTING_PAUSE } else { pause };
                 told.insert(whom.clone());
                 *failure = Some(Failure { error: error.clone(), pause, until: Instant::now() + pause, told });
                 Err(error)
@@ -142,6 +147,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn what_only_a_person_can_mend_is_asked_for_twice_a_minute() {
+        let shared = SharedRead::default();
+        let mut asked = 0;
+        for _ in 0..60 {
+            let denied = async {
+                asked += 1;
+                let mut error = AwsError::raced("DescribeSecurityGroups", "not authorized".into());
+                error.class = Class::Denied;
+                Err(error)
+            };
+            assert!(shared.get::<()>(&object(0), || None, denied).await.is_err());
+            advance(Duration::from_secs(1)).await;
+        }
+        assert_eq!(asked, 2);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn one_failure_is_that_of_all_who_wait_and_nobody_asks_again_at_once() {
         let (shared, source) = (SharedRead::default(), Source::default());
         let begun = Instant::now();
@@ -175,8 +197,8 @@ mod tests {
         let known = || *source.known.lock().unwrap();
         let (first, second) = (object(1), object(2));
         let gives_up = tokio::time::timeout(SLOWLY / 2, shared.get(&first, known, source.read(true)));
-        let (given_up, got) = tokio::join!(gives_up, shared.get(&second, known, source.read(true)));
-        assert!(given_up.is_err());
+        let (abandoned, got) = tokio::join!(gives_up, shared.get(&second, known, source.read(true)));
+        assert!(abandoned.is_err());
         assert_eq!(got.unwrap().0, 7);
     }
 }
