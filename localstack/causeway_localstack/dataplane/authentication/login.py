@@ -5,6 +5,9 @@ https://repost.aws/knowledge-center/elb-configure-authentication-alb (2026-11-23
 https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-troubleshooting.html (2026-11-23): 401
 where a log-in is not over within 15 minutes or its state is wrong, 500 where the provider cannot be reached or says too
 much, 561 where it says no.
+
+The pages were read as stored excerpts. The 15 minutes, 561 and 11K did not appear in them: they are from memory, and
+docs/real-aws.md asks whoever has an account to try them.
 """
 
 import base64
