@@ -16,6 +16,8 @@ const SAMPLES: &[&str] = &[
     "https://a.example.com",
     "arn:aws:acm:us-east-1:000000000000:certificate/a",
     "arn:aws:cognito-idp:us-east-1:000000000000:userpool/a",
+    "arn:aws:elasticloadbalancing:us-east-1:000000000000:targetgroup/a/0123456789abcdef",
+    "pl-3b927c52",
 ];
 
 /// A field, an item or a value of a map.

@@ -330,7 +330,7 @@ mod tests {
         let fixed = |spec: Value| json!({ "fixedResponse": spec });
         for (listener, spec, words) in [
             (http(), json!({}), "defaultAction must have exactly one of forward, redirect and fixedResponse"),
-            (http(), forward(json!([])), "forward.backends has 0 entries: name 1 to 5"),
+            (http(), forward(json!([])), "forward.backends has 0 entries (with targetGroups): name 1 to 5"),
             (
                 http(),
                 forward(json!([{ "name": "c" }])),
