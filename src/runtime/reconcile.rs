@@ -1,5 +1,7 @@
 //! One reconcile: observe, decide, apply, until nothing is left to do; then status and events.
 
+mod removal;
+
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -8,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::events::Recorder;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -24,7 +25,7 @@ use super::conditions::{Health, Part, find, settle};
 use super::decoding::undecodable;
 use super::events::News;
 use super::failure::{Class, Failure, class_of_kubernetes, said};
-use super::kind::{Kind, Plan, Removal};
+use super::kind::{Kind, Plan};
 use super::status::Statuses;
 use crate::api::Conditioned;
 use crate::api::common::FIELD_MANAGER;
@@ -172,57 +173,6 @@ impl<K: Kind> Reconciler<K> {
         next
     }
 
-    /// An object is gone: drops what is remembered of it, and removes what it had where nobody has done that.
-    pub fn gone(self: &Arc<Self>, object: &K::Object) {
-        let uid = object.uid().unwrap_or_default();
-        self.note_undecodable(&uid, false);
-        let removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);
-        if K::REMOVES_LATE && !removed {
-            let mut object = object.clone();
-            // Whoever looks at it must not take it for one that stays.
-            object.meta_mut().deletion_timestamp.get_or_insert(Time(Timestamp::now()));
-            tokio::spawn(self.clone().remove_late(object));
-        } else {
-            self.forget(&uid);
-        }
-    }
-
-    /// Removes what an object had that vanished without its removal. Tried until it is done.
-    async fn remove_late(self: Arc<Self>, object: K::Object) {
-        let uid = object.uid().unwrap_or_default();
-        loop {
-            let done = {
-                let _turn = self.turns.acquire().await;
-                let _alone = self.busy.alone(&uid).await;
-                let mut news = News::default();
-                let attempt = AssertUnwindSafe(self.dismantle(&object, &mut news)).catch_unwind();
-                let done = match tokio::time::timeout(DEADLINE, attempt).await {
-                    Ok(Ok(done)) => done,
-                    Ok(Err(_)) => Err(Trouble::Panicked.into()),
-                    Err(_) => Err(Trouble::Deadline.into()),
-                };
-                news.publish::<K>(&self.recorder, &self.metrics, &object).await;
-                done
-            };
-            let Err(Failed { trouble, .. }) = done else { break };
-            let delay = self.failures.failed(&uid, trouble.class(), self.sweep).min(REMOVAL_RETRY);
-            let (namespace, name) = (object.namespace(), object.name_any());
-            warn!(kind = K::NAME, namespace, name, error = %trouble, "what a vanished object had could not be removed yet");
-            tokio::select! {
-                () = sleep(delay) => {}
-                // The next process tells of what is left.
-                () = self.stop.cancelled() => return,
-            }
-        }
-        self.forget(&uid);
-    }
-
-    fn forget(&self, uid: &str) {
-        self.failures.succeeded(uid);
-        self.statuses.forget(uid);
-        self.kind.forget(uid);
-    }
-
     /// Notes whether the object with that uid cannot be decoded as a whole.
     pub fn note_undecodable(&self, uid: &str, problem: bool) {
         let mut undecodable = self.undecodable.lock().unwrap_or_else(PoisonError::into_inner);
@@ -330,39 +280,6 @@ impl<K: Kind> Reconciler<K> {
             }
         }
         Err(Failed { trouble: Trouble::Unsettled, status })
-    }
-
-    async fn remove(&self, object: &K::Object, finalizer: &str, news: &mut News) -> Result<(), Failed<K>> {
-        self.dismantle(object, news).await?;
-        let rest = object.finalizers().iter().filter(|held| *held != finalizer).cloned().collect();
-        self.removed.lock().unwrap_or_else(PoisonError::into_inner).insert(object.uid().unwrap_or_default());
-        let set = self.set_finalizers(object, rest).await;
-        if set.is_err() {
-            self.removed.lock().unwrap_or_else(PoisonError::into_inner).remove(&object.uid().unwrap_or_default());
-        }
-        set
-    }
-
-    /// Removes what the object had.
-    async fn dismantle(&self, object: &K::Object, news: &mut News) -> Result<(), Failed<K>> {
-        let mut races = 0;
-        for _ in 0..ROUNDS {
-            let object = &self.newest(object);
-            let observed = self.kind.observe(object).await.map_err(Trouble::Kind)?;
-            let Removal { actions, farewell } = K::decide_removal(object, &observed);
-            if actions.is_empty() {
-                if let Some(event) = farewell {
-                    news.action(event);
-                }
-                return Ok(());
-            }
-            match self.carry_out(object, &actions, false, news).await.map_err(Trouble::Kind)? {
-                Carried::All => {}
-                Carried::Raced => pause(&mut races).await,
-                Carried::Early => sleep(EARLY_PAUSE).await,
-            }
-        }
-        Err(Trouble::Unsettled.into())
     }
 
     /// Carries out the actions in order. A conflict ends the round without an error: the world is observed again. What

@@ -203,7 +203,7 @@ async fn a_replaced_balancer_with_deletion_protection_is_told_and_the_new_one_se
     super::bystander::set_attribute(&scene, &old.arn, "deletion_protection.enabled", "true").await;
     scene.edit::<MyIngress>("app", json!({ "scheme": "internal" })).await;
     let message = super::stalled_by(&scene, "app", "DeletionProtected").await;
-    assert!(message.contains("deletion_protection.enabled"), "{message}");
+    assert!(message.contains("spec.deletionProtection"), "{message}");
     let object = scene.api::<MyIngress>().get("app").await.unwrap();
     assert_ne!(alb(&object).arn, old.arn);
     super::bystander::set_attribute(&scene, &old.arn, "deletion_protection.enabled", "false").await;

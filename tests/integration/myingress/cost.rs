@@ -64,8 +64,8 @@ async fn a_restart_reads_the_region_in_batches() {
     calls.sort();
     assert_eq!(
         calls,
-        ["DescribeLoadBalancers", "DescribeTags", "DescribeTags", "DescribeTargetGroups"],
-        "pages of 400, 20 ARNs a call"
+        ["DescribeAccountLimits", "DescribeLoadBalancers", "DescribeTags", "DescribeTags", "DescribeTargetGroups"],
+        "pages of 400, 20 ARNs a call, and the account's quotas once an hour"
     );
 }
 

@@ -103,7 +103,7 @@ async fn deletion_protection_is_explained_and_deletion_goes_on_when_it_is_off() 
     bystander::set_attribute(&scene, &alb.arn, "deletion_protection.enabled", "true").await;
     scene.delete::<MyIngress>("app").await;
     let message = stalled_by(&scene, "app", "DeletionProtected").await;
-    assert!(message.contains("spec.attributes") && message.contains("deletion_protection.enabled"), "{message}");
+    assert!(message.contains("spec.deletionProtection") && message.contains("kubectl -n"), "{message}");
     assert_eq!(scene.balancers().await.len(), 1);
     bystander::set_attribute(&scene, &alb.arn, "deletion_protection.enabled", "false").await;
     scene.gone::<MyIngress>("app").await;

@@ -60,11 +60,11 @@ async fn creation_makes_each_thing_once_and_asks_little() {
         ("RegisterTargets", 3),
     ];
     assert_eq!(changes(&calls), expected(&wanted));
-    // What only AWS knows: the VPC of the subnets, certificates, whose the balancer is, and the health of targets, which is
+    // What only AWS knows: the VPC of the subnets, which networks that VPC has, certificates, whose the balancer is, and the health of targets, which is
     // asked for until it is known.
     let count = |operation: &str| calls.get(operation).copied().unwrap_or_default();
     for (operation, most) in [
-        ("DescribeSubnets", 1),
+        ("DescribeSubnets", 2),
         ("ListCertificates", 1),
         ("DescribeTags", 1),
         ("DescribeSecurityGroups", 0),

@@ -1,5 +1,7 @@
 //! Listeners and their rules.
 
+mod refused;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::attributes::drifted;
@@ -277,29 +279,6 @@ impl Listener<'_> {
             reason: "PriorityTaken",
             message: format!("{}.priority: {}", clash.key, clash.reason),
         })
-    }
-
-    /// What is wanted without the rules that AWS refused, and those that need a target group that it refused; `None` where
-    /// there are none.
-    fn without_refused(&self, member: &ListenerMember) -> Option<ListenerModel> {
-        let aside = &self.scene.aside;
-        let groupless = |rule: &RuleModel| {
-            let mut named = rule.settings.actions.iter().flat_map(forwarded_to);
-            named.any(|name| !self.arns.contains_key(name.as_str()) && aside.holds_group(name))
-        };
-        let refused = |rule: &RuleModel| {
-            let held = self.rule(rule, member).is_some_and(|it| aside.holds_rule(&member.listener.arn, &it.settings));
-            held || groupless(rule)
-        };
-        let rules: Vec<RuleModel> = self.wanted.rules.iter().filter(|rule| !refused(rule)).cloned().collect();
-        (rules.len() < self.wanted.rules.len()).then(|| ListenerModel { rules, ..self.wanted.clone() })
-    }
-
-    /// Our rules that become none of those that are wanted.
-    fn unmatched(&self, member: &ListenerMember) -> BTreeSet<String> {
-        let becoming = self.becoming(member);
-        let ours = member.rules.iter().filter(|(arn, rule)| self.is_ours(rule) && !becoming.contains_key(arn.as_str()));
-        ours.map(|(arn, _)| arn.clone()).collect()
     }
 
     /// Which wanted rule each of our rules becomes, as [`rules::plan`] has it: of several with the same conditions the

@@ -3,6 +3,7 @@
 mod aws;
 mod drift;
 mod groups;
+mod refused;
 mod scenes;
 mod shape;
 mod single;

@@ -1,0 +1,32 @@
+//! Rules that AWS refused, and what stays as it is because of them.
+
+use std::collections::BTreeSet;
+
+use super::{Listener, forwarded_to};
+use crate::controllers::myingress::assets::ListenerMember;
+use crate::controllers::myingress::model::{ListenerModel, RuleModel};
+
+impl Listener<'_> {
+    /// What is wanted without the rules that AWS refused, and those that need a target group that it refused; `None` where
+    /// there are none.
+    pub(super) fn without_refused(&self, member: &ListenerMember) -> Option<ListenerModel> {
+        let aside = &self.scene.aside;
+        let groupless = |rule: &RuleModel| {
+            let mut named = rule.settings.actions.iter().flat_map(forwarded_to);
+            named.any(|name| !self.arns.contains_key(name.as_str()) && aside.holds_group(name))
+        };
+        let refused = |rule: &RuleModel| {
+            let held = self.rule(rule, member).is_some_and(|it| aside.holds_rule(&member.listener.arn, &it.settings));
+            held || groupless(rule)
+        };
+        let rules: Vec<RuleModel> = self.wanted.rules.iter().filter(|rule| !refused(rule)).cloned().collect();
+        (rules.len() < self.wanted.rules.len()).then(|| ListenerModel { rules, ..self.wanted.clone() })
+    }
+
+    /// Our rules that become none of those that are wanted.
+    pub(super) fn unmatched(&self, member: &ListenerMember) -> BTreeSet<String> {
+        let becoming = self.becoming(member);
+        let ours = member.rules.iter().filter(|(arn, rule)| self.is_ours(rule) && !becoming.contains_key(arn.as_str()));
+        ours.map(|(arn, _)| arn.clone()).collect()
+    }
+}

@@ -1,0 +1,102 @@
+//! What becomes of what an object had: removed before its finalizer goes, or late, where somebody took that away.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, PoisonError};
+
+use futures::FutureExt;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::{Resource, ResourceExt};
+use tokio::time::sleep;
+use tracing::warn;
+
+use super::{Carried, DEADLINE, EARLY_PAUSE, Failed, REMOVAL_RETRY, ROUNDS, Reconciler, Trouble, pause};
+use crate::runtime::events::News;
+use crate::runtime::failure::Failure;
+use crate::runtime::kind::{Kind, Removal};
+
+impl<K: Kind> Reconciler<K> {
+    /// An object is gone: drops what is remembered of it, and removes what it had where nobody has done that.
+    pub fn gone(self: &Arc<Self>, object: &K::Object) {
+        let uid = object.uid().unwrap_or_default();
+        self.note_undecodable(&uid, false);
+        let removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);
+        if K::REMOVES_LATE && !removed {
+            let mut object = object.clone();
+            // Whoever looks at it must not take it for one that stays.
+            object.meta_mut().deletion_timestamp.get_or_insert(Time(Timestamp::now()));
+            tokio::spawn(self.clone().remove_late(object));
+        } else {
+            self.forget(&uid);
+        }
+    }
+
+    /// Removes what an object had that vanished without its removal. Tried until it is done.
+    async fn remove_late(self: Arc<Self>, object: K::Object) {
+        let uid = object.uid().unwrap_or_default();
+        loop {
+            let done = {
+                let _turn = self.turns.acquire().await;
+                let _alone = self.busy.alone(&uid).await;
+                let mut news = News::default();
+                let attempt = AssertUnwindSafe(self.dismantle(&object, &mut news)).catch_unwind();
+                let done = match tokio::time::timeout(DEADLINE, attempt).await {
+                    Ok(Ok(done)) => done,
+                    Ok(Err(_)) => Err(Trouble::Panicked.into()),
+                    Err(_) => Err(Trouble::Deadline.into()),
+                };
+                news.publish::<K>(&self.recorder, &self.metrics, &object).await;
+                done
+            };
+            let Err(Failed { trouble, .. }) = done else { break };
+            let delay = self.failures.failed(&uid, trouble.class(), self.sweep).min(REMOVAL_RETRY);
+            let (namespace, name) = (object.namespace(), object.name_any());
+            warn!(kind = K::NAME, namespace, name, error = %trouble, "what a vanished object had could not be removed yet");
+            tokio::select! {
+                () = sleep(delay) => {}
+                // The next process tells of what is left.
+                () = self.stop.cancelled() => return,
+            }
+        }
+        self.forget(&uid);
+    }
+
+    fn forget(&self, uid: &str) {
+        self.failures.succeeded(uid);
+        self.statuses.forget(uid);
+        self.kind.forget(uid);
+    }
+
+    pub(super) async fn remove(&self, object: &K::Object, finalizer: &str, news: &mut News) -> Result<(), Failed<K>> {
+        self.dismantle(object, news).await?;
+        let rest = object.finalizers().iter().filter(|held| *held != finalizer).cloned().collect();
+        self.removed.lock().unwrap_or_else(PoisonError::into_inner).insert(object.uid().unwrap_or_default());
+        let set = self.set_finalizers(object, rest).await;
+        if set.is_err() {
+            self.removed.lock().unwrap_or_else(PoisonError::into_inner).remove(&object.uid().unwrap_or_default());
+        }
+        set
+    }
+
+    /// Removes what the object had.
+    async fn dismantle(&self, object: &K::Object, news: &mut News) -> Result<(), Failed<K>> {
+        let mut races = 0;
+        for _ in 0..ROUNDS {
+            let object = &self.newest(object);
+            let observed = self.kind.observe(object).await.map_err(Trouble::Kind)?;
+            let Removal { actions, farewell } = K::decide_removal(object, &observed);
+            if actions.is_empty() {
+                if let Some(event) = farewell {
+                    news.action(event);
+                }
+                return Ok(());
+            }
+            match self.carry_out(object, &actions, false, news).await.map_err(Trouble::Kind)? {
+                Carried::All => {}
+                Carried::Raced => pause(&mut races).await,
+                Carried::Early => sleep(EARLY_PAUSE).await,
+            }
+        }
+        Err(Trouble::Unsettled.into())
+    }
+}
