@@ -221,7 +221,7 @@ async fn instance_targets_are_the_nodes_with_the_port_of_the_service_on_them() {
     // A cluster without nodes is more likely to be a mistake.
     nodes.delete(&second_node, &DeleteParams::default()).await.expect("the node goes");
     let message = stalled_by(&scene, "app", "ServiceUnsuitable").await;
-    assert!(message.contains("no node of the cluster is a ready EC2 instance"), "{message}");
+    assert!(message.contains("needs a ready node that is an EC2 instance"), "{message}");
     becomes(&scene, "the target to stay", &[&format!("{second}:{port}")]).await;
 }
 
