@@ -214,6 +214,7 @@ async fn a_client_secret_is_never_shown() {
 async fn what_only_aws_knows_is_asked_and_what_was_not_asked_is_named() {
     let scene = Scene::new("plan").await;
     let good = import(&scene, EXAMPLE_COM).await;
+    scene.emulator.clear_journal().await;
     let unknown = format!("{}/no-such", good.rsplit_once('/').expect("an ARN").0);
     let object = spec(json!({
         "subnets": ["subnet-abc", "subnet-abc2"],

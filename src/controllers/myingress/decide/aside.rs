@@ -128,13 +128,22 @@ fn needs(object: &MyIngress, action: &Action) -> bool {
     }
 }
 
+/// What of an attribute's key it has in common with those that mean something only together, as a bucket of logs and whether
+/// there are logs. The attributes of `routing` have nothing to do with one another.
+fn family(key: &str) -> &str {
+    let parts = if key.starts_with("routing.") { key.rsplit_once('.') } else { key.split_once('.') };
+    parts.map_or(key, |(family, _)| family)
+}
+
 /// Two actions that do the same together; none where it cannot be parted.
 fn halves(action: &Action) -> Vec<Action> {
     let pairs = |all: &Pairs| -> Vec<Pairs> {
-        let middle = all.len() / 2;
+        let families: BTreeSet<&str> = all.keys().map(|key| family(key)).collect();
+        let middle = families.len() / 2;
+        let first: BTreeSet<&str> = families.into_iter().take(middle).collect();
         let half = |take: bool| -> Pairs {
-            let part = all.iter().enumerate().filter(|(index, _)| (*index < middle) == take);
-            part.map(|(_, (key, value))| (key.clone(), value.clone())).collect()
+            let part = all.iter().filter(|(key, _)| first.contains(family(key)) == take);
+            part.map(|(key, value)| (key.clone(), value.clone())).collect()
         };
         if middle == 0 { Vec::new() } else { vec![half(true), half(false)] }
     };
