@@ -61,7 +61,7 @@ async fn full_objects_become_ready_while_every_regional_read_takes_ten_seconds()
     );
     assert_eq!(count("CreateLoadBalancer"), MANY);
     assert_eq!(count("CreateSecurityGroup"), MANY);
-    assert_eq!(count("DescribeSubnets"), 1, "one read for all who ask the same");
+    assert_eq!(count("DescribeSubnets"), 2, "one read for all who ask the same: for their VPC, and for its networks");
     assert_eq!(count("ListCertificates"), 1);
     assert_eq!(count("DescribeSecurityGroups"), 0, "what this process makes it need not look for");
     operator.stop().await;

@@ -150,6 +150,7 @@ fn changes(
     // A balancer that lacks something does not take over from one that has it.
     if plan.actions.is_empty() && scene.aside.is_empty() {
         replacement::switch(object, scene, current, plan);
+        plan.actions = scene.aside.without(std::mem::take(&mut plan.actions));
     }
     plan.health = if plan.actions.is_empty() {
         if scene.aside.is_empty() {
