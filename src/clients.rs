@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
-use aws_config::{BehaviorVersion, ConfigLoader};
+use aws_config::{BehaviorVersion, ConfigLoader, SdkConfig};
 use http::{Method, Request, Response};
 use kube::Client;
 use kube::client::ClientBuilder;
@@ -16,7 +16,7 @@ use tower::timeout::TimeoutLayer;
 use tower::{BoxError, Service, layer::layer_fn};
 
 use crate::metrics::Metrics;
-use crate::runtime::class_of_status;
+use crate::runtime::{class_of_status, said};
 
 /// A call to the Kubernetes API must begin its answer within this.
 const KUBERNETES_DEADLINE: Duration = Duration::from_secs(15);
@@ -28,6 +28,31 @@ const SILENCE: Duration = Duration::from_secs(150);
 /// a leader that cannot renew it trusts in it (see [`crate::leader::Timing`]).
 const AWS_DEADLINE: Duration = Duration::from_secs(5);
 const AWS_CONNECT_DEADLINE: Duration = Duration::from_secs(3);
+
+/// Why a command that people run can reach nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no way to reach the cluster.
+    #[error("no cluster to talk to: {0}; set KUBECONFIG")]
+    Kubeconfig(#[source] kube::config::InferConfigError),
+    /// The Kubernetes client could not be made.
+    #[error("cannot make a Kubernetes client: {}", said(.0))]
+    Client(#[source] kube::Error),
+    /// Neither the environment nor the machine names an AWS region.
+    #[error("no AWS region to work in: set AWS_REGION, for example to us-east-1")]
+    Region,
+}
+
+/// What a command that people run talks to: the cluster and AWS, as their environment says.
+pub async fn of_user(metrics: &Metrics) -> Result<(Client, SdkConfig), Error> {
+    let config = kube::Config::infer().await.map_err(Error::Kubeconfig)?;
+    let client = kubernetes(config, metrics).map_err(Error::Client)?;
+    let aws = aws().load().await;
+    if aws.region().is_none() {
+        return Err(Error::Region);
+    }
+    Ok((client, aws))
+}
 
 /// A client of the Kubernetes API that counts into `metrics`.
 pub fn kubernetes(mut config: kube::Config, metrics: &Metrics) -> Result<Client, kube::Error> {

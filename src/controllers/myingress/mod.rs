@@ -177,6 +177,13 @@ impl MyIngressKind {
         }
     }
 
+    /// The member whose part an action makes that AWS refuses in these words.
+    fn blamed(&self, object: &MyIngress, owner: &Owner, action: &Action, said: &str) -> Option<Arc<MyIngress>> {
+        let members = members_of(object, &self.objects());
+        let blamed = blame::blamed(action, &members, &self.region.owned_by(owner), said);
+        members.present.into_iter().find(|member| Some(key(member)) == blamed)
+    }
+
     /// The other members of its group tell their users what became of it. The object itself goes on anyway: woken by its
     /// own failures, it would never pause.
     fn wake_others(&self, object: &MyIngress) {
@@ -236,12 +243,8 @@ impl Kind for MyIngressKind {
 
     fn set_aside(&self, object: &MyIngress, action: &Action, error: &Error) -> bool {
         let owner = Owner::of(self.region.cluster(), object);
-        let members = members_of(object, &self.objects());
-        let assets = self.region.owned_by(&owner);
-        let blamed = blame::blamed(action, &members, &assets, &error.to_string());
-        let of = members.present.iter().find(|member| Some(key(member)) == blamed);
-        let generation = of.and_then(|member| member.metadata.generation);
-        let noted = self.refusals.note(&observe::key_of(&owner), action, error, (blamed, generation), self.sweep);
+        let blamed = self.blamed(object, &owner, action, &error.to_string());
+        let noted = self.refusals.note(&observe::key_of(&owner), action, error, blamed.as_deref(), self.sweep);
         if noted == Noted::New {
             self.wake_others(object);
         }

@@ -9,6 +9,7 @@ use super::action::Action;
 use super::error::Error;
 use super::members::{Members, key};
 use super::ownership::ObjectKey;
+use crate::api::MyIngress;
 use crate::runtime::{Class, Failure};
 
 /// A refused action is tried again after this at the earliest: at most two calls a minute.
@@ -69,7 +70,7 @@ impl Refusals {
         owner: &ObjectKey,
         action: &Action,
         error: &Error,
-        (blamed, generation): (Option<ObjectKey>, Option<i64>),
+        blamed: Option<&MyIngress>,
         sweep: Duration,
     ) -> Noted {
         let (wait, at_once) = match error.class() {
@@ -91,8 +92,8 @@ impl Refusals {
             action: action.clone(),
             reason: error.reason(),
             message,
-            blamed,
-            generation,
+            blamed: blamed.map(key),
+            generation: blamed.and_then(|object| object.metadata.generation),
             strikes,
             at: Instant::now(),
             wait: if aside { wait } else { Duration::ZERO },
@@ -147,7 +148,7 @@ mod tests {
     fn note(refusals: &Refusals, key: &str, class: Class) -> Noted {
         let mut error = AwsError::raced("ModifyLoadBalancerAttributes", "no such key".into());
         error.class = class;
-        refusals.note(&owner(), &action(key), &Error::of(error), (None, None), SWEEP)
+        refusals.note(&owner(), &action(key), &Error::of(error), None, SWEEP)
     }
 
     fn waiting(refusals: &Refusals) -> Vec<Action> {

@@ -3,7 +3,7 @@
 use causeway::api::MyIngress;
 use serde_json::{Value, json};
 
-use super::{spec, stalled_by};
+use super::{answers, spec, stalled_by};
 use crate::support::backends::{endpoints, service};
 use crate::support::scene::is_ready;
 use crate::support::{Account, Operator, Scene, wait_for};
@@ -20,20 +20,6 @@ fn answering(host: &str, status: u16) -> Value {
 /// A member that says where the balancer stands as well.
 fn standing(host: &str, status: u16) -> Value {
     spec(answering(host, status))
-}
-
-/// Host and status code of every rule on port 80, in order.
-async fn answers(scene: &Scene) -> Vec<(String, String)> {
-    let account = Account::of(scene).await.0;
-    let balancers = account["balancers"].as_object().cloned().unwrap_or_default();
-    let rules =
-        balancers.values().flat_map(|it| it["listeners"]["80"]["rules"].as_array().cloned().unwrap_or_default());
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let answers = rules.filter(|it| it["rule"]["is_default"] != true).map(|it| {
-        let rule = &it["rule"];
-        (text(&rule["conditions"][0]["values"][0]), text(&rule["actions"][0]["fixed_response_config"]["status_code"]))
-    });
-    answers.collect()
 }
 
 async fn answers_become(scene: &Scene, what: &str, wanted: &[(&str, &str)]) {

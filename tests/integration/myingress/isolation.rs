@@ -3,7 +3,7 @@
 use causeway::api::MyIngress;
 use serde_json::{Value, json};
 
-use super::{ready, spec, stalled_by};
+use super::{answers, ready, spec, stalled_by};
 use crate::support::backends::service;
 use crate::support::scene::is_ready;
 use crate::support::{Account, Operator, Scene, wait_for};
@@ -22,25 +22,6 @@ fn member(number: usize, status: u16) -> Value {
 /// The first says where the balancer stands.
 fn of(number: usize, status: u16) -> Value {
     if number == 0 { spec(member(number, status)) } else { member(number, status) }
-}
-
-/// Status codes of the rules on port 80, by host.
-async fn answers(scene: &Scene) -> Vec<(String, String)> {
-    let account = Account::of(scene).await.0;
-    let balancers = account["balancers"].as_object().cloned().unwrap_or_default();
-    let rules =
-        balancers.values().flat_map(|it| it["listeners"]["80"]["rules"].as_array().cloned().unwrap_or_default());
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut answers: Vec<(String, String)> = rules
-        .filter(|it| it["rule"]["is_default"] != true)
-        .map(|it| {
-            let rule = &it["rule"];
-            let code = &rule["actions"][0]["fixed_response_config"]["status_code"];
-            (text(&rule["conditions"][0]["values"][0]), text(code))
-        })
-        .collect();
-    answers.sort();
-    answers
 }
 
 async fn answers_with(scene: &Scene, number: usize, status: u16) {

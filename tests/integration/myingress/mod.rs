@@ -32,7 +32,7 @@ use causeway::api::myingress::AlbStatus;
 use serde_json::{Value, json};
 
 use crate::support::scene::{condition, is_ready, stalled};
-use crate::support::{Operator, Scene, wait_for};
+use crate::support::{Account, Operator, Scene, wait_for};
 
 /// The spec of the sample, with these fields on top.
 fn spec(more: Value) -> Value {
@@ -60,6 +60,20 @@ async fn ready(scene: &Scene, name: &str) -> AlbStatus {
 
 fn alb(object: &MyIngress) -> AlbStatus {
     object.status.clone().and_then(|status| status.alb).expect("a balancer in the status")
+}
+
+/// Host and status code of every rule on port 80, in order.
+async fn answers(scene: &Scene) -> Vec<(String, String)> {
+    let account = Account::of(scene).await.0;
+    let balancers = account["balancers"].as_object().cloned().unwrap_or_default();
+    let rules =
+        balancers.values().flat_map(|it| it["listeners"]["80"]["rules"].as_array().cloned().unwrap_or_default());
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let answers = rules.filter(|it| it["rule"]["is_default"] != true).map(|it| {
+        let rule = &it["rule"];
+        (text(&rule["conditions"][0]["values"][0]), text(&rule["actions"][0]["fixed_response_config"]["status_code"]))
+    });
+    answers.collect()
 }
 
 /// Waits until an object is stalled for that reason, in its conditions and in an event of the same words; returns them.

@@ -1,7 +1,7 @@
 //! What AWS refused is left out of a plan, and what would need it; the rest goes on.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::api::MyIngress;
@@ -59,12 +59,11 @@ impl<'a> Aside<'a> {
         self.met.borrow().iter().filter_map(|index| self.refusals.get(*index)).collect()
     }
 
-    /// The actions that may be tried. Of one that sets several things at once the parts are tried each by itself, so
-    /// that one bad value does not keep out the good ones.
-    pub fn without(&self, actions: Vec<Action>) -> Vec<Action> {
-        let mut left = Vec::new();
+    /// Leaves only the actions that may be tried. Of one that sets several things at once the parts are tried each by
+    /// itself, so that one bad value does not keep out the good ones.
+    pub fn leave_out(&self, actions: &mut Vec<Action>) {
         let mut shut: BTreeSet<String> = BTreeSet::new();
-        for action in actions {
+        for action in std::mem::take(actions) {
             // Nobody is locked out while somebody else could not be let in.
             if let Action::Security(SecurityAction::Revoke { id, .. }) = &action
                 && shut.contains(id)
@@ -77,9 +76,8 @@ impl<'a> Aside<'a> {
             {
                 shut.insert(id.clone());
             }
-            left.extend(tried);
+            actions.extend(tried);
         }
-        left
     }
 
     fn parts(&self, action: Action) -> Vec<Action> {
@@ -137,51 +135,49 @@ fn family(key: &str) -> &str {
 
 /// Two actions that do the same together; none where it cannot be parted.
 fn halves(action: &Action) -> Vec<Action> {
-    let pairs = |all: &Pairs| -> Vec<Pairs> {
-        let families: BTreeSet<&str> = all.keys().map(|key| family(key)).collect();
-        let middle = families.len() / 2;
-        let first: BTreeSet<&str> = families.into_iter().take(middle).collect();
-        let half = |take: bool| -> Pairs {
-            let part = all.iter().filter(|(key, _)| first.contains(family(key)) == take);
-            part.map(|(key, value)| (key.clone(), value.clone())).collect()
-        };
-        if middle == 0 { Vec::new() } else { vec![half(true), half(false)] }
-    };
+    let action = action.clone();
     match action {
-        Action::Balancer(BalancerAction::SetAttributes { arn, attributes }) => pairs(attributes)
-            .into_iter()
-            .map(|attributes| Action::Balancer(BalancerAction::SetAttributes { arn: arn.clone(), attributes }))
-            .collect(),
-        Action::Balancer(BalancerAction::AddTags { arn, tags }) => pairs(tags)
-            .into_iter()
-            .map(|tags| Action::Balancer(BalancerAction::AddTags { arn: arn.clone(), tags }))
-            .collect(),
-        Action::Group(GroupAction::SetAttributes { arn, name, attributes }) => pairs(attributes)
-            .into_iter()
-            .map(|attributes| {
-                Action::Group(GroupAction::SetAttributes { arn: arn.clone(), name: name.clone(), attributes })
-            })
-            .collect(),
-        Action::Listener(ListenerAction::SetAttributes { balancer, arn, port, attributes }) => pairs(attributes)
-            .into_iter()
-            .map(|attributes| {
-                let (balancer, arn, port) = (balancer.clone(), arn.clone(), *port);
-                Action::Listener(ListenerAction::SetAttributes { balancer, arn, port, attributes })
-            })
-            .collect(),
+        Action::Balancer(BalancerAction::SetAttributes { arn, attributes }) => {
+            let set = |attributes| BalancerAction::SetAttributes { arn: arn.clone(), attributes };
+            parted(attributes).into_iter().map(|part| Action::Balancer(set(part))).collect()
+        }
+        Action::Balancer(BalancerAction::AddTags { arn, tags }) => {
+            let add = |tags| BalancerAction::AddTags { arn: arn.clone(), tags };
+            parted(tags).into_iter().map(|part| Action::Balancer(add(part))).collect()
+        }
+        Action::Group(GroupAction::SetAttributes { arn, name, attributes }) => {
+            let set = |attributes| GroupAction::SetAttributes { arn: arn.clone(), name: name.clone(), attributes };
+            parted(attributes).into_iter().map(|part| Action::Group(set(part))).collect()
+        }
+        Action::Listener(ListenerAction::SetAttributes { balancer, arn, port, attributes }) => {
+            let set = |attributes| {
+                let (balancer, arn) = (balancer.clone(), arn.clone());
+                ListenerAction::SetAttributes { balancer, arn, port, attributes }
+            };
+            parted(attributes).into_iter().map(|part| Action::Listener(set(part))).collect()
+        }
         Action::Security(SecurityAction::Authorize { id, permissions }) => {
-            let all: BTreeMap<String, String> =
-                (0..permissions.len()).map(|it| (format!("{it:06}"), String::new())).collect();
-            let parts = pairs(&all).into_iter().map(|part| {
-                let chosen =
-                    permissions.iter().enumerate().filter(|(index, _)| part.contains_key(&format!("{index:06}")));
-                let permissions = chosen.map(|(_, permission)| permission.clone()).collect();
-                Action::Security(SecurityAction::Authorize { id: id.clone(), permissions })
-            });
-            parts.collect()
+            let middle = permissions.len() / 2;
+            let mut first: Vec<_> = permissions.into_iter().collect();
+            let second = first.split_off(middle);
+            let authorize = |part: Vec<_>| {
+                Action::Security(SecurityAction::Authorize { id: id.clone(), permissions: part.into_iter().collect() })
+            };
+            if middle == 0 { Vec::new() } else { vec![authorize(first), authorize(second)] }
         }
         _ => Vec::new(),
     }
+}
+
+/// Two halves, families undivided; none of a single family.
+fn parted(all: Pairs) -> Vec<Pairs> {
+    let families: BTreeSet<String> = all.keys().map(|key| family(key).to_owned()).collect();
+    let first: BTreeSet<&String> = families.iter().take(families.len() / 2).collect();
+    if first.is_empty() {
+        return Vec::new();
+    }
+    let (one, other) = all.into_iter().partition(|(key, _)| first.contains(&family(key).to_owned()));
+    vec![one, other]
 }
 
 #[cfg(test)]
@@ -197,11 +193,17 @@ mod tests {
         Refusal { action, reason: "No", message: "no".into(), blamed: None, retry_in: Duration::from_secs(30) }
     }
 
+    fn left(aside: &Aside, action: Action) -> Vec<Action> {
+        let mut actions = vec![action];
+        aside.leave_out(&mut actions);
+        actions
+    }
+
     #[test]
     fn of_several_values_only_the_bad_one_is_left_out_in_the_end() {
         let mut refusals = Vec::new();
         // AWS refuses whatever has `bad` in it.
-        let tries = |refusals: &[Refusal]| Aside::new(refusals).without(vec![set(&["a", "b", "bad", "c", "d"])]);
+        let tries = |refusals: &[Refusal]| left(&Aside::new(refusals), set(&["a", "b", "bad", "c", "d"]));
         let mut done: BTreeSet<String> = BTreeSet::new();
         for _ in 0..5 {
             for action in tries(&refusals) {
@@ -215,7 +217,7 @@ mod tests {
         }
         assert_eq!(done.into_iter().collect::<Vec<_>>(), ["a", "b", "c", "d"]);
         let aside = Aside::new(&refusals);
-        assert!(aside.without(vec![set(&["bad"])]).is_empty());
+        assert!(left(&aside, set(&["bad"])).is_empty());
         assert!(!aside.is_empty());
         assert_eq!(aside.next(), Some(Duration::from_secs(30)));
     }
@@ -224,7 +226,7 @@ mod tests {
     fn what_the_plan_does_not_have_is_not_met() {
         let refusals = [refusal(set(&["bad"]))];
         let aside = Aside::new(&refusals);
-        assert_eq!(aside.without(vec![set(&["good"])]), [set(&["good"])]);
+        assert_eq!(left(&aside, set(&["good"])), [set(&["good"])]);
         assert!(aside.is_empty());
     }
 }

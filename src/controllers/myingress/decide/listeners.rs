@@ -24,8 +24,7 @@ pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) -> Resul
     let mut stale = BTreeMap::new();
     for (port, wanted) in &scene.model.listeners {
         let known = present.values().find(|member| member.listener.settings.port == *port);
-        let balancer = &current.balancer.arn;
-        let mut listener = Listener { scene, balancer, port: *port, wanted, arns: &arns, kept: BTreeSet::new() };
+        let mut listener = Listener::new(scene, current, *port, wanted, &arns);
         let reduced;
         if let Some(member) = known
             && let Some(rest) = listener.without_refused(member)
@@ -74,8 +73,7 @@ pub fn waits(scene: &Scene, current: &Member) -> bool {
     present.into_iter().any(|member| {
         let port = member.listener.settings.port;
         let Some(wanted) = scene.model.listeners.get(&port) else { return false };
-        let balancer = &current.balancer.arn;
-        let listener = Listener { scene, balancer, port, wanted, arns: &arns, kept: BTreeSet::new() };
+        let listener = Listener::new(scene, current, port, wanted, &arns);
         let rules = wanted.rules.iter().filter_map(|rule| listener.step(rule, member));
         listener.preparation(member).is_some() || rules.chain(listener.default_step(member)).any(|(_, waits)| waits)
     })
@@ -110,7 +108,17 @@ struct Listener<'a> {
     kept: BTreeSet<String>,
 }
 
-impl Listener<'_> {
+impl<'a> Listener<'a> {
+    fn new(
+        scene: &'a Scene<'a>,
+        current: &'a Member,
+        port: u16,
+        wanted: &'a ListenerModel,
+        arns: &'a BTreeMap<&'a str, &'a str>,
+    ) -> Self {
+        Self { scene, balancer: &current.balancer.arn, port, wanted, arns, kept: BTreeSet::new() }
+    }
+
     fn create(&self) -> Result<Option<ListenerAction>, Complaint> {
         let (default, _) = self.certificates()?;
         let Some(default_actions) = self.resolved(&self.wanted.default_actions) else { return Ok(None) };

@@ -113,7 +113,8 @@ fn changes(
         // Shown at once; changed once its tags are seen to be ours.
         status::describe(plan, object, observed, current);
         plan.record_first = true;
-        plan.actions = scene.aside.without(vec![verify]);
+        plan.actions.push(verify);
+        scene.aside.leave_out(&mut plan.actions);
         return Ok(());
     }
     if let Some(taken) = observed.taken_groups.iter().next() {
@@ -131,7 +132,7 @@ fn changes(
     let security = security::plan(scene, current, &mut plan.actions)?;
     balancer::plan(object, scene, current, &security, plan)?;
     let Some(current) = current else {
-        plan.actions = scene.aside.without(std::mem::take(&mut plan.actions));
+        scene.aside.leave_out(&mut plan.actions);
         return Ok(());
     };
 
@@ -139,18 +140,18 @@ fn changes(
     groups::bind(scene, current, &mut plan.actions);
     listeners::plan(scene, current, &mut plan.actions)?;
     groups::stick_last(&mut plan.actions);
-    plan.actions = scene.aside.without(std::mem::take(&mut plan.actions));
+    scene.aside.leave_out(&mut plan.actions);
 
     status::describe(plan, object, observed, Some(current));
     if plan.actions.is_empty() {
         groups::clear(scene, current, &mut plan.actions);
         security::clear(scene, &mut plan.actions);
-        plan.actions = scene.aside.without(std::mem::take(&mut plan.actions));
+        scene.aside.leave_out(&mut plan.actions);
     }
     // A balancer that lacks something does not take over from one that has it.
     if plan.actions.is_empty() && scene.aside.is_empty() {
         replacement::switch(object, scene, current, plan);
-        plan.actions = scene.aside.without(std::mem::take(&mut plan.actions));
+        scene.aside.leave_out(&mut plan.actions);
     }
     plan.health = if plan.actions.is_empty() {
         if scene.aside.is_empty() {

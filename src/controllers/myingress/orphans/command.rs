@@ -21,21 +21,15 @@ use crate::runtime::{Decoded, said};
 /// Why orphans could not be listed or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no way to reach the cluster.
-    #[error("no cluster to talk to: {0}; set KUBECONFIG")]
-    Kubeconfig(#[source] kube::config::InferConfigError),
-    /// The Kubernetes client could not be made.
-    #[error("cannot make a Kubernetes client: {}", said(.0))]
-    Client(#[source] kube::Error),
+    /// There is no way to reach the cluster or AWS.
+    #[error(transparent)]
+    Clients(#[from] clients::Error),
     /// Without a list of all objects nothing is known to be nobody's.
     #[error("cannot list MyIngress objects of all namespaces: {}", said(.0))]
     Listing(#[source] kube::Error),
     /// An object has no name that tags could be compared with.
     #[error("MyIngress {0} cannot be decoded at all: correct it first, for what is in AWS may be its own")]
     Lost(String),
-    /// Neither the environment nor the machine names an AWS region.
-    #[error("no AWS region to work in: set AWS_REGION, for example to us-east-1")]
-    Region,
     /// AWS could not be asked.
     #[error("the AWS region could not be read: {0}")]
     Aws(#[source] AwsError),
@@ -57,13 +51,8 @@ pub enum Error {
 
 /// Lists or removes orphans.
 pub async fn run(options: OrphansOptions) -> Result<(), Error> {
-    let config = kube::Config::infer().await.map_err(Error::Kubeconfig)?;
     let metrics = Metrics::new();
-    let client = clients::kubernetes(config, &metrics).map_err(Error::Client)?;
-    let aws = clients::aws().load().await;
-    if aws.region().is_none() {
-        return Err(Error::Region);
-    }
+    let (client, aws) = clients::of_user(&metrics).await?;
     let fence = match options.action {
         OrphansAction::Ls => Fence::closed(),
         // No controller has to do with them: they belong to no object.
@@ -83,7 +72,7 @@ pub async fn run(options: OrphansOptions) -> Result<(), Error> {
             Decoded::Lost { metadata, .. } => return Err(Error::Lost(metadata.name.unwrap_or_default())),
         };
     }
-    let orphans = orphans(&region.everything(), &options.cluster_name, &living, &[]);
+    let orphans = region.found(|assets| orphans(assets, &options.cluster_name, &living, &[]));
     match &options.action {
         OrphansAction::Ls => list(&orphans)?,
         OrphansAction::Rm { uids } => {

@@ -122,10 +122,12 @@ pub(super) async fn watch(kind: &MyIngressKind, environment: &Environment) {
             continue;
         }
         kind.listed().await;
-        // What is listed after the snapshot was taken knows every object for which there is something in it.
-        let assets = kind.region.everything();
-        let living = kind.living();
-        let orphans = orphans(&assets, kind.region.cluster(), &living, &environment.namespaces);
+        let (living, orphans) = kind.region.found(|assets| {
+            // Who is listed now knows every object for which there is something in the snapshot.
+            let living = kind.living();
+            let orphans = orphans(assets, kind.region.cluster(), &living, &environment.namespaces);
+            (living, orphans)
+        });
         environment.metrics.set_orphans(orphans.len());
         let uids: BTreeSet<String> = orphans.iter().map(|orphan| orphan.owner.uid.clone()).collect();
         kind.journal.retain(&living.union(&uids).cloned().collect());

@@ -64,21 +64,15 @@ pub enum Error {
     /// A file cannot be used.
     #[error(transparent)]
     Documents(#[from] documents::Error),
-    /// There is no way to reach the cluster.
-    #[error("no cluster to talk to: {0}; set KUBECONFIG")]
-    Kubeconfig(#[source] kube::config::InferConfigError),
-    /// The Kubernetes client could not be made.
-    #[error("cannot make a Kubernetes client: {}", said(.0))]
-    Client(#[source] kube::Error),
+    /// There is no way to reach the cluster or AWS.
+    #[error(transparent)]
+    Clients(#[from] clients::Error),
     /// The objects could not be read.
     #[error("cannot list MyIngress objects: {}", said(.0))]
     Listing(#[source] kube::Error),
     /// Services, endpoints or pods could not be read.
     #[error("the cluster could not be read within {} s{}", LISTING.as_secs(), .0.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
     Unread(Option<String>),
-    /// Neither the environment nor the machine names an AWS region.
-    #[error("no AWS region to work in: set AWS_REGION, for example to us-east-1")]
-    Region,
     /// The region could not be read.
     #[error("the AWS region could not be read: {0}")]
     Aws(#[source] AwsError),
@@ -94,13 +88,8 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
     }
     let mut documents = Documents::default();
     options.files.iter().try_for_each(|file| documents.add(file))?;
-    let config = kube::Config::infer().await.map_err(Error::Kubeconfig)?;
     let metrics = Metrics::new();
-    let client = clients::kubernetes(config, &metrics).map_err(Error::Client)?;
-    let aws = clients::aws().load().await;
-    if aws.region().is_none() {
-        return Err(Error::Region);
-    }
+    let (client, aws) = clients::of_user(&metrics).await?;
     let (fence, budget) = (Fence::closed(), options.budget());
     let elb = Elbv2::new(&aws, metrics.clone(), fence.clone(), budget.clone());
     let (store, writer) = reflector::store();

@@ -97,14 +97,7 @@ impl Known {
             let tags = tags.remove(&balancer.arn);
             self.refresh_balancer(balancer, tags, begun, wake);
         }
-        let marks = &self.marks;
-        self.assets.balancers.retain(|arn, member| {
-            let stays = seen.contains(arn) || marks.get(arn).is_some_and(|mark| mark.outlives(begun));
-            if !stays {
-                wake(&member.tags);
-            }
-            stays
-        });
+        drop_gone(&mut self.assets.balancers, |member| &member.tags, &self.marks, &seen, begun, wake);
         self.forget_marks();
     }
 
@@ -121,14 +114,7 @@ impl Known {
             let tags = tags.remove(&group.arn);
             self.refresh_group(group, tags, begun, wake);
         }
-        let marks = &self.marks;
-        self.assets.groups.retain(|arn, member| {
-            let stays = seen.contains(arn) || marks.get(arn).is_some_and(|mark| mark.outlives(begun));
-            if !stays {
-                wake(&member.tags);
-            }
-            stays
-        });
+        drop_gone(&mut self.assets.groups, |member| &member.tags, &self.marks, &seen, begun, wake);
         self.forget_marks();
     }
 
@@ -204,6 +190,24 @@ impl Mark {
         let since = |at: Option<Instant>| at.is_some_and(|at| at > begun);
         since(self.written) || since(self.shown) || (self.shown.is_none() && self.written_lately())
     }
+}
+
+/// Drops what a list that was begun then has not seen, unless we know better.
+fn drop_gone<M>(
+    members: &mut BTreeMap<String, M>,
+    tags: impl Fn(&M) -> &Pairs,
+    marks: &HashMap<String, Mark>,
+    seen: &BTreeSet<String>,
+    begun: Instant,
+    wake: &mut dyn FnMut(&Pairs),
+) {
+    members.retain(|arn, member| {
+        let stays = seen.contains(arn) || marks.get(arn).is_some_and(|mark| mark.outlives(begun));
+        if !stays {
+            wake(tags(member));
+        }
+        stays
+    });
 }
 
 #[cfg(test)]

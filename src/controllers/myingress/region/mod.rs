@@ -122,9 +122,10 @@ impl Region {
         self.known().assets.of(owner)
     }
 
-    /// All that was read, whosever it is.
-    pub fn everything(&self) -> Assets {
-        self.known().assets.clone()
+    /// What somebody finds among all that was read, whosever it is: a copy of it would be large. Nothing else is entered
+    /// meanwhile.
+    pub fn found<T>(&self, look: impl FnOnce(&Assets) -> T) -> T {
+        look(&self.known().assets)
     }
 
     /// The balancer of that name, where it is not the owner's, with its tags.
