@@ -2,6 +2,7 @@
 
 mod checks;
 mod manifests;
+mod queue;
 mod report;
 mod suites;
 

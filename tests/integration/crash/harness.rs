@@ -21,8 +21,8 @@ use crate::support::interception::kind_of;
 use crate::support::wait::PATIENCE;
 use crate::support::{Interception, Moment, Operator, Scene, Target, is_thorough, wait_for};
 
-/// Points that are tried at the same time, over all scenarios.
-static PLACES: Semaphore = Semaphore::const_new(6);
+/// Points that are tried at the same time.
+static PLACES: Semaphore = Semaphore::const_new(3);
 /// Controllers that make no call for so long have nothing left to do.
 const QUIET: Duration = Duration::from_millis(250);
 /// A world that stays the same for so long has come to rest.

@@ -1,13 +1,17 @@
 //! The suites of tests: how each is run, and how its output is counted.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
 
+use super::queue::{self, Done};
 use super::report::{Outcome, Tests};
-use super::{cargo as in_checkout, log};
+use super::{cargo as in_checkout, directory, log};
 use crate::cluster::Cluster;
 use crate::host;
 use crate::localstack::{self, LocalStack};
@@ -18,6 +22,10 @@ const FIGURE: &str = "» ";
 
 /// How much of a suite's failures is shown; its log has the rest.
 const SHOWN_LINES: usize = 300;
+/// How much of one failing test that ran alone is shown.
+const SHOWN_OF_ONE: usize = 40;
+/// So many of the slowest tests are named.
+const SLOWEST: usize = 10;
 
 /// The tests that Cargo runs.
 pub enum Suite<'a> {
@@ -56,38 +64,111 @@ pub fn cargo(suite: &Suite, filter: Option<&str>, step: &Step) -> Result<Outcome
             unit.and(examples)
         }
         Suite::Integration { cluster, localstack, thorough } => {
-            // They wait a lot; one a core, as is the default, would take three times as long. More of them time each other out.
-            let mut command = in_cluster(cluster, localstack, 6, if *thorough { 6 * HOUR } else { HOUR })?;
-            command.envs(thorough.then_some(("CAUSEWAY_THOROUGH", "yes")));
-            run_but(command, filter, Some(LOST_NODES), "integration", step)?
+            let names = |name: &str| !name.starts_with(LOST_NODES);
+            side_by_side(cluster, localstack, *thorough, (filter, &names), false, step)?
         }
         Suite::LostNodes { cluster, localstack } => {
-            run(in_cluster(cluster, localstack, 1, HOUR)?, Some(filter.unwrap_or(LOST_NODES)), "lost-nodes", step)?
+            let names = |name: &str| name.starts_with(LOST_NODES);
+            side_by_side(cluster, localstack, false, (filter, &names), true, step)?
         }
     };
     Ok(Outcome::Tests(tests))
 }
 
-/// In seconds.
-const HOUR: u32 = 3600;
+/// The longest that one test may take.
+const LONGEST: Duration = Duration::from_mins(12);
+/// The same where all is tried instead of a sample.
+const LONGEST_THOROUGH: Duration = Duration::from_hours(6);
 
-/// The integration tests, so many at a time, and for so many seconds at most.
-fn in_cluster(cluster: &Cluster, localstack: &LocalStack, threads: u8, most: u32) -> Result<Command> {
-    // They were compiled outside, and cannot be inside: the room reaches no registry.
-    // The cluster and LocalStack go first: many tests wait for each of their answers.
-    let mut command = cluster.in_network("nice");
-    command
-        .args(["-n", "5", "timeout", "--kill-after=10", &most.to_string()])
-        .args(["cargo", "test", "--workspace", "--locked", "--offline", "--test", "*"])
-        .current_dir(host::repo_root()?)
-        .env("CARGO_TERM_COLOR", "never")
-        .env("KUBECONFIG", cluster.kubeconfig())
-        .env("AWS_ENDPOINT_URL", &localstack.endpoint)
-        .env("AWS_REGION", "us-east-1")
-        // A failed wait says where it was and what it saw; frames of the runtime would bury that.
-        .env("RUST_BACKTRACE", "0")
-        .env("RUST_TEST_THREADS", threads.to_string());
-    Ok(command)
+/// Runs the integration tests whose names contain the filter and are of the right kind, inside the cluster's network.
+fn side_by_side(
+    cluster: &Cluster,
+    localstack: &LocalStack,
+    thorough: bool,
+    (filter, of_kind): (Option<&str>, &dyn Fn(&str) -> bool),
+    one_at_a_time: bool,
+    step: &Step,
+) -> Result<Tests> {
+    let binary = integration_tests()?;
+    let wanted = |name: &String| of_kind(name) && filter.is_none_or(|filter| name.contains(filter));
+    let names: Vec<_> = names_in(&binary)?.into_iter().filter(wanted).collect();
+    let kept = directory()?.join("times.json");
+    let mut times: BTreeMap<String, f64> =
+        fs::read(&kept).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+    let start = |name: &str| {
+        // With the run they end too. The cluster and LocalStack go first: many tests wait for each of their answers.
+        let mut command = cluster.in_network("setpriv");
+        command
+            .args(["--pdeathsig", "KILL", "nice", "-n", "5"])
+            .arg(&binary)
+            .args(["--exact", name, "--nocapture"])
+            .current_dir(host::repo_root()?)
+            .env("KUBECONFIG", cluster.kubeconfig())
+            .env("AWS_ENDPOINT_URL", &localstack.endpoint)
+            .env("AWS_REGION", "us-east-1")
+            // A failed wait says where it was and what it saw; frames of the runtime would bury that.
+            .env("RUST_BACKTRACE", "0")
+            .envs(thorough.then_some(("CAUSEWAY_THOROUGH", "yes")));
+        Ok(command)
+    };
+    let longest = if thorough { LONGEST_THOROUGH } else { LONGEST };
+    let order = queue::order(names, &times);
+    let done = queue::run(order, one_at_a_time, longest, &directory()?.join("integration"), step, start)?;
+    times.extend(done.iter().map(|test| (test.name.clone(), test.took.as_secs_f64())));
+    fs::write(&kept, serde_json::to_vec_pretty(&times)?).with_context(|| format!("cannot write {}", kept.display()))?;
+    Ok(counted(&done))
+}
+
+/// The program with the integration tests, compiled before.
+fn integration_tests() -> Result<PathBuf> {
+    let mut command = in_checkout(["test", "--no-run", "--test", "integration", "--message-format", "json"])?;
+    let output = command.arg("--offline").output().context("cannot start cargo")?;
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let executables = messages.lines().filter_map(|line| {
+        let message: Value = serde_json::from_str(line).ok()?;
+        let is_test = message["target"]["name"] == "integration";
+        message["executable"].as_str().filter(|_| is_test).map(PathBuf::from)
+    });
+    match executables.last() {
+        Some(executable) => Ok(executable),
+        None => bail!("cargo names no integration tests: {}", String::from_utf8_lossy(&output.stderr)),
+    }
+}
+
+/// The names of all tests of a program.
+fn names_in(binary: &Path) -> Result<Vec<String>> {
+    let mut list = Command::new(binary);
+    let output = list.args(["--list", "--format", "terse"]).output();
+    let output = output.with_context(|| format!("cannot start {}", binary.display()))?;
+    let names = String::from_utf8_lossy(&output.stdout);
+    Ok(names.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
+}
+
+/// Counts tests that ran each in a process of its own, with what each failing one printed first and last.
+fn counted(done: &[Done]) -> Tests {
+    let failed: Vec<_> = done.iter().filter(|test| !test.passed).collect();
+    let mut tests = Tests { passed: done.len() - failed.len(), failed: failed.len(), ..Tests::default() };
+    let printed = |test: &Done| read(&test.output).unwrap_or_else(|error| format!("{error:#}"));
+    for test in done {
+        tests.figures.extend(printed(test).lines().filter(|line| line.starts_with(FIGURE)).map(str::to_owned));
+    }
+    let mut slowest: Vec<_> = done.iter().collect();
+    slowest.sort_by_key(|test| std::cmp::Reverse(test.took));
+    for test in slowest.into_iter().take(SLOWEST) {
+        let (took, used) = (test.took.as_secs_f64(), test.processor.as_secs_f64());
+        tests.figures.push(format!("{FIGURE}slowest: {took:>5.0} s, {used:>4.0} s of a processor: {}", test.name));
+    }
+    for test in failed {
+        let why = if test.timed_out { "ended, as it ran for too long" } else { "failed" };
+        let took = test.took.as_secs_f64();
+        let output = printed(test);
+        let lines: Vec<_> = output.lines().filter(|line| !line.trim().is_empty()).collect();
+        let from = lines.iter().position(|line| line.starts_with("thread '")).unwrap_or_default();
+        let shown: Vec<_> = lines[from..].iter().take(SHOWN_OF_ONE).map(|line| format!("    {line}\n")).collect();
+        let text = format!("{} {why} after {took:.0} s ({}):\n{}", test.name, test.output.display(), shown.concat());
+        tests.failures.push_str(&text);
+    }
+    tests
 }
 
 /// The tests of LocalStack's extension, on a LocalStack of their own.
@@ -103,20 +184,8 @@ pub fn python(step: &Step) -> Result<Outcome> {
     Ok(Outcome::Tests(pytest_counts(&read(&log)?).judged(result)))
 }
 
-fn run(command: Command, filter: Option<&str>, name: &str, step: &Step) -> Result<Tests> {
-    run_but(command, filter, None, name, step)
-}
-
-/// The same without those whose names contain `without`.
-fn run_but(
-    mut command: Command,
-    filter: Option<&str>,
-    without: Option<&str>,
-    name: &str,
-    step: &Step,
-) -> Result<Tests> {
+fn run(mut command: Command, filter: Option<&str>, name: &str, step: &Step) -> Result<Tests> {
     command.arg("--no-fail-fast").args(filter).args(["--", "--show-output"]);
-    command.args(without.into_iter().flat_map(|name| ["--skip", name]));
     let log = log(name)?;
     let result = step.run(&mut command, &log);
     Ok(cargo_counts(&read(&log)?).judged(result))

@@ -1,0 +1,231 @@
+//! The integration tests, each in a process of its own: which of them run side by side, and how long each took.
+//!
+//! libtest runs tests in the order of their names, so many at a time. Here tests of one kind, which need the same things,
+//! would then run side by side and wait for each other. (cargo-nextest knows groups too; to build it takes longer than it
+//! saves.)
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+
+use crate::progress::Step;
+
+/// What all tests that run at the same time may need together.
+const ROOM: u32 = 12;
+/// How often it is looked which tests have ended.
+const LOOK: Duration = Duration::from_millis(50);
+/// Off a terminal a line in so long is enough to see that it goes on.
+const NOTE: Duration = Duration::from_secs(30);
+/// Ticks a second in /proc, on all processors that Kubernetes runs on: <https://man7.org/linux/man-pages/man7/time.7.html>.
+const USER_HZ: u64 = 100;
+
+/// Tests that need the same things.
+struct Group {
+    /// What their names begin with.
+    prefix: &'static str,
+    /// What each needs, of [`ROOM`].
+    needs: u32,
+    /// So many of them run at a time.
+    most: usize,
+}
+
+/// Tests of no group need as little as these.
+const OTHERS: Group = Group { prefix: "", needs: 2, most: 6 };
+
+const GROUPS: &[Group] = &[
+    // Each runs several worlds at a time, with operators that die.
+    Group { prefix: "crash::", needs: 4, most: 3 },
+    // Up to five members, which time each other out where they get nothing of a processor for a second.
+    Group { prefix: "etcd::", needs: 4, most: 3 },
+    // Up to six nodes, and it is measured how long nobody could write.
+    Group { prefix: "redis::", needs: 3, most: 4 },
+];
+
+/// What came of a test.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// The test's name.
+    pub name: String,
+    /// Whether it passed.
+    pub passed: bool,
+    /// From its start to its end.
+    pub took: Duration,
+    /// Time of processors that its process used, with the operator in it.
+    pub processor: Duration,
+    /// Everything that it printed.
+    pub output: PathBuf,
+    /// Set where it was ended because it ran for too long.
+    pub timed_out: bool,
+}
+
+/// A test on its way.
+struct Running {
+    name: String,
+    group: &'static Group,
+    child: Child,
+    begun: Instant,
+    output: PathBuf,
+}
+
+/// The group of a test.
+fn group(name: &str) -> &'static Group {
+    GROUPS.iter().find(|group| name.starts_with(group.prefix)).unwrap_or(&OTHERS)
+}
+
+/// The order in which tests begin: those that took longest in the last run first, so that none of them is left at the
+/// end; those that nobody timed before them, taken from the groups in turn.
+pub fn order(mut names: Vec<String>, times: &BTreeMap<String, f64>) -> Vec<String> {
+    let mut turns: BTreeMap<&str, usize> = BTreeMap::new();
+    names.sort();
+    let mut keyed: Vec<_> = names
+        .into_iter()
+        .map(|name| {
+            let turn = turns.entry(group(&name).prefix).or_default();
+            *turn += 1;
+            let time = times.get(&name).copied().unwrap_or(f64::INFINITY);
+            (time, *turn, name)
+        })
+        .collect();
+    keyed.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
+    keyed.into_iter().map(|(_, _, name)| name).collect()
+}
+
+/// The place of the next test to begin, beside those of the groups that run.
+fn next(waiting: &[String], running: &[&'static Group]) -> Option<usize> {
+    let used: u32 = running.iter().map(|group| group.needs).sum();
+    waiting.iter().position(|name| {
+        let group = group(name);
+        let same = running.iter().filter(|other| other.prefix == group.prefix).count();
+        // Alone, a test has all the room that there is.
+        running.is_empty() || same < group.most && used + group.needs <= ROOM
+    })
+}
+
+/// Runs the tests of that order: `start` makes the command for one. None runs for longer than `most`.
+pub fn run(
+    names: Vec<String>,
+    one_at_a_time: bool,
+    most: Duration,
+    folder: &Path,
+    step: &Step,
+    start: impl Fn(&str) -> Result<Command>,
+) -> Result<Vec<Done>> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let total = names.len();
+    let (mut waiting, mut running, mut done): (_, Vec<Running>, _) = (names, Vec::new(), Vec::<Done>::new());
+    let mut noted = Instant::now();
+    loop {
+        let groups: Vec<_> = running.iter().map(|test| test.group).collect();
+        let free = !one_at_a_time || running.is_empty();
+        if let Some(place) = next(&waiting, &groups).filter(|_| free) {
+            running.push(begin(waiting.remove(place), folder, &start)?);
+            continue;
+        }
+        if running.is_empty() {
+            return Ok(done);
+        }
+        std::thread::sleep(LOOK);
+        let mut still = Vec::new();
+        for test in running {
+            match ended(test, most)? {
+                Ok(ended) => {
+                    if !ended.passed {
+                        step.note(format!("{} FAILED after {:.0} s", ended.name, ended.took.as_secs_f32()));
+                    }
+                    done.push(ended);
+                }
+                Err(test) => still.push(test),
+            }
+        }
+        running = still;
+        if noted.elapsed() >= NOTE {
+            noted = Instant::now();
+            let names: Vec<_> = running.iter().map(|test| test.name.as_str()).collect();
+            step.note(format!("{} of {total} tests ended; running {}", done.len(), names.join(", ")));
+        }
+    }
+}
+
+fn begin(name: String, folder: &Path, start: &impl Fn(&str) -> Result<Command>) -> Result<Running> {
+    let output = folder.join(format!("{}.log", name.replace("::", ".")));
+    let file = File::create(&output).with_context(|| format!("cannot write {}", output.display()))?;
+    let mut command = start(&name)?;
+    command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+    let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+    Ok(Running { group: group(&name), name, child, begun: Instant::now(), output })
+}
+
+/// What came of a test if it has ended, or ran for too long.
+fn ended(mut test: Running, most: Duration) -> Result<Result<Done, Running>> {
+    let pid = Pid::from_child(&test.child);
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let timed_out = test.begun.elapsed() > most;
+    if waitid(WaitId::Pid(pid), options).context("cannot wait for a test")?.is_none() {
+        if !timed_out {
+            return Ok(Err(test));
+        }
+        test.child.kill().context("cannot end a test that runs for too long")?;
+    }
+    // Its times are there until somebody has asked for its status.
+    let processor = processor_time(pid);
+    let status: ExitStatus = test.child.wait().context("cannot wait for a test")?;
+    Ok(Ok(Done {
+        name: test.name,
+        passed: status.success() && !timed_out,
+        took: test.begun.elapsed(),
+        processor,
+        output: test.output,
+        timed_out,
+    }))
+}
+
+/// What a process has used of the processors, as <https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html> has it.
+fn processor_time(pid: Pid) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    // The name of the program, in brackets, may contain anything.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: u64 = fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 1000 / USER_HZ)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(all: &[&str]) -> Vec<String> {
+        all.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn tests_that_took_long_begin_first_and_unknown_ones_before_them() {
+        let times = BTreeMap::from([("etcd::a".to_owned(), 3.0), ("redis::b".to_owned(), 7.0)]);
+        let order = order(names(&["etcd::a", "redis::b", "redis::c", "redis::d", "myapp::new"]), &times);
+        assert_eq!(order, ["myapp::new", "redis::c", "redis::d", "redis::b", "etcd::a"]);
+    }
+
+    #[test]
+    fn groups_take_turns_as_long_as_nobody_has_timed_them() {
+        let order = order(names(&["crash::a", "crash::b", "redis::a", "redis::b"]), &BTreeMap::new());
+        assert_eq!(order, ["crash::a", "redis::a", "crash::b", "redis::b"]);
+    }
+
+    #[test]
+    fn a_group_that_is_full_keeps_no_other_waiting() {
+        let waiting = names(&["etcd::d", "myapp::a"]);
+        let etcd = group("etcd::a");
+        assert_eq!(next(&waiting, &[etcd, etcd]), Some(0));
+        assert_eq!(next(&waiting, &[etcd, group("redis::a"), group("redis::a")]), Some(1));
+        assert_eq!(next(&waiting, &[etcd, etcd, etcd]), None);
+        assert_eq!(next(&names(&["etcd::d"]), &[]), Some(0));
+    }
+
+    #[test]
+    fn all_groups_fit_in() {
+        assert!(GROUPS.iter().chain([&OTHERS]).all(|group| group.needs <= ROOM && group.most > 0));
+    }
+}
