@@ -34,6 +34,8 @@ struct Inner {
     queue_depth: Family<Kind, Gauge>,
     undecodable: Family<Kind, Gauge>,
     orphans: Gauge,
+    quota_used: Family<Quota, Gauge>,
+    quota_limit: Family<Quota, Gauge>,
     aws_calls: Family<AwsCall, Counter>,
     aws_call_duration: Family<Operation, Histogram, fn() -> Histogram>,
     aws_call_wait: Family<Operation, Counter<f64, AtomicU64>>,
@@ -97,6 +99,11 @@ struct DatabaseCall {
 
 /// Its reason is a word of this program, or Kubernetes' word for why a container waits.
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Quota {
+    quota: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Event {
     kind: &'static str,
     r#type: &'static str,
@@ -122,6 +129,8 @@ impl Metrics {
             queue_depth: Family::default(),
             undecodable: Family::default(),
             orphans: Gauge::default(),
+            quota_used: Family::default(),
+            quota_limit: Family::default(),
             aws_calls: Family::default(),
             aws_call_duration,
             aws_call_wait: Family::default(),
@@ -157,6 +166,13 @@ impl Metrics {
     /// For how many objects that are not in the cluster something is in AWS.
     pub fn set_orphans(&self, count: usize) {
         self.0.orphans.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// How many of something the account has in the region, and how many AWS takes.
+    pub fn set_quota(&self, quota: &'static str, used: usize, limit: usize) {
+        let quota = Quota { quota };
+        self.0.quota_used.get_or_create(&quota).set(i64::try_from(used).unwrap_or(i64::MAX));
+        self.0.quota_limit.get_or_create(&quota).set(i64::try_from(limit).unwrap_or(i64::MAX));
     }
 
     /// How many objects cannot be decoded, and are left as they are.
@@ -263,6 +279,10 @@ impl Inner {
         ours.register("undecodable_objects", help, self.undecodable.clone());
         let help = "Objects that are not in the cluster and for which something is in AWS";
         ours.register("orphans", help, self.orphans.clone());
+        let help = "How many of a quota of Elastic Load Balancing the account uses in the region, others' included";
+        ours.register("aws_quota_used", help, self.quota_used.clone());
+        let help = "How many AWS takes of a quota of Elastic Load Balancing";
+        ours.register("aws_quota_limit", help, self.quota_limit.clone());
         ours.register("aws_calls", "Calls to AWS by outcome, every attempt counted", self.aws_calls.clone());
         let help = "How long calls to AWS took";
         ours.register_with_unit("aws_call_duration", help, Unit::Seconds, self.aws_call_duration.clone());

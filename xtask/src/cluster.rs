@@ -19,6 +19,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::progress::Progress;
 use process::Room;
+use start::Volumes;
 use state::{Phase, State};
 
 pub use build::build;
@@ -42,7 +43,12 @@ pub struct Cluster {
 impl Cluster {
     /// Starts the cluster. One that is running and healthy is used as it is; a broken one is replaced.
     pub fn up(name: &str, steps: &mut Progress) -> Result<Self> {
-        start::up(name, steps)
+        start::up(name, Volumes::OnDisk, steps)
+    }
+
+    /// The same, with persistent volumes in memory.
+    pub fn up_in_memory(name: &str, steps: &mut Progress) -> Result<Self> {
+        start::up(name, Volumes::InMemory, steps)
     }
 
     /// The cluster of this name, if it is running and ready.

@@ -34,7 +34,7 @@ impl Progress {
         if bar.is_hidden() {
             println!("{prefix} …");
         }
-        let step = Step { bar, begun: Instant::now() };
+        let step = Step { bar, begun: Instant::now(), part: None };
         let result = work(&step);
         step.bar.finish_and_clear();
         let took = step.begun.elapsed().as_secs_f32();
@@ -55,15 +55,23 @@ impl Progress {
 pub struct Step {
     bar: ProgressBar,
     begun: Instant,
+    /// Which of the parts that run side by side it is.
+    part: Option<&'static str>,
 }
 
 impl Step {
+    /// One of several parts of the step that run side by side: its notes begin with its name.
+    pub fn part(&self, name: &'static str) -> Self {
+        Self { bar: self.bar.clone(), begun: self.begun, part: Some(name) }
+    }
+
     /// Says what the step is doing now (on a terminal it replaces the last message; elsewhere it is a line).
     pub fn note(&self, message: impl Display) {
+        let message = self.part.map_or_else(|| message.to_string(), |part| format!("{part}: {message}"));
         if self.bar.is_hidden() {
             println!("      {message} ({:.0} s)", self.begun.elapsed().as_secs_f32());
         } else {
-            self.bar.set_message(message.to_string());
+            self.bar.set_message(message);
         }
     }
 

@@ -18,7 +18,7 @@ use crate::cluster::{self, Cluster};
 use crate::localstack::LocalStack;
 use crate::progress::Step;
 use crate::{demo, host, images, localstack};
-use report::{Outcome, Report};
+use report::{Outcome, Part, Report};
 use suites::Suite;
 
 /// The cluster's name, for `cargo xtask cluster` and `cargo xtask kubectl` too.
@@ -67,8 +67,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let _alone = lock()?;
     let everything = options.filter.is_none();
     let mut report = Report::new(match (everything, options.unit) {
-        (true, true) => 6,
-        (true, false) => 15 + cluster::STEPS,
+        (true, true) => 4,
+        (true, false) => 11 + cluster::STEPS,
         (false, true) => 2,
         (false, false) => 6 + usize::from(options.loses_nodes()) + usize::from(options.installs()) + cluster::STEPS,
     });
@@ -78,13 +78,17 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     }
     report.step("Build the tests and what they need", |step| build(step, options.unit));
     if everything {
-        report.step("Lints", checks::lints);
-        report.step("Dependencies", checks::dependencies);
-        report.step("CRDs are current", checks::crds);
+        let mut parts = vec![
+            // A compiler's front end keeps one processor busy: there is room for the others.
+            Part::new("Lints", checks::lints),
+            Part::new("Dependencies", checks::dependencies),
+            Part::new("CRDs are current", checks::crds),
+        ];
         if !options.unit {
-            report.step("Go of the cluster", checks::go);
-            report.step("Python of LocalStack", suites::python);
+            parts.push(Part::new("Go of the cluster", checks::go));
+            parts.push(Part::new("Python of LocalStack", suites::python));
         }
+        report.side_by_side(parts);
     }
     let filter = options.filter.as_deref();
     report.step("Unit tests", |step| suites::cargo(&Suite::Unit, filter, step));
@@ -102,7 +106,7 @@ fn on_the_cluster(report: &mut Report, options: &Options) {
     const MANIFESTS: &str = "Manifests are valid";
     const INTEGRATION: &str = "Integration tests";
     let (everything, filter) = (options.filter.is_none(), options.filter.as_deref());
-    let cluster = report.steps("Start the cluster", |steps| Cluster::up(NAME, steps));
+    let cluster = report.steps("Start the cluster", |steps| Cluster::up_in_memory(NAME, steps));
     let Some(cluster) = cluster else {
         report.skip(MANIFESTS, "there is no cluster");
         report.skip(INTEGRATION, "there is no cluster");

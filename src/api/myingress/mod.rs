@@ -60,9 +60,23 @@ pub use status::{AlbStatus, ListenerStatus, ManagedKeys, MyIngressStatus, Replac
     validation = ("!has(self.securityGroups) || !has(self.inboundPrefixLists)", "spec.inboundPrefixLists makes a security group of its own: leave out spec.securityGroups, or leave out spec.inboundPrefixLists"),
     validation = ("!has(self.attributes) || ((!has(self.idleTimeoutSeconds) || !('idle_timeout.timeout_seconds' in self.attributes)) && (!has(self.deletionProtection) || !('deletion_protection.enabled' in self.attributes)) && (!has(self.http2) || !('routing.http2.enabled' in self.attributes)) && (!has(self.dropInvalidHeaders) || !('routing.http.drop_invalid_header_fields.enabled' in self.attributes)) && (!has(self.accessLogs) || !('access_logs.s3.enabled' in self.attributes)))", "spec.attributes says again what a field of spec says (idleTimeoutSeconds, deletionProtection, http2, dropInvalidHeaders or accessLogs): keep one of the two"),
     validation = ("has(self.group) == has(oldSelf.group) && (!has(self.group) || (self.group.name == oldSelf.group.name && has(self.group.__namespace__) == has(oldSelf.group.__namespace__) && (!has(self.group.__namespace__) || self.group.__namespace__ == oldSelf.group.__namespace__)))", "spec.group cannot change, for the balancer belongs to the group: delete this object and create it anew"),
-    validation = ("!has(self.adopt) || !has(self.group)", "spec.adopt is for a balancer of one object: leave out spec.group")
+    validation = ("!has(self.adopt) || !has(self.group)", "spec.adopt is for a balancer of one object: leave out spec.group"),
+    validation = ("!has(self.name) || !has(self.group)", "spec.name is for a balancer of one object: a group's balancer is called after spec.group.name"),
+    validation = ("!has(self.name) || !has(self.adopt)", "spec.name is for a new balancer: leave it out, for the adopted one keeps its name"),
+    validation = ("has(self.name) == has(oldSelf.name) && (!has(self.name) || self.name == oldSelf.name)", "spec.name cannot change, for AWS cannot rename a load balancer: delete this object and create it anew")
 )]
 pub struct MyIngressSpec {
+    /// Name of the balancer in AWS, for example `shop-public`: 1 to 32 letters, digits and hyphens, not beginning with
+    /// `internal-`. `<metadata.name>-alb` unless given. It cannot change later. A balancer that replaces another one (see
+    /// `scheme`) gets a name with a hash, for the other one still has this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32))]
+    #[x_kube(
+        validation = ("self.matches('^[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?$')", "spec.name may have letters, digits and hyphens, and neither begins nor ends with a hyphen"),
+        validation = ("!self.startsWith('internal-')", "spec.name must not begin with internal-, which AWS keeps for itself")
+    )]
+    pub name: Option<String>,
+
     /// Ids of the subnets that the balancer stands in: at least two, each in another availability zone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 2, max = 20), inner(length(max = 64)))]

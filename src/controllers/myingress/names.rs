@@ -11,12 +11,12 @@ use crate::runtime::fingerprint;
 
 const LONGEST: usize = 32;
 
-/// Names to try, in this order: `<name>-alb`; when that is not allowed or taken, one with a hash of the owner;
-/// when the owner's own balancer of the other scheme has that, one with a hash of owner and scheme.
+/// Names to try, in this order: the one that the spec gives, or `<name>-alb`; when that is not allowed or taken, one with a
+/// hash of the owner; when the owner's own balancer of the other scheme has that, one with a hash of owner and scheme.
 /// The same owner and scheme always give the same names, so that a balancer is found again after a crash.
-pub fn candidates(owner: &Owner, scheme: Scheme) -> Vec<String> {
+pub fn candidates(owner: &Owner, scheme: Scheme, given: Option<&str>) -> Vec<String> {
     let Owner { cluster, namespace, name, uid } = owner;
-    let plain = format!("{name}-alb");
+    let plain = given.map_or_else(|| format!("{name}-alb"), str::to_owned);
     let parts = [cluster, namespace, name, uid].map(String::as_bytes);
     let owner_hash = fingerprint(&parts, 8);
     let scheme_hash = fingerprint(&[&parts[..], &[scheme.as_str().as_bytes()]].concat(), 8);
@@ -132,13 +132,20 @@ mod tests {
 
     #[test]
     fn the_first_choice_is_the_plain_name() {
-        assert_eq!(candidates(&owner("myapp"), Scheme::InternetFacing)[0], "myapp-alb");
+        assert_eq!(candidates(&owner("myapp"), Scheme::InternetFacing, None)[0], "myapp-alb");
+    }
+
+    #[test]
+    fn a_name_that_the_spec_gives_comes_first_and_leaves_one_for_a_replacement() {
+        let names = candidates(&owner("myapp"), Scheme::Internal, Some("shop-public"));
+        assert_eq!(names[0], "shop-public");
+        assert_eq!(names[1..], candidates(&owner("myapp"), Scheme::Internal, None)[1..]);
     }
 
     #[test]
     fn a_name_that_aws_refuses_is_hashed() {
         for name in ["a-name-that-is-clearly-too-long-for-aws", "with.dots", "internal-tools"] {
-            let names = candidates(&owner(name), Scheme::Internal);
+            let names = candidates(&owner(name), Scheme::Internal, None);
             assert_eq!(names.len(), 2, "{names:?}");
             assert!(names.iter().all(|name| allowed(name)), "{names:?}");
         }
@@ -199,7 +206,7 @@ mod tests {
         #[test]
         fn every_candidate_is_allowed_and_no_two_are_alike(name in "[a-z0-9]([a-z0-9.-]{0,60}[a-z0-9])?") {
             for scheme in [Scheme::Internal, Scheme::InternetFacing] {
-                let names = candidates(&owner(&name), scheme);
+                let names = candidates(&owner(&name), scheme, None);
                 prop_assert!(names.iter().all(|name| allowed(name)), "{names:?}");
                 prop_assert_ne!(&names[names.len() - 1], &names[names.len() - 2]);
             }
@@ -208,8 +215,8 @@ mod tests {
         #[test]
         fn owners_have_hashed_names_of_their_own(a in "[a-z]{1,5}", b in "[a-z]{1,5}") {
             prop_assume!(a != b);
-            let one = candidates(&Owner { namespace: a.clone(), ..owner("x") }, Scheme::Internal);
-            let other = candidates(&Owner { namespace: b, ..owner("x") }, Scheme::Internal);
+            let one = candidates(&Owner { namespace: a.clone(), ..owner("x") }, Scheme::Internal, None);
+            let other = candidates(&Owner { namespace: b, ..owner("x") }, Scheme::Internal, None);
             prop_assert!(one[1..].iter().all(|name| !other[1..].contains(name)));
         }
     }

@@ -84,8 +84,9 @@ pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observe
     let deleting = object.meta().deletion_timestamp.is_some();
     let (members, built) = wanted(kind, object, &owner).await?;
     let recorded = object.status.as_ref().and_then(|status| status.alb.as_ref());
-    let mut names: Vec<String> =
-        [Scheme::InternetFacing, Scheme::Internal].into_iter().flat_map(|scheme| candidates(&owner, scheme)).collect();
+    let given = object.spec.name.as_deref();
+    let of_scheme = |scheme| candidates(&owner, scheme, given);
+    let mut names: Vec<String> = [Scheme::InternetFacing, Scheme::Internal].into_iter().flat_map(of_scheme).collect();
     names.extend(recorded.map(|alb| alb.name.clone()));
     let patience = if deleting { CREATE_LAG } else { Duration::ZERO };
     region.settle_doubts(&owner, &names, patience).await.map_err(Error::of)?;

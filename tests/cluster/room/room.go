@@ -65,6 +65,7 @@ func parseFlags(flags *flag.FlagSet, arguments []string) (Settings, error) {
 	var keep []string
 	flags.Func("keep", "directory that must stay visible in the room even if below /tmp, /var or /run (repeatable)",
 		func(path string) error { keep = append(keep, path); return nil })
+	inMemory := flags.Bool("volumes-in-memory", false, "keep persistent volumes in memory, not on the disk")
 	if err := flags.Parse(arguments); err != nil {
 		return Settings{}, err
 	}
@@ -74,7 +75,9 @@ func parseFlags(flags *flag.FlagSet, arguments []string) (Settings, error) {
 	if *cgroup == "" || strings.Contains(*cgroup, "/") {
 		return Settings{}, fmt.Errorf("--cgroup needs a plain name, not %q", *cgroup)
 	}
-	return newSettings(*name, *state, *cgroup, program, keep), nil
+	settings := newSettings(*name, *state, *cgroup, program, keep)
+	settings.VolumesInMemory = *inMemory
+	return settings, nil
 }
 
 // live sets the room up and returns the reason why it must end.
@@ -120,6 +123,11 @@ func (r *room) prepare() error {
 	}
 	if err := prepareMounts(s); err != nil {
 		return err
+	}
+	if s.VolumesInMemory {
+		if err := keepVolumesInMemory(); err != nil {
+			return err
+		}
 	}
 	if err := openVolumes(r.log); err != nil {
 		return err

@@ -58,6 +58,8 @@ type Settings struct {
 	Node Node
 	// Taints of the node, as the kubelet's flag has them: `key=value:NoSchedule`, separated by commas.
 	Taints string
+	// VolumesInMemory keeps persistent volumes in memory.
+	VolumesInMemory bool
 	// Control is the node with the API server, the registry and DNS.
 	Control Node
 }
@@ -82,6 +84,8 @@ func (s Settings) node(n int) Settings {
 	s.State = filepath.Join(s.State, "nodes", node.Name)
 	s.Cgroup += "/" + node.Name
 	s.Node = node
+	// They are there already.
+	s.VolumesInMemory = false
 	return s
 }
 

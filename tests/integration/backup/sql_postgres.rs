@@ -219,3 +219,38 @@ async fn a_dump_of_postgresql_that_is_killed_leaves_nothing() {
     let uploads = stage.s3.list_multipart_uploads().bucket(stage.bucket()).send().await.expect("a list");
     assert!(uploads.uploads().is_empty(), "{uploads:?}");
 }
+
+/// A table that a dump waits for, and one behind it.
+const EMPTIED: &str = "CREATE TABLE a_locked (i int); INSERT INTO a_locked VALUES (1);
+CREATE TABLE b_emptied AS SELECT generate_series(1, 1000) AS i; CREATE TABLE c_emptied (at timestamptz);";
+
+/// Holds the first table until a backup waits for it, and empties the second one meanwhile: who sees that sees the note of
+/// it, too.
+const EMPTY: &str = "BEGIN; LOCK TABLE a_locked IN ACCESS EXCLUSIVE MODE;
+SELECT 'locked';
+DO $$ BEGIN WHILE NOT EXISTS (
+  SELECT 1 FROM pg_locks WHERE relation = 'a_locked'::regclass AND NOT granted
+) LOOP PERFORM pg_sleep(0.01), pg_stat_clear_snapshot(); END LOOP; END $$;
+TRUNCATE b_emptied; INSERT INTO c_emptied VALUES (now());
+COMMIT;";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_that_is_emptied_while_a_dump_begins_is_in_it_as_in_one_instant() {
+    let stage = SqlStage::new("sql-emptied", &POSTGRES).await;
+    let _operator = Operator::start(&stage).await;
+    stage.ask(EMPTIED).await;
+    stage.begin("emptier", EMPTY).await;
+    let locked = "DO $$ BEGIN WHILE NOT EXISTS (SELECT 1 FROM pg_locks WHERE mode = 'AccessExclusiveLock'
+      AND relation = 'a_locked'::regclass AND granted) LOOP PERFORM pg_sleep(0.01); END LOOP; END $$;";
+    stage.ask(locked).await;
+    let server = stage.server(&json!({ "database": "postgres" }));
+    stage.back_up(NAME, &server, true).await;
+    let status = stage.proven().await;
+    stage.end("emptier").await;
+    let look = "SELECT (SELECT count(*) FROM b_emptied), (SELECT count(*) FROM c_emptied);";
+    stage.ask("DROP TABLE a_locked, b_emptied, c_emptied;").await;
+    stage.restored("back", &server, false).await;
+    let seen = stage.ask(look).await;
+    assert!(seen == "1000|0" || seen == "0|1", "rows and note of one instant, not {seen}");
+    assert_eq!(status.recent[0].keys, if seen == "0|1" { 2 } else { 1001 });
+}

@@ -4,7 +4,7 @@ use causeway::api::MyIngress;
 use serde_json::json;
 
 use super::{created, operator_without_sweeps, ready, spec};
-use crate::support::{Operator, Scene, wait_for};
+use crate::support::{Operator, Scene, full, wait_for};
 
 /// How many reconciles of `MyIngress` succeeded so far.
 fn reconciles(operator: &Operator) -> u64 {
@@ -42,6 +42,37 @@ async fn creation_makes_at_most_three_calls_a_change_of_nothing_none_and_deletio
     scene.delete::<MyIngress>("app").await;
     scene.gone::<MyIngress>("app").await;
     assert_eq!(scene.emulator.elb_operations().await, ["DescribeTags", "DeleteLoadBalancer"]);
+}
+
+/// Calls that change nothing.
+fn is_read(operation: &str) -> bool {
+    operation.starts_with("Describe") || operation.starts_with("List") || operation.starts_with("Get")
+}
+
+/// Beside its changes an object costs a look at whose balancer AWS gave it (a create succeeds for one that is there), one
+/// at its state, and one at the health of each target group, which AWS tells of one group a call. The first object of a
+/// region and VPC pays for what all share, too.
+#[tokio::test]
+async fn a_full_object_costs_its_changes_and_five_reads() {
+    const SHARED: [&str; 3] = ["DescribeSubnets", "DescribeSubnets", "ListCertificates"];
+    let scene = Scene::new("cost").await;
+    let _operator = operator_without_sweeps(&scene).await;
+    created(&scene, "first", spec(json!({}))).await;
+    full::stage(&scene).await;
+    let mut expected = ["DescribeLoadBalancers", "DescribeTags"].map(str::to_owned).to_vec();
+    expected.extend(full::TARGETS.map(|_| "DescribeTargetHealth".to_owned()));
+    for (name, shared) in [("shop", &SHARED[..]), ("later", &[])] {
+        scene.emulator.clear_journal().await;
+        scene.create::<MyIngress>(name, full::spec(&scene)).await;
+        scene.ingress(name, "the full example to be complete", full::is_complete).await;
+        let calls: Vec<_> = scene.emulator.journal().await.into_iter().map(|call| call.operation).collect();
+        let (mut reads, changes): (Vec<_>, Vec<_>) = calls.into_iter().partition(|operation| is_read(operation));
+        println!("» a full object ({name}): {} changes, {} reads: {reads:?}", changes.len(), reads.len());
+        let mut expected: Vec<_> = expected.iter().cloned().chain(shared.iter().map(ToString::to_string)).collect();
+        expected.sort();
+        reads.sort();
+        assert_eq!(reads, expected, "{changes:?}");
+    }
 }
 
 #[tokio::test]

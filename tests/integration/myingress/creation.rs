@@ -39,6 +39,28 @@ async fn the_sample_gets_a_balancer_with_its_settings_and_our_tags() {
 }
 
 #[tokio::test]
+async fn a_balancer_has_the_name_that_the_spec_gives_and_one_of_somebody_else_is_told_and_left_alone() {
+    let scene = Scene::new("create").await;
+    let _operator = Operator::start(&scene).await;
+    let alb_of = |object: &MyIngress| object.status.clone().unwrap_or_default().alb;
+    assert_eq!(created(&scene, "one", spec(json!({ "name": "shop-public" }))).await.name, "shop-public");
+    let foreign = scene.elb.create_load_balancer().name("theirs").subnets("subnet-abc").subnets("subnet-def");
+    foreign.send().await.expect("somebody else's balancer");
+    scene.create::<MyIngress>("two", spec(json!({ "name": "theirs" }))).await;
+    let told = |object: &MyIngress| {
+        let conditions = object.status.clone().unwrap_or_default().conditions;
+        condition(&conditions, "Ready").is_some_and(|(_, reason, _)| reason == "NameTaken")
+    };
+    let object = scene.ingress("two", "the taken name to be told", told).await;
+    assert_eq!(alb_of(&object), None);
+    assert_eq!(scene.balancers().await.len(), 2);
+    let patch = kube::api::Patch::Merge(json!({ "spec": { "name": "other" } }));
+    let refused = scene.api::<MyIngress>().patch("one", &kube::api::PatchParams::default(), &patch).await;
+    let words = refused.expect_err("a name stays").to_string();
+    assert!(words.contains("spec.name cannot change"), "{words}");
+}
+
+#[tokio::test]
 async fn every_setting_reaches_aws() {
     let scene = Scene::new("create").await;
     let _operator = Operator::start(&scene).await;

@@ -18,7 +18,16 @@ const PACKAGES: &[&str] = &["containerd", "runc", "containernetworking-plugins",
 /// On two busy cores a start has been seen to take 20 s.
 const PATIENCE: Duration = Duration::from_mins(3);
 
-pub fn up(name: &str, steps: &mut Progress) -> Result<Cluster> {
+/// Where a cluster keeps persistent volumes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Volumes {
+    /// Where they stay when it ends.
+    OnDisk,
+    /// Where a busy disk holds none of them up.
+    InMemory,
+}
+
+pub fn up(name: &str, volumes: Volumes, steps: &mut Progress) -> Result<Cluster> {
     host::require(&[Need::Linux, Need::Root, Need::Go])?;
     let state = State::of(name)?;
     steps.step("Install the cluster's Debian packages", |step| host::install_packages(step, PACKAGES))?;
@@ -30,7 +39,7 @@ pub fn up(name: &str, steps: &mut Progress) -> Result<Cluster> {
             return Ok(cluster);
         }
         remove(&state)?;
-        launch(&state, &program, step)
+        launch(&state, &program, volumes, step)
     })
 }
 
@@ -50,7 +59,7 @@ fn reusable(name: &str, program: &Path, step: &Step) -> Result<Option<Cluster>> 
     Ok(Some(cluster))
 }
 
-fn launch(state: &State, program: &Path, step: &Step) -> Result<Cluster> {
+fn launch(state: &State, program: &Path, volumes: Volumes, step: &Step) -> Result<Cluster> {
     fs::create_dir_all(state.logs()).with_context(|| format!("cannot make {}", state.logs().display()))?;
     let log = state.logs().join("room.log");
     let output = File::create(&log)?;
@@ -65,7 +74,10 @@ fn launch(state: &State, program: &Path, step: &Step) -> Result<Cluster> {
         .arg(host::cache_dir()?)
         .arg("--keep")
         .arg(host::repo_root()?)
+        .args((volumes == Volumes::InMemory).then_some("--volumes-in-memory"))
         .env(MARK, state.path())
+        // Half as many garbage collections: processors are scarce where a cluster runs on one machine.
+        .env("GOGC", "200")
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)
         .stderr(output)

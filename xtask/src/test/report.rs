@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result, anyhow};
 
 use crate::progress::{Progress, Step};
 
@@ -38,6 +39,37 @@ pub struct Tests {
 pub struct Report {
     progress: Progress,
     rows: Vec<Row>,
+}
+
+/// A step that runs beside others.
+pub struct Part {
+    name: &'static str,
+    work: Box<dyn FnOnce(&Step) -> Result<Outcome> + Send>,
+}
+
+impl Part {
+    /// A step of that name.
+    pub fn new(name: &'static str, work: impl FnOnce(&Step) -> Result<Outcome> + Send + 'static) -> Self {
+        Self { name, work: Box::new(work) }
+    }
+
+    fn run(self, step: &Step) -> (&'static str, Duration, Result<Outcome>) {
+        let begun = Instant::now();
+        let outcome = (self.work)(&step.part(self.name)).context(self.name);
+        (self.name, begun.elapsed(), outcome)
+    }
+}
+
+/// The tests of an outcome, and whether it is a good one.
+fn judged(outcome: Result<Outcome>) -> (Tests, Result<Outcome>) {
+    match outcome {
+        Ok(Outcome::Tests(ran)) if ran.failures.is_empty() => (ran, Ok(Outcome::Passed)),
+        Ok(Outcome::Tests(ran)) => {
+            let failures = anyhow!(ran.failures.clone());
+            (ran, Err(failures))
+        }
+        other => (Tests::default(), other),
+    }
 }
 
 struct Row {
@@ -76,22 +108,32 @@ impl Report {
     pub fn step(&mut self, name: &str, work: impl FnOnce(&Step) -> Result<Outcome>) {
         let begun = Instant::now();
         let mut tests = Tests::default();
-        let result = self.progress.step(name, |step| match work(step)? {
-            Outcome::Tests(ran) if ran.failures.is_empty() => {
-                tests = ran;
-                Ok(Outcome::Passed)
-            }
-            Outcome::Tests(ran) => {
-                let failures = ran.failures.clone();
-                tests = ran;
-                Err(anyhow::anyhow!(failures))
-            }
-            other => Ok(other),
+        let result = self.progress.step(name, |step| {
+            let (ran, result) = judged(work(step));
+            tests = ran;
+            result
         });
-        for figure in &tests.figures {
-            println!("      {figure}");
+        self.keep(name, begun.elapsed(), result, &tests);
+    }
+
+    /// Runs steps side by side that need not wait for each other, and keeps what came of each.
+    pub fn side_by_side(&mut self, parts: Vec<Part>) {
+        let names: Vec<_> = parts.iter().map(|part| part.name).collect();
+        let names = names.join(", ");
+        let ran = self.progress.step(&names, |step| {
+            thread::scope(|scope| {
+                let running: Vec<_> = parts.into_iter().map(|part| scope.spawn(|| part.run(step))).collect();
+                running.into_iter().map(|part| part.join().map_err(|_| anyhow!("a step panicked"))).collect()
+            })
+        });
+        let ran: Vec<(&str, Duration, Result<Outcome>)> = match ran {
+            Ok(ran) => ran,
+            Err(error) => return self.keep(&names, Duration::ZERO, Err(error), &Tests::default()),
+        };
+        for (name, took, outcome) in ran {
+            let (tests, result) = judged(outcome);
+            self.keep(name, took, result, &tests);
         }
-        self.keep(name, begun, result, &tests);
     }
 
     /// Runs several steps that give one result; `None` if one of them failed.
@@ -101,7 +143,7 @@ impl Report {
             Ok(value) => (Some(value), Ok(Outcome::Passed)),
             Err(error) => (None, Err(error)),
         };
-        self.keep(name, begun, result, &Tests::default());
+        self.keep(name, begun.elapsed(), result, &Tests::default());
         value
     }
 
@@ -118,11 +160,14 @@ impl Report {
         self.rows.push(row);
     }
 
-    fn keep(&mut self, name: &str, begun: Instant, result: Result<Outcome>, tests: &Tests) {
+    fn keep(&mut self, name: &str, took: Duration, result: Result<Outcome>, tests: &Tests) {
+        for figure in &tests.figures {
+            println!("      {figure}");
+        }
         let mut row = Row {
             name: name.to_owned(),
             verdict: Verdict::Ok,
-            took: begun.elapsed(),
+            took,
             passed: tests.passed,
             failed: tests.failed,
             remark: String::new(),
@@ -179,8 +224,10 @@ mod tests {
     fn a_failing_step_hides_no_other_and_shows_in_the_last_line() {
         let mut report = Report::new(4);
         report.step("Formatting", |_| Ok(Outcome::Passed));
-        report.step("Lints", |_| anyhow::bail!("a lint"));
-        report.step("Dependencies", |_| Ok(Outcome::Partly("advisories skipped".to_owned())));
+        report.side_by_side(vec![
+            Part::new("Lints", |_| anyhow::bail!("a lint")),
+            Part::new("Dependencies", |_| Ok(Outcome::Partly("advisories skipped".to_owned()))),
+        ]);
         report.step("Unit tests", |_| Ok(Outcome::Tests(Tests { passed: 7, ignored: 1, ..Tests::default() })));
         let failing = Tests { passed: 3, failed: 2, failures: "it broke".to_owned(), ..Tests::default() };
         report.step("Integration tests", |_| Ok(Outcome::Tests(failing)));

@@ -1,5 +1,6 @@
 //! A connection to PostgreSQL that is held: `psql`, which is asked one thing after the other.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{ChildStdin, Stdio};
 
@@ -21,6 +22,12 @@ const OURS: &str = "n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' AN
                     pg_catalog.pg_depend d WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND \
                     d.objid = c.oid AND d.deptype = 'e')";
 const RELATIONS: &str = "pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace";
+/// A lock is waited for so long, with everybody behind it who wants the same table.
+pub const LOCK_SECONDS: u32 = 60;
+/// Tables that are locked by one statement.
+const LOCKED_AT_ONCE: usize = 100;
+/// How often all tables are tried to be locked.
+const HOLDS: u32 = 3;
 /// Hashes of 64 bits are there from PostgreSQL 11.
 const LONG_HASHES: i64 = 110_000;
 
@@ -66,7 +73,8 @@ impl Session {
     async fn answer<T: DeserializeOwned>(&mut self, query: &str) -> Result<Vec<T>, Failure> {
         if let Some(input) = &mut self.input {
             // One that has ended reads nothing: below it says why.
-            writeln!(input, "{query};\nSELECT '{END}';").and_then(|()| input.flush()).ok();
+            // No SELECT: that would fix what a transaction sees before it has its locks.
+            writeln!(input, "{query};\n\\echo {END}").and_then(|()| input.flush()).ok();
         }
         let mut rows = Vec::new();
         while let Some(line) = self.line().await? {
@@ -167,10 +175,77 @@ impl Session {
         first.ok_or_else(|| self.account.side.failed(&failure()))
     }
 
-    /// Begins to look at the database as it is now, and no later. Gives the name under which others see the same.
-    pub async fn snapshot(&mut self) -> Result<String, Error> {
-        self.tell("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
-        let query = "SELECT pg_catalog.json_build_array(pg_catalog.pg_export_snapshot())";
-        Ok(self.one::<(String,)>(query).await?.0)
+    /// Tables whose rows a dump has: those that somebody made, and those of extensions that keep what users put into them.
+    async fn dumped(&mut self) -> Result<BTreeSet<String>, Error> {
+        let query = format!(
+            "SELECT pg_catalog.json_build_array(pg_catalog.format('%I.%I', n.nspname, c.relname)) FROM {RELATIONS} WHERE \
+             c.relkind IN ('r', 'p') AND (({OURS}) OR EXISTS (SELECT 1 FROM pg_catalog.pg_extension x WHERE c.oid = ANY \
+             (x.extconfig)))"
+        );
+        Ok(self.ask::<(String,)>(&query).await?.into_iter().map(|(name,)| name).collect())
+    }
+
+    /// Begins to look at these tables as they are now, and no later; until the connection ends nobody can empty, rewrite or
+    /// drop one. Gives the name under which others see the same.
+    ///
+    /// The locks come first, as the transaction sees what there was at its first query, and a table that is emptied
+    /// afterwards is empty for it as well: <https://www.postgresql.org/docs/current/sql-lock.html>,
+    /// <https://www.postgresql.org/docs/current/mvcc-caveats.html>.
+    async fn hold(&mut self, tables: &BTreeSet<String>) -> Result<String, Failure> {
+        let nothing = |_: Vec<()>| ();
+        self.answer("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await.map(nothing)?;
+        self.answer(&format!("SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")).await.map(nothing)?;
+        let names: Vec<String> = tables.iter().map(|table| format!("ONLY {table}")).collect();
+        for names in names.chunks(LOCKED_AT_ONCE) {
+            self.answer(&format!("LOCK TABLE {} IN ACCESS SHARE MODE", names.join(", "))).await.map(nothing)?;
+        }
+        let snapshot = self.answer("SELECT pg_catalog.json_build_array(pg_catalog.pg_export_snapshot())").await?;
+        let snapshot = snapshot.into_iter().next().map(|(name,): (String,)| name);
+        snapshot.ok_or_else(|| Failure::Ended("psql", "the server gave no snapshot".into()))
+    }
+
+    /// A connection that holds all tables of a database as they are in one instant, and the name of that snapshot. Tables
+    /// that come or go meanwhile are looked for again, as is one that somebody else has locked.
+    pub async fn holding(account: &Account, database: &str) -> Result<(Self, String), Error> {
+        let mut tried = 0;
+        loop {
+            tried += 1;
+            let mut session = Self::open(account, database).await?;
+            let tables = session.dumped().await?;
+            match session.hold(&tables).await {
+                Ok(snapshot) if tried == HOLDS || session.dumped().await? == tables => return Ok((session, snapshot)),
+                Ok(_) => tracing::info!(database, "tables came or went while they were locked: once more"),
+                Err(failure) if tried == HOLDS => {
+                    let failure = not_held(failure, database);
+                    return Err(session.account.side.failed(&failure));
+                }
+                Err(failure) => tracing::info!(database, %failure, "not all tables could be locked: once more"),
+            }
+        }
+    }
+}
+
+/// Why the tables could not be locked, with the way to find out who is in the way.
+fn not_held(failure: Failure, database: &str) -> Failure {
+    if !failure.said().contains("lock timeout") {
+        return failure;
+    }
+    let told = format!(
+        "for {LOCK_SECONDS} s somebody has had a table of database {database} to himself, so that it cannot be read: end \
+         that transaction; SELECT pid, relation::regclass FROM pg_locks WHERE mode = 'AccessExclusiveLock' names it"
+    );
+    Failure::Ended("psql", told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_that_stays_locked_is_told_with_the_query_that_finds_who_locks_it() {
+        let timeout = Failure::Ended("psql", "ERROR:  canceling statement due to lock timeout".into());
+        assert!(not_held(timeout, "shop").said().contains("a table of database shop"));
+        let other = Failure::Ended("psql", "ERROR:  permission denied for table orders".into());
+        assert_eq!(not_held(other.clone(), "shop"), other);
     }
 }

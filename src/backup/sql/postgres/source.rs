@@ -1,13 +1,14 @@
 //! A dump of PostgreSQL: roles, then each database as it was in one instant, by `pg_dump`.
 //!
-//! What the tables hold is asked for in the same snapshot: so it is what the dump has, whatever is written meanwhile.
+//! What the tables hold is asked for in the same snapshot, and the tables stay locked until then: so it is what the dump
+//! has, whatever is written or emptied meanwhile.
 //! <https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION>
 
 use std::process::Stdio;
 
 use super::super::dump::Writer;
 use super::super::{Account, DUMP, GLOBALS, PATIENCE, TABLES};
-use super::session::Session;
+use super::session::{LOCK_SECONDS, Session};
 use super::{MAINTENANCE, program};
 use crate::backup::Error;
 use crate::backup::manifest::Contents;
@@ -54,11 +55,13 @@ impl PostgresDump {
         let mut contents = Contents::default();
         let mut tables = 0;
         for database in &self.databases {
-            let mut session = Session::open(&self.account, database).await?;
-            let snapshot = session.snapshot().await?;
+            let (mut session, snapshot) = Session::holding(&self.account, database).await?;
             // zstd does it better, and what it gets is what is hashed.
             let arguments = ["--format=custom", "--compress=0", "--no-tablespaces", "--no-password"];
-            let dump = program("pg_dump", &self.account, database)?.args(arguments).args(["--snapshot", &snapshot]);
+            // Behind somebody who waits for our own locks to go, it would wait for ever.
+            let patience = format!("--lock-wait-timeout={LOCK_SECONDS}s");
+            let dump = program("pg_dump", &self.account, database)?.args(arguments).args([&patience]);
+            let dump = dump.args(["--snapshot", &snapshot]);
             let dump = dump.start(Stdio::null())?;
             into.program(&format!("{DUMP}{database}"), dump, PATIENCE).await.map_err(|it| self.failed(&it))?;
             let found = session.tables().await?;

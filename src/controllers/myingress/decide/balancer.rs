@@ -86,7 +86,18 @@ fn missing(scene: &Scene, security: &Groups, plan: &mut Plan<Action, MyIngressSt
     }
     let Groups::Are(security_groups) = security else { return Ok(()) };
     let subnets = subnets(scene, None)?;
-    let names = candidates(&observed.owner, wanted.scheme);
+    if let Some(name) = wanted.name.as_ref().filter(|name| observed.taken.contains(*name))
+        && !observed.assets.balancers.values().any(|member| member.balancer.name == *name)
+    {
+        return Err(Complaint {
+            reason: "NameTaken",
+            message: format!(
+                "spec.name: there is a load balancer {name} in this region that is not this object's: delete that one, or \
+                 create this object anew with spec.adopt to take it over, or with another spec.name"
+            ),
+        });
+    }
+    let names = candidates(&observed.owner, wanted.scheme, wanted.name.as_deref());
     let Some(name) = names.into_iter().find(|name| !observed.taken.contains(name)) else {
         return Err(Complaint {
             reason: "NameTaken",

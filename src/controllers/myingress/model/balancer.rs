@@ -37,6 +37,8 @@ pub struct BalancerPart {
     pub web_acl: Option<String>,
     /// Reserved capacity units.
     pub capacity: Option<u32>,
+    /// The name that the spec gives it.
+    pub name: Option<String>,
     /// Name of the balancer to adopt.
     pub adopt: Option<String>,
 }
@@ -49,6 +51,9 @@ pub fn balancer(spec: &MyIngressSpec, field: &Field<'_>) -> Result<BalancerPart,
         if spec.group.is_some() {
             return field.name("adopt").complain("is for a balancer of one object: remove spec.group");
         }
+    }
+    if let Some(name) = &spec.name {
+        own_name(name, spec, &field.name("name"))?;
     }
     if let Some(acl) = &spec.waf_acl_arn {
         web_acl(acl, &field.name("wafAclArn"))?;
@@ -72,8 +77,25 @@ pub fn balancer(spec: &MyIngressSpec, field: &Field<'_>) -> Result<BalancerPart,
         tags: spec.tags.clone(),
         web_acl: spec.waf_acl_arn.clone(),
         capacity: spec.minimum_capacity_units,
+        name: spec.name.clone(),
         adopt: spec.adopt.clone(),
     })
+}
+
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateLoadBalancer.html>
+fn own_name(name: &str, spec: &MyIngressSpec, field: &Field<'_>) -> Result<(), Complaint> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    text::of_characters(name, 1, 32, field, allowed, "letters, digits and hyphens")?;
+    if name.starts_with('-') || name.ends_with('-') || name.starts_with("internal-") {
+        return field.complain("must neither begin nor end with a hyphen, nor begin with internal-");
+    }
+    if spec.group.is_some() {
+        return field.complain("is for a balancer of one object: a group's balancer is called after spec.group.name");
+    }
+    if spec.adopt.is_some() {
+        return field.complain("is for a new balancer: leave it out, for the adopted one keeps its name");
+    }
+    Ok(())
 }
 
 fn subnets(spec: &MyIngressSpec, field: &Field<'_>) -> Result<Option<SubnetsModel>, Complaint> {
@@ -321,6 +343,10 @@ mod tests {
                 "spec.wafAclArn must be the ARN of a regional web ACL",
             ),
             (json!({ "minimumCapacityUnits": 99 }), "spec.minimumCapacityUnits must be at least 100"),
+            (json!({ "name": "a_b" }), "spec.name has '_'"),
+            (json!({ "name": "internal-a" }), "spec.name must neither begin nor end"),
+            (json!({ "name": "a", "group": { "name": "g" } }), "spec.name is for a balancer of one object"),
+            (json!({ "name": "a", "adopt": "b" }), "spec.name is for a new balancer"),
             (json!({ "adopt": "a_b" }), "spec.adopt has '_'"),
             (json!({ "adopt": "a", "group": { "name": "g" } }), "spec.adopt is for a balancer of one object"),
             (json!({ "tags": { "a": "b\n" } }), r"spec.tags[a] has '\n'"),

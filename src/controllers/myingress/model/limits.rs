@@ -23,6 +23,10 @@ pub struct Limits {
     pub values: usize,
     /// Wildcards in the conditions of a rule.
     pub wildcards: usize,
+    /// Application Load Balancers of the region, all owners together.
+    pub balancers: usize,
+    /// Target groups of the region, all owners together.
+    pub groups_of_region: usize,
     /// Rules of a security group, for each family of addresses. `DescribeAccountLimits` does not tell: the operator's options
     /// do. <https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html>, read on 2026-11-23.
     pub security_group_rules: usize,
@@ -38,6 +42,8 @@ impl Default for Limits {
             groups: 100,
             values: 5,
             wildcards: 5,
+            balancers: 50,
+            groups_of_region: 3000,
             security_group_rules: MOST_RULES,
         }
     }
@@ -56,9 +62,19 @@ impl Limits {
             groups: of("target-groups-per-application-load-balancer", default.groups),
             values: of("condition-values-per-alb-rule", default.values),
             wildcards: of("condition-wildcards-per-alb-rule", default.wildcards),
+            balancers: of("application-load-balancers", default.balancers),
+            groups_of_region: of("target-groups", default.groups_of_region),
             security_group_rules: default.security_group_rules,
         }
     }
+}
+
+/// From this share on a quota of the region is told in the log, in percent: to raise one takes AWS hours to days.
+const NEARLY_ALL: usize = 90;
+
+/// Whether so much of a quota is used that somebody should ask for more.
+pub fn is_nearly_used(used: usize, limit: usize) -> bool {
+    used.saturating_mul(100) >= limit.saturating_mul(NEARLY_ALL)
 }
 
 /// What a listener counts for.
@@ -115,8 +131,15 @@ mod tests {
     }
 
     #[test]
+    fn a_quota_is_nearly_used_from_nine_tenths_on() {
+        assert!(!is_nearly_used(44, 50));
+        assert!(is_nearly_used(45, 50));
+        assert!(is_nearly_used(60, 50));
+    }
+
+    #[test]
     fn a_raised_quota_is_used_and_what_is_not_said_is_the_default() {
-        let said = [("rules-per-application-load-balancer", 200), ("target-groups", 3000)];
+        let said = [("rules-per-application-load-balancer", 200), ("network-load-balancers", 7)];
         let limits = Limits::said(&said.map(|(name, most)| (name.to_owned(), most)).into());
         assert_eq!(limits, Limits { rules: 200, ..Limits::default() });
         check(&listeners(2, 100, 0), 0, &limits).unwrap();

@@ -69,6 +69,7 @@ impl Draft {
                 tags: BTreeMap::new(),
                 web_acl: said.web_acl,
                 capacity: said.capacity,
+                name: said.name,
                 adopt: said.adopt,
             },
             tagged_by: BTreeMap::new(),

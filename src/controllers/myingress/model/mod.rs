@@ -46,7 +46,7 @@ pub use defaults::{
     default_balancer_attribute, default_balancer_attributes, default_group_attributes, default_listener_attributes,
 };
 pub use inbound::{MOST_RULES, counted};
-pub use limits::Limits;
+pub use limits::{Limits, is_nearly_used};
 
 /// A balancer with all its parts, as the members of its group want it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +78,8 @@ pub struct BalancerModel {
     pub web_acl: Option<String>,
     /// Reserved capacity units.
     pub capacity: Option<u32>,
+    /// The name that the spec gives it.
+    pub name: Option<String>,
     /// Name of the balancer to adopt.
     pub adopt: Option<String>,
 }

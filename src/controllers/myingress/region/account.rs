@@ -1,11 +1,12 @@
 //! The account's quotas: read in a sweep once an hour, for they seldom change.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use tokio::time::timeout;
 
 use super::Region;
-use crate::controllers::myingress::model::Limits;
+use crate::controllers::myingress::model::{Limits, is_nearly_used};
 
 const FRESH: Duration = Duration::from_hours(1);
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -17,6 +18,8 @@ pub struct Account {
     read: Option<Instant>,
     /// They could not be read, and the log says so.
     told: bool,
+    /// Quotas of which nearly all is used, and the log says so.
+    nearly_used: BTreeSet<&'static str>,
 }
 
 impl Region {
@@ -38,7 +41,9 @@ impl Region {
             Ok(said) => {
                 let limits = Limits::said(&said);
                 let changed = known.account.read.is_some() && known.account.limits != limits;
-                known.account = Account { limits, read: Some(Instant::now()), told: false };
+                known.account.limits = limits;
+                known.account.read = Some(Instant::now());
+                known.account.told = false;
                 if changed {
                     let assets = &known.assets;
                     let tags = assets.balancers.values().map(|it| &it.tags);
@@ -51,6 +56,23 @@ impl Region {
                 known.account.told = true;
             }
             Err(_) => {}
+        }
+    }
+
+    /// Tells how much of the region's quotas is used, by anybody: in figures always, in the log when it is nearly all.
+    pub(super) fn tell_quotas(&self) {
+        let mut known = self.known();
+        let limits = known.account.limits.clone();
+        for (quota, used, limit) in [
+            ("application-load-balancers", known.assets.balancers.len(), limits.balancers),
+            ("target-groups", known.assets.groups.len(), limits.groups_of_region),
+        ] {
+            self.metrics.set_quota(quota, used, limit);
+            if !is_nearly_used(used, limit) {
+                known.account.nearly_used.remove(quota);
+            } else if known.account.nearly_used.insert(quota) {
+                tracing::warn!(quota, used, limit, "the quota is nearly used up: ask for more in Service Quotas");
+            }
         }
     }
 }

@@ -51,6 +51,7 @@ pub struct Region {
     spare: Reader,
     acm: Acm,
     cluster: String,
+    metrics: Metrics,
     known: Mutex<Known>,
     /// What several objects want to know, each read once for all of them.
     reads: Mutex<HashMap<Lookup, Arc<SharedRead>>>,
@@ -70,6 +71,7 @@ impl Region {
             wafv2,
             acm: Acm::new(aws, metrics.clone(), fence.clone()),
             cluster,
+            metrics: metrics.clone(),
             known: Mutex::default(),
             reads: Mutex::default(),
             loaded: watch::Sender::new(None),

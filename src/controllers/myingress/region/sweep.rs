@@ -52,6 +52,7 @@ impl Region {
         let failed: BTreeMap<_, _> =
             outcomes.into_iter().filter_map(|(list, outcome)| Some((list, outcome.err()?))).collect();
         self.note_loaded(lists, &failed);
+        self.tell_quotas();
         failed
     }
 

@@ -106,7 +106,7 @@ impl World {
         }
         let names: Vec<String> = [Scheme::Internal, Scheme::InternetFacing]
             .into_iter()
-            .flat_map(|scheme| candidates(&owner, scheme))
+            .flat_map(|scheme| candidates(&owner, scheme, object.spec.name.as_deref()))
             .chain(status.alb.iter().map(|alb| alb.name.clone()))
             .collect();
         let balancers = || self.aws.assets.balancers.values();

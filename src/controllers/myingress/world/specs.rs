@@ -186,7 +186,7 @@ pub fn foreign(owner: Owner) -> impl Strategy<Value = Assets> {
     let tags = (0..4_u8).prop_map(move |which| tags(&owner_of_tags, which));
     let schemes = select(vec![Scheme::InternetFacing, Scheme::Internal]);
     (tags, schemes, 0..4_usize, any::<[bool; 3]>()).prop_map(move |(tags, scheme, which, there)| {
-        let mut names = candidates(&owner, scheme);
+        let mut names = candidates(&owner, scheme, None);
         names.push("somebody-elses".into());
         let mut assets = Assets::default();
         if there[0] {
