@@ -62,7 +62,10 @@ async fn full_objects_become_ready_while_every_regional_read_takes_ten_seconds()
     assert_eq!(count("CreateLoadBalancer"), MANY);
     assert_eq!(count("CreateSecurityGroup"), MANY);
     // What was read is forgotten when a call stayed without an answer and the region was looked at anew.
-    assert!((2..=4).contains(&count("DescribeSubnets")), "for their VPC, and for its networks, not each for itself: {all:?}");
+    assert!(
+        (2..=4).contains(&count("DescribeSubnets")),
+        "for their VPC, and for its networks, not each for itself: {all:?}"
+    );
     assert!((1..=2).contains(&count("ListCertificates")), "{all:?}");
     assert_eq!(count("DescribeSecurityGroups"), 0, "what this process makes it need not look for");
     operator.stop().await;

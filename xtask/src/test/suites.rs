@@ -121,7 +121,9 @@ fn side_by_side(
 
 /// The program with the integration tests, compiled before.
 fn integration_tests() -> Result<PathBuf> {
-    let mut command = in_checkout(["test", "--no-run", "--test", "integration", "--message-format", "json"])?;
+    // Without the whole workspace dependencies would have fewer features, and be compiled again.
+    let mut command =
+        in_checkout(["test", "--workspace", "--no-run", "--test", "integration", "--message-format", "json"])?;
     let output = command.arg("--offline").output().context("cannot start cargo")?;
     let messages = String::from_utf8_lossy(&output.stdout);
     let executables = messages.lines().filter_map(|line| {
