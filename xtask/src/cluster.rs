@@ -89,6 +89,11 @@ impl Cluster {
         self.room.program.clone()
     }
 
+    /// The root directory of the first node, with the volumes, as processes outside see it.
+    pub fn root(&self) -> PathBuf {
+        Path::new("/proc").join(self.room.pid.to_string()).join("root")
+    }
+
     /// A program in the cluster's network, otherwise on the host: its files, its processes.
     pub fn in_network(&self, program: impl AsRef<OsStr>) -> Command {
         self.enter(&["--net"], program.as_ref())

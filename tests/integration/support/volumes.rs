@@ -8,16 +8,16 @@ use kube::Api;
 
 use super::Scene;
 
-/// Where the volume of a claim is. The cluster's volumes lie in a directory that is the node's own.
+/// Where the volume of a claim is. The cluster's volumes lie in a directory that only its own processes see: `cargo xtask
+/// test` says how it is reached.
 pub async fn directory(scene: &Scene, claim: &str) -> PathBuf {
     let claim = scene.api::<PersistentVolumeClaim>().get(claim).await.expect("the claim");
     let name = claim.spec.and_then(|spec| spec.volume_name).expect("a volume");
     let volumes: Api<PersistentVolume> = Api::all(scene.client.clone());
     let volume = volumes.get(&name).await.expect("the volume");
     let on_node = volume.spec.and_then(|it| it.host_path).expect("a directory of the node").path;
-    let state = std::env::var("KUBECONFIG").expect("a cluster");
-    let state = Path::new(&state).parent().expect("a directory");
-    let path = state.join("data").join(on_node.trim_start_matches('/'));
+    let root = std::env::var("CAUSEWAY_TEST_NODE").expect("the root directory of the node");
+    let path = Path::new(&root).join(on_node.trim_start_matches('/'));
     assert!(path.is_dir(), "{} is the volume {name}", path.display());
     path
 }

@@ -104,6 +104,7 @@ fn side_by_side(
             .args(["--exact", name, "--nocapture"])
             .current_dir(host::repo_root()?)
             .env("KUBECONFIG", cluster.kubeconfig())
+            .env("CAUSEWAY_TEST_NODE", cluster.root())
             .env("AWS_ENDPOINT_URL", &localstack.endpoint)
             .env("AWS_REGION", "us-east-1")
             // A failed wait says where it was and what it saw; frames of the runtime would bury that.

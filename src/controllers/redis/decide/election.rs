@@ -18,6 +18,9 @@ use crate::runtime::Health;
 /// Reasons that are told as a loss.
 pub const LOSSES: &[&str] = &["MasterLost", "MasterEmptied", "DataGone"];
 
+/// Those of them that nobody can make good who comes back later: the data are gone, whoever becomes the master.
+pub const CERTAIN_LOSSES: &[&str] = &["MasterEmptied", "DataGone"];
+
 /// Nothing that has data can be waited for in the beginning, but so long for pods that do not start.
 const FIRST_SECONDS: i64 = 10;
 

@@ -104,6 +104,9 @@ fn is_confirmed(view: &View<'_>, master: i32, patience: u64) -> bool {
 
 /// Records that somebody is to become the master, and does it.
 pub fn begin(view: &View<'_>, from: Option<i32>, to: i32, reason: &str, planned: bool) -> Step {
+    // What was lost stays lost, whoever takes over in the end.
+    let lost = view.before.failover.as_ref().map(|earlier| earlier.reason.as_str());
+    let reason = lost.filter(|earlier| election::CERTAIN_LOSSES.contains(earlier)).unwrap_or(reason);
     let failover = Failover {
         epoch: view.before.epoch.max(view.before.failover.as_ref().map_or(0, |earlier| earlier.epoch)) + 1,
         from: from.map(|ordinal| names::pod(view.object, ordinal)),

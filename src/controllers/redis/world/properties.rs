@@ -185,3 +185,37 @@ fn data_that_are_gone_with_their_pods_are_told_of() {
     let last = world.object.status.as_ref().unwrap().last_failover.clone().unwrap();
     assert_eq!(last.reason, "DataGone");
 }
+
+/// Whatever gets in between: clients write to the node that began empty, and the operator hears nothing of it for a moment.
+#[test]
+fn data_that_are_gone_are_told_of_although_the_new_master_pauses() {
+    for dies_after in 0..8 {
+        let mut world = World::settled(redis(1));
+        for ordinal in 0..=1 {
+            world.kubernetes.kill(ordinal);
+            world.kubernetes.claims.get_mut(&ordinal).unwrap().writes.clear();
+        }
+        let begun = |world: &World| world.object.status.as_ref().unwrap().failover.is_some();
+        while !begun(&world) {
+            world.time_passes();
+            world.reconcile(&Mishap { dies_after: Some(dies_after), reply_lost: None });
+        }
+        world.write();
+        world.time_passes();
+        for ordinal in [0, 1] {
+            let process = |world: &mut World, hangs| {
+                let pod = world.kubernetes.pods.get_mut(&ordinal).unwrap();
+                pod.process.as_mut().unwrap().hangs = hangs;
+            };
+            process(&mut world, Some(0));
+            world.time_passes();
+            world.reconcile(&Mishap::default());
+            process(&mut world, None);
+            world.reconcile(&Mishap::default());
+        }
+        world.settle();
+        world.assert_settled();
+        let last = world.object.status.as_ref().unwrap().last_failover.clone().unwrap();
+        assert_eq!(last.reason, "DataGone", "died after {dies_after}");
+    }
+}
