@@ -17,6 +17,10 @@ pub struct RunOptions {
     #[arg(long, env = "CLUSTER_NAME", value_parser = cluster_name)]
     pub cluster_name: String,
 
+    /// Uid of this cluster in ownership tags; unless given, that of its namespace kube-system
+    #[arg(long, env = "CLUSTER_UID", value_parser = cluster_uid)]
+    pub cluster_uid: Option<String>,
+
     /// Namespaces to serve, separated by commas; none for all
     #[arg(long, visible_alias = "watch-namespace", env = "WATCH_NAMESPACE", value_delimiter = ',')]
     pub watch_namespaces: Vec<String>,
@@ -131,6 +135,10 @@ pub struct PlanOptions {
     #[arg(long, env = "CLUSTER_NAME", value_parser = cluster_name)]
     pub cluster_name: String,
 
+    /// Uid of this cluster in ownership tags; as the operator has it; unless given, that of the namespace kube-system
+    #[arg(long, env = "CLUSTER_UID", value_parser = cluster_uid)]
+    pub cluster_uid: Option<String>,
+
     /// File with objects to plan for; - is standard input
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     pub files: Vec<PathBuf>,
@@ -180,6 +188,10 @@ pub struct OrphansOptions {
     #[arg(long, env = "CLUSTER_NAME", value_parser = cluster_name)]
     pub cluster_name: String,
 
+    /// Uid of this cluster in ownership tags; as the operator has it; unless given, that of the namespace kube-system
+    #[arg(long, env = "CLUSTER_UID", value_parser = cluster_uid)]
+    pub cluster_uid: Option<String>,
+
     /// Share of AWS's default limits on the rate of calls that is used; 0 for no limit
     #[arg(long, env = "AWS_RATE_SHARE", default_value_t = 1.0, value_parser = share)]
     pub aws_rate_share: f64,
@@ -222,6 +234,11 @@ fn cluster_name(text: &str) -> Result<String, String> {
     } else {
         Err("give 1 to 100 letters, digits or any of - _ . / : @".into())
     }
+}
+
+/// As [`cluster_name`]; an empty variable is none.
+fn cluster_uid(text: &str) -> Result<String, String> {
+    if text.is_empty() { Ok(String::new()) } else { cluster_name(text) }
 }
 
 /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html>; without dots, which TLS does not like.
@@ -295,5 +312,7 @@ mod tests {
         assert_eq!(cluster_name("prod-eu"), Ok("prod-eu".into()));
         assert!(cluster_name("").is_err());
         assert!(cluster_name("a\nb").is_err());
+        assert!(cluster_uid("a\nb").is_err());
+        assert_eq!(cluster_uid(""), Ok(String::new()));
     }
 }

@@ -9,6 +9,7 @@
 pub mod api;
 pub mod backup;
 pub mod clients;
+pub mod cluster;
 pub mod config;
 pub mod controllers;
 pub mod external;

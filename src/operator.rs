@@ -14,6 +14,7 @@ use tracing::{info, warn};
 
 use crate::api::definitions::definitions;
 use crate::clients;
+use crate::cluster::Cluster;
 use crate::config::RunOptions;
 use crate::controllers::{self, World};
 use crate::external::etcd::Grpc;
@@ -81,13 +82,14 @@ pub async fn run(options: RunOptions) -> Result<(), Error> {
 
     let identity = leader::unique_identity(&options.pod_name);
     let election = Election::new(lease_client, &options.namespace, &options.lease_name, identity, Timing::DEFAULT);
-    let mut leadership = tokio::select! {
+    let (cluster, mut leadership) = tokio::select! {
         () = stop.cancelled() => return Ok(()),
-        leadership = async {
+        begun = async {
             definitions_served(&client, &namespaces).await;
+            let cluster = identified(&client, &options).await;
             health.set_ready(true);
-            election.acquire().await
-        } => leadership,
+            (cluster, election.acquire().await)
+        } => begun,
     };
     metrics.set_leader(true);
     let environment = Environment {
@@ -111,7 +113,7 @@ pub async fn run(options: RunOptions) -> Result<(), Error> {
         backups,
         fence: leadership.fence(),
         budget: options.budget(),
-        cluster_name: options.cluster_name.clone(),
+        cluster,
         etcd: Arc::new(Grpc::default()),
         redis: Arc::new(Tcp::default()),
         replacement_grace: options.replacement_grace,
@@ -163,6 +165,22 @@ async fn definitions_served(client: &Client, namespaces: &[String]) {
         if told.as_ref() != Some(&problem) {
             warn!(%problem, "waiting for the custom resource definitions (install crds/) and the right to list them");
             told = Some(problem);
+        }
+        sleep(Duration::from_secs(2)).await;
+    }
+}
+
+/// Finds out which cluster this is: nothing is changed in AWS before.
+async fn identified(client: &Client, options: &RunOptions) -> Cluster {
+    loop {
+        match Cluster::found(client, &options.cluster_name, options.cluster_uid.as_ref()).await {
+            Ok(cluster) => {
+                info!(name = cluster.name, uid = cluster.uid, "this is the cluster");
+                return cluster;
+            }
+            Err(problem) => {
+                warn!(problem = %said(&problem), "the uid of the namespace kube-system cannot be read, trying again");
+            }
         }
         sleep(Duration::from_secs(2)).await;
     }

@@ -23,6 +23,7 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 
 use crate::backup::jobs::Settings;
+use crate::cluster::Cluster;
 use crate::external::budget::Budget;
 use crate::external::{etcd, redis as nodes};
 use crate::leader::Fence;
@@ -43,8 +44,8 @@ pub struct World {
     pub etcd: Arc<dyn etcd::Transport>,
     /// Carries commands to nodes of Redis.
     pub redis: Arc<dyn nodes::Transport>,
-    /// Name of this cluster in ownership tags.
-    pub cluster_name: String,
+    /// This cluster in ownership tags.
+    pub cluster: Cluster,
     /// What the operator was told about backups.
     pub backups: Settings,
     /// How long a balancer that was replaced goes on serving.

@@ -36,6 +36,8 @@ struct Inner {
     orphans: Gauge,
     quota_used: Family<Quota, Gauge>,
     quota_limit: Family<Quota, Gauge>,
+    cluster_name_rivals: Gauge,
+    drift_repaired: Family<Part, Counter>,
     aws_calls: Family<AwsCall, Counter>,
     aws_call_duration: Family<Operation, Histogram, fn() -> Histogram>,
     aws_call_wait: Family<Operation, Counter<f64, AtomicU64>>,
@@ -53,6 +55,11 @@ struct Inner {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Outcome {
     outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Part {
+    part: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -131,6 +138,8 @@ impl Metrics {
             orphans: Gauge::default(),
             quota_used: Family::default(),
             quota_limit: Family::default(),
+            cluster_name_rivals: Gauge::default(),
+            drift_repaired: Family::default(),
             aws_calls: Family::default(),
             aws_call_duration,
             aws_call_wait: Family::default(),
@@ -173,6 +182,16 @@ impl Metrics {
         let quota = Quota { quota };
         self.0.quota_used.get_or_create(&quota).set(i64::try_from(used).unwrap_or(i64::MAX));
         self.0.quota_limit.get_or_create(&quota).set(i64::try_from(limit).unwrap_or(i64::MAX));
+    }
+
+    /// How many other clusters have our cluster's name in AWS.
+    pub fn set_cluster_name_rivals(&self, count: usize) {
+        self.0.cluster_name_rivals.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Something of that kind in AWS, which somebody else had changed, was put right.
+    pub fn drift_repaired(&self, part: &'static str) {
+        self.0.drift_repaired.get_or_create(&Part { part }).inc();
     }
 
     /// How many objects cannot be decoded, and are left as they are.
@@ -283,6 +302,10 @@ impl Inner {
         ours.register("aws_quota_used", help, self.quota_used.clone());
         let help = "How many AWS takes of a quota of Elastic Load Balancing";
         ours.register("aws_quota_limit", help, self.quota_limit.clone());
+        let help = "Other clusters of our CLUSTER_NAME that have something in this AWS account and region";
+        ours.register("cluster_name_rivals", help, self.cluster_name_rivals.clone());
+        let help = "What somebody else had changed in AWS and was put right, by kind of part";
+        ours.register("drift_repaired", help, self.drift_repaired.clone());
         ours.register("aws_calls", "Calls to AWS by outcome, every attempt counted", self.aws_calls.clone());
         let help = "How long calls to AWS took";
         ours.register_with_unit("aws_call_duration", help, Unit::Seconds, self.aws_call_duration.clone());

@@ -62,6 +62,16 @@ pub trait Kind: Send + Sync + Sized + 'static {
     /// Decides what to do. Pure: no I/O, no clock, no randomness.
     fn decide(object: &Self::Object, observed: &Self::Observed, now: Timestamp) -> Plan<Self::Action, Self::Status>;
 
+    /// Learns what was decided, before it is carried out; returns what there is to tell because of it.
+    fn decided(
+        &self,
+        _object: &Self::Object,
+        _observed: &Self::Observed,
+        _plan: &Plan<Self::Action, Self::Status>,
+    ) -> Vec<ActionEvent> {
+        Vec::new()
+    }
+
     /// Decides how to clean up after a deleted object. Pure, and never blocked by an invalid spec.
     /// Called only for kinds with a [`Kind::FINALIZER`].
     fn decide_removal(object: &Self::Object, observed: &Self::Observed) -> Removal<Self::Action>;

@@ -260,8 +260,11 @@ impl<K: Kind> Reconciler<K> {
                 Ok(observed) => observed,
                 Err(error) => return Err(Failed { trouble: Trouble::Kind(error), status }),
             };
-            let Plan { actions, status: planned, health, parts, record_first, requeue } =
-                K::decide(&current, &observed, Timestamp::now());
+            let plan = K::decide(&current, &observed, Timestamp::now());
+            for event in self.kind.decided(&current, &observed, &plan) {
+                news.action(event);
+            }
+            let Plan { actions, status: planned, health, parts, record_first, requeue } = plan;
             if actions.is_empty() || record_first {
                 self.write_status(object, planned.clone(), &health, &parts, news).await?;
             }

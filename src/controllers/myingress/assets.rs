@@ -104,6 +104,11 @@ impl Assets {
         }
     }
 
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.balancers.is_empty() && self.groups.is_empty() && self.security_groups.is_empty()
+    }
+
     /// The target group of that name.
     pub fn group_named(&self, name: &str) -> Option<&GroupMember> {
         self.groups.values().find(|member| member.group.name == name)

@@ -12,6 +12,7 @@ mod assets;
 mod blame;
 mod certificates;
 mod decide;
+mod drift;
 mod error;
 mod members;
 mod model;
@@ -23,6 +24,7 @@ pub mod plan;
 mod refusals;
 mod refused_field;
 mod region;
+mod rivals;
 mod rules;
 mod secrets;
 mod simulation;
@@ -40,6 +42,7 @@ use kube::runtime::Controller;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Resource, ResourceExt};
 
+use drift::Decided;
 use error::Error;
 use members::{key, members_of};
 use orphans::Journal;
@@ -53,6 +56,7 @@ use super::World;
 use crate::api::{MyIngress, MyIngressStatus};
 use crate::external::ec2::Ec2;
 use crate::external::elbv2::Elbv2;
+use crate::metrics::Metrics;
 use crate::runtime::{self, ActionEvent, Kind, Listed, Plan, Removal};
 use action::Action;
 use observe::Observed;
@@ -63,7 +67,7 @@ pub async fn controller(world: World) {
     let budget = world.budget;
     let elb = Elbv2::new(&world.aws, metrics.clone(), fence.clone(), budget.clone());
     let kind = Arc::new(MyIngressKind {
-        region: Region::new(&world.aws, &metrics, &fence, budget, elb.clone(), world.cluster_name),
+        region: Region::new(&world.aws, &metrics, &fence, budget, elb.clone(), world.cluster),
         targets: Targets::new(elb, Ec2::new(&world.aws, metrics.clone(), fence.clone())),
         secrets: Secrets::new(world.environment.client.clone()),
         stores: Mutex::default(),
@@ -71,6 +75,8 @@ pub async fn controller(world: World) {
         groups_seen: Mutex::default(),
         refusals: Refusals::default(),
         journal: Journal::default(),
+        drift: drift::Memory::default(),
+        metrics: metrics.clone(),
         sweep: world.environment.sweep,
         replacement_grace: world.replacement_grace,
         security_group_rules: world.security_group_rules,
@@ -82,6 +88,7 @@ pub async fn controller(world: World) {
         ((), ()) = async { tokio::join!(run, kind.targets.run(&environment)) } => {}
         () = region::keep_fresh(&kind.region, &kind.targets, sweep) => {}
         () = orphans::watch(&kind, &environment) => {}
+        () = rivals::watch(&kind, &environment) => {}
         () = kind.secrets.follow(|| kind.objects(), |object| kind.wake(object)) => {}
     }
 }
@@ -101,6 +108,9 @@ struct MyIngressKind {
     refusals: Refusals,
     /// For which objects this process made something.
     journal: Journal,
+    /// What was right, for what somebody else changes in AWS.
+    drift: drift::Memory,
+    metrics: Metrics,
     /// How often everything is looked at.
     sweep: Duration,
     /// How long a balancer that was replaced goes on serving.
@@ -229,6 +239,26 @@ impl Kind for MyIngressKind {
 
     fn decide_removal(object: &MyIngress, observed: &Observed) -> Removal<Action> {
         decide::decide_removal(object, observed)
+    }
+
+    fn decided(
+        &self,
+        object: &MyIngress,
+        observed: &Observed,
+        plan: &Plan<Action, MyIngressStatus>,
+    ) -> Vec<ActionEvent> {
+        if !decide::leads(object, observed) {
+            return Vec::new();
+        }
+        let now = Timestamp::now();
+        let looked = now.checked_sub(self.region.age(&observed.owner)).unwrap_or(now);
+        let differences = || drift::differences(observed, &plan.actions);
+        let decided = Decided::of(observed, plan, &differences, (looked, now));
+        let Some(repaired) = self.drift.take(&observe::key_of(&observed.owner), &decided) else { return Vec::new() };
+        for difference in &repaired.differences {
+            self.metrics.drift_repaired(difference.part);
+        }
+        repaired.note.map(|note| ActionEvent::warning("DriftRepaired", note)).into_iter().collect()
     }
 
     async fn apply(&self, object: &MyIngress, action: &Action) -> Result<(), Error> {

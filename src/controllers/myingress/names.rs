@@ -17,7 +17,7 @@ const LONGEST: usize = 32;
 pub fn candidates(owner: &Owner, scheme: Scheme, given: Option<&str>) -> Vec<String> {
     let Owner { cluster, namespace, name, uid } = owner;
     let plain = given.map_or_else(|| format!("{name}-alb"), str::to_owned);
-    let parts = [cluster, namespace, name, uid].map(String::as_bytes);
+    let parts = [&cluster.name, namespace, name, uid].map(String::as_bytes);
     let owner_hash = fingerprint(&parts, 8);
     let scheme_hash = fingerprint(&[&parts[..], &[scheme.as_str().as_bytes()]].concat(), 8);
     let hashed = [format!("{}-{owner_hash}", short(name)), format!("{}-{scheme_hash}", short(name))];
@@ -64,7 +64,7 @@ impl TargetGroupIdentity<'_> {
         let (namespace, name) = self.member;
         let hash = fingerprint(
             &[
-                self.owner.cluster.as_str(),
+                self.owner.cluster.name.as_str(),
                 &self.owner.uid,
                 namespace,
                 name,
@@ -89,7 +89,7 @@ impl TargetGroupIdentity<'_> {
 /// Name of the security group that is made for the owner's balancer.
 pub fn security_group_name(owner: &Owner) -> String {
     let Owner { cluster, namespace, name, uid } = owner;
-    let hash = fingerprint(&[cluster, namespace, name, uid].map(String::as_bytes), 8);
+    let hash = fingerprint(&[&cluster.name, namespace, name, uid].map(String::as_bytes), 8);
     let readable = match shortened(name, 200) {
         readable if readable.is_empty() || readable.starts_with("sg-") => format!("alb-{readable}"),
         readable => readable,

@@ -17,6 +17,7 @@ use super::names::candidates;
 use super::ownership::{ObjectKey, Owner, adoption_tag};
 use super::refusals::Refusal;
 use super::region::Depth;
+use super::rivals::Rival;
 use super::targets::{Binding, Endpoints, Summary};
 use crate::api::myingress::{AlbStatus, Scheme};
 use crate::api::{MyIngress, MyIngressStatus};
@@ -35,6 +36,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Observed {
     /// The object, or its group, as an owner.
     pub owner: Owner,
+    /// What another cluster of our name has, where that keeps the owner from doing anything.
+    pub rival: Option<Rival>,
     /// Who shares the balancer.
     pub members: Members,
     /// What they want together.
@@ -99,6 +102,7 @@ pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observe
     let assets = region.owned_by(&owner);
 
     let mut observed = Observed {
+        rival: region.rival(&owner, !assets.is_empty()),
         taken: region.taken(&names),
         taken_groups: BTreeSet::new(),
         disowned: recorded.filter(|alb| region.disowned(&owner, &alb.arn)).cloned(),
@@ -115,7 +119,7 @@ pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observe
         built,
         assets,
     };
-    if !deleting {
+    if !deleting && observed.rival.is_none() {
         look_up(kind, &mut observed).await?;
     }
     Ok(observed)

@@ -1,4 +1,4 @@
-//! Whose something in AWS is: five tags, set in the create call itself.
+//! Whose something in AWS is: six tags, set in the create call itself.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,16 @@ use kube::ResourceExt;
 
 use crate::api::MyIngress;
 use crate::api::common::PREFIX;
+use crate::cluster::Cluster;
 use crate::external::elbv2::Pairs;
 use crate::runtime::fingerprint;
+
+/// Tag with the name of the cluster.
+const CLUSTER: &str = "causeway.example.com/cluster";
+/// Tag with what tells the cluster from others of its name. What was made before there was this tag lacks it, and gets it.
+pub const CLUSTER_UID: &str = "causeway.example.com/cluster-uid";
+/// Tag with the owner's uid.
+const UID: &str = "causeway.example.com/uid";
 
 /// An object as (namespace, name).
 pub type ObjectKey = (String, String);
@@ -15,8 +23,8 @@ pub type ObjectKey = (String, String);
 /// Whom something in AWS belongs to: an object, or a group of objects that share a balancer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
-    /// Name of the Kubernetes cluster.
-    pub cluster: String,
+    /// The Kubernetes cluster.
+    pub cluster: Cluster,
     /// The object's or the group's namespace.
     pub namespace: String,
     /// The object's or the group's name.
@@ -38,19 +46,19 @@ pub enum Concerned {
 
 impl Owner {
     /// The owner that an object of this cluster is, or the group that it is in.
-    pub fn of(cluster: &str, object: &MyIngress) -> Self {
+    pub fn of(cluster: &Cluster, object: &MyIngress) -> Self {
         match group_of(object) {
             None => Self {
-                cluster: cluster.into(),
+                cluster: cluster.clone(),
                 namespace: object.namespace().unwrap_or_default(),
                 name: object.name_any(),
                 uid: object.uid().unwrap_or_default(),
             },
             Some((namespace, name)) => Self {
-                cluster: cluster.into(),
+                cluster: cluster.clone(),
                 uid: format!(
                     "{GROUP_UID}{}",
-                    fingerprint(&[cluster.as_bytes(), namespace.as_bytes(), name.as_bytes()], 16)
+                    fingerprint(&[cluster.name.as_bytes(), namespace.as_bytes(), name.as_bytes()], 16)
                 ),
                 namespace,
                 name,
@@ -60,21 +68,26 @@ impl Owner {
 
     /// The tags that say so.
     pub fn tags(&self) -> Pairs {
-        BTreeMap::from([
-            (key("cluster"), self.cluster.clone()),
+        let mut tags = BTreeMap::from([
+            (CLUSTER.into(), self.cluster.name.clone()),
             (key("namespace"), self.namespace.clone()),
             (key("name"), self.name.clone()),
-            (key("uid"), self.uid.clone()),
+            (UID.into(), self.uid.clone()),
             ("ManagedBy".into(), "causeway".into()),
-        ])
+        ]);
+        tags.extend(self.cluster.uid.clone().map(|uid| (CLUSTER_UID.into(), uid)));
+        tags
     }
 
-    /// Whether something with these tags belongs to this owner: cluster and uid say who it is. The other three are
+    /// Whether something with these tags belongs to this owner: cluster and uid say who it is. The others are
     /// for people to read; they are repaired like any other tag.
     pub fn owns(&self, tags: &Pairs) -> bool {
-        !self.uid.is_empty()
-            && tags.get(&key("cluster")) == Some(&self.cluster)
-            && tags.get(&key("uid")) == Some(&self.uid)
+        self.is_named_by(tags) && is_of(&self.cluster, tags)
+    }
+
+    /// Whether these tags name this owner, be it one of another cluster with the same name.
+    pub fn is_named_by(&self, tags: &Pairs) -> bool {
+        !self.uid.is_empty() && tags.get(UID) == Some(&self.uid) && has_name_of(&self.cluster, tags)
     }
 
     /// Whom to wake about what belongs to this owner.
@@ -94,21 +107,46 @@ pub fn group_of(object: &MyIngress) -> Option<ObjectKey> {
     Some((namespace, group.name.clone()))
 }
 
-/// Whom to wake about something with these tags, where they name an owner in this cluster.
-pub fn concerned_by(cluster: &str, tags: &Pairs) -> Option<Concerned> {
-    owner_of(cluster, tags).map(|owner| owner.concerned())
+/// Whether something with these tags names that cluster. Another one may have the same name.
+fn has_name_of(cluster: &Cluster, tags: &Pairs) -> bool {
+    tags.get(CLUSTER) == Some(&cluster.name)
+}
+
+/// Whether something with these tags belongs to that cluster. What has no uid of a cluster does: it is from before.
+fn is_of(cluster: &Cluster, tags: &Pairs) -> bool {
+    has_name_of(cluster, tags) && tags.get(CLUSTER_UID).is_none_or(|uid| Some(uid) == cluster.uid.as_ref())
+}
+
+/// The uid of the other cluster of the same name that something with these tags belongs to.
+pub fn rival_of<'a>(cluster: &Cluster, tags: &'a Pairs) -> Option<&'a String> {
+    tags.get(CLUSTER_UID).filter(|uid| has_name_of(cluster, tags) && Some(*uid) != cluster.uid.as_ref())
+}
+
+/// Whether these tags say for sure that something belongs to that cluster, and to none of the same name.
+pub fn is_surely_of(cluster: &Cluster, tags: &Pairs) -> bool {
+    tags.contains_key(CLUSTER_UID) && is_of(cluster, tags)
+}
+
+/// Whom to wake about something with these tags, where they name an owner in this cluster or in one of the same name: of
+/// that one's, objects here may have something to tell.
+pub fn concerned_by(cluster: &Cluster, tags: &Pairs) -> Option<Concerned> {
+    named_by(cluster, tags).map(|owner| owner.concerned())
 }
 
 /// The owner in this cluster that these tags name.
-pub fn owner_of(cluster: &str, tags: &Pairs) -> Option<Owner> {
-    if tags.get(&key("cluster")).map(String::as_str) != Some(cluster) {
+pub fn owner_of(cluster: &Cluster, tags: &Pairs) -> Option<Owner> {
+    named_by(cluster, tags).filter(|_| is_of(cluster, tags))
+}
+
+fn named_by(cluster: &Cluster, tags: &Pairs) -> Option<Owner> {
+    if !has_name_of(cluster, tags) {
         return None;
     }
     Some(Owner {
-        cluster: cluster.into(),
+        cluster: cluster.clone(),
         namespace: tags.get(&key("namespace"))?.clone(),
         name: tags.get(&key("name"))?.clone(),
-        uid: tags.get(&key("uid")).cloned().unwrap_or_default(),
+        uid: tags.get(UID).cloned().unwrap_or_default(),
     })
 }
 
@@ -125,17 +163,17 @@ pub fn member_of(tags: &Pairs) -> Option<ObjectKey> {
 
 /// The tag by which the owner of a balancer in AWS lets an object take it over.
 pub fn adoption_tag(owner: &Owner) -> (String, String) {
-    (key("adopt"), format!("{}/{}/{}", owner.cluster, owner.namespace, owner.name))
+    (key("adopt"), format!("{}/{}/{}", owner.cluster.name, owner.namespace, owner.name))
 }
 
 /// The tag key that names the cluster, and its value.
-pub fn cluster_tag(cluster: &str) -> (String, String) {
-    (key("cluster"), cluster.into())
+pub fn cluster_tag(cluster: &Cluster) -> (String, String) {
+    (CLUSTER.into(), cluster.name.clone())
 }
 
 /// The tag key that names an owner, and its value.
 pub fn uid_tag(owner: &Owner) -> (String, String) {
-    (key("uid"), owner.uid.clone())
+    (UID.into(), owner.uid.clone())
 }
 
 fn key(name: &str) -> String {
@@ -165,6 +203,50 @@ mod tests {
     }
 
     #[test]
+    fn the_keys_begin_as_all_of_ours_do() {
+        for (tag, name) in [(CLUSTER, "cluster"), (CLUSTER_UID, "cluster-uid"), (UID, "uid")] {
+            assert_eq!(tag, key(name));
+        }
+    }
+
+    /// The same owner in a cluster of the same name with this uid.
+    fn in_cluster(uid: Option<&str>) -> Owner {
+        let cluster = Cluster { name: "prod".into(), uid: uid.map(str::to_owned) };
+        Owner { cluster, ..owner() }
+    }
+
+    #[test]
+    fn what_another_cluster_of_the_same_name_made_is_its_own() {
+        let (ours, theirs) = (in_cluster(Some("a")), in_cluster(Some("b")));
+        assert!(ours.owns(&ours.tags()) && is_surely_of(&ours.cluster, &ours.tags()));
+        assert!(!ours.owns(&theirs.tags()) && ours.is_named_by(&theirs.tags()));
+        assert_eq!(owner_of(&ours.cluster, &theirs.tags()), None);
+        assert_eq!(rival_of(&ours.cluster, &theirs.tags()), Some(&"b".to_owned()));
+        assert_eq!(rival_of(&ours.cluster, &ours.tags()), None);
+        assert!(concerned_by(&ours.cluster, &theirs.tags()).is_some(), "there is something to tell");
+    }
+
+    #[test]
+    fn what_was_made_before_clusters_were_told_apart_belongs_to_who_finds_it() {
+        let (before, now) = (in_cluster(None), in_cluster(Some("a")));
+        assert!(now.owns(&before.tags()) && !is_surely_of(&now.cluster, &before.tags()));
+        assert_eq!(rival_of(&now.cluster, &before.tags()), None);
+    }
+
+    #[test]
+    fn who_does_not_know_its_own_uid_owns_nothing_that_carries_one() {
+        let (unknown, known) = (in_cluster(None), in_cluster(Some("a")));
+        assert!(!unknown.owns(&known.tags()));
+        assert_eq!(rival_of(&unknown.cluster, &known.tags()), Some(&"a".to_owned()));
+    }
+
+    #[test]
+    fn a_cluster_of_another_name_is_no_rival() {
+        let other = Owner { cluster: Cluster { name: "test".into(), uid: Some("b".into()) }, ..owner() };
+        assert_eq!(rival_of(&in_cluster(Some("a")).cluster, &other.tags()), None);
+    }
+
+    #[test]
     fn an_owner_without_uid_owns_nothing() {
         let nobody = Owner { uid: String::new(), ..owner() };
         assert!(!nobody.owns(&nobody.tags()));
@@ -177,12 +259,15 @@ mod tests {
             let mut object = MyIngress::new(name, serde_json::from_value::<MyIngressSpec>(spec).unwrap());
             object.metadata.namespace = Some("shop".into());
             object.metadata.uid = Some(format!("uid-of-{name}"));
-            Owner::of("prod", &object)
+            Owner::of(&"prod".into(), &object)
         };
         assert_eq!(member("a"), member("b"));
         let group = Concerned::Group(("shop".into(), "shared".into()));
-        assert_eq!(concerned_by("prod", &member("a").tags()), Some(group));
-        assert_eq!(concerned_by("prod", &owner().tags()), Some(Concerned::Object(("shop".into(), "web".into()))));
-        assert_eq!(concerned_by("test", &owner().tags()), None);
+        assert_eq!(concerned_by(&"prod".into(), &member("a").tags()), Some(group));
+        assert_eq!(
+            concerned_by(&"prod".into(), &owner().tags()),
+            Some(Concerned::Object(("shop".into(), "web".into())))
+        );
+        assert_eq!(concerned_by(&"test".into(), &owner().tags()), None);
     }
 }

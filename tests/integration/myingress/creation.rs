@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::bystander::{seen, subnets};
 use super::{alb, created, event, ready, spec};
+use crate::support::operator::CLUSTER_UID;
 use crate::support::scene::condition;
 use crate::support::{Operator, Scene};
 
@@ -30,6 +31,7 @@ async fn the_sample_gets_a_balancer_with_its_settings_and_our_tags() {
         [
             ("ManagedBy", "causeway"),
             ("causeway.example.com/cluster", scene.namespace.as_str()),
+            ("causeway.example.com/cluster-uid", CLUSTER_UID),
             ("causeway.example.com/name", "myapp"),
             ("causeway.example.com/namespace", scene.namespace.as_str()),
             ("causeway.example.com/uid", uid.as_str()),

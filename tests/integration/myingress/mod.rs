@@ -20,8 +20,10 @@ mod ownership;
 mod parts_drift;
 mod plan;
 mod policy;
+mod rivals;
 mod slow;
 mod targets;
+mod told_drift;
 mod trouble;
 mod undecodable;
 

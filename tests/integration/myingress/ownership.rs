@@ -129,7 +129,7 @@ async fn clusters_of_the_same_name_in_different_accounts_do_not_see_each_other()
     let (scene, other) = (Scene::new("owner").await, Scene::new("owner").await);
     let _operator = Operator::start(&scene).await;
     let mut world = Operator::world(&other, Operator::client().await, other.aws.clone(), SWEEP);
-    world.cluster_name.clone_from(&scene.namespace);
+    world.cluster.name.clone_from(&scene.namespace);
     let _neighbour = Operator::start_in(world);
     let first = created(&scene, "app", spec(json!({}))).await;
     let second = created(&other, "app", spec(json!({}))).await;

@@ -36,27 +36,27 @@ async fn each_is_undone(deeds: &[(&str, Deed)]) {
     assert_eq!(good.diff(&Account::of(&scene).await.facts(&scene)), "", "and so it stays");
 }
 
-async fn https(scene: &Scene, balancer: &str) -> String {
+pub async fn https(scene: &Scene, balancer: &str) -> String {
     listeners(scene, balancer).await[&443].listener_arn.clone().expect("an ARN")
 }
 
-async fn rule(scene: &Scene, balancer: &str, index: usize) -> String {
+pub async fn rule(scene: &Scene, balancer: &str, index: usize) -> String {
     rules(scene, &https(scene, balancer).await).await[index].rule_arn.clone().expect("an ARN")
 }
 
-async fn group(scene: &Scene, backend: &str) -> String {
+pub async fn group(scene: &Scene, backend: &str) -> String {
     let groups = target_groups(scene).await.into_iter();
     let mut named =
         groups.filter(|it| it.target_group_name().is_some_and(|name| name.starts_with(&format!("shop-{backend}"))));
     named.next().and_then(|group| group.target_group_arn).expect("the group")
 }
 
-fn gone() -> Action {
+pub fn gone() -> Action {
     let response = FixedResponseActionConfig::builder().status_code("418").build();
     Action::builder().r#type(ActionTypeEnum::FixedResponse).fixed_response_config(response).build()
 }
 
-async fn retag(scene: &Scene, arn: &str) {
+pub async fn retag(scene: &Scene, arn: &str) {
     let tag = Tag::builder().key("team").value("pirates").build();
     scene.elb.add_tags().resource_arns(arn).tags(tag).send().await.expect("the tag");
 }
@@ -243,7 +243,7 @@ async fn security_group(scene: &Scene, balancer: &str) -> String {
     super::bystander::seen(scene, balancer).await.balancer.security_groups()[0].clone()
 }
 
-async fn ingress(scene: &Scene, balancer: &str, cidr: &str, port: i32, let_in: bool) {
+pub async fn ingress(scene: &Scene, balancer: &str, cidr: &str, port: i32, let_in: bool) {
     let id = security_group(scene, balancer).await;
     let range = aws_sdk_ec2::types::IpRange::builder().cidr_ip(cidr).build();
     let permission = aws_sdk_ec2::types::IpPermission::builder();

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::{created, operator_without_sweeps, ready, spec};
 use crate::support::backends::{endpoints, secret, service};
 use crate::support::certificates::{EXAMPLE_COM, import};
+use crate::support::operator::CLUSTER_UID;
 use crate::support::{Scene, wait_for};
 
 /// Exit code, standard output and standard error of a plan for what is written to its standard input.
@@ -22,6 +23,7 @@ async fn plan(scene: &Scene, arguments: &[&str], input: String) -> (i32, String,
         .env_clear()
         .env("KUBECONFIG", std::env::var("KUBECONFIG").unwrap_or_default())
         .env("CLUSTER_NAME", &scene.namespace)
+        .env("CLUSTER_UID", CLUSTER_UID)
         .env("AWS_RATE_SHARE", "0")
         .env("AWS_REGION", "us-east-1")
         .env("AWS_ENDPOINT_URL", scene.emulator.endpoint())

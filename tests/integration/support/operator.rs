@@ -6,6 +6,7 @@ use std::time::Duration;
 use aws_config::SdkConfig;
 use causeway::backup::jobs::Settings;
 use causeway::clients;
+use causeway::cluster::Cluster;
 use causeway::controllers::{self, World};
 use causeway::external::budget::Budget;
 use causeway::external::etcd::Grpc;
@@ -19,6 +20,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{Interception, Scene};
+
+/// What tells the cluster of an operator from others of its name, unless a test says otherwise.
+pub const CLUSTER_UID: &str = "uid-of-this-cluster";
 
 /// Controllers that serve a scene's namespace until they are stopped or dropped.
 pub struct Operator {
@@ -70,7 +74,7 @@ impl Operator {
             aws,
             fence: Fence::unfenced(),
             budget: Budget::unlimited(),
-            cluster_name: scene.namespace.clone(),
+            cluster: Cluster { name: scene.namespace.clone(), uid: Some(CLUSTER_UID.into()) },
             backups: Settings {
                 cluster: scene.namespace.clone(),
                 role: Some(format!("arn:aws:iam::{}:role/causeway-backup-jobs", scene.emulator.account())),

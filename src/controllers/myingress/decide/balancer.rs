@@ -62,7 +62,7 @@ fn missing(scene: &Scene, security: &Groups, plan: &mut Plan<Action, MyIngressSt
             message: format!(
                 "the tags causeway.example.com/cluster and /uid of load balancer {} no longer name this object, so it is \
                  left alone: put them back ({} and {}), or delete the balancer to have a new one",
-                lost.name, observed.owner.cluster, observed.owner.uid
+                lost.name, observed.owner.cluster.name, observed.owner.uid
             ),
         });
     }

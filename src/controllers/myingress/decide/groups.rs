@@ -138,6 +138,16 @@ pub fn bind(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
     }
 }
 
+/// No longer follows groups that are not the owner's any more.
+pub fn unbind_others(observed: &Observed, actions: &mut Vec<Action>) {
+    let is_ours =
+        |binding: &&Binding| binding.group_arn.as_ref().is_none_or(|arn| observed.assets.groups.contains_key(arn));
+    let kept: Vec<Binding> = observed.bound.iter().filter(is_ours).cloned().collect();
+    if kept.len() < observed.bound.len() {
+        actions.push(Action::Bind(kept));
+    }
+}
+
 /// What a group of a balancer that is being replaced goes on to follow: until the new one takes over, it serves.
 fn replaced(scene: &Scene, current: &Member, member: &GroupMember) -> Option<Backend> {
     let observed = scene.observed;

@@ -31,6 +31,7 @@ use super::members::key;
 use super::model::{Complaint, Model};
 use super::observe::Observed;
 use super::ownership::{ObjectKey, member_tag};
+use super::rivals;
 use crate::api::{MyIngress, MyIngressStatus};
 use crate::external::elbv2::{Pairs, State};
 use crate::runtime::{Health, Plan};
@@ -43,6 +44,8 @@ pub use removal::{decide_removal, unprotects};
 
 /// A Secret that may not be read is looked at again after this.
 const SECRET_RETRY: Duration = Duration::from_mins(1);
+/// Whether another cluster still has our name is looked at again after this, in what was read already.
+const RIVAL_RETRY: Duration = Duration::from_mins(1);
 
 /// What to do so that AWS has what the object, or its group, says.
 pub fn decide(object: &MyIngress, observed: &Observed, now: Timestamp) -> Plan<Action, MyIngressStatus> {
@@ -55,6 +58,14 @@ pub fn decide(object: &MyIngress, observed: &Observed, now: Timestamp) -> Plan<A
         requeue: None,
     };
     let current = balancer::current(object, observed);
+    if let Some(rival) = &observed.rival {
+        status::describe(&mut plan, object, observed, current);
+        plan.health = Health::stalled(rivals::REASON, rival.message(&observed.owner.cluster));
+        groups::unbind_others(observed, &mut plan.actions);
+        // What ends it may be about another object.
+        plan.requeue = Some(RIVAL_RETRY);
+        return plan;
+    }
     if let Some(complaint) = observed.complaint(object) {
         // Nothing is half-made because of it, and what is there stays as it is.
         status::describe(&mut plan, object, observed, current);
@@ -123,7 +134,7 @@ fn changes(
             message: format!(
                 "target group {taken} has the name that this object's would have, and its tags name another owner: put \
                  its tags causeway.example.com/cluster and /uid back ({} and {}), or delete it",
-                observed.owner.cluster, observed.owner.uid
+                observed.owner.cluster.name, observed.owner.uid
             ),
         });
     }

@@ -9,6 +9,7 @@ use kube::api::ListParams;
 use super::{Orphan, orphans};
 use crate::api::MyIngress;
 use crate::clients;
+use crate::cluster::Cluster;
 use crate::config::{OrphansAction, OrphansOptions};
 use crate::controllers::myingress::ownership::Owner;
 use crate::controllers::myingress::region::Region;
@@ -24,6 +25,9 @@ pub enum Error {
     /// There is no way to reach the cluster or AWS.
     #[error(transparent)]
     Clients(#[from] clients::Error),
+    /// Which cluster this is could not be read.
+    #[error("cannot read the namespace kube-system, whose uid stands for the cluster: {}", said(.0))]
+    Cluster(#[source] kube::Error),
     /// Without a list of all objects nothing is known to be nobody's.
     #[error("cannot list MyIngress objects of all namespaces: {}", said(.0))]
     Listing(#[source] kube::Error),
@@ -58,9 +62,11 @@ pub async fn run(options: OrphansOptions) -> Result<(), Error> {
         // No controller has to do with them: they belong to no object.
         OrphansAction::Rm { .. } => Fence::unfenced(),
     };
+    let cluster = Cluster::found(&client, &options.cluster_name, options.cluster_uid.as_ref()).await;
+    let cluster = cluster.map_err(Error::Cluster)?;
     let budget = options.budget();
     let elb = Elbv2::new(&aws, metrics.clone(), fence.clone(), budget.clone());
-    let region = Region::new(&aws, &metrics, &fence, budget, elb, options.cluster_name.clone());
+    let region = Region::new(&aws, &metrics, &fence, budget, elb, cluster.clone());
     // AWS first: whatever is made for an object after that is not in the snapshot.
     region.sweep().await.map_err(Error::Aws)?;
     region.read_security_groups().await.map_err(Error::Aws)?;
@@ -68,11 +74,11 @@ pub async fn run(options: OrphansOptions) -> Result<(), Error> {
     let mut living = BTreeSet::new();
     for object in api.list(&ListParams::default()).await.map_err(Error::Listing)?.items {
         match object {
-            Decoded::Object(object) => living.insert(Owner::of(&options.cluster_name, &object).uid),
+            Decoded::Object(object) => living.insert(Owner::of(&cluster, &object).uid),
             Decoded::Lost { metadata, .. } => return Err(Error::Lost(metadata.name.unwrap_or_default())),
         };
     }
-    let orphans = region.found(|assets| orphans(assets, &options.cluster_name, &living, &[]));
+    let orphans = region.found(|assets| orphans(assets, &cluster, &living, &[]));
     match &options.action {
         OrphansAction::Ls => list(&orphans)?,
         OrphansAction::Rm { uids } => {

@@ -18,6 +18,7 @@ use super::action::{Action, BalancerAction, GroupAction, SecurityAction};
 use super::assets::Assets;
 use super::ownership::{Owner, owner_of};
 use crate::api::{DeletionPolicy, MyIngress};
+use crate::cluster::Cluster;
 use crate::runtime::Environment;
 
 /// So many looks in a row must find that something is nobody's.
@@ -32,8 +33,9 @@ pub struct Orphan {
     pub assets: Assets,
 }
 
-/// The owners that something in AWS names, of this cluster, and that are none of the living.
-pub fn orphans(assets: &Assets, cluster: &str, living: &BTreeSet<String>, namespaces: &[String]) -> Vec<Orphan> {
+/// The owners that something in AWS names, of this cluster, and that are none of the living. What another cluster of the
+/// same name has is none of our orphans.
+pub fn orphans(assets: &Assets, cluster: &Cluster, living: &BTreeSet<String>, namespaces: &[String]) -> Vec<Orphan> {
     let balancers = assets.balancers.values().map(|member| &member.tags);
     let groups = assets.groups.values().map(|member| &member.tags);
     let security = assets.security_groups.values().map(|group| &group.tags);
@@ -131,6 +133,7 @@ pub(super) async fn watch(kind: &MyIngressKind, environment: &Environment) {
         environment.metrics.set_orphans(orphans.len());
         let uids: BTreeSet<String> = orphans.iter().map(|orphan| orphan.owner.uid.clone()).collect();
         kind.journal.retain(&living.union(&uids).cloned().collect());
+        kind.drift.retain(&living);
         found.retain(|uid, _| uids.contains(uid));
         for orphan in &orphans {
             let looks = found.entry(orphan.owner.uid.clone()).or_default();
@@ -204,17 +207,28 @@ mod tests {
         let groups = [group("a", &owner("shop", "1")), group("b", &owner("shop", "2")), group("c", &other)];
         let assets = Assets { security_groups: groups.into(), ..Assets::default() };
         let living = BTreeSet::from(["1".to_owned()]);
-        let found = orphans(&assets, "prod", &living, &[]);
+        let found = orphans(&assets, &"prod".into(), &living, &[]);
         assert_eq!(uids(&found), ["2"]);
         assert_eq!(found[0].removal().len(), 1);
         assert!(found[0].described().contains("causeway orphans rm 2"), "{}", found[0].described());
     }
 
     #[test]
+    fn what_another_cluster_of_the_same_name_has_is_no_orphan() {
+        let cluster = |uid: &str| Cluster { name: "prod".into(), uid: Some(uid.into()) };
+        let of = |uid: &str, object: &str| Owner { cluster: cluster(uid), ..owner("shop", object) };
+        let groups = [group("a", &of("ours", "1")), group("b", &of("theirs", "2")), group("c", &of("theirs", "1"))];
+        let assets = Assets { security_groups: groups.into(), ..Assets::default() };
+        let found = orphans(&assets, &cluster("ours"), &BTreeSet::new(), &[]);
+        assert_eq!(uids(&found), ["1"]);
+        assert_eq!(found[0].removal().len(), 1, "theirs stays, whatever uid it names");
+    }
+
+    #[test]
     fn an_operator_of_some_namespaces_knows_nothing_of_the_others() {
         let groups = [group("a", &owner("shop", "1")), group("b", &owner("bank", "2"))];
         let assets = Assets { security_groups: groups.into(), ..Assets::default() };
-        assert_eq!(uids(&orphans(&assets, "prod", &BTreeSet::new(), &["bank".into()])), ["2"]);
+        assert_eq!(uids(&orphans(&assets, &"prod".into(), &BTreeSet::new(), &["bank".into()])), ["2"]);
     }
 
     #[test]

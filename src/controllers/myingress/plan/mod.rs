@@ -24,6 +24,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use super::MyIngressKind;
+use super::drift;
 use super::members::{key, members_of};
 use super::orphans::Journal;
 use super::ownership::{ObjectKey, group_of};
@@ -34,6 +35,7 @@ use super::simulation::Simulation;
 use super::targets::Targets;
 use crate::api::MyIngress;
 use crate::clients;
+use crate::cluster::Cluster;
 use crate::config::{PlanFormat, PlanOptions};
 use crate::external::aws::AwsError;
 use crate::external::ec2::Ec2;
@@ -46,6 +48,8 @@ use documents::Documents;
 use rehearsal::{Rehearsal, Rehearsed};
 use report::{Origin, Report};
 
+pub(super) use changes::changes;
+pub(super) use report::Change;
 pub use report::Verdict;
 
 /// The cluster must have been listed within this.
@@ -67,6 +71,9 @@ pub enum Error {
     /// There is no way to reach the cluster or AWS.
     #[error(transparent)]
     Clients(#[from] clients::Error),
+    /// Which cluster this is could not be read.
+    #[error("cannot read the namespace kube-system, whose uid stands for the cluster: {}", said(.0))]
+    Cluster(#[source] kube::Error),
     /// The objects could not be read.
     #[error("cannot list MyIngress objects: {}", said(.0))]
     Listing(#[source] kube::Error),
@@ -90,11 +97,13 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
     options.files.iter().try_for_each(|file| documents.add(file))?;
     let metrics = Metrics::new();
     let (client, aws) = clients::of_user(&metrics).await?;
+    let cluster = Cluster::found(&client, &options.cluster_name, options.cluster_uid.as_ref()).await;
+    let identity = cluster.map_err(Error::Cluster)?;
     let (fence, budget) = (Fence::closed(), options.budget());
     let elb = Elbv2::new(&aws, metrics.clone(), fence.clone(), budget.clone());
     let (store, writer) = reflector::store();
     let kind = MyIngressKind {
-        region: Region::new(&aws, &metrics, &fence, budget, elb.clone(), options.cluster_name.clone()),
+        region: Region::new(&aws, &metrics, &fence, budget, elb.clone(), identity),
         targets: Targets::new(elb, Ec2::new(&aws, metrics.clone(), fence.clone())),
         secrets: Secrets::new(client.clone()),
         stores: Mutex::new(vec![(store.clone(), Listed::of(store))]),
@@ -102,6 +111,8 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
         groups_seen: Mutex::default(),
         refusals: Refusals::default(),
         journal: Journal::default(),
+        drift: drift::Memory::default(),
+        metrics: metrics.clone(),
         sweep: Duration::ZERO,
         // What comes in the end is to be seen.
         replacement_grace: Duration::ZERO,

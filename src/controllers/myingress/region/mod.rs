@@ -17,13 +17,16 @@ mod unconfirmed;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use aws_config::SdkConfig;
 use futures::channel::mpsc::{UnboundedReceiver, unbounded};
 use tokio::sync::{Notify, watch};
 
 use super::assets::Assets;
-use super::ownership::{Concerned, Owner, concerned_by};
+use super::ownership::{Concerned, Owner, concerned_by, owner_of};
+use super::rivals::{self, Rival};
+use crate::cluster::Cluster;
 use crate::external::acm::Acm;
 use crate::external::aws::AwsError;
 use crate::external::budget::Budget;
@@ -50,7 +53,7 @@ pub struct Region {
     /// Reads details in turn, with calls that nobody else needs.
     spare: Reader,
     acm: Acm,
-    cluster: String,
+    cluster: Cluster,
     metrics: Metrics,
     known: Mutex<Known>,
     /// What several objects want to know, each read once for all of them.
@@ -62,7 +65,14 @@ pub struct Region {
 
 impl Region {
     /// Knows nothing yet.
-    pub fn new(aws: &SdkConfig, metrics: &Metrics, fence: &Fence, budget: Budget, elb: Elbv2, cluster: String) -> Self {
+    pub fn new(
+        aws: &SdkConfig,
+        metrics: &Metrics,
+        fence: &Fence,
+        budget: Budget,
+        elb: Elbv2,
+        cluster: Cluster,
+    ) -> Self {
         let wafv2 = Wafv2::new(aws, metrics.clone(), fence.clone(), budget);
         Self {
             spare: Reader { elb: elb.clone(), wafv2: wafv2.clone() }.in_background(),
@@ -79,8 +89,8 @@ impl Region {
         }
     }
 
-    /// Name of the Kubernetes cluster in ownership tags.
-    pub fn cluster(&self) -> &str {
+    /// The Kubernetes cluster in ownership tags.
+    pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
@@ -122,6 +132,15 @@ impl Region {
     /// Everything that belongs to the owner.
     pub fn owned_by(&self, owner: &Owner) -> Assets {
         self.known().assets.of(owner)
+    }
+
+    /// How long ago AWS was looked at, or changed by us, for the owner's balancers.
+    pub fn age(&self, owner: &Owner) -> Duration {
+        let known = self.known();
+        let ours = known.assets.balancers.iter().filter(|(_, member)| owner.owns(&member.tags));
+        let marks = ours.filter_map(|(arn, _)| known.marks.get(arn));
+        let ages = marks.filter_map(|mark| mark.read.max(mark.written)).map(|at| at.elapsed());
+        ages.max().unwrap_or_default()
     }
 
     /// What somebody finds among all that was read, whosever it is: a copy of it would be large. Nothing else is entered
@@ -170,8 +189,20 @@ impl Region {
         foreign.map(|member| &member.group.name).filter(|name| names.contains(name)).cloned().collect()
     }
 
+    /// What of another cluster of the same name keeps this owner from doing anything. `owns` says whether the owner has
+    /// something in AWS.
+    pub fn rival(&self, owner: &Owner, owns: bool) -> Option<Rival> {
+        rivals::rival(&self.known().assets, owner, owns)
+    }
+
+    /// Whom something with these tags concerns, be it of another cluster of the same name.
     fn concerned(&self, tags: &Pairs) -> Option<Concerned> {
         concerned_by(&self.cluster, tags)
+    }
+
+    /// Whose something with these tags is in this cluster.
+    fn ours(&self, tags: &Pairs) -> Option<Concerned> {
+        owner_of(&self.cluster, tags).map(|owner| owner.concerned())
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {

@@ -89,7 +89,8 @@ impl Region {
             let ours = |member: &Member| self.concerned(&member.tags).is_some();
             known.disowned.contains(arn) || known.assets.balancers.get(arn).is_none_or(ours)
         };
-        // What belongs to others is not ours later: their tags are read once.
+        // What belongs to others is not ours later: their tags are read once. Those of a cluster of the same name are
+        // read as ours are, so that it is told when that is over.
         let arns: Vec<String> = balancers.iter().map(|it| it.arn.clone()).filter(unknown_or_ours).collect();
         let mut tags = self.elb.tags(&arns).await?;
         let mut known = self.known();
@@ -136,10 +137,11 @@ impl Region {
 
     fn provisioning(&self) -> Vec<String> {
         let known = self.known();
-        let ours =
-            known.assets.balancers.values().filter(|member| {
-                member.balancer.state == State::Provisioning && self.concerned(&member.tags).is_some()
-            });
+        let ours = known
+            .assets
+            .balancers
+            .values()
+            .filter(|member| member.balancer.state == State::Provisioning && self.ours(&member.tags).is_some());
         ours.map(|member| member.balancer.arn.clone()).collect()
     }
 }

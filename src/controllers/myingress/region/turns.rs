@@ -71,7 +71,7 @@ impl Region {
             let mark = known.mark(arn);
             mark.turn = Some(Instant::now());
             let depth = mark.depth;
-            (depth, known.assets.balancers.get(arn).and_then(|member| self.concerned(&member.tags)))
+            (depth, known.assets.balancers.get(arn).and_then(|member| self.ours(&member.tags)))
         };
         // It is gone, or ours no longer.
         let Some(owner) = owner else { return };
@@ -92,7 +92,7 @@ impl Region {
     /// The target groups of an owner.
     fn groups_of(&self, owner: &Concerned) -> Vec<String> {
         let known = self.known();
-        let theirs = known.assets.groups.iter().filter(|(_, it)| self.concerned(&it.tags).as_ref() == Some(owner));
+        let theirs = known.assets.groups.iter().filter(|(_, it)| self.ours(&it.tags).as_ref() == Some(owner));
         theirs.map(|(arn, _)| arn.clone()).collect()
     }
 

@@ -4,6 +4,8 @@ mod aws;
 mod drift;
 mod groups;
 mod refused;
+mod repaired;
+mod rivals;
 mod scenes;
 mod shape;
 mod single;
@@ -19,16 +21,19 @@ use kube::{Resource, ResourceExt};
 
 use super::action::Action;
 use super::assets::Assets;
-use super::decide::{decide, decide_removal};
+use super::decide::{decide, decide_removal, leads};
+use super::drift::{self as told, Decided, Repaired, differences};
 use super::members::{key, members_of};
 use super::model::{self, Context, Limits, Model, SecurityModel, SubnetsModel, fixtures};
 use super::names::candidates;
 use super::observe::{Adoption, Observed, key_of};
 use super::ownership::{ObjectKey, Owner, adoption_tag};
 use super::refusals::Refusal;
+use super::rivals::rival;
 use super::targets::{Binding, Endpoints, Summary, Wanted};
 use crate::api::MyIngress;
 use crate::api::myingress::Scheme;
+use crate::cluster::Cluster;
 use crate::external::ec2::Subnet;
 use crate::external::elbv2::{State, Target};
 use crate::runtime::{Health, Plan};
@@ -62,6 +67,17 @@ pub struct World {
     pub journal: Vec<Action>,
     /// What AWS refused, and is not tried now.
     pub refusals: Vec<Refusal>,
+    /// What the operator found right.
+    drift: BTreeMap<ObjectKey, told::State>,
+    /// Drift that was told of.
+    pub repaired: Vec<Repaired>,
+    /// The cluster, where it is not the usual one.
+    pub cluster: Option<Cluster>,
+}
+
+/// The usual cluster.
+pub fn cluster() -> Cluster {
+    Cluster { name: "prod".into(), uid: Some("uid-of-prod".into()) }
 }
 
 impl World {
@@ -70,7 +86,11 @@ impl World {
     }
 
     pub fn owner(object: &MyIngress) -> Owner {
-        Owner::of("prod", object)
+        Owner::of(&cluster(), object)
+    }
+
+    fn owner_of(&self, object: &MyIngress) -> Owner {
+        Owner::of(self.cluster.as_ref().unwrap_or(&cluster()), object)
     }
 
     /// The first object with that name.
@@ -85,7 +105,7 @@ impl World {
 
     /// What `observe` would find.
     pub fn observe(&mut self, object: &MyIngress) -> Observed {
-        let owner = Self::owner(object);
+        let owner = self.owner_of(object);
         let known: Vec<Arc<MyIngress>> = self.objects.iter().cloned().map(Arc::new).collect();
         let members = members_of(object, &known);
         let secrets = fixtures::secrets();
@@ -116,6 +136,7 @@ impl World {
             |name: &&String| self.aws.assets.groups.values().any(|it| it.group.name == **name && !owner.owns(&it.tags));
         let adopt = built.model.as_ref().and_then(|model| model.balancer.adopt.as_ref());
         let mut observed = Observed {
+            rival: rival(&self.aws.assets, &owner, !assets.is_empty()),
             taken: balancers().map(|it| it.balancer.name.clone()).filter(|name| names.contains(name)).collect(),
             taken_groups: groups.filter(taken_by_others).cloned().collect(),
             disowned: status.alb.filter(|alb| foreign(&alb.arn)),
@@ -199,13 +220,22 @@ impl World {
             let object = self.objects[place].clone();
             let observed = self.observe(&object);
             let plan = decide(&object, &observed, self.now);
+            if leads(&object, &observed) {
+                let differences = || differences(&observed, &plan.actions);
+                let decided = Decided::of(&observed, &plan, &differences, (self.now, self.now));
+                self.repaired.extend(self.drift.entry(key_of(&observed.owner)).or_default().take(&decided));
+            }
             if observed.complaint(&object).is_some() {
                 assert_eq!(plan.actions, [], "nothing is half-made because of a mistake");
             }
             if plan.record_first || plan.actions.is_empty() {
                 self.objects[place].status = Some(plan.status.clone());
             }
-            let Plan { actions, health, requeue, .. } = plan;
+            let Plan { actions, health, mut requeue, .. } = plan;
+            if observed.rival.is_some() {
+                // Nothing comes of time alone.
+                requeue = None;
+            }
             let due = requeue.filter(|_| actions.is_empty()).map(|requeue| self.now + requeue);
             self.due = due.into_iter().chain(self.due).min();
             self.health.insert(which.clone(), health);
@@ -253,9 +283,10 @@ impl World {
         true
     }
 
-    fn die(&mut self) {
+    pub fn die(&mut self) {
         self.life = None;
         self.bound.clear();
+        self.drift.clear();
         self.security_groups_known = false;
         self.aws.assets.groups.values_mut().for_each(|member| member.fresh = false);
         self.sweep();

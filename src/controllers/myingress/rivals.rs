@@ -1,0 +1,232 @@
+//! Another Kubernetes cluster whose operator was given our cluster's name, in the same account and region. Names cannot be
+//! told apart; the uids of clusters can. Nothing that the other one has is changed or deleted, and both tell it.
+//!
+//! Who came first goes on: it keeps what it has, and makes more. Who finds the other's and has nothing of its own makes
+//! nothing, for its name can still be changed without a loss.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use tokio::time::sleep;
+use tracing::{info, warn};
+
+use super::MyIngressKind;
+use super::assets::{Assets, Member};
+use super::ownership::{CLUSTER_UID, Owner, is_surely_of, rival_of};
+use crate::cluster::{Cluster, NAMESPACE};
+use crate::external::elbv2::Pairs;
+use crate::runtime::Environment;
+
+/// Reason of whatever tells it.
+pub const REASON: &str = "ClusterNameShared";
+
+/// Something that another cluster of our name has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rival {
+    /// The other cluster's uid.
+    pub uid: String,
+    /// What it has.
+    pub what: String,
+}
+
+impl Rival {
+    /// What it means, and what ends it.
+    pub fn message(&self, cluster: &Cluster) -> String {
+        let Self { uid, what } = self;
+        let name = &cluster.name;
+        match &cluster.uid {
+            Some(ours) => format!(
+                "another Kubernetes cluster has the CLUSTER_NAME {name} in this AWS account and region, too: {what} carries \
+                 {CLUSTER_UID}={uid}, and this cluster's uid is {ours}. Nothing of it is changed: give one of the two \
+                 operators another CLUSTER_NAME; if this cluster replaces that one, set CLUSTER_UID={uid}"
+            ),
+            None => format!(
+                "{what} carries {CLUSTER_UID}={uid}, and this operator does not know its own cluster's uid, so it is left \
+                 alone: let the operator get the namespace {NAMESPACE} (deploy/base/clusterrole.yaml) and restart it, or \
+                 set CLUSTER_UID"
+            ),
+        }
+    }
+}
+
+/// What of another cluster keeps this owner from doing anything: something that is named as the owner's would be; or, where
+/// the owner has nothing in AWS, anything at all, unless our cluster was here before.
+pub fn rival(assets: &Assets, owner: &Owner, owns: bool) -> Option<Rival> {
+    let cluster = &owner.cluster;
+    let mut newcomer = None;
+    let mut established = owns;
+    for (tags, what) in parts(assets, owner) {
+        match rival_of(cluster, tags) {
+            Some(uid) if owner.is_named_by(tags) => return Some(Rival { uid: uid.clone(), what: what.told() }),
+            Some(uid) => {
+                newcomer.get_or_insert((uid, what));
+            }
+            None => established |= is_surely_of(cluster, tags),
+        }
+    }
+    newcomer.filter(|_| !established).map(|(uid, what)| Rival { uid: uid.clone(), what: what.told() })
+}
+
+/// Something in AWS, as people know it.
+enum Part<'a> {
+    Balancer(&'a str),
+    Group(&'a str),
+    SecurityGroup(&'a str),
+    Listener(&'a str, u16),
+    Rule(&'a str, u16, u16),
+}
+
+impl Part<'_> {
+    fn told(&self) -> String {
+        match self {
+            Self::Balancer(name) => format!("load balancer {name}"),
+            Self::Group(name) => format!("target group {name}"),
+            Self::SecurityGroup(name) => format!("security group {name}"),
+            Self::Listener(name, port) => format!("the listener on port {port} of {name}"),
+            Self::Rule(name, port, number) => format!("rule {number} on port {port} of {name}"),
+        }
+    }
+}
+
+/// All that stands by itself, and what stands on balancers of the owner.
+fn parts<'a>(assets: &'a Assets, owner: &'a Owner) -> impl Iterator<Item = (&'a Pairs, Part<'a>)> {
+    let ours = assets.balancers.values().filter(|member| owner.owns(&member.tags));
+    alone(assets).chain(ours.flat_map(on))
+}
+
+fn alone(assets: &Assets) -> impl Iterator<Item = (&Pairs, Part<'_>)> {
+    let balancers = assets.balancers.values().map(|it| (&it.tags, Part::Balancer(&it.balancer.name)));
+    let groups = assets.groups.values().map(|it| (&it.tags, Part::Group(&it.group.name)));
+    let security = assets.security_groups.values().map(|it| (&it.tags, Part::SecurityGroup(&it.name)));
+    balancers.chain(groups).chain(security)
+}
+
+fn on(member: &Member) -> impl Iterator<Item = (&Pairs, Part<'_>)> {
+    let name = member.balancer.name.as_str();
+    member.listeners.iter().flat_map(|listeners| listeners.values()).flat_map(move |listener| {
+        let port = listener.listener.settings.port;
+        let rules = listener.rules.values();
+        let rules = rules.map(move |rule| (&rule.tags, Part::Rule(name, port, rule.rule.priority)));
+        rules.chain([(&listener.tags, Part::Listener(name, port))])
+    })
+}
+
+/// All other clusters of our name, by uid, with something that each has.
+fn rivals(assets: &Assets, cluster: &Cluster) -> BTreeMap<String, Rival> {
+    let mut rivals = BTreeMap::new();
+    for (tags, what) in alone(assets) {
+        if let Some(uid) = rival_of(cluster, tags) {
+            rivals.entry(uid.clone()).or_insert_with(|| Rival { uid: uid.clone(), what: what.told() });
+        }
+    }
+    rivals
+}
+
+/// Looks for other clusters of our name until it is dropped: also who has nothing to do with what they have is told.
+pub(super) async fn watch(kind: &MyIngressKind, environment: &Environment) {
+    let reporter = Reporter { controller: "causeway".into(), instance: Some(environment.instance.clone()) };
+    let recorder = Recorder::new(environment.client.clone(), reporter);
+    let cluster = kind.region.cluster();
+    let mut told: BTreeSet<String> = BTreeSet::new();
+    loop {
+        if kind.region.ready().await.is_ok() {
+            let rivals = kind.region.found(|assets| rivals(assets, cluster));
+            environment.metrics.set_cluster_name_rivals(rivals.len());
+            told.retain(|uid| rivals.contains_key(uid));
+            for (uid, rival) in rivals {
+                if told.insert(uid) {
+                    tell(&recorder, &rival.message(cluster)).await;
+                }
+            }
+        }
+        sleep(environment.sweep.max(Duration::from_secs(1))).await;
+    }
+}
+
+/// An event about the namespace whose uid stands for the cluster. Where it cannot be published, the log has it.
+async fn tell(recorder: &Recorder, note: &str) {
+    warn!(note, "another cluster has our name");
+    let event = Event {
+        type_: EventType::Warning,
+        reason: REASON.into(),
+        note: Some(note.chars().take(1000).collect()),
+        action: REASON.into(),
+        secondary: None,
+    };
+    let reference = ObjectReference {
+        api_version: Some("v1".into()),
+        kind: Some("Namespace".into()),
+        name: Some(NAMESPACE.into()),
+        namespace: Some(NAMESPACE.into()),
+        ..ObjectReference::default()
+    };
+    if let Err(error) = recorder.publish(&event, &reference).await {
+        info!(%error, "event about another cluster not published");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::external::ec2::SecurityGroup;
+
+    fn owner(cluster_uid: Option<&str>, uid: &str) -> Owner {
+        let cluster = Cluster { name: "prod".into(), uid: cluster_uid.map(str::to_owned) };
+        Owner { cluster, namespace: "shop".into(), name: "web".into(), uid: uid.into() }
+    }
+
+    fn assets(owners: &[Owner]) -> Assets {
+        let group = |(number, owner): (usize, &Owner)| {
+            let id = format!("sg-{number}");
+            let (name, vpc, ingress) = (id.clone(), "vpc".to_owned(), BTreeSet::new());
+            (id.clone(), SecurityGroup { id, name, vpc, tags: owner.tags(), ingress })
+        };
+        Assets { security_groups: owners.iter().enumerate().map(group).collect(), ..Assets::default() }
+    }
+
+    #[test]
+    fn who_has_nothing_yet_finds_the_other_cluster_in_anything_that_it_has() {
+        let (ours, theirs) = (owner(Some("a"), "1"), owner(Some("b"), "2"));
+        let found = rival(&assets(&[theirs]), &ours, false).unwrap();
+        assert_eq!((found.uid.as_str(), found.what.as_str()), ("b", "security group sg-0"));
+        let message = found.message(&ours.cluster);
+        for words in ["CLUSTER_NAME prod", "cluster-uid=b", "uid is a"] {
+            assert!(message.contains(words), "{message}");
+        }
+    }
+
+    #[test]
+    fn who_was_here_before_goes_on() {
+        let (ours, theirs) = (owner(Some("a"), "1"), owner(Some("b"), "2"));
+        assert_eq!(rival(&assets(std::slice::from_ref(&theirs)), &ours, true), None, "this object was");
+        let other = owner(Some("a"), "3");
+        assert_eq!(rival(&assets(&[theirs, other]), &ours, false), None, "another object was");
+    }
+
+    #[test]
+    fn what_would_be_the_owners_and_is_another_clusters_stops_it_whoever_came_first() {
+        let (ours, theirs) = (owner(Some("a"), "1"), owner(Some("b"), "1"));
+        let found = rival(&assets(&[ours.clone(), theirs]), &ours, true).unwrap();
+        assert_eq!(found.uid, "b");
+    }
+
+    #[test]
+    fn who_does_not_know_its_uid_says_what_to_grant() {
+        let (ours, theirs) = (owner(None, "1"), owner(Some("b"), "1"));
+        let message = rival(&assets(&[theirs]), &ours, false).unwrap().message(&ours.cluster);
+        assert!(message.contains("get the namespace kube-system") && message.contains("CLUSTER_UID"), "{message}");
+    }
+
+    #[test]
+    fn each_other_cluster_is_told_once_and_those_of_other_names_never() {
+        let cluster = |name: &str, uid: &str| Cluster { name: name.into(), uid: Some(uid.into()) };
+        let of = |name: &str, uid: &str| Owner { cluster: cluster(name, uid), ..owner(None, "1") };
+        let found = rivals(
+            &assets(&[of("prod", "a"), of("prod", "b"), of("prod", "b"), of("test", "c")]),
+            &cluster("prod", "a"),
+        );
+        assert_eq!(found.into_keys().collect::<Vec<_>>(), ["b"]);
+    }
+}
