@@ -2,6 +2,9 @@
 //!
 //! A difference is drift only where this process found everything right before, and nothing since that AWS should follow:
 //! no spec, group, Secret, certificate or subnet. What a restarted operator finds, or what it has begun itself, is none.
+//! What was different is what is not the same before and after the repair: steps in between are nobody's drift.
+
+mod difference;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -9,36 +12,28 @@ use std::sync::{Mutex, PoisonError};
 use jiff::{Timestamp, ToSpan};
 use kube::Resource;
 
-use super::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
+use super::action::{Action, BalancerAction};
+use super::assets::Assets;
 use super::members::key;
 use super::model::Model;
 use super::observe::Observed;
 use super::ownership::ObjectKey;
-use super::plan::{Change, changes};
-use super::simulation::Simulation;
 use crate::external::elbv2::RuleAction;
 use crate::runtime::{Health, Plan, fingerprint};
+
+pub use difference::{Difference, differences};
 
 /// An event names so many differences; the others are counted.
 const MOST_NAMED: usize = 6;
 /// A rival that changes the same again and again is told of only so often, in minutes.
 const PAUSE: i64 = 10;
 
-/// Something in AWS that is not as it should be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
-    /// The kind of part, a word of this program.
-    pub part: &'static str,
-    /// What it is and how it differs.
-    pub told: String,
-}
-
 /// What was decided, as far as it matters here.
 pub struct Decided<'a> {
     /// All that AWS should follow, in a few characters.
     pub basis: String,
-    /// The changes that were planned.
-    pub differences: &'a dyn Fn() -> Vec<Difference>,
+    /// What there is.
+    pub assets: &'a Assets,
     /// Whether something is to be changed.
     pub changes: bool,
     /// Whether everything is right, and nothing is waited for.
@@ -50,23 +45,23 @@ pub struct Decided<'a> {
 }
 
 impl<'a> Decided<'a> {
-    /// A plan for what was observed.
-    pub fn of<Status>(
-        observed: &Observed,
-        plan: &Plan<Action, Status>,
-        differences: &'a dyn Fn() -> Vec<Difference>,
-        (looked, now): (Timestamp, Timestamp),
-    ) -> Self {
+    /// Of a plan for what was observed.
+    pub fn of<Status>(observed: &'a Observed, plan: &Plan<Action, Status>, looked: Timestamp, now: Timestamp) -> Self {
         let waits = plan.requeue.is_some() || !observed.refusals.is_empty();
         Self {
             basis: basis(observed),
-            differences,
-            changes: plan.actions.iter().any(|action| part(action).is_some()),
+            assets: &observed.assets,
+            changes: plan.actions.iter().any(alters),
             right: plan.actions.is_empty() && matches!(plan.health, Health::Ready(_)) && !waits,
             looked,
             now,
         }
     }
+}
+
+/// Whether an action changes what belongs to a balancer.
+pub fn alters(action: &Action) -> bool {
+    !matches!(action, Action::Bind(_) | Action::Balancer(BalancerAction::Verify { .. } | BalancerAction::Adopt { .. }))
 }
 
 /// Drift that was put right.
@@ -93,17 +88,22 @@ enum Standing {
     Unknown,
     /// Everything was right by this basis when AWS was looked at then.
     Right { basis: String, at: Timestamp },
-    /// Drift is being put right.
-    Mending { found: Vec<Difference>, right: Timestamp },
+    /// Drift is being put right; this is what was found.
+    Mending { basis: String, found: Box<Assets>, right: Timestamp },
 }
 
 impl State {
     /// Takes in what was decided; returns drift that is put right now.
     pub fn take(&mut self, decided: &Decided) -> Option<Repaired> {
+        // What was edited meanwhile cannot be told from what was different.
+        if matches!(&self.standing, Standing::Mending { basis, .. } if *basis != decided.basis) {
+            self.standing = Standing::Unknown;
+        }
         if decided.changes {
             match &self.standing {
                 Standing::Right { basis, at } if *basis == decided.basis => {
-                    self.standing = Standing::Mending { found: (decided.differences)(), right: *at };
+                    let (basis, found) = (basis.clone(), Box::new(decided.assets.clone()));
+                    self.standing = Standing::Mending { basis, found, right: *at };
                 }
                 // Whatever else is to be changed meanwhile, that was drift.
                 Standing::Mending { .. } => {}
@@ -120,7 +120,10 @@ impl State {
         }
         let right = Standing::Right { basis: decided.basis.clone(), at: decided.looked };
         match std::mem::replace(&mut self.standing, right) {
-            Standing::Mending { found, right } if !found.is_empty() => Some(self.tell(found, right, decided.now)),
+            Standing::Mending { found, right, .. } => {
+                let differences = differences(&found, decided.assets);
+                (!differences.is_empty()).then(|| self.tell(differences, right, decided.now))
+            }
             _ => None,
         }
     }
@@ -202,137 +205,89 @@ fn secrets(model: &Model) -> impl Iterator<Item = &String> {
     })
 }
 
-/// The kind of part that an action puts right; none where it changes nothing of a balancer.
-pub fn part(action: &Action) -> Option<&'static str> {
-    Some(match action {
-        Action::Bind(_) | Action::Balancer(BalancerAction::Verify { .. } | BalancerAction::Adopt { .. }) => {
-            return None;
-        }
-        Action::Balancer(action) => match action {
-            BalancerAction::SetSubnets { .. } => "subnets",
-            BalancerAction::SetSecurityGroups { .. } => "security_groups",
-            BalancerAction::SetIpAddressType { .. } => "ip_address_type",
-            BalancerAction::SetAttributes { .. } => "load_balancer_attribute",
-            BalancerAction::SetWebAcl { .. } => "web_acl",
-            BalancerAction::SetCapacity { .. } => "capacity",
-            BalancerAction::AddTags { .. } | BalancerAction::RemoveTags { .. } => "tag",
-            _ => "load_balancer",
-        },
-        Action::Group(action) => match action {
-            GroupAction::SetHealthCheck { .. } => "health_check",
-            GroupAction::SetAttributes { .. } => "target_group_attribute",
-            GroupAction::AddTags { .. } | GroupAction::RemoveTags { .. } => "tag",
-            GroupAction::Create(_) | GroupAction::Delete { .. } => "target_group",
-        },
-        Action::Security(action) => match action {
-            SecurityAction::Authorize { .. } | SecurityAction::Revoke { .. } => "security_group_rule",
-            SecurityAction::AddTags { .. } | SecurityAction::RemoveTags { .. } => "tag",
-            SecurityAction::Create { .. } | SecurityAction::Delete { .. } => "security_group",
-        },
-        Action::Listener(action) => match action {
-            ListenerAction::Create { .. } | ListenerAction::Modify { .. } | ListenerAction::Delete { .. } => "listener",
-            ListenerAction::SetAttributes { .. } => "listener_attribute",
-            ListenerAction::AddCertificates { .. } | ListenerAction::RemoveCertificates { .. } => "certificate",
-            ListenerAction::AddTags { .. } | ListenerAction::RemoveTags { .. } => "tag",
-            ListenerAction::CreateRule { .. }
-            | ListenerAction::ModifyRule { .. }
-            | ListenerAction::SetPriorities { .. }
-            | ListenerAction::DeleteRule { .. } => "rule",
-        },
-    })
-}
-
-/// What these actions find different, each thing once.
-pub fn differences(observed: &Observed, actions: &[Action]) -> Vec<Difference> {
-    let (mut simulation, mut before) = (Simulation::default(), observed.assets.clone());
-    let mut found: Vec<Difference> = Vec::new();
-    for action in actions {
-        let mut after = before.clone();
-        simulation.enter(&mut after, &observed.subnets, action);
-        if let Some(part) = part(action) {
-            for told in changes(action, &before, &after, None).iter().map(told) {
-                let new = Difference { part, told };
-                if !found.contains(&new) {
-                    found.push(new);
-                }
-            }
-        }
-        before = after;
-    }
-    found
-}
-
-fn told(change: &Change) -> String {
-    let subject = &change.subject;
-    if change.call.starts_with("Create") && change.call != "CreateTags" {
-        return format!("{subject} was missing");
-    }
-    if change.call.starts_with("Delete") && change.call != "DeleteTags" {
-        return format!("{subject} was too much");
-    }
-    let fields = change.fields.iter().map(|field| match (&field.old, &field.new) {
-        (Some(old), Some(new)) => format!("{} was {old}, not {new}", field.path),
-        (Some(old), None) => format!("{} was {old}", field.path),
-        (None, Some(new)) => format!("{} was missing, not {new}", field.path),
-        (None, None) => field.path.clone(),
-    });
-    format!("{subject}: {}", fields.collect::<Vec<_>>().join(", "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::external::ec2::SecurityGroup;
 
     fn at(minute: i64) -> Timestamp {
         Timestamp::UNIX_EPOCH.checked_add(minute.minutes()).unwrap()
     }
 
-    fn difference(part: &'static str, told: &str) -> Difference {
-        Difference { part, told: told.into() }
+    /// A security group with a tag of this value, where it is there.
+    fn assets(team: Option<&str>) -> Assets {
+        let group = team.map(|team| SecurityGroup {
+            id: "sg-1".into(),
+            name: "web".into(),
+            vpc: "vpc-1".into(),
+            tags: [("team".to_owned(), team.to_owned())].into(),
+            ingress: BTreeSet::new(),
+        });
+        Assets { security_groups: group.into_iter().map(|it| (it.id.clone(), it)).collect(), ..Assets::default() }
     }
 
-    /// Takes in a decision of that minute; `found` is what is to be changed.
-    fn take(state: &mut State, minute: i64, basis: &str, right: bool, found: &[Difference]) -> Option<Repaired> {
-        let (looked, now) = (at(minute), at(minute));
-        let differences = || found.to_vec();
-        let changes = !found.is_empty();
-        state.take(&Decided { basis: basis.into(), differences: &differences, changes, right, looked, now })
+    const GOOD: Option<&str> = Some("shop");
+    const PIRATES: Option<&str> = Some("pirates");
+
+    /// Something is found and is to be changed in that minute.
+    fn finds(state: &mut State, minute: i64, basis: &str, found: Option<&str>) {
+        let (looked, now, assets) = (at(minute), at(minute), assets(found));
+        let decided = Decided { basis: basis.into(), assets: &assets, changes: true, right: false, looked, now };
+        assert_eq!(state.take(&decided), None);
+    }
+
+    /// Nothing is to be changed in that minute.
+    fn rests(state: &mut State, minute: i64, basis: &str, right: bool) -> Option<Repaired> {
+        let (looked, now, assets) = (at(minute), at(minute), assets(GOOD));
+        state.take(&Decided { basis: basis.into(), assets: &assets, changes: false, right, looked, now })
     }
 
     #[test]
     fn what_differs_from_what_was_right_is_drift_and_told_when_it_is_put_right() {
-        let (mut state, rule) = (State::default(), difference("rule", "rule 1 was missing"));
-        assert_eq!(take(&mut state, 1, "a", true, &[]), None);
-        assert_eq!(take(&mut state, 2, "a", false, std::slice::from_ref(&rule)), None);
+        let mut state = State::default();
+        assert_eq!(rests(&mut state, 1, "a", true), None);
+        finds(&mut state, 2, "a", PIRATES);
         // It takes more than one round, or a failure comes between.
-        assert_eq!(take(&mut state, 3, "a", false, &[difference("tag", "another")]), None);
-        assert_eq!(take(&mut state, 3, "a", false, &[]), None);
-        let told = take(&mut state, 4, "a", true, &[]).unwrap();
-        assert_eq!(told.differences, [rule]);
+        finds(&mut state, 3, "a", Some("a step between"));
+        assert_eq!(rests(&mut state, 3, "a", false), None);
+        let told = rests(&mut state, 4, "a", true).unwrap();
+        let words = "security group web: tags.team was pirates, not shop";
+        assert_eq!(told.differences, [Difference { part: "tag", told: words.into() }]);
         let note = told.note.unwrap();
-        assert!(note.contains("rule 1 was missing") && note.contains("1970-01-01T00:01:00Z"), "{note}");
-        assert_eq!(take(&mut state, 5, "a", true, &[]), None, "once");
+        assert!(note.contains(words) && note.contains("1970-01-01T00:01:00Z"), "{note}");
+        assert_eq!(rests(&mut state, 5, "a", true), None, "once");
     }
 
     #[test]
     fn a_creation_an_edit_and_what_a_new_process_finds_are_no_drift() {
-        let (mut state, tag) = (State::default(), [difference("tag", "x")]);
-        assert_eq!(take(&mut state, 1, "a", false, &tag), None);
-        assert_eq!(take(&mut state, 2, "a", true, &[]), None, "created, or found by a new process");
-        assert_eq!(take(&mut state, 3, "b", false, &tag), None);
-        assert_eq!(take(&mut state, 4, "b", true, &[]), None, "edited");
-        assert_eq!(take(&mut state, 5, "c", true, &[]), None, "edited in what AWS has not to follow");
-        assert_eq!(take(&mut state, 6, "c", false, &tag), None);
-        assert!(take(&mut state, 7, "c", true, &[]).is_some());
+        let mut state = State::default();
+        finds(&mut state, 1, "a", None);
+        assert_eq!(rests(&mut state, 2, "a", true), None, "created, or found by a new process");
+        finds(&mut state, 3, "b", PIRATES);
+        assert_eq!(rests(&mut state, 4, "b", true), None, "edited");
+        assert_eq!(rests(&mut state, 5, "c", true), None, "edited in what AWS has not to follow");
+        finds(&mut state, 6, "c", PIRATES);
+        finds(&mut state, 7, "d", PIRATES);
+        assert_eq!(rests(&mut state, 8, "d", true), None, "edited before it was put right");
+        finds(&mut state, 9, "d", PIRATES);
+        assert!(rests(&mut state, 10, "d", true).is_some());
     }
 
     #[test]
     fn what_was_waited_for_is_no_drift() {
-        let (mut state, rule) = (State::default(), [difference("rule", "x")]);
-        take(&mut state, 1, "a", true, &[]);
-        assert_eq!(take(&mut state, 2, "a", false, &[]), None, "targets are not healthy yet");
-        assert_eq!(take(&mut state, 3, "a", false, &rule), None);
-        assert_eq!(take(&mut state, 4, "a", true, &[]), None);
+        let mut state = State::default();
+        rests(&mut state, 1, "a", true);
+        assert_eq!(rests(&mut state, 2, "a", false), None, "targets are not healthy yet");
+        finds(&mut state, 3, "a", PIRATES);
+        assert_eq!(rests(&mut state, 4, "a", true), None);
+    }
+
+    #[test]
+    fn what_is_the_same_after_its_repair_was_no_drift() {
+        let mut state = State::default();
+        rests(&mut state, 1, "a", true);
+        finds(&mut state, 2, "a", GOOD);
+        assert_eq!(rests(&mut state, 3, "a", true), None);
     }
 
     #[test]
@@ -340,26 +295,23 @@ mod tests {
         let mut state = State::default();
         let mut told = Vec::new();
         for minute in 0..25 {
-            take(&mut state, minute, "a", true, &[]);
-            take(&mut state, minute, "a", false, &[difference("tag", "team was pirates")]);
-            let repaired = take(&mut state, minute, "a", true, &[]).unwrap();
+            rests(&mut state, minute, "a", true);
+            finds(&mut state, minute, "a", PIRATES);
+            let repaired = rests(&mut state, minute, "a", true).unwrap();
             assert_eq!(repaired.differences.len(), 1, "each is counted");
             told.extend(repaired.note.map(|note| (minute, note)));
         }
         assert_eq!(told.iter().map(|(minute, _)| *minute).collect::<Vec<_>>(), [0, 10, 20]);
         assert!(told[1].1.contains("9 more times"), "{told:?}");
-        take(&mut state, 25, "a", false, &[difference("rule", "gone"), difference("tag", "team was pirates")]);
-        let note = take(&mut state, 25, "a", true, &[]).unwrap().note.unwrap();
-        assert!(note.contains("gone") && !note.contains("pirates"), "another part is told at once: {note}");
+        finds(&mut state, 25, "a", None);
+        let note = rests(&mut state, 25, "a", true).unwrap().note.unwrap();
+        assert!(note.ends_with("security group web was missing"), "another part is told at once: {note}");
     }
 
     #[test]
     fn a_long_list_is_cut() {
-        let found: Vec<Difference> = (0..9).map(|number| difference("rule", &format!("rule {number}"))).collect();
-        let mut state = State::default();
-        take(&mut state, 1, "a", true, &[]);
-        take(&mut state, 2, "a", false, &found);
-        let note = take(&mut state, 3, "a", true, &[]).unwrap().note.unwrap();
+        let found = |number| Difference { part: "rule", told: format!("rule {number}") };
+        let note = State::default().tell((0..9).map(found).collect(), at(1), at(2)).note.unwrap();
         assert!(note.ends_with("rule 5; and 3 more"), "{note}");
     }
 }

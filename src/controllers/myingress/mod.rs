@@ -252,8 +252,7 @@ impl Kind for MyIngressKind {
         }
         let now = Timestamp::now();
         let looked = now.checked_sub(self.region.age(&observed.owner)).unwrap_or(now);
-        let differences = || drift::differences(observed, &plan.actions);
-        let decided = Decided::of(observed, plan, &differences, (looked, now));
+        let decided = Decided::of(observed, plan, looked, now);
         let Some(repaired) = self.drift.take(&observe::key_of(&observed.owner), &decided) else { return Vec::new() };
         for difference in &repaired.differences {
             self.metrics.drift_repaired(difference.part);

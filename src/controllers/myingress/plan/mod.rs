@@ -48,8 +48,8 @@ use documents::Documents;
 use rehearsal::{Rehearsal, Rehearsed};
 use report::{Origin, Report};
 
-pub(super) use changes::changes;
-pub(super) use report::Change;
+pub(super) use fields::{Fields, Thing, difference};
+pub(super) use report::Field;
 pub use report::Verdict;
 
 /// The cluster must have been listed within this.

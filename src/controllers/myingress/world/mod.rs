@@ -22,7 +22,7 @@ use kube::{Resource, ResourceExt};
 use super::action::Action;
 use super::assets::Assets;
 use super::decide::{decide, decide_removal, leads};
-use super::drift::{self as told, Decided, Repaired, differences};
+use super::drift::{self as told, Decided, Repaired};
 use super::members::{key, members_of};
 use super::model::{self, Context, Limits, Model, SecurityModel, SubnetsModel, fixtures};
 use super::names::candidates;
@@ -221,8 +221,7 @@ impl World {
             let observed = self.observe(&object);
             let plan = decide(&object, &observed, self.now);
             if leads(&object, &observed) {
-                let differences = || differences(&observed, &plan.actions);
-                let decided = Decided::of(&observed, &plan, &differences, (self.now, self.now));
+                let decided = Decided::of(&observed, &plan, self.now, self.now);
                 self.repaired.extend(self.drift.entry(key_of(&observed.owner)).or_default().take(&decided));
             }
             if observed.complaint(&object).is_some() {

@@ -1,0 +1,145 @@
+//! What is not the same in two states of what an owner has, in words. Pure.
+
+use std::collections::BTreeMap;
+
+use crate::controllers::myingress::assets::{Assets, ListenerMember, Member};
+use crate::controllers::myingress::plan::{Field, Fields, Thing, difference};
+
+/// Something in AWS that was not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The kind of part, a word of this program.
+    pub part: &'static str,
+    /// What it is and how it differed.
+    pub told: String,
+}
+
+/// A kind of thing, its place among the others, and what people know it by.
+struct Known {
+    part: &'static str,
+    attribute: &'static str,
+    thing: Thing,
+    /// What it stands on: while that was missing, it is not told of by itself.
+    on: Option<String>,
+    subject: String,
+}
+
+/// What is not the same in what was found and in what is right.
+pub fn differences(found: &Assets, right: &Assets) -> Vec<Difference> {
+    let (before, after) = (things(found), things(right));
+    let mut told = Vec::new();
+    for (id, known) in &after {
+        let is_there = |id: &String| before.contains_key(id);
+        if is_there(id) {
+            told.extend(changed(known, &known.thing.fields(found), &known.thing.fields(right)));
+        } else if known.on.as_ref().is_none_or(is_there) {
+            told.push(Difference { part: known.part, told: format!("{} was missing", known.subject) });
+        }
+    }
+    for (_, known) in before.iter().filter(|(id, _)| !after.contains_key(*id)) {
+        if known.on.as_ref().is_none_or(|on| after.contains_key(on)) {
+            told.push(Difference { part: known.part, told: format!("{} was too much", known.subject) });
+        }
+    }
+    told
+}
+
+/// One difference for each kind of part.
+fn changed(known: &Known, before: &Fields, after: &Fields) -> Vec<Difference> {
+    let mut parts: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
+    for field in difference(before, after) {
+        parts.entry(part(known, &field.path)).or_default().push(told(&field));
+    }
+    let difference = |(part, fields): (_, Vec<String>)| {
+        let told = format!("{}: {}", known.subject, fields.join(", "));
+        Difference { part, told }
+    };
+    parts.into_iter().map(difference).collect()
+}
+
+/// The kind of part that a field of a thing is.
+fn part(known: &Known, path: &str) -> &'static str {
+    let field = path.split(['.', ' ', '[']).next().unwrap_or_default();
+    match field {
+        "tags" => "tag",
+        "attributes" => known.attribute,
+        "subnets" => "subnets",
+        "securityGroups" => "security_groups",
+        "ipAddressType" => "ip_address_type",
+        "webAcl" => "web_acl",
+        "capacityUnits" => "capacity",
+        "healthCheck" => "health_check",
+        "ingress" => "security_group_rule",
+        "certificate" | "furtherCertificates" => "certificate",
+        _ => known.part,
+    }
+}
+
+fn told(field: &Field) -> String {
+    match (&field.old, &field.new) {
+        (Some(old), Some(new)) => format!("{} was {old}, not {new}", field.path),
+        (Some(old), None) => format!("{} was {old}", field.path),
+        (None, Some(new)) => format!("{} was missing ({new} again)", field.path),
+        (None, None) => field.path.clone(),
+    }
+}
+
+/// All things, by ARN or id.
+fn things(assets: &Assets) -> BTreeMap<String, Known> {
+    let balancers = assets.balancers.iter().flat_map(|(arn, member)| {
+        let known = Known {
+            part: "load_balancer",
+            attribute: "load_balancer_attribute",
+            thing: Thing::Balancer(arn.clone()),
+            on: None,
+            subject: format!("load balancer {}", member.balancer.name),
+        };
+        on(arn, member).chain([(arn.clone(), known)])
+    });
+    let groups = assets.groups.iter().map(|(arn, member)| {
+        let known = Known {
+            part: "target_group",
+            attribute: "target_group_attribute",
+            thing: Thing::Group(arn.clone()),
+            on: None,
+            subject: format!("target group {}", member.group.name),
+        };
+        (arn.clone(), known)
+    });
+    let security = assets.security_groups.iter().map(|(id, group)| {
+        let known = Known {
+            part: "security_group",
+            attribute: "security_group",
+            thing: Thing::SecurityGroup(id.clone()),
+            on: None,
+            subject: format!("security group {}", group.name),
+        };
+        (id.clone(), known)
+    });
+    balancers.chain(groups).chain(security).collect()
+}
+
+/// What stands on a balancer.
+fn on(balancer: &str, member: &Member) -> impl Iterator<Item = (String, Known)> {
+    let name = member.balancer.name.as_str();
+    member.listeners.iter().flatten().flat_map(move |(arn, listener)| {
+        let port = listener.listener.settings.port;
+        let known = Known {
+            part: "listener",
+            attribute: "listener_attribute",
+            thing: Thing::Listener { balancer: balancer.to_owned(), arn: arn.clone() },
+            on: Some(balancer.to_owned()),
+            subject: format!("listener on port {port} of {name}"),
+        };
+        rules(balancer, name, arn, listener).chain([(arn.clone(), known)])
+    })
+}
+
+fn rules(balancer: &str, name: &str, listener: &str, member: &ListenerMember) -> impl Iterator<Item = (String, Known)> {
+    let port = member.listener.settings.port;
+    member.rules.iter().map(move |(arn, rule)| {
+        let thing = Thing::Rule { balancer: balancer.to_owned(), listener: listener.to_owned(), arn: arn.clone() };
+        let subject = format!("rule {} on port {port} of {name}", rule.rule.priority);
+        (arn.clone(), Known { part: "rule", attribute: "rule", thing, on: Some(listener.to_owned()), subject })
+    })
+}
