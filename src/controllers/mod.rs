@@ -1,6 +1,7 @@
 //! One folder per kind; none knows of another. A new kind is a folder here, its types under `api/`, and a line in
 //! [`run`]. What databases do alike about `spec.restoreFrom` is in `restore_from`, about
-//! certificates in `tls`, and about pods that do not run in `pod_trouble` and `pod_refusal`, which are no kinds.
+//! certificates in `tls`, and about pods that do not run in `pod_trouble` and `pod_refusal`, and about pods and volumes without a
+//! label in `unlabelled`, which are no kinds.
 
 pub mod databasebackup;
 pub mod databaserestore;
@@ -14,6 +15,7 @@ pub mod redis;
 mod restore_from;
 pub mod schedule;
 mod tls;
+mod unlabelled;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use auth::{Auth, AuthStatus};
 pub use defrag::{Defrag, DefragStatus};
 pub use resources::{ResourceAmounts, Resources, Toleration};
-pub use status::{EtcdClusterStatus, MemberStatus, RecoveredRevisions};
+pub use status::{EtcdClusterStatus, MemberStatus, RecoveredRevisions, UnknownMember};
 pub use tls::{ClientTls, ClientTlsMode, PeerTls, Tls};
 
 use super::common::DeletionPolicy;
@@ -154,6 +154,11 @@ pub struct EtcdClusterSpec {
     /// members had are lost. Asked for while a majority answers, it is void.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,
+
+    /// Removes members that somebody else added to the cluster, also those that have run. Such that have never started are
+    /// removed in any case.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub remove_unknown_members: bool,
 
     /// What happens to the volumes when this object is deleted, `Retain` unless it is given: an object of the same name
     /// finds the data again.

@@ -70,6 +70,10 @@ pub struct EtcdClusterStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<MemberStatus>,
 
+    /// Members that somebody else added to the cluster.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown_members: Vec<UnknownMember>,
+
     /// `Ready`, `Quorate` and `AllMembersReady` always; `Reconciling`, `Stalled` and `Alarm` only while abnormal;
     /// `AuthEnabled` only with `spec.auth`, `Restored` only with `spec.restoreFrom`, `RevisionsSkipped` only after a
     /// recovery.
@@ -110,6 +114,26 @@ pub struct MemberStatus {
     /// It leads.
     #[serde(default)]
     pub is_leader: bool,
+}
+
+/// A member that Causeway did not add.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UnknownMember {
+    /// Its ID, in hexadecimal as etcdctl prints it.
+    pub id: String,
+    /// Its name; none before it has started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Where its peers are told to reach it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub peer_urls: Vec<String>,
+    /// It has run.
+    #[serde(default)]
+    pub has_started: bool,
+    /// It does not vote.
+    #[serde(default)]
+    pub is_learner: bool,
 }
 
 conditioned!(EtcdClusterStatus);

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::auth::secrets::Note;
+use super::names;
 use super::tls::write::{Certify, Due};
 use crate::controllers::restore_from::Step;
+use crate::controllers::unlabelled;
 use crate::external::etcd::{Alarm, Endpoint, Password};
 use crate::runtime::ActionEvent;
 use crate::runtime::manifest::Manifest;
@@ -24,7 +26,9 @@ pub enum Action {
     DeletePod { name: String, uid: String, why: String },
     /// Delete exactly that volume claim.
     DeleteClaim { name: String, uid: String, why: String },
-    /// Note whose data a volume holds.
+    /// Put our label back on exactly that pod or volume claim.
+    Label { kind: &'static str, name: String, uid: String },
+    /// Note whose data a volume holds, and that this object's members use it.
     MarkClaim { name: String, uid: String, member: u64 },
     /// Ask for a larger volume.
     GrowClaim { name: String, uid: String, size: String },
@@ -89,6 +93,7 @@ impl Action {
             }
             Self::DeletePod { name, why, .. } => ("PodDeleted", format!("Deleted pod {name}: {why}")),
             Self::DeleteClaim { name, why, .. } => ("VolumeDeleted", format!("Deleted volume claim {name}: {why}")),
+            Self::Label { kind, name, .. } => return Some(unlabelled::event(kind, name, names::LABEL)),
             Self::GrowClaim { name, size, .. } => ("VolumeGrown", format!("Asked for {size} for volume claim {name}")),
             Self::AddLearner { name, .. } => ("MemberAdded", format!("Added {name} as a learner")),
             Self::Promote { name, .. } => ("MemberPromoted", format!("{name} has caught up and votes")),

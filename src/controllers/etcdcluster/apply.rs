@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::action::Action;
 use super::auth::secrets;
 use super::error::Error;
-use super::names::{LABEL, MEMBER};
+use super::names::{ADOPTED, LABEL, MEMBER};
 use super::resources::backup_kind;
 use super::tls::write;
 use crate::api::EtcdCluster;
@@ -59,14 +59,21 @@ pub async fn apply(
             delete::<StatefulSet>(client, &namespace, name, uid, &orphaning).await
         }
         Action::MarkClaim { name, uid, member } => {
-            let annotations = json!({ MEMBER: format!("{member:x}") });
+            let annotations = json!({ MEMBER: format!("{member:x}"), ADOPTED: object.uid() });
             let patch = json!({ "metadata": { "uid": uid, "annotations": annotations } });
-            change_claim(client, &namespace, name, &patch).await
+            change::<PersistentVolumeClaim>(client, &namespace, name, &patch).await
+        }
+        Action::Label { kind, name, uid } => {
+            let patch = json!({ "metadata": { "uid": uid, "labels": { LABEL: object.name_any() } } });
+            match *kind {
+                "Pod" => change::<Pod>(client, &namespace, name, &patch).await,
+                _ => change::<PersistentVolumeClaim>(client, &namespace, name, &patch).await,
+            }
         }
         Action::GrowClaim { name, uid, size } => {
             let requests = json!({ "resources": { "requests": { "storage": size } } });
             let patch = json!({ "metadata": { "uid": uid }, "spec": requests });
-            match change_claim(client, &namespace, name, &patch).await {
+            match change::<PersistentVolumeClaim>(client, &namespace, name, &patch).await {
                 Err(Error::Change { source: kube::Error::Api(status), .. }) if matches!(status.code, 403 | 422) => {
                     Err(Error::CannotGrow { name: name.clone(), message: status.message.clone() })
                 }
@@ -161,9 +168,15 @@ where
     deleted.map_err(|source| Error::Change { name: format!("{} {name}", K::kind(&())), source })
 }
 
-async fn change_claim(client: &Client, namespace: &str, name: &str, patch: &Value) -> Result<(), Error> {
-    let api: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), namespace);
+async fn change<K>(client: &Client, namespace: &str, name: &str, patch: &Value) -> Result<(), Error>
+where
+    K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + std::fmt::Debug,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), namespace);
     let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
     let changed = api.patch(name, &parameters, &Patch::Merge(patch)).await;
-    changed.map(drop).map_err(|source| Error::Change { name: format!("PersistentVolumeClaim {name}"), source })
+    changed.map(drop).map_err(|source| Error::Change { name: format!("{} {name}", K::kind(&())), source })
 }

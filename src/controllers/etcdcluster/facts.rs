@@ -7,9 +7,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::auth::Auth;
-use super::names;
+pub use super::damage::Loss;
 use super::tls::facts::Certificates;
 use super::tls::{Mode, Transport};
+use super::{membership, names};
 use crate::api::EtcdCluster;
 use crate::controllers::pod_trouble::{Evidence, Unmade};
 use crate::controllers::restore_from::Seen;
@@ -40,6 +41,10 @@ pub struct Observed {
     pub statuses: BTreeMap<i32, Status>,
     /// Members that answer, and tell nothing of themselves to whoever has not logged in, by ordinal.
     pub reserved: BTreeSet<i32>,
+    /// Pods and claims of our names that are somebody else's, by ordinal: with what there is to say of them.
+    pub foreign: BTreeMap<i32, String>,
+    /// The members as one that answers knows them, where there is no majority; it may be out of date.
+    pub remembered: Vec<Member>,
     /// What a majority agrees on; `None` while there is none, or nobody could be asked.
     pub quorum: Option<Quorum>,
     /// What is known of certificates.
@@ -105,6 +110,8 @@ pub struct Pod {
     pub terminating: bool,
     /// A `StatefulSet` controls it.
     pub controlled: bool,
+    /// Somebody took our label off.
+    pub unlabelled: bool,
     /// It was made, or told to stop, moments ago.
     pub young: bool,
     /// What its member speaks.
@@ -115,6 +122,10 @@ pub struct Pod {
     pub skip: Skip,
     /// What its container said last before it gave up; `None` while it runs well.
     pub last_words: Option<String>,
+    /// How that ended.
+    pub exit_code: Option<i32>,
+    /// How often it was started anew.
+    pub restarts: i32,
     /// Why it does not start, in the kubelet's or scheduler's word.
     pub trouble: Option<String>,
     /// What Kubernetes says of that beside.
@@ -148,6 +159,10 @@ pub struct Claim {
     pub uid: String,
     /// It was made for this very object, and not for an earlier one of its name.
     pub ours: bool,
+    /// An earlier object of the name left it, and members of this one have used it since.
+    pub adopted: bool,
+    /// Somebody took our label off.
+    pub unlabelled: bool,
     /// The member whose data it holds, where that was noted.
     pub member: Option<u64>,
     /// It is being deleted.
@@ -169,36 +184,7 @@ pub struct Quorum {
     pub alarms: Vec<Alarm>,
 }
 
-/// What a member's last words tell of its data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loss {
-    /// Its volume is empty although it was a member.
-    Empty,
-    /// Its data are damaged.
-    Damaged,
-}
-
 impl Pod {
-    /// What the last words tell of the data, if anything.
-    pub fn loss(&self) -> Option<Loss> {
-        // What was logged before it gave up is no reason for that.
-        let last = self.last_words.as_deref()?.lines().rfind(|line| line.contains(r#""level":"fatal""#))?;
-        if last.contains("couldn't find local name") {
-            return Some(Loss::Empty);
-        }
-        let damage = [
-            "crc mismatch",
-            "failed to open WAL",
-            "failed to read WAL",
-            "failed to recover v3 backend from snapshot",
-            "failed to load snapshot",
-            "file size mismatch",
-            "invalid database",
-            "found data inconsistency with peers",
-        ];
-        damage.iter().any(|part| last.contains(part)).then_some(Loss::Damaged)
-    }
-
     /// Whether its member has certificates.
     pub fn speaks_tls(&self) -> bool {
         self.transport.peer.mode.has_files() || self.transport.client.mode.has_files()
@@ -217,6 +203,13 @@ impl Pod {
     }
 }
 
+impl Claim {
+    /// Whether it is this object's to delete: made for it, or used by it since.
+    pub fn is_deletable(&self) -> bool {
+        self.ours || self.adopted
+    }
+}
+
 impl Observed {
     /// A child of that kind and name.
     pub fn child(&self, kind: &str, name: &str) -> Option<&Child> {
@@ -231,8 +224,8 @@ impl Observed {
 
     /// The members that are ours, by ordinal.
     pub fn members(&self, object: &EtcdCluster) -> BTreeMap<i32, &Member> {
-        let all = self.quorum.iter().flat_map(|quorum| &quorum.members);
-        all.filter_map(|member| Some((names::ordinal_at(object, &member.peer_urls)?, member))).collect()
+        let all = self.quorum.as_ref().map(|quorum| quorum.members.as_slice());
+        membership::ours(object, self, all.unwrap_or_default())
     }
 
     /// What the member at that ordinal says of itself, if it is that member.

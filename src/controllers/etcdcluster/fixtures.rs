@@ -26,6 +26,7 @@ pub fn cluster(replicas: i32) -> EtcdCluster {
         topology_spread_constraints: None,
         priority_class_name: None,
         recovery: None,
+        remove_unknown_members: false,
         deletion_policy: DeletionPolicy::Retain,
         suspend: false,
     };

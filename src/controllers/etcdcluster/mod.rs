@@ -11,16 +11,19 @@ mod action;
 mod apply;
 mod auth;
 mod backups;
+mod damage;
 mod decide;
 mod error;
 mod facts;
 #[cfg(test)]
 mod fixtures;
+mod membership;
 mod memory;
 mod names;
 mod observe;
 mod resources;
 mod settings;
+mod strays;
 mod tls;
 #[cfg(test)]
 mod world;

@@ -16,6 +16,8 @@ pub const REVISION: &str = "causeway.example.com/revision";
 pub const FORCED: &str = "causeway.example.com/forced";
 /// Annotation of volume claims: the ID of the member whose data they hold.
 pub const MEMBER: &str = "causeway.example.com/member";
+/// Annotation of volume claims that an earlier object of the name left: the uid of the object whose members use them now.
+pub const ADOPTED: &str = "causeway.example.com/adopted-by";
 /// Name of the volume in the pods, and the beginning of the claims' names.
 pub const VOLUME: &str = "data";
 /// Name of the init container by which the member of a recovery skips revisions.
@@ -61,6 +63,11 @@ pub fn is_https(url: &str) -> bool {
 /// DNS name of a pod. Without the cluster's domain, which nobody tells us; the pods' search list has it.
 pub fn host(object: &EtcdCluster, pod: &str) -> String {
     format!("{pod}.{}.{}.svc", peers(object), object.namespace().unwrap_or_default())
+}
+
+/// Name of the volume claim of the pod with that ordinal.
+pub fn claim(object: &EtcdCluster, ordinal: i32) -> String {
+    format!("{VOLUME}-{}", pod(object, ordinal))
 }
 
 /// The ordinal in the name of a pod, or of a claim.

@@ -20,14 +20,15 @@ use super::backups::Backups;
 use super::error::Error;
 use super::facts::{Child, Claim, Observed, Pod, Quorum, Skip};
 use super::memory::Memory;
-use super::names::{self, FORCED, INCARNATION, MEMBER, REVISION};
+use super::names::{self, ADOPTED, FORCED, INCARNATION, MEMBER, REVISION};
 use super::tls::secrets::Secrets;
 use super::tls::{Channel, Mode, Side, Transport};
 use crate::api::EtcdCluster;
 use crate::controllers::pod_refusal::Refusals;
 use crate::controllers::pod_trouble;
 use crate::controllers::restore_from::Restores;
-use crate::external::etcd::{Endpoint, Etcd, EtcdError, Password, Status, Trouble};
+use crate::controllers::unlabelled::Set;
+use crate::external::etcd::{Endpoint, Etcd, EtcdError, Member, Password, Status, Trouble};
 use crate::recovery::SKIPPED;
 use crate::runtime::manifest::is_controlled_by;
 use crate::runtime::{Children, lost_node};
@@ -37,7 +38,7 @@ const YOUNG_SECONDS: i64 = 20;
 
 /// Reads for all clusters.
 pub struct Observer {
-    client: Client,
+    pub client: Client,
     etcd: Etcd,
     own_image: Option<String>,
     pub watches: Children<EtcdCluster>,
@@ -70,6 +71,7 @@ impl Observer {
         let restore = self.restores.look(object, object.spec.restore_from.is_some(), restored);
         let (children, restore) = tokio::join!(children, restore);
         let mut observed = Observed { restore, ..children? };
+        self.find_unlabelled(object, &mut observed).await?;
         let there = observed.pods.keys().copied().collect();
         let set = observed.child("StatefulSet", &object.name_any()).filter(|set| set.ours);
         observed.unmade = self.refusals.look(set.map(|set| &set.value), &there).await;
@@ -186,6 +188,16 @@ impl Observer {
             _ => {}
         }
         self.ask_majority(object, observed).await;
+        if observed.quorum.is_none() {
+            observed.remembered = self.ask_survivor(observed).await;
+        }
+    }
+
+    /// Whom the member that is furthest knows as members: without a majority nobody knows more.
+    async fn ask_survivor(&self, observed: &Observed) -> Vec<Member> {
+        let furthest = observed.statuses.iter().max_by_key(|(_, status)| status.applied_index);
+        let Some(endpoint) = furthest.and_then(|(ordinal, _)| observed.endpoint(*ordinal)) else { return Vec::new() };
+        self.etcd.known_members(&endpoint).await.unwrap_or_default()
     }
 
     /// Asks each member that has told nothing yet for itself.
@@ -302,7 +314,7 @@ fn pods_of<'a>(object: &EtcdCluster, pods: impl IntoIterator<Item = &'a core::Po
     pods.filter_map(|pod| Some((names::ordinal_of(object, &pod.name_any())?, facts_of(pod)))).collect()
 }
 
-fn facts_of(pod: &core::Pod) -> Pod {
+pub fn facts_of(pod: &core::Pod) -> Pod {
     let status = pod.status.clone().unwrap_or_default();
     let condition = |type_: &str| status.conditions.iter().flatten().find(|condition| condition.type_ == type_);
     let container = status.container_statuses.iter().flatten().find(|container| container.name == names::CONTAINER);
@@ -320,6 +332,7 @@ fn facts_of(pod: &core::Pod) -> Pod {
         ready: condition("Ready").is_some_and(|ready| ready.status == "True"),
         terminating: pod.metadata.deletion_timestamp.is_some(),
         controlled: pod.owner_references().iter().any(|owner| owner.controller == Some(true)),
+        unlabelled: false,
         young: pod
             .metadata
             .deletion_timestamp
@@ -330,6 +343,8 @@ fn facts_of(pod: &core::Pod) -> Pod {
         forced: pod.labels().contains_key(FORCED),
         skip: skip_of(pod),
         last_words: ended.and_then(|ended| ended.message.clone()),
+        exit_code: ended.map(|ended| ended.exit_code),
+        restarts: container.map_or(0, |container| container.restart_count),
         trouble,
         evidence,
         placed: pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())
@@ -371,22 +386,25 @@ fn claims_of<'a>(
     object: &EtcdCluster,
     claims: impl IntoIterator<Item = &'a PersistentVolumeClaim>,
 ) -> BTreeMap<i32, Claim> {
-    let claims = claims.into_iter().filter(|claim| claim.labels().get(names::LABEL) == Some(&object.name_any()));
-    claims
-        .filter_map(|claim| {
-            let requests = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref()?.requests.clone());
-            let facts = Claim {
-                name: claim.name_any(),
-                uid: claim.uid().unwrap_or_default(),
-                ours: claim.labels().get(INCARNATION) == object.uid().as_ref(),
-                member: claim.annotations().get(MEMBER).and_then(|id| u64::from_str_radix(id, 16).ok()),
-                terminating: claim.metadata.deletion_timestamp.is_some(),
-                bound: claim.spec.as_ref().is_some_and(|spec| spec.volume_name.is_some()),
-                size: requests
-                    .and_then(|requests| requests.get("storage").cloned())
-                    .map_or_else(String::new, |it| it.0),
-            };
-            Some((names::ordinal_of(object, &facts.name)?, facts))
-        })
-        .collect()
+    let (name, peers) = (object.name_any(), names::peers(object));
+    let set = Set { label: names::LABEL, name: &name, peers: &peers, container: names::CONTAINER };
+    let claims = claims.into_iter().filter(|claim| set.has(claim.labels()));
+    let facts = claims.map(|claim| facts_of_claim(object, claim));
+    facts.filter_map(|facts| Some((names::ordinal_of(object, &facts.name)?, facts))).collect()
+}
+
+pub fn facts_of_claim(object: &EtcdCluster, claim: &PersistentVolumeClaim) -> Claim {
+    let requests = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref()?.requests.clone());
+    let size = requests.and_then(|requests| requests.get("storage").cloned());
+    Claim {
+        name: claim.name_any(),
+        uid: claim.uid().unwrap_or_default(),
+        ours: claim.labels().get(INCARNATION) == object.uid().as_ref(),
+        adopted: object.uid().is_some() && claim.annotations().get(ADOPTED) == object.uid().as_ref(),
+        unlabelled: false,
+        member: claim.annotations().get(MEMBER).and_then(|id| u64::from_str_radix(id, 16).ok()),
+        terminating: claim.metadata.deletion_timestamp.is_some(),
+        bound: claim.spec.as_ref().is_some_and(|spec| spec.volume_name.is_some()),
+        size: size.map_or_else(String::new, |it| it.0),
+    }
 }

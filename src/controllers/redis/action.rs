@@ -1,8 +1,10 @@
 //! The changes that can be made.
 
+use super::names;
 use crate::controllers::restore_from::Step;
 use crate::controllers::tls::Need;
 use crate::controllers::tls::write::Certify;
+use crate::controllers::unlabelled;
 use crate::external::redis::{Endpoint, Login};
 use crate::runtime::ActionEvent;
 use crate::runtime::manifest::Manifest;
@@ -16,6 +18,10 @@ pub enum Action {
     DeletePod { name: String, uid: String, why: String, at_once: bool },
     /// Delete exactly that volume claim.
     DeleteClaim { name: String, uid: String, why: String },
+    /// Put our label back on exactly that pod.
+    LabelPod(Target),
+    /// Put our label back on exactly that volume claim.
+    LabelClaim { name: String, uid: String },
     /// Ask for a larger volume.
     GrowClaim { name: String, uid: String, size: String },
     /// Delete the `StatefulSet` but not its pods: what cannot be changed in it is made anew.
@@ -82,6 +88,10 @@ impl Action {
             Self::Apply { child, uid: Some(_) } => ("Updated", format!("Updated {} {}", child.kind(), child.name())),
             Self::DeletePod { name, why, .. } => ("PodDeleted", format!("Deleted pod {name}: {why}")),
             Self::DeleteClaim { name, why, .. } => ("VolumeDeleted", format!("Deleted volume claim {name}: {why}")),
+            Self::LabelPod(pod) => return Some(unlabelled::event("Pod", &pod.name, names::LABEL)),
+            Self::LabelClaim { name, .. } => {
+                return Some(unlabelled::event("PersistentVolumeClaim", name, names::LABEL));
+            }
             Self::GrowClaim { name, size, .. } => ("VolumeGrown", format!("Asked for {size} for volume claim {name}")),
             Self::Promote { node, why, .. } => ("Promoted", format!("Made {} the master: {why}", node.name)),
             Self::Follow { node, drop_clients: true, .. } => {

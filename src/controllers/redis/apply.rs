@@ -65,6 +65,8 @@ pub async fn apply(
             observer.expect_change(object);
             grow(client, &namespace, name, uid, size).await
         }
+        Action::LabelPod(pod) => change_pod(client, observer, object, pod, &ours(object)).await,
+        Action::LabelClaim { name, uid } => label_claim(client, observer, object, name, uid).await,
         Action::SetRole { pod, role } => {
             change_pod(client, observer, object, pod, &json!({ "labels": { ROLE: role } })).await
         }
@@ -216,6 +218,28 @@ async fn fence(redis: &Redis, at: &Endpoint, history: &str, successor: &str) {
 
 fn endpoint(target: &Target) -> Result<Endpoint, Error> {
     target.endpoint.clone().ok_or_else(|| Error::NoAddress(target.name.clone()))
+}
+
+/// The label by which pods and claims are found, as metadata.
+fn ours(object: &Object) -> Value {
+    json!({ "labels": { names::LABEL: object.name_any() } })
+}
+
+/// Puts the label back on exactly that claim.
+async fn label_claim(
+    client: &Client,
+    observer: &Observer,
+    object: &Object,
+    name: &str,
+    uid: &str,
+) -> Result<(), Error> {
+    observer.expect_change(object);
+    let mut metadata = ours(object);
+    metadata["uid"] = uid.into();
+    let api: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
+    let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+    let changed = api.patch(name, &parameters, &Patch::Merge(&json!({ "metadata": metadata }))).await;
+    changed.map(drop).map_err(|source| Error::Change { name: format!("PersistentVolumeClaim {name}"), source })
 }
 
 /// Changes metadata of exactly that pod.

@@ -24,6 +24,8 @@ pub struct Observed {
     pub unmade: Option<Unmade>,
     /// The volume claims, by ordinal.
     pub claims: BTreeMap<i32, Claim>,
+    /// Pods and claims of our names that are somebody else's, by ordinal: with what there is to say of them.
+    pub foreign: BTreeMap<i32, String>,
     /// Passwords, where clients must give one.
     pub passwords: Passwords,
     /// Certificates, where TLS is spoken.
@@ -107,6 +109,8 @@ pub struct Pod {
     pub terminating: bool,
     /// A `StatefulSet` controls it.
     pub controlled: bool,
+    /// Somebody took our label off.
+    pub unlabelled: bool,
     /// Why it does not start, in the kubelet's or scheduler's word.
     pub trouble: Option<String>,
     /// What Kubernetes says of that beside.
@@ -144,6 +148,8 @@ pub struct Claim {
     pub uid: String,
     /// It was made for this very object, and not for an earlier one of its name.
     pub ours: bool,
+    /// Somebody took our label off.
+    pub unlabelled: bool,
     /// It is being deleted.
     pub terminating: bool,
     /// It has a volume.

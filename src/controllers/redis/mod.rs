@@ -11,6 +11,7 @@
 
 mod action;
 mod apply;
+mod damage;
 mod decide;
 mod error;
 mod facts;
@@ -22,6 +23,7 @@ mod notes;
 mod observe;
 mod resources;
 mod settings;
+mod strays;
 mod tls;
 mod vault;
 #[cfg(test)]

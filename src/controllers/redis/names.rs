@@ -66,6 +66,11 @@ pub fn pod(object: &Redis, ordinal: i32) -> String {
     format!("{}-{ordinal}", object.name_any())
 }
 
+/// Name of the volume claim of the pod with that ordinal.
+pub fn claim(object: &Redis, ordinal: i32) -> String {
+    format!("{VOLUME}-{}", pod(object, ordinal))
+}
+
 /// The ordinal in the name of a pod, or of a claim.
 pub fn ordinal_of(object: &Redis, name: &str) -> Option<i32> {
     let name =

@@ -26,6 +26,7 @@ use crate::api::Redis as Object;
 use crate::controllers::pod_refusal::Refusals;
 use crate::controllers::pod_trouble;
 use crate::controllers::restore_from::Restores;
+use crate::controllers::unlabelled::Set;
 use crate::external::redis::{Endpoint, Login, Redis, Trouble};
 use crate::runtime::manifest::is_controlled_by;
 use crate::runtime::{Children, Class, class_of_kubernetes, lost_node};
@@ -37,7 +38,7 @@ const SILENT: Duration = Duration::from_millis(700);
 
 /// Reads for all objects.
 pub struct Observer {
-    client: Client,
+    pub client: Client,
     redis: Redis,
     pub watches: Children<Object>,
     pub monitor: Monitor,
@@ -102,6 +103,7 @@ impl Observer {
         let restore = self.restores.look(object, object.spec.restore_from.is_some(), restored);
         let (children, restore) = tokio::join!(children, restore);
         let mut observed = Observed { restore, ..children? };
+        self.find_unlabelled(object, &mut observed).await?;
         let there = observed.pods.keys().copied().collect();
         let set = observed.child("StatefulSet", &object.name_any()).filter(|set| set.ours);
         observed.unmade = self.refusals.look(set.map(|set| &set.value), &there).await;
@@ -348,7 +350,7 @@ fn is_recent(time: &Time) -> bool {
     Timestamp::now().duration_since(time.0).as_secs() < YOUNG_SECONDS
 }
 
-fn facts_of(pod: &core::Pod) -> Pod {
+pub fn facts_of(pod: &core::Pod) -> Pod {
     let status = pod.status.clone().unwrap_or_default();
     let condition = |type_: &str| status.conditions.iter().flatten().find(|condition| condition.type_ == type_);
     let container = status.container_statuses.iter().flatten().find(|container| container.name == names::CONTAINER);
@@ -368,6 +370,7 @@ fn facts_of(pod: &core::Pod) -> Pod {
         ready: condition("Ready").is_some_and(|ready| ready.status == "True"),
         terminating: pod.metadata.deletion_timestamp.is_some(),
         controlled: pod.owner_references().iter().any(|owner| owner.controller == Some(true)),
+        unlabelled: false,
         trouble,
         evidence,
         last_words: ended.and_then(|ended| ended.message.clone()),
@@ -381,20 +384,23 @@ fn facts_of(pod: &core::Pod) -> Pod {
 }
 
 fn claims_of<'a>(object: &Object, claims: impl IntoIterator<Item = &'a PersistentVolumeClaim>) -> BTreeMap<i32, Claim> {
-    let claims = claims.into_iter().filter(|claim| claim.labels().get(names::LABEL) == Some(&object.name_any()));
-    claims
-        .filter_map(|claim| {
-            let requests = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref()?.requests.clone());
-            let size = requests.and_then(|requests| requests.get("storage").cloned());
-            let facts = Claim {
-                name: claim.name_any(),
-                uid: claim.uid().unwrap_or_default(),
-                ours: claim.labels().get(INCARNATION) == object.uid().as_ref(),
-                terminating: claim.metadata.deletion_timestamp.is_some(),
-                bound: claim.spec.as_ref().is_some_and(|spec| spec.volume_name.is_some()),
-                size: size.map_or_else(String::new, |it| it.0),
-            };
-            Some((names::ordinal_of(object, &facts.name)?, facts))
-        })
-        .collect()
+    let (name, peers) = (object.name_any(), names::peers(object));
+    let set = Set { label: names::LABEL, name: &name, peers: &peers, container: names::CONTAINER };
+    let claims = claims.into_iter().filter(|claim| set.has(claim.labels()));
+    let facts = claims.map(|claim| facts_of_claim(object, claim));
+    facts.filter_map(|facts| Some((names::ordinal_of(object, &facts.name)?, facts))).collect()
+}
+
+pub fn facts_of_claim(object: &Object, claim: &PersistentVolumeClaim) -> Claim {
+    let requests = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref()?.requests.clone());
+    let size = requests.and_then(|requests| requests.get("storage").cloned());
+    Claim {
+        name: claim.name_any(),
+        uid: claim.uid().unwrap_or_default(),
+        ours: claim.labels().get(INCARNATION) == object.uid().as_ref(),
+        unlabelled: false,
+        terminating: claim.metadata.deletion_timestamp.is_some(),
+        bound: claim.spec.as_ref().is_some_and(|spec| spec.volume_name.is_some()),
+        size: size.map_or_else(String::new, |it| it.0),
+    }
 }

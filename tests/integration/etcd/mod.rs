@@ -11,6 +11,7 @@ mod deletion;
 mod drift;
 mod edges;
 mod edits;
+mod ownership;
 mod placement;
 mod pods;
 mod quorum;

@@ -1,12 +1,14 @@
 //! Members that lose their data while the others have it.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 
 use super::checker::Checker;
-use super::{Stage, bystander, claim_of, claims, running, settled, spec, successor, took, uids};
+use super::{PATIENCE, Stage, bystander, claim_of, claims, running, settled, spec, successor, took, uids};
+use crate::support::wait::wait_within;
 use crate::support::{Operator, Scene, volumes};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -70,6 +72,37 @@ async fn a_member_whose_files_are_damaged_is_replaced() {
     took("a member whose database was removed is whole again", begun);
     checker.goes_on("all members again").await;
     checker.finish(&scene, "the database of a member removed").await;
+}
+
+/// Pages of the database overwritten, and then another database cut off: etcd says so in a stack of Go, or dies of SIGBUS.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_whose_database_is_spoilt_is_replaced() {
+    let scene = Stage::new("etcd-volume").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    let checker = Checker::start(&scene).await;
+    checker.writes(200).await;
+    for (name, cut_off) in [("db-1", false), ("db-2", true)] {
+        let before = claims(&scene).await;
+        let begun = Instant::now();
+        let database = volume(&scene, name).await.join("data/member/snap/db");
+        if cut_off {
+            volumes::truncate(&database, 10 * 4096);
+        } else {
+            volumes::overwrite(&database, 2 * 4096, 1000 * 4096);
+        }
+        scene.delete::<Pod>(name).await;
+        let another = |now: &BTreeMap<String, String>| {
+            now.get(&claim_of(name)).is_some_and(|uid| *uid != before[&claim_of(name)])
+        };
+        wait_within(PATIENCE, "another volume", || claims(&scene), another).await;
+        settled(&scene, "all members again").await;
+        took(&format!("a member whose database was spoilt (cut off: {cut_off}) is replaced"), begun);
+        let after = claims(&scene).await;
+        assert!(before.iter().all(|(claim, uid)| *claim == claim_of(name) || after[claim] == *uid), "only that one");
+    }
+    checker.goes_on("all members again").await;
+    checker.finish(&scene, "the databases of two members spoilt, one after the other").await;
 }
 
 /// Where a member's volume is on this machine.

@@ -14,6 +14,7 @@ pub mod faults;
 mod incidents;
 mod losses;
 pub mod nodes;
+mod ownership;
 mod proof;
 mod restarts;
 mod rollout;

@@ -1,6 +1,7 @@
 //! Volumes of pods, as directories of this machine: what is in them can be taken away.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
@@ -20,6 +21,18 @@ pub async fn directory(scene: &Scene, claim: &str) -> PathBuf {
     let path = Path::new(&root).join(on_node.trim_start_matches('/'));
     assert!(path.is_dir(), "{} is the volume {name}", path.display());
     path
+}
+
+/// Overwrites a part of a file with what nobody wrote.
+pub fn overwrite(file: &Path, from: u64, length: usize) {
+    let open = fs::OpenOptions::new().write(true).open(file).expect("the file");
+    let garbage: Vec<u8> = (0..length).map(|at| u8::try_from(at * 37 % 251).expect("a byte")).collect();
+    open.write_all_at(&garbage, from).expect("it is written");
+}
+
+/// Cuts a file off.
+pub fn truncate(file: &Path, length: u64) {
+    fs::OpenOptions::new().write(true).open(file).expect("the file").set_len(length).expect("it is cut off");
 }
 
 /// Removes everything from a directory, maybe of a server that runs.

@@ -1,6 +1,6 @@
 //! What of a spec can be done to the cluster as it runs.
 
-use super::{View, auth, certificates};
+use super::{View, auth, certificates, children};
 use crate::controllers::etcdcluster::{names, settings};
 use crate::controllers::schedule::Schedule;
 
@@ -10,6 +10,7 @@ pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
         return Some(("ConfigInvalid", trouble));
     }
     recovery(view)
+        .or_else(|| children::taken(view))
         .or_else(|| version(view))
         .or_else(|| schedules(view))
         .or_else(|| certificates::complaint(view))

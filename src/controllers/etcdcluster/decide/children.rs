@@ -10,16 +10,43 @@ use super::super::names;
 use super::super::resources::{self, Begin, Shape};
 use super::super::settings::{AT_FIRST_START, Start};
 use super::super::tls::{Mode, Side};
-use super::{Step, View, recovery};
+use super::{OFTEN, Step, View, recovery};
 use crate::external::etcd::Member;
 use crate::runtime::manifest::{Manifest, amount, applied};
 
-/// Somebody else's object of a child's name: nothing is touched.
+/// Somebody else's object of a child's name: nothing is touched. Of pods and volumes that is so until the cluster has
+/// begun; afterwards they only keep it from growing ([`taken`]).
 pub fn foreign(view: &View<'_>) -> Option<Step> {
+    let beginning = view.observed.foreign.values().next().filter(|_| !view.has_begun()).cloned();
+    let told = beginning.or_else(|| child_of_others(view))?;
+    Some(Step { again: OFTEN, ..Step::stalled("NameTaken", told) })
+}
+
+/// Somebody else's pod or volume claim of a name that we need, once the cluster has begun.
+pub fn taken(view: &View<'_>) -> Option<(&'static str, String)> {
+    view.observed.foreign.values().next().map(|told| ("NameTaken", told.clone()))
+}
+
+fn child_of_others(view: &View<'_>) -> Option<String> {
     let ((kind, name), _) = view.observed.children.iter().find(|(_, child)| !child.ours)?;
-    let told =
-        format!("{kind} {name} exists and does not belong to this object: delete it, or choose another metadata.name");
-    Some(Step::stalled("NameTaken", told))
+    Some(format!("{kind} {name} exists and does not belong to this object: delete it, or choose another metadata.name"))
+}
+
+/// Pods and volume claims of ours whose label somebody took off: no Service leads to such a pod, and its `StatefulSet` lets
+/// go of it and cannot make another of its name.
+pub fn label(view: &View<'_>) -> Option<Step> {
+    let pods = view.observed.pods.values().filter(|pod| pod.unlabelled && !pod.terminating);
+    let pods = pods.map(|pod| ("Pod", &pod.name, &pod.uid));
+    let claims = view.observed.claims.values().filter(|claim| claim.unlabelled && !claim.terminating);
+    let claims = claims.map(|claim| ("PersistentVolumeClaim", &claim.name, &claim.uid));
+    let label = |(kind, name, uid): (&'static str, &String, &String)| Action::Label {
+        kind,
+        name: name.clone(),
+        uid: uid.clone(),
+    };
+    let actions: Vec<Action> = pods.chain(claims).map(label).collect();
+    let told = "putting the label back that somebody took off";
+    (!actions.is_empty()).then(|| Step::act(actions, "Applying", told))
 }
 
 /// Children that are missing or differ. A spec that cannot be accepted changes none; but who may start without data
@@ -103,7 +130,13 @@ fn start(view: &View<'_>) -> Start {
             let name = if has_started { masked(member.id) } else { names::pod(object, *ordinal) };
             (name, url)
         };
-        return Start { begins: false, members: view.members.iter().map(entry).collect() };
+        // A member that joins must know them all, those too that are not ours.
+        let stranger = |member: &Member| {
+            let id = member.id;
+            member.peer_urls.iter().map(move |url| (masked(id), url.clone())).collect::<Vec<_>>()
+        };
+        let strangers = view.strangers().flat_map(stranger);
+        return Start { begins: false, members: view.members.iter().map(entry).chain(strangers).collect() };
     }
     if view.has_begun() {
         let known = object.status.iter().flat_map(|status| &status.members);

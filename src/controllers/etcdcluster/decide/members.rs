@@ -4,7 +4,7 @@ use super::super::action::Action;
 use super::super::facts::{Claim, Loss, Pod};
 use super::super::names;
 use super::super::tls::Mode;
-use super::{Step, View, delete_pod, rollout};
+use super::{Step, View, delete_pod, rollout, strangers};
 use crate::external::etcd::{AlarmKind, Member};
 
 /// The next step of the members, if they need one.
@@ -12,6 +12,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let present = || view.members.keys().last().map_or(0, |last| last + 1);
     let wanted = if accepted { view.object.spec.replicas } else { present() };
     marks(view)
+        .or_else(|| readdress(view))
         .or_else(|| joining(view, wanted, accepted))
         .or_else(|| rollout::mend(view, accepted))
         .or_else(|| damaged(view))
@@ -26,7 +27,8 @@ fn marks(view: &View<'_>) -> Option<Step> {
     let unmarked = view.members.iter().filter_map(|(ordinal, member)| {
         let claim = view.observed.claims.get(ordinal).filter(|claim| !claim.terminating)?;
         let runs = view.is_healthy(*ordinal) && view.observed.pods.get(ordinal).is_some_and(|pod| !pod.terminating);
-        (runs && claim.member != Some(member.id)).then(|| Action::MarkClaim {
+        let is_noted = claim.member == Some(member.id);
+        ((runs && !is_noted) || (is_noted && !claim.is_deletable())).then(|| Action::MarkClaim {
             name: claim.name.clone(),
             uid: claim.uid.clone(),
             member: member.id,
@@ -34,6 +36,30 @@ fn marks(view: &View<'_>) -> Option<Step> {
     });
     let actions: Vec<Action> = unmarked.collect();
     (!actions.is_empty()).then(|| Step::act(actions, "Applying", "noting whose data the volumes hold"))
+}
+
+/// A member whose peers somebody sends elsewhere: it is the same member, and its data are as good as before.
+fn readdress(view: &View<'_>) -> Option<Step> {
+    let is_astray = |(ordinal, member): &(&i32, &&Member)| {
+        let at = |url: &String| names::ordinal_at(view.object, std::slice::from_ref(url)) == Some(**ordinal);
+        !member.peer_urls.iter().all(at)
+    };
+    let (ordinal, member) = view.members.iter().find(is_astray)?;
+    let by_tls = match view.observed.pods.get(ordinal)?.transport.peer.mode {
+        Mode::Plain => false,
+        Mode::Secure => true,
+        Mode::Both => view.transport().peer.mode == Mode::Secure,
+    };
+    let name = names::pod(view.object, *ordinal);
+    let told = format!("{name} is to be reached by its peers where it is, not at {}", member.peer_urls.join(", "));
+    let action = Action::UpdatePeer {
+        name,
+        id: member.id,
+        peer_url: names::peer_url(view.object, *ordinal, by_tls),
+        pods: view.observed.pods.values().map(|pod| (pod.name.clone(), pod.uid.clone())).collect(),
+        via: view.via()?,
+    };
+    Some(Step::act(vec![action], "Applying", told))
 }
 
 /// A member that has not started yet, or does not vote yet: nobody else is touched meanwhile.
@@ -56,7 +82,7 @@ fn joining(view: &View<'_>, wanted: i32, accepted: bool) -> Option<Step> {
     let told = format!("{name} joins: {} of {} members are healthy", healthy(view), view.members.len());
     let has_started = !member.client_urls.is_empty();
     let loss = pod.and_then(Pod::loss).filter(|_| !view.is_healthy(*ordinal));
-    if loss == Some(Loss::Damaged) || (loss == Some(Loss::Empty) && has_started) {
+    if matches!(loss, Some(Loss::Damaged(_))) || (loss == Some(Loss::Empty) && has_started) {
         // A learner has promised nothing and can always go; one that votes goes only while the others can do without it.
         return if member.is_learner { remove(view, *ordinal, member, "its data are lost") } else { None };
     }
@@ -81,6 +107,9 @@ fn joining(view: &View<'_>, wanted: i32, accepted: bool) -> Option<Step> {
 fn has_caught_up(view: &View<'_>, ordinal: i32, member: &Member) -> bool {
     let index = |ordinal: i32, member: &Member| Some(view.observed.status_of(ordinal, member)?.raft_index);
     let leader = view.leader().and_then(|leader| index(leader, view.members.get(&leader)?));
+    // A stranger may lead.
+    let furthest = || view.observed.statuses.values().map(|status| status.raft_index).max();
+    let leader = leader.or_else(furthest);
     index(ordinal, member).zip(leader).is_some_and(|(own, leader)| own >= leader / 10 * 9)
 }
 
@@ -93,16 +122,16 @@ fn damaged(view: &View<'_>) -> Option<Step> {
     let found = view.members.iter().find_map(|(ordinal, member)| {
         let pod = view.observed.pods.get(ordinal)?;
         let why = match pod.loss().filter(|_| !view.is_healthy(*ordinal)) {
-            Some(Loss::Empty) => "its volume is empty",
-            Some(Loss::Damaged) => "its data are damaged",
-            None if corrupt(member) => "its data differ from the others'",
+            Some(Loss::Empty) => "its volume is empty".to_owned(),
+            Some(Loss::Damaged(evidence)) => format!("its data are damaged: {evidence}"),
+            None if corrupt(member) => "its data differ from the others'".to_owned(),
             None => return None,
         };
         Some((*ordinal, *member, why))
     });
     let (ordinal, member, why) = found?;
     if view.can_remove(ordinal) {
-        return remove(view, ordinal, member, why);
+        return remove(view, ordinal, member, &why);
     }
     let name = names::pod(view.object, ordinal);
     Some(Step::wait(
@@ -127,7 +156,7 @@ fn gap(view: &View<'_>, wanted: i32) -> Option<Step> {
         }
         let id_of_nobody = claim.member.is_some();
         let removed_before_noted =
-            view.observed.pods.get(&ordinal).is_some_and(|pod| pod.loss() == Some(Loss::Damaged));
+            view.observed.pods.get(&ordinal).is_some_and(|pod| matches!(pod.loss(), Some(Loss::Damaged(_))));
         if id_of_nobody || removed_before_noted {
             return Some(wipe(view, ordinal, claim, "it holds data of a member that was removed"));
         }
@@ -144,7 +173,7 @@ fn leftover(view: &View<'_>) -> Option<Step> {
         .claims
         .iter()
         .filter(|(ordinal, claim)| **ordinal > last && !view.observed.pods.contains_key(ordinal) && !claim.terminating)
-        .filter(|(_, claim)| (claim.ours || claim.member.is_some()) && !id_is_known(claim))
+        .filter(|(_, claim)| claim.is_deletable() && !id_is_known(claim))
         .map(|(_, claim)| delete_claim(claim, "its member was removed"))
         .collect();
     if actions.is_empty() {
@@ -186,7 +215,7 @@ fn larger(view: &View<'_>, wanted: i32) -> Option<Step> {
         if claim.terminating {
             return Some(Step::wait("Scaling", format!("volume claim {} goes away first", claim.name)));
         }
-        if claim.member.is_some() {
+        if claim.member.is_some() || !claim.is_deletable() {
             return Some(wipe(view, next, claim, "it holds data of a member that was removed"));
         }
     }
@@ -215,6 +244,13 @@ pub fn hand_over(view: &View<'_>, from: i32, fits: impl Fn(i32) -> bool) -> Opti
 
 fn add(view: &View<'_>, ordinal: i32, reason: &'static str) -> Option<Step> {
     let name = names::pod(view.object, ordinal);
+    if let Some(told) = view.observed.foreign.get(&ordinal) {
+        return Some(Step::trouble("NameTaken", told.clone()));
+    }
+    if view.strangers().any(|member| member.is_learner) {
+        // There can be but one that learns.
+        return strangers::trouble(view);
+    }
     let told = format!("adding {name}");
     let by_tls = view.transport().peer.mode == Mode::Secure;
     let action = Action::AddLearner { name, peer_url: names::peer_url(view.object, ordinal, by_tls), via: view.via()? };
@@ -230,6 +266,14 @@ fn remove(view: &View<'_>, ordinal: i32, member: &Member, why: &str) -> Option<S
 
 /// Deletes the volume and the pod that holds on to it.
 fn wipe(view: &View<'_>, ordinal: i32, claim: &Claim, why: &str) -> Step {
+    if !claim.is_deletable() {
+        let told = format!(
+            "volume claim {} holds what an earlier object left, and no member of this one has used it: if nobody needs that, \
+             delete it (kubectl delete pvc {})",
+            claim.name, claim.name
+        );
+        return Step::trouble("NameTaken", told);
+    }
     let pod = view.observed.pods.get(&ordinal).filter(|pod| !pod.terminating);
     let mut actions = vec![delete_claim(claim, why)];
     actions.extend(pod.map(|pod| delete_pod(pod, "its volume is replaced")));

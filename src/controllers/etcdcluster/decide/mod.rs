@@ -9,12 +9,14 @@ mod backup;
 mod certificates;
 mod children;
 mod defrag;
+mod majority;
 mod members;
 mod recovery;
 mod restore;
 mod rollout;
 mod space;
 mod status;
+mod strangers;
 mod transport;
 
 use std::cell::OnceCell;
@@ -24,10 +26,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::action::Action;
-use super::facts::{Observed, Pod};
-use super::names;
+use super::facts::{Loss, Observed, Pod};
 use super::tls::Transport;
-use crate::api::etcdcluster::MemberStatus;
 use crate::api::{EtcdCluster, EtcdClusterStatus};
 use crate::controllers::pod_trouble::{Fields, Unmade};
 use crate::controllers::restore_from::join;
@@ -137,25 +137,28 @@ fn step(view: &View<'_>) -> Step {
     }
     // What cannot be accepted changes nothing; members that are in trouble are helped all the same.
     let complaint = accepted::complaint(view);
-    let step = certificates::step(view, complaint.is_none())
+    let step = children::label(view)
+        .or_else(|| certificates::step(view, complaint.is_none()))
         .or_else(|| children::step(view, complaint.is_none()))
         .or_else(|| recovery::step(view))
         .or_else(|| auth::shut(view, complaint.is_none()))
         .or_else(|| without_majority(view))
         .or_else(|| space::stale(view))
         .or_else(|| auth::step(view, complaint.is_none()))
+        .or_else(|| strangers::step(view))
         .or_else(|| members::step(view, complaint.is_none()))
         .or_else(|| space::step(view))
         .or_else(|| rollout::step(view, complaint.is_none()))
         .or_else(|| transport::step(view, complaint.is_none()))
         .or_else(|| children::grow(view, complaint.is_none()))
         .or_else(|| backup::step(view, complaint.is_none()))
+        .or_else(|| strangers::trouble(view))
         .or_else(|| defrag::step(view));
     match (step, complaint) {
         (Some(step), None) => step,
         (Some(step), Some((reason, message))) => Step { health: Health::stalled(reason, message), ..step },
         (None, Some((reason, message))) => {
-            let again = if is_about_secrets(reason) { OFTEN } else { LATER };
+            let again = if is_about_secrets(reason) || reason == "NameTaken" { OFTEN } else { LATER };
             Step { rests: true, again, ..Step::stalled(reason, message) }
         }
         (None, None) => {
@@ -260,6 +263,12 @@ impl View<'_> {
         self.observed.quorum.iter().flat_map(|quorum| &quorum.members).filter(|member| !member.is_learner).count()
     }
 
+    /// Members that somebody else added.
+    fn strangers(&self) -> impl Iterator<Item = &Member> {
+        let is_ours = |member: &&Member| self.members.values().any(|ours| ours.id == member.id);
+        self.observed.quorum.iter().flat_map(|quorum| &quorum.members).filter(move |member| !is_ours(member))
+    }
+
     /// Whether a majority remains while that one is away.
     fn can_miss(&self, ordinal: i32) -> bool {
         self.healthy_voters_without(ordinal) >= majority(self.votes())
@@ -312,6 +321,11 @@ impl View<'_> {
                 None => {}
             }
             match word {
+                "CrashLoopBackOff" if let Some(Loss::Damaged(evidence)) = pod.loss() => {
+                    let told =
+                        format!("pod {name} cannot open its data ({evidence}): see kubectl logs {name} --previous");
+                    Some(("MemberCrashing", told))
+                }
                 "CrashLoopBackOff" | "RunContainerError" | "CreateContainerError" | "CreateContainerConfigError" => {
                     Some(("MemberCrashing", format!("pod {name} does not stay up: see kubectl logs {name}")))
                 }
@@ -319,55 +333,6 @@ impl View<'_> {
             }
         };
         self.observed.pods.values().find_map(of_pod).or_else(unmade)
-    }
-
-    /// Whether the member of that name answers.
-    fn answers(&self, name: &str) -> bool {
-        let ordinal = names::ordinal_of(self.object, name);
-        let answers =
-            |ordinal: i32| self.observed.statuses.contains_key(&ordinal) || self.observed.reserved.contains(&ordinal);
-        ordinal.is_some_and(answers)
-    }
-
-    /// Whether the pod of that name is on its way.
-    fn is_young(&self, name: &str) -> bool {
-        self.observed.pods.values().any(|pod| pod.name == name && pod.young)
-    }
-
-    /// Why there is no majority, and what to do.
-    fn missing_majority(&self) -> (&'static str, String) {
-        let known =
-            self.object.status.as_ref().map_or(0, |status| status.members.iter().filter(|it| !it.is_learner).count());
-        let answering = self.observed.statuses.len() + self.observed.reserved.len();
-        let led = self.observed.statuses.values().filter(|status| status.leader != 0).count();
-        if answering >= majority(known) || led > 0 {
-            return ("Electing", format!("{answering} of {known} members answer and choose a leader"));
-        }
-        if known == 0 {
-            return ("Starting", format!("{answering} members answer; they start from volumes that were there before"));
-        }
-        // The only member: nothing is lost, and nothing but its pod is to be brought back.
-        if let Some((reason, text)) =
-            self.pod_trouble().filter(|(reason, _)| known == 1 && NEVER_STARTS.contains(reason))
-        {
-            return (reason, format!("the only member does not answer, and writes are refused; {text}"));
-        }
-        let names = self.object.status.iter().flat_map(|status| &status.members).filter(|member| !member.is_learner);
-        let silent: Vec<&MemberStatus> = names.filter(|member| !self.answers(&member.name)).collect();
-        let starting = silent.iter().filter(|member| self.is_young(&member.name)).count();
-        if answering + starting >= majority(known) {
-            return ("MembersStarting", format!("{answering} of {known} members answer, and {starting} are starting"));
-        }
-        let silent: Vec<&str> = silent.into_iter().map(|member| member.name.as_str()).collect();
-        let trouble = self.pod_trouble().map_or_else(String::new, |(_, text)| format!("; {text}"));
-        let told = format!(
-            "the majority is lost: {answering} of {known} members answer, and writes are refused. Bring {} back (kubectl \
-             describe pod {}): nothing is deleted. If they are lost for good, set spec.recovery.fromMember to a member that \
-             is left{trouble}",
-            silent.join(" or "),
-            silent.first().copied().unwrap_or_default(),
-        );
-        (QUORUM_LOST, told)
     }
 }
 

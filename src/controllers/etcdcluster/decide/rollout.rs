@@ -56,7 +56,10 @@ fn is_well(view: &View<'_>, ordinal: i32) -> bool {
         let member = view.members.get(&ordinal)?;
         Some(view.observed.status_of(ordinal, member)?.applied_index)
     };
-    let follows = view.leader().and_then(index).zip(index(ordinal)).is_some_and(|(leader, own)| own + LAG >= leader);
+    // A stranger may lead.
+    let furthest = || view.observed.statuses.values().map(|status| status.applied_index).max();
+    let leader = view.leader().and_then(index).or_else(furthest);
+    let follows = leader.zip(index(ordinal)).is_some_and(|(leader, own)| own + LAG >= leader);
     let serves = view.observed.pods.get(&ordinal).is_some_and(|pod| pod.ready && !pod.terminating);
     view.is_healthy(ordinal) && follows && serves
 }

@@ -2,10 +2,11 @@
 
 use kube::ResourceExt;
 
+use super::super::membership::never_started;
 use super::super::names;
 use super::{View, auth, backup, certificates, recovery};
 use crate::api::EtcdClusterStatus;
-use crate::api::etcdcluster::MemberStatus;
+use crate::api::etcdcluster::{MemberStatus, UnknownMember};
 use crate::external::etcd::{AlarmKind, Member};
 use crate::runtime::Part;
 
@@ -54,7 +55,18 @@ pub fn status(view: &View<'_>) -> EtcdClusterStatus {
         cluster_id: Some(format!("{:x}", quorum.cluster_id)),
         leader: leader.map(|ordinal| names::pod(view.object, ordinal)),
         members,
+        unknown_members: view.strangers().map(unknown).collect(),
         ..status
+    }
+}
+
+fn unknown(member: &Member) -> UnknownMember {
+    UnknownMember {
+        id: format!("{:x}", member.id),
+        name: Some(member.name.clone()).filter(|name| !name.is_empty()),
+        peer_urls: member.peer_urls.clone(),
+        has_started: !never_started(member),
+        is_learner: member.is_learner,
     }
 }
 
@@ -101,7 +113,8 @@ pub fn parts(view: &View<'_>) -> Vec<Part> {
         parts.extend(auth::part(view));
         return parts;
     };
-    let voters = view.voters().count();
+    let (voters, strangers) = (view.votes(), view.strangers().count());
+    let ours = if strangers == 0 { String::new() } else { format!("; {strangers} members are not Causeway's") };
     let healthy = view.voters().filter(|voter| view.is_healthy(*voter)).count();
     let silent: Vec<String> = view
         .members
@@ -109,11 +122,12 @@ pub fn parts(view: &View<'_>) -> Vec<Part> {
         .filter(|ordinal| !view.is_healthy(**ordinal))
         .map(|ordinal| names::pod(view.object, *ordinal))
         .collect();
-    let all = silent.is_empty() && view.members.values().all(|member| !member.is_learner);
+    let all = silent.is_empty() && strangers == 0 && view.members.values().all(|member| !member.is_learner);
     let told = match (all, silent.as_slice()) {
         (true, _) => format!("all {} members answer and vote", view.members.len()),
+        (false, []) if strangers > 0 => format!("{strangers} members are not Causeway's: it cannot ask them"),
         (false, []) => "a member does not vote yet".into(),
-        (false, silent) => format!("{} not well", silent.join(", ")),
+        (false, silent) => format!("{} not well{ours}", silent.join(", ")),
     };
     let corrupt = quorum.alarms.iter().any(|alarm| alarm.kind == AlarmKind::Corrupt);
     let full = is_full(view);
@@ -123,7 +137,7 @@ pub fn parts(view: &View<'_>) -> Vec<Part> {
             type_: "Quorate",
             status: Some(true),
             reason: "QuorumHealthy",
-            message: format!("{healthy} of {voters} voting members are healthy"),
+            message: format!("{healthy} of {voters} voting members are healthy{ours}"),
         },
         Part {
             type_: "AllMembersReady",

@@ -33,9 +33,17 @@ fn peer_mode(view: &View<'_>) -> Mode {
         Mode::Secure if urls.iter().all(|url| names::is_https(url)) => Mode::Secure,
         _ => Mode::Both,
     };
-    if let Some(quorum) = &view.observed.quorum {
-        let urls: Vec<&String> = quorum.members.iter().flat_map(|member| &member.peer_urls).collect();
-        return settled(&urls);
+    if view.observed.quorum.is_some() {
+        // What somebody else told of a member says nothing of what it speaks.
+        let ours = |(ordinal, member): (&i32, &&crate::external::etcd::Member)| {
+            member
+                .peer_urls
+                .iter()
+                .find(|url| names::ordinal_at(view.object, &[(*url).clone()]) == Some(*ordinal))
+                .cloned()
+        };
+        let urls: Vec<String> = view.members.iter().filter_map(ours).collect();
+        return settled(&urls.iter().collect::<Vec<_>>());
     }
     // Where members are reached is not known for certain: nothing changes.
     if has_set(view) {

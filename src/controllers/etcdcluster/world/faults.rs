@@ -5,7 +5,7 @@ use proptest::sample::Index;
 use serde_json::json;
 
 use super::World;
-use super::kubernetes::Container;
+use super::kubernetes::{self, Container};
 use super::raft::Data;
 use crate::api::etcdcluster::{ClientTls, ClientTlsMode, PeerTls, Tls};
 use crate::controllers::etcdcluster::names;
@@ -30,6 +30,12 @@ pub enum Fault {
     ReplaceVolume(Index),
     /// A volume's data cannot be read any more.
     DamageVolume(Index),
+    /// Somebody takes the label off a pod, or off a claim.
+    TakeLabel(Index, bool),
+    /// Somebody adds a member that never starts; one that votes, or one that learns.
+    AddStranger(bool),
+    /// Somebody sends the peers of a member elsewhere.
+    SendAstray(Index),
     /// Somebody deletes a child.
     DeleteChild(Index),
     /// Somebody deletes a Secret: of the peers or not, of the authority or not.
@@ -100,6 +106,9 @@ fn fault() -> impl Strategy<Value = Fault> {
         place().prop_map(Fault::EmptyVolume),
         place().prop_map(Fault::ReplaceVolume),
         place().prop_map(Fault::DamageVolume),
+        (place(), any::<bool>()).prop_map(|(place, claim)| Fault::TakeLabel(place, claim)),
+        any::<bool>().prop_map(Fault::AddStranger),
+        place().prop_map(Fault::SendAstray),
         place().prop_map(Fault::DeleteChild),
         any::<(bool, bool)>().prop_map(|(peer, authority)| Fault::LoseSecret(peer, authority)),
         (0..6).prop_map(Fault::ScalePods),
@@ -233,6 +242,23 @@ impl Fault {
                     let data = world.kubernetes.claims.get_mut(&ordinal).unwrap().data.as_mut().unwrap();
                     data.damaged = true;
                     world.raft.lose(data.member);
+                }
+            }
+            Self::TakeLabel(place, of_claim) => {
+                let Some(ordinal) = world.any_pod(*place) else { return };
+                if !of_claim {
+                    world.kubernetes.pods.get_mut(&ordinal).unwrap().unlabelled = true;
+                } else if let Some(claim) = world.kubernetes.claims.get_mut(&ordinal) {
+                    claim.facts.unlabelled = true;
+                }
+            }
+            Self::AddStranger(learns) => world.raft.add_stranger(*learns, false),
+            Self::SendAstray(place) => {
+                let pod = world.any_pod(*place).and_then(|ordinal| world.kubernetes.pods.get(&ordinal));
+                let noted: Vec<u64> = world.kubernetes.claims.values().filter_map(|claim| claim.facts.member).collect();
+                // Who does so sees the member in the status.
+                if let Some(id) = pod.and_then(kubernetes::PodState::member).filter(|id| noted.contains(id)) {
+                    world.raft.send_astray(id);
                 }
             }
             Self::DeleteChild(place) => world.delete_child(*place),

@@ -33,6 +33,10 @@ pub struct PodState {
     pub trusts: BTreeSet<String>,
     pub shows: BTreeSet<String>,
     pub terminating: bool,
+    /// Somebody took our label off.
+    pub unlabelled: bool,
+    /// How often its container was started anew.
+    restarts: i32,
     /// Its node does not answer.
     pub lost: bool,
     /// It begins the cluster anew whenever it starts.
@@ -66,6 +70,8 @@ pub struct Kubernetes {
     pub children: BTreeMap<(String, String), Child>,
     pub pods: BTreeMap<i32, PodState>,
     pub claims: BTreeMap<i32, ClaimState>,
+    /// Claims of our names that are somebody else's: whose.
+    pub others: BTreeMap<i32, &'static str>,
     pub vault: Vault,
     /// The `DatabaseBackup`; nobody knows anything of it unless a test says so.
     pub backup: Backup,
@@ -90,6 +96,7 @@ impl Kubernetes {
             children: self.children.clone(),
             pods: self.pods.iter().map(|(ordinal, pod)| (*ordinal, pod.facts(object, *ordinal, raft))).collect(),
             claims: self.claims.iter().map(|(ordinal, claim)| (*ordinal, claim.facts.clone())).collect(),
+            foreign: self.others.iter().map(|(ordinal, whose)| (*ordinal, (*whose).to_owned())).collect(),
             certificates: self.vault.facts.clone(),
             credentials: self.vault.facts.client.kept.as_ref().map(|_| Arc::default()),
             backup: self.backup.clone(),
@@ -193,10 +200,15 @@ impl Kubernetes {
         let count = i32::try_from(spec["replicas"].as_i64().unwrap()).unwrap();
         let first = i32::try_from(spec["ordinals"]["start"].as_i64().unwrap_or(0)).unwrap();
         let wanted = first..first + count;
+        // It has let go of that pod, and cannot make another of its name: with that its turn ends.
+        if self.pods.iter().any(|(ordinal, pod)| pod.unlabelled && wanted.contains(ordinal)) {
+            return;
+        }
         for ordinal in self.pods.keys().copied().filter(|ordinal| !wanted.contains(ordinal)).collect::<Vec<_>>() {
             self.delete_pod(ordinal, raft);
         }
         for ordinal in wanted {
+            assert!(!self.others.contains_key(&ordinal), "a volume of {} is used", self.others[&ordinal]);
             if !self.claims.contains_key(&ordinal) {
                 let template = &spec["volumeClaimTemplates"][0];
                 let made_for = template["metadata"]["labels"][names::INCARNATION].as_str();
@@ -225,6 +237,8 @@ impl Kubernetes {
                     shows: BTreeSet::new(),
                     version: image.split_once(":v").map(|(_, version)| version.to_owned()),
                     terminating: false,
+                    unlabelled: false,
+                    restarts: 0,
                     lost: false,
                     forced: !template["metadata"]["labels"][names::FORCED].is_null(),
                     skips: !template["spec"]["initContainers"].is_null(),
@@ -237,7 +251,8 @@ impl Kubernetes {
 
     /// What the kubelet does for one pod.
     fn run(&mut self, object: &EtcdCluster, ordinal: i32, raft: &mut Raft) {
-        let Some(pod) = self.pods.get(&ordinal).filter(|pod| !pod.lost && !pod.terminating) else { return };
+        let Some(pod) = self.pods.get_mut(&ordinal).filter(|pod| !pod.lost && !pod.terminating) else { return };
+        pod.restarts += i32::from(matches!(pod.container, Container::Ended(_, 0)));
         let next = match &pod.container {
             Container::Runs(member) if !raft.members.contains_key(member) => Container::Ended(None, BACK_OFF),
             Container::Runs(_) => return,
@@ -317,6 +332,9 @@ impl PodState {
             ready: self.member().is_some_and(|id| raft.leader.is_some() && raft.members.contains_key(&id)),
             terminating: self.terminating,
             controlled: false,
+            unlabelled: self.unlabelled,
+            exit_code: last_words.as_ref().map(|_| 2),
+            restarts: self.restarts,
             young: false,
             forced: self.forced,
             skip: if self.skips { self.skip() } else { Skip::NotAsked },

@@ -5,6 +5,7 @@ mod backup;
 mod defrag;
 mod faults;
 mod kubernetes;
+mod ownership;
 mod properties;
 mod raft;
 mod readiness;
@@ -110,6 +111,9 @@ impl World {
             let members: Vec<Member> = self.raft.members.values().cloned().collect();
             let cluster_id = self.raft.cluster.unwrap();
             observed.quorum = Some(Quorum { cluster_id, members, alarms: Vec::new() });
+        }
+        if observed.quorum.is_none() && !observed.statuses.is_empty() {
+            observed.remembered = self.raft.members.values().cloned().collect();
         }
         self.watched = Some(kept);
         self.disturbed = false;
@@ -298,7 +302,18 @@ impl World {
             Action::MarkClaim { name, uid, member } => {
                 let claim = self.kubernetes.claims.get_mut(&names::ordinal_of(&self.object, name).unwrap());
                 let claim = claim.filter(|claim| claim.facts.uid == *uid).ok_or(Class::Conflict)?;
-                claim.facts.member = Some(*member);
+                (claim.facts.member, claim.facts.adopted) = (Some(*member), true);
+                Ok(())
+            }
+            Action::Label { kind, name, uid } => {
+                let ordinal = self.ordinal(name);
+                if *kind == "Pod" {
+                    let pod = self.kubernetes.pods.get_mut(&ordinal).filter(|pod| pod.uid == *uid);
+                    pod.ok_or(Class::Conflict)?.unlabelled = false;
+                } else {
+                    let claim = self.kubernetes.claims.get_mut(&ordinal).filter(|claim| claim.facts.uid == *uid);
+                    claim.ok_or(Class::Conflict)?.facts.unlabelled = false;
+                }
                 Ok(())
             }
             Action::GrowClaim { name, uid, size } => {

@@ -49,7 +49,7 @@ impl Raft {
         minor: u16,
     ) -> Result<u64, Option<String>> {
         let id = match volume {
-            Some(data) if data.damaged => return Err(Some(fatal("walpb: crc mismatch"))),
+            Some(data) if data.damaged => return Err(Some(cannot_read(data.member))),
             // It hears from the others that it was removed, and stops without an error.
             Some(data) if !self.members.contains_key(&data.member) => return Err(None),
             Some(data) => data.member,
@@ -184,6 +184,37 @@ impl Raft {
         Ok(())
     }
 
+    /// Somebody adds a member by hand, where etcd allows that; it runs, or never starts.
+    pub fn add_stranger(&mut self, is_learner: bool, runs: bool) {
+        let voters = self.voters().count();
+        let learns = self.members.values().any(|member| member.is_learner);
+        let connected = self.voters().all(|id| self.up.contains_key(&id) && self.started.contains(&id));
+        if self.leader.is_none() || !connected || voters < 3 || learns {
+            return;
+        }
+        self.added += 1;
+        let url = format!("http://stranger-{}:2380", self.added);
+        let id = number(&url);
+        self.members.insert(id, Member { is_learner, ..unstarted(id, &url) });
+        if runs {
+            let member = self.members.get_mut(&id).unwrap();
+            (member.name, member.client_urls) = ("stranger".into(), vec![url]);
+            self.started.insert(id);
+            self.logs.insert(id, self.acknowledged);
+            self.up.insert(id, self.agreed_minor);
+        }
+    }
+
+    /// Somebody sends the peers of a member elsewhere.
+    pub fn send_astray(&mut self, id: u64) {
+        if self.leader.is_some()
+            && let Some(member) = self.members.get_mut(&id)
+        {
+            let (scheme, _) = member.peer_urls[0].split_once("://").unwrap();
+            member.peer_urls = vec![format!("{scheme}://astray-{id:x}:2380")];
+        }
+    }
+
     /// Lets a learner vote that has nine tenths of the leader's log.
     pub fn promote(&mut self, id: u64) -> Result<(), Trouble> {
         self.answers()?;
@@ -284,6 +315,15 @@ impl Raft {
 
 fn unstarted(id: u64, url: &str) -> Member {
     Member { id, peer_urls: vec![url.to_owned()], ..Member::default() }
+}
+
+/// The ways in which etcd says that it cannot read its data.
+fn cannot_read(member: u64) -> String {
+    match member % 3 {
+        0 => fatal("walpb: crc mismatch"),
+        1 => "{\"error\":\"invalid database\",\"stacktrace\":\"\"}\npanic: failed to open database\n\ngoroutine 1 [running]:\n".into(),
+        _ => "goroutine 1 [running]:\ngo.etcd.io/bbolt._assert(...)\n".into(),
+    }
 }
 
 /// As etcd prints it.

@@ -4,15 +4,30 @@ use kube::ResourceExt;
 
 use super::super::action::Action;
 use super::super::resources;
-use super::{SOON, Step, View, size};
+use super::{SELDOM, SOON, Step, View, size, target};
 use crate::runtime::manifest::Manifest;
 
 /// Somebody else's object of a child's name: nothing is touched.
 pub fn foreign(view: &View<'_>) -> Option<Step> {
+    let told = view.observed.foreign.values().next().cloned().or_else(|| child_of_others(view))?;
+    Some(Step { again: SELDOM, ..Step::stalled("NameTaken", told) })
+}
+
+fn child_of_others(view: &View<'_>) -> Option<String> {
     let ((kind, name), _) = view.observed.children.iter().find(|(_, child)| !child.ours)?;
-    let told =
-        format!("{kind} {name} exists and does not belong to this object: delete it, or choose another metadata.name");
-    Some(Step::stalled("NameTaken", told))
+    Some(format!("{kind} {name} exists and does not belong to this object: delete it, or choose another metadata.name"))
+}
+
+/// Pods and volume claims of ours whose label somebody took off: no Service leads to such a pod, and its `StatefulSet` lets
+/// go of it and cannot make another of its name.
+pub fn label(view: &View<'_>) -> Option<Step> {
+    let pods = view.observed.pods.values().filter(|pod| pod.unlabelled && !pod.terminating);
+    let pods = pods.map(|pod| Action::LabelPod(target(pod)));
+    let claims = view.observed.claims.values().filter(|claim| claim.unlabelled && !claim.terminating);
+    let claims = claims.map(|claim| Action::LabelClaim { name: claim.name.clone(), uid: claim.uid.clone() });
+    let actions: Vec<Action> = pods.chain(claims).collect();
+    let told = "putting the label back that somebody took off";
+    (!actions.is_empty()).then(|| Step::act(actions, "Applying", told))
 }
 
 /// Children that are missing or differ. A spec that cannot be accepted changes none.

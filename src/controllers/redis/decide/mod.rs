@@ -5,6 +5,7 @@
 
 mod certificates;
 mod children;
+mod damaged;
 mod election;
 mod mastership;
 mod nodes;
@@ -142,9 +143,11 @@ fn step(view: &View<'_>) -> Step {
         step => (step, None),
     };
     let step = urgent
+        .or_else(|| children::label(view))
         .or_else(|| nodes::step(view))
         .or_else(|| nodes::stragglers(view))
         .or_else(|| nodes::mend(view))
+        .or_else(|| damaged::step(view))
         .or(foreign)
         .or_else(|| stranded(view))
         .or_else(|| certificates::step(view, accepted))
@@ -273,6 +276,9 @@ fn trouble_of(pod: &Pod) -> Option<(&'static str, String)> {
         "CrashLoopBackOff" | "RunContainerError" | "CreateContainerError" | "CreateContainerConfigError" => {
             let refused = pod.last_words.as_deref().unwrap_or_default().lines().rfind(|line| line.starts_with(">>> "));
             let told = match refused {
+                None if let Some(evidence) = pod.damage() => {
+                    format!("pod {name} cannot read its data ({evidence}): see kubectl logs {name} --previous")
+                }
                 Some(line) => format!("pod {name} does not start; Redis refuses spec.config at {line}"),
                 None => format!("pod {name} does not stay up: see kubectl logs {name}"),
             };

@@ -26,6 +26,8 @@ pub struct PodState {
     /// The certificates whose files the kubelet was made to bring.
     awaited: Option<String>,
     pub terminating: bool,
+    /// Somebody took our label off.
+    pub unlabelled: bool,
     /// Its image exists.
     pub startable: bool,
     /// Another of its containers does not run, or its kubelet does not tell.
@@ -38,6 +40,8 @@ pub struct PodState {
 pub struct ClaimState {
     pub facts: Claim,
     pub writes: Vec<Write>,
+    /// No process can read them.
+    pub damaged: bool,
 }
 
 /// All of it.
@@ -46,6 +50,8 @@ pub struct Kubernetes {
     pub children: BTreeMap<(String, String), Child>,
     pub pods: BTreeMap<i32, PodState>,
     pub claims: BTreeMap<i32, ClaimState>,
+    /// Claims of our names that are somebody else's: whose.
+    pub others: BTreeMap<i32, &'static str>,
     pub passwords: Passwords,
     pub certificates: Certificates,
     /// The `DatabaseRestore`; nobody knows anything of it unless a test says so.
@@ -66,6 +72,10 @@ impl PodState {
 
 impl Kubernetes {
     pub fn observe(&self, object: &Redis) -> Observed {
+        let damaged = |pod: &PodState| {
+            let claim = self.claims.values().find(|claim| claim.facts.name.ends_with(&pod.name));
+            claim.is_some_and(|claim| claim.damaged) && pod.startable && pod.process.is_none()
+        };
         let pod = |pod: &PodState| Pod {
             name: pod.name.clone(),
             uid: pod.uid.clone(),
@@ -77,7 +87,13 @@ impl Kubernetes {
             ready: pod.process.is_some() && !pod.unready,
             terminating: pod.terminating,
             controlled: self.children.keys().any(|(kind, _)| kind == "StatefulSet"),
-            trouble: (!pod.startable).then(|| "ImagePullBackOff".to_owned()),
+            unlabelled: pod.unlabelled,
+            trouble: if damaged(pod) {
+                Some("CrashLoopBackOff".into())
+            } else {
+                (!pod.startable).then(|| "ImagePullBackOff".to_owned())
+            },
+            last_words: damaged(pod).then(|| "# Bad file format reading the append only file x".to_owned()),
             voice: match &pod.process {
                 None => Voice::Gone,
                 Some(Process { hangs: Some(seconds), .. }) => Voice::Silent(Duration::from_secs(*seconds)),
@@ -94,6 +110,7 @@ impl Kubernetes {
             certificates: self.certificates.clone(),
             restore: self.restore.clone(),
             unmade: None,
+            foreign: self.others.iter().map(|(ordinal, whose)| (*ordinal, (*whose).to_owned())).collect(),
         }
     }
 
@@ -142,7 +159,18 @@ impl Kubernetes {
                 }
             }
             Action::DeleteClaim { name, uid, .. } => {
-                self.claims.retain(|_, claim| claim.facts.name != *name || claim.facts.uid != *uid);
+                let meant = |claim: &ClaimState| claim.facts.name == *name && claim.facts.uid == *uid;
+                // It stays as long as a pod uses it.
+                self.claims.retain(|ordinal, claim| !meant(claim) || self.pods.contains_key(ordinal));
+                self.claims.values_mut().filter(|claim| meant(claim)).for_each(|claim| claim.facts.terminating = true);
+            }
+            Action::LabelPod(pod) => self.meant(pod)?.unlabelled = false,
+            Action::LabelClaim { name, uid } => {
+                let claim = self.claims.values_mut().find(|claim| claim.facts.name == *name).ok_or(())?;
+                if claim.facts.uid != *uid {
+                    return Err(());
+                }
+                claim.facts.unlabelled = false;
             }
             Action::GrowClaim { name, size, .. } => {
                 let claim = self.claims.values_mut().find(|claim| claim.facts.name == *name).ok_or(())?;
@@ -242,9 +270,12 @@ impl Kubernetes {
             self.replicate();
             self.pods.remove(&ordinal);
         }
+        let pods = &self.pods;
+        self.claims.retain(|ordinal, claim| !claim.facts.terminating || pods.contains_key(ordinal));
         self.follow_set(object);
         for (ordinal, pod) in &mut self.pods {
-            if pod.process.is_none() && pod.startable {
+            let readable = self.claims.get(ordinal).is_some_and(|claim| !claim.damaged);
+            if pod.process.is_none() && pod.startable && readable {
                 self.born += 1;
                 let files = self.certificates.nodes.kept.clone();
                 let process = Process::start(self.born, self.claims[ordinal].writes.clone());
@@ -323,19 +354,26 @@ impl Kubernetes {
         let key = ("StatefulSet".to_owned(), object.metadata.name.clone().unwrap());
         let Some(set) = self.children.get(&key).map(|set| set.value.clone()) else { return };
         let count = i32::try_from(set["spec"]["replicas"].as_i64().unwrap()).unwrap();
+        // It has let go of that pod, and cannot make another of its name: with that its turn ends.
+        if self.pods.iter().any(|(ordinal, pod)| pod.unlabelled && *ordinal < count) {
+            return;
+        }
         self.pods.retain(|ordinal, _| *ordinal < count);
         for ordinal in 0..count {
+            assert!(!self.others.contains_key(&ordinal), "a volume of {} is used", self.others[&ordinal]);
             let uid = self.next().to_string();
             self.claims.entry(ordinal).or_insert_with(|| ClaimState {
                 facts: Claim {
                     name: format!("{}-{}", names::VOLUME, names::pod(object, ordinal)),
                     uid,
                     ours: true,
+                    unlabelled: false,
                     terminating: false,
                     bound: true,
                     size: object.spec.storage.size.clone(),
                 },
                 writes: Vec::new(),
+                damaged: false,
             });
             let template = &set["spec"]["template"];
             let number = self.next();
@@ -349,6 +387,7 @@ impl Kubernetes {
                 certificates: None,
                 awaited: None,
                 terminating: false,
+                unlabelled: false,
                 startable: !template["spec"]["containers"][0]["image"].as_str().unwrap().contains("nothing"),
                 unready: false,
                 process: None,

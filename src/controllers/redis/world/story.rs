@@ -24,6 +24,8 @@ pub enum Fault {
     Empty(Index),
     /// Somebody deletes a child.
     DeleteChild(Index),
+    /// Somebody takes the label off a pod.
+    TakeLabel(Index),
     /// Somebody sends clients to a pod.
     Mislabel(Index),
     /// Somebody makes a master.
@@ -70,6 +72,7 @@ pub fn fault() -> impl Strategy<Value = Fault> {
         2 => Just(Fault::Resume),
         2 => place().prop_map(Fault::Empty),
         1 => place().prop_map(Fault::DeleteChild),
+        1 => place().prop_map(Fault::TakeLabel),
         1 => place().prop_map(Fault::Mislabel),
         1 => place().prop_map(Fault::Promote),
     ]
@@ -175,6 +178,11 @@ impl Fault {
                     if key.0 == "StatefulSet" {
                         world.kubernetes.pods.values_mut().for_each(|pod| pod.terminating = true);
                     }
+                }
+            }
+            Self::TakeLabel(place) => {
+                if let Some(ordinal) = world.any_pod(*place) {
+                    world.kubernetes.pods.get_mut(&ordinal).unwrap().unlabelled = true;
                 }
             }
             Self::Mislabel(place) => {

@@ -1,0 +1,141 @@
+//! What the end of a member's process tells of its data. Pure.
+//!
+//! The kubelet keeps the last 2048 bytes of what a container printed before it failed. etcd that cannot open its data says
+//! so in a line of level `fatal` or `panic`; or the runtime of Go prints stacks, of which only the end is kept.
+//! <https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/>
+
+use super::facts::Pod;
+
+/// What a member's last words tell of its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Its volume is empty although it was a member.
+    Empty,
+    /// Its data are damaged; with what tells so.
+    Damaged(&'static str),
+}
+
+/// What etcd 3.5 and 3.6 say of data that they cannot read.
+const DAMAGE: [&str; 13] = [
+    "crc mismatch",
+    "failed to open WAL",
+    "failed to read WAL",
+    "failed to recover v3 backend from snapshot",
+    "failed to find database snapshot file",
+    "failed to load snapshot",
+    "file size mismatch",
+    "invalid database",
+    "checksum error",
+    "file size too small",
+    "found data inconsistency with peers",
+    // The log is gone or cut off, the database is not.
+    "cannot use none as id",
+    "Was the raft log corrupted, truncated, or lost?",
+];
+/// A signal that ends who reads a part of a file that is not there any more: 128 and its number.
+const BUS_ERROR: i32 = 128 + 7;
+/// What could be chance counts from so many starts on.
+const STARTS: i32 = 2;
+
+impl Pod {
+    /// What the end of its process tells of the data, if anything.
+    pub fn loss(&self) -> Option<Loss> {
+        let words = self.last_words.as_deref().unwrap_or_default();
+        let last = last_of(words);
+        if last.contains("couldn't find local name") {
+            return Some(Loss::Empty);
+        }
+        if let Some(said) = DAMAGE.into_iter().find(|part| last.contains(part)) {
+            return Some(Loss::Damaged(said));
+        }
+        if self.restarts < STARTS {
+            return None;
+        }
+        match self.exit_code {
+            Some(BUS_ERROR) => Some(Loss::Damaged("it died of SIGBUS, exit code 135: its database is cut off")),
+            // It reads the database itself, and nothing but that.
+            Some(_) if words.contains("goroutine ") && words.contains("go.etcd.io/bbolt.") => {
+                Some(Loss::Damaged("it crashed in bbolt, which reads the database"))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The words with which a process gave up: what was logged before is no reason for that.
+fn last_of(words: &str) -> &str {
+    let starts = |line: &str| {
+        line.contains(r#""level":"fatal""#) || line.contains(r#""level":"panic""#) || line.starts_with("panic: ")
+    };
+    let Some(line) = words.lines().rfind(|line| starts(line)) else { return "" };
+    if !line.starts_with("panic: ") {
+        return line;
+    }
+    // The line of the log before has the reason; its beginning may be cut off. Stacks that follow are none.
+    let at = words.rfind(line).unwrap_or_default();
+    let before = words[..at].trim_end().rfind('\n').map_or(0, |end| end + 1);
+    let is_reason = words[before..at].contains(r#""stacktrace":"#);
+    &words[if is_reason { before } else { at }..at + line.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(words: &str, exit_code: i32, restarts: i32) -> Pod {
+        Pod { last_words: Some(words.into()), exit_code: Some(exit_code), restarts, ..Pod::default() }
+    }
+
+    /// As etcd 3.5.9 and 3.6.16 print it where pages of the database are overwritten.
+    #[test]
+    fn a_database_that_cannot_be_opened_is_damaged() {
+        let words = concat!(
+            r#"nterval":"1m0s","downgrade-check-interval":"5s"}"#,
+            "\n",
+            r#"{"level":"panic","ts":"2026-11-23T17:25:48Z","caller":"backend/backend.go:189","msg":"failed to open database","#,
+            r#""path":"/data/member/snap/db","error":"invalid database","stacktrace":"go.etcd.io/etcd/server/v3/mvcc"}"#,
+            "\npanic: failed to open database\n\ngoroutine 123 [running]:\n",
+        );
+        assert_eq!(pod(words, 2, 0).loss(), Some(Loss::Damaged("invalid database")));
+        let cut = words.split_once(r#""path""#).unwrap().1;
+        assert_eq!(pod(cut, 2, 0).loss(), Some(Loss::Damaged("invalid database")));
+    }
+
+    #[test]
+    fn a_database_that_cannot_be_opened_for_another_reason_is_not() {
+        for reason in ["permission denied", "no space left on device", "timeout"] {
+            let words = format!(
+                "{{\"level\":\"panic\",\"msg\":\"failed to open database\",\"error\":\"open db: {reason}\",\"stacktrace\":\"x\"}}\n\
+                 panic: failed to open database\n\ngoroutine 1 [running]:\n"
+            );
+            assert_eq!(pod(&words, 2, 9).loss(), None, "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_log_that_is_gone_is_a_loss() {
+        let words = "{\"level\":\"info\",\"msg\":\"bootstrapping raft\"}\npanic: cannot use none as id\n\ngoroutine 1 [running]:\n";
+        assert_eq!(pod(words, 2, 0).loss(), Some(Loss::Damaged("cannot use none as id")));
+        let without =
+            r#"{"level":"panic","msg":"failed to recover v3 backend from snapshot","error":"failed to find"}"#;
+        assert!(matches!(pod(without, 2, 0).loss(), Some(Loss::Damaged(_))));
+    }
+
+    /// Of the many stacks that Go prints then, the reason is not kept.
+    #[test]
+    fn a_crash_while_the_database_is_read_counts_when_it_comes_again() {
+        let words = "identifies as 0\n\ngoroutine 136 [running]:\ngo.etcd.io/bbolt._assert(...)\n\tgo.etcd.io/bbolt/db.go:1359\n";
+        assert_eq!(pod(words, 2, 1).loss(), None);
+        assert!(matches!(pod(words, 2, 2).loss(), Some(Loss::Damaged(_))));
+        assert!(matches!(pod("", 135, 2).loss(), Some(Loss::Damaged(_))));
+        assert_eq!(pod("", 137, 9).loss(), None, "killed, for want of memory");
+        assert_eq!(pod("goroutine 1 [running]:\nmain.main()\n", 2, 9).loss(), None);
+    }
+
+    #[test]
+    fn what_was_logged_before_is_no_reason() {
+        let words =
+            "{\"level\":\"warn\",\"msg\":\"crc mismatch\"}\n{\"level\":\"fatal\",\"msg\":\"listen tcp: in use\"}";
+        assert_eq!(pod(words, 1, 9).loss(), None);
+    }
+}

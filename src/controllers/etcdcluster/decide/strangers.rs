@@ -1,0 +1,54 @@
+//! Members that somebody else added: they vote, and Causeway can neither ask nor start them.
+
+use super::super::action::Action;
+use super::super::membership::{never_started, told};
+use super::{OFTEN, Step, View, majority};
+use crate::external::etcd::Member;
+
+/// Why the cluster is not ready while there are such.
+pub const UNKNOWN: &str = "UnknownMembers";
+
+/// Takes one out. Who has never started holds nothing and has promised nothing; with his vote one loss more ends the
+/// majority, so he goes at once. Who has started may be part of somebody's plan: he goes when that is asked for.
+pub fn step(view: &View<'_>) -> Option<Step> {
+    let asked = view.object.spec.remove_unknown_members;
+    let goes = |member: &&Member| (asked || never_started(member)) && can_go(view, member);
+    let member = view.strangers().find(goes)?;
+    let (name, why) = (told(member), why(member));
+    let action = Action::Remove { name: name.clone(), id: member.id, why: why.into(), via: view.via()? };
+    Some(Step::act(vec![action], "MemberRemoving", format!("removing {name}: {why}")))
+}
+
+/// Whether a majority of the others is healthy.
+fn can_go(view: &View<'_>, member: &Member) -> bool {
+    let healthy = view.voters().filter(|voter| view.is_healthy(*voter)).count();
+    member.is_learner || healthy >= majority(view.votes() - 1)
+}
+
+fn why(member: &Member) -> &'static str {
+    if never_started(member) {
+        "it was not added by Causeway, and has never started"
+    } else {
+        "it was not added by Causeway, and spec.removeUnknownMembers asks for that"
+    }
+}
+
+/// Those that are left: nothing else is left to do.
+pub fn trouble(view: &View<'_>) -> Option<Step> {
+    let names: Vec<String> = view.strangers().map(told).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let (all, votes) = (names.join(", "), view.votes());
+    let fix = if view.object.spec.remove_unknown_members {
+        "waiting until a majority is healthy without them"
+    } else {
+        "if nobody needs them, set spec.removeUnknownMembers to true"
+    };
+    let told = format!(
+        "the cluster has members that Causeway did not add, cannot ask and counts as failed: {all}. {votes} vote, {} must \
+         agree: {fix}",
+        majority(votes)
+    );
+    Some(Step { again: OFTEN, ..Step::stalled(UNKNOWN, told) })
+}

@@ -1,0 +1,77 @@
+//! Which members are ours, and at which ordinal. Pure.
+//!
+//! A member is known by its ID: as the process in a pod tells it, as it was noted on a volume or in the status; or by the
+//! name that it told when it started. Where its peers reach it says so only of one that none of these knows: anybody can
+//! change that, or add a member with any address.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::facts::Observed;
+use super::names;
+use crate::api::EtcdCluster;
+use crate::external::etcd::Member;
+
+/// Those of `members` that are ours, by ordinal.
+pub fn ours<'a>(object: &EtcdCluster, observed: &Observed, members: &'a [Member]) -> BTreeMap<i32, &'a Member> {
+    let told = observed.statuses.iter().map(|(ordinal, status)| (*ordinal, status.member_id));
+    let noted = observed.claims.iter().filter_map(|(ordinal, claim)| Some((*ordinal, claim.member?)));
+    let recorded = object.status.iter().flat_map(|status| &status.members).filter_map(|member| {
+        Some((names::ordinal_of(object, &member.name)?, u64::from_str_radix(&member.id, 16).ok()?))
+    });
+    // A member tells its name, which is its pod's, when it starts.
+    let named = members.iter().filter_map(|member| Some((names::ordinal_of(object, &member.name)?, member.id)));
+    let addressed =
+        members.iter().filter_map(|member| Some((names::ordinal_at(object, &member.peer_urls)?, member.id)));
+    let mut found: BTreeMap<i32, &Member> = BTreeMap::new();
+    let mut placed = BTreeSet::new();
+    for (ordinal, id) in told.chain(noted).chain(recorded).chain(named).chain(addressed) {
+        let Some(member) = members.iter().find(|member| member.id == id) else { continue };
+        if !found.contains_key(&ordinal) && placed.insert(id) {
+            found.insert(ordinal, member);
+        }
+    }
+    found
+}
+
+/// Whether a member was added and has never run: it has promised nothing, and nobody has its data.
+pub fn never_started(member: &Member) -> bool {
+    member.name.is_empty() && member.client_urls.is_empty()
+}
+
+/// A member that is not ours, in words.
+pub fn told(member: &Member) -> String {
+    let name = if member.name.is_empty() { String::new() } else { format!(" {}", member.name) };
+    format!("{:x}{name} ({})", member.id, member.peer_urls.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::facts::Claim;
+    use super::super::fixtures::cluster;
+    use super::*;
+    use crate::api::EtcdClusterStatus;
+    use crate::api::etcdcluster::MemberStatus;
+
+    fn member(id: u64, url: &str) -> Member {
+        Member { id, name: "x".into(), peer_urls: vec![url.into()], ..Member::default() }
+    }
+
+    #[test]
+    fn a_member_stays_who_it_is_wherever_its_peers_are_told_to_reach_it() {
+        let mut object = cluster(3);
+        let noted = Claim { member: Some(2), ..Claim::default() };
+        let observed = Observed { claims: BTreeMap::from([(1, noted)]), ..Observed::default() };
+        let known = MemberStatus { name: "prod-etcd-2".into(), id: "3".into(), ..MemberStatus::default() };
+        object.status = Some(EtcdClusterStatus { members: vec![known], ..EtcdClusterStatus::default() });
+        let usurper = names::peer_url(&object, 1, false);
+        let all = [
+            member(1, &names::peer_url(&object, 0, false)),
+            member(2, "http://elsewhere:2380"),
+            member(3, "http://nowhere:2380"),
+            member(4, &usurper),
+        ];
+        let ids: Vec<(i32, u64)> =
+            ours(&object, &observed, &all).into_iter().map(|(ordinal, member)| (ordinal, member.id)).collect();
+        assert_eq!(ids, [(0, 1), (1, 2), (2, 3)]);
+    }
+}

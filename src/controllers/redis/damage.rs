@@ -1,0 +1,49 @@
+//! What the end of a process tells of its data. Pure.
+//! <https://github.com/redis/redis/blob/7.0.15/src/aof.c>, <https://github.com/redis/redis/blob/7.0.15/src/rdb.c>
+
+use super::facts::Pod;
+
+/// What Redis and Valkey say of files that they cannot read. A file of a later version is not damaged.
+const DAMAGE: [&str; 11] = [
+    "Bad file format reading the append only file",
+    "Unexpected end of file reading the append only file",
+    "Unrecoverable error reading the append only file",
+    "Unable to obtain the AOF file",
+    "The AOF manifest file contains",
+    "Found an empty AOF manifest",
+    "Invalid AOF manifest file format",
+    "Internal error in RDB reading",
+    "Short read or OOM loading DB",
+    "Wrong signature trying to load DB from file",
+    "RDB CRC error",
+];
+/// A file of a later version, which an earlier one cannot read.
+const LATER: &str = "handle RDB format version";
+
+impl Pod {
+    /// With which words its process said that it cannot read its data, if it did.
+    pub fn damage(&self) -> Option<&'static str> {
+        let words = self.last_words.as_deref()?;
+        DAMAGE.into_iter().find(|part| words.contains(part)).filter(|_| !words.contains(LATER))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_cannot_be_read_are_told_from_settings_and_versions() {
+        let damage = |words: &str| Pod { last_words: Some(words.into()), ..Pod::default() }.damage();
+        let broken = "1:M 23 Nov 2026 17:28:23.570 * DB loaded from base file\n1:M 23 Nov 2026 17:28:23.570 # Bad file format \
+                      reading the append only file appendonly.aof.2.incr.aof: make a backup of your AOF file, then use \
+                      ./redis-check-aof --fix <filename.manifest>\n";
+        assert_eq!(damage(broken), Some("Bad file format reading the append only file"));
+        assert!(damage("# Internal error in RDB reading offset 0, function at rdb.c:236 -> Unknown length").is_some());
+        assert!(
+            damage("# Unable to obtain the AOF file appendonly.aof.2.base.rdb length. stat: No such file").is_some()
+        );
+        assert_eq!(damage("# Can't handle RDB format version 12\n# Wrong signature trying to load DB from file"), None);
+        assert_eq!(damage(">>> 'maxmemory x'\nargument must be a memory value"), None);
+    }
+}

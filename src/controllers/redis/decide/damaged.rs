@@ -1,0 +1,48 @@
+//! A replica that cannot read its data begins empty, and fetches them from the master.
+
+use super::super::action::Action;
+use super::super::facts::Pod;
+use super::{Step, View, delete_pod, status};
+
+/// Empties one that is no master, while a master with all data serves. Its volume is never the last with data: while the
+/// master lacks any, or is empty where the node was not, somebody may want to repair the file.
+pub fn step(view: &View<'_>) -> Option<Step> {
+    let (master, _, info) = view.serving_master()?;
+    if view.before.failover.is_some() || info.loading || info.handing_over {
+        return None;
+    }
+    let is_damaged = |(ordinal, pod): &(&i32, &Pod)| {
+        **ordinal != master
+            && !pod.terminating
+            && pod.info().is_none()
+            && pod.trouble.is_some()
+            && pod.damage().is_some()
+    };
+    let (ordinal, pod) = view.observed.pods.iter().find(is_damaged)?;
+    let (name, evidence) = (&pod.name, pod.damage()?);
+    let last = view.before.last_failover.as_ref();
+    let lost = last.and_then(status::loss);
+    let had_more = info.keys == 0 && view.recorded(*ordinal).is_some_and(|node| node.keys > 0);
+    let why = format!("its data cannot be read: {evidence}");
+    let claim = view.observed.claims.get(ordinal);
+    let kept = claim.is_some_and(|claim| !claim.ours && !claim.terminating);
+    if lost.is_some() || had_more || kept {
+        let because = match lost {
+            Some(how) => how,
+            None if had_more => "the master is empty".into(),
+            None => "an earlier object of this name left its volume".into(),
+        };
+        let told = format!(
+            "{name} cannot read its data ({evidence}), and is not emptied, for {because}: repair its files, or delete its \
+             volume claim data-{name} and then the pod"
+        );
+        return Some(Step::trouble("NodeDamaged", told));
+    }
+    let mut actions = Vec::new();
+    if let Some(claim) = claim.filter(|claim| !claim.terminating && !view.object.spec.storage.ephemeral) {
+        let (name, uid) = (claim.name.clone(), claim.uid.clone());
+        actions.push(Action::DeleteClaim { name, uid, why: why.clone() });
+    }
+    actions.push(delete_pod(pod, &why));
+    Some(Step::act(actions, "Replacing", format!("emptying {name}, which fetches all data from the master: {why}")))
+}

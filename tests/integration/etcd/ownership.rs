@@ -1,0 +1,144 @@
+//! Volumes that another object left, members that somebody else added, and pods that somebody took out.
+
+use causeway::api::{EtcdCluster, Redis};
+use etcd_client::Client;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::ResourceExt;
+use kube::api::{ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::checker::Checker;
+use super::{
+    LABEL, NAME, PATIENCE, Stage, becomes, bystander, claim_of, claims, pods, running, settled, spec, stalls, told,
+    uids,
+};
+use crate::support::scene::condition;
+use crate::support::wait::wait_within;
+use crate::support::{Operator, Scene};
+
+/// A member's client.
+async fn client(scene: &Scene, pod: &str) -> Client {
+    let pod = scene.api::<Pod>().get(pod).await.expect("the pod");
+    let address = pod.status.and_then(|status| status.pod_ip).expect("an address");
+    Client::connect([format!("http://{address}:2379")], None).await.expect("the member answers")
+}
+
+/// Adds a member that nobody starts. etcd takes none before all have been connected for a few seconds.
+async fn add_voter(scene: &Scene) {
+    let add = || async { client(scene, "db-0").await.member_add(["http://10.9.8.7:2380"], None).await };
+    wait_within(PATIENCE, "etcd to take a voter", add, Result::is_ok).await.expect("just seen");
+}
+
+async fn patch<K>(scene: &Scene, name: &str, patch: Value)
+where
+    K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+        + Clone
+        + std::fmt::Debug
+        + serde::de::DeserializeOwned,
+{
+    let patched = scene.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await;
+    patched.expect("the patch is accepted");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_takes_no_volume_that_a_redis_left() {
+    let scene = Stage::new("etcd-ownership").await;
+    let _operator = Operator::start(&scene).await;
+    scene.create::<Redis>(NAME, json!({ "replicas": 1 })).await;
+    let is_ready = |object: &Redis| {
+        let ready = object.status.as_ref().and_then(|status| condition(&status.conditions, "Ready"));
+        ready.is_some_and(|(status, ..)| status == "True")
+    };
+    let redis = scene.api::<Redis>();
+    wait_within(PATIENCE, "a Redis", || async { redis.get(NAME).await.expect("the object") }, is_ready).await;
+    scene.delete::<Redis>(NAME).await;
+    scene.gone::<Redis>(NAME).await;
+    scene.gone::<StatefulSet>(NAME).await;
+    for ordinal in 0..2 {
+        scene.gone::<Pod>(&format!("{NAME}-{ordinal}")).await;
+    }
+    let left = || async {
+        let list = scene.api::<PersistentVolumeClaim>().list(&ListParams::default()).await.expect("claims").items;
+        let facts = |claim: PersistentVolumeClaim| (claim.name_any(), claim.uid(), claim.owner_references().to_vec());
+        list.into_iter().map(facts).collect::<Vec<_>>()
+    };
+    let before = left().await;
+    assert_eq!(before.len(), 2, "{before:?}");
+    let mut wanted = spec(3);
+    wanted["deletionPolicy"] = "Delete".into();
+    scene.create::<EtcdCluster>(NAME, wanted).await;
+    let (reason, message) = stalls(&scene, "a cluster that finds volumes of a Redis").await;
+    assert_eq!(reason, "NameTaken");
+    assert!(message.contains("data-db-0") && message.contains("Redis db"), "{message}");
+    assert!(pods(&scene).await.is_empty(), "no pod writes into them");
+    scene.delete::<EtcdCluster>(NAME).await;
+    scene.gone::<EtcdCluster>(NAME).await;
+    assert_eq!(left().await, before, "the volumes are as the Redis left them");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pod_without_its_label_gets_it_back_and_the_others_are_made() {
+    let scene = Stage::new("etcd-ownership").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    let checker = Checker::start(&scene).await;
+    checker.writes(100).await;
+    let before = uids(&scene).await;
+    patch::<Pod>(&scene, "db-1", json!({ "metadata": { "labels": { LABEL: null } } })).await;
+    scene.delete::<Pod>("db-2").await;
+    super::successor(&scene, "db-2", &before["db-2"]).await;
+    settled(&scene, "all members again").await;
+    assert_eq!(uids(&scene).await["db-1"], before["db-1"], "the pod stays");
+    scene.was_told(NAME, "Labelled", "db-1").await;
+    checker.finish(&scene, "the label of a pod taken off").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_voter_that_never_started_is_removed_and_a_moved_member_keeps_its_volume() {
+    let scene = Stage::new("etcd-strangers").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    let checker = Checker::start(&scene).await;
+    checker.writes(100).await;
+    let volumes = claims(&scene).await;
+    add_voter(&scene).await;
+    scene.was_told(NAME, "MemberRemoved", "10.9.8.7").await;
+    settled(&scene, "three members without the stranger").await;
+    let moved = bystander::statuses(&scene).await["db-1"].clone().expect("it answers").member_id;
+    let elsewhere = vec!["http://elsewhere.example.com:2380".to_owned()];
+    client(&scene, "db-0").await.member_update(moved, elsewhere).await.expect("it is changed");
+    scene.was_told(NAME, "MemberMoved", "db-1").await;
+    settled(&scene, "the member to be reached again").await;
+    assert_eq!(bystander::statuses(&scene).await["db-1"].clone().expect("it answers").member_id, moved);
+    assert_eq!(claims(&scene).await, volumes, "no volume goes");
+    checker.finish(&scene, "a voter added and a member moved by hand").await;
+}
+
+/// Of four votes three must agree: with the stranger's and another one lost, nobody else can bring a majority back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_majority_lost_by_a_strangers_vote_is_told_and_begun_anew() {
+    let scene = Stage::new("etcd-strangers").await;
+    let operator = Operator::start(&scene).await;
+    running(&scene, spec(3)).await;
+    operator.stop().await;
+    add_voter(&scene).await;
+    scene.delete::<PersistentVolumeClaim>(&claim_of("db-2")).await;
+    let before = uids(&scene).await;
+    scene.delete::<Pod>("db-2").await;
+    wait_within(
+        PATIENCE,
+        "another db-2",
+        || uids(&scene),
+        |now| now.get("db-2").is_some_and(|uid| *uid != before["db-2"]),
+    )
+    .await;
+    let _operator = Operator::start(&scene).await;
+    let lost = |object: &EtcdCluster| told(object, "Quorate").is_some_and(|(_, reason, _)| reason == "QuorumLost");
+    let object = becomes(&scene, "the loss to be told", lost).await;
+    let (_, _, message) = told(&object, "Quorate").expect("just seen");
+    assert!(message.contains("2 of 4 voting members") && message.contains("10.9.8.7"), "{message}");
+    let recovery = json!({ "fromMember": "db-0", "token": "first" });
+    scene.edit::<EtcdCluster>(NAME, json!({ "recovery": recovery })).await;
+    settled(&scene, "three members that begin anew").await;
+}
