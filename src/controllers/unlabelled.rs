@@ -170,8 +170,8 @@ mod tests {
         let label = json!({ "causeway.example.com/etcd": "z" });
         assert_eq!(SET.pod(&pod(json!({ "name": "z-1", "labels": label }), "z-peers")), Standing::Labelled);
         assert_eq!(SET.pod(&pod(json!({ "name": "z-1" }), "z-peers")), Standing::Stripped);
-        let owned = json!({ "name": "z-1", "ownerReferences": owner("StatefulSet") });
-        assert_eq!(SET.pod(&pod(owned, "z-peers")), Standing::Stripped);
+        let of_set = json!({ "name": "z-1", "ownerReferences": owner("StatefulSet") });
+        assert_eq!(SET.pod(&pod(of_set, "z-peers")), Standing::Stripped);
         let elsewhere = json!({ "causeway.example.com/etcd": "quarantine" });
         assert_eq!(SET.pod(&pod(json!({ "name": "z-1", "labels": elsewhere }), "z-peers")), Standing::Stripped);
         let of_redis = json!({ "causeway.example.com/redis": "z" });

@@ -20,8 +20,7 @@ pub fn step(view: &View<'_>) -> Option<Step> {
     };
     let (ordinal, pod) = view.observed.pods.iter().find(is_damaged)?;
     let (name, evidence) = (&pod.name, pod.damage()?);
-    let last = view.before.last_failover.as_ref();
-    let lost = last.and_then(status::loss);
+    let lost = view.before.last_failover.as_ref().and_then(status::loss);
     let had_more = info.keys == 0 && view.recorded(*ordinal).is_some_and(|node| node.keys > 0);
     let why = format!("its data cannot be read: {evidence}");
     let claim = view.observed.claims.get(ordinal);
