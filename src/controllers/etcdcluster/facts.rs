@@ -152,6 +152,7 @@ pub enum Skip {
 
 /// What matters of a volume claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about a claim")]
 pub struct Claim {
     /// Its name.
     pub name: String,

@@ -124,15 +124,8 @@ pub async fn apply(
             apply_child(client, object, &namespace, &child, None).await
         }
         Action::Configure { node, settings, users, follow_as, note } => {
-            let at = endpoint(node)?;
-            let request = Request::SetUsers { users: users.clone(), follow_as: follow_as.clone() };
-            redis.change(&at, request).await?;
-            match redis.change(&at, Request::Configure(settings.clone())).await {
-                Err(error) if error.trouble == Trouble::Refused => {
-                    return Err(refused(node, &error.message));
-                }
-                outcome => outcome?,
-            }
+            let users = Request::SetUsers { users: users.clone(), follow_as: follow_as.clone() };
+            configure(redis, node, users, settings).await?;
             change_pod(client, observer, object, node, &json!({ "annotations": { SETTINGS: note } })).await
         }
         Action::Restore(step) => observer
@@ -141,6 +134,16 @@ pub async fn apply(
             .await
             .map_err(|source| Error::Change { name: "the DatabaseRestore".into(), source }),
         Action::Tell { .. } => Ok(()),
+    }
+}
+
+/// Gives a node its users, then its settings.
+async fn configure(redis: &Redis, node: &Target, users: Request, settings: &[(String, String)]) -> Result<(), Error> {
+    let at = endpoint(node)?;
+    redis.change(&at, users).await?;
+    match redis.change(&at, Request::Configure(settings.to_vec())).await {
+        Err(error) if error.trouble == Trouble::Refused => Err(refused(node, &error.message)),
+        outcome => Ok(outcome?),
     }
 }
 

@@ -141,6 +141,7 @@ pub enum Voice {
 
 /// What matters of a volume claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about a claim")]
 pub struct Claim {
     /// Its name.
     pub name: String,

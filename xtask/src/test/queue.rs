@@ -38,6 +38,8 @@ struct Group {
 const OTHERS: Group = Group { prefix: "", needs: 2, most: 6 };
 
 const GROUPS: &[Group] = &[
+    // Each takes a node away.
+    Group { prefix: "lost_nodes::", needs: ROOM, most: 1 },
     // Each runs several worlds at a time, with operators that die.
     Group { prefix: "crash::", needs: 4, most: 3 },
     // Up to five members, which time each other out where they get nothing of a processor for a second.
@@ -109,7 +111,6 @@ fn next(waiting: &[String], running: &[&'static Group]) -> Option<usize> {
 /// Runs the tests of that order: `start` makes the command for one. None runs for longer than `most`.
 pub fn run(
     names: Vec<String>,
-    one_at_a_time: bool,
     most: Duration,
     folder: &Path,
     step: &Step,
@@ -121,8 +122,7 @@ pub fn run(
     let mut noted = Instant::now();
     loop {
         let groups: Vec<_> = running.iter().map(|test| test.group).collect();
-        let free = !one_at_a_time || running.is_empty();
-        if let Some(place) = next(&waiting, &groups).filter(|_| free) {
+        if let Some(place) = next(&waiting, &groups) {
             running.push(begin(waiting.remove(place), folder, &start)?);
             continue;
         }

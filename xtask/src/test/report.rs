@@ -44,8 +44,11 @@ pub struct Report {
 /// A step that runs beside others.
 pub struct Part {
     name: &'static str,
-    work: Box<dyn FnOnce(&Step) -> Result<Outcome> + Send>,
+    work: Work,
 }
+
+/// What a step does.
+type Work = Box<dyn FnOnce(&Step) -> Result<Outcome> + Send>;
 
 impl Part {
     /// A step of that name.

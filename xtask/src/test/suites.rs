@@ -64,12 +64,12 @@ pub fn cargo(suite: &Suite, filter: Option<&str>, step: &Step) -> Result<Outcome
             unit.and(examples)
         }
         Suite::Integration { cluster, localstack, thorough } => {
-            let names = |name: &str| !name.starts_with(LOST_NODES);
-            side_by_side(cluster, localstack, *thorough, (filter, &names), false, step)?
+            let of_kind = |name: &str| !name.starts_with(LOST_NODES);
+            side_by_side(cluster, localstack, *thorough, filter, of_kind, step)?
         }
         Suite::LostNodes { cluster, localstack } => {
-            let names = |name: &str| name.starts_with(LOST_NODES);
-            side_by_side(cluster, localstack, false, (filter, &names), true, step)?
+            let of_kind = |name: &str| name.starts_with(LOST_NODES);
+            side_by_side(cluster, localstack, false, filter, of_kind, step)?
         }
     };
     Ok(Outcome::Tests(tests))
@@ -85,8 +85,8 @@ fn side_by_side(
     cluster: &Cluster,
     localstack: &LocalStack,
     thorough: bool,
-    (filter, of_kind): (Option<&str>, &dyn Fn(&str) -> bool),
-    one_at_a_time: bool,
+    filter: Option<&str>,
+    of_kind: fn(&str) -> bool,
     step: &Step,
 ) -> Result<Tests> {
     let binary = integration_tests()?;
@@ -114,7 +114,7 @@ fn side_by_side(
     };
     let longest = if thorough { LONGEST_THOROUGH } else { LONGEST };
     let order = queue::order(names, &times);
-    let done = queue::run(order, one_at_a_time, longest, &directory()?.join("integration"), step, start)?;
+    let done = queue::run(order, longest, &directory()?.join("integration"), step, start)?;
     times.extend(done.iter().map(|test| (test.name.clone(), test.took.as_secs_f64())));
     fs::write(&kept, serde_json::to_vec_pretty(&times)?).with_context(|| format!("cannot write {}", kept.display()))?;
     Ok(counted(&done))
@@ -127,12 +127,12 @@ fn integration_tests() -> Result<PathBuf> {
         in_checkout(["test", "--workspace", "--no-run", "--test", "integration", "--message-format", "json"])?;
     let output = command.arg("--offline").output().context("cannot start cargo")?;
     let messages = String::from_utf8_lossy(&output.stdout);
-    let executables = messages.lines().filter_map(|line| {
+    let mut executables = messages.lines().filter_map(|line| {
         let message: Value = serde_json::from_str(line).ok()?;
         let is_test = message["target"]["name"] == "integration";
         message["executable"].as_str().filter(|_| is_test).map(PathBuf::from)
     });
-    match executables.last() {
+    match executables.next_back() {
         Some(executable) => Ok(executable),
         None => bail!("cargo names no integration tests: {}", String::from_utf8_lossy(&output.stderr)),
     }

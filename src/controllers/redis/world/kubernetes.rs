@@ -15,6 +15,7 @@ use crate::external::redis::Attached;
 
 /// A pod.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about a pod")]
 pub struct PodState {
     pub name: String,
     pub uid: String,
