@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use super::action::{Action, Target};
+use super::action::{Action, Publication, Target};
 use super::error::Error;
 use super::facts::{self, Hidden, Users};
 use super::names::{self, AWAITED, CERTIFICATES, PORT, ROLE, SETTINGS};
@@ -65,6 +65,15 @@ pub async fn apply(
             observer.expect_change(object);
             grow(client, &namespace, name, uid, size).await
         }
+        Action::Lead(publication) => lead(redis, observer, object, publication).await,
+        Action::Unselect { service, uid } => {
+            observer.expect_change(object);
+            observer.slices.unselect(object, service, uid).await
+        }
+        Action::Sweep { service, slices } => {
+            observer.expect_change(object);
+            observer.slices.sweep(object, service, slices).await
+        }
         Action::SetRole { pod, role } => {
             change_pod(client, observer, object, pod, &json!({ "labels": { ROLE: role } })).await
         }
@@ -79,7 +88,23 @@ pub async fn apply(
         Action::Promote { node, run_id, .. } => {
             Ok(redis.change(&endpoint(node)?, Request::Promote { run_id: run_id.clone() }).await?)
         }
-        Action::HandOver { from, address, .. } => hand_over(client, redis, observer, object, from, address).await,
+        Action::HandOver { from, address, hide, .. } => {
+            let at = endpoint(from)?;
+            let request = Request::HandOver { host: address.clone(), port: PORT, timeout_ms: HAND_OVER_MS };
+            redis.change(&at, request).await?;
+            // Meanwhile new clients are kept from it, for it takes no more writes.
+            let hidden = async {
+                match hide {
+                    Some(publication) => lead(redis, observer, object, publication).await,
+                    None => Ok(()),
+                }
+            };
+            let nothing: Option<&str> = None;
+            let metadata = json!({ "labels": { ROLE: nothing } });
+            let unlabelled = change_pod(client, observer, object, from, &metadata);
+            let ((), hidden, unlabelled) = tokio::join!(handed_over(redis, &at, address), hidden, unlabelled);
+            hidden.and(unlabelled)
+        }
         Action::Fence { at, history, successor } => {
             fence(redis, at, history, successor).await;
             redis.hang_up(at);
@@ -121,7 +146,7 @@ pub async fn apply(
             debug_assert_eq!(child.name(), secret);
             apply_child(client, object, &namespace, &child, None).await
         }
-        Action::Configure { node, settings, users, follow_as, note } => {
+        Action::Configure { node, settings, users, follow_as, note, .. } => {
             let at = endpoint(node)?;
             let request = Request::SetUsers { users: users.clone(), follow_as: follow_as.clone() };
             redis.change(&at, request).await?;
@@ -130,6 +155,9 @@ pub async fn apply(
                     return Err(refused(node, &error.message));
                 }
                 outcome => outcome?,
+            }
+            if let Ok(info) = redis.info(&at).await {
+                observer.note_told(object, &node.uid, &info.run_id, &at).await;
             }
             change_pod(client, observer, object, node, &json!({ "annotations": { SETTINGS: note } })).await
         }
@@ -153,29 +181,33 @@ async fn load(redis: &Redis, node: &Target, settings: &[(String, String)]) -> Re
     }
 }
 
-/// Asks the master to hand over and waits for the end of it; meanwhile new clients are kept from it, for it takes no more
-/// writes.
-async fn hand_over(
-    client: &Client,
-    redis: &Redis,
-    observer: &Observer,
-    object: &Object,
-    from: &Target,
-    address: &str,
-) -> Result<(), Error> {
-    let at = endpoint(from)?;
-    let request = Request::HandOver { host: address.to_owned(), port: PORT, timeout_ms: HAND_OVER_MS };
-    redis.change(&at, request).await?;
-    let heir = heir(&at, address);
+/// Waits until a master has handed over, and has its heir tell how far it is all the time.
+async fn handed_over(redis: &Redis, at: &Endpoint, address: &str) {
+    let heir = heir(at, address);
     let ends = timeout(Duration::from_millis(HAND_OVER_MS), async {
-        while redis.info(&at).await.is_ok_and(|info| info.handing_over) {
+        while redis.info(at).await.is_ok_and(|info| info.handing_over) {
             redis.change(&heir, Request::Acknowledge).await.ok();
             sleep(GLANCE).await;
         }
     });
-    let nothing: Option<&str> = None;
-    let change = json!({ "labels": { ROLE: nothing } });
-    tokio::join!(ends, change_pod(client, observer, object, from, &change)).1
+    ends.await.ok();
+}
+
+/// Writes a slice while this process leads, and leads clients to nobody who is not the master.
+async fn lead(redis: &Redis, observer: &Observer, object: &Object, publication: &Publication) -> Result<(), Error> {
+    if let Some((node, run_id)) = &publication.master {
+        let info = redis.info(&endpoint(node)?).await?;
+        if !info.is_master() || info.run_id != *run_id {
+            return Err(Error::NoMaster(node.name.clone()));
+        }
+    }
+    redis.may_change("EndpointSlice")?;
+    let written = observer.slices.write(object, publication).await;
+    // The watch may not show it yet, or not what stood in the way.
+    if written.is_err() || publication.before.is_none() {
+        observer.expect_change(object);
+    }
+    written
 }
 
 /// Where the replica answers that takes over. It would tell once a second how far it is, and writes would wait for that.

@@ -4,12 +4,14 @@ use kube::ResourceExt;
 
 use super::super::action::Action;
 use super::super::resources;
-use super::{SOON, Step, View, size};
+use super::{SOON, Step, View, services, size};
 use crate::runtime::manifest::Manifest;
 
 /// Somebody else's object of a child's name: nothing is touched.
 pub fn foreign(view: &View<'_>) -> Option<Step> {
-    let ((kind, name), _) = view.observed.children.iter().find(|(_, child)| !child.ours)?;
+    let child = view.observed.children.iter().find(|(_, child)| !child.ours).map(|(key, _)| key.clone());
+    let slice = || services::foreign(view).map(|name| ("EndpointSlice".to_owned(), name));
+    let (kind, name) = child.or_else(slice)?;
     let told =
         format!("{kind} {name} exists and does not belong to this object: delete it, or choose another metadata.name");
     Some(Step::stalled("NameTaken", told))

@@ -11,9 +11,11 @@ mod nodes;
 mod passwords;
 mod restore;
 mod rollout;
+mod services;
 mod size;
 mod status;
 mod switchover;
+mod writes;
 
 use std::cell::OnceCell;
 use std::time::Duration;
@@ -110,7 +112,7 @@ impl Step {
 pub fn decide(object: &Redis, observed: &Observed, now: Timestamp) -> Plan<Action, RedisStatus> {
     let before = object.status.clone().unwrap_or_default();
     let view = View { object, observed, before, now, revision: OnceCell::new() };
-    let step = step(&view);
+    let step = writes::told(&view, led(&view, step(&view)));
     let status = status::status(&view, &step);
     let plan = Plan {
         parts: status::parts(&view, &status),
@@ -121,6 +123,20 @@ pub fn decide(object: &Redis, observed: &Observed, now: Timestamp) -> Plan<Actio
         requeue: Some(step.again),
     };
     restore::told(join(plan, &restore::database(&view), Action::Restore, |status, restored| status.restored = restored))
+}
+
+/// The step, after whoever must not be found was taken out of the Services.
+fn led(view: &View<'_>, mut step: Step) -> Step {
+    let mut first = services::out(view);
+    first.retain(|action| !step.actions.contains(action));
+    if first.is_empty() {
+        return step;
+    }
+    if matches!(step.health, Health::Ready(_)) {
+        step.health = Health::progressing("Following", "Services are led to the nodes that serve");
+    }
+    step.actions.splice(0..0, first);
+    step
 }
 
 fn step(view: &View<'_>) -> Step {
@@ -153,6 +169,7 @@ fn step(view: &View<'_>) -> Step {
         .or_else(|| accepted.then(|| nodes::configure(view)).flatten())
         .or_else(|| children::step(view, accepted))
         .or_else(|| accepted.then(|| rollout::hopeless(view)).flatten())
+        .or_else(|| accepted.then(|| size::relieve(view)).flatten())
         .or(waiting)
         .or_else(|| accepted.then(|| size::shrink(view)).flatten())
         .or_else(|| rollout::step(view, accepted))
@@ -174,9 +191,9 @@ fn step(view: &View<'_>) -> Step {
                 () => LATER,
             };
             let told = match view.object.spec.replicas {
-                0 => "the master serves; it has no replica that could take over".into(),
-                1 => "the master serves, and its replica has all data".into(),
-                count => format!("the master serves, and all {count} replicas have all data"),
+                0 => "the master takes writes; it has no replica that could take over".into(),
+                1 => "the master takes writes, and its replica has all data".into(),
+                count => format!("the master takes writes, and all {count} replicas have all data"),
             };
             Step { health: Health::ready("Serving", told), again, ..Step::wait("Serving", "") }
         }
@@ -231,6 +248,12 @@ impl View<'_> {
         self.before.nodes.iter().find(|node| node.name == name)
     }
 
+    /// Whether a node could take writes as a master, as far as its disk is concerned.
+    fn persists(&self, info: &Info) -> bool {
+        let makes_snapshots = settings::settings(self.object).get("save").is_some_and(|save| !save.is_empty());
+        !info.log_fails && !(info.snapshot_fails && makes_snapshots)
+    }
+
     /// Whether the pod was made from another spec.
     fn is_outdated(&self, pod: &Pod) -> bool {
         pod.revision != *self.revision.get_or_init(|| resources::revision(self.object)) || nodes::has_more(self, pod)
@@ -271,6 +294,10 @@ fn trouble_of(pod: &Pod) -> Option<(&'static str, String)> {
     }
     match word {
         "CrashLoopBackOff" | "RunContainerError" | "CreateContainerError" | "CreateContainerConfigError" => {
+            if pod.has_no_space() {
+                let told = format!("the volume of pod {name} is full: raise spec.storage.size");
+                return Some(("VolumeFull", told));
+            }
             let refused = pod.last_words.as_deref().unwrap_or_default().lines().rfind(|line| line.starts_with(">>> "));
             let told = match refused {
                 Some(line) => format!("pod {name} does not start; Redis refuses spec.config at {line}"),
@@ -287,7 +314,7 @@ fn target(pod: &Pod) -> Target {
     Target { name: pod.name.clone(), uid: pod.uid.clone(), endpoint: pod.endpoint() }
 }
 
-/// Takes a pod out of all Services.
+/// Takes the label of its role from a pod.
 fn hide(pod: &Pod) -> Action {
     Action::SetRole { pod: target(pod), role: None }
 }

@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use kube::ResourceExt;
+
 use super::nodes::{Process, Write};
 use crate::api::Redis;
-use crate::controllers::redis::action::{Action, Target};
+use crate::controllers::redis::action::{Action, Publication, Target};
 use crate::controllers::redis::facts::{Child, Claim, Hidden, Observed, Passwords, Pod, Users, Voice};
-use crate::controllers::redis::names::{self, MASTER};
+use crate::controllers::redis::names;
+use crate::controllers::redis::resources::{service_of, ways_of};
 use crate::controllers::redis::tls::Certificates;
 use crate::controllers::restore_from::Seen;
 use crate::controllers::restore_from::fixtures::happen;
-use crate::external::redis::Attached;
+use crate::external::redis::{Attached, Writes};
 
 /// A pod.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +47,7 @@ pub struct ClaimState {
 #[derive(Clone, Debug, Default)]
 pub struct Kubernetes {
     pub children: BTreeMap<(String, String), Child>,
+    pub slices: BTreeMap<String, Child>,
     pub pods: BTreeMap<i32, PodState>,
     pub claims: BTreeMap<i32, ClaimState>,
     pub passwords: Passwords,
@@ -83,6 +87,8 @@ impl Kubernetes {
                 Some(Process { hangs: Some(seconds), .. }) => Voice::Silent(Duration::from_secs(*seconds)),
                 Some(process) => Voice::Answers(Box::new(process.info(self.attached(&pod.address)))),
             },
+            writes: (pod.is_master() && pod.answers()).then(|| self.answer_to_a_write(pod, object)),
+            drift: pod.process.iter().filter(|it| it.tampered).map(|_| "min-replicas-to-write".to_owned()).collect(),
             ..Pod::default()
         };
         assert!(object.metadata.uid.is_some());
@@ -94,7 +100,28 @@ impl Kubernetes {
             certificates: self.certificates.clone(),
             restore: self.restore.clone(),
             unmade: None,
+            slices: self.slices.clone(),
         }
+    }
+
+    /// What a master answers to a write.
+    fn answer_to_a_write(&self, pod: &PodState, object: &Redis) -> Writes {
+        let process = pod.process.as_ref().unwrap();
+        let minimum = if process.tampered { 100 } else { crate::controllers::redis::settings::minimum(object) };
+        match () {
+            () if process.full => Writes::Refused("MISCONF Errors writing to the AOF file".into()),
+            () if i32::try_from(self.attached(&pod.address).len()).unwrap() < minimum => {
+                Writes::Refused("NOREPLICAS Not enough good replicas to write.".into())
+            }
+            () => Writes::Taken,
+        }
+    }
+
+    /// The pods that a Service leads to: whoever has those addresses now.
+    pub fn behind(&self, service: &str) -> Vec<&PodState> {
+        let slices = self.slices.values().filter(|slice| service_of(&slice.value) == Some(service));
+        let ways = slices.flat_map(|slice| ways_of(&slice.value));
+        ways.filter_map(|way| self.pods.values().find(|pod| pod.address == way.address)).collect()
     }
 
     fn attached(&self, address: &str) -> Vec<Attached> {
@@ -149,6 +176,17 @@ impl Kubernetes {
                 claim.facts.size.clone_from(size);
             }
             Action::Orphan { name, .. } => drop(self.children.remove(&("StatefulSet".to_owned(), name.clone()))),
+            Action::Lead(publication) => self.lead(publication)?,
+            Action::Unselect { service, uid } => {
+                let live = self.children.get_mut(&("Service".to_owned(), service.clone())).ok_or(())?;
+                if live.uid != *uid {
+                    return Err(());
+                }
+                live.value["spec"]["selector"] = serde_json::Value::Null;
+            }
+            Action::Sweep { slices, .. } => {
+                self.slices.retain(|name, live| !slices.contains(&(name.clone(), live.uid.clone())));
+            }
             Action::SetRole { pod, role } => self.meant(pod)?.role = role.map(str::to_owned),
             Action::Follow { node, master, .. } => self.process(node)?.follow(master),
             Action::Promote { node, run_id, .. } => {
@@ -159,9 +197,14 @@ impl Kubernetes {
                 }
                 process.promote(history);
             }
-            Action::HandOver { from, address, .. } => self.hand_over(from, address)?,
+            Action::HandOver { from, address, hide, .. } => {
+                self.hand_over(from, address)?;
+                if let Some(publication) = hide {
+                    self.lead(publication)?;
+                }
+            }
             Action::Configure { node, note, .. } => {
-                self.process(node)?;
+                self.process(node)?.tampered = false;
                 self.meant(node)?.settings = Some(note.clone());
             }
             Action::LoadCertificates { node, content, note, .. } => {
@@ -220,18 +263,46 @@ impl Kubernetes {
         Ok(())
     }
 
-    /// Whether a client that goes through the Service is told that its write is done.
-    pub fn write(&mut self, write: Write, minimum: i32) -> bool {
-        let found =
-            self.pods.values().find(|pod| pod.role.as_deref() == Some(MASTER) && pod.answers() && pod.is_master());
-        let Some(address) = found.map(|pod| pod.address.clone()) else { return false };
-        if i32::try_from(self.attached(&address).len()).unwrap() < minimum {
-            return false;
+    /// A slice is written over the one that was seen, or that was written since by the same plan.
+    fn lead(&mut self, publication: &Publication) -> Result<(), ()> {
+        if let Some((node, run_id)) = &publication.master {
+            let process = self.process(node)?;
+            if process.follows.is_some() || process.run.to_string() != *run_id {
+                return Err(());
+            }
         }
+        let name = publication.slice.name().to_owned();
+        let live = self.slices.get(&name).map(|live| live.uid.clone());
+        if live != publication.before.as_ref().map(|(uid, _)| uid.clone()) {
+            return Err(());
+        }
+        let version = self.next().to_string();
+        let mut value = publication.slice.value.clone();
+        value["metadata"]["resourceVersion"] = version.clone().into();
+        self.slices.insert(name, Child { value, uid: live.unwrap_or(version), ours: true });
+        Ok(())
+    }
+
+    /// Whether a client that goes through the Service is told that its write is done. Each that it leads to may be asked.
+    pub fn write(&mut self, write: Write, object: &Redis) -> bool {
+        let behind = self.behind(&object.name_any());
+        let takes = |pod: &&&PodState| {
+            pod.answers() && pod.is_master() && self.answer_to_a_write(pod, object) == Writes::Taken
+        };
+        let Some(address) = behind.iter().find(takes).map(|pod| pod.address.clone()) else { return false };
         let ordinal = self.by_address(&address).unwrap();
         self.pods.get_mut(&ordinal).unwrap().process.as_mut().unwrap().writes.push(write);
         self.claims.get_mut(&ordinal).unwrap().writes.push(write);
         true
+    }
+
+    /// Whether every client that comes through the Service is served.
+    pub fn serves(&self, object: &Redis) -> bool {
+        let behind = self.behind(&object.name_any());
+        let takes = |pod: &&PodState| {
+            pod.answers() && pod.is_master() && self.answer_to_a_write(pod, object) == Writes::Taken
+        };
+        !behind.is_empty() && behind.iter().all(takes)
     }
 
     /// A second passes.
@@ -249,6 +320,10 @@ impl Kubernetes {
                 let files = self.certificates.nodes.kept.clone();
                 let process = Process::start(self.born, self.claims[ordinal].writes.clone());
                 pod.process = Some(Process { files, ..process });
+            }
+            // As a replica, one whose disk takes nothing ends itself; there is room when it is started again.
+            if pod.process.as_ref().is_some_and(|process| process.full && process.follows.is_some()) {
+                pod.process = None;
             }
             if let Some(process) = &mut pod.process {
                 process.age += 1;
