@@ -89,36 +89,14 @@ pub async fn apply(
             Ok(redis.change(&endpoint(node)?, Request::Promote { run_id: run_id.clone() }).await?)
         }
         Action::HandOver { from, address, hide, .. } => {
-            let at = endpoint(from)?;
-            let request = Request::HandOver { host: address.clone(), port: PORT, timeout_ms: HAND_OVER_MS };
-            redis.change(&at, request).await?;
-            // Meanwhile new clients are kept from it, for it takes no more writes.
-            let hidden = async {
-                match hide {
-                    Some(publication) => lead(redis, observer, object, publication).await,
-                    None => Ok(()),
-                }
-            };
-            let nothing: Option<&str> = None;
-            let metadata = json!({ "labels": { ROLE: nothing } });
-            let unlabelled = change_pod(client, observer, object, from, &metadata);
-            let ((), hidden, unlabelled) = tokio::join!(handed_over(redis, &at, address), hidden, unlabelled);
-            hidden.and(unlabelled)
+            hand_over(client, redis, observer, object, from, (address, hide.as_deref())).await
         }
         Action::Fence { at, history, successor } => {
             fence(redis, at, history, successor).await;
             redis.hang_up(at);
             Ok(())
         }
-        Action::StepDown { node, successor } => {
-            let (redis, at, heir) = (redis.clone(), endpoint(node)?, successor.clone());
-            // The change of masters does not wait for one who sleeps.
-            tokio::spawn(async move {
-                let outcome = redis.change(&at, Request::StepDown { host: heir, port: PORT }).await;
-                tracing::info!(node = at.address, ?outcome, "the earlier master was left word to step down");
-            });
-            Ok(())
-        }
+        Action::StepDown { node, successor } => leave_word(redis, node, successor),
         Action::KeepMastership { node } => Ok(redis.change(&endpoint(node)?, Request::KeepMastership).await?),
         Action::DropClients { node } => Ok(redis.change(&endpoint(node)?, Request::DropClients).await?),
         Action::Certify(certify) => {
@@ -147,18 +125,9 @@ pub async fn apply(
             apply_child(client, object, &namespace, &child, None).await
         }
         Action::Configure { node, settings, users, follow_as, note, .. } => {
-            let at = endpoint(node)?;
             let request = Request::SetUsers { users: users.clone(), follow_as: follow_as.clone() };
-            redis.change(&at, request).await?;
-            match redis.change(&at, Request::Configure(settings.clone())).await {
-                Err(error) if error.trouble == Trouble::Refused => {
-                    return Err(refused(node, &error.message));
-                }
-                outcome => outcome?,
-            }
-            if let Ok(info) = redis.info(&at).await {
-                observer.note_told(object, &node.uid, &info.run_id, &at).await;
-            }
+            redis.change(&endpoint(node)?, request).await?;
+            configure(redis, observer, object, node, settings).await?;
             change_pod(client, observer, object, node, &json!({ "annotations": { SETTINGS: note } })).await
         }
         Action::Restore(step) => observer
@@ -179,6 +148,61 @@ async fn load(redis: &Redis, node: &Target, settings: &[(String, String)]) -> Re
         }
         outcome => Ok(outcome?),
     }
+}
+
+/// Leaves a master that hangs word to step down. The change of masters does not wait for one who sleeps.
+fn leave_word(redis: &Redis, node: &Target, successor: &str) -> Result<(), Error> {
+    let (redis, at, heir) = (redis.clone(), endpoint(node)?, successor.to_owned());
+    tokio::spawn(async move {
+        let outcome = redis.change(&at, Request::StepDown { host: heir, port: PORT }).await;
+        tracing::info!(node = at.address, ?outcome, "the earlier master was left word to step down");
+    });
+    Ok(())
+}
+
+/// Tells a process its settings, and notes what it makes of them.
+async fn configure(
+    redis: &Redis,
+    observer: &Observer,
+    object: &Object,
+    node: &Target,
+    settings: &[(String, String)],
+) -> Result<(), Error> {
+    let at = endpoint(node)?;
+    match redis.change(&at, Request::Configure(settings.to_vec())).await {
+        Err(error) if error.trouble == Trouble::Refused => return Err(refused(node, &error.message)),
+        outcome => outcome?,
+    }
+    if let Ok(info) = redis.info(&at).await {
+        observer.note_told(object, &node.uid, &info.run_id, &at).await;
+    }
+    Ok(())
+}
+
+/// Asks the master to hand over and waits for the end of it; meanwhile new clients are kept from it, for it takes no more
+/// writes.
+async fn hand_over(
+    client: &Client,
+    redis: &Redis,
+    observer: &Observer,
+    object: &Object,
+    from: &Target,
+    (address, hide): (&str, Option<&Publication>),
+) -> Result<(), Error> {
+    let at = endpoint(from)?;
+    let request = Request::HandOver { host: address.to_owned(), port: PORT, timeout_ms: HAND_OVER_MS };
+    redis.change(&at, request).await?;
+    let hidden = async {
+        match hide {
+            Some(publication) => lead(redis, observer, object, publication).await,
+            None => Ok(()),
+        }
+    };
+    let nothing: Option<&str> = None;
+    let metadata = json!({ "labels": { ROLE: nothing } });
+    let unlabelled = change_pod(client, observer, object, from, &metadata);
+    let ((), hidden, unlabelled) = tokio::join!(handed_over(redis, &at, address), hidden, unlabelled);
+    hidden.and(unlabelled)
 }
 
 /// Waits until a master has handed over, and has its heir tell how far it is all the time.

@@ -65,7 +65,10 @@ fn facts_of(pod: &core::Pod) -> Pod {
 }
 
 /// The volume claims of an object, by ordinal.
-pub fn claims_of<'a>(object: &Object, claims: impl IntoIterator<Item = &'a PersistentVolumeClaim>) -> BTreeMap<i32, Claim> {
+pub fn claims_of<'a>(
+    object: &Object,
+    claims: impl IntoIterator<Item = &'a PersistentVolumeClaim>,
+) -> BTreeMap<i32, Claim> {
     let claims = claims.into_iter().filter(|claim| claim.labels().get(names::LABEL) == Some(&object.name_any()));
     claims
         .filter_map(|claim| {

@@ -18,7 +18,7 @@ use super::observe::{child, version_of};
 use crate::api::Redis as Object;
 use crate::api::common::FIELD_MANAGER;
 use crate::runtime::children::Watch;
-use crate::runtime::manifest::delete_exactly;
+use crate::runtime::manifest::{delete_exactly, is_controlled_by};
 
 /// The slices of all objects. Controllers of Kubernetes copy the labels of a Service to what they write for it, so those are
 /// seen as well.
@@ -75,7 +75,13 @@ impl Slices {
         let mut wanted: EndpointSlice = wanted.map_err(|error| failed(kube::Error::SerdeError(error)))?;
         let parameters = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
         let Some((uid, version)) = &publication.before else {
-            return self.api(object).create(&parameters, &wanted).await.map(drop).map_err(failed);
+            return match self.api(object).create(&parameters, &wanted).await {
+                Err(kube::Error::Api(status)) if status.code == 409 => {
+                    self.find_again(object, name).await?;
+                    Err(failed(kube::Error::Api(status)))
+                }
+                made => made.map(drop).map_err(failed),
+            };
         };
         let written = self.of(object).remove(name);
         let ours = written.filter(|ours| ours.uid().as_ref() == Some(uid));
@@ -86,6 +92,19 @@ impl Slices {
         let mut all = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         all.entry(object.uid().unwrap_or_default()).or_default().insert(name.to_owned(), answer);
         Ok(())
+    }
+
+    /// Gives a slice of ours its labels back, without which the watch does not show it. What it says is decided anew.
+    async fn find_again(&self, object: &Object, name: &str) -> Result<(), Error> {
+        let failed = |source| Error::Change { name: format!("EndpointSlice {name}"), source };
+        let Some(there) = self.api(object).get_opt(name).await.map_err(failed)? else { return Ok(()) };
+        if !is_controlled_by(&there, object) {
+            return Err(Error::NameTaken(format!("EndpointSlice {name}")));
+        }
+        let metadata = json!({ "uid": there.uid(), "labels": names::labels(object) });
+        let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+        let patch = Patch::Merge(json!({ "metadata": metadata }));
+        self.api(object).patch(name, &parameters, &patch).await.map(drop).map_err(failed)
     }
 
     /// Takes the selector from exactly that Service.

@@ -32,6 +32,7 @@ pub struct Link {
 
 /// What a node says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about a node")]
 pub struct Info {
     /// Another one after each start.
     pub run_id: String,

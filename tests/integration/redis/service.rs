@@ -87,7 +87,8 @@ async fn an_exporter_that_fails_keeps_no_client_from_the_master() {
     let name = master(&scene).await;
     let newcomers = Newcomers::start(&scene).await;
     newcomers.go_on(20).await;
-    let broken = json!({ "spec": { "containers": [{ "name": "exporter", "image": "registry.example.com/nothing:1" }] } });
+    let broken =
+        json!({ "spec": { "containers": [{ "name": "exporter", "image": "registry.example.com/nothing:1" }] } });
     let pods = scene.api::<Pod>();
     pods.patch(&name, &PatchParams::default(), &Patch::Strategic(&broken)).await.expect("the change is accepted");
     let look = || async { pods.get(&name).await.expect("the pod") };
@@ -129,9 +130,7 @@ async fn services_of_an_earlier_version_are_taken_over_without_a_refused_client(
     let _operator = Operator::start(&scene).await;
     for service in [NAME, "cache-replicas"] {
         let look = || async { slices(&scene, service).await };
-        let is_ours = |slices: &Vec<(String, Vec<String>)>| {
-            matches!(&slices[..], [(name, pods)] if *name == format!("{service}-ipv4") && !pods.is_empty())
-        };
+        let is_ours = |slices: &Vec<(String, Vec<String>)>| matches!(&slices[..], [(name, pods)] if *name == format!("{service}-ipv4") && !pods.is_empty());
         wait_for(&format!("{service} to be led by our slice alone"), look, is_ours).await;
         let endpoints = || async { scene.api::<Endpoints>().get_opt(service).await.expect("an answer") };
         wait_for("the Endpoints to be gone", endpoints, Option::is_none).await;

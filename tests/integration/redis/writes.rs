@@ -1,35 +1,12 @@
 //! A master that refuses writes is not called ready: another takes over, what somebody changed is changed back, or it is told.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-
 use causeway::api::Redis;
 use serde_json::json;
 
 use super::checker::{Checker, Promise};
-use super::{NAME, Stage, becomes, claim_of, master, nodes, running, settled, spec, succeeded, told};
-use crate::support::{Operator, Scene, volumes, wait_for};
-
-/// A volume in which no file can be made until this is dropped. A snapshot fails there as on a full disk, and Redis refuses
-/// writes for that; its append-only file is open already.
-struct Unwritable(PathBuf, Permissions);
-
-impl Unwritable {
-    async fn new(scene: &Scene, name: &str) -> Self {
-        let directory = volumes::directory(scene, &claim_of(name)).await;
-        let before = fs::metadata(&directory).expect("a directory").permissions();
-        fs::set_permissions(&directory, Permissions::from_mode(0o555)).expect("the change is accepted");
-        Self(directory, before)
-    }
-}
-
-impl Drop for Unwritable {
-    fn drop(&mut self) {
-        // The scene may have ended, and the volume with it.
-        fs::set_permissions(&self.0, self.1.clone()).ok();
-    }
-}
+use super::faults::Unwritable;
+use super::{NAME, Stage, becomes, master, nodes, running, settled, spec, succeeded, told};
+use crate::support::{Operator, wait_for};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_master_whose_disk_takes_nothing_hands_over() {

@@ -251,7 +251,7 @@ impl View<'_> {
     /// Whether a node could take writes as a master, as far as its disk is concerned.
     fn persists(&self, info: &Info) -> bool {
         let makes_snapshots = settings::settings(self.object).get("save").is_some_and(|save| !save.is_empty());
-        !info.log_fails && !(info.snapshot_fails && makes_snapshots)
+        !(info.log_fails || (info.snapshot_fails && makes_snapshots))
     }
 
     /// Whether the pod was made from another spec.

@@ -10,6 +10,7 @@ use super::super::facts::{Child, Pod, Voice};
 use super::super::names;
 use super::super::resources::{Way, family_of, is_of_kubernetes, service_of, slice, ways_of};
 use super::{View, target};
+use crate::external::redis::Info;
 
 /// Families of addresses; each has a slice of its own.
 const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
@@ -24,7 +25,7 @@ pub fn out(view: &View<'_>) -> Vec<Action> {
 
 /// Keeps all from the master's Service but the one who is to be it, if it is one already.
 pub fn close(view: &View<'_>, heir: &Pod) -> Vec<Action> {
-    let is_heir = |pod: &Pod| pod.uid == heir.uid && pod.info().is_some_and(|info| info.is_master());
+    let is_heir = |pod: &Pod| pod.uid == heir.uid && pod.info().is_some_and(Info::is_master);
     keep(view, &view.object.name_any(), is_heir)
 }
 
@@ -38,7 +39,7 @@ pub fn handing_over(view: &View<'_>, master: &Pod) -> Option<Box<Publication>> {
 pub fn to_master(view: &View<'_>, ordinal: i32) -> Vec<Action> {
     let found = view.pod(ordinal).and_then(|pod| Some((pod, Way::to(pod)?, pod.info()?)));
     let Some((pod, way, info)) = found else { return Vec::new() };
-    lead(view, &view.object.name_any(), &[way], Some((target(pod), info.run_id.clone())))
+    lead(view, &view.object.name_any(), &[way], Some(&(target(pod), info.run_id.clone())))
 }
 
 /// Leads readers to those replicas.
@@ -120,15 +121,10 @@ fn keep(view: &View<'_>, service: &str, stays: impl Fn(&Pod) -> bool) -> Vec<Act
 }
 
 /// Leads clients of a Service to just these.
-fn lead(
-    view: &View<'_>,
-    service: &str,
-    ways: &[Way],
-    master: Option<(Target, String)>,
-) -> Vec<Action> {
+fn lead(view: &View<'_>, service: &str, ways: &[Way], master: Option<&(Target, String)>) -> Vec<Action> {
     let by_family = |family: &str| {
         let ways: Vec<Way> = ways.iter().filter(|way| family_of(Some(&way.address)) == family).cloned().collect();
-        publication(view, service, family, &ways, master.clone().filter(|_| !ways.is_empty()))
+        publication(view, service, family, &ways, master.filter(|_| !ways.is_empty()).cloned())
     };
     FAMILIES.into_iter().filter_map(by_family).collect()
 }

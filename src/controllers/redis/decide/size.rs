@@ -50,10 +50,9 @@ fn is_full(pod: &Pod) -> bool {
 
 fn grow(view: &View<'_>, whose: impl Fn(i32) -> bool) -> Option<Step> {
     let wanted = amount(&view.object.spec.storage.size)?;
-    let small =
-        |(ordinal, claim): &(&i32, &Claim)| {
-            whose(**ordinal) && !claim.terminating && amount(&claim.size).is_some_and(|size| size < wanted)
-        };
+    let small = |(ordinal, claim): &(&i32, &Claim)| {
+        whose(**ordinal) && !claim.terminating && amount(&claim.size).is_some_and(|size| size < wanted)
+    };
     let (_, claim) = view.observed.claims.iter().find(small)?;
     let action = Action::GrowClaim {
         name: claim.name.clone(),

@@ -28,12 +28,11 @@ pub fn told(view: &View<'_>, mut step: Step) -> Step {
     }
     let is_ready = matches!(step.health, Health::Ready(_));
     let (reason, told) = match &pod.writes {
-        Some(Writes::Taken) => return step,
         None if is_ready => {
             let told = format!("waiting for {} to answer a write", pod.name);
             return Step { health: Health::progressing("Confirming", told), again: AT_ONCE * 4, ..step };
         }
-        None => return step,
+        Some(Writes::Taken) | None => return step,
         Some(Writes::Waiting) => ("WritesWait", waiting(pod)),
         Some(Writes::Refused(words)) => ("WritesRefused", refused(pod, words)),
     };
@@ -55,7 +54,9 @@ fn refused(pod: &Pod, words: &str) -> String {
         DISK => {
             "; no other node could take the role. Where its volume is full, raise spec.storage.size; else see kubectl logs"
         }
-        MEMORY => "; raise spec.config.maxmemory and the memory of spec.resources, or choose spec.config.maxmemory-policy",
+        MEMORY => {
+            "; raise spec.config.maxmemory and the memory of spec.resources, or choose spec.config.maxmemory-policy"
+        }
         REPLICAS => "; spec.failover.minReplicasToWrite asks for replicas that follow closely",
         _ => "",
     };

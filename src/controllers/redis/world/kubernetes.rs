@@ -3,18 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kube::ResourceExt;
-
 use super::nodes::{Process, Write};
 use crate::api::Redis;
-use crate::controllers::redis::action::{Action, Publication, Target};
+use crate::controllers::redis::action::{Action, Target};
 use crate::controllers::redis::facts::{Child, Claim, Hidden, Observed, Passwords, Pod, Users, Voice};
 use crate::controllers::redis::names;
-use crate::controllers::redis::resources::{service_of, ways_of};
 use crate::controllers::redis::tls::Certificates;
 use crate::controllers::restore_from::Seen;
 use crate::controllers::restore_from::fixtures::happen;
-use crate::external::redis::{Attached, Writes};
+use crate::external::redis::Attached;
 
 /// A pod.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,7 +60,7 @@ impl PodState {
         self.process.as_ref().is_some_and(|process| process.follows.is_none())
     }
 
-    fn answers(&self) -> bool {
+    pub fn answers(&self) -> bool {
         self.process.as_ref().is_some_and(|process| process.hangs.is_none())
     }
 }
@@ -104,27 +101,7 @@ impl Kubernetes {
         }
     }
 
-    /// What a master answers to a write.
-    fn answer_to_a_write(&self, pod: &PodState, object: &Redis) -> Writes {
-        let process = pod.process.as_ref().unwrap();
-        let minimum = if process.tampered { 100 } else { crate::controllers::redis::settings::minimum(object) };
-        match () {
-            () if process.full => Writes::Refused("MISCONF Errors writing to the AOF file".into()),
-            () if i32::try_from(self.attached(&pod.address).len()).unwrap() < minimum => {
-                Writes::Refused("NOREPLICAS Not enough good replicas to write.".into())
-            }
-            () => Writes::Taken,
-        }
-    }
-
-    /// The pods that a Service leads to: whoever has those addresses now.
-    pub fn behind(&self, service: &str) -> Vec<&PodState> {
-        let slices = self.slices.values().filter(|slice| service_of(&slice.value) == Some(service));
-        let ways = slices.flat_map(|slice| ways_of(&slice.value));
-        ways.filter_map(|way| self.pods.values().find(|pod| pod.address == way.address)).collect()
-    }
-
-    fn attached(&self, address: &str) -> Vec<Attached> {
+    pub fn attached(&self, address: &str) -> Vec<Attached> {
         let attached = self.pods.values().filter(|pod| {
             let follows = pod.process.as_ref().and_then(|process| process.follows.as_ref());
             follows.is_some_and(|following| following.up && following.host == address)
@@ -136,7 +113,7 @@ impl Kubernetes {
         attached.map(told).collect()
     }
 
-    fn by_address(&self, address: &str) -> Option<i32> {
+    pub fn by_address(&self, address: &str) -> Option<i32> {
         self.pods.iter().find(|(_, pod)| pod.address == address).map(|(ordinal, _)| *ordinal)
     }
 
@@ -144,7 +121,7 @@ impl Kubernetes {
         self.pods.values_mut().find(|pod| pod.name == target.name && pod.uid == target.uid).ok_or(())
     }
 
-    fn process(&mut self, target: &Target) -> Result<&mut Process, ()> {
+    pub fn process(&mut self, target: &Target) -> Result<&mut Process, ()> {
         self.meant(target)?.process.as_mut().filter(|process| process.hangs.is_none()).ok_or(())
     }
 
@@ -261,48 +238,6 @@ impl Kubernetes {
         old.earlier = std::mem::replace(&mut old.history, next_history);
         self.meant(from)?.role = None;
         Ok(())
-    }
-
-    /// A slice is written over the one that was seen, or that was written since by the same plan.
-    fn lead(&mut self, publication: &Publication) -> Result<(), ()> {
-        if let Some((node, run_id)) = &publication.master {
-            let process = self.process(node)?;
-            if process.follows.is_some() || process.run.to_string() != *run_id {
-                return Err(());
-            }
-        }
-        let name = publication.slice.name().to_owned();
-        let live = self.slices.get(&name).map(|live| live.uid.clone());
-        if live != publication.before.as_ref().map(|(uid, _)| uid.clone()) {
-            return Err(());
-        }
-        let version = self.next().to_string();
-        let mut value = publication.slice.value.clone();
-        value["metadata"]["resourceVersion"] = version.clone().into();
-        self.slices.insert(name, Child { value, uid: live.unwrap_or(version), ours: true });
-        Ok(())
-    }
-
-    /// Whether a client that goes through the Service is told that its write is done. Each that it leads to may be asked.
-    pub fn write(&mut self, write: Write, object: &Redis) -> bool {
-        let behind = self.behind(&object.name_any());
-        let takes = |pod: &&&PodState| {
-            pod.answers() && pod.is_master() && self.answer_to_a_write(pod, object) == Writes::Taken
-        };
-        let Some(address) = behind.iter().find(takes).map(|pod| pod.address.clone()) else { return false };
-        let ordinal = self.by_address(&address).unwrap();
-        self.pods.get_mut(&ordinal).unwrap().process.as_mut().unwrap().writes.push(write);
-        self.claims.get_mut(&ordinal).unwrap().writes.push(write);
-        true
-    }
-
-    /// Whether every client that comes through the Service is served.
-    pub fn serves(&self, object: &Redis) -> bool {
-        let behind = self.behind(&object.name_any());
-        let takes = |pod: &&PodState| {
-            pod.answers() && pod.is_master() && self.answer_to_a_write(pod, object) == Writes::Taken
-        };
-        !behind.is_empty() && behind.iter().all(takes)
     }
 
     /// A second passes.
@@ -431,7 +366,7 @@ impl Kubernetes {
         }
     }
 
-    fn next(&mut self) -> u32 {
+    pub fn next(&mut self) -> u32 {
         self.born += 1;
         self.born
     }

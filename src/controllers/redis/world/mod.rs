@@ -1,6 +1,7 @@
 //! Pods, volumes and processes of Redis in memory, in which every decision must lead to the same end and cost no data
 //! that was promised.
 
+mod clients;
 mod kubernetes;
 mod looks;
 mod nodes;

@@ -40,7 +40,8 @@ fn of_an_earlier_version(world: &mut World) {
         let mut value = own.value;
         let name = format!("{service}-x7k2p");
         value["metadata"]["name"] = name.clone().into();
-        value["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] = "endpointslice-controller.k8s.io".into();
+        value["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] =
+            "endpointslice-controller.k8s.io".into();
         world.kubernetes.slices.insert(name.clone(), Child { value, uid: name, ours: false });
         let live = world.kubernetes.children.get_mut(&("Service".to_owned(), service.to_owned())).unwrap();
         live.value["spec"]["selector"] = json!({ "causeway.example.com/role": role });
@@ -83,7 +84,9 @@ fn a_selector_that_somebody_adds_goes_again() {
     let live = world.kubernetes.children.get_mut(&("Service".to_owned(), "cache".to_owned())).unwrap();
     live.value["spec"]["selector"] = json!({ "app": "other" });
     world.reconcile(&Mishap::default());
-    assert!(world.journal.iter().any(|action| matches!(action, Action::Unselect { service, .. } if service == "cache")));
+    assert!(
+        world.journal.iter().any(|action| matches!(action, Action::Unselect { service, .. } if service == "cache"))
+    );
     world.settle();
     world.assert_settled();
 }
