@@ -26,14 +26,20 @@ pub enum Action {
     GrowClaim { name: String, uid: String, size: String },
     /// Delete the `StatefulSet` but not its pods: what cannot be changed in it is made anew.
     Orphan { name: String, uid: String },
-    /// Let Services find exactly that pod as a node of that role, or not at all.
+    /// Lead clients of a Service as that slice says. Only if it is as we saw it: somebody may lead in our place by now.
+    Lead(Box<Publication>),
+    /// Take the selector from exactly that Service: whom it leads to is in slices of ours.
+    Unselect { service: String, uid: String },
+    /// Delete what Kubernetes wrote for a Service while it had a selector.
+    Sweep { service: String, slices: Vec<(String, String)> },
+    /// Tell a pod's role by its label, or none.
     SetRole { pod: Target, role: Option<&'static str> },
     /// Make a node a replica of another. One that took writes loses its clients: they must find the new master.
     Follow { node: Target, master: String, drop_clients: bool },
     /// Make exactly that process a master.
     Promote { node: Target, run_id: String, why: &'static str },
     /// Let the master hand over to a replica without loss, and keep new clients from it.
-    HandOver { from: Target, to: String, address: String },
+    HandOver { from: Target, to: String, address: String, hide: Option<Box<Publication>> },
     /// Let a master whose pod is gone from the apiserver, but whose process may live on for a moment, hand over or step
     /// down; only if it has that history.
     Fence { at: Endpoint, history: String, successor: String },
@@ -51,6 +57,8 @@ pub enum Action {
         users: Vec<Vec<String>>,
         follow_as: Option<Login>,
         note: String,
+        /// Directives that somebody had changed.
+        mended: Vec<String>,
     },
     /// Make a certificate that is due.
     Certify(Certify),
@@ -64,6 +72,17 @@ pub enum Action {
     Restore(Step),
     /// Nothing but an event: something was completed.
     Tell { reason: &'static str, note: String },
+}
+
+/// A slice that is to be written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Publication {
+    /// The slice.
+    pub slice: Manifest,
+    /// Uid and version of the one that is there.
+    pub before: Option<(String, String)>,
+    /// Who must be a master, that very process: clients are led to it.
+    pub master: Option<(Target, String)>,
 }
 
 /// A pod and its process.
@@ -97,6 +116,13 @@ impl Action {
             Self::Follow { node, drop_clients: true, .. } => {
                 ("Demoted", format!("Made {} a replica, and closed its clients' connections", node.name))
             }
+            Self::Unselect { service, .. } => {
+                ("ServiceTaken", format!("Took the selector from Service {service}: Causeway says whom it leads to"))
+            }
+            Self::Configure { node, mended, .. } if !mended.is_empty() => {
+                let told = format!("Changed back what somebody had changed in {}: {}", node.name, mended.join(", "));
+                ("DriftRepaired", told)
+            }
             Self::Configure { node, .. } => ("Configured", format!("Changed settings of {} while it runs", node.name)),
             Self::MakePassword { secret } => {
                 ("PasswordMade", format!("Made a password for clients in Secret {secret}"))
@@ -113,6 +139,8 @@ impl Action {
             Self::Tell { reason, note } => (*reason, note.clone()),
             Self::Restore(step) => return step.event(),
             Self::Orphan { .. }
+            | Self::Lead(_)
+            | Self::Sweep { .. }
             | Self::SetRole { .. }
             | Self::Follow { .. }
             | Self::MakeUsers { .. }

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use super::action::{Action, Target};
+use super::action::{Action, Publication, Target};
 use super::error::Error;
 use super::facts::{self, Hidden, Users};
 use super::names::{self, AWAITED, CERTIFICATES, PORT, ROLE, SETTINGS};
@@ -67,6 +67,15 @@ pub async fn apply(
         }
         Action::LabelPod(pod) => change_pod(client, observer, object, pod, &ours(object)).await,
         Action::LabelClaim { name, uid } => label_claim(client, observer, object, name, uid).await,
+        Action::Lead(publication) => lead(redis, observer, object, publication).await,
+        Action::Unselect { service, uid } => {
+            observer.expect_change(object);
+            observer.slices.unselect(object, service, uid).await
+        }
+        Action::Sweep { service, slices } => {
+            observer.expect_change(object);
+            observer.slices.sweep(object, service, slices).await
+        }
         Action::SetRole { pod, role } => {
             change_pod(client, observer, object, pod, &json!({ "labels": { ROLE: role } })).await
         }
@@ -81,21 +90,15 @@ pub async fn apply(
         Action::Promote { node, run_id, .. } => {
             Ok(redis.change(&endpoint(node)?, Request::Promote { run_id: run_id.clone() }).await?)
         }
-        Action::HandOver { from, address, .. } => hand_over(client, redis, observer, object, from, address).await,
+        Action::HandOver { from, address, hide, .. } => {
+            hand_over(client, redis, observer, object, from, (address, hide.as_deref())).await
+        }
         Action::Fence { at, history, successor } => {
             fence(redis, at, history, successor).await;
             redis.hang_up(at);
             Ok(())
         }
-        Action::StepDown { node, successor } => {
-            let (redis, at, heir) = (redis.clone(), endpoint(node)?, successor.clone());
-            // The change of masters does not wait for one who sleeps.
-            tokio::spawn(async move {
-                let outcome = redis.change(&at, Request::StepDown { host: heir, port: PORT }).await;
-                tracing::info!(node = at.address, ?outcome, "the earlier master was left word to step down");
-            });
-            Ok(())
-        }
+        Action::StepDown { node, successor } => leave_word(redis, node, successor),
         Action::KeepMastership { node } => Ok(redis.change(&endpoint(node)?, Request::KeepMastership).await?),
         Action::DropClients { node } => Ok(redis.change(&endpoint(node)?, Request::DropClients).await?),
         Action::Certify(certify) => {
@@ -123,9 +126,10 @@ pub async fn apply(
             debug_assert_eq!(child.name(), secret);
             apply_child(client, object, &namespace, &child, None).await
         }
-        Action::Configure { node, settings, users, follow_as, note } => {
-            let users = Request::SetUsers { users: users.clone(), follow_as: follow_as.clone() };
-            configure(redis, node, users, settings).await?;
+        Action::Configure { node, settings, users, follow_as, note, .. } => {
+            let request = Request::SetUsers { users: users.clone(), follow_as: follow_as.clone() };
+            redis.change(&endpoint(node)?, request).await?;
+            configure(redis, observer, object, node, settings).await?;
             change_pod(client, observer, object, node, &json!({ "annotations": { SETTINGS: note } })).await
         }
         Action::Restore(step) => observer
@@ -134,16 +138,6 @@ pub async fn apply(
             .await
             .map_err(|source| Error::Change { name: "the DatabaseRestore".into(), source }),
         Action::Tell { .. } => Ok(()),
-    }
-}
-
-/// Gives a node its users, then its settings.
-async fn configure(redis: &Redis, node: &Target, users: Request, settings: &[(String, String)]) -> Result<(), Error> {
-    let at = endpoint(node)?;
-    redis.change(&at, users).await?;
-    match redis.change(&at, Request::Configure(settings.to_vec())).await {
-        Err(error) if error.trouble == Trouble::Refused => Err(refused(node, &error.message)),
-        outcome => Ok(outcome?),
     }
 }
 
@@ -158,6 +152,35 @@ async fn load(redis: &Redis, node: &Target, settings: &[(String, String)]) -> Re
     }
 }
 
+/// Leaves a master that hangs word to step down. The change of masters does not wait for one who sleeps.
+fn leave_word(redis: &Redis, node: &Target, successor: &str) -> Result<(), Error> {
+    let (redis, at, heir) = (redis.clone(), endpoint(node)?, successor.to_owned());
+    tokio::spawn(async move {
+        let outcome = redis.change(&at, Request::StepDown { host: heir, port: PORT }).await;
+        tracing::info!(node = at.address, ?outcome, "the earlier master was left word to step down");
+    });
+    Ok(())
+}
+
+/// Tells a process its settings, and notes what it makes of them.
+async fn configure(
+    redis: &Redis,
+    observer: &Observer,
+    object: &Object,
+    node: &Target,
+    settings: &[(String, String)],
+) -> Result<(), Error> {
+    let at = endpoint(node)?;
+    match redis.change(&at, Request::Configure(settings.to_vec())).await {
+        Err(error) if error.trouble == Trouble::Refused => return Err(refused(node, &error.message)),
+        outcome => outcome?,
+    }
+    if let Ok(info) = redis.info(&at).await {
+        observer.note_told(object, &node.uid, &info.run_id, &at).await;
+    }
+    Ok(())
+}
+
 /// Asks the master to hand over and waits for the end of it; meanwhile new clients are kept from it, for it takes no more
 /// writes.
 async fn hand_over(
@@ -166,21 +189,51 @@ async fn hand_over(
     observer: &Observer,
     object: &Object,
     from: &Target,
-    address: &str,
+    (address, hide): (&str, Option<&Publication>),
 ) -> Result<(), Error> {
     let at = endpoint(from)?;
     let request = Request::HandOver { host: address.to_owned(), port: PORT, timeout_ms: HAND_OVER_MS };
     redis.change(&at, request).await?;
-    let heir = heir(&at, address);
+    let hidden = async {
+        match hide {
+            Some(publication) => lead(redis, observer, object, publication).await,
+            None => Ok(()),
+        }
+    };
+    let nothing: Option<&str> = None;
+    let metadata = json!({ "labels": { ROLE: nothing } });
+    let unlabelled = change_pod(client, observer, object, from, &metadata);
+    let ((), hidden, unlabelled) = tokio::join!(handed_over(redis, &at, address), hidden, unlabelled);
+    hidden.and(unlabelled)
+}
+
+/// Waits until a master has handed over, and has its heir tell how far it is all the time.
+async fn handed_over(redis: &Redis, at: &Endpoint, address: &str) {
+    let heir = heir(at, address);
     let ends = timeout(Duration::from_millis(HAND_OVER_MS), async {
-        while redis.info(&at).await.is_ok_and(|info| info.handing_over) {
+        while redis.info(at).await.is_ok_and(|info| info.handing_over) {
             redis.change(&heir, Request::Acknowledge).await.ok();
             sleep(GLANCE).await;
         }
     });
-    let nothing: Option<&str> = None;
-    let change = json!({ "labels": { ROLE: nothing } });
-    tokio::join!(ends, change_pod(client, observer, object, from, &change)).1
+    ends.await.ok();
+}
+
+/// Writes a slice while this process leads, and leads clients to nobody who is not the master.
+async fn lead(redis: &Redis, observer: &Observer, object: &Object, publication: &Publication) -> Result<(), Error> {
+    if let Some((node, run_id)) = &publication.master {
+        let info = redis.info(&endpoint(node)?).await?;
+        if !info.is_master() || info.run_id != *run_id {
+            return Err(Error::NoMaster(node.name.clone()));
+        }
+    }
+    redis.may_change("EndpointSlice")?;
+    let written = observer.slices.write(object, publication).await;
+    // The watch may not show it yet, or not what stood in the way.
+    if written.is_err() || publication.before.is_none() {
+        observer.expect_change(object);
+    }
+    written
 }
 
 /// Where the replica answers that takes over. It would tell once a second how far it is, and writes would wait for that.

@@ -53,6 +53,20 @@ pub enum Error {
     /// The pod has no process that could be asked.
     #[error("pod {0} has no address")]
     NoAddress(String),
+    /// Whom Services lead to may not be written.
+    #[error(
+        "cannot write EndpointSlice {name}, by which clients find the nodes: {message}. Apply deploy/base/clusterrole.yaml of \
+         this version"
+    )]
+    SlicesDenied {
+        /// The slice.
+        name: String,
+        /// What the API said.
+        message: String,
+    },
+    /// Whom clients were to be led to is no master any more.
+    #[error("{0} is no master any more")]
+    NoMaster(String),
     /// Settings that a node refuses.
     #[error("spec.config.{directive} is refused by {node}: {message}; correct or remove it")]
     SettingRefused {
@@ -102,14 +116,16 @@ impl Failure for Error {
             | Self::Tls(tls::error::Error::Read(source) | tls::error::Error::Apply { source, .. }) => {
                 class_of_kubernetes(source)
             }
-            Self::NameTaken(_) | Self::CannotGrow { .. } | Self::SettingRefused { .. } | Self::SecretsDenied { .. } => {
-                Class::Denied
-            }
+            Self::NameTaken(_)
+            | Self::CannotGrow { .. }
+            | Self::SettingRefused { .. }
+            | Self::SecretsDenied { .. }
+            | Self::SlicesDenied { .. } => Class::Denied,
             Self::FilesAwaited(_) => Class::Early,
             // Decided about once more, by what there is now.
             Self::Tls(tls::error::Error::Changed(_)) => Class::Conflict,
             Self::Tls(_) | Self::Random(_) => Class::Transient,
-            Self::NoAddress(_) => Class::NotFound,
+            Self::NoAddress(_) | Self::NoMaster(_) => Class::NotFound,
             Self::Redis(error) => error.class(),
         }
     }
@@ -122,6 +138,8 @@ impl Failure for Error {
             Self::NameTaken(_) => "NameTaken",
             Self::CannotGrow { .. } => "VolumeCannotGrow",
             Self::NoAddress(_) => "PodWithoutAddress",
+            Self::SlicesDenied { .. } => "SlicesDenied",
+            Self::NoMaster(_) => "NoMaster",
             Self::Random(_) => "PasswordNotMade",
             Self::SettingRefused { .. } => "ConfigInvalid",
             Self::SecretsDenied { .. } => "SecretsDenied",

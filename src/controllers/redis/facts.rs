@@ -1,7 +1,7 @@
 //! What is known of a master and its replicas: their children, pods and volumes as Kubernetes has them, and what each
 //! node says of itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,13 +11,15 @@ use super::names;
 use super::tls::Certificates;
 use crate::controllers::pod_trouble::{Evidence, Unmade};
 use crate::controllers::restore_from::Seen;
-use crate::external::redis::{Credentials, Endpoint, Info, Login};
+use crate::external::redis::{Credentials, Endpoint, Info, Login, Writes};
 
 /// All that is known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
     /// Services, `ConfigMap`, disruption budget and `StatefulSet` of our names, by kind and name.
     pub children: BTreeMap<(String, String), Child>,
+    /// The slices of our Services by name, whoever wrote them.
+    pub slices: BTreeMap<String, Child>,
     /// The pods, by ordinal.
     pub pods: BTreeMap<i32, Pod>,
     /// A pod that is missing, and that the apiserver refuses.
@@ -91,19 +93,21 @@ pub struct Pod {
     pub uid: String,
     /// The revision it was made from.
     pub revision: String,
-    /// Its label, by which Services find it.
+    /// The label that tells its role.
     pub role: Option<String>,
     /// The settings that its process was told last, and which process.
     pub settings: Option<String>,
     /// Where it answers.
     pub address: Option<String>,
+    /// The node of Kubernetes that it is on.
+    pub node: Option<String>,
     /// As whom we speak to it.
     pub login: Option<Login>,
     /// With what we speak TLS to it.
     pub tls: Option<Arc<Credentials>>,
     /// The certificates that its process has loaded, and which process.
     pub certificates: Option<String>,
-    /// Kubernetes sends clients to it.
+    /// Kubernetes takes it for ready: a kubelet that does not answer, or a container beside Redis, takes that from it.
     pub ready: bool,
     /// It is being deleted.
     pub terminating: bool,
@@ -123,6 +127,10 @@ pub struct Pod {
     pub placed: bool,
     /// What its process says.
     pub voice: Voice,
+    /// What it answers to a write, where it is a master.
+    pub writes: Option<Writes>,
+    /// Directives that somebody changed in its process.
+    pub drift: BTreeSet<String>,
 }
 
 /// What a node says.
@@ -176,7 +184,12 @@ impl Pod {
         }
     }
 
-    /// Whether Services take it for a node of that role.
+    /// Whether its process gave up because its volume is full.
+    pub fn has_no_space(&self) -> bool {
+        self.last_words.as_ref().is_some_and(|words| words.contains("No space left on device"))
+    }
+
+    /// Whether its label tells that role.
     pub fn has_role(&self, role: &str) -> bool {
         self.role.as_deref() == Some(role)
     }

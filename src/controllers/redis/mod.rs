@@ -7,12 +7,13 @@
 //! ```
 //!
 //! Every process begins as a replica of nobody. Who is the master is in the status, written before anybody is promoted;
-//! the label that the Service selects follows it.
+//! the slices by which Services lead there follow it, and the labels follow those.
 
 mod action;
 mod apply;
 mod damage;
 mod decide;
+mod drift;
 mod error;
 mod facts;
 #[cfg(test)]
@@ -21,8 +22,11 @@ mod monitor;
 mod names;
 mod notes;
 mod observe;
+mod pulse;
+mod reading;
 mod resources;
 mod settings;
+mod slices;
 mod strays;
 mod tls;
 mod vault;
@@ -115,6 +119,7 @@ impl Kind for RedisKind {
             std::future::ready(is_served.then(|| ObjectRef::new(&name).within(&namespace)))
         });
         let controller = self.observer.watches.add_to(controller, &self.client, namespace).reconcile_on(woken);
+        let controller = self.observer.slices.add_to(controller, namespace);
         self.observer.restores.add_to(controller, namespace)
     }
 }

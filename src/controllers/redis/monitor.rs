@@ -13,10 +13,11 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use crate::external::redis::{Endpoint, Redis, RedisError, Role, Trouble};
+use super::pulse::Pulse;
+use crate::external::redis::{Endpoint, Redis, RedisError, Role, Trouble, Writes};
 
 /// How often a node is asked.
-const RHYTHM: Duration = Duration::from_millis(500);
+pub const RHYTHM: Duration = Duration::from_millis(500);
 /// How often one that is gone is looked for.
 const AGAIN: Duration = Duration::from_millis(100);
 /// After so long without a process it is looked for less often.
@@ -36,10 +37,11 @@ pub struct Monitor {
 
 /// Who is to be told which objects need a look.
 #[derive(Clone, Default)]
-struct Wake(Arc<Mutex<Vec<mpsc::UnboundedSender<Key>>>>);
+pub struct Wake(Arc<Mutex<Vec<mpsc::UnboundedSender<Key>>>>);
 
 impl Wake {
-    fn wake(&self, key: &Key) {
+    /// Has the object looked at.
+    pub fn wake(&self, key: &Key) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|subscriber| subscriber.send(key.clone()).is_ok());
     }
@@ -47,17 +49,19 @@ impl Wake {
 
 struct Listener {
     task: JoinHandle<()>,
+    pulse: JoinHandle<()>,
     heard: Arc<Mutex<Heard>>,
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
         self.task.abort();
+        self.pulse.abort();
     }
 }
 
 /// What was heard of a node.
-struct Heard {
+pub struct Heard {
     /// When it answered last, or when it was asked first.
     last: Instant,
     /// When somebody asked about it last.
@@ -65,7 +69,18 @@ struct Heard {
     /// Silence that wakes the controller.
     patience: Duration,
     /// The node, with the certificates by which a connection is made.
-    node: Endpoint,
+    pub node: Endpoint,
+    /// It said that it is a master.
+    pub is_master: bool,
+    /// What it answers to a write, as long as it is a master.
+    pub writes: Option<Writes>,
+}
+
+impl Heard {
+    /// Whether somebody wants to know of it.
+    pub fn is_wanted(&self) -> bool {
+        self.wanted.elapsed() < IDLE
+    }
 }
 
 impl Monitor {
@@ -111,6 +126,13 @@ impl Monitor {
         Some(heard.last.elapsed())
     }
 
+    /// What a master answered to the last write, if it was asked.
+    pub fn writes(&self, key: &Key, node: &Endpoint) -> Option<Writes> {
+        let all = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let heard = all.get(key)?.get(node)?.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.writes.clone()
+    }
+
     /// A node has answered somebody.
     pub fn heard_of(&self, key: &Key, node: &Endpoint) {
         let all = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,7 +143,8 @@ impl Monitor {
 
     fn listen(&self, key: &Key, node: &Endpoint, patience: Duration) -> Listener {
         let now = Instant::now();
-        let heard = Arc::new(Mutex::new(Heard { last: now, wanted: now, patience, node: node.clone() }));
+        let heard = Heard { last: now, wanted: now, patience, node: node.clone(), is_master: false, writes: None };
+        let heard = Arc::new(Mutex::new(heard));
         let ear = Ear {
             redis: self.redis.clone(),
             node: node.clone(),
@@ -129,7 +152,9 @@ impl Monitor {
             key: key.clone(),
             wake: self.wake.clone(),
         };
-        Listener { task: tokio::spawn(ear.listen()), heard }
+        let pulse =
+            Pulse { redis: self.redis.clone(), heard: heard.clone(), key: key.clone(), wake: self.wake.clone() };
+        Listener { task: tokio::spawn(ear.listen()), pulse: tokio::spawn(pulse.beat()), heard }
     }
 }
 
@@ -171,7 +196,11 @@ impl Ear {
             };
             if let Some(heard) = heard {
                 // A process that is gone has said so: it is not silent.
-                self.heard.lock().unwrap_or_else(PoisonError::into_inner).last = Instant::now();
+                {
+                    let mut known = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+                    known.last = Instant::now();
+                    known.is_master = heard == State::Is(Role::Master);
+                }
                 if heard != state {
                     state = heard;
                     since = Instant::now();
@@ -210,6 +239,6 @@ impl Ear {
     }
 
     fn is_wanted(&self) -> bool {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).wanted.elapsed() < IDLE
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).is_wanted()
     }
 }

@@ -8,12 +8,15 @@ use crate::api::Redis;
 
 /// Label of every child, with the object's name.
 pub const LABEL: &str = "causeway.example.com/redis";
-/// Label of pods by which Services find them: [`MASTER`] or [`REPLICA`].
+/// Label of pods that tells their role: [`MASTER`] or [`REPLICA`]. Services do not select by it: whom they lead to is in slices
+/// that are written here.
 pub const ROLE: &str = "causeway.example.com/role";
 /// The node that takes writes.
 pub const MASTER: &str = "master";
 /// A node that follows the master.
 pub const REPLICA: &str = "replica";
+/// Who writes slices, as their label `endpointslice.kubernetes.io/managed-by` has it.
+pub const SLICER: &str = "causeway.example.com";
 /// Label of volume claims: the uid of the object that they were made for.
 pub const INCARNATION: &str = "causeway.example.com/incarnation";
 /// Label of pods: what they were made from.
@@ -51,6 +54,11 @@ pub fn replicas(object: &Redis) -> String {
     format!("{}-replicas", object.name_any())
 }
 
+/// Name of the slice of a Service with addresses of that family.
+pub fn slice(service: &str, family: &str) -> String {
+    format!("{service}-{}", family.to_lowercase())
+}
+
 /// Name of the Secret with the clients' password, where the user names none.
 pub fn password(object: &Redis) -> String {
     format!("{}-auth", object.name_any())
@@ -82,13 +90,6 @@ pub fn ordinal_of(object: &Redis, name: &str) -> Option<i32> {
 /// By which the pods are found.
 pub fn selector(object: &Redis) -> BTreeMap<String, String> {
     BTreeMap::from([(LABEL.into(), object.name_any())])
-}
-
-/// By which the pods of a role are found.
-pub fn selector_of(object: &Redis, role: &str) -> BTreeMap<String, String> {
-    let mut labels = selector(object);
-    labels.insert(ROLE.into(), role.into());
-    labels
 }
 
 /// Labels of every child.

@@ -5,34 +5,31 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
-use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{self as core, ConfigMap, PersistentVolumeClaim, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::ListParams;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::drift::Drifts;
 use super::error::Error;
-use super::facts::{Child, Claim, Hidden, Observed, Passwords, Pod, Users, Voice};
+use super::facts::{Child, Hidden, Observed, Passwords, Pod, Users, Voice};
 use super::monitor::{Key, Monitor};
-use super::names::{self, CERTIFICATES, INCARNATION, REVISION, ROLE, SETTINGS};
-use super::resources;
+use super::names;
+use super::reading::{claims_of, pods_of};
+use super::slices::Slices;
 use super::vault::Vault;
+use super::{resources, settings};
 use crate::api::Redis as Object;
 use crate::controllers::pod_refusal::Refusals;
-use crate::controllers::pod_trouble;
 use crate::controllers::restore_from::Restores;
-use crate::controllers::unlabelled::Set;
-use crate::external::redis::{Endpoint, Login, Redis, Trouble};
+use crate::external::redis::{Endpoint, Info, Login, Redis, Trouble, Writes};
 use crate::runtime::manifest::is_controlled_by;
-use crate::runtime::{Children, Class, class_of_kubernetes, lost_node};
+use crate::runtime::{Children, Class, class_of_kubernetes};
 
-/// A pod that was made less long ago is on its way.
-const YOUNG_SECONDS: i64 = 20;
 /// A node that has been silent for so long is not asked again: its listener hears it when it speaks.
 const SILENT: Duration = Duration::from_millis(700);
 
@@ -43,6 +40,8 @@ pub struct Observer {
     pub watches: Children<Object>,
     pub monitor: Monitor,
     pub restores: Restores,
+    pub slices: Slices,
+    drifts: Drifts,
     vault: Vault,
     refusals: Refusals,
     /// Objects about which something was changed: the watches may not show it yet.
@@ -60,6 +59,8 @@ impl Observer {
     pub fn new(client: Client, redis: Redis) -> Self {
         Self {
             restores: Restores::labelled(client.clone(), names::LABEL),
+            slices: Slices::new(client.clone()),
+            drifts: Drifts::default(),
             vault: Vault::new(client.clone()),
             refusals: Refusals::new(client.clone()),
             client,
@@ -86,8 +87,17 @@ impl Observer {
         written.entry(uid).or_default().insert(pod.name_any(), pod);
     }
 
+    /// A process was told its settings: what it answers now is what it made of them.
+    pub async fn note_told(&self, object: &Object, pod: &str, run_id: &str, node: &Endpoint) {
+        if let Ok(live) = self.redis.settings(node, names_of(&settings::live(object))).await {
+            self.drifts.note(&object.uid().unwrap_or_default(), pod, run_id, live, true);
+        }
+    }
+
     /// The object with that UID is gone.
     pub fn forget(&self, uid: &str) {
+        self.slices.forget(uid);
+        self.drifts.forget(uid);
         self.changed.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
         self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
         self.logins.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
@@ -123,6 +133,7 @@ impl Observer {
         ] {
             children.extend(child.map(|(kind, child)| ((kind, name), child)));
         }
+        let slices = self.slices.watched(object).await;
         for name in services_of(object) {
             let service = watches.services.named(object, &name);
             children.extend(child(service.as_deref(), object).map(|(kind, child)| ((kind, name), child)));
@@ -131,6 +142,7 @@ impl Observer {
         let claims = watches.claims.of(object);
         Ok(Observed {
             children,
+            slices,
             pods: pods_of(object, &pods),
             claims: claims_of(object, claims.iter().map(Arc::as_ref)),
             ..Observed::default()
@@ -157,11 +169,12 @@ impl Observer {
     async fn read(&self, object: &Object) -> Result<Observed, Error> {
         let name = object.name_any();
         let services = services_of(object);
-        let (set, budget, settings, services, pods, claims) = tokio::try_join!(
+        let (set, budget, settings, services, slices, pods, claims) = tokio::try_join!(
             self.get::<StatefulSet>(object, &name),
             self.get::<PodDisruptionBudget>(object, &name),
             self.get::<ConfigMap>(object, &name),
             futures::future::try_join_all(services.iter().map(|name| self.get::<Service>(object, name))),
+            self.slices.read(object),
             self.list::<core::Pod>(object, "pods"),
             self.list::<PersistentVolumeClaim>(object, "volume claims"),
         )?;
@@ -175,6 +188,7 @@ impl Observer {
         }
         Ok(Observed {
             children,
+            slices,
             pods: pods_of(object, &pods),
             claims: claims_of(object, &claims),
             ..Observed::default()
@@ -293,15 +307,55 @@ impl Observer {
         let asked = nodes.iter().map(|(ordinal, node)| async {
             let silence = self.monitor.silence(&key, node).unwrap_or_default();
             if silence >= SILENT {
-                return (*ordinal, Voice::Silent(silence));
+                return (*ordinal, Voice::Silent(silence), None);
             }
-            (*ordinal, self.ask(&key, node).await)
+            let voice = self.ask(&key, node).await;
+            let writes = match &voice {
+                Voice::Answers(info) => self.writes(object, &key, node, info).await,
+                _ => None,
+            };
+            (*ordinal, voice, writes)
         });
-        for (ordinal, voice) in join_all(asked).await {
+        for (ordinal, voice, writes) in join_all(asked).await {
             if let Some(pod) = observed.pods.get_mut(&ordinal) {
-                pod.voice = voice;
+                (pod.voice, pod.writes) = (voice, writes);
             }
         }
+        self.look_for_drift(object, observed).await;
+    }
+
+    /// What a master answered to the last write. A change of masters does not wait for that.
+    async fn writes(&self, object: &Object, key: &Key, node: &Endpoint, info: &Info) -> Option<Writes> {
+        let changes = object.status.as_ref().is_none_or(|status| status.failover.is_some());
+        if !info.is_master() || info.handing_over || changes {
+            return None;
+        }
+        match self.monitor.writes(key, node) {
+            Some(writes @ (Writes::Taken | Writes::Waiting)) => Some(writes),
+            // What was refused half a second ago may be taken now.
+            Some(Writes::Refused(_)) | None => self.redis.writes(node).await.ok(),
+        }
+    }
+
+    /// Asks processes now and then how they are set, and at once where writes are refused.
+    async fn look_for_drift(&self, object: &Object, observed: &mut Observed) {
+        if object.status.as_ref().is_none_or(|status| status.failover.is_some()) {
+            return;
+        }
+        let (uid, wanted) = (object.uid().unwrap_or_default(), settings::live(object));
+        self.drifts.keep(&uid, |known| observed.pods.values().any(|pod| pod.uid == known));
+        let (uid, wanted) = (&uid, &wanted);
+        let looks = observed.pods.values_mut().map(|pod| async move {
+            let Some((node, run_id)) = pod.endpoint().zip(pod.info().map(|info| info.run_id.clone())) else { return };
+            let pressing = matches!(pod.writes, Some(Writes::Refused(_)));
+            if self.drifts.is_due(uid, &pod.uid, &run_id, pressing)
+                && let Ok(live) = self.redis.settings(&node, names_of(wanted)).await
+            {
+                self.drifts.note(uid, &pod.uid, &run_id, live, false);
+            }
+            pod.drift = self.drifts.of(uid, &pod.uid, &run_id, wanted);
+        });
+        join_all(looks).await;
     }
 
     async fn ask(&self, key: &Key, node: &Endpoint) -> Voice {
@@ -321,16 +375,21 @@ impl Observer {
     }
 }
 
+fn names_of(settings: &[(String, String)]) -> Vec<String> {
+    settings.iter().map(|(name, _)| name.clone()).collect()
+}
+
 fn services_of(object: &Object) -> [String; 3] {
     [object.name_any(), names::replicas(object), names::peers(object)]
 }
 
 /// <https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions>
-fn version_of(object: &impl Resource) -> u64 {
+pub fn version_of(object: &impl Resource) -> u64 {
     object.meta().resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
-fn child<K>(live: Option<&K>, object: &Object) -> Option<(String, Child)>
+/// A child by its kind, if it is there.
+pub fn child<K>(live: Option<&K>, object: &Object) -> Option<(String, Child)>
 where
     K: Resource<DynamicType = ()> + Serialize,
 {
@@ -338,69 +397,4 @@ where
     let value = serde_json::to_value(live).unwrap_or_default();
     let uid = live.meta().uid.clone().unwrap_or_default();
     Some((K::kind(&()).into_owned(), Child { value, uid, ours: is_controlled_by(live, object) }))
-}
-
-fn pods_of<'a>(object: &Object, pods: impl IntoIterator<Item = &'a core::Pod>) -> BTreeMap<i32, Pod> {
-    let pods = pods.into_iter().filter(|pod| pod.labels().get(names::LABEL) == Some(&object.name_any()));
-    pods.filter_map(|pod| Some((names::ordinal_of(object, &pod.name_any())?, facts_of(pod)))).collect()
-}
-
-/// Made so lately that what was seen of its claim may be older.
-fn is_recent(time: &Time) -> bool {
-    Timestamp::now().duration_since(time.0).as_secs() < YOUNG_SECONDS
-}
-
-pub fn facts_of(pod: &core::Pod) -> Pod {
-    let status = pod.status.clone().unwrap_or_default();
-    let condition = |type_: &str| status.conditions.iter().flatten().find(|condition| condition.type_ == type_);
-    let container = status.container_statuses.iter().flatten().find(|container| container.name == names::CONTAINER);
-    let state = container.and_then(|container| container.state.as_ref());
-    let waits = state.is_some_and(|state| state.waiting.is_some());
-    let last = container.filter(|_| waits).and_then(|container| container.last_state.as_ref());
-    let ended = state.and_then(|state| state.terminated.as_ref()).or_else(|| last?.terminated.as_ref());
-    let (trouble, evidence) = pod_trouble::of(pod, names::CONTAINER);
-    Pod {
-        name: pod.name_any(),
-        uid: pod.uid().unwrap_or_default(),
-        revision: pod.labels().get(REVISION).cloned().unwrap_or_default(),
-        role: pod.labels().get(ROLE).cloned(),
-        settings: pod.annotations().get(SETTINGS).cloned(),
-        certificates: pod.annotations().get(CERTIFICATES).cloned(),
-        address: status.pod_ip.clone(),
-        ready: condition("Ready").is_some_and(|ready| ready.status == "True"),
-        terminating: pod.metadata.deletion_timestamp.is_some(),
-        controlled: pod.owner_references().iter().any(|owner| owner.controller == Some(true)),
-        unlabelled: false,
-        trouble,
-        evidence,
-        last_words: ended.and_then(|ended| ended.message.clone()),
-        placed: pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())
-            && !pod.metadata.creation_timestamp.as_ref().is_some_and(is_recent),
-        lost_node: lost_node(pod),
-        login: None,
-        tls: None,
-        voice: Voice::Gone,
-    }
-}
-
-fn claims_of<'a>(object: &Object, claims: impl IntoIterator<Item = &'a PersistentVolumeClaim>) -> BTreeMap<i32, Claim> {
-    let (name, peers) = (object.name_any(), names::peers(object));
-    let set = Set { label: names::LABEL, name: &name, peers: &peers, container: names::CONTAINER };
-    let claims = claims.into_iter().filter(|claim| set.has(claim.labels()));
-    let facts = claims.map(|claim| facts_of_claim(object, claim));
-    facts.filter_map(|facts| Some((names::ordinal_of(object, &facts.name)?, facts))).collect()
-}
-
-pub fn facts_of_claim(object: &Object, claim: &PersistentVolumeClaim) -> Claim {
-    let requests = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref()?.requests.clone());
-    let size = requests.and_then(|requests| requests.get("storage").cloned());
-    Claim {
-        name: claim.name_any(),
-        uid: claim.uid().unwrap_or_default(),
-        ours: claim.labels().get(INCARNATION) == object.uid().as_ref(),
-        unlabelled: false,
-        terminating: claim.metadata.deletion_timestamp.is_some(),
-        bound: claim.spec.as_ref().is_some_and(|spec| spec.volume_name.is_some()),
-        size: size.map_or_else(String::new, |it| it.0),
-    }
 }

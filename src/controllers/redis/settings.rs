@@ -105,6 +105,9 @@ pub fn settings(object: &Redis) -> BTreeMap<String, String> {
             // The append-only file holds everything; who wants snapshots beside it says so.
             ("save", ""),
             ("repl-diskless-sync-delay", "0"),
+            // Redis's own values: written down, they come back when somebody changes them in a running process.
+            ("maxmemory", "0"),
+            ("maxmemory-policy", "noeviction"),
             // One that fetches all data anew would answer nobody while it empties itself, and count as one that hangs.
             ("replica-lazy-flush", "yes"),
         ]
@@ -164,7 +167,7 @@ pub fn certificates(content: &str) -> Vec<(String, String)> {
 
 /// The settings that a running process can be told.
 pub fn live(object: &Redis) -> Vec<(String, String)> {
-    let fixed = ["port", "dir", "appendonly", "replicaof", "protected-mode", "tls-port", "tls-replication"];
+    let fixed = ["port", "dir", "replicaof", "protected-mode", "tls-port", "tls-replication"];
     let is_file = |name: &str| FILES.iter().any(|(file, _)| *file == name);
     let is_live = |name: &str| !fixed.contains(&name) && !is_file(name) && !LASTING.contains(&name);
     settings(object).into_iter().filter(|(name, _)| is_live(name)).collect()

@@ -6,7 +6,8 @@ use kube::ResourceExt;
 use super::error::Error;
 use super::facts::{Claim, Observed, Pod};
 use super::names;
-use super::observe::{self, Observer};
+use super::observe::Observer;
+use super::reading::{facts_of, facts_of_claim};
 use crate::api::Redis as Object;
 use crate::controllers::unlabelled::{self, Set, Standing};
 
@@ -31,7 +32,7 @@ impl Observer {
                 Standing::Foreign(told) => drop(observed.foreign.insert(ordinal, told)),
                 standing => {
                     let unlabelled = standing == Standing::Stripped;
-                    observed.pods.insert(ordinal, Pod { unlabelled, ..observe::facts_of(pod) });
+                    observed.pods.insert(ordinal, Pod { unlabelled, ..facts_of(pod) });
                 }
             }
         }
@@ -43,7 +44,7 @@ impl Observer {
                 Standing::Foreign(told) => drop(observed.foreign.insert(ordinal, told)),
                 standing => {
                     let unlabelled = standing == Standing::Stripped;
-                    observed.claims.insert(ordinal, Claim { unlabelled, ..observe::facts_of_claim(object, claim) });
+                    observed.claims.insert(ordinal, Claim { unlabelled, ..facts_of_claim(object, claim) });
                 }
             }
         }

@@ -32,6 +32,7 @@ pub struct Link {
 
 /// What a node says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about a node")]
 pub struct Info {
     /// Another one after each start.
     pub run_id: String,
@@ -61,6 +62,11 @@ pub struct Info {
     pub attached: Vec<Attached>,
     /// It is handing over to a replica: writes wait, or it has stepped down already.
     pub handing_over: bool,
+    /// The last write to its append-only file failed: as a master it refuses writes, as a replica it ends itself.
+    /// <https://github.com/redis/redis/blob/7.0/src/server.c> (`writeCommandsDeniedByDiskError`, `processCommand`)
+    pub log_fails: bool,
+    /// Its last snapshot failed: a master that is to make snapshots refuses writes for that.
+    pub snapshot_fails: bool,
 }
 
 /// A replica as its master knows it.
@@ -118,6 +124,8 @@ impl Info {
             lost_seconds: number("master_link_down_since_seconds"),
             attached: attached.map(|(_, text)| attached_of(text)).collect(),
             handing_over: !matches!(field("master_failover_state"), "" | "no-failover"),
+            log_fails: field("aof_last_write_status") == "err",
+            snapshot_fails: field("rdb_last_bgsave_status") == "err",
             role,
         }
     }

@@ -3,11 +3,13 @@
 //! One connection a node is held open: that it breaks is the quickest sign that a process died.
 //! <https://redis.io/docs/latest/commands/>
 
+mod commands;
 mod error;
 mod info;
 mod tcp;
 mod tls;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -72,6 +74,25 @@ impl fmt::Debug for Login {
     }
 }
 
+/// What a master answers to a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Writes {
+    /// It takes it.
+    Taken,
+    /// It refuses it, in these words.
+    Refused(String),
+    /// It lets it wait.
+    Waiting,
+}
+
+impl Writes {
+    /// Whether it refuses it with that code.
+    #[must_use]
+    pub fn are_refused_for(&self, code: &str) -> bool {
+        matches!(self, Self::Refused(words) if words.starts_with(code))
+    }
+}
+
 /// A command for one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
@@ -79,6 +100,11 @@ pub enum Request {
     Role,
     /// What it knows of itself and its replicas.
     Info,
+    /// Whether it would take a write, by a write that changes nothing. Over a connection of its own: where writes have to
+    /// wait, so would everything behind it.
+    Probe,
+    /// How it is set.
+    Settings(Vec<String>),
     /// Become a replica of that one.
     Follow {
         /// Address of the master.
@@ -133,6 +159,8 @@ impl Request {
         match self {
             Self::Role => "ROLE",
             Self::Info => "INFO",
+            Self::Probe => "SETRANGE",
+            Self::Settings(_) => "CONFIG GET",
             Self::Follow { .. } | Self::StepDown { .. } => "REPLICAOF",
             Self::Promote { .. } => "REPLICAOF NO ONE",
             Self::HandOver { .. } => "FAILOVER TO",
@@ -147,7 +175,7 @@ impl Request {
     /// Whether it changes anything.
     #[must_use]
     pub fn is_change(&self) -> bool {
-        !matches!(self, Self::Role | Self::Info)
+        !matches!(self, Self::Role | Self::Info | Self::Probe | Self::Settings(_))
     }
 
     /// After this an answer is not waited for any more. A node that is asked for its role is waited for longer: its
@@ -169,6 +197,8 @@ pub enum Reply {
     Role(Role),
     /// To [`Request::Info`].
     Info(Box<Info>),
+    /// To [`Request::Settings`]: values by names.
+    Settings(BTreeMap<String, String>),
     /// To all others.
     Done,
 }
@@ -206,14 +236,14 @@ impl Redis {
     async fn call(&self, to: &Endpoint, request: Request) -> Result<Reply, RedisError> {
         let operation = request.name();
         if request.is_change() {
-            let closed =
-                |error: crate::leader::NotLeading| RedisError::new(operation, Trouble::NotLeading, error.to_string());
-            self.fence.check().map_err(closed)?;
+            self.may_change(operation)?;
         }
         let answer = tokio::time::timeout(request.deadline(), self.transport.call(to, &request)).await;
         let answer = answer.unwrap_or_else(|_| {
             // The next call is not to wait behind this one.
-            self.transport.put_aside(to);
+            if request != Request::Probe {
+                self.transport.put_aside(to);
+            }
             let text = format!("no answer from {} within {} s", to.address, request.deadline().as_secs());
             Err(RedisError::new(operation, Trouble::Unanswered, text))
         });
@@ -239,6 +269,29 @@ impl Redis {
             Reply::Info(info) => Ok(*info),
             _ => Err(RedisError::unexpected("INFO")),
         }
+    }
+
+    /// What a master answers to a write.
+    pub async fn writes(&self, node: &Endpoint) -> Result<Writes, RedisError> {
+        match self.call(node, Request::Probe).await {
+            Ok(_) => Ok(Writes::Taken),
+            Err(error) if error.trouble == Trouble::Refused => Ok(Writes::Refused(error.message)),
+            Err(error) if error.trouble == Trouble::Unanswered => Ok(Writes::Waiting),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// How a node is set: the values of those directives that it knows.
+    pub async fn settings(&self, node: &Endpoint, names: Vec<String>) -> Result<BTreeMap<String, String>, RedisError> {
+        match self.call(node, Request::Settings(names)).await? {
+            Reply::Settings(settings) => Ok(settings),
+            _ => Err(RedisError::unexpected("CONFIG GET")),
+        }
+    }
+
+    /// Fails unless this process leads: before changes of other kinds that follow from what nodes said.
+    pub fn may_change(&self, operation: &'static str) -> Result<(), RedisError> {
+        self.fence.check().map_err(|error| RedisError::new(operation, Trouble::NotLeading, error.to_string()))
     }
 
     /// Makes a call whose answer says no more than that it was done.

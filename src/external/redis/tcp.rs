@@ -8,12 +8,13 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, ErrorKind, RedisConnectionInfo, ServerErrorKind, Value};
+use redis::{AsyncConnectionConfig, ErrorKind, RedisConnectionInfo, ServerErrorKind, Value};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::commands::{PROBE, cmd, commands};
 use super::error::{RedisError, Trouble};
 use super::info::{Info, role_of};
 use super::{Endpoint, Reply, Request, Transport};
@@ -31,6 +32,8 @@ pub struct Tcp {
     lines: Mutex<HashMap<Endpoint, Arc<Line>>>,
     /// Connections over which nobody waits for an answer any more: the processes at their ends may hang, and wake up.
     aside: Mutex<HashMap<Endpoint, Held>>,
+    /// Connections for [`Request::Probe`] over which nobody asks just now.
+    probing: Mutex<HashMap<Endpoint, Held>>,
 }
 
 /// The way to one node. Whoever finds it without a connection makes one, the others wait for that.
@@ -51,6 +54,9 @@ struct Held {
 impl Transport for Tcp {
     fn call<'a>(&'a self, to: &'a Endpoint, request: &'a Request) -> BoxFuture<'a, Result<Reply, RedisError>> {
         async move {
+            if *request == Request::Probe {
+                return self.probe(to, request).await;
+            }
             let mut tries = 1;
             loop {
                 match self.once(to, request).await {
@@ -85,6 +91,7 @@ impl Transport for Tcp {
 
     fn hang_up(&self, to: &Endpoint) {
         self.close_aside(to);
+        self.keep_probing(to, None);
         if let Some(held) = self.take(to) {
             held.hung_up.store(true, Ordering::SeqCst);
             held.end.cancel();
@@ -98,14 +105,7 @@ impl Tcp {
             Request::StepDown { .. } => self.there(to),
             _ => self.line(to).hold(to).await,
         };
-        let mut held = match held {
-            Ok(held) => held,
-            Err(Unconnected::Redis(error)) => return Err(error_of(request.name(), &error)),
-            // It answers, but not as the one whom we look for: that is no sign that it is gone.
-            Err(Unconnected::Stranger(told)) => {
-                return Err(RedisError::new(request.name(), Trouble::Refused, format!("TLS: {told}")));
-            }
-        };
+        let mut held = held.map_err(|error| error.told(request))?;
         let answer = converse(&mut held.connection, request).await;
         if answer.is_ok() {
             self.close_aside(to);
@@ -120,6 +120,33 @@ impl Tcp {
             }
             _ => error,
         })
+    }
+
+    /// Nobody else waits behind a write that has to wait, and one that nobody waits for any more takes its connection with it.
+    async fn probe(&self, to: &Endpoint, request: &Request) -> Result<Reply, RedisError> {
+        let held = self.probing.lock().unwrap_or_else(PoisonError::into_inner).remove(to);
+        let mut held = match held.filter(|held| !held.end.is_cancelled()) {
+            Some(held) => held,
+            None => connect(to).await.map_err(|error| error.told(request))?,
+        };
+        let closing = held.end.clone().drop_guard();
+        let answer = converse(&mut held.connection, request).await;
+        if answer.as_ref().err().is_none_or(|error| error.trouble == Trouble::Refused) {
+            closing.disarm();
+            self.keep_probing(to, Some(held));
+        }
+        answer
+    }
+
+    fn keep_probing(&self, to: &Endpoint, held: Option<Held>) {
+        let mut all = self.probing.lock().unwrap_or_else(PoisonError::into_inner);
+        let earlier = match held {
+            Some(held) => all.insert(to.clone(), held),
+            None => all.remove(to),
+        };
+        if let Some(earlier) = earlier {
+            earlier.end.cancel();
+        }
     }
 
     /// The connection, if there is one or was one.
@@ -177,6 +204,16 @@ enum Unconnected {
     Redis(redis::RedisError),
     /// Somebody is there who does not speak TLS, or is not known by its certificate.
     Stranger(String),
+}
+
+impl Unconnected {
+    fn told(self, request: &Request) -> RedisError {
+        match self {
+            Self::Redis(error) => error_of(request.name(), &error),
+            // It answers, but not as the one whom we look for: that is no sign that it is gone.
+            Self::Stranger(told) => RedisError::new(request.name(), Trouble::Refused, format!("TLS: {told}")),
+        }
+    }
 }
 
 impl From<redis::RedisError> for Unconnected {
@@ -253,6 +290,13 @@ async fn converse(connection: &mut MultiplexedConnection, request: &Request) -> 
         connection.send_packed_commands(&all, 0, all.len()).await.map_err(failed)?;
         return Ok(Reply::Done);
     }
+    if *request == Request::Probe {
+        return match connection.send_packed_command(&cmd(&PROBE)).await {
+            Ok(Value::ServerError(error)) => refused_write(&error.into()),
+            Ok(_) => Ok(Reply::Done),
+            Err(error) => refused_write(&error),
+        };
+    }
     let mut last = Value::Nil;
     for command in commands(request) {
         last = connection.send_packed_command(&command).await.map_err(failed)?;
@@ -260,44 +304,16 @@ async fn converse(connection: &mut MultiplexedConnection, request: &Request) -> 
     reply(request, last)
 }
 
-fn cmd(parts: &[&str]) -> Cmd {
-    let mut command = Cmd::new();
-    for part in parts {
-        command.arg(*part);
-    }
-    command
-}
-
-fn commands(request: &Request) -> Vec<Cmd> {
-    match request {
-        Request::Role => vec![cmd(&["ROLE"])],
-        Request::Info => vec![cmd(&["INFO", "server", "clients", "persistence", "replication", "keyspace"])],
-        Request::Follow { host, port } => vec![cmd(&["REPLICAOF", host, &port.to_string()])],
-        Request::Promote { .. } => vec![cmd(&["REPLICAOF", "NO", "ONE"])],
-        Request::HandOver { host, port, timeout_ms } => {
-            vec![cmd(&["FAILOVER", "TO", host, &port.to_string(), "TIMEOUT", &timeout_ms.to_string()])]
+/// Whatever word it has for it: a write that is refused is no trouble of the connection.
+fn refused_write(error: &redis::RedisError) -> Result<Reply, RedisError> {
+    match error.code() {
+        // Its key is somebody's, of another type: that is looked at after all that would refuse a write.
+        Some("WRONGTYPE") => Ok(Reply::Done),
+        Some(code @ ("MISCONF" | "NOREPLICAS" | "OOM" | "READONLY" | "BUSY" | "NOPERM")) => {
+            let words = format!("{code} {}", error.detail().unwrap_or_default());
+            Err(RedisError::new(Request::Probe.name(), Trouble::Refused, words.trim_end().to_owned()))
         }
-        Request::Acknowledge => Vec::new(),
-        Request::KeepMastership => vec![cmd(&["FAILOVER", "ABORT"])],
-        Request::DropClients => {
-            ["normal", "pubsub"].map(|clients| cmd(&["CLIENT", "KILL", "TYPE", clients, "SKIPME", "yes"])).into()
-        }
-        Request::StepDown { host, port } => {
-            let follow = Request::Follow { host: host.clone(), port: *port };
-            [follow, Request::DropClients].iter().flat_map(commands).collect()
-        }
-        Request::Configure(settings) => {
-            let parts = settings.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);
-            vec![cmd(&["CONFIG", "SET"].into_iter().chain(parts).collect::<Vec<_>>())]
-        }
-        Request::SetUsers { users, follow_as } => {
-            let (user, password) = follow_as.as_ref().map_or(("", ""), |login| (&login.user, &login.password));
-            let users = users.iter().map(|rules| rules.iter().map(String::as_str));
-            let mut commands: Vec<Cmd> =
-                users.map(|rules| cmd(&["ACL", "SETUSER"].into_iter().chain(rules).collect::<Vec<_>>())).collect();
-            commands.push(cmd(&["CONFIG", "SET", "masteruser", user, "masterauth", password]));
-            commands
-        }
+        _ => Err(error_of(Request::Probe.name(), error)),
     }
 }
 
@@ -311,6 +327,12 @@ fn reply(request: &Request, value: Value) -> Result<Reply, RedisError> {
         (Request::Info, value) => {
             let info = info_of(&value).ok_or_else(|| RedisError::unexpected(request.name()))?;
             Ok(Reply::Info(Box::new(info)))
+        }
+        (Request::Settings(_), value) => {
+            let pairs = value.into_map_iter().map_err(|_| RedisError::unexpected(request.name()))?;
+            let text = |value: &Value| redis::from_redis_value_ref::<String>(value).ok();
+            let settings = pairs.filter_map(|(name, value)| Some((text(&name)?, text(&value)?)));
+            Ok(Reply::Settings(settings.collect()))
         }
         _ => Ok(Reply::Done),
     }

@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::NamespaceResourceScope;
@@ -26,7 +27,8 @@ where
     let api = scene.api::<K>();
     let content = |object: &K| {
         let whole = serde_json::to_value(object).expect("JSON");
-        json!([whole["spec"], whole["data"], whole["metadata"]["labels"], whole["metadata"]["ownerReferences"]])
+        let metadata = &whole["metadata"];
+        json!([whole["spec"], whole["data"], whole["endpoints"], metadata["labels"], metadata["ownerReferences"]])
     };
     let before = api.get(name).await.expect("the child");
     let changed =
@@ -58,8 +60,11 @@ async fn what_somebody_changed_is_repaired() {
     let (before, checker) = (uids(&scene).await, Checker::start(&scene).await);
     repaired::<Service>(&scene, NAME, json!({ "spec": { "selector": { (ROLE_LABEL): "replica" } } })).await;
     repaired::<Service>(&scene, NAME, json!({ "metadata": { "labels": { (LABEL): "other" } } })).await;
-    repaired::<Service>(&scene, "cache-replicas", json!({ "spec": { "selector": { (ROLE_LABEL): null } } })).await;
+    repaired::<Service>(&scene, "cache-replicas", json!({ "spec": { "selector": { "app": "other" } } })).await;
     repaired::<Service>(&scene, "cache-peers", json!({ "spec": { "publishNotReadyAddresses": false } })).await;
+    repaired::<EndpointSlice>(&scene, "cache-ipv4", json!({ "endpoints": [] })).await;
+    repaired::<EndpointSlice>(&scene, "cache-ipv4", json!({ "metadata": { "labels": { (LABEL): null } } })).await;
+    repaired::<EndpointSlice>(&scene, "cache-replicas-ipv4", json!({ "endpoints": [] })).await;
     repaired::<PodDisruptionBudget>(&scene, NAME, json!({ "spec": { "maxUnavailable": 3 } })).await;
     repaired::<StatefulSet>(&scene, NAME, json!({ "spec": { "updateStrategy": { "type": "RollingUpdate" } } })).await;
     repaired::<StatefulSet>(&scene, NAME, json!({ "spec": { "replicas": 3 } })).await;
@@ -83,6 +88,8 @@ async fn what_somebody_deleted_returns() {
     returned::<Service>(&scene, NAME, &usual).await;
     returned::<Service>(&scene, "cache-replicas", &usual).await;
     returned::<Service>(&scene, "cache-peers", &usual).await;
+    returned::<EndpointSlice>(&scene, "cache-ipv4", &usual).await;
+    returned::<EndpointSlice>(&scene, "cache-replicas-ipv4", &usual).await;
     returned::<ConfigMap>(&scene, NAME, &usual).await;
     returned::<PodDisruptionBudget>(&scene, NAME, &usual).await;
     returned::<StatefulSet>(&scene, NAME, &DeleteParams::orphan()).await;

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 use k8s_openapi::api::core::v1::Pod;
@@ -68,6 +69,27 @@ fn nft(process: &str, rules: &str) -> bool {
     let written = input.write_all(rules.as_bytes());
     drop(input);
     written.is_ok() && child.wait().expect("nsenter ends").success()
+}
+
+/// A volume in which no file can be made until this is dropped. A snapshot fails there as on a full disk, and Redis refuses
+/// writes for that; its append-only file is open already.
+pub struct Unwritable(fs::File, fs::Permissions);
+
+impl Unwritable {
+    pub async fn new(scene: &Scene, name: &str) -> Self {
+        let path = format!("/proc/{}/root/data", process_of(scene, name).await);
+        let directory = fs::File::open(&path).expect("the volume as the process sees it");
+        let before = directory.metadata().expect("a directory").permissions();
+        directory.set_permissions(fs::Permissions::from_mode(0o555)).expect("the change is accepted");
+        Self(directory, before)
+    }
+}
+
+impl Drop for Unwritable {
+    fn drop(&mut self) {
+        // The volume may be gone.
+        self.0.set_permissions(self.1.clone()).ok();
+    }
 }
 
 /// Removes everything from a node's volume, while it runs.

@@ -21,8 +21,10 @@ mod rollout;
 mod rounds;
 mod scale;
 mod sentinel;
+mod service;
 pub mod switchover;
 pub mod tls;
+mod writes;
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -44,7 +46,7 @@ use crate::support::wait::wait_within;
 pub const NAME: &str = "cache";
 /// The label of all that belongs to it.
 pub const LABEL: &str = "causeway.example.com/redis";
-/// The label that the master's Service selects by.
+/// The label that tells a pod's role.
 pub const ROLE_LABEL: &str = "causeway.example.com/role";
 /// Several nodes start, on a machine that others use, too.
 pub const PATIENCE: Duration = Duration::from_mins(4);

@@ -120,6 +120,16 @@ pub async fn setting(scene: &Scene, name: &str, setting: &str) -> String {
     answer.into_iter().nth(1).unwrap_or_default()
 }
 
+/// What a node says of one thing in all that it tells of itself.
+pub async fn field(scene: &Scene, name: &str, field: &str) -> String {
+    let pod = pods(scene).await.into_iter().find(|pod| pod.name_any() == name).expect("the pod");
+    let address = pod.status.and_then(|status| status.pod_ip).expect("an address");
+    let mut connection = open(&format!("{address}:6379"), None).await.expect("the node answers");
+    let text: String = redis::cmd("INFO").arg("everything").query_async(&mut connection).await.expect("an answer");
+    let told = text.lines().find_map(|line| line.trim_end().strip_prefix(field)?.strip_prefix(':'));
+    told.unwrap_or_default().to_owned()
+}
+
 /// How many nodes have which role and label, whoever they are, once all answer: one look may come too late on a busy
 /// machine.
 pub async fn roles(scene: &Scene) -> BTreeMap<String, usize> {

@@ -4,7 +4,7 @@ use kube::ResourceExt;
 
 use super::super::action::Action;
 use super::super::resources;
-use super::{SELDOM, SOON, Step, View, size, target};
+use super::{SELDOM, SOON, Step, View, services, size, target};
 use crate::runtime::manifest::Manifest;
 
 /// Somebody else's object of a child's name: nothing is touched.
@@ -14,7 +14,9 @@ pub fn foreign(view: &View<'_>) -> Option<Step> {
 }
 
 fn child_of_others(view: &View<'_>) -> Option<String> {
-    let ((kind, name), _) = view.observed.children.iter().find(|(_, child)| !child.ours)?;
+    let child = view.observed.children.iter().find(|(_, child)| !child.ours).map(|(key, _)| key.clone());
+    let slice = || services::foreign(view).map(|name| ("EndpointSlice".to_owned(), name));
+    let (kind, name) = child.or_else(slice)?;
     Some(format!("{kind} {name} exists and does not belong to this object: delete it, or choose another metadata.name"))
 }
 

@@ -7,12 +7,15 @@ use super::super::action::Action;
 use super::super::facts::{Pod, Voice};
 use super::super::names::{self, MASTER};
 use super::super::settings::NOBODY;
-use super::{AT_ONCE, Record, SOON, Step, View, election, hide, nodes, status, switchover, target};
+use super::{AT_ONCE, Record, SOON, Step, View, election, hide, nodes, services, status, switchover, target, writes};
 use crate::api::redis::{Failover, LastFailover};
 use crate::runtime::Health;
 
 /// Why a master is succeeded that does not answer, though nothing tells that it is gone.
 pub const SILENT: &str = "MasterSilent";
+
+/// Why a master hands over whose node of Kubernetes does not answer.
+const NODE_LOST: &str = "NodeLost";
 
 /// What is to be done about the master, if anything.
 pub fn step(view: &View<'_>) -> Option<Step> {
@@ -37,8 +40,11 @@ fn steady(view: &View<'_>, master: i32) -> Option<Step> {
         Voice::Answers(info) if info.is_master() => {
             if pod.terminating {
                 switchover::away(view, master, "MasterDeleted")
+            } else if pod.lost_node.is_some() {
+                // It serves, and may be gone any moment; its pod will be told to go.
+                switchover::away(view, master, NODE_LOST)
             } else {
-                None
+                writes::elsewhere(view, master, pod)
             }
         }
         Voice::Answers(info) => {
@@ -176,13 +182,7 @@ pub fn promote(view: &View<'_>, failover: &Failover) -> Step {
     let Some((to, pod, info)) = found.and_then(|(ordinal, pod)| Some((*ordinal, pod, pod.info()?))) else {
         return Step::wait(word(failover), told);
     };
-    let mut actions: Vec<Action> = view
-        .observed
-        .pods
-        .values()
-        .filter(|other| other.name != pod.name && other.has_role(MASTER))
-        .map(hide)
-        .collect();
+    let mut actions = services::close(view, pod);
     actions.extend(fences(view, pod));
     actions.extend(word_left(view, failover, pod));
     // A master that still has replicas may still have writes acknowledged. Without any it has none that wait for one; and
@@ -198,6 +198,10 @@ pub fn promote(view: &View<'_>, failover: &Failover) -> Step {
     }
     // The others follow before clients come: writes may need a replica.
     actions.extend(nodes::followers(view, to));
+    actions.extend(services::to_master(view, to));
+    actions.extend(services::not_as_replica(view, to));
+    let labelled = |other: &&Pod| other.name != pod.name && other.has_role(MASTER);
+    actions.extend(view.observed.pods.values().filter(labelled).map(hide));
     actions.push(Action::SetRole { pod: target(pod), role: Some(MASTER) });
     Step { again: AT_ONCE, ..Step::act(actions, word(failover), told) }
 }
@@ -229,7 +233,9 @@ fn fences(view: &View<'_>, successor: &Pod) -> Vec<Action> {
 /// The target is a master: nobody else may be one, and clients are led to it.
 fn finish(view: &View<'_>, failover: &Failover, to: i32) -> Step {
     let pod = view.observed.pods.get(&to);
-    let mut actions: Vec<Action> = Vec::new();
+    let mut actions = nodes::followers(view, to);
+    actions.extend(services::to_master(view, to));
+    actions.extend(services::not_as_replica(view, to));
     for (ordinal, other) in view.observed.pods.iter().filter(|(ordinal, _)| **ordinal != to) {
         if other.has_role(MASTER) {
             actions.push(hide(other));
@@ -241,7 +247,6 @@ fn finish(view: &View<'_>, failover: &Failover, to: i32) -> Step {
             actions.push(Action::DropClients { node: target(view.pod(*ordinal).unwrap_or(other)) });
         }
     }
-    actions.extend(nodes::followers(view, to));
     if let Some(pod) = pod.filter(|pod| !pod.has_role(MASTER)) {
         actions.push(Action::SetRole { pod: target(pod), role: Some(MASTER) });
     }

@@ -12,9 +12,11 @@ mod nodes;
 mod passwords;
 mod restore;
 mod rollout;
+mod services;
 mod size;
 mod status;
 mod switchover;
+mod writes;
 
 use std::cell::OnceCell;
 use std::time::Duration;
@@ -111,7 +113,7 @@ impl Step {
 pub fn decide(object: &Redis, observed: &Observed, now: Timestamp) -> Plan<Action, RedisStatus> {
     let before = object.status.clone().unwrap_or_default();
     let view = View { object, observed, before, now, revision: OnceCell::new() };
-    let step = step(&view);
+    let step = writes::told(&view, led(&view, step(&view)));
     let status = status::status(&view, &step);
     let plan = Plan {
         parts: status::parts(&view, &status),
@@ -122,6 +124,20 @@ pub fn decide(object: &Redis, observed: &Observed, now: Timestamp) -> Plan<Actio
         requeue: Some(step.again),
     };
     restore::told(join(plan, &restore::database(&view), Action::Restore, |status, restored| status.restored = restored))
+}
+
+/// The step, after whoever must not be found was taken out of the Services.
+fn led(view: &View<'_>, mut step: Step) -> Step {
+    let mut first = services::out(view);
+    first.retain(|action| !step.actions.contains(action));
+    if first.is_empty() {
+        return step;
+    }
+    if matches!(step.health, Health::Ready(_)) {
+        step.health = Health::progressing("Following", "Services are led to the nodes that serve");
+    }
+    step.actions.splice(0..0, first);
+    step
 }
 
 fn step(view: &View<'_>) -> Step {
@@ -156,6 +172,7 @@ fn step(view: &View<'_>) -> Step {
         .or_else(|| accepted.then(|| nodes::configure(view)).flatten())
         .or_else(|| children::step(view, accepted))
         .or_else(|| accepted.then(|| rollout::hopeless(view)).flatten())
+        .or_else(|| accepted.then(|| size::relieve(view)).flatten())
         .or(waiting)
         .or_else(|| accepted.then(|| size::shrink(view)).flatten())
         .or_else(|| rollout::step(view, accepted))
@@ -177,9 +194,9 @@ fn step(view: &View<'_>) -> Step {
                 () => LATER,
             };
             let told = match view.object.spec.replicas {
-                0 => "the master serves; it has no replica that could take over".into(),
-                1 => "the master serves, and its replica has all data".into(),
-                count => format!("the master serves, and all {count} replicas have all data"),
+                0 => "the master takes writes; it has no replica that could take over".into(),
+                1 => "the master takes writes, and its replica has all data".into(),
+                count => format!("the master takes writes, and all {count} replicas have all data"),
             };
             Step { health: Health::ready("Serving", told), again, ..Step::wait("Serving", "") }
         }
@@ -234,6 +251,12 @@ impl View<'_> {
         self.before.nodes.iter().find(|node| node.name == name)
     }
 
+    /// Whether a node could take writes as a master, as far as its disk is concerned.
+    fn persists(&self, info: &Info) -> bool {
+        let makes_snapshots = settings::settings(self.object).get("save").is_some_and(|save| !save.is_empty());
+        !(info.log_fails || (info.snapshot_fails && makes_snapshots))
+    }
+
     /// Whether the pod was made from another spec.
     fn is_outdated(&self, pod: &Pod) -> bool {
         pod.revision != *self.revision.get_or_init(|| resources::revision(self.object)) || nodes::has_more(self, pod)
@@ -274,6 +297,10 @@ fn trouble_of(pod: &Pod) -> Option<(&'static str, String)> {
     }
     match word {
         "CrashLoopBackOff" | "RunContainerError" | "CreateContainerError" | "CreateContainerConfigError" => {
+            if pod.has_no_space() {
+                let told = format!("the volume of pod {name} is full: raise spec.storage.size");
+                return Some(("VolumeFull", told));
+            }
             let refused = pod.last_words.as_deref().unwrap_or_default().lines().rfind(|line| line.starts_with(">>> "));
             let told = match refused {
                 None if let Some(evidence) = pod.damage() => {
@@ -293,7 +320,7 @@ fn target(pod: &Pod) -> Target {
     Target { name: pod.name.clone(), uid: pod.uid.clone(), endpoint: pod.endpoint() }
 }
 
-/// Takes a pod out of all Services.
+/// Takes the label of its role from a pod.
 fn hide(pod: &Pod) -> Action {
     Action::SetRole { pod: target(pod), role: None }
 }

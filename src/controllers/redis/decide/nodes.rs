@@ -11,7 +11,7 @@ use super::super::notes::Note;
 use super::super::settings::NOBODY;
 use super::super::{resources, settings};
 use super::mastership::SILENT;
-use super::{Record, Step, View, hide, passwords, target};
+use super::{Record, Step, View, hide, passwords, services, target};
 use crate::api::redis::LastFailover;
 
 /// A node that is silent for so long while the master is well is started anew: one that hangs does not get well by
@@ -37,6 +37,7 @@ pub fn step(view: &View<'_>) -> Option<Step> {
         }
     }
     actions.extend(followers(view, master));
+    actions.extend(services::to_master(view, master));
     if !pod.has_role(MASTER) {
         actions.push(Action::SetRole { pod: target(pod), role: Some(MASTER) });
     }
@@ -46,11 +47,14 @@ pub fn step(view: &View<'_>) -> Option<Step> {
             actions.push(Action::SetRole { pod: target(other), role: wanted });
         }
     }
+    let is_found = |ordinal: i32, other: &Pod| ordinal != master && role(view, ordinal, other).is_some();
+    actions.extend(services::to_replicas(view, is_found));
+    actions.extend(services::taken_over(view));
     (!actions.is_empty())
         .then(|| Step::act(actions, "Following", "replicas are led to the master, and clients to both"))
 }
 
-/// As what Services are to find a node that is not the master. Whoever was the master until a moment ago is not found
+/// As what readers are to find a node that is not the master. Whoever was the master until a moment ago is not found
 /// at all: clients that come to it nevertheless are led there by rules that are out of date.
 fn role(view: &View<'_>, ordinal: i32, pod: &Pod) -> Option<&'static str> {
     let was_master = since_change(view).is_some_and(|last| last.left.contains(&pod.name));
@@ -112,7 +116,7 @@ pub fn attached_elsewhere(view: &View<'_>, to: i32) -> Vec<Action> {
     view.observed.pods.values().filter(is_attached).map(detach).collect()
 }
 
-/// Processes that have not been told the settings as they are.
+/// Processes that have not been told the settings as they are, or in which somebody changed some of them.
 pub fn configure(view: &View<'_>) -> Option<Step> {
     view.serving_master()?;
     let users = passwords::users(view);
@@ -122,7 +126,9 @@ pub fn configure(view: &View<'_>) -> Option<Step> {
         let Some(info) = pod.info() else { continue };
         // What was set once is set until the process ends, whether it still is in the spec or not.
         let told = Note::of(pod).filter(|note| note.run_id == info.run_id);
-        if told.as_ref().is_none_or(|note| note.hash != wanted) {
+        let is_told = told.as_ref().is_some_and(|note| note.hash == wanted);
+        if !is_told || !pod.drift.is_empty() {
+            let mended = pod.drift.iter().filter(|_| is_told).cloned().collect();
             let earlier = told.map(|note| note.names).unwrap_or_default();
             let names = view.object.spec.config.keys().cloned().chain(earlier).collect();
             let note = Note { hash: wanted.clone(), run_id: info.run_id.clone(), names }.to_string();
@@ -132,6 +138,7 @@ pub fn configure(view: &View<'_>) -> Option<Step> {
                 users: resources::rules(view.object, users.as_ref()),
                 follow_as: passwords::internal(view),
                 note,
+                mended,
             });
         }
     }

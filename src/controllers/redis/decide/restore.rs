@@ -2,9 +2,10 @@
 
 use super::super::action::Action;
 use super::super::{names, settings};
-use super::View;
+use super::{View, services};
 use crate::api::{Redis, RedisStatus};
 use crate::controllers::restore_from::Database;
+use crate::external::redis::Writes;
 use crate::runtime::{Health, Plan};
 
 /// The nodes, as far as a restore is concerned.
@@ -22,7 +23,8 @@ pub fn database<'a>(view: &'a View<'_>) -> Database<'a, Redis> {
 
 /// A master is behind the Service, stays that, and has the replicas without which it refuses writes.
 fn takes_writes(view: &View<'_>) -> bool {
-    let leads = view.serving_master().is_some_and(|(_, pod, _)| pod.has_role(names::MASTER) && !pod.terminating);
+    let leads = view.serving_master().is_some_and(|(_, pod, _)| pod.writes == Some(Writes::Taken) && !pod.terminating)
+        && services::lead_to_master(view);
     let following = view.observed.pods.keys().filter(|ordinal| view.follows(**ordinal)).count();
     let minimum = usize::try_from(settings::minimum(view.object)).unwrap_or_default();
     leads && view.before.failover.is_none() && following >= minimum

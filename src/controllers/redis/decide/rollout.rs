@@ -4,7 +4,7 @@ use kube::ResourceExt;
 
 use super::super::facts::Pod;
 use super::super::names;
-use super::{Step, View, delete_pod, switchover};
+use super::{Step, View, delete_pod, services, switchover};
 
 /// The next pod to replace, or whom to wait for.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
@@ -49,9 +49,8 @@ pub fn hopeless(view: &View<'_>) -> Option<Step> {
     Some(Step::act(vec![delete_pod(pod, why)], "RollingOut", format!("replacing {}: {why}", pod.name)))
 }
 
-/// Nothing is left to do but to wait: for pods that are not wanted to go, and for the master's pod to be one that clients are
-/// sent to. Services lead to ready pods only: a master that answers us may be one that no new client reaches.
-/// <https://kubernetes.io/docs/concepts/services-networking/endpoint-slices/#ready>
+/// Nothing is left to do but to wait: for pods that are not wanted to go, for clients to be led to the master alone, and for
+/// its pod to be ready. A master whose pod is not ready serves: whom the Service leads to is in our slices.
 pub fn unfinished(view: &View<'_>) -> Option<Step> {
     let Some((master, pod, _)) = view.serving_master() else {
         return Some(Step::wait("NoMaster", "waiting for the master to answer"));
@@ -66,11 +65,17 @@ pub fn unfinished(view: &View<'_>) -> Option<Step> {
             format!("waiting for pod {name} to stop, and for its successor to serve"),
         ));
     }
+    if let Some(told) = services::strange(view) {
+        return Some(Step::trouble("ForeignEndpoints", told));
+    }
+    let service = view.object.name_any();
+    if !services::lead_to_master(view) {
+        return Some(Step::wait("ServiceNotLed", format!("waiting for Service {service} to lead to {name}")));
+    }
     if pod.ready {
         return None;
     }
-    let service = view.object.name_any();
-    let told = format!("{name} is the master, and its pod is not ready: Service {service} leads no new client to it");
+    let told = format!("clients of Service {service} are served by {name}; its pod is not ready");
     Some(match view.pod_trouble() {
         Some((reason, text)) => Step::trouble(reason, format!("{told}; {text}")),
         // Whatever ends it wakes us.

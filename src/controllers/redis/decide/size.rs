@@ -1,6 +1,7 @@
 //! Fewer nodes than there were, and larger volumes.
 
 use super::super::action::Action;
+use super::super::facts::{Claim, Pod};
 use super::super::names;
 use super::{SOON, Step, View, switchover};
 use crate::runtime::Health;
@@ -34,11 +35,25 @@ pub fn clean_up(view: &View<'_>) -> Option<Step> {
         let action = Action::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone(), why };
         return Some(Step::act(vec![action], "ScalingDown", format!("deleting volume claim {}", claim.name)));
     }
+    grow(view, |_| true)
+}
+
+/// A volume that is full grows before its node is waited for.
+pub fn relieve(view: &View<'_>) -> Option<Step> {
+    grow(view, |ordinal| view.pod(ordinal).is_some_and(is_full))
+}
+
+fn is_full(pod: &Pod) -> bool {
+    let refuses = pod.writes.as_ref().is_some_and(|writes| writes.are_refused_for("MISCONF"));
+    refuses || pod.info().is_some_and(|info| info.log_fails) || pod.has_no_space()
+}
+
+fn grow(view: &View<'_>, whose: impl Fn(i32) -> bool) -> Option<Step> {
     let wanted = amount(&view.object.spec.storage.size)?;
-    let small = |claim: &&super::super::facts::Claim| {
-        !claim.terminating && amount(&claim.size).is_some_and(|size| size < wanted)
+    let small = |(ordinal, claim): &(&i32, &Claim)| {
+        whose(**ordinal) && !claim.terminating && amount(&claim.size).is_some_and(|size| size < wanted)
     };
-    let claim = view.observed.claims.values().find(small)?;
+    let (_, claim) = view.observed.claims.iter().find(small)?;
     let action = Action::GrowClaim {
         name: claim.name.clone(),
         uid: claim.uid.clone(),

@@ -3,7 +3,7 @@
 use super::super::action::Action;
 use super::super::names;
 use super::mastership::begin;
-use super::{AT_ONCE, Record, Step, View, target};
+use super::{AT_ONCE, Record, Step, View, services, target};
 use crate::api::redis::Failover;
 
 /// A replica that is further behind would keep writes waiting for long.
@@ -42,11 +42,12 @@ pub fn away(view: &View<'_>, master: i32, reason: &str) -> Option<Step> {
 
 /// The replica that can take over best.
 pub fn best(view: &View<'_>, master: i32, fits: impl Fn(i32) -> bool) -> Option<i32> {
-    let ready = |ordinal: &i32| *ordinal < view.wanted() && fits(*ordinal) && is_ready(view, master, *ordinal);
-    let all = view.observed.pods.keys().copied().filter(ready);
+    let fit = |ordinal: &i32| *ordinal < view.wanted() && fits(*ordinal) && is_ready(view, master, *ordinal);
+    let all = view.observed.pods.keys().copied().filter(fit);
     let rank = |ordinal: &i32| {
         let current = view.pod(*ordinal).is_some_and(|pod| !view.is_outdated(pod));
-        (current, view.info(*ordinal).map_or(0, |info| info.offset), std::cmp::Reverse(*ordinal))
+        let ready = view.pod(*ordinal).is_some_and(|pod| pod.ready);
+        (ready, current, view.info(*ordinal).map_or(0, |info| info.offset), std::cmp::Reverse(*ordinal))
     };
     all.max_by_key(rank)
 }
@@ -57,7 +58,10 @@ fn is_ready(view: &View<'_>, master: i32, ordinal: i32) -> bool {
         return false;
     };
     let attached = info.attached.iter().any(|it| it.online && Some(&it.host) == pod.address.as_ref());
-    view.follows(ordinal) && attached && !pod.terminating && pod.ready && own.offset + CLOSE >= info.offset
+    let is_near = own.offset + CLOSE >= info.offset;
+    // Clients reach it whether its pod is ready or not; but a node that does not answer may be gone any moment.
+    let is_there = !pod.terminating && pod.lost_node.is_none();
+    view.follows(ordinal) && attached && is_there && is_near && view.persists(own)
 }
 
 /// Goes on with a switch, wherever it is. The successor is not a master yet.
@@ -84,7 +88,8 @@ pub fn go_on(view: &View<'_>, failover: &Failover) -> Step {
                 let actions = vec![Action::Tell { reason: "SwitchoverFailed", note: note.clone() }];
                 return Step { record: Record::GiveUp, ..Step::act(actions, "SwitchoverFailed", note) };
             };
-            let action = Action::HandOver { from: target(pod), to: failover.target.clone(), address };
+            let (to, hide) = (failover.target.clone(), services::handing_over(view, pod));
+            let action = Action::HandOver { from: target(pod), to, address, hide };
             Step { again: AT_ONCE, ..Step::act(vec![action], "SwitchingOver", told) }
         }
         // It has stepped down. As long as its successor may be told so any moment, nobody interferes: there could be two.

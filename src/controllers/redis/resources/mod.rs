@@ -2,6 +2,7 @@
 
 mod exporter;
 mod services;
+mod slices;
 mod statefulset;
 mod users;
 
@@ -17,6 +18,7 @@ use crate::api::Redis;
 use crate::runtime::fingerprint;
 use crate::runtime::manifest::{Manifest, controlled};
 
+pub use slices::{Way, family_of, is_of_kubernetes, service_of, slice, ways_of};
 pub use statefulset::{revision, statefulset};
 pub use users::{exporter_line, hash, of as users_of, rules};
 

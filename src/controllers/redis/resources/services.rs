@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 
-use super::super::names::{self, MASTER, PORT, REPLICA};
+use super::super::names::{self, PORT};
 use super::metadata;
 use crate::api::Redis;
 
@@ -27,20 +27,21 @@ pub fn peers(object: &Redis) -> Service {
 
 /// Leads to the master alone.
 pub fn master(object: &Redis) -> Service {
-    role(object, object.name_any(), MASTER)
+    unselecting(object, object.name_any())
 }
 
 /// Leads to the replicas that have all data.
 pub fn replicas(object: &Redis) -> Service {
-    role(object, names::replicas(object), REPLICA)
+    unselecting(object, names::replicas(object))
 }
 
-fn role(object: &Redis, name: String, role: &str) -> Service {
+/// Without a selector nobody but us says whom it leads to: neither the readiness of a pod nor the pace of a controller.
+/// <https://kubernetes.io/docs/concepts/services-networking/service/#services-without-selectors>
+fn unselecting(object: &Redis, name: String) -> Service {
     Service {
         metadata: metadata(object, name),
         spec: Some(ServiceSpec {
             type_: Some("ClusterIP".into()),
-            selector: Some(names::selector_of(object, role)),
             ports: Some(vec![port()]),
             ..ServiceSpec::default()
         }),

@@ -7,7 +7,7 @@ use super::nodes::{Process, Write};
 use crate::api::Redis;
 use crate::controllers::redis::action::{Action, Target};
 use crate::controllers::redis::facts::{Child, Claim, Hidden, Observed, Passwords, Pod, Users, Voice};
-use crate::controllers::redis::names::{self, MASTER};
+use crate::controllers::redis::names;
 use crate::controllers::redis::tls::Certificates;
 use crate::controllers::restore_from::Seen;
 use crate::controllers::restore_from::fixtures::happen;
@@ -49,6 +49,7 @@ pub struct ClaimState {
 #[derive(Clone, Debug, Default)]
 pub struct Kubernetes {
     pub children: BTreeMap<(String, String), Child>,
+    pub slices: BTreeMap<String, Child>,
     pub pods: BTreeMap<i32, PodState>,
     pub claims: BTreeMap<i32, ClaimState>,
     /// Claims of our names that are somebody else's: whose.
@@ -66,7 +67,7 @@ impl PodState {
         self.process.as_ref().is_some_and(|process| process.follows.is_none())
     }
 
-    fn answers(&self) -> bool {
+    pub fn answers(&self) -> bool {
         self.process.as_ref().is_some_and(|process| process.hangs.is_none())
     }
 }
@@ -100,6 +101,8 @@ impl Kubernetes {
                 Some(Process { hangs: Some(seconds), .. }) => Voice::Silent(Duration::from_secs(*seconds)),
                 Some(process) => Voice::Answers(Box::new(process.info(self.attached(&pod.address)))),
             },
+            writes: (pod.is_master() && pod.answers()).then(|| self.answer_to_a_write(pod, object)),
+            drift: pod.process.iter().filter(|it| it.tampered).map(|_| "min-replicas-to-write".to_owned()).collect(),
             ..Pod::default()
         };
         assert!(object.metadata.uid.is_some());
@@ -112,10 +115,11 @@ impl Kubernetes {
             restore: self.restore.clone(),
             unmade: None,
             foreign: self.others.iter().map(|(ordinal, whose)| (*ordinal, (*whose).to_owned())).collect(),
+            slices: self.slices.clone(),
         }
     }
 
-    fn attached(&self, address: &str) -> Vec<Attached> {
+    pub fn attached(&self, address: &str) -> Vec<Attached> {
         let attached = self.pods.values().filter(|pod| {
             let follows = pod.process.as_ref().and_then(|process| process.follows.as_ref());
             follows.is_some_and(|following| following.up && following.host == address)
@@ -127,7 +131,7 @@ impl Kubernetes {
         attached.map(told).collect()
     }
 
-    fn by_address(&self, address: &str) -> Option<i32> {
+    pub fn by_address(&self, address: &str) -> Option<i32> {
         self.pods.iter().find(|(_, pod)| pod.address == address).map(|(ordinal, _)| *ordinal)
     }
 
@@ -135,7 +139,7 @@ impl Kubernetes {
         self.pods.values_mut().find(|pod| pod.name == target.name && pod.uid == target.uid).ok_or(())
     }
 
-    fn process(&mut self, target: &Target) -> Result<&mut Process, ()> {
+    pub fn process(&mut self, target: &Target) -> Result<&mut Process, ()> {
         self.meant(target)?.process.as_mut().filter(|process| process.hangs.is_none()).ok_or(())
     }
 
@@ -178,6 +182,17 @@ impl Kubernetes {
                 claim.facts.size.clone_from(size);
             }
             Action::Orphan { name, .. } => drop(self.children.remove(&("StatefulSet".to_owned(), name.clone()))),
+            Action::Lead(publication) => self.lead(publication)?,
+            Action::Unselect { service, uid } => {
+                let live = self.children.get_mut(&("Service".to_owned(), service.clone())).ok_or(())?;
+                if live.uid != *uid {
+                    return Err(());
+                }
+                live.value["spec"]["selector"] = serde_json::Value::Null;
+            }
+            Action::Sweep { slices, .. } => {
+                self.slices.retain(|name, live| !slices.contains(&(name.clone(), live.uid.clone())));
+            }
             Action::SetRole { pod, role } => self.meant(pod)?.role = role.map(str::to_owned),
             Action::Follow { node, master, .. } => self.process(node)?.follow(master),
             Action::Promote { node, run_id, .. } => {
@@ -188,9 +203,14 @@ impl Kubernetes {
                 }
                 process.promote(history);
             }
-            Action::HandOver { from, address, .. } => self.hand_over(from, address)?,
+            Action::HandOver { from, address, hide, .. } => {
+                self.hand_over(from, address)?;
+                if let Some(publication) = hide {
+                    self.lead(publication)?;
+                }
+            }
             Action::Configure { node, note, .. } => {
-                self.process(node)?;
+                self.process(node)?.tampered = false;
                 self.meant(node)?.settings = Some(note.clone());
             }
             Action::LoadCertificates { node, content, note, .. } => {
@@ -249,20 +269,6 @@ impl Kubernetes {
         Ok(())
     }
 
-    /// Whether a client that goes through the Service is told that its write is done.
-    pub fn write(&mut self, write: Write, minimum: i32) -> bool {
-        let found =
-            self.pods.values().find(|pod| pod.role.as_deref() == Some(MASTER) && pod.answers() && pod.is_master());
-        let Some(address) = found.map(|pod| pod.address.clone()) else { return false };
-        if i32::try_from(self.attached(&address).len()).unwrap() < minimum {
-            return false;
-        }
-        let ordinal = self.by_address(&address).unwrap();
-        self.pods.get_mut(&ordinal).unwrap().process.as_mut().unwrap().writes.push(write);
-        self.claims.get_mut(&ordinal).unwrap().writes.push(write);
-        true
-    }
-
     /// A second passes.
     pub fn time_passes(&mut self, object: &Redis) {
         let gone: Vec<i32> = self.pods.iter().filter(|(_, pod)| pod.terminating).map(|(at, _)| *at).collect();
@@ -281,6 +287,10 @@ impl Kubernetes {
                 let files = self.certificates.nodes.kept.clone();
                 let process = Process::start(self.born, self.claims[ordinal].writes.clone());
                 pod.process = Some(Process { files, ..process });
+            }
+            // As a replica, one whose disk takes nothing ends itself; there is room when it is started again.
+            if pod.process.as_ref().is_some_and(|process| process.full && process.follows.is_some()) {
+                pod.process = None;
             }
             if let Some(process) = &mut pod.process {
                 process.age += 1;
@@ -396,7 +406,7 @@ impl Kubernetes {
         }
     }
 
-    fn next(&mut self) -> u32 {
+    pub fn next(&mut self) -> u32 {
         self.born += 1;
         self.born
     }

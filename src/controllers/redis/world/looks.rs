@@ -129,6 +129,8 @@ fn a_pod_of_the_earlier_spec_that_cannot_follow_is_replaced() {
         actions.iter().any(|action| matches!(action, Action::DeletePod { name, .. } if name == "cache-1"))
     };
     observed.pods.get_mut(&1).unwrap().role = None;
+    let slice = &mut observed.slices.get_mut("cache-replicas-ipv4").unwrap().value;
+    assert_eq!(slice["endpoints"].as_array_mut().unwrap().remove(0)["targetRef"]["name"], "cache-1");
     assert!(replaced(&observed));
     // Nobody else is away meanwhile.
     observed.pods.get_mut(&2).unwrap().ready = false;

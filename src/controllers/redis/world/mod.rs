@@ -1,6 +1,7 @@
 //! Pods, volumes and processes of Redis in memory, in which every decision must lead to the same end and cost no data
 //! that was promised.
 
+mod clients;
 mod kubernetes;
 mod looks;
 mod nodes;
@@ -8,15 +9,20 @@ mod ownership;
 mod properties;
 mod readiness;
 mod restore;
+mod service;
 mod story;
 mod tls;
 
-use jiff::{SignedDuration, Timestamp};
+use std::collections::BTreeSet;
 
-use super::action::Action;
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+
+use super::action::{Action, Publication};
 use super::decide::decide;
 use super::facts::Observed;
 use super::names::MASTER;
+use super::resources::{service_of, ways_of};
 use crate::api::Redis;
 use crate::runtime::{Health, Plan};
 use kubernetes::Kubernetes;
@@ -80,6 +86,8 @@ impl World {
                 observed.pods.values().any(|pod| status.master.as_ref() == Some(&pod.name) && pod.info().is_some());
             assert!(serves || !matches!(health, Health::Ready(_)), "ready without a master that answers");
             readiness::assert_true(&self.object, &observed, &health, &actions);
+            let is_ready = matches!(health, Health::Ready(_));
+            assert!(!is_ready || self.kubernetes.serves(&self.object), "ready, and clients are not served");
             self.health = Some(health);
             if mishap.dies_after == Some(done) {
                 return false;
@@ -105,6 +113,9 @@ impl World {
                 };
                 self.assert_one_master();
                 self.assert_trusted();
+                if let Action::Lead(publication) = action {
+                    self.assert_led_to_the_recorded_master(publication);
+                }
                 done += 1;
                 if outcome.is_err() {
                     break;
@@ -121,9 +132,8 @@ impl World {
 
     /// A client writes through the Service.
     pub fn write(&mut self) {
-        let minimum = super::settings::minimum(&self.object);
         let write = self.next_write;
-        if self.kubernetes.write(write, minimum) {
+        if self.kubernetes.write(write, &self.object) {
             self.next_write += 1;
             self.acknowledged.push(write);
         }
@@ -165,6 +175,11 @@ impl World {
         let masters: Vec<&String> =
             self.kubernetes.pods.values().filter(|pod| pod.is_master()).map(|pod| &pod.name).collect();
         assert_eq!(masters, status.master.iter().collect::<Vec<_>>());
+        let behind: Vec<&String> =
+            self.kubernetes.behind(&self.object.name_any()).into_iter().map(|pod| &pod.name).collect();
+        assert_eq!(behind, masters, "clients are led to the master alone");
+        let replicas = self.kubernetes.behind(&super::names::replicas(&self.object));
+        assert_eq!(replicas.len(), usize::try_from(self.object.spec.replicas).unwrap(), "{replicas:#?}");
         let revision = super::resources::revision(&self.object);
         assert!(self.kubernetes.pods.values().all(|pod| pod.revision == revision));
         let data: Vec<&Vec<Write>> =
@@ -179,10 +194,29 @@ impl World {
         master.map_or_else(Vec::new, |pod| pod.process.as_ref().unwrap().writes.clone())
     }
 
-    /// Clients must never find two that take writes.
+    /// Clients must never find two that take writes, and nobody is told of two.
     fn assert_one_master(&self) {
         let found = self.kubernetes.pods.values().filter(|pod| pod.role.as_deref() == Some(MASTER) && pod.is_master());
-        assert!(found.count() <= 1, "two masters behind the Service: {:#?}", self.kubernetes.pods);
+        assert!(found.count() <= 1, "two pods are called the master: {:#?}", self.kubernetes.pods);
+        let behind = self.kubernetes.behind(&self.object.name_any());
+        // Two slices may name the same.
+        let masters: BTreeSet<&String> = behind.iter().filter(|pod| pod.is_master()).map(|pod| &pod.uid).collect();
+        assert!(masters.len() <= 1, "two masters behind the Service: {behind:#?}");
+    }
+
+    /// What is written leads clients to whom the status names, and to nobody else.
+    fn assert_led_to_the_recorded_master(&self, publication: &Publication) {
+        if service_of(&publication.slice.value) != Some(&self.object.name_any()) {
+            return;
+        }
+        let status = self.object.status.as_ref().unwrap();
+        let recorded: Vec<&String> = match &status.failover {
+            Some(failover) => failover.from.iter().filter(|_| failover.planned).chain([&failover.target]).collect(),
+            None => status.master.iter().collect(),
+        };
+        for way in ways_of(&publication.slice.value) {
+            assert!(recorded.contains(&&way.pod), "{way:?}: {status:#?}");
+        }
     }
 
     /// What must never be done.

@@ -21,6 +21,10 @@ pub struct Process {
     pub files: Option<Kept>,
     /// Does not answer, since so many seconds.
     pub hangs: Option<u64>,
+    /// Its disk takes nothing.
+    pub full: bool,
+    /// Somebody asks it for more replicas than there are.
+    pub tampered: bool,
 }
 
 /// A replica's link.
@@ -47,6 +51,8 @@ impl Process {
             writes,
             files: None,
             hangs: None,
+            full: false,
+            tampered: false,
         }
     }
 
@@ -90,6 +96,8 @@ impl Process {
             lost_seconds: self.follows.as_ref().filter(|it| !it.up).map(|following| following.quiet),
             attached,
             handing_over: false,
+            log_fails: self.full,
+            snapshot_fails: false,
         }
     }
 }

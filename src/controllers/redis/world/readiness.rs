@@ -42,14 +42,15 @@ fn a_single_node_is_not_ready_before_its_pod_was_replaced() {
     }
 }
 
-/// Services lead to ready pods only.
+/// A kubelet that does not answer, or an exporter that fails, keeps no client from the master; and it is told.
 #[test]
-fn a_master_whose_pod_is_not_ready_is_told() {
+fn a_master_whose_pod_is_not_ready_serves_and_is_told() {
     for size in [0, 2] {
         let mut world = World::settled(redis(size));
         let master = world.object.status.clone().unwrap().master.unwrap();
         world.kubernetes.pods.values_mut().find(|pod| pod.name == master).unwrap().unready = true;
         world.reconcile(&Mishap::default());
+        assert!(world.kubernetes.serves(&world.object), "{:#?}", world.kubernetes.slices);
         let Some(Health::Progressing(cause)) = &world.health else { panic!("{size}: {:?}", world.health) };
         assert_eq!(cause.reason, "MasterNotReady");
         assert!(cause.message.contains(&master) && cause.message.contains("Service cache"), "{}", cause.message);

@@ -5,7 +5,6 @@ use super::story::Mishap;
 use crate::api::databaserestore::{BackupChoice, RestoreOutcome, RestorePhase};
 use crate::controllers::redis::action::Action;
 use crate::controllers::redis::fixtures::redis;
-use crate::controllers::redis::names::MASTER;
 use crate::controllers::restore_from::fixtures::live_in;
 use crate::controllers::restore_from::{Seen, Step};
 use crate::runtime::Health;
@@ -47,8 +46,7 @@ fn nodes_are_restored_once_a_master_takes_writes_and_ready_only_then() {
     for replicas in [0, 3] {
         let mut world = asking(replicas);
         until(&mut world, "made", |world| matches!(world.kubernetes.restore, Seen::Present(_)));
-        let leads = world.kubernetes.pods.values().any(|pod| pod.role.as_deref() == Some(MASTER) && pod.is_master());
-        assert!(leads, "{:#?}", world.kubernetes.pods);
+        assert!(world.kubernetes.serves(&world.object), "{:#?}", world.kubernetes.pods);
         until(&mut world, "noted", |world| {
             outcome(world) == Some(RestoreOutcome::Running) && phase(world) == Some("Restoring")
         });

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::World;
+use super::nodes::Process;
 use crate::api::redis::Switchover;
 use crate::controllers::redis::names::{self, MASTER};
 
@@ -30,6 +31,14 @@ pub enum Fault {
     Mislabel(Index),
     /// Somebody makes a master.
     Promote(Index),
+    /// A disk takes nothing.
+    Fill(Index),
+    /// Somebody changes a setting in a running process, so that it refuses writes.
+    Tamper(Index),
+    /// A kubelet does not answer, or does again.
+    Unready(Index),
+    /// Somebody changes whom a Service leads to.
+    Mislead(Index),
 }
 
 /// How a reconcile goes wrong.
@@ -75,6 +84,10 @@ pub fn fault() -> impl Strategy<Value = Fault> {
         1 => place().prop_map(Fault::TakeLabel),
         1 => place().prop_map(Fault::Mislabel),
         1 => place().prop_map(Fault::Promote),
+        1 => place().prop_map(Fault::Fill),
+        1 => place().prop_map(Fault::Tamper),
+        1 => place().prop_map(Fault::Unready),
+        1 => place().prop_map(Fault::Mislead),
     ]
 }
 
@@ -194,9 +207,32 @@ impl Fault {
             }
             Self::Promote(place) => {
                 let pod = world.any_pod(*place).and_then(|ordinal| world.kubernetes.pods.get_mut(&ordinal));
+                // To give clients two of them takes a second hand.
                 let unseen = pod.filter(|pod| pod.role.as_deref() != Some(MASTER));
                 if let Some(process) = unseen.and_then(|pod| pod.process.as_mut()) {
                     process.promote(0);
+                }
+            }
+            Self::Fill(place) => {
+                if let Some(process) = world.any_process(*place) {
+                    process.full = true;
+                }
+            }
+            Self::Tamper(place) => {
+                if let Some(process) = world.any_process(*place) {
+                    process.tampered = true;
+                }
+            }
+            Self::Unready(place) => {
+                let pod = world.any_pod(*place).and_then(|ordinal| world.kubernetes.pods.get_mut(&ordinal));
+                if let Some(pod) = pod {
+                    pod.unready = !pod.unready;
+                }
+            }
+            Self::Mislead(place) => {
+                let names: Vec<String> = world.kubernetes.slices.keys().cloned().collect();
+                if !names.is_empty() {
+                    world.kubernetes.slices.remove(&names[place.index(names.len())]);
                 }
             }
         }
@@ -204,16 +240,26 @@ impl Fault {
 }
 
 impl World {
+    /// The process at some place.
+    fn any_process(&mut self, place: Index) -> Option<&mut Process> {
+        let ordinal = self.any_pod(place)?;
+        self.kubernetes.pods.get_mut(&ordinal)?.process.as_mut()
+    }
+
     /// The pod at some place.
     pub fn any_pod(&self, place: Index) -> Option<i32> {
         let ordinals: Vec<i32> = self.kubernetes.pods.keys().copied().collect();
         (!ordinals.is_empty()).then(|| ordinals[place.index(ordinals.len())])
     }
 
-    /// Whatever hangs goes on.
+    /// Whatever hangs goes on, disks have room, and kubelets answer.
     pub fn resume(&mut self) {
-        for process in self.kubernetes.pods.values_mut().filter_map(|pod| pod.process.as_mut()) {
-            process.hangs = None;
+        for pod in self.kubernetes.pods.values_mut() {
+            pod.unready = false;
+            if let Some(process) = pod.process.as_mut() {
+                process.hangs = None;
+                process.full = false;
+            }
         }
     }
 }

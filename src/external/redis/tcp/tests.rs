@@ -104,3 +104,59 @@ async fn a_node_that_hangs_finds_word_left_over_the_connection_that_it_took() {
     assert!(at("ROLE") < at("REPLICAOF") && at("REPLICAOF") < at("CLIENT"), "{read:?}");
     word.abort();
 }
+
+/// A listener that answers the role, and to writes what the test wants: nothing where that is left out.
+async fn with_writes(answer: Option<&'static [u8]>) -> Endpoint {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            tokio::spawn(async move {
+                let mut bytes = [0; 512];
+                while let Ok(length @ 1..) = stream.read(&mut bytes).await {
+                    let asked = String::from_utf8_lossy(&bytes[..length]).into_owned();
+                    let answer = if asked.contains("ROLE") { Some(MASTER) } else { answer };
+                    if let Some(answer) = answer {
+                        stream.write_all(answer).await.expect("it is told");
+                    }
+                }
+            });
+        }
+    });
+    Endpoint { address, login: None, tls: None }
+}
+
+#[tokio::test]
+async fn a_write_that_is_refused_is_told_in_the_words_of_the_node() {
+    for (answer, expected) in [
+        (":0\r\n", None),
+        ("-WRONGTYPE Operation against a key\r\n", None),
+        ("-MISCONF Errors writing to the AOF file\r\n", Some("MISCONF Errors writing to the AOF file")),
+        ("-NOREPLICAS Not enough good replicas\r\n", Some("NOREPLICAS Not enough good replicas")),
+        ("-OOM command not allowed\r\n", Some("OOM command not allowed")),
+        ("-READONLY You can't write\r\n", Some("READONLY You can't write")),
+    ] {
+        let node = with_writes(Some(answer.as_bytes())).await;
+        let tcp = Tcp::default();
+        for _ in 0..2 {
+            let told = tcp.call(&node, &Request::Probe).await.map_err(|error| (error.trouble, error.message));
+            match (told, expected) {
+                (Ok(reply), None) => assert_eq!(reply, Reply::Done),
+                (Err(told), Some(words)) => assert_eq!(told, (Trouble::Refused, words.to_owned())),
+                (told, expected) => panic!("{answer}: {told:?}, not {expected:?}"),
+            }
+        }
+    }
+}
+
+/// Where a client's writes are paused, everything behind one on the same connection waits as well.
+#[tokio::test]
+async fn a_write_that_waits_holds_nothing_else_up() {
+    let node = with_writes(None).await;
+    let tcp = Tcp::default();
+    let waiting = timeout(Duration::from_millis(50), tcp.call(&node, &Request::Probe));
+    let (waiting, role) = tokio::join!(waiting, tcp.call(&node, &Request::Role));
+    assert!(waiting.is_err() && matches!(role, Ok(Reply::Role(Role::Master))), "{waiting:?} {role:?}");
+    assert!(tcp.probing.lock().expect("nobody panics with it").is_empty(), "its connection is closed");
+}

@@ -1,0 +1,178 @@
+//! Whom the Services lead to: slices that nobody but us writes, whatever Kubernetes thinks of the pods' readiness.
+//!
+//! Whoever must not be found is taken out before anything else is done, in one call. Whoever is to be found comes in when it
+//! answers as what it is found for. While nobody leads, the last word stays.
+
+use kube::ResourceExt;
+
+use super::super::action::{Action, Publication, Target};
+use super::super::facts::{Child, Pod, Voice};
+use super::super::names;
+use super::super::resources::{Way, family_of, is_of_kubernetes, service_of, slice, ways_of};
+use super::{View, target};
+use crate::external::redis::Info;
+
+/// Families of addresses; each has a slice of its own.
+const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
+
+/// Takes those out of both Services who must not be found there, and what Kubernetes wrote while they had selectors.
+pub fn out(view: &View<'_>) -> Vec<Action> {
+    let mut actions = keep(view, &view.object.name_any(), |pod| is_entitled(view, pod));
+    actions.extend(keep(view, &names::replicas(view.object), |pod| pod.voice != Voice::Gone));
+    actions.extend(swept(view));
+    actions
+}
+
+/// Keeps all from the master's Service but the one who is to be it, if it is one already.
+pub fn close(view: &View<'_>, heir: &Pod) -> Vec<Action> {
+    let is_heir = |pod: &Pod| pod.uid == heir.uid && pod.info().is_some_and(Info::is_master);
+    keep(view, &view.object.name_any(), is_heir)
+}
+
+/// What keeps new clients from a master while it hands over, for it takes no more writes.
+pub fn handing_over(view: &View<'_>, master: &Pod) -> Option<Box<Publication>> {
+    let actions = keep(view, &view.object.name_any(), |pod| pod.uid != master.uid);
+    actions.into_iter().find_map(|action| if let Action::Lead(publication) = action { Some(publication) } else { None })
+}
+
+/// Leads clients to that master alone.
+pub fn to_master(view: &View<'_>, ordinal: i32) -> Vec<Action> {
+    let found = view.pod(ordinal).and_then(|pod| Some((pod, Way::to(pod)?, pod.info()?)));
+    let Some((pod, way, info)) = found else { return Vec::new() };
+    lead(view, &view.object.name_any(), &[way], Some(&(target(pod), info.run_id.clone())))
+}
+
+/// Leads readers to those replicas.
+pub fn to_replicas(view: &View<'_>, is_one: impl Fn(i32, &Pod) -> bool) -> Vec<Action> {
+    let found = view.observed.pods.iter().filter(|(ordinal, pod)| is_one(**ordinal, pod));
+    let ways: Vec<Way> = found.filter_map(|(_, pod)| Way::to(pod)).collect();
+    lead(view, &names::replicas(view.object), &ways, None)
+}
+
+/// Readers are not led to whoever becomes the master.
+pub fn not_as_replica(view: &View<'_>, ordinal: i32) -> Vec<Action> {
+    keep(view, &names::replicas(view.object), |pod| view.pod(ordinal).is_none_or(|heir| heir.uid != pod.uid))
+}
+
+/// Takes the selectors away that an earlier version gave the Services, or that somebody did. Clients are led by our slices
+/// already.
+pub fn taken_over(view: &View<'_>) -> Vec<Action> {
+    let unselect = |service: String| {
+        let live = view.observed.child("Service", &service).filter(|live| live.ours && selects(live))?;
+        Some(Action::Unselect { uid: live.uid.clone(), service })
+    };
+    [view.object.name_any(), names::replicas(view.object)].into_iter().filter_map(unselect).collect()
+}
+
+/// Whether clients are led to the recorded master, and to nobody else.
+pub fn lead_to_master(view: &View<'_>) -> bool {
+    let service = view.object.name_any();
+    let Some((_, pod, _)) = view.serving_master() else { return false };
+    let ways = ways(view, &service);
+    let is_there = view.observed.child("Service", &service).is_some_and(|live| !selects(live));
+    is_there && !ways.is_empty() && ways.iter().all(|(_, way)| way.leads_to(pod))
+}
+
+/// Somebody else's slice that leads clients elsewhere.
+pub fn strange(view: &View<'_>) -> Option<String> {
+    let service = view.object.name_any();
+    let (_, pod, _) = view.serving_master()?;
+    let (name, way) = ways(view, &service).into_iter().find(|(_, way)| !way.leads_to(pod))?;
+    Some(format!(
+        "EndpointSlice {name} leads clients of Service {service} to {}, which is not the master {}: delete it (kubectl delete \
+         endpointslice {name})",
+        way.address, pod.name
+    ))
+}
+
+/// Somebody else's slice of a name of ours.
+pub fn foreign(view: &View<'_>) -> Option<String> {
+    let all = [view.object.name_any(), names::replicas(view.object)];
+    let names = all.iter().flat_map(|service| FAMILIES.map(|family| names::slice(service, family)));
+    names.into_iter().find(|name| view.observed.slices.get(name).is_some_and(|live| !live.ours))
+}
+
+/// Whether that node may be behind the master's Service. Whoever is not heard for a moment stays: it may be us who are cut
+/// off. One that is gone comes back as a replica, so it is out before that.
+fn is_entitled(view: &View<'_>, pod: &Pod) -> bool {
+    let may_lead = match &pod.voice {
+        Voice::Answers(info) => info.is_master(),
+        Voice::Silent(_) | Voice::Refuses(_) => true,
+        Voice::Gone => false,
+    };
+    let hands_over = pod.info().is_some_and(|info| info.handing_over);
+    match &view.before.failover {
+        None => view.before.master.as_ref() == Some(&pod.name) && may_lead,
+        Some(failover) if failover.target == pod.name => pod.info().is_some_and(|info| info.is_master() && !hands_over),
+        Some(failover) => failover.planned && failover.from.as_ref() == Some(&pod.name) && may_lead && !hands_over,
+    }
+}
+
+/// Takes all out of a Service but these.
+fn keep(view: &View<'_>, service: &str, stays: impl Fn(&Pod) -> bool) -> Vec<Action> {
+    let take_out = |family: &str| {
+        let live = own(view, service, family)?;
+        let all = ways_of(&live.value);
+        let still = |way: &&Way| view.observed.pods.values().any(|pod| way.leads_to(pod) && stays(pod));
+        let left: Vec<Way> = all.iter().filter(still).cloned().collect();
+        if left.len() == all.len() { None } else { publication(view, service, family, &left, None) }
+    };
+    FAMILIES.into_iter().filter_map(take_out).collect()
+}
+
+/// Leads clients of a Service to just these.
+fn lead(view: &View<'_>, service: &str, ways: &[Way], master: Option<&(Target, String)>) -> Vec<Action> {
+    let by_family = |family: &str| {
+        let ways: Vec<Way> = ways.iter().filter(|way| family_of(Some(&way.address)) == family).cloned().collect();
+        publication(view, service, family, &ways, master.filter(|_| !ways.is_empty()).cloned())
+    };
+    FAMILIES.into_iter().filter_map(by_family).collect()
+}
+
+/// The slice of a Service, unless it is as it should be.
+fn publication(
+    view: &View<'_>,
+    service: &str,
+    family: &str,
+    ways: &[Way],
+    master: Option<(Target, String)>,
+) -> Option<Action> {
+    let slice = slice(view.object, service, family, ways);
+    let live = own(view, service, family);
+    if live.map_or(ways.is_empty(), |live| slice.is_met_by(&live.value)) {
+        return None;
+    }
+    let before = live.map(|live| (live.uid.clone(), version_of(live)));
+    Some(Action::Lead(Box::new(Publication { slice, before, master })))
+}
+
+fn own<'a>(view: &'a View<'_>, service: &str, family: &str) -> Option<&'a Child> {
+    view.observed.slices.get(&names::slice(service, family)).filter(|live| live.ours)
+}
+
+fn version_of(live: &Child) -> String {
+    live.value["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()
+}
+
+/// All ways by which clients of a Service are led, and the slices that have them.
+fn ways<'a>(view: &'a View<'_>, service: &str) -> Vec<(&'a String, Way)> {
+    let of_service = view.observed.slices.iter().filter(|(_, live)| service_of(&live.value) == Some(service));
+    of_service.flat_map(|(name, live)| ways_of(&live.value).into_iter().map(move |way| (name, way))).collect()
+}
+
+fn selects(service: &Child) -> bool {
+    service.value["spec"]["selector"].as_object().is_some_and(|selector| !selector.is_empty())
+}
+
+/// What Kubernetes wrote while a Service had a selector stays when it has none, and nobody corrects it.
+fn swept(view: &View<'_>) -> Vec<Action> {
+    let sweep = |service: String| {
+        let live = view.observed.child("Service", &service)?;
+        let left = view.observed.slices.iter().filter(|(_, slice)| {
+            service_of(&slice.value) == Some(&service) && is_of_kubernetes(&slice.value) && !selects(live)
+        });
+        let slices: Vec<(String, String)> = left.map(|(name, slice)| (name.clone(), slice.uid.clone())).collect();
+        (live.ours && !slices.is_empty()).then_some(Action::Sweep { service, slices })
+    };
+    [view.object.name_any(), names::replicas(view.object)].into_iter().filter_map(sweep).collect()
+}

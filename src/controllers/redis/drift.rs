@@ -1,0 +1,165 @@
+//! Which directives of a running process are not as it was told: somebody changed them by hand.
+//!
+//! Redis answers values in a form of its own. What it answered right after it was told is as good as what it was told.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often a process is asked while nothing is wrong.
+const RHYTHM: Duration = Duration::from_secs(30);
+
+/// Values of directives by their names.
+pub type Values = BTreeMap<String, String>;
+
+/// What processes answered, by object and pod.
+#[derive(Default)]
+pub struct Drifts(Mutex<HashMap<String, HashMap<String, Look>>>);
+
+/// What one process answered.
+struct Look {
+    /// The process: another one begins with what its file says.
+    run_id: String,
+    asked: Instant,
+    live: Values,
+    /// What it answered right after it was told.
+    accepted: Values,
+}
+
+impl Drifts {
+    /// Whether a process is to be asked; at once where something is wrong.
+    pub fn is_due(&self, object: &str, pod: &str, run_id: &str, pressing: bool) -> bool {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let look = all.get(object).and_then(|looks| looks.get(pod)).filter(|look| look.run_id == run_id);
+        look.is_none_or(|look| pressing || look.asked.elapsed() >= RHYTHM)
+    }
+
+    /// Notes what a process answered, when it was looked at or right after it was told.
+    pub fn note(&self, object: &str, pod: &str, run_id: &str, live: Values, told: bool) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let looks = all.entry(object.to_owned()).or_default();
+        let earlier = looks.remove(pod).filter(|look| look.run_id == run_id);
+        let accepted = if told { live.clone() } else { earlier.map(|look| look.accepted).unwrap_or_default() };
+        looks.insert(pod.to_owned(), Look { run_id: run_id.to_owned(), asked: Instant::now(), live, accepted });
+    }
+
+    /// The directives of a process that are not as wanted.
+    pub fn of(&self, object: &str, pod: &str, run_id: &str, wanted: &[(String, String)]) -> BTreeSet<String> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let look = all.get(object).and_then(|looks| looks.get(pod)).filter(|look| look.run_id == run_id);
+        look.map(|look| differing(wanted, &look.live, &look.accepted)).unwrap_or_default()
+    }
+
+    /// Forgets pods of an object that are not there any more.
+    pub fn keep(&self, object: &str, is_there: impl Fn(&str) -> bool) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(looks) = all.get_mut(object) {
+            looks.retain(|pod, _| is_there(pod));
+        }
+    }
+
+    /// Forgets an object.
+    pub fn forget(&self, object: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(object);
+    }
+}
+
+/// The directives whose values are not as wanted. One that Redis does not know is none.
+fn differing(wanted: &[(String, String)], live: &Values, accepted: &Values) -> BTreeSet<String> {
+    let differs = |(name, value): &&(String, String)| {
+        let Some(answer) = live.get(name) else { return false };
+        !is_same(name, value, answer) && accepted.get(name) != Some(answer)
+    };
+    wanted.iter().filter(differs).map(|(name, _)| name.clone()).collect()
+}
+
+/// Whether an answer says what was wanted, in Redis's own form.
+fn is_same(name: &str, wanted: &str, answer: &str) -> bool {
+    let flags = |text: &str| text.replace('A', "g$lshzxetd").chars().collect::<BTreeSet<char>>();
+    wanted.eq_ignore_ascii_case(answer)
+        || amount(wanted).is_some_and(|amount| answer.parse() == Ok(amount))
+        || (name == "notify-keyspace-events" && flags(wanted) == flags(answer))
+}
+
+/// So many bytes. <https://redis.io/docs/latest/operate/oss_and_stack/management/config-file/>
+fn amount(text: &str) -> Option<u64> {
+    let text = text.to_ascii_lowercase();
+    let end = text.find(|it: char| !it.is_ascii_digit()).unwrap_or(text.len());
+    let factor = match &text[end..] {
+        "" | "b" => 1,
+        "k" => 1000,
+        "kb" => 1 << 10,
+        "m" => 1_000_000,
+        "mb" => 1 << 20,
+        "g" => 1_000_000_000,
+        "gb" => 1 << 30,
+        _ => return None,
+    };
+    text[..end].parse::<u64>().ok()?.checked_mul(factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(pairs: &[(&str, &str)]) -> Values {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn drift(wanted: &[(&str, &str)], live: &[(&str, &str)], accepted: &[(&str, &str)]) -> Vec<String> {
+        let wanted: Vec<(String, String)> = values(wanted).into_iter().collect();
+        differing(&wanted, &values(live), &values(accepted)).into_iter().collect()
+    }
+
+    #[test]
+    fn redis_has_forms_of_its_own() {
+        let wanted = [
+            ("maxmemory", "1gb"),
+            ("repl-backlog-size", "32mb"),
+            ("appendfsync", "everysec"),
+            ("save", ""),
+            ("notify-keyspace-events", "Ex"),
+            ("maxmemory-policy", "AllKeys-LRU"),
+        ];
+        let live = [
+            ("maxmemory", "1073741824"),
+            ("repl-backlog-size", "33554432"),
+            ("appendfsync", "everysec"),
+            ("save", ""),
+            ("notify-keyspace-events", "xE"),
+            ("maxmemory-policy", "allkeys-lru"),
+        ];
+        assert_eq!(drift(&wanted, &live, &[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_somebody_changed_is_seen() {
+        let wanted = [("maxmemory", "0"), ("min-replicas-to-write", "1"), ("save", "")];
+        let live = [("maxmemory", "1"), ("min-replicas-to-write", "5"), ("save", "")];
+        assert_eq!(drift(&wanted, &live, &[]), ["maxmemory", "min-replicas-to-write"]);
+    }
+
+    #[test]
+    fn what_was_answered_right_after_it_was_told_is_no_drift() {
+        let wanted = [("client-output-buffer-limit", "replica 1gb 0 0")];
+        let live = [("client-output-buffer-limit", "normal 0 0 0 slave 1073741824 0 0 pubsub 33554432 8388608 60")];
+        assert_eq!(drift(&wanted, &live, &[]).len(), 1);
+        assert_eq!(drift(&wanted, &live, &live).len(), 0);
+        let changed = [("client-output-buffer-limit", "normal 0 0 0 slave 1 0 0 pubsub 33554432 8388608 60")];
+        assert_eq!(drift(&wanted, &changed, &live).len(), 1);
+    }
+
+    #[test]
+    fn another_process_is_asked_anew() {
+        let drifts = Drifts::default();
+        let wanted = [("maxmemory".to_owned(), "0".to_owned())];
+        assert!(drifts.is_due("object", "pod", "one", false));
+        drifts.note("object", "pod", "one", values(&[("maxmemory", "7")]), false);
+        assert!(!drifts.is_due("object", "pod", "one", false) && drifts.is_due("object", "pod", "one", true));
+        assert_eq!(drifts.of("object", "pod", "one", &wanted).len(), 1);
+        assert_eq!(drifts.of("object", "pod", "two", &wanted).len(), 0);
+        assert!(drifts.is_due("object", "pod", "two", false));
+        drifts.note("object", "pod", "one", values(&[("maxmemory", "0")]), true);
+        assert_eq!(drifts.of("object", "pod", "one", &wanted).len(), 0);
+    }
+}

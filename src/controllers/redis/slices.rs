@@ -1,0 +1,153 @@
+//! Reads and writes the slices by which Services lead to nodes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use k8s_openapi::api::core::v1::{Endpoints, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::runtime::Controller;
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
+
+use super::action::Publication;
+use super::error::Error;
+use super::facts::Child;
+use super::names;
+use super::observe::{child, version_of};
+use crate::api::Redis as Object;
+use crate::api::common::FIELD_MANAGER;
+use crate::runtime::children::Watch;
+use crate::runtime::manifest::{delete_exactly, is_controlled_by};
+
+/// The slices of all objects. Controllers of Kubernetes copy the labels of a Service to what they write for it, so those are
+/// seen as well.
+/// <https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/endpointslice/utils.go> (`setEndpointSliceLabels`)
+pub struct Slices {
+    client: Client,
+    watch: Watch<Object, EndpointSlice>,
+    /// Slices as they were after we wrote them, by object: the watch may not show it yet.
+    written: Mutex<HashMap<String, HashMap<String, EndpointSlice>>>,
+}
+
+impl Slices {
+    /// Reads and writes through `client`.
+    pub fn new(client: Client) -> Self {
+        Self { client, watch: Watch::new(names::LABEL), written: Mutex::default() }
+    }
+
+    /// Lets the slices wake the controller.
+    pub fn add_to(&self, controller: Controller<Object>, namespace: Option<&str>) -> Controller<Object> {
+        self.watch.add_to(controller, &self.client, namespace)
+    }
+
+    /// The slices as the watch has them, or as we wrote them since.
+    pub async fn watched(&self, object: &Object) -> BTreeMap<String, Child> {
+        self.watch.ready().await;
+        let seen = self.watch.of(object);
+        let written = self.of(object);
+        let newest = |seen: Arc<EndpointSlice>| {
+            let newer = |ours: &&EndpointSlice| ours.uid() == seen.uid() && version_of(*ours) > version_of(&*seen);
+            written.get(&seen.name_any()).filter(newer).cloned().unwrap_or_else(|| Arc::unwrap_or_clone(seen))
+        };
+        by_name(object, seen.into_iter().map(newest))
+    }
+
+    /// The slices as the apiserver has them.
+    pub async fn read(&self, object: &Object) -> Result<BTreeMap<String, Child>, Error> {
+        let selector = format!("{}={}", names::LABEL, object.name_any());
+        let list = self.api(object).list(&ListParams::default().labels(&selector)).await;
+        let list = list.map_err(|source| Error::Read { what: "slices of Services", source })?;
+        Ok(by_name(object, list))
+    }
+
+    /// Writes a slice: over the one that was seen, or that we wrote since, and over no other. Whoever led before us and wakes
+    /// up writes nothing over what the next one wrote.
+    pub async fn write(&self, object: &Object, publication: &Publication) -> Result<(), Error> {
+        let name = publication.slice.name();
+        let failed = |source| match source {
+            kube::Error::Api(status) if status.code == 403 => {
+                Error::SlicesDenied { name: name.to_owned(), message: status.message.clone() }
+            }
+            source => Error::Apply { kind: "EndpointSlice".into(), name: name.to_owned(), source },
+        };
+        let wanted = serde_json::from_value(publication.slice.value.clone());
+        let mut wanted: EndpointSlice = wanted.map_err(|error| failed(kube::Error::SerdeError(error)))?;
+        let parameters = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
+        let Some((uid, version)) = &publication.before else {
+            return match self.api(object).create(&parameters, &wanted).await {
+                Err(kube::Error::Api(status)) if status.code == 409 => {
+                    self.find_again(object, name).await?;
+                    Err(failed(kube::Error::Api(status)))
+                }
+                made => made.map(drop).map_err(failed),
+            };
+        };
+        let written = self.of(object).remove(name);
+        let ours = written.filter(|ours| ours.uid().as_ref() == Some(uid));
+        let since = ours.filter(|ours| version_of(ours) > version.parse().unwrap_or(0));
+        wanted.metadata.resource_version = since.and_then(|ours| ours.resource_version()).or(Some(version.clone()));
+        wanted.metadata.uid = Some(uid.clone());
+        let answer = self.api(object).replace(name, &parameters, &wanted).await.map_err(failed)?;
+        let mut all = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry(object.uid().unwrap_or_default()).or_default().insert(name.to_owned(), answer);
+        Ok(())
+    }
+
+    /// Gives a slice of ours its labels back, without which the watch does not show it. What it says is decided anew.
+    async fn find_again(&self, object: &Object, name: &str) -> Result<(), Error> {
+        let failed = |source| Error::Change { name: format!("EndpointSlice {name}"), source };
+        let Some(there) = self.api(object).get_opt(name).await.map_err(failed)? else { return Ok(()) };
+        if !is_controlled_by(&there, object) {
+            return Err(Error::NameTaken(format!("EndpointSlice {name}")));
+        }
+        let metadata = json!({ "uid": there.uid(), "labels": names::labels(object) });
+        let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+        let patch = Patch::Merge(json!({ "metadata": metadata }));
+        self.api(object).patch(name, &parameters, &patch).await.map(drop).map_err(failed)
+    }
+
+    /// Takes the selector from exactly that Service.
+    pub async fn unselect(&self, object: &Object, service: &str, uid: &str) -> Result<(), Error> {
+        let api: Api<Service> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
+        let nothing: Option<&str> = None;
+        let patch = json!({ "metadata": { "uid": uid }, "spec": { "selector": nothing } });
+        let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+        let patched = api.patch(service, &parameters, &Patch::Merge(&patch)).await;
+        patched.map(drop).map_err(|source| Error::Change { name: format!("Service {service}"), source })
+    }
+
+    /// Deletes what Kubernetes wrote for a Service while it had a selector. First what would be mirrored again.
+    pub async fn sweep(&self, object: &Object, service: &str, slices: &[(String, String)]) -> Result<(), Error> {
+        let endpoints: Api<Endpoints> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
+        match endpoints.delete(service, &DeleteParams::default()).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(source) => return Err(Error::Change { name: format!("Endpoints {service}"), source }),
+        }
+        for (name, uid) in slices {
+            let deleted = delete_exactly(&self.api(object), name, uid, DeleteParams::default()).await;
+            deleted.map_err(|source| Error::Change { name: format!("EndpointSlice {name}"), source })?;
+        }
+        Ok(())
+    }
+
+    /// The object with that uid is gone.
+    pub fn forget(&self, uid: &str) {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+    }
+
+    fn api(&self, object: &Object) -> Api<EndpointSlice> {
+        Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default())
+    }
+
+    fn of(&self, object: &Object) -> HashMap<String, EndpointSlice> {
+        let all = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(&object.uid().unwrap_or_default()).cloned().unwrap_or_default()
+    }
+}
+
+fn by_name(object: &Object, slices: impl IntoIterator<Item = EndpointSlice>) -> BTreeMap<String, Child> {
+    let named = |slice: EndpointSlice| Some((slice.name_any(), child(Some(&slice), object)?.1));
+    slices.into_iter().filter_map(named).collect()
+}

@@ -1,0 +1,163 @@
+//! The Service leads to the master, whatever Kubernetes thinks of its pod, and whoever wrote to the Service before.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use causeway::api::Redis;
+use k8s_openapi::api::core::v1::{Endpoints, Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::ResourceExt;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio::time::{interval, timeout};
+
+use super::checker::{Checker, Entrance, Promise};
+use super::{LABEL, NAME, ROLE_LABEL, Stage, becomes, master, running, settled, spec, succeeded, told};
+use crate::support::rollout_watch::is_ready;
+use crate::support::{Operator, Scene, wait_for};
+
+/// Clients that come anew all the time: each writes once through the Service, and goes.
+struct Newcomers {
+    tasks: JoinSet<()>,
+    served: Arc<AtomicUsize>,
+    refused: Arc<AtomicUsize>,
+}
+
+impl Newcomers {
+    async fn start(scene: &Scene) -> Self {
+        let entrance = Entrance::service(scene, NAME);
+        let look = || async { entrance.address().await.ok() };
+        wait_for("the Service's address", look, Option::is_some).await;
+        let (served, refused) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let mut tasks = JoinSet::new();
+        let (counts, entrance) = ((served.clone(), refused.clone()), entrance.clone());
+        tasks.spawn(async move {
+            let mut ticks = interval(Duration::from_millis(10));
+            loop {
+                ticks.tick().await;
+                let comes = async {
+                    let address = entrance.address().await.ok()?;
+                    let mut connection = entrance.open(&address).await.ok()?;
+                    redis::cmd("SET").arg("newcomer").arg(1).query_async::<()>(&mut connection).await.ok()
+                };
+                let outcome = timeout(Duration::from_secs(1), comes).await.ok().flatten();
+                let count = if outcome.is_some() { &counts.0 } else { &counts.1 };
+                count.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        Self { tasks, served, refused }
+    }
+
+    /// Waits until so many more were served.
+    async fn go_on(&self, count: usize) {
+        let before = self.served.load(Ordering::SeqCst);
+        let look = || async { self.served.load(Ordering::SeqCst) - before };
+        wait_for(&format!("{count} more clients to be served"), look, |served| *served >= count).await;
+    }
+
+    /// How many were not served.
+    fn end(mut self) -> usize {
+        self.tasks.abort_all();
+        println!("» {} newcomers served, {:?} not", self.served.load(Ordering::SeqCst), self.refused);
+        self.refused.load(Ordering::SeqCst)
+    }
+}
+
+/// The slices of a Service, with their pods.
+async fn slices(scene: &Scene, service: &str) -> Vec<(String, Vec<String>)> {
+    let of_service = ListParams::default().labels(&format!("kubernetes.io/service-name={service}"));
+    let list = scene.api::<EndpointSlice>().list(&of_service).await.expect("slices").items;
+    let pods = |slice: &EndpointSlice| {
+        let targets = slice.endpoints.iter().filter_map(|it| it.target_ref.clone());
+        targets.filter_map(|target| target.name).collect()
+    };
+    list.iter().map(|slice| (slice.name_any(), pods(slice))).collect()
+}
+
+/// What takes readiness from the pod of a master that serves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_exporter_that_fails_keeps_no_client_from_the_master() {
+    let scene = Stage::new("redis-service").await;
+    let _operator = Operator::start(&scene).await;
+    let mut wanted = spec(2);
+    wanted["exporter"] = json!({});
+    running(&scene, wanted).await;
+    let name = master(&scene).await;
+    let newcomers = Newcomers::start(&scene).await;
+    newcomers.go_on(20).await;
+    let broken =
+        json!({ "spec": { "containers": [{ "name": "exporter", "image": "registry.example.com/nothing:1" }] } });
+    let pods = scene.api::<Pod>();
+    pods.patch(&name, &PatchParams::default(), &Patch::Strategic(&broken)).await.expect("the change is accepted");
+    let look = || async { pods.get(&name).await.expect("the pod") };
+    wait_for("the master's pod not to be ready", look, |pod| !is_ready(pod)).await;
+    let is_told = |object: &Redis| told(object, "Ready").is_some_and(|(status, ..)| status == "False");
+    let object = becomes(&scene, "that to be told", is_told).await;
+    println!("» {:?}", told(&object, "Ready"));
+    newcomers.go_on(100).await;
+    assert_eq!(master(&scene).await, name, "nobody had to take over");
+    assert_eq!(slices(&scene, NAME).await, [("cache-ipv4".to_owned(), vec![name])]);
+    assert_eq!(newcomers.end(), 0, "clients that were not served");
+}
+
+/// A set as the version before left it: Services that select, and what Kubernetes wrote for them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn services_of_an_earlier_version_are_taken_over_without_a_refused_client() {
+    let scene = Stage::new("redis-service").await;
+    let operator = Operator::start(&scene).await;
+    running(&scene, spec(2)).await;
+    operator.stop().await;
+    for (service, role) in [(NAME, "master"), ("cache-replicas", "replica")] {
+        let selector: Value = json!({ "spec": { "selector": { (LABEL): NAME, (ROLE_LABEL): role } } });
+        let api = scene.api::<Service>();
+        api.patch(service, &PatchParams::default(), &Patch::Merge(&selector)).await.expect("the change is accepted");
+        let count = if role == "master" { 1 } else { 2 };
+        let of_kubernetes = |slices: &Vec<(String, Vec<String>)>| {
+            slices.iter().any(|(name, pods)| *name != format!("{service}-ipv4") && pods.len() == count)
+        };
+        let look = || async { slices(&scene, service).await };
+        wait_for("a slice by Kubernetes", look, of_kubernetes).await;
+        let endpoints = || async { scene.api::<Endpoints>().get_opt(service).await.expect("an answer") };
+        wait_for("Endpoints by Kubernetes", endpoints, Option::is_some).await;
+        let own = format!("{service}-ipv4");
+        scene.api::<EndpointSlice>().delete(&own, &DeleteParams::default()).await.expect("the deletion is accepted");
+    }
+    let (newcomers, checker) = (Newcomers::start(&scene).await, Checker::start(&scene).await);
+    newcomers.go_on(50).await;
+    checker.event("the next version");
+    let _operator = Operator::start(&scene).await;
+    for service in [NAME, "cache-replicas"] {
+        let look = || async { slices(&scene, service).await };
+        let is_ours = |slices: &Vec<(String, Vec<String>)>| matches!(&slices[..], [(name, pods)] if *name == format!("{service}-ipv4") && !pods.is_empty());
+        wait_for(&format!("{service} to be led by our slice alone"), look, is_ours).await;
+        let endpoints = || async { scene.api::<Endpoints>().get_opt(service).await.expect("an answer") };
+        wait_for("the Endpoints to be gone", endpoints, Option::is_none).await;
+        let live = scene.api::<Service>().get(service).await.expect("the Service");
+        assert_eq!(live.spec.and_then(|spec| spec.selector), None);
+    }
+    newcomers.go_on(100).await;
+    assert_eq!(newcomers.end(), 0, "clients that were refused");
+    settled(&scene, "all as before").await;
+    // It is ours now: whoever fails is out.
+    let before = master(&scene).await;
+    checker.event("the master's process killed");
+    super::faults::kill(&scene, &before).await;
+    succeeded(&scene, &before).await;
+    checker.goes_on("another master").await;
+    settled(&scene, "all nodes again").await;
+    checker.finish("Services of an earlier version taken over", Promise::WhatWasReplicated).await;
+}
+
+/// Nobody corrects a slice while no operator runs; the last truth stays.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clients_are_served_while_no_operator_runs() {
+    let scene = Stage::new("redis-service").await;
+    let operator = Operator::start(&scene).await;
+    running(&scene, spec(1)).await;
+    operator.stop().await;
+    let newcomers = Newcomers::start(&scene).await;
+    newcomers.go_on(100).await;
+    assert_eq!(newcomers.end(), 0, "clients that were not served");
+}

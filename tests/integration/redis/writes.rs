@@ -1,0 +1,107 @@
+//! A master that refuses writes is not called ready: another takes over, what somebody changed is changed back, or it is told.
+
+use causeway::api::Redis;
+use serde_json::json;
+
+use super::checker::{Checker, Promise};
+use super::faults::Unwritable;
+use super::{NAME, Stage, becomes, master, nodes, running, settled, spec, succeeded, told};
+use crate::support::{Operator, wait_for};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_whose_disk_takes_nothing_hands_over() {
+    let scene = Stage::new("redis-writes").await;
+    let _operator = Operator::start(&scene).await;
+    let mut wanted = spec(2);
+    wanted["config"] = json!({ "save": "3600 1" });
+    running(&scene, wanted).await;
+    let checker = Checker::start(&scene).await;
+    checker.writes(100).await;
+    let name = master(&scene).await;
+    checker.event("a snapshot fails");
+    let unwritable = Unwritable::new(&scene, &name).await;
+    nodes::tell(&scene, &name, &["BGSAVE"]).await;
+    succeeded(&scene, &name).await;
+    checker.goes_on("another master").await;
+    let last = scene.api::<Redis>().get(NAME).await.expect("the object").status.and_then(|it| it.last_failover);
+    assert_eq!(last.map(|last| last.reason).as_deref(), Some("DiskFailed"));
+    drop(unwritable);
+    settled(&scene, "all nodes again").await;
+    checker.finish("a disk that takes nothing", Promise::Everything).await;
+}
+
+/// Nobody else has a disk.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_disk_that_takes_nothing_is_told_where_nobody_can_take_over() {
+    let scene = Stage::new("redis-writes").await;
+    let _operator = Operator::start(&scene).await;
+    let mut wanted = spec(0);
+    wanted["config"] = json!({ "save": "3600 1" });
+    running(&scene, wanted).await;
+    nodes::tell(&scene, "cache-0", &["SET", "key", "value"]).await;
+    let unwritable = Unwritable::new(&scene, "cache-0").await;
+    nodes::tell(&scene, "cache-0", &["BGSAVE"]).await;
+    let refuses = |object: &Redis| {
+        told(object, "Ready").is_some_and(|(status, reason, words)| {
+            status == "False" && reason == "WritesRefused" && words.contains("MISCONF")
+        })
+    };
+    becomes(&scene, "the refusal to be told", refuses).await;
+    drop(unwritable);
+    nodes::tell(&scene, "cache-0", &["BGSAVE"]).await;
+    settled(&scene, "writes again").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_that_somebody_changed_by_hand_are_changed_back() {
+    let scene = Stage::new("redis-writes").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(2)).await;
+    let checker = Checker::start(&scene).await;
+    checker.writes(100).await;
+    let name = master(&scene).await;
+    for (directive, value, wanted) in [("min-replicas-to-write", "9", "0"), ("maxmemory", "1", "0")] {
+        checker.event(directive);
+        nodes::tell(&scene, &name, &["CONFIG", "SET", directive, value]).await;
+        let look = || async { nodes::setting(&scene, &name, directive).await };
+        wait_for(&format!("{directive} to be {wanted} again"), look, |now| now == wanted).await;
+        scene.was_told(NAME, "DriftRepaired", directive).await;
+        checker.goes_on("writes again").await;
+    }
+    settled(&scene, "all as before").await;
+    assert_eq!(master(&scene).await, name, "nobody had to take over");
+    checker.finish("settings changed by hand", Promise::Everything).await;
+}
+
+/// A limit that the spec asks for is nobody's mistake but its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_that_is_full_is_told() {
+    let scene = Stage::new("redis-writes").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(0)).await;
+    scene.edit::<Redis>(NAME, json!({ "config": { "maxmemory": "1" } })).await;
+    let refuses = |object: &Redis| {
+        told(object, "Ready").is_some_and(|(status, reason, words)| {
+            status == "False" && reason == "WritesRefused" && words.contains("spec.config.maxmemory")
+        })
+    };
+    becomes(&scene, "the refusal to be told", refuses).await;
+    scene.edit::<Redis>(NAME, json!({ "config": { "maxmemory": "64mb" } })).await;
+    settled(&scene, "writes again").await;
+}
+
+/// Neither the file nor a listener hears of the write by which a master is asked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn asking_for_writes_changes_nothing() {
+    let scene = Stage::new("redis-writes").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(0)).await;
+    nodes::tell(&scene, "cache-0", &["SET", "key", "value"]).await;
+    let calls = || async { nodes::field(&scene, "cache-0", "cmdstat_setrange").await };
+    wait_for("the master to be asked", calls, |calls| calls.contains("rejected_calls=0,failed_calls=0")).await;
+    let before = nodes::field(&scene, "cache-0", "aof_current_size").await;
+    let asked = calls().await;
+    wait_for("it to be asked again", calls, |calls| *calls != asked).await;
+    assert_eq!(nodes::field(&scene, "cache-0", "aof_current_size").await, before);
+    assert_eq!(nodes::answer(&scene, "cache-0").await.keys, 1);
+}
