@@ -1,4 +1,4 @@
-//! Two Kubernetes clusters that were given one CLUSTER_NAME, in one account and region.
+//! Two Kubernetes clusters that were given one `CLUSTER_NAME`, in one account and region.
 
 use std::time::Duration;
 

@@ -318,8 +318,14 @@ impl<'a> Listener<'a> {
     /// What the rule is to do now, and whether that is only a step on the way.
     fn step(&self, rule: &RuleModel, member: &ListenerMember) -> Option<(Vec<RuleAction>, bool)> {
         let actions = self.resolved(&rule.settings.actions)?;
-        let same = |it: &&RuleMember| it.rule.settings.conditions == rule.settings.conditions && self.is_ours(it);
-        let present = member.rules.values().find(same).map(|it| it.rule.settings.actions.as_slice());
+        // Several members may have a rule of the same conditions: the first of those becomes the first.
+        let same = |settings: &RuleSettings| settings.conditions == rule.settings.conditions;
+        let earlier = self.wanted.rules.iter().take_while(|it| !std::ptr::eq(*it, rule));
+        let place = earlier.filter(|it| same(&it.settings)).count();
+        let ours = member.rules.values().filter(|it| same(&it.rule.settings) && self.is_ours(it));
+        let mut ours: Vec<&RuleMember> = ours.collect();
+        ours.sort_by_key(|it| it.rule.priority);
+        let present = ours.get(place).map(|it| it.rule.settings.actions.as_slice());
         Some(shifts::step(actions, present.unwrap_or_default(), &self.scene.observed.summaries))
     }
 
