@@ -3,23 +3,24 @@
 //! object's name.
 
 mod backups;
+mod process;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, text};
-use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 pub use backups::BackupTimes;
 use backups::Backups;
+use process::Process;
 
 /// The metrics of this process; clones share the same ones.
 #[derive(Clone, Debug)]
@@ -339,59 +340,6 @@ fn histogram(buckets: &[f64]) -> Histogram {
     Histogram::new(buckets.iter().copied())
 }
 
-/// What the kernel says about this process, read at each scrape.
-#[derive(Debug)]
-struct Process {
-    started: SystemTime,
-}
-
-impl Process {
-    fn this() -> Self {
-        Self { started: SystemTime::now() }
-    }
-}
-
-impl Collector for Process {
-    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        let started = self.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        gauge(&mut encoder, "process_start_time", "When this process started", &Unit::Seconds, started)?;
-        if let Some(bytes) = std::fs::read_to_string("/proc/self/status").ok().and_then(|text| resident_bytes(&text)) {
-            gauge(&mut encoder, "process_resident_memory", "Resident memory", &Unit::Bytes, bytes)?;
-        }
-        if let Some(seconds) = std::fs::read_to_string("/proc/self/stat").ok().and_then(|text| cpu_seconds(&text)) {
-            let spent = ConstCounter::new(seconds);
-            let help = "CPU time spent";
-            spent.encode(encoder.encode_descriptor(
-                "process_cpu",
-                help,
-                Some(&Unit::Seconds),
-                spent.metric_type(),
-            )?)?;
-        }
-        Ok(())
-    }
-}
-
-fn gauge(encoder: &mut DescriptorEncoder, name: &str, help: &str, unit: &Unit, value: f64) -> fmt::Result {
-    let gauge = ConstGauge::new(value);
-    gauge.encode(encoder.encode_descriptor(name, help, Some(unit), gauge.metric_type())?)
-}
-
-/// `VmRSS` of /proc/self/status.
-fn resident_bytes(status: &str) -> Option<f64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024.0)
-}
-
-/// `utime` and `stime` of /proc/self/stat. Linux tells programs 100 ticks a second, whatever it uses itself.
-fn cpu_seconds(stat: &str) -> Option<f64> {
-    // The second field, the name in parentheses, may hold blanks; the state that follows it is the third.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
-    let mut ticks = || fields.next()?.parse::<f64>().ok();
-    Some((ticks()? + ticks()?) / 100.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -403,6 +351,9 @@ mod tests {
         metrics.reconciled("MyApp", Err("throttled"), Duration::from_secs(2));
         metrics.set_queue_depth("MyApp", 3);
         metrics.set_undecodable("MyApp", 1);
+        metrics.set_quota("target-groups", 7, 3000);
+        metrics.set_cluster_name_rivals(1);
+        metrics.drift_repaired("rule");
         metrics.aws_call("elbv2", "CreateLoadBalancer", Ok(()), Duration::from_millis(40));
         metrics.aws_call("elbv2", "CreateLoadBalancer", Err("denied"), Duration::from_millis(40));
         metrics.aws_call_waited("CreateLoadBalancer", Duration::from_millis(1500));
@@ -426,6 +377,10 @@ mod tests {
             r#"causeway_reconcile_duration_seconds_count{kind="MyApp"} 2"#,
             r#"causeway_queue_depth{kind="MyApp"} 3"#,
             r#"causeway_undecodable_objects{kind="MyApp"} 1"#,
+            r#"causeway_aws_quota_used{quota="target-groups"} 7"#,
+            r#"causeway_aws_quota_limit{quota="target-groups"} 3000"#,
+            "causeway_cluster_name_rivals 1",
+            r#"causeway_drift_repaired_total{part="rule"} 1"#,
             r#"causeway_aws_calls_total{service="elbv2",operation="CreateLoadBalancer",outcome="ok"} 1"#,
             r#"causeway_aws_calls_total{service="elbv2",operation="CreateLoadBalancer",outcome="denied"} 1"#,
             r#"causeway_aws_call_duration_seconds_count{operation="CreateLoadBalancer"} 2"#,
@@ -475,16 +430,5 @@ mod tests {
             metrics.reconciled("MyApp", Err("transient"), Duration::from_secs(1));
         }
         assert_eq!(series(), before);
-    }
-
-    #[test]
-    fn reads_the_kernels_figures() {
-        assert_eq!(resident_bytes("Name:\tx\nVmRSS:\t   1024 kB\nThreads:\t1\n"), Some(1024.0 * 1024.0));
-        assert_eq!(resident_bytes("Name:\tx\n"), None);
-        let stat = "7 (a ) b) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 1 0 100 1000 10 1";
-        assert_eq!(cpu_seconds(stat), Some(3.0));
-        assert!(Process::this().started <= SystemTime::now());
-        let here = std::fs::read_to_string("/proc/self/stat").unwrap();
-        assert!(cpu_seconds(&here).is_some());
     }
 }

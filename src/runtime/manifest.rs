@@ -168,6 +168,16 @@ where
     }
 }
 
+/// Merges a patch into exactly that object, and into none that only has the same name; returns what became of it.
+pub async fn patch_exactly<K>(api: &Api<K>, name: &str, uid: &str, mut patch: Value) -> Result<K, kube::Error>
+where
+    K: Clone + std::fmt::Debug + DeserializeOwned,
+{
+    patch["metadata"]["uid"] = uid.into();
+    let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+    api.patch(name, &parameters, &Patch::Merge(&patch)).await
+}
+
 /// Annotation with the hash of what was applied.
 pub fn applied() -> String {
     format!("{PREFIX}/applied")

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::myingress::bystander;
 use crate::support::scene::{condition, is_ready, stalled};
+use crate::support::operator::CLUSTER_UID;
 use crate::support::{Account, Operator, Scene, full, wait_for};
 
 /// One in five calls fails, each kind as often as the others: 1 - (1 - p)^7 = 0.2.
@@ -76,6 +77,7 @@ async fn a_fifth_of_all_calls_may_fail_and_nothing_is_lost_or_made_twice() {
         let expected = [
             ("ManagedBy", "causeway"),
             ("causeway.example.com/cluster", &scene.namespace),
+            ("causeway.example.com/cluster-uid", CLUSTER_UID),
             ("causeway.example.com/name", &object.name_any()),
             ("causeway.example.com/namespace", &scene.namespace),
             ("causeway.example.com/uid", &object.uid().unwrap_or_default()),

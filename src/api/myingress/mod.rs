@@ -208,7 +208,7 @@ pub struct MyIngressSpec {
     /// AWS tags of the balancer, beside those by which Causeway knows what is its own. Tags that others added
     /// are left alone.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 45, "additionalProperties" = { "type": "string", "maxLength": 256 }))]
+    #[schemars(extend("maxProperties" = 44, "additionalProperties" = { "type": "string", "maxLength": 256 }))]
     #[x_kube(
         validation = ("self.all(k, k.size() >= 1 && k.size() <= 128 && self[k].size() <= 256)", "spec.tags keys must have 1 to 128 characters and values at most 256"),
         validation = (r"self.all(k, k.matches('^[\\p{L}\\p{Z}\\p{N}_.:/=+@-]*$'))", "spec.tags keys may have letters, digits, spaces and _ . : / = + - @, as AWS allows"),

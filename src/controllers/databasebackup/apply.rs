@@ -1,8 +1,8 @@
 //! Carries out what was decided.
 
 use k8s_openapi::api::batch::v1::{CronJob, Job};
+use kube::api::DeleteParams;
 use kube::api::PropagationPolicy::{self, Background, Foreground};
-use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -13,11 +13,10 @@ use super::error::Error;
 use super::facts::Bucket;
 use super::observe::Observer;
 use crate::api::DatabaseBackup;
-use crate::api::common::FIELD_MANAGER;
 use crate::external::aws::AwsError;
 use crate::external::s3::S3;
 use crate::metrics::Metrics;
-use crate::runtime::manifest::{Manifest, delete_exactly};
+use crate::runtime::manifest::{Manifest, delete_exactly, patch_exactly};
 
 /// Through what actions are carried out.
 pub struct Hands {
@@ -132,9 +131,7 @@ async fn harden(s3: &S3, bucket: &Bucket, hardening: &Hardening) -> Result<(), A
 /// Lets exactly that `CronJob` stand still, and changes nothing else of it.
 async fn hold(client: &Client, namespace: &str, name: &str, uid: &str) -> Result<(), Error> {
     let api: Api<CronJob> = Api::namespaced(client.clone(), namespace);
-    let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
-    let patch = json!({ "metadata": { "uid": uid }, "spec": { "suspend": true } });
-    let patched = api.patch(name, &parameters, &Patch::Merge(&patch)).await;
+    let patched = patch_exactly(&api, name, uid, json!({ "spec": { "suspend": true } })).await;
     patched.map(drop).map_err(|source| Error::Apply { child: format!("CronJob {name}"), source })
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PropagationPolicy};
+use kube::api::{DeleteParams, DynamicObject, ListParams, PropagationPolicy};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -16,10 +16,9 @@ use super::names::{ADOPTED, LABEL, MEMBER};
 use super::resources::backup_kind;
 use super::tls::write;
 use crate::api::EtcdCluster;
-use crate::api::common::FIELD_MANAGER;
 use crate::controllers::restore_from::Restores;
 use crate::external::etcd::{Endpoint, Etcd, EtcdError, Password, Request, Trouble};
-use crate::runtime::manifest::{Manifest, delete_exactly, is_controlled_by};
+use crate::runtime::manifest::{Manifest, delete_exactly, is_controlled_by, patch_exactly};
 
 /// Carries out `action`.
 pub async fn apply(
@@ -60,20 +59,19 @@ pub async fn apply(
         }
         Action::MarkClaim { name, uid, member } => {
             let annotations = json!({ MEMBER: format!("{member:x}"), ADOPTED: object.uid() });
-            let patch = json!({ "metadata": { "uid": uid, "annotations": annotations } });
-            change::<PersistentVolumeClaim>(client, &namespace, name, &patch).await
+            let patch = json!({ "metadata": { "annotations": annotations } });
+            change::<PersistentVolumeClaim>(client, &namespace, name, uid, patch).await
         }
         Action::Label { kind, name, uid } => {
-            let patch = json!({ "metadata": { "uid": uid, "labels": { LABEL: object.name_any() } } });
+            let patch = json!({ "metadata": { "labels": { LABEL: object.name_any() } } });
             match *kind {
-                "Pod" => change::<Pod>(client, &namespace, name, &patch).await,
-                _ => change::<PersistentVolumeClaim>(client, &namespace, name, &patch).await,
+                "Pod" => change::<Pod>(client, &namespace, name, uid, patch).await,
+                _ => change::<PersistentVolumeClaim>(client, &namespace, name, uid, patch).await,
             }
         }
         Action::GrowClaim { name, uid, size } => {
-            let requests = json!({ "resources": { "requests": { "storage": size } } });
-            let patch = json!({ "metadata": { "uid": uid }, "spec": requests });
-            match change::<PersistentVolumeClaim>(client, &namespace, name, &patch).await {
+            let patch = json!({ "spec": { "resources": { "requests": { "storage": size } } } });
+            match change::<PersistentVolumeClaim>(client, &namespace, name, uid, patch).await {
                 Err(Error::Change { source: kube::Error::Api(status), .. }) if matches!(status.code, 403 | 422) => {
                     Err(Error::CannotGrow { name: name.clone(), message: status.message.clone() })
                 }
@@ -168,7 +166,7 @@ where
     deleted.map_err(|source| Error::Change { name: format!("{} {name}", K::kind(&())), source })
 }
 
-async fn change<K>(client: &Client, namespace: &str, name: &str, patch: &Value) -> Result<(), Error>
+async fn change<K>(client: &Client, namespace: &str, name: &str, uid: &str, patch: Value) -> Result<(), Error>
 where
     K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
         + Clone
@@ -176,7 +174,6 @@ where
         + std::fmt::Debug,
 {
     let api: Api<K> = Api::namespaced(client.clone(), namespace);
-    let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
-    let changed = api.patch(name, &parameters, &Patch::Merge(patch)).await;
+    let changed = patch_exactly(&api, name, uid, patch).await;
     changed.map(drop).map_err(|source| Error::Change { name: format!("{} {name}", K::kind(&())), source })
 }

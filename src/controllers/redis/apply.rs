@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
-use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::api::{DeleteParams, DynamicObject, PostParams, PropagationPolicy};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ use crate::api::common::FIELD_MANAGER;
 use crate::controllers::tls::write;
 use crate::external::redis::{Endpoint, Redis, RedisError, Request, Trouble};
 use crate::runtime::hexadecimal;
-use crate::runtime::manifest::{Manifest, delete_exactly, is_controlled_by};
+use crate::runtime::manifest::{Manifest, delete_exactly, is_controlled_by, patch_exactly};
 
 /// A master that hands over has its replica's word within that, or goes on as before.
 const HAND_OVER_MS: u64 = 3000;
@@ -66,7 +66,11 @@ pub async fn apply(
             grow(client, &namespace, name, uid, size).await
         }
         Action::LabelPod(pod) => change_pod(client, observer, object, pod, &ours(object)).await,
-        Action::LabelClaim { name, uid } => label_claim(client, observer, object, name, uid).await,
+        Action::LabelClaim { name, uid } => {
+            observer.expect_change(object);
+            let patch = json!({ "metadata": ours(object) });
+            change::<PersistentVolumeClaim>(client, &namespace, name, uid, patch).await.map(drop)
+        }
         Action::Lead(publication) => lead(redis, observer, object, publication).await,
         Action::Unselect { service, uid } => {
             observer.expect_change(object);
@@ -281,23 +285,6 @@ fn ours(object: &Object) -> Value {
     json!({ "labels": { names::LABEL: object.name_any() } })
 }
 
-/// Puts the label back on exactly that claim.
-async fn label_claim(
-    client: &Client,
-    observer: &Observer,
-    object: &Object,
-    name: &str,
-    uid: &str,
-) -> Result<(), Error> {
-    observer.expect_change(object);
-    let mut metadata = ours(object);
-    metadata["uid"] = uid.into();
-    let api: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
-    let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
-    let changed = api.patch(name, &parameters, &Patch::Merge(&json!({ "metadata": metadata }))).await;
-    changed.map(drop).map_err(|source| Error::Change { name: format!("PersistentVolumeClaim {name}"), source })
-}
-
 /// Changes metadata of exactly that pod.
 async fn change_pod(
     client: &Client,
@@ -306,17 +293,21 @@ async fn change_pod(
     pod: &Target,
     metadata: &Value,
 ) -> Result<(), Error> {
-    let api: Api<Pod> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
-    let mut metadata = metadata.clone();
-    metadata["uid"] = pod.uid.clone().into();
-    let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
-    match api.patch(&pod.name, &parameters, &Patch::Merge(&json!({ "metadata": metadata }))).await {
-        Ok(changed) => {
-            observer.note_pod(object, changed);
-            Ok(())
-        }
-        Err(source) => Err(Error::Change { name: format!("Pod {}", pod.name), source }),
-    }
+    let patch = json!({ "metadata": metadata });
+    let namespace = object.namespace().unwrap_or_default();
+    observer.note_pod(object, change::<Pod>(client, &namespace, &pod.name, &pod.uid, patch).await?);
+    Ok(())
+}
+
+async fn change<K>(client: &Client, namespace: &str, name: &str, uid: &str, patch: Value) -> Result<K, Error>
+where
+    K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + std::fmt::Debug,
+{
+    let changed = patch_exactly(&Api::<K>::namespaced(client.clone(), namespace), name, uid, patch).await;
+    changed.map_err(|source| Error::Change { name: format!("{} {name}", K::kind(&())), source })
 }
 
 /// Redis quotes the directive that it does not like.
@@ -381,15 +372,11 @@ where
 }
 
 async fn grow(client: &Client, namespace: &str, name: &str, uid: &str, size: &str) -> Result<(), Error> {
-    let api: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), namespace);
-    let requests = json!({ "resources": { "requests": { "storage": size } } });
-    let patch = json!({ "metadata": { "uid": uid }, "spec": requests });
-    let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
-    match api.patch(name, &parameters, &Patch::Merge(&patch)).await {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if matches!(status.code, 403 | 422) => {
+    let patch = json!({ "spec": { "resources": { "requests": { "storage": size } } } });
+    match change::<PersistentVolumeClaim>(client, namespace, name, uid, patch).await {
+        Err(Error::Change { source: kube::Error::Api(status), .. }) if matches!(status.code, 403 | 422) => {
             Err(Error::CannotGrow { name: name.to_owned(), message: status.message.clone() })
         }
-        Err(source) => Err(Error::Change { name: format!("PersistentVolumeClaim {name}"), source }),
+        changed => changed.map(drop),
     }
 }

@@ -125,10 +125,10 @@ async fn too_many_tags_with_those_that_others_added() {
     let tags = |count: usize| {
         (0..count).map(|number| (format!("tag-{number}"), json!("x"))).collect::<serde_json::Map<_, _>>()
     };
-    let arn = created(&scene, "app", spec(json!({ "tags": tags(43) }))).await.arn;
+    let arn = created(&scene, "app", spec(json!({ "tags": tags(42) }))).await.arn;
     super::bystander::add_tag(&scene, &arn, "theirs", "1").await;
     super::bystander::add_tag(&scene, &arn, "others", "1").await;
-    scene.edit::<MyIngress>("app", json!({ "tags": tags(44) })).await;
+    scene.edit::<MyIngress>("app", json!({ "tags": tags(43) })).await;
     let ended = |object: &MyIngress| {
         crate::support::scene::stalled(object).is_some() || crate::support::scene::is_ready(object)
     };

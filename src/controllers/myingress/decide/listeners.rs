@@ -74,7 +74,8 @@ pub fn waits(scene: &Scene, current: &Member) -> bool {
         let port = member.listener.settings.port;
         let Some(wanted) = scene.model.listeners.get(&port) else { return false };
         let listener = Listener::new(scene, current, port, wanted, &arns);
-        let rules = wanted.rules.iter().filter_map(|rule| listener.step(rule, member));
+        let own = listener.own(member);
+        let rules = wanted.rules.iter().zip(own).filter_map(|(rule, own)| listener.step(rule, own));
         listener.preparation(member).is_some() || rules.chain(listener.default_step(member)).any(|(_, waits)| waits)
     })
 }
@@ -265,8 +266,8 @@ impl<'a> Listener<'a> {
     }
 
     fn steps(&self, member: &ListenerMember, settings: Option<&ListenerSettings>) -> Result<Vec<Step>, Complaint> {
-        let Some(rules) = self.wanted.rules.iter().map(|rule| self.rule(rule, member)).collect::<Option<Vec<_>>>()
-        else {
+        let wanted = self.wanted.rules.iter().zip(self.own(member));
+        let Some(rules) = wanted.map(|(rule, own)| self.rule(rule, own)).collect::<Option<Vec<_>>>() else {
             // A target group is missing; it comes first.
             return Ok(Vec::new());
         };
@@ -304,9 +305,18 @@ impl<'a> Listener<'a> {
         becoming
     }
 
-    /// The rule as it is to be now; `None` while a target group is missing.
-    fn rule(&self, rule: &RuleModel, member: &ListenerMember) -> Option<Wanted> {
-        let (actions, _) = self.step(rule, member)?;
+    /// Of each wanted rule the one of ours that becomes it.
+    fn own<'m>(&self, member: &'m ListenerMember) -> Vec<Option<&'m RuleMember>> {
+        let mut own = vec![None; self.wanted.rules.len()];
+        for (arn, index) in self.becoming(member) {
+            own[index] = member.rules.get(arn);
+        }
+        own
+    }
+
+    /// The rule as it is to be now, where that one of ours becomes it; `None` while a target group is missing.
+    fn rule(&self, rule: &RuleModel, own: Option<&RuleMember>) -> Option<Wanted> {
+        let (actions, _) = self.step(rule, own)?;
         Some(Wanted {
             key: rule.field.clone(),
             priority: rule.priority,
@@ -316,10 +326,9 @@ impl<'a> Listener<'a> {
     }
 
     /// What the rule is to do now, and whether that is only a step on the way.
-    fn step(&self, rule: &RuleModel, member: &ListenerMember) -> Option<(Vec<RuleAction>, bool)> {
+    fn step(&self, rule: &RuleModel, own: Option<&RuleMember>) -> Option<(Vec<RuleAction>, bool)> {
         let actions = self.resolved(&rule.settings.actions)?;
-        let same = |it: &&RuleMember| it.rule.settings.conditions == rule.settings.conditions && self.is_ours(it);
-        let present = member.rules.values().find(same).map(|it| it.rule.settings.actions.as_slice());
+        let present = own.map(|it| it.rule.settings.actions.as_slice());
         Some(shifts::step(actions, present.unwrap_or_default(), &self.scene.observed.summaries))
     }
 

@@ -195,8 +195,13 @@ fn data_that_are_gone_are_told_of_although_the_new_master_pauses() {
             world.kubernetes.kill(ordinal);
             world.kubernetes.claims.get_mut(&ordinal).unwrap().writes.clear();
         }
-        let begun = |world: &World| world.object.status.as_ref().unwrap().failover.is_some();
-        while !begun(&world) {
+        let epoch = |world: &World| {
+            let status = world.object.status.as_ref().unwrap();
+            status.failover.as_ref().map_or(status.epoch, |failover| failover.epoch)
+        };
+        let before = epoch(&world);
+        // It begins when the data have been waited for.
+        while epoch(&world) == before {
             world.time_passes();
             world.reconcile(&Mishap { dies_after: Some(dies_after), reply_lost: None });
         }

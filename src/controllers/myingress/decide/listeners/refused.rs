@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Listener, forwarded_to};
-use crate::controllers::myingress::assets::ListenerMember;
+use crate::controllers::myingress::assets::{ListenerMember, RuleMember};
 use crate::controllers::myingress::model::{ListenerModel, RuleModel};
 
 impl Listener<'_> {
@@ -15,11 +15,13 @@ impl Listener<'_> {
             let mut named = rule.settings.actions.iter().flat_map(forwarded_to);
             named.any(|name| !self.arns.contains_key(name.as_str()) && aside.holds_group(name))
         };
-        let refused = |rule: &RuleModel| {
-            let held = self.rule(rule, member).is_some_and(|it| aside.holds_rule(&member.listener.arn, &it.settings));
+        let refused = |rule: &RuleModel, own: Option<&RuleMember>| {
+            let held = self.rule(rule, own).is_some_and(|it| aside.holds_rule(&member.listener.arn, &it.settings));
             held || groupless(rule)
         };
-        let rules: Vec<RuleModel> = self.wanted.rules.iter().filter(|rule| !refused(rule)).cloned().collect();
+        let all = self.wanted.rules.iter().zip(self.own(member));
+        let rules: Vec<RuleModel> =
+            all.filter(|(rule, own)| !refused(rule, *own)).map(|(rule, _)| rule.clone()).collect();
         (rules.len() < self.wanted.rules.len()).then(|| ListenerModel { rules, ..self.wanted.clone() })
     }
 
