@@ -12,8 +12,8 @@ use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 
 use crate::myingress::bystander;
-use crate::support::scene::{condition, is_ready, stalled};
 use crate::support::operator::CLUSTER_UID;
+use crate::support::scene::{condition, is_ready, stalled};
 use crate::support::{Account, Operator, Scene, full, wait_for};
 
 /// One in five calls fails, each kind as often as the others: 1 - (1 - p)^7 = 0.2.

@@ -110,15 +110,7 @@ pub async fn apply(
             Ok(write::certify(client, object, &names::labels(object), &tls::site(object), certify).await?)
         }
         Action::LoadCertificates { node, settings, content, note, .. } => {
-            let loaded = load(redis, node, settings).await;
-            let (annotation, value) = match loaded {
-                Ok(()) => (CERTIFICATES, note),
-                // The change makes the kubelet bring them.
-                Err(Error::FilesAwaited(_)) => (AWAITED, content),
-                Err(error) => return Err(error),
-            };
-            change_pod(client, observer, object, node, &json!({ "annotations": { annotation: value } })).await?;
-            loaded
+            load_certificates(client, redis, observer, object, (node, settings), (content, note)).await
         }
         Action::MakePassword { secret } => {
             let data = json!({ "password": random()? });
@@ -143,6 +135,27 @@ pub async fn apply(
             .map_err(|source| Error::Change { name: "the DatabaseRestore".into(), source }),
         Action::Tell { .. } => Ok(()),
     }
+}
+
+/// Makes a node read its certificates anew, and records on its pod which it has, or that the kubelet has yet to bring
+/// them.
+async fn load_certificates(
+    client: &Client,
+    redis: &Redis,
+    observer: &Observer,
+    object: &Object,
+    (node, settings): (&Target, &[(String, String)]),
+    (content, loaded_now): (&str, &str),
+) -> Result<(), Error> {
+    let loaded = load(redis, node, settings).await;
+    let (annotation, value) = match loaded {
+        Ok(()) => (CERTIFICATES, loaded_now),
+        // The change makes the kubelet bring them.
+        Err(Error::FilesAwaited(_)) => (AWAITED, content),
+        Err(error) => return Err(error),
+    };
+    change_pod(client, observer, object, node, &json!({ "annotations": { annotation: value } })).await?;
+    loaded
 }
 
 /// Lets a node load certificates, if their files are there.
