@@ -1,6 +1,7 @@
 //! `cargo xtask`: builds, runs and tests Causeway on one plain Linux machine.
 
 mod bench;
+mod cargo;
 mod cluster;
 mod crds;
 mod demo;

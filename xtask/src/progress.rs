@@ -143,6 +143,8 @@ impl Step {
 
 fn last_lines(path: &Path, count: usize) -> String {
     let text = std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    // What a bar showed before is overwritten on a terminal.
+    let shown = text.lines().map(|line| line.rsplit('\r').next().unwrap_or_default());
+    let lines: Vec<&str> = shown.filter(|line| !line.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(count)..].join("\n")
 }

@@ -168,7 +168,8 @@ fn build(step: &Step, unit: bool) -> Result<Outcome> {
             images::prepare_all(step)?;
             cluster::build(step).map(|_| ())
         });
-        let tests = step.run(&mut cargo(["test", "--workspace", "--no-run"])?, &log("build")?);
+        let mut compile = cargo(["test", "--workspace", "--no-run"])?;
+        let tests = crate::cargo::run(&mut compile, "the tests", &log("build")?, step);
         others.join().map_err(|_| anyhow!("the build of the cluster panicked"))??;
         tests.map(|()| Outcome::Passed)
     })

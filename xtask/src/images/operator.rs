@@ -7,8 +7,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::{Image, workshop};
-use crate::host;
 use crate::progress::Step;
+use crate::{cargo, host};
 
 /// The image's name before its digest is known; `deploy/overlays/local` writes the same.
 pub const NAME: &str = "causeway:dev";
@@ -18,30 +18,17 @@ const USER: &str = "65532:65532";
 
 /// The profile of what is shipped and measured.
 pub const RELEASE: &str = "release";
-/// The profile of the demo: as optimized, but built in a fraction of the time after a change.
+/// The profile of the demo: less optimized, built in a fraction of the time.
 pub const LOCAL: &str = "local";
 
 /// Compiles the operator in that profile and returns the program.
 pub fn build(profile: &str, step: &Step) -> Result<PathBuf> {
     host::install_build_tools(step)?;
     step.note("compiling the operator");
-    step.run_telling(
-        Command::new("cargo")
-            .args(["build", "--profile", profile, "--locked", "--package", "causeway", "--bin", "causeway"])
-            .current_dir(host::repo_root()?),
-        &workshop()?.join("build.log"),
-        |log| told(&fs::read_to_string(log).unwrap_or_default()),
-    )?;
+    let mut build = Command::new("cargo");
+    build.args(["build", "--profile", profile, "--locked", "--package", "causeway", "--bin", "causeway"]);
+    cargo::run(build.current_dir(host::repo_root()?), "the operator", &workshop()?.join("build.log"), step)?;
     Ok(target_directory()?.join(profile).join("causeway"))
-}
-
-/// How far Cargo has come, from what it said.
-fn told(log: &str) -> String {
-    let lines = || log.lines().map(str::trim).filter(|line| !line.is_empty());
-    match lines().filter(|line| line.starts_with("Compiling ")).count() {
-        0 => lines().next_back().unwrap_or_default().to_owned(),
-        crates => format!("compiling the operator: {crates} crates so far"),
-    }
 }
 
 /// The image of that program.
@@ -122,15 +109,6 @@ mod tests {
             [PathBuf::from("/lib/x86_64-linux-gnu/libc.so.6"), PathBuf::from("/lib64/ld-linux-x86-64.so.2")]
         );
         Ok(())
-    }
-
-    #[test]
-    fn tells_how_far_cargo_has_come() {
-        assert_eq!(told("  Blocking waiting for file lock\n"), "Blocking waiting for file lock");
-        assert_eq!(
-            told("   Compiling a v1\n   Compiling b v1\nwarning: x\n"),
-            "compiling the operator: 2 crates so far"
-        );
     }
 
     #[test]
