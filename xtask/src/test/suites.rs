@@ -181,6 +181,8 @@ pub fn python(step: &Step) -> Result<Outcome> {
     command
         .args(["-m", "pytest", "-p", "no:cacheprovider"])
         .current_dir(host::repo_root()?.join("localstack"))
+        // Where other runs of pytest do not tidy up.
+        .env("PYTEST_DEBUG_TEMPROOT", directory()?)
         .env("PYTHONDONTWRITEBYTECODE", "1");
     let log = log("python")?;
     let result = step.run(&mut command, &log);
