@@ -24,18 +24,30 @@ pub enum DeletionPolicy {
 ///
 /// <https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md>
 pub trait Conditioned {
+    /// Types of the conditions that Causeway writes beside `Ready`, `Reconciling` and `Stalled`. Those of other types are
+    /// somebody else's.
+    const PARTS: &'static [&'static str];
+
     /// Conditions by type; `Ready` always, `Reconciling` and `Stalled` only while abnormal.
     fn conditions(&self) -> &[Condition];
     /// The conditions, for changing.
     fn conditions_mut(&mut self) -> &mut Vec<Condition>;
     /// The generation that the status speaks of.
     fn observed_generation_mut(&mut self) -> &mut Option<i64>;
+
+    /// Whether a condition of that type is Causeway's.
+    fn owns(type_: &str) -> bool {
+        matches!(type_, "Ready" | "Reconciling" | "Stalled") || Self::PARTS.contains(&type_)
+    }
 }
 
-/// Implements [`Conditioned`] for a status with `conditions` and `observed_generation` fields.
+/// Implements [`Conditioned`] for a status with `conditions` and `observed_generation` fields, and with these conditions
+/// beside the three that all kinds have.
 macro_rules! conditioned {
-    ($status:ty) => {
+    ($status:ty, $parts:expr) => {
         impl $crate::api::Conditioned for $status {
+            const PARTS: &'static [&'static str] = &$parts;
+
             fn conditions(&self) -> &[k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition] {
                 &self.conditions
             }

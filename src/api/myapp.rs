@@ -93,4 +93,4 @@ pub struct MyAppStatus {
     pub conditions: Vec<Condition>,
 }
 
-conditioned!(MyAppStatus);
+conditioned!(MyAppStatus, []);

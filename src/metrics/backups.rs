@@ -54,9 +54,9 @@ impl Collector for Backups {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let all = self.all();
         let of = |time: fn(&BackupTimes) -> Option<Timestamp>| all.iter().filter_map(move |it| Some((it, time(it)?)));
-        let name = "causeway_databasebackup_last_success_timestamp";
+        let name = "causeway_backup_last_success_timestamp";
         gauges(&mut encoder, name, "When the newest backup of an object was complete", of(|it| it.success))?;
-        let name = "causeway_databasebackup_last_verified_timestamp";
+        let name = "causeway_backup_last_verified_timestamp";
         gauges(&mut encoder, name, "When a backup of an object was proven last", of(|it| it.verified))
     }
 }

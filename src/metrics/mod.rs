@@ -26,6 +26,16 @@ use process::Process;
 #[derive(Clone, Debug)]
 pub struct Metrics(Arc<Inner>);
 
+/// An object that waits for its reconcile.
+#[derive(Debug)]
+pub struct Queued(Gauge);
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
 #[derive(Debug)]
 struct Inner {
     registry: Registry,
@@ -33,6 +43,7 @@ struct Inner {
     reconcile_errors: Family<KindClass, Counter>,
     reconcile_duration: Family<Kind, Histogram, fn() -> Histogram>,
     queue_depth: Family<Kind, Gauge>,
+    failing: Family<Kind, Gauge>,
     undecodable: Family<Kind, Gauge>,
     orphans: Gauge,
     quota_used: Family<Quota, Gauge>,
@@ -135,6 +146,7 @@ impl Metrics {
             reconcile_errors: Family::default(),
             reconcile_duration,
             queue_depth: Family::default(),
+            failing: Family::default(),
             undecodable: Family::default(),
             orphans: Gauge::default(),
             quota_used: Family::default(),
@@ -200,9 +212,16 @@ impl Metrics {
         self.0.undecodable.get_or_create(&Kind { kind }).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// How many objects are being reconciled or wait for their next attempt after an error.
-    pub fn set_queue_depth(&self, kind: &'static str, depth: usize) {
-        self.0.queue_depth.get_or_create(&Kind { kind }).set(i64::try_from(depth).unwrap_or(i64::MAX));
+    /// One more object of that kind waits for its reconcile, for as long as the answer is kept.
+    pub fn queued(&self, kind: &'static str) -> Queued {
+        let depth = self.0.queue_depth.get_or_create_owned(&Kind { kind });
+        depth.inc();
+        Queued(depth)
+    }
+
+    /// How many objects are there whose last reconcile failed.
+    pub fn set_failing_objects(&self, kind: &'static str, count: usize) {
+        self.0.failing.get_or_create(&Kind { kind }).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// A call to AWS (one attempt) ended, well or with an error of a class.
@@ -294,7 +313,8 @@ impl Inner {
         ours.register("reconcile_errors", "Failed reconciles by the error's class", self.reconcile_errors.clone());
         let help = "How long reconciles took";
         ours.register_with_unit("reconcile_duration", help, Unit::Seconds, self.reconcile_duration.clone());
-        ours.register("queue_depth", "Objects in work or waiting to be retried", self.queue_depth.clone());
+        ours.register("queue_depth", "Objects that wait for their reconcile", self.queue_depth.clone());
+        ours.register("failing_objects", "Objects whose last reconcile failed", self.failing.clone());
         let help = "Objects that cannot be decoded as a whole, and are left as they are";
         ours.register("undecodable_objects", help, self.undecodable.clone());
         let help = "Objects that are not in the cluster and for which something is in AWS";
@@ -321,9 +341,9 @@ impl Inner {
         ours.register_with_unit("target_registration_duration", help, Unit::Seconds, took);
         ours.register("backup_runs", "Jobs of backups that ended, by outcome", self.backup_runs.clone());
         let help = "DatabaseBackups that lack a backup that was due";
-        ours.register("backups_overdue", help, self.backups_overdue.clone());
+        ours.register("backup_overdue_objects", help, self.backups_overdue.clone());
         let help = "Verifications of backups that ended, by outcome";
-        ours.register("databasebackup_verifications", help, self.verifications.clone());
+        ours.register("backup_verifications", help, self.verifications.clone());
         ours.register("leader", "1 in the process that leads, else 0", self.leader.clone());
         ours.register("build", "What runs here", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         self.registry.register_collector(Box::new(self.backups.clone()));
@@ -349,7 +369,9 @@ mod tests {
         let metrics = Metrics::new();
         metrics.reconciled("MyApp", Ok(()), Duration::from_millis(3));
         metrics.reconciled("MyApp", Err("throttled"), Duration::from_secs(2));
-        metrics.set_queue_depth("MyApp", 3);
+        let _waiting = [metrics.queued("MyApp"), metrics.queued("MyApp")];
+        drop(metrics.queued("MyApp"));
+        metrics.set_failing_objects("MyApp", 3);
         metrics.set_undecodable("MyApp", 1);
         metrics.set_quota("target-groups", 7, 3000);
         metrics.set_cluster_name_rivals(1);
@@ -375,7 +397,8 @@ mod tests {
             r#"causeway_reconcile_errors_total{kind="MyApp",class="throttled"} 1"#,
             r#"causeway_reconcile_duration_seconds_bucket{le="0.005",kind="MyApp"} 1"#,
             r#"causeway_reconcile_duration_seconds_count{kind="MyApp"} 2"#,
-            r#"causeway_queue_depth{kind="MyApp"} 3"#,
+            r#"causeway_queue_depth{kind="MyApp"} 2"#,
+            r#"causeway_failing_objects{kind="MyApp"} 3"#,
             r#"causeway_undecodable_objects{kind="MyApp"} 1"#,
             r#"causeway_aws_quota_used{quota="target-groups"} 7"#,
             r#"causeway_aws_quota_limit{quota="target-groups"} 3000"#,
@@ -390,10 +413,10 @@ mod tests {
             r#"causeway_events_total{kind="Redis",type="Warning",reason="FailedOver"} 1"#,
             "causeway_target_registration_duration_seconds_count 1",
             r#"causeway_backup_runs_total{outcome="error"} 1"#,
-            "causeway_backups_overdue 2",
-            r#"causeway_databasebackup_verifications_total{outcome="ok"} 1"#,
-            r#"causeway_databasebackup_last_success_timestamp_seconds{namespace="shop",name="nightly"} 9"#,
-            r#"causeway_databasebackup_last_verified_timestamp_seconds{namespace="shop",name="nightly"} 7"#,
+            "causeway_backup_overdue_objects 2",
+            r#"causeway_backup_verifications_total{outcome="ok"} 1"#,
+            r#"causeway_backup_last_success_timestamp_seconds{namespace="shop",name="nightly"} 9"#,
+            r#"causeway_backup_last_verified_timestamp_seconds{namespace="shop",name="nightly"} 7"#,
             "causeway_leader 1",
             concat!(r#"causeway_build_info{version=""#, env!("CARGO_PKG_VERSION"), r#""} 1"#),
             "# TYPE process_resident_memory_bytes gauge",
@@ -414,7 +437,7 @@ mod tests {
         }]));
         let read = all.clone();
         metrics.tell_of_backups(move || read.lock().unwrap().clone());
-        let told = || metrics.encode().unwrap().contains("causeway_databasebackup_last_success_timestamp_seconds{");
+        let told = || metrics.encode().unwrap().contains("causeway_backup_last_success_timestamp_seconds{");
         assert!(told());
         all.lock().unwrap().clear();
         assert!(!told());

@@ -68,6 +68,7 @@ pub async fn run<K: Kind>(kind: Arc<K>, environment: Environment) {
         turns: Semaphore::new(environment.concurrency.into()),
         busy: Busy::default(),
         undecodable: Mutex::default(),
+        alive: Mutex::default(),
         removed: Mutex::default(),
         stop: environment.stop.clone(),
     });
@@ -130,6 +131,7 @@ async fn reconcile<K: Kind>(object: Arc<K::Object>, reconciler: Arc<Reconciler<K
     // The controller starts every reconcile that is due, and here they wait for their turn in the order in which they
     // came: left to the controller, an object may wait as long as others keep coming.
     let turn = async {
+        let _queued = reconciler.metrics.queued(K::NAME);
         tokio::select! {
             turn = reconciler.turns.acquire() => turn,
             // Somebody waits for a word about this object.

@@ -1,6 +1,8 @@
 //! One reconcile: observe, decide, apply, until nothing is left to do; then status and events.
 
 mod removal;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
@@ -64,6 +66,8 @@ pub struct Reconciler<K: Kind> {
     pub busy: Busy,
     /// Uids of objects that cannot be decoded as a whole.
     pub undecodable: Mutex<BTreeSet<String>>,
+    /// Uids of objects that the watch shows: of no other is anything remembered.
+    pub alive: Mutex<BTreeSet<String>>,
     /// Uids of objects whose removal was finished, and whose end the watch has not shown yet.
     pub removed: Mutex<BTreeSet<String>>,
     /// The process is told to stop.
@@ -169,7 +173,11 @@ impl<K: Kind> Reconciler<K> {
             }
         };
         news.publish::<K>(&self.recorder, &self.metrics, object).await;
-        self.metrics.set_queue_depth(K::NAME, self.failures.count());
+        // It may have gone meanwhile, and what was remembered of it since would stay.
+        if !self.alive.lock().unwrap_or_else(PoisonError::into_inner).contains(&uid) {
+            self.forget(&uid);
+        }
+        self.metrics.set_failing_objects(K::NAME, self.failures.count());
         next
     }
 
@@ -351,6 +359,10 @@ impl<K: Kind> Reconciler<K> {
         parts: &[Part],
         news: &mut News,
     ) -> Result<(), Failed<K>> {
+        debug_assert!(
+            parts.iter().all(|part| K::Status::owns(part.type_)),
+            "a condition of a type unknown to be ours: {parts:?}"
+        );
         let before = self.statuses.current(object).unwrap_or_default();
         let generation = object.meta().generation;
         *status.conditions_mut() = settle(before.conditions(), health, parts, generation, Timestamp::now());

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::Kind;
 use super::decoding::Decoded;
+use crate::api::Conditioned;
 use crate::api::common::FIELD_MANAGER;
 
 /// Statuses that we wrote and the watch has not yet delivered.
@@ -23,7 +24,8 @@ impl<K: Kind> Statuses<K> {
         Self { client, written: Mutex::default() }
     }
 
-    /// The newest status we know of: the object's own, or what we wrote after that version of the object.
+    /// The newest status we know of: the object's own without conditions of others, or what we wrote after that version of
+    /// the object.
     pub fn current(&self, object: &K::Object) -> Option<K::Status> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         let uid = object.uid().unwrap_or_default();
@@ -33,7 +35,10 @@ impl<K: Kind> Statuses<K> {
             }
             written.remove(&uid);
         }
-        K::status(object).cloned()
+        let mut status = K::status(object).cloned()?;
+        // What is not sent stays as its owner has it: https://kubernetes.io/docs/reference/using-api/server-side-apply/
+        status.conditions_mut().retain(|condition| K::Status::owns(&condition.type_));
+        Some(status)
     }
 
     /// Applies `status` where it differs from the current one; true when it was written.
@@ -56,6 +61,12 @@ impl<K: Kind> Statuses<K> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         written.insert(object.uid().unwrap_or_default(), (version_of(&updated), status));
         Ok(true)
+    }
+
+    /// Of how many objects a status is remembered.
+    #[cfg(test)]
+    pub fn remembered(&self) -> usize {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// Forgets an object that is gone.

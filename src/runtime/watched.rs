@@ -2,7 +2,7 @@
 //! gone are forgotten, also where the watch began again and nobody told of them.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher::{self, Event};
@@ -56,7 +56,11 @@ impl<K: Kind> Watched<K> {
                 // Whatever can't be decoded now is what the store had of it.
                 let known = || self.store.get(&ObjectRef::new(&object.name_any()).within(&namespace(&object)));
                 let known = known().map(|known| (*known).clone());
-                let object = object.object().or(known)?;
+                let uid = object.meta().uid.clone().unwrap_or_default();
+                let Some(object) = object.object().or(known) else {
+                    self.reconciler.note_undecodable(&uid, false);
+                    return None;
+                };
                 self.reconciler.gone(&object);
                 Event::Delete(object)
             }
@@ -91,7 +95,11 @@ impl<K: Kind> Watched<K> {
             warn!(kind = K::NAME, namespace, name, problem, "an object cannot be decoded, and is left as it is");
         }
         self.reconciler.note_undecodable(&uid, problem.is_some());
-        object.object()
+        let object = object.object();
+        if object.is_some() {
+            self.reconciler.alive.lock().unwrap_or_else(PoisonError::into_inner).insert(uid);
+        }
+        object
     }
 }
 

@@ -148,4 +148,4 @@ pub struct BackupVerification {
     pub failed: Vec<String>,
 }
 
-conditioned!(DatabaseBackupStatus);
+conditioned!(DatabaseBackupStatus, ["BackupOverdue", "BucketReady", "Verified"]);

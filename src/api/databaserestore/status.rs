@@ -81,4 +81,4 @@ impl RestorePhase {
     }
 }
 
-conditioned!(DatabaseRestoreStatus);
+conditioned!(DatabaseRestoreStatus, []);

@@ -136,4 +136,16 @@ pub struct UnknownMember {
     pub is_learner: bool,
 }
 
-conditioned!(EtcdClusterStatus);
+conditioned!(
+    EtcdClusterStatus,
+    [
+        "Alarm",
+        "AllMembersReady",
+        "AuthEnabled",
+        "BackupReady",
+        "CertificatesValid",
+        "Quorate",
+        "Restored",
+        "RevisionsSkipped"
+    ]
+);

@@ -139,4 +139,4 @@ pub struct ManagedKeys {
     pub capacity: bool,
 }
 
-conditioned!(MyIngressStatus);
+conditioned!(MyIngressStatus, ["TargetsHealthy"]);

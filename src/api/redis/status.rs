@@ -180,4 +180,4 @@ pub struct LastFailover {
     pub closed: Option<Time>,
 }
 
-conditioned!(RedisStatus);
+conditioned!(RedisStatus, ["CertificatesValid", "DataLost", "Replicated", "Restored"]);

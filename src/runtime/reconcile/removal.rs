@@ -20,6 +20,7 @@ impl<K: Kind> Reconciler<K> {
     pub fn gone(self: &Arc<Self>, object: &K::Object) {
         let uid = object.uid().unwrap_or_default();
         self.note_undecodable(&uid, false);
+        self.alive.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);
         let removed = self.removed.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);
         if K::REMOVES_LATE && !removed {
             let mut object = object.clone();
@@ -61,7 +62,7 @@ impl<K: Kind> Reconciler<K> {
         self.forget(&uid);
     }
 
-    fn forget(&self, uid: &str) {
+    pub(super) fn forget(&self, uid: &str) {
         self.failures.succeeded(uid);
         self.statuses.forget(uid);
         self.kind.forget(uid);

@@ -79,10 +79,8 @@ async fn each_backup_is_proven_once_and_that_outlives_job_and_operator() {
     let made = verifications(&stage).await;
     assert!(made.len() == 2 && made.iter().all(|(_, which)| which == id), "{made:?}");
     let read_metrics = || async { operator.metrics.encode().expect("metrics") };
-    let gauge = format!(
-        "causeway_databasebackup_last_verified_timestamp_seconds{{namespace=\"{}\",name=\"{NAME}\"}}",
-        stage.namespace
-    );
+    let gauge =
+        format!("causeway_backup_last_verified_timestamp_seconds{{namespace=\"{}\",name=\"{NAME}\"}}", stage.namespace);
     wait_for("the gauge", read_metrics, |text| text.contains(&gauge)).await;
 
     // Neither Jobs nor operator are there any more, and still nothing is proven twice.

@@ -1,0 +1,166 @@
+//! The runner with a kind that waits, and an apiserver that keeps what it is sent.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use jiff::Timestamp;
+use kube::Client;
+use kube::client::Body;
+use kube::runtime::Controller;
+use kube::runtime::events::Recorder;
+use serde_json::{Value, json};
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use super::{Busy, Failures, Health, Reconciler, Statuses};
+use crate::api::{MyApp, MyAppStatus};
+use crate::metrics::Metrics;
+use crate::runtime::{ActionEvent, Class, Failure, Kind, Plan, Removal};
+
+/// Observing waits until it is let go on.
+#[derive(Default)]
+struct Waiting {
+    observing: Notify,
+    go_on: Notify,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("never")]
+struct Never;
+
+impl Failure for Never {
+    fn class(&self) -> Class {
+        Class::Transient
+    }
+    fn reason(&self) -> &'static str {
+        "Never"
+    }
+}
+
+impl Kind for Waiting {
+    type Object = MyApp;
+    type Status = MyAppStatus;
+    type Observed = ();
+    type Action = ();
+    type Error = Never;
+    const NAME: &'static str = "MyApp";
+    const FINALIZER: Option<&'static str> = None;
+
+    fn status(object: &MyApp) -> Option<&MyAppStatus> {
+        object.status.as_ref()
+    }
+    fn suspended(_: &MyApp) -> bool {
+        false
+    }
+    async fn observe(&self, _: &MyApp) -> Result<(), Never> {
+        self.observing.notify_one();
+        self.go_on.notified().await;
+        Ok(())
+    }
+    fn decide(_: &MyApp, (): &(), _: Timestamp) -> Plan<(), MyAppStatus> {
+        Plan {
+            actions: Vec::new(),
+            status: MyAppStatus::default(),
+            health: Health::ready("Running", "all is well"),
+            parts: Vec::new(),
+            record_first: false,
+            requeue: None,
+        }
+    }
+    fn decide_removal(_: &MyApp, (): &()) -> Removal<()> {
+        Removal { actions: Vec::new(), farewell: None }
+    }
+    async fn apply(&self, _: &MyApp, (): &()) -> Result<(), Never> {
+        Ok(())
+    }
+    fn event((): &()) -> Option<ActionEvent> {
+        None
+    }
+    fn triggers(&self, controller: Controller<MyApp>, _: Option<&str>) -> Controller<MyApp> {
+        controller
+    }
+}
+
+/// Answers every request with its own body, as a newer version, and keeps it.
+fn apiserver(sent: Arc<Mutex<Vec<Value>>>) -> Client {
+    let answer = move |request: http::Request<Body>| {
+        let sent = sent.clone();
+        async move {
+            let body = request.into_body().collect().await.expect("a body").to_bytes();
+            let mut object: Value = serde_json::from_slice(&body).expect("JSON");
+            sent.lock().unwrap().push(object.clone());
+            object["metadata"]["resourceVersion"] = json!("2");
+            object["spec"] = json!({ "image": "busybox" });
+            Ok::<_, Infallible>(http::Response::new(Body::from(object.to_string().into_bytes())))
+        }
+    };
+    Client::new(tower::service_fn(answer), "default")
+}
+
+fn reconciler(client: &Client) -> Arc<Reconciler<Waiting>> {
+    Arc::new(Reconciler {
+        kind: Arc::default(),
+        client: client.clone(),
+        metrics: Metrics::new(),
+        recorder: Recorder::new(client.clone(), "causeway".into()),
+        sweep: Duration::from_mins(5),
+        failures: Failures::default(),
+        statuses: Statuses::new(client.clone()),
+        turns: Semaphore::new(1),
+        busy: Busy::default(),
+        undecodable: Mutex::default(),
+        alive: Mutex::default(),
+        removed: Mutex::default(),
+        stop: CancellationToken::new(),
+    })
+}
+
+fn object(conditions: &Value) -> MyApp {
+    serde_json::from_value(json!({
+        "apiVersion": "demo.rtfm.co.ua/v1",
+        "kind": "MyApp",
+        "metadata": { "name": "app", "namespace": "default", "uid": "uid-1", "resourceVersion": "1", "generation": 1 },
+        "spec": { "image": "busybox" },
+        "status": { "conditions": conditions },
+    }))
+    .expect("an object")
+}
+
+/// Reconciles the object; `meanwhile` happens while the world is observed.
+async fn reconcile(reconciler: &Arc<Reconciler<Waiting>>, object: &MyApp, meanwhile: impl FnOnce()) {
+    let (mut reconcile, kind) = (Box::pin(reconciler.reconcile(object)), reconciler.kind.clone());
+    tokio::select! {
+        _ = &mut reconcile => panic!("ended before it observed"),
+        () = kind.observing.notified() => {}
+    }
+    meanwhile();
+    kind.go_on.notify_one();
+    reconcile.await;
+}
+
+#[tokio::test]
+async fn nothing_is_remembered_of_an_object_that_went_while_it_was_reconciled() {
+    let client = apiserver(Arc::default());
+    let (reconciler, object) = (reconciler(&client), object(&json!([])));
+    reconciler.alive.lock().unwrap().insert("uid-1".into());
+    reconcile(&reconciler, &object, || reconciler.gone(&object)).await;
+    assert_eq!(reconciler.statuses.remembered(), 0);
+    reconciler.alive.lock().unwrap().insert("uid-1".into());
+    reconcile(&reconciler, &object, || {}).await;
+    assert_eq!(reconciler.statuses.remembered(), 1, "what we wrote and the watch has not shown yet");
+}
+
+#[tokio::test]
+async fn conditions_of_others_are_not_sent() {
+    let sent = Arc::default();
+    let client = apiserver(Arc::clone(&sent));
+    let foreign = json!([{ "type": "Audited", "status": "True", "reason": "ByHand", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
+    reconcile(&reconciler(&client), &object(&foreign), || {}).await;
+    let statuses = sent.lock().unwrap().iter().filter_map(|it| it.get("status").cloned()).collect::<Vec<_>>();
+    let types: Vec<_> =
+        statuses.iter().flat_map(|it| it["conditions"].as_array().unwrap()).map(|it| &it["type"]).collect();
+    assert_eq!(types, ["Ready"]);
+}
