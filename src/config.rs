@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::backup::jobs::Settings;
+use crate::controllers::Served;
 use crate::external::budget::Budget;
 use crate::telemetry::LogFormat;
 
@@ -24,6 +25,10 @@ pub struct RunOptions {
     /// Namespaces to serve, separated by commas; none for all
     #[arg(long, visible_alias = "watch-namespace", env = "WATCH_NAMESPACE", value_delimiter = ',')]
     pub watch_namespaces: Vec<String>,
+
+    /// Kinds to serve, separated by commas, such as MyIngress,Redis; the definitions of others need not be installed
+    #[arg(long, env = "KINDS", value_enum, ignore_case = true, value_delimiter = ',', default_values_t = Served::value_variants().to_vec())]
+    pub kinds: Vec<Served>,
 
     /// Address of /healthz, /readyz and /metrics
     #[arg(long, env = "METRICS_ADDRESS", default_value = "0.0.0.0:8080")]

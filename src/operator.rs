@@ -16,7 +16,7 @@ use crate::api::definitions::definitions;
 use crate::clients;
 use crate::cluster::Cluster;
 use crate::config::RunOptions;
-use crate::controllers::{self, World};
+use crate::controllers::{self, Served, World};
 use crate::external::etcd::Grpc;
 use crate::external::redis::Tcp;
 use crate::health::{self, Health};
@@ -85,7 +85,7 @@ pub async fn run(options: RunOptions) -> Result<(), Error> {
     let (cluster, mut leadership) = tokio::select! {
         () = stop.cancelled() => return Ok(()),
         begun = async {
-            definitions_served(&client, &namespaces).await;
+            definitions_served(&client, &namespaces, &options.kinds).await;
             let cluster = identified(&client, &options).await;
             health.set_ready(true);
             (cluster, election.acquire().await)
@@ -108,6 +108,7 @@ pub async fn run(options: RunOptions) -> Result<(), Error> {
         backups.image = own_image(&environment.client, &options.namespace, &options.pod_name).await;
     }
     let world = World {
+        kinds: options.kinds.clone(),
         environment,
         aws,
         backups,
@@ -158,9 +159,9 @@ fn stop_on_signal() -> Result<CancellationToken, Error> {
 }
 
 /// Waits until the cluster serves our kinds to us: without them or the right to list them there is nothing to do.
-async fn definitions_served(client: &Client, namespaces: &[String]) {
+async fn definitions_served(client: &Client, namespaces: &[String], kinds: &[Served]) {
     let mut told = None;
-    while let Err(problem) = list_each(client, namespaces.first().map(String::as_str)).await {
+    while let Err(problem) = list_each(client, namespaces.first().map(String::as_str), kinds).await {
         let problem = problem.to_string();
         if told.as_ref() != Some(&problem) {
             warn!(%problem, "waiting for the custom resource definitions (install crds/) and the right to list them");
@@ -186,9 +187,9 @@ async fn identified(client: &Client, options: &RunOptions) -> Cluster {
     }
 }
 
-async fn list_each(client: &Client, namespace: Option<&str>) -> Result<(), kube::Error> {
-    for definition in definitions() {
-        let spec = definition.spec;
+async fn list_each(client: &Client, namespace: Option<&str>, kinds: &[Served]) -> Result<(), kube::Error> {
+    let all = definitions().into_iter().map(|definition| definition.spec);
+    for spec in all.filter(|spec| kinds.iter().any(|kind| kind.name() == spec.names.kind)) {
         let version = spec.versions.first().map(|version| version.name.clone()).unwrap_or_default();
         let kind = GroupVersionKind::gvk(&spec.group, &version, &spec.names.kind);
         let resource = ApiResource::from_gvk_with_plural(&kind, &spec.names.plural);

@@ -1,5 +1,5 @@
-//! One folder per kind; none knows of another. A new kind is a folder here, its types under `api/`, and a line in
-//! [`run`]. What databases do alike about `spec.restoreFrom` is in `restore_from`, about
+//! One folder per kind; none knows of another. A new kind is a folder here, its types under `api/`, and a variant of
+//! [`Served`]. What databases do alike about `spec.restoreFrom` is in `restore_from`, about
 //! certificates in `tls`, and about pods that do not run in `pod_trouble` and `pod_refusal`, and about pods and volumes without a
 //! label in `unlabelled`, which are no kinds.
 
@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
+use clap::ValueEnum;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 
@@ -31,9 +32,54 @@ use crate::external::{etcd, redis as nodes};
 use crate::leader::Fence;
 use crate::runtime::Environment;
 
+/// A kind of objects that an operator can serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub enum Served {
+    /// Pods that print a banner.
+    MyApp,
+    /// Application Load Balancers.
+    MyIngress,
+    /// etcd.
+    EtcdCluster,
+    /// Redis.
+    Redis,
+    /// Backups in S3.
+    DatabaseBackup,
+    /// Backups that are brought back.
+    DatabaseRestore,
+}
+
+impl Served {
+    /// The kind's name, as manifests have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MyApp => "MyApp",
+            Self::MyIngress => "MyIngress",
+            Self::EtcdCluster => "EtcdCluster",
+            Self::Redis => "Redis",
+            Self::DatabaseBackup => "DatabaseBackup",
+            Self::DatabaseRestore => "DatabaseRestore",
+        }
+    }
+
+    fn controller(self, world: World) -> BoxFuture<'static, ()> {
+        match self {
+            Self::MyApp => myapp::controller(world).boxed(),
+            Self::MyIngress => myingress::controller(world).boxed(),
+            Self::EtcdCluster => etcdcluster::controller(world).boxed(),
+            Self::Redis => redis::controller(world).boxed(),
+            Self::DatabaseBackup => databasebackup::controller(world).boxed(),
+            Self::DatabaseRestore => databaserestore::controller(world).boxed(),
+        }
+    }
+}
+
 /// What controllers are made from.
 #[derive(Clone)]
 pub struct World {
+    /// The kinds to serve.
+    pub kinds: Vec<Served>,
     /// The cluster side.
     pub environment: Environment,
     /// The AWS side.
@@ -56,15 +102,23 @@ pub struct World {
     pub security_group_rules: u16,
 }
 
-/// Runs every controller until `world.environment.stop`; then the calls in hand are finished.
+/// Runs the controller of each of `world.kinds` until `world.environment.stop`; then the calls in hand are finished.
 pub async fn run(world: World) {
-    let controllers: Vec<BoxFuture<()>> = vec![
-        myapp::controller(world.clone()).boxed(),
-        myingress::controller(world.clone()).boxed(),
-        etcdcluster::controller(world.clone()).boxed(),
-        redis::controller(world.clone()).boxed(),
-        databasebackup::controller(world.clone()).boxed(),
-        databaserestore::controller(world.clone()).boxed(),
-    ];
-    join_all(controllers).await;
+    join_all(world.kinds.iter().map(|kind| kind.controller(world.clone()))).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::definitions::definitions;
+
+    #[test]
+    fn every_kind_that_is_defined_can_be_served() {
+        let defined: Vec<_> = definitions().into_iter().map(|it| it.spec.names.kind).collect();
+        let served: Vec<_> = Served::value_variants().iter().map(|kind| kind.name()).collect();
+        assert_eq!(served, defined);
+        for kind in Served::value_variants() {
+            assert_eq!(Served::from_str(&kind.name().to_lowercase(), true), Ok(*kind), "as the option has it");
+        }
+    }
 }

@@ -5,7 +5,7 @@ mod process;
 
 use std::time::{Duration, Instant};
 
-use causeway::api::MyIngress;
+use causeway::api::{MyApp, MyIngress};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use serde_json::{Value, json};
@@ -172,4 +172,18 @@ async fn the_process_tells_of_itself() {
             "{line}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_process_serves_the_kinds_that_it_is_told_to() {
+    let scene = Scene::new("leadership").await;
+    scene.create::<MyApp>("other", json!({ "image": "busybox" })).await;
+    let process = Process::start_with(&scene, "first", &[("KINDS", "myingress")]).await;
+    scene.create::<MyIngress>("app", spec()).await;
+    ready(&scene, "app").await;
+    let lines: Vec<Value> = process.log().iter().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let started = lines.iter().filter(|line| line["message"] == "controller started").map(|line| &line["kind"]);
+    assert_eq!(started.collect::<Vec<_>>(), ["MyIngress"]);
+    let other = scene.api::<MyApp>().get("other").await.expect("the object");
+    assert!(other.status.is_none(), "{:?}", other.status);
 }

@@ -46,6 +46,7 @@ async fn a_bad_option_is_told_in_one_clear_line() {
         ("SWEEP_INTERVAL", Some("often"), "--sweep-interval"),
         ("METRICS_ADDRESS", Some("everywhere"), "--metrics-address"),
         ("CONCURRENCY", Some("0"), "--concurrency"),
+        ("KINDS", Some("MyIngress,Pod"), "possible values: MyApp, MyIngress"),
         ("LOG_FORMAT", Some("xml"), "possible values: json, text"),
         ("LOG_LEVEL", Some("what=ever=x"), "use error, warn, info, debug, trace"),
         ("KUBECONFIG", Some("/does/not/exist"), "set KUBECONFIG"),

@@ -48,10 +48,16 @@ pub fn command(name: &str, scene: &Scene, session: &Session) -> Command {
 impl Process {
     /// Starts one and waits until it says that it is ready.
     pub async fn start(scene: &Scene, name: &'static str) -> Self {
+        Self::start_with(scene, name, &[]).await
+    }
+
+    /// Like [`Self::start`], with variables of the caller's beside those that every pod has.
+    pub async fn start_with(scene: &Scene, name: &'static str, variables: &[(&str, &str)]) -> Self {
         let session = Session::of(scene, name).await;
         let address = format!("127.0.0.1:{}", free_port());
         let mut child = command(name, scene, &session)
             .env("METRICS_ADDRESS", &address)
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()

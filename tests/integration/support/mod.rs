@@ -13,6 +13,7 @@ pub mod rewriting;
 pub mod role;
 pub mod rollout_watch;
 pub mod scene;
+mod served;
 pub mod told;
 pub mod volumes;
 pub mod wait;

@@ -70,6 +70,7 @@ impl Operator {
             stop: CancellationToken::new(),
         };
         World {
+            kinds: scene.kinds.clone(),
             environment,
             aws,
             fence: Fence::unfenced(),

@@ -10,6 +10,7 @@ use aws_config::timeout::TimeoutConfig;
 use aws_sdk_elasticloadbalancingv2::types::LoadBalancer;
 use causeway::api::{MyApp, MyIngress};
 use causeway::clients;
+use causeway::controllers::Served;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -19,7 +20,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::wait::PATIENCE;
-use super::{Emulator, kinds, wait_for, witness};
+use super::{Emulator, kinds, served, wait_for, witness};
 
 /// A namespace in the cluster and an account in AWS.
 pub struct Scene {
@@ -33,6 +34,8 @@ pub struct Scene {
     pub aws: SdkConfig,
     /// ELBv2 as a bystander sees it.
     pub elb: aws_sdk_elasticloadbalancingv2::Client,
+    /// The kinds that its operators serve.
+    pub kinds: Vec<Served>,
     bystander: SdkConfig,
 }
 
@@ -68,7 +71,7 @@ impl Scene {
         let retries = RetryConfig::standard();
         let bystander = aws.to_builder().timeout_config(patient).retry_config(retries).build();
         let elb = aws_sdk_elasticloadbalancingv2::Client::new(&bystander);
-        Self { client, namespace, emulator, aws, elb, bystander }
+        Self { client, namespace, emulator, aws, elb, kinds: served::by_this_test(), bystander }
     }
 
     /// EC2 as a bystander sees it.

@@ -1,0 +1,33 @@
+//! The kinds that a test's operators serve: those that it is about. Each kind has watches of its own, hundreds of operators are
+//! started, and what they list and watch beside that cost a quarter of the suite's time.
+
+use causeway::controllers::Served::{self, DatabaseBackup, EtcdCluster, MyApp, MyIngress, Redis};
+use clap::ValueEnum;
+
+/// What the name of a test begins with, and the kinds that it is about.
+const BY_NAME: &[(&str, &[Served])] = &[
+    ("crash::apps::", &[MyApp]),
+    ("crash::etcd::", &[EtcdCluster]),
+    ("crash::full::", &[MyIngress]),
+    ("crash::ingresses::", &[MyIngress]),
+    ("crash::sets::", &[Redis]),
+    ("etcd::backup::", &[EtcdCluster, DatabaseBackup]),
+    ("etcd::ownership::", &[EtcdCluster, Redis]),
+    ("etcd::", &[EtcdCluster]),
+    ("faults::", &[MyIngress]),
+    ("lost_nodes::cut::etcd::", &[EtcdCluster]),
+    ("lost_nodes::cut::redis::", &[Redis]),
+    ("myapp::", &[MyApp]),
+    ("myingress::", &[MyIngress]),
+    ("redis::ownership::", &[EtcdCluster, Redis]),
+    ("redis::", &[Redis]),
+    ("traffic::", &[MyIngress]),
+];
+
+/// The kinds that the running test is about; all of them where its name does not tell.
+pub fn by_this_test() -> Vec<Served> {
+    // libtest gives the thread of a test its name.
+    let thread = std::thread::current();
+    let kinds = BY_NAME.iter().find(|(prefix, _)| thread.name().is_some_and(|name| name.starts_with(prefix)));
+    kinds.map_or_else(|| Served::value_variants().to_vec(), |(_, kinds)| kinds.to_vec())
+}
