@@ -1,5 +1,6 @@
 //! Events on transitions. An event that cannot be published never fails a reconcile.
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Resource;
 use kube::runtime::events::{Event, EventType, Recorder};
@@ -56,9 +57,14 @@ impl News {
 
     /// Publishes and counts it all.
     pub async fn publish<K: Kind>(self, recorder: &Recorder, metrics: &Metrics, object: &K::Object) {
+        self.publish_about::<K>(recorder, metrics, &object.object_ref(&())).await;
+    }
+
+    /// Publishes and counts it all, about an object of which only its reference can be had.
+    pub async fn publish_about<K: Kind>(self, recorder: &Recorder, metrics: &Metrics, object: &ObjectReference) {
         for event in self.0.into_iter().map(event_of) {
             metrics.event(K::NAME, matches!(event.type_, EventType::Warning), &event.reason);
-            if let Err(error) = recorder.publish(&event, &object.object_ref(&())).await {
+            if let Err(error) = recorder.publish(&event, object).await {
                 tracing::warn!(reason = event.reason, %error, "event not published");
             }
         }

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::events::Recorder;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -27,7 +29,7 @@ use super::conditions::{Health, Part, find, settle};
 use super::decoding::undecodable;
 use super::events::News;
 use super::failure::{Class, Failure, class_of_kubernetes, said};
-use super::kind::{Kind, Plan};
+use super::kind::{ActionEvent, Kind, Plan};
 use super::status::Statuses;
 use crate::api::Conditioned;
 use crate::api::common::FIELD_MANAGER;
@@ -181,13 +183,31 @@ impl<K: Kind> Reconciler<K> {
         next
     }
 
-    /// Notes whether the object with that uid cannot be decoded as a whole.
-    pub fn note_undecodable(&self, uid: &str, problem: bool) {
+    /// Notes whether the object with that uid cannot be decoded as a whole; true where that is new.
+    pub fn note_undecodable(&self, uid: &str, problem: bool) -> bool {
         let mut undecodable = self.undecodable.lock().unwrap_or_else(PoisonError::into_inner);
         let changed = if problem { undecodable.insert(uid.to_owned()) } else { undecodable.remove(uid) };
         if changed {
             self.metrics.set_undecodable(K::NAME, undecodable.len());
         }
+        changed
+    }
+
+    /// Tells by an event of an object of which nothing can be decoded: its status cannot be written, for what is in it is
+    /// not known.
+    pub async fn tell_lost(&self, metadata: ObjectMeta, problem: &str) {
+        let reference = ObjectReference {
+            api_version: Some(K::Object::api_version(&()).into_owned()),
+            kind: Some(K::Object::kind(&()).into_owned()),
+            namespace: metadata.namespace,
+            name: metadata.name,
+            uid: metadata.uid,
+            ..ObjectReference::default()
+        };
+        let mut news = News::default();
+        let note = format!("{problem}: correct the field; until then nothing of this object is known or changed");
+        news.action(ActionEvent::warning(UNDECODABLE, note));
+        news.publish_about::<K>(&self.recorder, &self.metrics, &reference).await;
     }
 
     /// Says of an object that nothing was said about yet that it is being looked at.

@@ -94,12 +94,20 @@ impl<K: Kind> Watched<K> {
             let (namespace, name) = (meta.namespace.as_deref(), meta.name.as_deref());
             warn!(kind = K::NAME, namespace, name, problem, "an object cannot be decoded, and is left as it is");
         }
-        self.reconciler.note_undecodable(&uid, problem.is_some());
-        let object = object.object();
-        if object.is_some() {
-            self.reconciler.alive.lock().unwrap_or_else(PoisonError::into_inner).insert(uid);
+        let is_new = self.reconciler.note_undecodable(&uid, problem.is_some());
+        match object {
+            Decoded::Object(object) => {
+                self.reconciler.alive.lock().unwrap_or_else(PoisonError::into_inner).insert(uid);
+                Some(object)
+            }
+            Decoded::Lost { metadata, problem } => {
+                if is_new {
+                    let reconciler = self.reconciler.clone();
+                    tokio::spawn(async move { reconciler.tell_lost(*metadata, &problem).await });
+                }
+                None
+            }
         }
-        object
     }
 }
 

@@ -99,6 +99,10 @@ impl Monitor {
     /// Listens to these nodes of an object, and to no others of it any more.
     pub fn follow(&self, key: &Key, nodes: &[Endpoint], patience: Duration) {
         let mut all = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        if !all.contains_key(key) {
+            // Those of objects that are gone, to which nobody listens any more.
+            all.retain(|_, listeners| listeners.values().any(|listener| !listener.task.is_finished()));
+        }
         let listeners = all.entry(key.clone()).or_default();
         listeners.retain(|node, listener| {
             let wanted = nodes.contains(node);

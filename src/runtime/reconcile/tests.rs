@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use http_body_util::BodyExt;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
 use kube::client::Body;
 use kube::runtime::Controller;
 use kube::runtime::events::Recorder;
+use kube::runtime::reflector;
+use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -17,6 +20,8 @@ use tokio_util::sync::CancellationToken;
 use super::{Busy, Failures, Health, Reconciler, Statuses};
 use crate::api::{MyApp, MyAppStatus};
 use crate::metrics::Metrics;
+use crate::runtime::decoding::Decoded;
+use crate::runtime::watched::Watched;
 use crate::runtime::{ActionEvent, Class, Failure, Kind, Plan, Removal};
 
 /// Observing waits until it is let go on.
@@ -163,4 +168,24 @@ async fn conditions_of_others_are_not_sent() {
     let types: Vec<_> =
         statuses.iter().flat_map(|it| it["conditions"].as_array().unwrap()).map(|it| &it["type"]).collect();
     assert_eq!(types, ["Ready"]);
+}
+
+#[tokio::test]
+async fn an_object_of_which_nothing_can_be_decoded_is_told_of_once() {
+    let sent: Arc<Mutex<Vec<Value>>> = Arc::default();
+    let reconciler = reconciler(&apiserver(sent.clone()));
+    let (store, _writer) = reflector::store();
+    let mut watched = Watched::new(reconciler, store, crate::health::Health::default().watch("MyApp", None));
+    let metadata = ObjectMeta { name: Some("app".into()), uid: Some("uid-1".into()), ..ObjectMeta::default() };
+    let lost = || Decoded::Lost { metadata: Box::new(metadata.clone()), problem: "spec: no object".into() };
+    for _ in 0..2 {
+        assert!(watched.take(Ok(Event::Apply(lost()))).is_none());
+        tokio::task::yield_now().await;
+    }
+    let events = || sent.lock().unwrap().clone();
+    while events().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let told: Vec<_> = events().iter().map(|it| (it["reason"].clone(), it["regarding"]["name"].clone())).collect();
+    assert_eq!(told, [(json!("Undecodable"), json!("app"))]);
 }

@@ -79,9 +79,16 @@ fn group(name: &str) -> &'static Group {
     GROUPS.iter().find(|group| name.starts_with(group.prefix)).unwrap_or(&OTHERS)
 }
 
+/// The tests that take longest, in that order: where nothing was timed yet, as on a fresh clone, they begin first.
+const LONGEST: &str = include_str!("longest.txt");
+
 /// The order in which tests begin: those that took longest in the last run first, so that none of them is left at the
-/// end; those that nobody timed before them, taken from the groups in turn.
+/// end; those that nobody timed before them, taken from the groups in turn. Without a last run [`LONGEST`] come first.
 pub fn order(mut names: Vec<String>, times: &BTreeMap<String, f64>) -> Vec<String> {
+    let expected = |name: &str| -> f64 {
+        let place = || LONGEST.lines().rev().position(|line| line == name).map_or(0, |place| place + 1);
+        if times.is_empty() { f64::from(u32::try_from(place()).unwrap_or(0)) } else { f64::INFINITY }
+    };
     let mut turns: BTreeMap<&str, usize> = BTreeMap::new();
     names.sort();
     let mut keyed: Vec<_> = names
@@ -89,7 +96,7 @@ pub fn order(mut names: Vec<String>, times: &BTreeMap<String, f64>) -> Vec<Strin
         .map(|name| {
             let turn = turns.entry(group(&name).prefix).or_default();
             *turn += 1;
-            let time = times.get(&name).copied().unwrap_or(f64::INFINITY);
+            let time = times.get(&name).copied().unwrap_or_else(|| expected(&name));
             (time, *turn, name)
         })
         .collect();
@@ -206,6 +213,13 @@ mod tests {
         let times = BTreeMap::from([("etcd::a".to_owned(), 3.0), ("redis::b".to_owned(), 7.0)]);
         let order = order(names(&["etcd::a", "redis::b", "redis::c", "redis::d", "myapp::new"]), &times);
         assert_eq!(order, ["myapp::new", "redis::c", "redis::d", "redis::b", "etcd::a"]);
+    }
+
+    #[test]
+    fn where_nothing_was_timed_the_longest_begin_first() {
+        let longest: Vec<_> = LONGEST.lines().take(2).collect();
+        let order = order(names(&["crash::a", longest[1], longest[0], "redis::a"]), &BTreeMap::new());
+        assert_eq!(order, [longest[0], longest[1], "crash::a", "redis::a"]);
     }
 
     #[test]
