@@ -15,6 +15,7 @@ use kube::client::ClientBuilder;
 use tower::timeout::TimeoutLayer;
 use tower::{BoxError, Service, layer::layer_fn};
 
+use crate::leader::Fence;
 use crate::metrics::Metrics;
 use crate::runtime::{class_of_status, said};
 
@@ -55,11 +56,16 @@ pub async fn of_user(metrics: &Metrics) -> Result<(Client, SdkConfig), Error> {
 }
 
 /// A client of the Kubernetes API that counts into `metrics`.
-pub fn kubernetes(mut config: kube::Config, metrics: &Metrics) -> Result<Client, kube::Error> {
+pub fn kubernetes(config: kube::Config, metrics: &Metrics) -> Result<Client, kube::Error> {
+    kubernetes_fenced(config, metrics, Fence::unfenced())
+}
+
+/// The same, which changes something only while `fence` is open.
+pub fn kubernetes_fenced(mut config: kube::Config, metrics: &Metrics, fence: Fence) -> Result<Client, kube::Error> {
     config.default_retry = false;
     config.read_timeout = Some(SILENCE);
     let metrics = metrics.clone();
-    let counted = layer_fn(move |inner| Counted { inner, metrics: metrics.clone() });
+    let counted = layer_fn(move |inner| Counted { inner, metrics: metrics.clone(), fence: fence.clone() });
     let deadline = TimeoutLayer::new(KUBERNETES_DEADLINE);
     Ok(ClientBuilder::try_from(config)?.with_layer(&deadline).with_layer(&counted).build())
 }
@@ -72,11 +78,12 @@ pub fn aws() -> ConfigLoader {
         .timeout_config(timeouts.build())
 }
 
-/// Counts calls by verb and outcome.
+/// Counts calls by verb and outcome, and makes those that change something only while the fence is open.
 #[derive(Clone)]
 struct Counted<S> {
     inner: S,
     metrics: Metrics,
+    fence: Fence,
 }
 
 impl<S, B, R> Service<Request<B>> for Counted<S>
@@ -94,6 +101,12 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (verb, metrics) = (verb_of(request.method(), request.uri().query()), self.metrics.clone());
+        if *request.method() != Method::GET
+            && let Err(closed) = self.fence.check()
+        {
+            metrics.kubernetes_call(verb, Err("not_leading"));
+            return Box::pin(async move { Err(closed.into()) });
+        }
         let answered = self.inner.call(request);
         Box::pin(async move {
             let answer = answered.await;
@@ -123,6 +136,21 @@ fn verb_of(method: &Method, query: Option<&str>) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn who_does_not_lead_reads_and_changes_nothing() {
+        let answer = tower::service_fn(|_: Request<()>| async { Ok::<_, BoxError>(Response::new(())) });
+        let metrics = Metrics::new();
+        let mut client = Counted { inner: answer, metrics: metrics.clone(), fence: Fence::closed() };
+        let request = |method| Request::builder().method(method).body(()).unwrap();
+        assert!(client.call(request(Method::GET)).await.is_ok());
+        for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE] {
+            assert!(client.call(request(method)).await.is_err());
+        }
+        client.fence = Fence::unfenced();
+        assert!(client.call(request(Method::PATCH)).await.is_ok());
+        assert!(metrics.encode().unwrap().contains(r#"{verb="delete",outcome="not_leading"} 1"#));
+    }
 
     #[test]
     fn a_watch_is_no_read() {

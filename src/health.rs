@@ -67,6 +67,13 @@ impl Health {
         self.condition().controllers.insert(kind, false);
     }
 
+    /// The controllers were ended, for another process may lead: as they were, nothing is wrong with this one.
+    pub fn stopped_leading(&self) {
+        let mut condition = self.condition();
+        condition.controllers.clear();
+        condition.failing.clear();
+    }
+
     /// Tells how the watch of a kind in a namespace, or in all, does.
     pub fn watch(&self, kind: &'static str, namespace: Option<&str>) -> WatchHealth {
         WatchHealth { health: self.clone(), key: (kind, namespace.unwrap_or_default().to_owned()), failing: false }

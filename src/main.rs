@@ -72,10 +72,14 @@ fn main() -> ExitCode {
             return if told.use_stderr() || printed.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
         }
     };
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    if !matches!(cli.command, Command::Run(_)) {
+    let mut runtime = if let Command::Run(_) = cli.command {
+        // For the lease alone: the controllers have a runtime of their own.
+        tokio::runtime::Builder::new_current_thread()
+    } else {
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
         runtime.worker_threads(available_parallelism().map_or(1, NonZero::get).min(JOB_THREADS));
-    }
+        runtime
+    };
     let outcome = match runtime.enable_all().build() {
         Ok(runtime) => runtime.block_on(carry_out(cli.command)),
         Err(error) => Err(format!("no threads: {error}")),

@@ -7,6 +7,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::{CustomResourceExt, ResourceExt};
 
 use super::bounds::bounded;
+use super::names::named;
 use super::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
 
 /// Why the definitions could not be written.
@@ -41,7 +42,7 @@ pub fn definitions() -> Vec<CustomResourceDefinition> {
         DatabaseBackup::crd(),
         DatabaseRestore::crd(),
     ];
-    all.map(bounded).into()
+    all.map(bounded).map(named).into()
 }
 
 /// Writes a file a definition into `directory`, or all of them to standard output.

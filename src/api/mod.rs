@@ -12,6 +12,7 @@ pub mod definitions;
 pub mod etcdcluster;
 pub mod myapp;
 pub mod myingress;
+mod names;
 mod placement;
 pub mod redis;
 

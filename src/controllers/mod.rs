@@ -1,8 +1,11 @@
 //! One folder per kind; none knows of another. A new kind is a folder here, its types under `api/`, and a variant of
 //! [`Served`]. What databases do alike about `spec.restoreFrom` is in `restore_from`, about
 //! certificates in `tls`, and about pods that do not run in `pod_trouble` and `pod_refusal`, and about pods and volumes without a
-//! label in `unlabelled`, which are no kinds.
+//! label in `unlabelled`, about pods that wait in vain in `revival`, about fields
+//! of children in `child_fields`, and about
+//! waking controllers in `wake`, which are no kinds.
 
+mod child_fields;
 pub mod databasebackup;
 pub mod databaserestore;
 pub mod etcdcluster;
@@ -13,9 +16,11 @@ mod pod_refusal;
 mod pod_trouble;
 pub mod redis;
 mod restore_from;
+mod revival;
 pub mod schedule;
 mod tls;
 mod unlabelled;
+mod wake;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -11,6 +11,19 @@ pub struct Evidence {
     pub image: Option<String>,
     /// Kubernetes' own words.
     pub words: Option<String>,
+    /// The node that it is on.
+    pub node: Option<String>,
+    /// How the container ended last.
+    pub death: Option<Death>,
+}
+
+/// How a container ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Death {
+    /// It took more memory than it may.
+    OutOfMemory,
+    /// With that exit code.
+    Exit(i32),
 }
 
 /// A pod that nobody makes, for the apiserver refuses it.
@@ -39,6 +52,7 @@ pub struct Fields {
 /// at before others, and those that run first before it, for it waits for them.
 pub fn of(pod: &Pod, database: &str) -> (Option<String>, Evidence) {
     let status = pod.status.as_ref();
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
     let first = status.and_then(|status| status.init_container_statuses.as_deref()).unwrap_or_default();
     let all = status.and_then(|status| status.container_statuses.as_deref()).unwrap_or_default();
     let (own, others): (Vec<_>, Vec<_>) = all.iter().partition(|container| container.name == database);
@@ -52,14 +66,28 @@ pub fn of(pod: &Pod, database: &str) -> (Option<String>, Evidence) {
         let evidence = Evidence {
             container: Some(container.name.clone()).filter(|name| name != database),
             image: image_of(pod, &container.name),
-            words: None,
+            words: words_of(container),
+            node,
+            death: death_of(container),
         };
         return (waiting(container).map(str::to_owned), evidence);
     }
     let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
     let unscheduled = conditions.iter().find(|it| it.type_ == "PodScheduled" && it.status == "False");
     let words = unscheduled.and_then(|it| it.message.clone());
-    (unscheduled.and_then(|it| it.reason.clone()), Evidence { words, ..Evidence::default() })
+    (unscheduled.and_then(|it| it.reason.clone()), Evidence { words, node, ..Evidence::default() })
+}
+
+/// The kubelet's words for what keeps a container from being started. Others change at every try.
+fn words_of(container: &ContainerStatus) -> Option<String> {
+    let waiting = container.state.as_ref()?.waiting.as_ref()?;
+    let lasting = ["CreateContainerConfigError", "CreateContainerError", "RunContainerError", "InvalidImageName"];
+    waiting.message.clone().filter(|_| waiting.reason.as_deref().is_some_and(|reason| lasting.contains(&reason)))
+}
+
+fn death_of(container: &ContainerStatus) -> Option<Death> {
+    let ended = container.last_state.as_ref()?.terminated.as_ref()?;
+    Some(if ended.reason.as_deref() == Some("OOMKilled") { Death::OutOfMemory } else { Death::Exit(ended.exit_code) })
 }
 
 fn waiting(container: &ContainerStatus) -> Option<&str> {
@@ -120,6 +148,30 @@ impl Fields {
             }
             _ => None,
         }
+    }
+
+    /// What is told of a database's container that does not stay up: where it is, how it ended, what it said last, and what
+    /// to do. The words do not change at every try.
+    pub fn crash(&self, pod: &str, evidence: &Evidence, said: Option<&str>) -> String {
+        let place = evidence.node.as_ref().map_or_else(String::new, |node| format!(" on node {node}"));
+        if let Some(words) = &evidence.words {
+            return format!("pod {pod}{place} cannot be started: {words}: see kubectl describe pod {pod}");
+        }
+        let code = match evidence.death {
+            Some(Death::OutOfMemory) => {
+                return format!(
+                    "pod {pod}{place} takes more memory than it may (OOMKilled): raise spec.resources.limits.memory"
+                );
+            }
+            Some(Death::Exit(code)) => format!(" (exit code {code})"),
+            None => String::new(),
+        };
+        let said = said.map_or_else(String::new, |said| format!(": it said \"{said}\""));
+        format!(
+            "pod {pod}{place} does not stay up{code}{said}. Check {} and spec.config; kubectl logs {pod} --previous has all \
+             that it said",
+            self.image
+        )
     }
 
     /// Fields that the scheduler's words are about.
@@ -205,6 +257,30 @@ mod tests {
         assert!(injected.is_some_and(|(_, told)| told.contains("somebody else added")));
         let starts = told(&json!({ "containerStatuses": [waits("exporter", "ContainerCreating")] }));
         assert_eq!(starts, None);
+    }
+
+    #[test]
+    fn a_container_that_does_not_stay_up_is_told_with_place_end_and_remedy() {
+        let crash = |state: &Value, last: &Value| {
+            let container = json!({ "name": "redis", "image": "", "imageID": "", "ready": false, "restartCount": 3,
+                "state": { "waiting": state }, "lastState": { "terminated": last } });
+            let pod = json!({ "metadata": {}, "spec": { "nodeName": "n2", "containers": [] },
+                "status": { "containerStatuses": [container] } });
+            let (word, evidence) = of(&serde_json::from_value(pod).expect("a pod"), "redis");
+            assert!(word.is_some());
+            FIELDS.crash("cache-0", &evidence, Some("Fatal error"))
+        };
+        let looping = json!({ "reason": "CrashLoopBackOff", "message": "back-off 40s restarting failed container" });
+        assert_eq!(
+            crash(&looping, &json!({ "exitCode": 1, "reason": "Error" })),
+            "pod cache-0 on node n2 does not stay up (exit code 1): it said \"Fatal error\". Check spec.version and \
+             spec.image and spec.config; kubectl logs cache-0 --previous has all that it said"
+        );
+        let memory = crash(&looping, &json!({ "exitCode": 137, "reason": "OOMKilled" }));
+        assert!(memory.ends_with("raise spec.resources.limits.memory"), "{memory}");
+        let lacks = json!({ "reason": "CreateContainerConfigError", "message": "secret \"own\" not found" });
+        let told = crash(&lacks, &json!({ "exitCode": 0 }));
+        assert!(told.contains("cannot be started: secret \"own\" not found"), "{told}");
     }
 
     #[test]

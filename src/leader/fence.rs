@@ -33,7 +33,7 @@ impl Fence {
 
     /// A fence that is closed until the lease is held; without one it stays so, for a process that must change nothing.
     pub fn closed() -> Self {
-        Self(Some(Arc::new(Gate { origin: Instant::now(), open_for: AtomicU64::new(0) })))
+        Self(Some(Arc::new(Gate { origin: super::now(), open_for: AtomicU64::new(0) })))
     }
 
     /// Opens the fence until `end`, or closes it.
@@ -48,7 +48,7 @@ impl Fence {
     pub fn check(&self) -> Result<(), NotLeading> {
         let Some(gate) = &self.0 else { return Ok(()) };
         let open_for = Duration::from_nanos(gate.open_for.load(Ordering::SeqCst));
-        if gate.origin.elapsed() < open_for { Ok(()) } else { Err(NotLeading) }
+        if super::now().saturating_duration_since(gate.origin) < open_for { Ok(()) } else { Err(NotLeading) }
     }
 }
 

@@ -10,7 +10,7 @@
 //! let mut leadership = election.acquire().await;
 //! let fence = leadership.fence(); // goes to whatever changes AWS
 //! tokio::select! {
-//!     lost = leadership.hold() => panic!("{lost}"), // exit at once: requests in hand must not outlive the lease
+//!     lost = leadership.hold() => panic!("{lost}"), // or end all that works at once, and `stand_by`
 //!     () = async { fence.check().is_ok(); } => {}   // the controllers; on SIGTERM they finish the call in hand
 //! }
 //! leadership.release().await;
@@ -22,6 +22,8 @@ mod fence;
 mod lease;
 #[cfg(test)]
 mod simulation;
+#[cfg(test)]
+mod slow;
 mod step;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -38,6 +40,14 @@ use self::lease::{Failure, LeaseObject};
 use self::step::{Action, Candidate, Observation, View};
 pub use self::step::{Lost, Timing};
 
+/// So many attempts fit into the time that a leader has to renew, where the API answers as fast as it should.
+const ATTEMPTS: u32 = 4;
+
+/// The time, as timers count it.
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
+}
+
 /// A name that no other process has, not even an earlier one of the same pod.
 pub fn unique_identity(pod: &str) -> String {
     format!("{pod}_{:016x}", RandomState::new().build_hasher().finish())
@@ -50,6 +60,8 @@ pub struct Election {
     lease: LeaseObject,
     fence: Fence,
     complaint: Complaint,
+    /// How long an answer is waited for: longer where answers are slow.
+    patience: Duration,
 }
 
 /// The lease is ours, for as long as [`Leadership::hold`] is polled and succeeds.
@@ -60,10 +72,11 @@ impl Election {
     pub fn new(client: Client, namespace: &str, name: &str, identity: String, timing: Timing) -> Self {
         Self {
             candidate: Candidate { identity, timing },
-            view: View::new(Instant::now()),
+            view: View::new(now()),
             lease: LeaseObject::new(client, namespace, name),
             fence: Fence::closed(),
             complaint: Complaint::default(),
+            patience: timing.renew_deadline / ATTEMPTS,
         }
     }
 
@@ -91,8 +104,7 @@ impl Election {
 
     fn step(&mut self, observation: Observation) -> Action {
         let before = self.view.holder().map(str::to_owned);
-        let (action, view) =
-            step::step(&self.candidate, self.view.clone(), observation, Instant::now(), Timestamp::now());
+        let (action, view) = step::step(&self.candidate, self.view.clone(), observation, now(), Timestamp::now());
         self.fence.open_until(view.leads_until(&self.candidate.timing));
         self.view = view;
         if self.view.holder() != before.as_deref() {
@@ -102,21 +114,35 @@ impl Election {
     }
 
     async fn read(&mut self) -> Observation {
-        match self.lease.read(self.call_limit()).await {
+        let begun = now();
+        let outcome = self.lease.read(self.call_limit()).await;
+        self.learn(begun, outcome.as_ref().err());
+        match outcome {
             Ok(record) => Observation::Lease(record),
             Err(failure) => self.complain_and_pause("read", &failure).await,
         }
     }
 
     async fn write(&mut self, record: LeaseSpec) -> Observation {
-        let sent = Instant::now();
-        match self.lease.write(record, self.call_limit()).await {
+        let sent = now();
+        self.view.note_sent(&record, sent);
+        let outcome = self.lease.write(record, self.call_limit()).await;
+        self.learn(sent, outcome.as_ref().err());
+        match outcome {
             // What the server made of it, which may differ in fields we do not know.
             Ok(()) => Observation::Written { record: self.lease.record().cloned().unwrap_or_default(), sent },
             Err(Failure::Stale) => self.read().await,
             // It may have been accepted all the same; then the next write is stale, and reading tells.
             Err(failure) => self.complain_and_pause("write", &failure).await,
         }
+    }
+
+    /// Learns how long answers take. Who gave up each attempt after the same time would lose the lease to an API that is
+    /// slow for a while, and with it all that was going on.
+    fn learn(&mut self, begun: Instant, failure: Option<&Failure>) {
+        let Timing { renew_deadline, .. } = self.candidate.timing;
+        let took = if matches!(failure, Some(Failure::Silent(_))) { self.patience } else { now() - begun };
+        self.patience = (took * 2).clamp(renew_deadline / ATTEMPTS, renew_deadline);
     }
 
     async fn watch(&mut self, limit: Duration) -> Observation {
@@ -130,15 +156,14 @@ impl Election {
         }
     }
 
-    /// Four attempts fit into the time that a leader has to renew.
     fn call_limit(&self) -> Duration {
-        (self.candidate.timing.renew_deadline / 4).min(self.time_left())
+        self.patience.min(self.time_left())
     }
 
     /// While leading: the time until the fence closes.
     fn time_left(&self) -> Duration {
         let end = self.view.leads_until(&self.candidate.timing);
-        end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()))
+        end.map_or(Duration::MAX, |end| end.saturating_duration_since(now()))
     }
 
     async fn complain_and_pause(&mut self, verb: &str, failure: &Failure) -> Observation {
@@ -156,7 +181,7 @@ impl Leadership {
         self.0.fence.clone()
     }
 
-    /// Renews the lease; returns only when it is lost. The process must then end at once.
+    /// Renews the lease; returns only when it is lost. Whatever works under it must then end at once.
     /// May be dropped and called again, but not for long: nobody renews in between.
     pub async fn hold(&mut self) -> Lost {
         let election = &mut self.0;
@@ -173,12 +198,21 @@ impl Leadership {
         }
     }
 
+    /// Goes on as a candidate after the lease was lost and all that worked under it has ended: its fence stays closed.
+    #[must_use]
+    pub fn stand_by(self) -> Election {
+        let mut election = self.0;
+        election.fence.open_until(None);
+        election.fence = Fence::closed();
+        election
+    }
+
     /// Gives the lease up, so that another process takes over at once rather than after the lease's duration. Call it
     /// after everything that asks the fence has stopped. Gives up itself if the API does not answer in time.
     pub async fn release(self) {
         let mut election = self.0;
         election.fence.open_until(None);
-        let limit = election.candidate.timing.renew_deadline / 4;
+        let limit = election.candidate.timing.renew_deadline / ATTEMPTS;
         if timeout(limit, election.give_up()).await.is_ok() {
             tracing::info!("released the leader lease");
         } else {

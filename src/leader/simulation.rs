@@ -80,6 +80,7 @@ impl Process {
     fn send(&mut self, now: Instant) {
         if let (Action::Write(record), None) = (&self.decision, &self.request) {
             let record = record.clone();
+            self.view.note_sent(&record, now);
             self.request = Some(Request { record, on_top_of: self.seen_version, sent: now, accepted: None });
         }
     }
@@ -354,6 +355,42 @@ fn a_write_whose_answer_was_lost_is_found_again() {
     process.turn(&mut cluster, now, wall);
     assert!(process.leads(now));
     assert_eq!(cluster.record.unwrap().lease_transitions, Some(0));
+}
+
+#[test]
+fn a_leader_that_never_gets_an_answer_in_time_but_is_heard_stays() {
+    let mut pair = Pair::new(0, 0);
+    for _ in 0..100 {
+        pair.pass(seconds(2.5));
+        let (now, wall) = (pair.now, pair.wall);
+        pair.leader.step(Observation::Nothing, now, wall);
+        pair.leader.send(now);
+        pair.pass(seconds(1.0));
+        pair.leader.arrive(&mut pair.cluster);
+        let (now, wall) = (pair.now, pair.wall);
+        pair.leader.receive(false, now, wall);
+        // Its next attempt rests on a version that is gone, so it reads.
+        pair.leader.look(&pair.cluster, now, wall);
+        pair.rival.turn(&mut pair.cluster, now, wall);
+        assert!(pair.leader.leads(now) && !pair.rival.leads(now));
+    }
+}
+
+#[test]
+fn a_write_that_was_accepted_long_ago_gives_no_time_to_lead() {
+    let mut pair = Pair::new(0, 0);
+    pair.pass(seconds(2.0));
+    let (now, wall) = (pair.now, pair.wall);
+    pair.leader.step(Observation::Nothing, now, wall);
+    pair.leader.send(now);
+    pair.leader.arrive(&mut pair.cluster);
+    pair.pass(seconds(10.0));
+    let (now, wall) = (pair.now, pair.wall);
+    pair.leader.receive(false, now, wall);
+    assert_eq!(pair.leader.decision, Action::Stop(Lost::Late));
+    pair.leader.look(&pair.cluster, now, wall);
+    assert!(!pair.leader.leads(now));
+    assert!(matches!(pair.leader.decision, Action::Write(_)), "it claims the lease anew, and does not stop once more");
 }
 
 #[test]

@@ -57,6 +57,8 @@ pub struct View {
     free_at: Instant,
     /// While we lead: when our last accepted write was sent.
     renewed_at: Option<Instant>,
+    /// Writes whose answer did not come, by the time that they carry: any of them may have been accepted.
+    unanswered: Vec<(MicroTime, Instant)>,
 }
 
 /// What happened since the last step.
@@ -100,7 +102,7 @@ pub enum Lost {
 impl View {
     /// A candidate that knows nothing yet.
     pub fn new(now: Instant) -> Self {
-        Self { record: None, free_at: now, renewed_at: None }
+        Self { record: None, free_at: now, renewed_at: None, unanswered: Vec::new() }
     }
 
     /// Until when this candidate may act as the leader; `None` while it does not lead.
@@ -113,7 +115,24 @@ impl View {
         holder(self.record.as_ref())
     }
 
+    /// A write goes out, and its answer may never come.
+    pub fn note_sent(&mut self, record: &LeaseSpec, sent: Instant) {
+        self.unanswered.extend(record.renew_time.clone().map(|time| (time, sent)));
+    }
+
+    /// When the write was sent whose record this is; of several with one time the first, which is never too late.
+    fn sent_at(&self, seen: &LeaseSpec, candidate: &Candidate) -> Option<Instant> {
+        let ours = holder(Some(seen)) == Some(&candidate.identity);
+        let alike = self.unanswered.iter().filter(|(time, _)| ours && seen.renew_time.as_ref() == Some(time));
+        alike.map(|(_, sent)| *sent).min()
+    }
+
     fn see(&mut self, seen: Option<LeaseSpec>, candidate: &Candidate, now: Instant) {
+        // A write of ours whose answer was lost was accepted. One too old to lead by says nothing.
+        let sent = seen.as_ref().and_then(|seen| self.sent_at(seen, candidate));
+        if let Some(sent) = sent.filter(|sent| now < *sent + candidate.timing.renew_deadline) {
+            self.renewed_at = self.renewed_at.max(Some(sent));
+        }
         if self.record == seen {
             return;
         }
@@ -139,6 +158,7 @@ pub fn step(
         Observation::Written { record, sent } => {
             view.record = Some(record);
             view.renewed_at = Some(sent);
+            view.unanswered.clear();
         }
     }
     let action = match view.renewed_at {
@@ -148,6 +168,7 @@ pub fn step(
     if let Action::Stop(_) = action {
         view.renewed_at = None;
     }
+    view.unanswered.retain(|(_, sent)| now < *sent + candidate.timing.renew_deadline);
     (action, view)
 }
 

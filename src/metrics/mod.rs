@@ -292,6 +292,22 @@ impl Metrics {
         self.0.leader.set(i64::from(leads));
     }
 
+    /// This process leads no more: how things are is told by whoever does.
+    pub fn stopped_leading(&self) {
+        let all = &self.0;
+        all.leader.set(0);
+        for gauge in [&all.orphans, &all.cluster_name_rivals, &all.backups_overdue] {
+            gauge.set(0);
+        }
+        for family in [&all.queue_depth, &all.undecodable] {
+            family.clear();
+        }
+        for family in [&all.quota_used, &all.quota_limit] {
+            family.clear();
+        }
+        all.backups.told_by(Vec::new);
+    }
+
     /// All metrics in the OpenMetrics text format.
     pub fn encode(&self) -> Result<String, fmt::Error> {
         let mut text = String::new();
@@ -426,6 +442,18 @@ mod tests {
             assert!(text.lines().any(|it| it == line), "{line} is not in\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn who_stopped_leading_tells_no_more_how_things_are() {
+        let metrics = Metrics::new();
+        metrics.set_leader(true);
+        metrics.set_backups_overdue(2);
+        metrics.set_undecodable("MyApp", 1);
+        metrics.stopped_leading();
+        let text = metrics.encode().unwrap();
+        assert!(text.contains("causeway_leader 0") && text.contains("causeway_backups_overdue 0"), "{text}");
+        assert!(!text.contains("causeway_undecodable_objects{"), "{text}");
     }
 
     #[test]

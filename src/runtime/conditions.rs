@@ -18,6 +18,9 @@ pub enum Health {
     Retrying(Cause),
     /// Told to leave everything as it is.
     Suspended,
+    /// Not known for a moment, and nothing tells that it changed: what was said for this generation stays, and is no reason
+    /// for a write. Where nothing was said yet, it is so.
+    Unchanged(Box<Health>),
 }
 
 /// Why an object is as it is.
@@ -76,6 +79,10 @@ pub fn settle(
     generation: Option<i64>,
     now: Timestamp,
 ) -> Vec<Condition> {
+    if let Health::Unchanged(otherwise) = health {
+        let told = find(before, "Ready").is_some_and(|ready| ready.observed_generation == generation);
+        return if told { before.to_vec() } else { settle(before, otherwise, parts, generation, now) };
+    }
     let was_ready = find(before, "Ready").is_some_and(|c| c.status == "True" && c.observed_generation == generation);
     let mut wanted: Vec<(&str, &str, &str, &str)> = Vec::new();
     match health {
@@ -99,6 +106,7 @@ pub fn settle(
         Health::Suspended => {
             wanted.push(("Ready", "Unknown", "Suspended", "spec.suspend is true: nothing is checked or changed"));
         }
+        Health::Unchanged(_) => {}
     }
     for part in parts {
         let status = match part.status {
@@ -175,6 +183,17 @@ mod tests {
         assert_eq!(statuses(&throttled), [("Ready", "True", "Active"), ("Reconciling", "True", "Throttled")]);
         let edited = settle(&throttled, &Health::retrying("Throttled", "slow down"), &[], Some(2), at(3));
         assert_eq!(statuses(&edited), [("Ready", "False", "Throttled"), ("Reconciling", "True", "Throttled")]);
+    }
+
+    #[test]
+    fn what_is_not_known_for_a_moment_leaves_what_was_said_but_not_for_a_newer_generation() {
+        let part = Part { type_: "Quorate", status: Some(false), reason: "Electing", message: String::new() };
+        let unsure = Health::Unchanged(Box::new(Health::progressing("Electing", "…")));
+        let ready = settle(&[], &Health::ready("Active", "ok"), &[], Some(1), at(1));
+        assert_eq!(settle(&ready, &unsure, std::slice::from_ref(&part), Some(1), at(2)), ready);
+        let edited = settle(&ready, &unsure, std::slice::from_ref(&part), Some(2), at(2));
+        assert_eq!(find(&edited, "Ready").unwrap().reason, "Electing");
+        assert_eq!(find(&settle(&[], &unsure, &[part], Some(1), at(2)), "Ready").unwrap().status, "False");
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub enum Action {
     Restore(Step),
     /// Delete exactly that pod; its `StatefulSet` makes another.
     DeletePod { name: String, uid: String, why: String },
+    /// Delete exactly that pod, which waits in vain to be started again.
+    Revive { name: String, uid: String, why: String },
     /// Delete exactly that volume claim.
     DeleteClaim { name: String, uid: String, why: String },
     /// Put our label back on exactly that pod or volume claim.
@@ -91,7 +93,9 @@ impl Action {
             Self::DeleteBackup { name, .. } => {
                 ("Deleted", format!("Deleted DatabaseBackup {name}: spec.backupSchedule is gone"))
             }
-            Self::DeletePod { name, why, .. } => ("PodDeleted", format!("Deleted pod {name}: {why}")),
+            Self::DeletePod { name, why, .. } | Self::Revive { name, why, .. } => {
+                ("PodDeleted", format!("Deleted pod {name}: {why}"))
+            }
             Self::DeleteClaim { name, why, .. } => ("VolumeDeleted", format!("Deleted volume claim {name}: {why}")),
             Self::Label { kind, name, .. } => return Some(unlabelled::event(kind, name, names::LABEL)),
             Self::GrowClaim { name, size, .. } => ("VolumeGrown", format!("Asked for {size} for volume claim {name}")),

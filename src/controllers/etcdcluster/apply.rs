@@ -46,7 +46,7 @@ pub async fn apply(
             .carry_out(object, step)
             .await
             .map_err(|source| Error::Change { name: "the DatabaseRestore".into(), source }),
-        Action::DeletePod { name, uid, .. } => {
+        Action::DeletePod { name, uid, .. } | Action::Revive { name, uid, .. } => {
             delete::<Pod>(client, &namespace, name, uid, &DeleteParams::default()).await
         }
         Action::DeleteClaim { name, uid, .. } => {

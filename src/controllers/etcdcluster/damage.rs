@@ -62,6 +62,22 @@ impl Pod {
     }
 }
 
+/// What a process said when it gave up, without what differs at every try: etcd's words and the error in them.
+/// <https://github.com/etcd-io/etcd/blob/main/server/embed/config_logging.go>
+pub fn said(words: &str) -> Option<String> {
+    let line = last_of(words);
+    let field = |name: &str| {
+        let rest = line.split_once(&format!("\"{name}\":\""))?.1;
+        Some(rest.split('"').next().unwrap_or(rest).to_owned()).filter(|text| !text.is_empty())
+    };
+    match (field("msg"), field("error")) {
+        (Some(said), Some(error)) => Some(format!("{said}: {error}")),
+        (said, error) => {
+            said.or(error).or_else(|| line.strip_prefix("panic: ").map(|text| format!("panic: {}", text.trim())))
+        }
+    }
+}
+
 /// The words with which a process gave up: what was logged before is no reason for that.
 fn last_of(words: &str) -> &str {
     let starts = |line: &str| {
@@ -130,6 +146,18 @@ mod tests {
         assert!(matches!(pod("", 135, 2).loss(), Some(Loss::Damaged(_))));
         assert_eq!(pod("", 137, 9).loss(), None, "killed, for want of memory");
         assert_eq!(pod("goroutine 1 [running]:\nmain.main()\n", 2, 9).loss(), None);
+    }
+
+    #[test]
+    fn what_it_said_is_told_without_what_changes_at_every_try() {
+        let words = concat!(
+            "{\"level\":\"info\",\"ts\":\"2026-11-23T17:25:48Z\",\"msg\":\"starting\"}\n",
+            r#"{"level":"fatal","ts":"2026-11-23T17:25:48Z","caller":"etcdmain/etcd.go:204","msg":"discovery failed","#,
+            r#""error":"member count is unequal","stacktrace":"go.etcd.io/etcd"}"#,
+        );
+        assert_eq!(said(words).as_deref(), Some("discovery failed: member count is unequal"));
+        assert_eq!(said("panic: out of range\n\ngoroutine 1 [running]:").as_deref(), Some("panic: out of range"));
+        assert_eq!(said("{\"level\":\"info\",\"msg\":\"well\"}"), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Why observing or changing a cluster failed.
 
-use crate::controllers::tls;
+use crate::controllers::{child_fields, tls};
 use crate::external::etcd::EtcdError;
 use crate::runtime::{Class, Failure, class_of_kubernetes, said};
 
@@ -16,7 +16,7 @@ pub enum Error {
         source: kube::Error,
     },
     /// A child could not be applied.
-    #[error("cannot apply {kind} {name}: {}", said(.source))]
+    #[error("cannot apply {kind} {name}: {}{}", said(.source), child_fields::fix(&said(.source)))]
     Apply {
         /// Its kind.
         kind: String,

@@ -43,6 +43,9 @@ pub struct Observed {
     pub reserved: BTreeSet<i32>,
     /// Pods and claims of our names that are somebody else's, by ordinal: with what there is to say of them.
     pub foreign: BTreeMap<i32, String>,
+    /// What a member or a majority did not answer it may answer in a moment: it did so moments ago, and nothing tells that
+    /// anything changed.
+    pub unsure: bool,
     /// The members as one that answers knows them, where there is no majority; it may be out of date.
     pub remembered: Vec<Member>,
     /// What a majority agrees on; `None` while there is none, or nobody could be asked.
@@ -130,6 +133,8 @@ pub struct Pod {
     pub trouble: Option<String>,
     /// What Kubernetes says of that beside.
     pub evidence: Evidence,
+    /// How its process was killed, where it waits long to be started again, and may be helped.
+    pub revival: Option<String>,
     /// Its node, where that does not answer any more.
     pub lost_node: Option<String>,
     /// It has had a node for a while.

@@ -32,6 +32,8 @@ pub struct Memory {
     refused: Mutex<HashMap<String, (Option<i64>, String)>>,
     /// How members let us in.
     logins: Mutex<HashMap<String, Login>>,
+    /// Since when no majority answers that did before; nothing while one does.
+    quorate: Mutex<HashMap<String, Option<Instant>>>,
 }
 
 impl Memory {
@@ -98,8 +100,20 @@ impl Memory {
         login.map(|login| login.access.clone()).unwrap_or_default()
     }
 
+    /// A majority answers.
+    pub fn note_quorum(&self, object: &EtcdCluster) {
+        locked(&self.quorate).insert(uid(object), None);
+    }
+
+    /// No majority answers: since when; nothing where none ever did.
+    pub fn without_quorum(&self, object: &EtcdCluster) -> Option<Duration> {
+        let mut quorate = locked(&self.quorate);
+        Some(quorate.get_mut(&uid(object))?.get_or_insert_with(Instant::now).elapsed())
+    }
+
     /// The object with that UID is gone.
     pub fn forget(&self, uid: &str) {
+        locked(&self.quorate).remove(uid);
         locked(&self.changed).remove(uid);
         locked(&self.compacted).remove(uid);
         locked(&self.refused).remove(uid);
@@ -136,6 +150,15 @@ mod tests {
         assert_eq!(memory.last_access(&object, &[password("a"), password("b")]), Access::Unknown);
         memory.forget_access(&object);
         assert_eq!(memory.access(&object, &[password("a")]), None);
+    }
+
+    #[test]
+    fn a_majority_is_missed_only_where_there_was_one() {
+        let (memory, object) = (Memory::default(), cluster(3));
+        assert_eq!(memory.without_quorum(&object), None);
+        memory.note_quorum(&object);
+        let first = memory.without_quorum(&object).expect("one was there");
+        assert!(memory.without_quorum(&object).expect("and is not back") >= first);
     }
 
     #[test]

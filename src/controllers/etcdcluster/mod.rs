@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! watches ──▶ facts ──▶ decide ──▶ apply ──▶ children, members
-//! members ──▶ facts
+//! members ──▶ facts                  ▲
+//!   └───────▶ monitor ───────────────┘ wakes
 //! ```
 //!
 //! Who is a member is known to etcd alone; pods and volumes follow the members, never the other way round.
@@ -19,6 +20,7 @@ mod facts;
 mod fixtures;
 mod membership;
 mod memory;
+mod monitor;
 mod names;
 mod observe;
 mod resources;
@@ -30,9 +32,11 @@ mod world;
 
 use std::sync::Arc;
 
+use futures::StreamExt;
 use jiff::Timestamp;
-use kube::Client;
 use kube::runtime::Controller;
+use kube::runtime::reflector::ObjectRef;
+use kube::{Client, ResourceExt};
 
 use super::World;
 use crate::api::{EtcdCluster, EtcdClusterStatus};
@@ -84,6 +88,7 @@ impl Kind for EtcdClusterKind {
 
     fn forget(&self, uid: &str) {
         self.observer.memory.forget(uid);
+        self.observer.revivals.forget(uid);
     }
 
     async fn observe(&self, object: &EtcdCluster) -> Result<Observed, Error> {
@@ -106,6 +111,10 @@ impl Kind for EtcdClusterKind {
             memory.forget_access(object);
         }
         match (action, outcome) {
+            (Action::Revive { name, .. }, Ok(())) => {
+                self.observer.revivals.note(&object.uid().unwrap_or_default(), name);
+                Ok(())
+            }
             (Action::Compact { revision, .. }, Ok(())) => {
                 memory.note_compaction(object, *revision);
                 Ok(())
@@ -130,7 +139,12 @@ impl Kind for EtcdClusterKind {
     }
 
     fn triggers(&self, controller: Controller<EtcdCluster>, namespace: Option<&str>) -> Controller<EtcdCluster> {
-        let controller = self.observer.watches.add_to(controller, &self.client, namespace);
+        let served = namespace.map(str::to_owned);
+        let woken = self.observer.monitor.subscribe().filter_map(move |(namespace, name)| {
+            let is_served = served.as_ref().is_none_or(|served| *served == namespace);
+            std::future::ready(is_served.then(|| ObjectRef::new(&name).within(&namespace)))
+        });
+        let controller = self.observer.watches.add_to(controller, &self.client, namespace).reconcile_on(woken);
         let controller = self.observer.backups.add_to(controller, &self.client, namespace);
         self.observer.restores.add_to(controller, namespace)
     }

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures::StreamExt;
 use futures::future::join_all;
+use futures::stream::FuturesUnordered;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{self as core, ConfigMap, PersistentVolumeClaim, Service};
@@ -14,12 +17,14 @@ use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::auth::{self, Access};
 use super::backups::Backups;
 use super::error::Error;
 use super::facts::{Child, Claim, Observed, Pod, Quorum, Skip};
 use super::memory::Memory;
+use super::monitor::Monitor;
 use super::names::{self, ADOPTED, FORCED, INCARNATION, MEMBER, REVISION};
 use super::tls::secrets::Secrets;
 use super::tls::{Channel, Mode, Side, Transport};
@@ -27,11 +32,24 @@ use crate::api::EtcdCluster;
 use crate::controllers::pod_refusal::Refusals;
 use crate::controllers::pod_trouble;
 use crate::controllers::restore_from::Restores;
+use crate::controllers::revival::{self, Revivals};
 use crate::controllers::unlabelled::Set;
+use crate::controllers::wake::Key;
 use crate::external::etcd::{Endpoint, Etcd, EtcdError, Member, Password, Status, Trouble};
 use crate::recovery::SKIPPED;
 use crate::runtime::manifest::is_controlled_by;
 use crate::runtime::{Children, lost_node};
+
+/// A member that has been silent for so long is not waited for any more: its listener hears it when it speaks.
+const SILENT: Duration = Duration::from_secs(2);
+/// Whoever answered less long ago may answer again in a moment.
+const MOMENT: Duration = Duration::from_secs(3);
+/// Whoever seemed silent is given so long, for its listener may be wrong.
+const BRIEFLY: Duration = Duration::from_millis(200);
+/// Another member is asked beside one that does not answer at once.
+const HEDGE: Duration = Duration::from_millis(300);
+/// Nobody waits longer for a majority where the leader that others name does not answer: they are choosing another.
+const LEADERLESS: Duration = Duration::from_secs(1);
 
 /// A pod that was made or told to stop less long ago is on its way.
 const YOUNG_SECONDS: i64 = 20;
@@ -45,6 +63,8 @@ pub struct Observer {
     pub backups: Backups,
     pub restores: Restores,
     pub memory: Memory,
+    pub monitor: Monitor,
+    pub revivals: Revivals,
     refusals: Refusals,
 }
 
@@ -55,11 +75,13 @@ impl Observer {
             restores: Restores::labelled(client.clone(), names::LABEL),
             refusals: Refusals::new(client.clone()),
             client,
+            monitor: Monitor::new(etcd.clone()),
             etcd,
             own_image,
             watches: Children::labelled(names::LABEL),
             backups: Backups::default(),
             memory: Memory::default(),
+            revivals: Revivals::default(),
         }
     }
 
@@ -72,6 +94,10 @@ impl Observer {
         let (children, restore) = tokio::join!(children, restore);
         let mut observed = Observed { restore, ..children? };
         self.find_unlabelled(object, &mut observed).await?;
+        let uid = object.uid().unwrap_or_default();
+        for pod in observed.pods.values_mut() {
+            pod.revival.take_if(|_| !self.revivals.may(&uid, &pod.name));
+        }
         let there = observed.pods.keys().copied().collect();
         let set = observed.child("StatefulSet", &object.name_any()).filter(|set| set.ours);
         observed.unmade = self.refusals.look(set.map(|set| &set.value), &there).await;
@@ -85,6 +111,7 @@ impl Observer {
             observed.auth = auth::secrets::read(&self.client, object).await?;
         }
         self.ask_members(object, &mut observed).await;
+        observed.unsure = self.doubt(object, &observed);
         if observed.quorum.as_ref().is_some_and(|quorum| quorum.alarms.is_empty()) {
             self.memory.forget_compaction(object);
         }
@@ -174,6 +201,8 @@ impl Observer {
     async fn ask_members(&self, object: &EtcdCluster, observed: &mut Observed) {
         let passwords: Vec<Password> = observed.auth.kept.iter().flat_map(auth::Kept::passwords).cloned().collect();
         observed.auth.access = self.memory.last_access(object, &passwords);
+        let followed: Vec<Endpoint> = observed.pods.keys().filter_map(|ordinal| observed.endpoint(*ordinal)).collect();
+        self.monitor.follow(&key_of(object), &followed);
         self.ask_each(object, observed, |endpoint| async move { self.etcd.status(&endpoint).await }).await;
         observed.auth.access = self.enter(object, observed, passwords).await;
         match &observed.auth.access {
@@ -206,13 +235,32 @@ impl Observer {
         F: Future<Output = Result<Status, EtcdError>>,
     {
         let untold = observed.pods.keys().filter(|ordinal| !observed.statuses.contains_key(ordinal));
-        let asked = untold.filter_map(|ordinal| Some((*ordinal, ask(observed.endpoint(*ordinal)?))));
-        let answers = join_all(asked.map(|(ordinal, answer)| async move { (ordinal, answer.await) })).await;
+        let key = key_of(object);
+        let asked = untold.filter_map(|ordinal| {
+            let endpoint = observed.endpoint(*ordinal)?;
+            let silence = self.monitor.silence(&key, &endpoint).unwrap_or_default();
+            // A login takes its time, and is asked of those only that answer.
+            let reserved = observed.reserved.contains(ordinal);
+            let patience = if reserved { Duration::MAX } else { SILENT.saturating_sub(silence).max(BRIEFLY) };
+            Some((*ordinal, patience, ask(endpoint)))
+        });
+        let answers = join_all(asked.map(|(ordinal, patience, answer)| async move {
+            let late = |_| Err(EtcdError::new("Status", Trouble::Unanswered, "no answer".into()));
+            let begun = Instant::now();
+            let answer = timeout(patience, answer).await.unwrap_or_else(late);
+            // Whoever is gone says so at once.
+            (ordinal, answer, begun.elapsed() >= patience.min(SILENT) / 10 * 9)
+        }))
+        .await;
         let recorded = object.status.as_ref().and_then(|status| status.cluster_id.clone());
-        for (ordinal, answer) in answers {
+        for (ordinal, answer, late) in answers {
+            let endpoint = observed.endpoint(ordinal);
             match answer {
                 Ok(status) => {
                     observed.reserved.remove(&ordinal);
+                    if let Some(endpoint) = &endpoint {
+                        self.monitor.heard_of(&key, endpoint);
+                    }
                     // Who begins the cluster anew gives it another ID.
                     let begins = observed.pods.get(&ordinal).is_some_and(|pod| pod.forced);
                     if begins || recorded.as_ref().is_none_or(|id| *id == format!("{:x}", status.cluster_id)) {
@@ -220,9 +268,24 @@ impl Observer {
                     }
                 }
                 Err(error) if error.is_about_login() => drop(observed.reserved.insert(ordinal)),
-                Err(_) => {}
+                Err(_) => {
+                    let silence = endpoint.and_then(|endpoint| self.monitor.silence(&key, &endpoint));
+                    observed.unsure |= late && silence.is_some_and(|silence| silence < MOMENT);
+                }
             }
         }
+    }
+
+    /// Whether what is not known may be known in a moment. Where somebody answers that it has no leader, enough is known.
+    fn doubt(&self, object: &EtcdCluster, observed: &Observed) -> bool {
+        if observed.quorum.is_some() {
+            self.memory.note_quorum(object);
+            return observed.unsure;
+        }
+        let missed = self.memory.without_quorum(object).is_some_and(|time| time < MOMENT);
+        let statuses = || observed.statuses.values();
+        let leads = statuses().any(|status| status.leader == status.member_id && status.leader != 0);
+        missed && statuses().all(|status| status.leader != 0) && (observed.unsure || leads)
     }
 
     /// Asks one that has a leader for the others.
@@ -232,27 +295,43 @@ impl Observer {
         candidates.retain(|(_, status)| status.leader != 0 && !status.is_learner);
         candidates.sort_by_key(|(_, status)| status.leader != status.member_id);
         // The leader first: it knows best, and a learner does not answer at all.
-        for (ordinal, status) in candidates.into_iter().take(2) {
-            let Some(endpoint) = observed.endpoint(ordinal) else { continue };
-            let members = match self.etcd.members(&endpoint).await {
-                Ok(members) => members,
-                Err(error) if error.is_about_login() => {
+        candidates.truncate(2);
+        let led = candidates.iter().any(|(_, status)| status.leader == status.member_id);
+        let mut answers: FuturesUnordered<_> = candidates
+            .into_iter()
+            .filter_map(|(ordinal, status)| Some((observed.endpoint(ordinal)?, status.cluster_id)))
+            .zip([Duration::ZERO, HEDGE])
+            .map(|((endpoint, cluster_id), delay)| async move {
+                sleep(delay).await;
+                let asked = timeout(if led { Duration::MAX } else { LEADERLESS }, self.etcd.members(&endpoint)).await;
+                (endpoint, cluster_id, asked)
+            })
+            .collect();
+        let mut found = None;
+        while let Some((endpoint, cluster_id, answer)) = answers.next().await {
+            match answer {
+                Ok(Ok(members)) => {
+                    found = Some((endpoint, cluster_id, members));
+                    break;
+                }
+                Ok(Err(error)) if error.is_about_login() => {
+                    drop(answers);
                     self.memory.forget_access(object);
                     let knew_none = observed.auth.kept.is_none();
                     observed.auth.access = if knew_none { Access::Locked } else { Access::Unknown };
                     return;
                 }
-                Err(_) => continue,
-            };
-            let complains = observed.statuses.values().any(|status| !status.errors.is_empty());
-            let alarms = if complains { self.etcd.alarms(&endpoint).await.unwrap_or_default() } else { Vec::new() };
-            let quorum = Quorum { cluster_id: status.cluster_id, members, alarms };
-            if observed.auth.access == Access::Unknown && observed.auth.kept.is_none() {
-                observed.auth.access = Access::Free;
+                Ok(Err(_)) | Err(_) => {}
             }
-            observed.quorum = Some(quorum);
-            return;
         }
+        drop(answers);
+        let Some((endpoint, cluster_id, members)) = found else { return };
+        let complains = observed.statuses.values().any(|status| !status.errors.is_empty());
+        let alarms = if complains { self.etcd.alarms(&endpoint).await.unwrap_or_default() } else { Vec::new() };
+        if observed.auth.access == Access::Unknown && observed.auth.kept.is_none() {
+            observed.auth.access = Access::Free;
+        }
+        observed.quorum = Some(Quorum { cluster_id, members, alarms });
     }
 
     /// How members let us in: those that have a leader are tried, then those that tell nothing of themselves. Not every
@@ -288,6 +367,10 @@ impl Observer {
         }
         Access::Refused
     }
+}
+
+fn key_of(object: &EtcdCluster) -> Key {
+    (object.namespace().unwrap_or_default(), object.name_any())
 }
 
 /// The members that may let us in, the likeliest first: a leader, who follows one, and who tells nothing of itself.
@@ -350,6 +433,7 @@ pub fn facts_of(pod: &core::Pod) -> Pod {
         placed: pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())
             && !pod.metadata.creation_timestamp.as_ref().is_some_and(is_recent),
         lost_node: lost_node(pod),
+        revival: revival::cause(pod, names::CONTAINER),
     }
 }
 

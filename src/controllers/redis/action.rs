@@ -16,6 +16,8 @@ pub enum Action {
     Apply { child: Box<Manifest>, uid: Option<String> },
     /// Delete exactly that pod; its `StatefulSet` makes another. One that does not answer gets no time to finish.
     DeletePod { name: String, uid: String, why: String, at_once: bool },
+    /// Delete exactly that pod, which waits in vain to be started again.
+    Revive { name: String, uid: String, why: String },
     /// Delete exactly that volume claim.
     DeleteClaim { name: String, uid: String, why: String },
     /// Put our label back on exactly that pod.
@@ -105,7 +107,9 @@ impl Action {
             }
             Self::Apply { child, uid: None } => ("Created", format!("Created {} {}", child.kind(), child.name())),
             Self::Apply { child, uid: Some(_) } => ("Updated", format!("Updated {} {}", child.kind(), child.name())),
-            Self::DeletePod { name, why, .. } => ("PodDeleted", format!("Deleted pod {name}: {why}")),
+            Self::DeletePod { name, why, .. } | Self::Revive { name, why, .. } => {
+                ("PodDeleted", format!("Deleted pod {name}: {why}"))
+            }
             Self::DeleteClaim { name, why, .. } => ("VolumeDeleted", format!("Deleted volume claim {name}: {why}")),
             Self::LabelPod(pod) => return Some(unlabelled::event("Pod", &pod.name, names::LABEL)),
             Self::LabelClaim { name, .. } => {

@@ -51,6 +51,12 @@ pub async fn apply(
             let how = DeleteParams { grace_period_seconds: at_once.then_some(1), ..DeleteParams::default() };
             delete::<Pod>(client, &namespace, name, uid, how).await
         }
+        Action::Revive { name, uid, .. } => {
+            observer.expect_change(object);
+            delete::<Pod>(client, &namespace, name, uid, DeleteParams::default()).await?;
+            observer.revivals.note(&object.uid().unwrap_or_default(), name);
+            Ok(())
+        }
         Action::DeleteClaim { name, uid, .. } => {
             observer.expect_change(object);
             delete::<PersistentVolumeClaim>(client, &namespace, name, uid, DeleteParams::default()).await

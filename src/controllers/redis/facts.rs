@@ -121,6 +121,8 @@ pub struct Pod {
     pub evidence: Evidence,
     /// What its process said last before it gave up.
     pub last_words: Option<String>,
+    /// How its process was killed, where it waits long to be started again, and may be helped.
+    pub revival: Option<String>,
     /// Its node of Kubernetes, where that does not answer any more.
     pub lost_node: Option<String>,
     /// It has had a node for a while.
@@ -167,7 +169,15 @@ pub struct Claim {
     pub size: String,
 }
 
+/// Whoever is silent for less long counts as it was known last.
+pub const MOMENT: Duration = Duration::from_secs(2);
+
 impl Pod {
+    /// Whether it does not answer for a moment, which says nothing.
+    pub fn is_unheard(&self) -> bool {
+        matches!(self.voice, Voice::Silent(silence) if silence < MOMENT) && !self.terminating
+    }
+
     /// Where its process answers.
     pub fn endpoint(&self) -> Option<Endpoint> {
         let address = self.address.as_ref()?;

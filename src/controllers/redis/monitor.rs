@@ -8,12 +8,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use futures::stream::{self, Stream};
-use tokio::sync::mpsc;
+use futures::stream::Stream;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::pulse::Pulse;
+use crate::controllers::wake::{Key, Wake};
 use crate::external::redis::{Endpoint, Redis, RedisError, Role, Trouble, Writes};
 
 /// How often a node is asked.
@@ -25,26 +25,11 @@ const GONE: Duration = Duration::from_secs(10);
 /// A node that nobody asked about for so long is not listened to any more: its object is gone, or suspended.
 const IDLE: Duration = Duration::from_secs(150);
 
-/// Namespace and name of an object.
-pub type Key = (String, String);
-
 /// Listens to the nodes of all objects.
 pub struct Monitor {
     redis: Redis,
     listeners: Mutex<HashMap<Key, HashMap<Endpoint, Listener>>>,
     wake: Wake,
-}
-
-/// Who is to be told which objects need a look.
-#[derive(Clone, Default)]
-pub struct Wake(Arc<Mutex<Vec<mpsc::UnboundedSender<Key>>>>);
-
-impl Wake {
-    /// Has the object looked at.
-    pub fn wake(&self, key: &Key) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|subscriber| subscriber.send(key.clone()).is_ok());
-    }
 }
 
 struct Listener {
@@ -72,8 +57,8 @@ pub struct Heard {
     pub node: Endpoint,
     /// It said that it is a master.
     pub is_master: bool,
-    /// What it answers to a write, as long as it is a master.
-    pub writes: Option<Writes>,
+    /// What it answers to a write, as long as it is a master, and when it did.
+    pub writes: Option<(Writes, Instant)>,
 }
 
 impl Heard {
@@ -91,9 +76,7 @@ impl Monitor {
 
     /// The objects that are to be looked at.
     pub fn subscribe(&self) -> impl Stream<Item = Key> + Send + 'static + use<> {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        self.wake.0.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
-        stream::unfold(receiver, |mut receiver| async move { Some((receiver.recv().await?, receiver)) })
+        self.wake.subscribe()
     }
 
     /// Listens to these nodes of an object, and to no others of it any more.
@@ -134,7 +117,7 @@ impl Monitor {
     pub fn writes(&self, key: &Key, node: &Endpoint) -> Option<Writes> {
         let all = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
         let heard = all.get(key)?.get(node)?.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.writes.clone()
+        heard.writes.as_ref().map(|(writes, _)| writes.clone())
     }
 
     /// A node has answered somebody.

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use super::drift::Drifts;
 use super::error::Error;
 use super::facts::{Child, Hidden, Observed, Passwords, Pod, Users, Voice};
-use super::monitor::{Key, Monitor};
+use super::monitor::Monitor;
 use super::names;
 use super::reading::{claims_of, pods_of};
 use super::slices::Slices;
@@ -26,6 +26,8 @@ use super::{resources, settings};
 use crate::api::Redis as Object;
 use crate::controllers::pod_refusal::Refusals;
 use crate::controllers::restore_from::Restores;
+use crate::controllers::revival::Revivals;
+use crate::controllers::wake::Key;
 use crate::external::redis::{Endpoint, Info, Login, Redis, Trouble, Writes};
 use crate::runtime::manifest::is_controlled_by;
 use crate::runtime::{Children, Class, class_of_kubernetes};
@@ -44,6 +46,7 @@ pub struct Observer {
     drifts: Drifts,
     vault: Vault,
     refusals: Refusals,
+    pub revivals: Revivals,
     /// Objects about which something was changed: the watches may not show it yet.
     changed: Mutex<HashSet<String>>,
     /// Whether the processes of pods, by object and uid, know us by name, where that is another than the spec says.
@@ -63,6 +66,7 @@ impl Observer {
             drifts: Drifts::default(),
             vault: Vault::new(client.clone()),
             refusals: Refusals::new(client.clone()),
+            revivals: Revivals::default(),
             client,
             monitor: Monitor::new(redis.clone()),
             redis,
@@ -97,6 +101,7 @@ impl Observer {
     /// The object with that UID is gone.
     pub fn forget(&self, uid: &str) {
         self.slices.forget(uid);
+        self.revivals.forget(uid);
         self.drifts.forget(uid);
         self.changed.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
         self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
@@ -114,6 +119,9 @@ impl Observer {
         let (children, restore) = tokio::join!(children, restore);
         let mut observed = Observed { restore, ..children? };
         self.find_unlabelled(object, &mut observed).await?;
+        for pod in observed.pods.values_mut() {
+            pod.revival.take_if(|_| !self.revivals.may(&uid, &pod.name));
+        }
         let there = observed.pods.keys().copied().collect();
         let set = observed.child("StatefulSet", &object.name_any()).filter(|set| set.ours);
         observed.unmade = self.refusals.look(set.map(|set| &set.value), &there).await;

@@ -4,10 +4,13 @@
 //! changes nothing and is about fifty bytes.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use tokio::time::sleep;
 
-use super::monitor::{Heard, Key, RHYTHM, Wake};
+use super::facts::MOMENT;
+use super::monitor::{Heard, RHYTHM};
+use crate::controllers::wake::{Key, Wake};
 use crate::external::redis::Redis;
 
 /// Asks one node.
@@ -34,8 +37,13 @@ impl Pulse {
             let writes = if is_master { self.redis.writes(&node).await.ok() } else { None };
             let changed = {
                 let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-                let writes = writes.filter(|_| heard.is_master);
-                std::mem::replace(&mut heard.writes, writes.clone()) != writes
+                let earlier = heard.writes.take();
+                let was = earlier.as_ref().map(|(writes, _)| writes.clone());
+                // One answer that is missing says nothing, on a busy machine.
+                let kept = || earlier.filter(|(_, at)| at.elapsed() < MOMENT);
+                let now = writes.map(|writes| (writes, Instant::now())).or_else(kept);
+                heard.writes = now.filter(|_| heard.is_master);
+                heard.writes.as_ref().map(|(writes, _)| writes) != was.as_ref()
             };
             if changed && is_master {
                 self.wake.wake(&self.key);

@@ -11,6 +11,7 @@ use super::facts::{Claim, Pod, Voice};
 use super::names::{self, CERTIFICATES, INCARNATION, REVISION, ROLE, SETTINGS};
 use crate::api::Redis as Object;
 use crate::controllers::pod_trouble;
+use crate::controllers::revival;
 use crate::controllers::unlabelled::Set;
 use crate::runtime::lost_node;
 
@@ -58,6 +59,7 @@ pub fn facts_of(pod: &core::Pod) -> Pod {
         last_words: ended.and_then(|ended| ended.message.clone()),
         placed: pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())
             && !pod.metadata.creation_timestamp.as_ref().is_some_and(is_recent),
+        revival: revival::cause(pod, names::CONTAINER),
         lost_node: lost_node(pod),
         login: None,
         tls: None,

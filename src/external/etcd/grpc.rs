@@ -15,10 +15,13 @@ use super::{Alarm, AlarmKind, Endpoint, Member, Password, ROOT, Reply, Request, 
 const NO_KEY: &str = "causeway.example.com/health";
 
 /// One connection a call: calls are rare, members come and go, and nothing is kept open to a member that is left alone.
-/// Only where somebody logged in the connection is kept for the next calls: a login is a write of the whole cluster.
+/// Only where somebody logged in the connection is kept for the next calls, for a login is a write of the whole cluster;
+/// and so is one for [`Request::Pulse`].
 #[derive(Debug, Default)]
 pub struct Grpc {
     sessions: Sessions,
+    /// Connections without a login, each used by whoever asks again and again.
+    standing: Sessions,
 }
 
 impl Transport for Grpc {
@@ -29,6 +32,9 @@ impl Transport for Grpc {
 
 impl Grpc {
     async fn make(&self, to: &Endpoint, request: &Request) -> Result<Reply, Error> {
+        if *request == Request::Pulse {
+            return self.pulse(to).await;
+        }
         let Some(password) = &to.login else { return ask(&mut connect(to, request, None).await?, request).await };
         if *request == Request::Status {
             return self.status(to).await;
@@ -68,6 +74,31 @@ impl Grpc {
         ask(&mut connect(to, &Request::Status, None).await?, &Request::Status).await
     }
 
+    /// Beside other calls: with their login where there is one, but never with a login of its own.
+    async fn pulse(&self, to: &Endpoint) -> Result<Reply, Error> {
+        if let Some(mut client) = self.sessions.share(to)
+            && let Ok(reply) = ask(&mut client, &Request::Pulse).await
+        {
+            return Ok(reply);
+        }
+        let anonymous = Endpoint { login: None, ..to.clone() };
+        let mut client = match self.standing.take(&anonymous) {
+            Some(client) => client,
+            None => connect(&anonymous, &Request::Pulse, None).await?,
+        };
+        let outcome = ask(&mut client, &Request::Pulse).await;
+        self.keep_standing(&anonymous, client, &outcome);
+        outcome
+    }
+
+    /// A connection over which no answer came is not used again.
+    fn keep_standing(&self, to: &Endpoint, client: Client, outcome: &Result<Reply, Error>) {
+        let trouble = outcome.as_ref().err().map(|error| error_of(Request::Pulse.name(), error).trouble);
+        if trouble != Some(Trouble::Unanswered) {
+            self.standing.keep(to, client);
+        }
+    }
+
     /// A connection to a learner, which takes no logins, but knows those that others took: somebody logs in at another
     /// member, and goes on to the learner. Nothing where no other member is known.
     async fn lead_in(&self, to: &Endpoint, request: &Request, password: &Password) -> Result<Option<Client>, Error> {
@@ -104,7 +135,7 @@ async fn connect(to: &Endpoint, request: &Request, password: Option<&Password>) 
 
 async fn ask(client: &mut Client, request: &Request) -> Result<Reply, Error> {
     match request {
-        Request::Status => {
+        Request::Status | Request::Pulse => {
             return client.status().await.map(|status| Reply::Status(status_of(&status)));
         }
         Request::Read => client.get(NO_KEY, Some(GetOptions::new().with_count_only())).await.map(drop)?,

@@ -25,6 +25,8 @@ pub use grpc::Grpc;
 pub enum Request {
     /// What the member knows of itself; answered without the others, but by later releases only to whoever has logged in.
     Status,
+    /// The same, asked once a second: over a connection that is kept.
+    Pulse,
     /// A read that a majority must agree to.
     Read,
     /// The members that this one knows of.
@@ -94,7 +96,7 @@ impl Request {
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Status => "Status",
+            Self::Status | Self::Pulse => "Status",
             Self::Read => "Range",
             Self::Members => "MemberList",
             Self::AddLearner { .. } => "MemberAdd",
@@ -118,13 +120,15 @@ impl Request {
     /// Whether it changes anything.
     #[must_use]
     pub fn is_change(&self) -> bool {
-        !matches!(self, Self::Status | Self::Read | Self::Members | Self::Alarms | Self::Login)
+        !matches!(self, Self::Status | Self::Pulse | Self::Read | Self::Members | Self::Alarms | Self::Login)
     }
 
     /// After this an answer is not waited for any more. etcd itself gives up a proposal after seven seconds with its
     /// default election timeout.
     fn deadline(&self) -> Duration {
         match self {
+            // Whoever asks may stop to wait before.
+            Self::Pulse => Duration::from_secs(5),
             Self::Status | Self::Members | Self::Read | Self::Alarms => Duration::from_secs(2),
             // A password is compared on purpose slowly.
             Self::Login => Duration::from_secs(4),
@@ -137,7 +141,7 @@ impl Request {
 /// The answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// To [`Request::Status`].
+    /// To [`Request::Status`] and [`Request::Pulse`].
     Status(Status),
     /// To [`Request::Members`] and [`Request::AddLearner`].
     Members(Vec<Member>),
@@ -250,6 +254,14 @@ impl Etcd {
     /// What a member knows of itself.
     pub async fn status(&self, member: &Endpoint) -> Result<Status, EtcdError> {
         match self.call(member, Request::Status).await? {
+            Reply::Status(status) => Ok(status),
+            _ => Err(EtcdError::unexpected("Status")),
+        }
+    }
+
+    /// The same, for whoever asks again and again.
+    pub async fn pulse(&self, member: &Endpoint) -> Result<Status, EtcdError> {
+        match self.call(member, Request::Pulse).await? {
             Reply::Status(status) => Ok(status),
             _ => Err(EtcdError::unexpected("Status")),
         }

@@ -31,6 +31,13 @@ impl Sessions {
         sessions.remove(&to.url).filter(|session| session.endpoint == *to).map(|session| session.client)
     }
 
+    /// Another handle of a connection to that member that nobody uses at the moment.
+    pub fn share(&self, to: &Endpoint) -> Option<Client> {
+        let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let session = sessions.get(&to.url).filter(|session| session.endpoint == *to && session.used.elapsed() < IDLE);
+        session.map(|session| session.client.clone())
+    }
+
     /// Another member where the same login was taken moments ago.
     pub fn beside(&self, to: &Endpoint) -> Option<Endpoint> {
         let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -92,10 +92,10 @@ async fn a_leader_that_is_told_to_stop_hands_over_at_once() {
 }
 
 #[tokio::test]
-async fn a_leader_that_was_frozen_changes_nothing_after_another_took_over() {
+async fn a_leader_that_was_frozen_changes_nothing_after_another_took_over_and_stands_by() {
     const COUNT: usize = 30;
     let scene = Scene::new("leadership").await;
-    let (mut first, _second) = two(&scene).await;
+    let (first, second) = two(&scene).await;
     // Slow answers: it is frozen with as many calls in hand as it makes at once, and with more to do.
     scene.emulator.fault(json!({ "kind": "delay", "delay_ms": 8000, "operation": "CreateLoadBalancer" })).await;
     for number in 0..COUNT {
@@ -108,8 +108,9 @@ async fn a_leader_that_was_frozen_changes_nothing_after_another_took_over() {
     let taken = leads(&scene, "second").await.acquire_time.expect("a time").0;
     // Every change that it asks for from here on would be a second leader's.
     first.signal("CONT");
-    assert!(!first.ended().await.success(), "it ends itself, and says that something went wrong");
-    assert!(first.log().iter().any(|line| line.contains("lease")), "{:?}", first.log());
+    let stands_by = |(_, metrics): &(u16, String)| metrics.contains("causeway_leader 0\n");
+    wait_for("the first to stand by", || first.get("/metrics"), stands_by).await;
+    assert!(first.log().iter().any(|line| line.contains("leading no more")), "{:?}", first.log());
     scene.emulator.no_faults().await;
 
     for number in 0..COUNT {
@@ -124,6 +125,13 @@ async fn a_leader_that_was_frozen_changes_nothing_after_another_took_over() {
         let reads = call.operation.starts_with("Describe");
         assert!(reads || time < taken, "{call:?} came after {taken}");
     }
+
+    // The same process leads again when it is its turn.
+    second.signal("TERM");
+    leads(&scene, "first").await;
+    scene.create::<MyIngress>("again", spec()).await;
+    ready(&scene, "again").await;
+    assert_eq!(first.get("/healthz").await.0, 200);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! What of a spec can be done to the cluster as it runs.
 
 use super::{View, auth, certificates, children};
+use crate::controllers::child_fields;
 use crate::controllers::etcdcluster::{names, settings};
 use crate::controllers::schedule::Schedule;
 
@@ -34,6 +35,11 @@ fn recovery(view: &View<'_>) -> Option<(&'static str, String)> {
     let told = || {
         let names: Vec<&str> =
             view.observed.claims.values().map(|claim| claim.name.trim_start_matches("data-")).collect();
+        if names.is_empty() {
+            return "spec.recovery: no member has a volume, so there is nothing to begin anew from. Remove spec.recovery; a new \
+                    cluster with the data of a backup is begun by spec.restoreFrom"
+                .to_owned();
+        }
         format!("spec.recovery.fromMember must be a member whose volume is there: {}", names.join(", "))
     };
     let ordinal = names::ordinal_of(view.object, &asked.from_member);
@@ -43,11 +49,7 @@ fn recovery(view: &View<'_>) -> Option<(&'static str, String)> {
 /// What only the apiserver can judge of pods, such as where they may run.
 fn refused(view: &View<'_>) -> Option<(&'static str, String)> {
     let words = view.observed.refused.as_ref()?;
-    let told = format!(
-        "the pods that spec asks for are refused: {words}. What is named below spec.template.spec there is the field of the \
-         same name below spec here: correct it"
-    );
-    Some(("SpecRefused", told))
+    Some(("SpecRefused", format!("the pods that spec asks for are refused: {words}{}", child_fields::fix(words))))
 }
 
 /// etcd goes up by one minor version at a time, and never back.

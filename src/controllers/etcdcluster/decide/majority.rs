@@ -1,8 +1,11 @@
 //! Why there is no majority, by whom it was lost, and what to do.
 
+use kube::ResourceExt;
+
+use super::super::facts::Loss;
 use super::{NEVER_STARTS, QUORUM_LOST, View, majority};
 use crate::api::etcdcluster::MemberStatus;
-use crate::controllers::etcdcluster::{membership, names};
+use crate::controllers::etcdcluster::{auth, membership, names};
 use crate::external::etcd::Member;
 
 impl View<'_> {
@@ -41,8 +44,25 @@ impl View<'_> {
         let (known, strangers) = self.last_votes();
         let answering = self.observed.statuses.len() + self.observed.reserved.len();
         let led = self.observed.statuses.values().filter(|status| status.leader != 0).count();
+        if self.observed.reserved.len() >= majority(known.max(1)) {
+            let secret = auth::given_secret(self.object);
+            let told = format!(
+                "{answering} of {known} members answer, and tell nothing before a login: trying root's password of Secret \
+                 {secret}"
+            );
+            return ("LoggingIn", told);
+        }
         if answering >= majority(known) || led > 0 {
-            return ("Electing", format!("{answering} of {known} members answer and choose a leader"));
+            let silent: Vec<&str> = self
+                .object
+                .status
+                .iter()
+                .flat_map(|status| &status.members)
+                .map(|member| member.name.as_str())
+                .filter(|name| !self.answers(name))
+                .collect();
+            let silent = if silent.is_empty() { String::new() } else { format!("; {} not", silent.join(", ")) };
+            return ("Electing", format!("{answering} of {known} members answer and choose a leader{silent}"));
         }
         if known == 0 {
             return ("Starting", format!("{answering} members answer; they start from volumes that were there before"));
@@ -60,6 +80,9 @@ impl View<'_> {
             return ("MembersStarting", format!("{answering} of {known} members answer, and {starting} are starting"));
         }
         let silent: Vec<&str> = silent.into_iter().map(|member| member.name.as_str()).collect();
+        if let Some(told) = self.gone(known, answering, &silent) {
+            return (QUORUM_LOST, told);
+        }
         if !strangers.is_empty() {
             return (QUORUM_LOST, lost_with_strangers(known, answering, &silent, &strangers));
         }
@@ -72,6 +95,39 @@ impl View<'_> {
             silent.first().copied().unwrap_or_default(),
         );
         (QUORUM_LOST, told)
+    }
+}
+
+impl View<'_> {
+    /// What is told where so many have lost their data that a majority cannot come back: only a recovery helps.
+    fn gone(&self, known: usize, answering: usize, silent: &[&str]) -> Option<String> {
+        let loss = |name: &str| {
+            let pod = self.observed.pods.values().find(|pod| pod.name == name)?;
+            Some(match pod.loss()? {
+                Loss::Empty => format!("the volume of {name} is empty"),
+                Loss::Damaged(evidence) => format!("{name} cannot open its data ({evidence})"),
+            })
+        };
+        let gone: Vec<String> = silent.iter().filter_map(|name| loss(name)).collect();
+        if gone.is_empty() || answering + (silent.len() - gone.len()) >= majority(known) {
+            return None;
+        }
+        let members = self.object.status.iter().flat_map(|status| &status.members);
+        let with_data = members.map(|member| member.name.as_str()).filter(|name| loss(name).is_none());
+        let fix = match with_data.max_by_key(|name| self.answers(name)) {
+            Some(name) => format!(
+                "let the cluster begin anew with the data of {name}: kubectl -n {} patch etcdcluster {} --type merge -p \
+                 '{{\"spec\":{{\"recovery\":{{\"token\":\"1\",\"fromMember\":\"{name}\"}}}}}}'",
+                self.object.namespace().unwrap_or_default(),
+                self.object.name_any()
+            ),
+            None => "make another cluster from a backup (spec.restoreFrom)".into(),
+        };
+        Some(format!(
+            "the majority is lost for good: {answering} of {known} voting members answer, writes are refused, and {}. Waiting \
+             brings nothing back; {fix}",
+            gone.join(", ")
+        ))
     }
 }
 

@@ -26,6 +26,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::action::Action;
+use super::damage;
 use super::facts::{Loss, Observed, Pod};
 use super::tls::Transport;
 use crate::api::{EtcdCluster, EtcdClusterStatus};
@@ -48,7 +49,7 @@ const NEVER_STARTS: [&str; 3] = ["ImagePullFailed", "Unschedulable", "PodRefused
 const SOON: Duration = Duration::from_secs(1);
 /// Look again while something is in trouble.
 const SELDOM: Duration = Duration::from_secs(5);
-/// Look again while all is well: an alarm or a member that is cut off from the others wakes nobody.
+/// Look again while all is well: whatever happens to members wakes us.
 const LATER: Duration = Duration::from_mins(1);
 
 /// Look again while a Secret is to be mended: nobody tells of that.
@@ -120,7 +121,18 @@ pub fn decide(object: &EtcdCluster, observed: &Observed, now: Timestamp) -> Plan
         actions: step.actions,
         requeue: Some(again),
     };
-    join(plan, &restore::database(&view), Action::Restore, |status, restored| status.restored = restored)
+    let joined = join(plan, &restore::database(&view), Action::Restore, |status, restored| status.restored = restored);
+    unless_unsure(&view, joined)
+}
+
+/// Whoever does not answer for a moment may be as well as before: on a busy machine that happens all the time. Nothing is told
+/// of it, nothing written, and it is looked at again soon.
+fn unless_unsure(view: &View<'_>, plan: Plan<Action, EtcdClusterStatus>) -> Plan<Action, EtcdClusterStatus> {
+    let idle = plan.actions.is_empty() && !plan.record_first;
+    let Some(before) = view.object.status.clone().filter(|_| idle && view.observed.unsure) else { return plan };
+    let health = Health::Unchanged(Box::new(plan.health));
+    let requeue = plan.requeue.map(|again| again.min(SOON / 2));
+    Plan { status: before, parts: Vec::new(), health, requeue, ..plan }
 }
 
 fn step(view: &View<'_>) -> Step {
@@ -132,7 +144,7 @@ fn step(view: &View<'_>) -> Step {
                     leaves them alone";
         return Step::stalled("ForeignMembers", told);
     }
-    if let Some(step) = stranded(view) {
+    if let Some(step) = stranded(view).or_else(|| killed(view)) {
         return step;
     }
     // What cannot be accepted changes nothing; members that are in trouble are helped all the same.
@@ -189,6 +201,16 @@ fn stranded(view: &View<'_>) -> Option<Step> {
     let why = "its volume claim was made after it got its node";
     let actions: Vec<Action> = view.observed.pods.iter().filter(waits).map(|(_, pod)| delete_pod(pod, why)).collect();
     (!actions.is_empty()).then(|| Step::act(actions, "Replacing", "replacing pods whose volumes nobody provides"))
+}
+
+/// Pods that would wait for minutes to be started again, for their processes were killed.
+fn killed(view: &View<'_>) -> Option<Step> {
+    let helped = |pod: &Pod| {
+        let why = pod.revival.clone().filter(|_| !pod.terminating && !pod.forced && pod.lost_node.is_none())?;
+        Some(Action::Revive { name: pod.name.clone(), uid: pod.uid.clone(), why })
+    };
+    let actions: Vec<Action> = view.observed.pods.values().filter_map(helped).collect();
+    (!actions.is_empty()).then(|| Step::act(actions, "Replacing", "replacing pods whose processes were killed"))
 }
 
 /// While there is no majority nothing is changed but pods that never got to run: nothing that could cost data.
@@ -321,13 +343,20 @@ impl View<'_> {
                 None => {}
             }
             match word {
-                "CrashLoopBackOff" if let Some(Loss::Damaged(evidence)) = pod.loss() => {
-                    let told =
-                        format!("pod {name} cannot open its data ({evidence}): see kubectl logs {name} --previous");
+                "CrashLoopBackOff" if let Some(loss) = pod.loss() => {
+                    let what = match loss {
+                        Loss::Damaged(evidence) => format!("cannot open its data ({evidence})"),
+                        Loss::Empty => "has an empty volume although it was a member".into(),
+                    };
+                    let told = format!(
+                        "pod {name} {what}: it is replaced as soon as a majority of the others is healthy (kubectl logs \
+                         {name} --previous has all that it said)"
+                    );
                     Some(("MemberCrashing", told))
                 }
                 "CrashLoopBackOff" | "RunContainerError" | "CreateContainerError" | "CreateContainerConfigError" => {
-                    Some(("MemberCrashing", format!("pod {name} does not stay up: see kubectl logs {name}")))
+                    let said = pod.last_words.as_deref().and_then(damage::said);
+                    Some(("MemberCrashing", FIELDS.crash(name, &pod.evidence, said.as_deref())))
                 }
                 _ => None,
             }

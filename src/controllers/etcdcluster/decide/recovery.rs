@@ -122,9 +122,19 @@ pub fn step(view: &View<'_>) -> Option<Step> {
                 format!("the cluster has begun anew from {name}: emptying the others"),
             ));
         }
-        let others = view.observed.pods.keys().filter(|other| **other != ordinal).count();
-        if others > 0 {
-            return Some(Step::wait("Recovering", format!("waiting for {others} other members to stop")));
+        let others = || view.observed.pods.iter().filter(|(other, _)| **other != ordinal);
+        if others().next().is_some() {
+            let names: Vec<&str> = others().map(|(_, pod)| pod.name.as_str()).collect();
+            let lost = others().find_map(|(_, pod)| Some((&pod.name, pod.lost_node.as_ref()?)));
+            let remedy = lost.map_or_else(String::new, |(pod, node)| {
+                format!(
+                    ". Node {node} of {pod} does not answer: once it is surely off, delete it (kubectl delete node {node}), \
+                     or the pod (kubectl delete pod {pod} --force)"
+                )
+            });
+            let told =
+                format!("waiting for {} to stop before {name} begins the cluster anew{remedy}", names.join(", "));
+            return Some(Step::trouble("Recovering", told));
         }
         let old = pods().filter(|(_, pod)| !pod.forced).map(|(_, pod)| delete_pod(pod, "it begins the cluster anew"));
         return Some(Step::act(old.collect(), "Recovering", format!("beginning the cluster anew from {name}")));

@@ -101,13 +101,14 @@ pub fn parts(view: &View<'_>) -> Vec<Part> {
         } else {
             ("Bootstrapping", "the members have not found each other yet".into())
         };
-        let members = "no majority agrees on the members".into();
         let lost = Part { type_: "Quorate", status: Some(false), reason, message };
-        let mut parts = vec![
-            certificates::part(view),
-            auth::quorate(view).unwrap_or(lost),
-            Part { type_: "AllMembersReady", status: Some(false), reason, message: members },
-        ];
+        let (quorate, members) = match auth::quorate(view) {
+            Some(quorate) => (quorate, "nobody who may ask them knows the members"),
+            None => (lost, "no majority agrees on the members"),
+        };
+        let members =
+            Part { type_: "AllMembersReady", status: Some(false), reason: quorate.reason, message: members.into() };
+        let mut parts = vec![certificates::part(view), quorate, members];
         parts.push(recovery::part(view));
         parts.extend(backup::part(view));
         parts.extend(auth::part(view));

@@ -19,6 +19,8 @@ pub enum Fault {
     DeletePod(Index),
     /// A container is killed.
     KillContainer(Index),
+    /// A container is killed so often that the kubelet lets it wait.
+    KillAgain(Index),
     /// A node stops to answer.
     LoseNode(Index),
     NodesReturn,
@@ -100,6 +102,7 @@ fn fault() -> impl Strategy<Value = Fault> {
     prop_oneof![
         place().prop_map(Fault::DeletePod),
         place().prop_map(Fault::KillContainer),
+        place().prop_map(Fault::KillAgain),
         place().prop_map(Fault::LoseNode),
         Just(Fault::NodesReturn),
         Just(Fault::LoseLeader),
@@ -164,6 +167,17 @@ impl Event {
     }
 }
 
+impl World {
+    /// The kubelet lets that pod wait, for its process was killed again and again.
+    pub fn kill_again(&mut self, ordinal: i32) {
+        let ended = Container::Ended(None, kubernetes::LONG_BACK_OFF);
+        self.kubernetes.stop(ordinal, ended, &mut self.raft);
+        if let Some(pod) = self.kubernetes.pods.get_mut(&ordinal) {
+            pod.killed = true;
+        }
+    }
+}
+
 impl Edit {
     pub fn happens(&self, world: &mut World) {
         let spec = &mut world.object.spec;
@@ -213,6 +227,11 @@ impl Fault {
             Self::KillContainer(place) => {
                 if let Some(ordinal) = world.any_pod(*place) {
                     world.kubernetes.stop(ordinal, Container::Waiting(None), &mut world.raft);
+                }
+            }
+            Self::KillAgain(place) => {
+                if let Some(ordinal) = world.any_pod(*place) {
+                    world.kill_again(ordinal);
                 }
             }
             Self::LoseNode(place) => {

@@ -16,6 +16,8 @@ use crate::runtime::manifest::Manifest;
 
 /// So long a container that ended waits before it is started again.
 const BACK_OFF: u8 = 3;
+/// The same of one that was killed again and again.
+pub const LONG_BACK_OFF: u8 = 60;
 /// So long a kubelet may still know a `ConfigMap` as it was.
 const MEMORY: u8 = 2;
 
@@ -43,6 +45,8 @@ pub struct PodState {
     forced: bool,
     /// It is to skip revisions before.
     skips: bool,
+    /// Its process was killed again and again, and waits long to be started.
+    pub killed: bool,
     pub container: Container,
 }
 
@@ -242,6 +246,7 @@ impl Kubernetes {
                     lost: false,
                     forced: !template["metadata"]["labels"][names::FORCED].is_null(),
                     skips: !template["spec"]["initContainers"].is_null(),
+                    killed: false,
                     container: Container::Waiting(waits),
                 };
                 self.pods.insert(ordinal, pod);
@@ -260,6 +265,7 @@ impl Kubernetes {
             _ => self.start(object, ordinal, raft),
         };
         if let Some(pod) = self.pods.get_mut(&ordinal) {
+            pod.killed &= matches!(next, Container::Ended(..));
             pod.container = next;
         }
     }
@@ -342,6 +348,7 @@ impl PodState {
             last_words,
             trouble: trouble.map(str::to_owned),
             evidence: Evidence::default(),
+            revival: self.killed.then(|| "its process was killed".to_owned()),
             placed: true,
             lost_node: self.lost.then(|| format!("node-{ordinal}")),
         }

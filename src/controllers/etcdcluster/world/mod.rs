@@ -4,6 +4,7 @@ mod auth;
 mod backup;
 mod defrag;
 mod faults;
+mod idle;
 mod kubernetes;
 mod ownership;
 mod properties;
@@ -285,7 +286,9 @@ impl World {
                 happen(&mut self.kubernetes.restore, step);
                 Ok(())
             }
-            Action::DeletePod { name, uid, .. } => self.delete_pod(self.ordinal(name), uid),
+            Action::DeletePod { name, uid, .. } | Action::Revive { name, uid, .. } => {
+                self.delete_pod(self.ordinal(name), uid)
+            }
             Action::DeleteClaim { name, uid, .. } => {
                 let Some(claim) = self.kubernetes.claims.get_mut(&names::ordinal_of(&self.object, name).unwrap())
                 else {

@@ -82,3 +82,30 @@ fn a_recovery_that_is_asked_for_while_a_majority_answers_is_void() {
     let status = world.object.status.unwrap();
     assert_eq!((status.recovered.as_deref(), status.recovered_revisions), (Some("first"), None));
 }
+
+#[test]
+fn a_majority_that_cannot_come_back_is_told_with_what_is_left_and_the_command_that_helps() {
+    let world = lost();
+    let Some(Health::Stalled(cause)) = &world.health else { panic!("{:?}", world.health) };
+    assert_eq!(cause.reason, "QuorumLost");
+    let told = &cause.message;
+    for words in
+        ["the volume of prod-etcd-0 is empty", "the volume of prod-etcd-1 is empty", "kubectl -n", "\"prod-etcd-2\""]
+    {
+        assert!(told.contains(words), "{words} is not in: {told}");
+    }
+    assert!(!told.contains("Bring"), "nobody can: {told}");
+}
+
+#[test]
+fn a_recovery_names_whom_it_waits_for_and_the_node_that_keeps_it_waiting() {
+    let mut world = asked(lost());
+    world.kubernetes.pods.get_mut(&1).unwrap().lost = true;
+    for _ in 0..10 {
+        world.reconcile(&Mishap::default());
+        world.time_passes();
+    }
+    let Some(Health::Progressing(cause)) = &world.health else { panic!("{:?}", world.health) };
+    assert!(cause.message.contains("waiting for prod-etcd-1 to stop"), "{}", cause.message);
+    assert!(cause.message.contains("kubectl delete node node-1"), "{}", cause.message);
+}

@@ -57,6 +57,7 @@ impl Rehearsed {
             }
             Health::Stalled(cause) => (true, cause.reason, cause.message.clone()),
             Health::Suspended => (false, "Suspended", "spec.suspend is true: nothing is checked or changed".into()),
+            Health::Unchanged(otherwise) => return self.end(otherwise),
         };
         self.report.result = Outcome { stalled, reason: reason.into(), message };
     }

@@ -24,6 +24,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::action::{Action, Target};
+use super::damage;
 use super::facts::{Observed, Pod};
 use super::{names, resources, settings};
 use crate::api::redis::{Failover, LastFailover};
@@ -123,7 +124,25 @@ pub fn decide(object: &Redis, observed: &Observed, now: Timestamp) -> Plan<Actio
         actions: step.actions,
         requeue: Some(step.again),
     };
-    restore::told(join(plan, &restore::database(&view), Action::Restore, |status, restored| status.restored = restored))
+    let joined = join(plan, &restore::database(&view), Action::Restore, |status, restored| status.restored = restored);
+    unless_unheard(&view, restore::told(joined))
+}
+
+/// Whoever does not answer for a moment may be as well as before: on a busy machine that happens all the time. Nothing is told
+/// of it, nothing written, and it is looked at again soon.
+fn unless_unheard(view: &View<'_>, plan: Plan<Action, RedisStatus>) -> Plan<Action, RedisStatus> {
+    let idle = plan.actions.is_empty() && !plan.record_first && view.before.failover.is_none();
+    if !idle || !view.observed.pods.values().any(Pod::is_unheard) {
+        return plan;
+    }
+    let requeue = plan.requeue.map(|again| again.min(AT_ONCE * 4));
+    Plan {
+        status: view.before.clone(),
+        parts: Vec::new(),
+        health: Health::Unchanged(Box::new(plan.health)),
+        requeue,
+        ..plan
+    }
 }
 
 /// The step, after whoever must not be found was taken out of the Services.
@@ -160,6 +179,7 @@ fn step(view: &View<'_>) -> Step {
     };
     let step = urgent
         .or_else(|| children::label(view))
+        .or_else(|| killed(view))
         .or_else(|| nodes::step(view))
         .or_else(|| nodes::stragglers(view))
         .or_else(|| nodes::mend(view))
@@ -282,6 +302,20 @@ fn stranded(view: &View<'_>) -> Option<Step> {
     (!actions.is_empty()).then(|| Step::act(actions, "Replacing", "replacing pods whose volumes nobody provides"))
 }
 
+/// Pods that would wait for minutes to be started again, for their processes were killed. Data that are only in memory, or on a
+/// volume that goes with the pod, would go with it.
+fn killed(view: &View<'_>) -> Option<Step> {
+    if view.object.spec.storage.ephemeral {
+        return None;
+    }
+    let helped = |pod: &Pod| {
+        let why = pod.revival.clone().filter(|_| !pod.terminating && pod.lost_node.is_none())?;
+        Some(Action::Revive { name: pod.name.clone(), uid: pod.uid.clone(), why })
+    };
+    let actions: Vec<Action> = view.observed.pods.values().filter_map(helped).collect();
+    (!actions.is_empty()).then(|| Step::act(actions, "Replacing", "replacing pods whose processes were killed"))
+}
+
 fn trouble_of(pod: &Pod) -> Option<(&'static str, String)> {
     let name = &pod.name;
     if let Some(node) = &pod.lost_node {
@@ -303,11 +337,16 @@ fn trouble_of(pod: &Pod) -> Option<(&'static str, String)> {
             }
             let refused = pod.last_words.as_deref().unwrap_or_default().lines().rfind(|line| line.starts_with(">>> "));
             let told = match refused {
-                None if let Some(evidence) = pod.damage() => {
-                    format!("pod {name} cannot read its data ({evidence}): see kubectl logs {name} --previous")
-                }
+                None if let Some(evidence) = pod.damage() => format!(
+                    "pod {name} cannot read its data ({evidence}): a replica is emptied as soon as a master with all data \
+                     serves; the only node with data is left as it is: repair its file (redis-check-aof --fix, or \
+                     redis-check-rdb) or restore a backup. kubectl logs {name} --previous has all that it said"
+                ),
                 Some(line) => format!("pod {name} does not start; Redis refuses spec.config at {line}"),
-                None => format!("pod {name} does not stay up: see kubectl logs {name}"),
+                None => {
+                    let said = pod.last_words.as_deref().and_then(damage::said);
+                    FIELDS.crash(name, &pod.evidence, said.as_deref())
+                }
             };
             Some(("NodeCrashing", told))
         }

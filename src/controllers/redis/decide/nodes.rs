@@ -58,7 +58,8 @@ pub fn step(view: &View<'_>) -> Option<Step> {
 /// at all: clients that come to it nevertheless are led there by rules that are out of date.
 fn role(view: &View<'_>, ordinal: i32, pod: &Pod) -> Option<&'static str> {
     let was_master = since_change(view).is_some_and(|last| last.left.contains(&pod.name));
-    (view.follows(ordinal) && !pod.terminating && !was_master).then_some(REPLICA)
+    let was_found = || pod.is_unheard() && pod.has_role(REPLICA);
+    ((view.follows(ordinal) || was_found()) && !pod.terminating && !was_master).then_some(REPLICA)
 }
 
 /// The last failover, if the network may not know of it everywhere.

@@ -52,7 +52,10 @@ fn refused(pod: &Pod, words: &str) -> String {
     let name = &pod.name;
     let advice = match words.split_whitespace().next().unwrap_or_default() {
         DISK => {
-            "; no other node could take the role. Where its volume is full, raise spec.storage.size; else see kubectl logs"
+            return format!(
+                "{name} refuses writes: {words}; no other node could take the role. Where its volume is full (kubectl exec \
+                 {name} -- df -h /data), raise spec.storage.size; else kubectl logs {name} has what its disk said"
+            );
         }
         MEMORY => {
             "; raise spec.config.maxmemory and the memory of spec.resources, or choose spec.config.maxmemory-policy"

@@ -6,9 +6,10 @@ use k8s_openapi::api::apps::v1::{
     StatefulSet, StatefulSetPersistentVolumeClaimRetentionPolicy, StatefulSetSpec, StatefulSetUpdateStrategy,
 };
 use k8s_openapi::api::core::v1::{
-    ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, KeyToPath, Lifecycle, LifecycleHandler,
-    PersistentVolumeClaim, PersistentVolumeClaimSpec, PodSecurityContext, PodSpec, PodTemplateSpec, Probe,
-    SeccompProfile, SecretVolumeSource, SleepAction, TCPSocketAction, Volume, VolumeMount, VolumeResourceRequirements,
+    ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, ExecAction, KeyToPath, Lifecycle,
+    LifecycleHandler, PersistentVolumeClaim, PersistentVolumeClaimSpec, PodSecurityContext, PodSpec, PodTemplateSpec,
+    Probe, SeccompProfile, SecretVolumeSource, SleepAction, TCPSocketAction, Volume, VolumeMount,
+    VolumeResourceRequirements,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -84,8 +85,13 @@ pub fn statefulset(object: &Redis, count: i32) -> StatefulSet {
 
 /// Hash of what the pods are made from: another revision means other pods.
 pub fn revision(object: &Redis) -> String {
+    let mut pods = pod_spec(object);
+    // A node is not restarted to be watched; and one that gets replicas may be.
+    for container in &mut pods.containers {
+        container.liveness_probe = None;
+    }
     // Strings and numbers cannot fail to serialize.
-    let pods = serde_json::to_vec(&pod_spec(object)).unwrap_or_default();
+    let pods = serde_json::to_vec(&pods).unwrap_or_default();
     let settings = serde_json::to_vec(&lasting(object)).unwrap_or_default();
     fingerprint(&[&pods, &settings], 16)
 }
@@ -196,6 +202,7 @@ fn container(object: &Redis) -> Container {
         } else {
             probe(OFTEN_SECONDS, 3)
         }),
+        liveness_probe: (object.spec.replicas == 0).then(silence),
         lifecycle: Some(Lifecycle {
             pre_stop: Some(LifecycleHandler {
                 sleep: Some(SleepAction { seconds: HAND_OVER_SECONDS }),
@@ -223,6 +230,22 @@ fn probe(period_seconds: i32, failures: i32) -> Probe {
     }
 }
 
+/// Fails only while the process answers nothing at all for a minute and a half: that it loads, is busy, has no space, or asks
+/// for a password, it says. Nobody but the kubelet can know that of a single node: whom we do not hear may be cut off from
+/// us alone. With replicas another takes over, and we replace it.
+fn silence() -> Probe {
+    let ask = format!("redis-cli -p {PORT} ping >/dev/null 2>&1 || true");
+    Probe {
+        exec: Some(ExecAction { command: Some(vec!["sh".into(), "-c".into(), ask]) }),
+        period_seconds: Some(15),
+        timeout_seconds: Some(10),
+        failure_threshold: Some(6),
+        // It hears no signal.
+        termination_grace_period_seconds: Some(5),
+        ..Probe::default()
+    }
+}
+
 fn mounts(object: &Redis) -> Vec<VolumeMount> {
     let mut mounts = vec![mount(VOLUME, VOLUME_PATH, false), mount(SETTINGS_VOLUME, SETTINGS_PATH, true)];
     if object.spec.auth.enabled {
@@ -245,5 +268,18 @@ fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
         mount_path: path.into(),
         read_only: read_only.then_some(true),
         ..VolumeMount::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controllers::redis::fixtures::redis;
+
+    #[test]
+    fn only_a_single_node_is_watched_by_the_kubelet_and_none_is_restarted_for_that() {
+        let watched = |replicas: i32| container(&redis(replicas)).liveness_probe.is_some();
+        assert!(watched(0) && !watched(1) && !watched(2));
+        assert_eq!(revision(&redis(0)), revision(&redis(1)));
     }
 }

@@ -33,6 +33,8 @@ pub struct PodState {
     pub startable: bool,
     /// Another of its containers does not run, or its kubelet does not tell.
     pub unready: bool,
+    /// Seconds until a process that was killed again and again is started anew.
+    pub waits: u8,
     pub process: Option<Process>,
 }
 
@@ -95,6 +97,7 @@ impl Kubernetes {
             } else {
                 (!pod.startable).then(|| "ImagePullBackOff".to_owned())
             },
+            revival: (pod.waits > 0).then(|| "its process was killed".to_owned()),
             last_words: damaged(pod).then(|| "# Bad file format reading the append only file x".to_owned()),
             voice: match &pod.process {
                 None => Voice::Gone,
@@ -155,7 +158,7 @@ impl Kubernetes {
                 let uid = live.unwrap_or_else(|| self.next().to_string());
                 self.children.insert(key, Child { value: child.value.clone(), uid, ours: true });
             }
-            Action::DeletePod { name, uid, .. } => {
+            Action::DeletePod { name, uid, .. } | Action::Revive { name, uid, .. } => {
                 if let Some(pod) = self.pods.values_mut().find(|pod| pod.name == *name) {
                     if pod.uid != *uid {
                         return Err(());
@@ -281,6 +284,10 @@ impl Kubernetes {
         self.claims.retain(|ordinal, claim| !claim.facts.terminating || pods.contains_key(ordinal));
         self.follow_set(object);
         for (ordinal, pod) in &mut self.pods {
+            pod.waits = pod.waits.saturating_sub(1);
+            if pod.waits > 0 {
+                continue;
+            }
             let readable = self.claims.get(ordinal).is_some_and(|claim| !claim.damaged);
             if pod.process.is_none() && pod.startable && readable {
                 self.born += 1;
@@ -401,6 +408,7 @@ impl Kubernetes {
                 unlabelled: false,
                 startable: !template["spec"]["containers"][0]["image"].as_str().unwrap().contains("nothing"),
                 unready: false,
+                waits: 0,
                 process: None,
             });
         }

@@ -2,6 +2,7 @@
 //! that was promised.
 
 mod clients;
+mod idle;
 mod kubernetes;
 mod looks;
 mod nodes;

@@ -15,6 +15,8 @@ pub enum Fault {
     DeletePod(Index),
     /// A process is killed.
     Kill(Index),
+    /// A process is killed so often that the kubelet lets it wait.
+    KillAgain(Index),
     /// All processes are killed at once.
     KillAll,
     /// A process hangs.
@@ -76,6 +78,7 @@ pub fn fault() -> impl Strategy<Value = Fault> {
     prop_oneof![
         3 => place().prop_map(Fault::DeletePod),
         3 => place().prop_map(Fault::Kill),
+        1 => place().prop_map(Fault::KillAgain),
         1 => Just(Fault::KillAll),
         3 => place().prop_map(Fault::Hang),
         2 => Just(Fault::Resume),
@@ -166,6 +169,11 @@ impl Fault {
                     world.kubernetes.kill(ordinal);
                 }
             }
+            Self::KillAgain(place) => {
+                if let Some(ordinal) = world.any_pod(*place) {
+                    world.kill_again(ordinal);
+                }
+            }
             Self::KillAll => {
                 for ordinal in world.kubernetes.pods.keys().copied().collect::<Vec<_>>() {
                     world.kubernetes.kill(ordinal);
@@ -250,6 +258,14 @@ impl World {
     pub fn any_pod(&self, place: Index) -> Option<i32> {
         let ordinals: Vec<i32> = self.kubernetes.pods.keys().copied().collect();
         (!ordinals.is_empty()).then(|| ordinals[place.index(ordinals.len())])
+    }
+
+    /// The kubelet lets that pod wait, for its process was killed again and again.
+    pub fn kill_again(&mut self, ordinal: i32) {
+        self.kubernetes.kill(ordinal);
+        if let Some(pod) = self.kubernetes.pods.get_mut(&ordinal) {
+            pod.waits = 60;
+        }
     }
 
     /// Whatever hangs goes on, disks have room, and kubelets answer.

@@ -1,4 +1,12 @@
 //! The process: from its options to running controllers, and in order back out.
+//!
+//! ```text
+//! options ──▶ clients ──▶ lease ──▶ term ──▶ controllers
+//!                           ▲         │
+//!                           └─────────┘ the lease was lost
+//! ```
+
+mod term;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +18,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::api::definitions::definitions;
 use crate::clients;
@@ -20,10 +28,11 @@ use crate::controllers::{self, Served, World};
 use crate::external::etcd::Grpc;
 use crate::external::redis::Tcp;
 use crate::health::{self, Health};
-use crate::leader::{self, Election, Lost, Timing};
+use crate::leader::{self, Election, Fence, Lost, Timing};
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, said};
 use crate::telemetry;
+use term::{Term, Undead};
 
 /// After SIGTERM the calls in hand get so long; the pod's grace period is longer.
 const DRAIN: Duration = Duration::from_secs(20);
@@ -57,23 +66,25 @@ pub enum Error {
     /// Every controller ended by itself.
     #[error("the controllers ended by themselves; the log says why")]
     ControllersDied,
-    /// Another process may lead now: this one must end before it changes anything more.
-    #[error("{0}")]
+    /// No thread could be made.
+    #[error("no threads: {0}")]
+    Threads(#[source] std::io::Error),
+    /// Another process may lead now, and something of this one goes on.
+    #[error("{0}, and the controllers do not end: the process does")]
     Lost(Lost),
 }
 
-/// Runs the operator until SIGTERM or SIGINT, or until it loses the lease.
+/// Runs the operator until SIGTERM or SIGINT. The caller's runtime is for the lease, and for what the kubelet asks: see
+/// [`term`].
 pub async fn run(options: RunOptions) -> Result<(), Error> {
     telemetry::init(options.log_format, &options.log_level, std::env::var("RUST_LOG").ok().as_deref())?;
     info!(version = env!("CARGO_PKG_VERSION"), cluster = options.cluster_name, "starting");
     let stop = stop_on_signal()?;
-    let namespaces = options.namespaces();
     let config = kube::Config::infer().await.map_err(Error::Kubeconfig)?;
     let (metrics, health) = (Metrics::new(), Health::default());
     let client = clients::kubernetes(config.clone(), &metrics).map_err(Error::Client)?;
     let lease_client = leader::client(&config).map_err(Error::Client)?;
-    let aws = clients::aws().load().await;
-    if aws.region().is_none() {
+    if clients::aws().load().await.region().is_none() {
         return Err(Error::Region);
     }
     let address = options.metrics_address;
@@ -81,52 +92,100 @@ pub async fn run(options: RunOptions) -> Result<(), Error> {
     tokio::spawn(health::serve(listener, health.clone(), metrics.clone(), stop.clone().cancelled_owned()));
 
     let identity = leader::unique_identity(&options.pod_name);
-    let election = Election::new(lease_client, &options.namespace, &options.lease_name, identity, Timing::DEFAULT);
-    let (cluster, mut leadership) = tokio::select! {
+    let mut election = Election::new(lease_client, &options.namespace, &options.lease_name, identity, Timing::DEFAULT);
+    let cluster = tokio::select! {
         () = stop.cancelled() => return Ok(()),
-        begun = async {
-            definitions_served(&client, &namespaces, &options.kinds).await;
-            let cluster = identified(&client, &options).await;
-            health.set_ready(true);
-            (cluster, election.acquire().await)
-        } => begun,
+        cluster = async {
+            definitions_served(&client, &options.namespaces(), &options.kinds).await;
+            identified(&client, &options).await
+        } => cluster,
     };
-    metrics.set_leader(true);
-    let environment = Environment {
-        client,
-        metrics,
-        health,
-        namespaces,
-        sweep: options.sweep_interval,
-        concurrency: options.concurrency,
-        instance: options.pod_name.clone(),
-        stop: stop.clone(),
-    };
-    let region = aws.region().map(ToString::to_string);
-    let mut backups = options.backups.settings(&options.cluster_name, region, aws.endpoint_url().map(str::to_owned));
-    if backups.image.is_none() {
-        backups.image = own_image(&environment.client, &options.namespace, &options.pod_name).await;
+    health.set_ready(true);
+    let process = Process { options, config, cluster, metrics, health, stop };
+    loop {
+        let mut leadership = tokio::select! {
+            () = process.stop.cancelled() => return Ok(()),
+            leadership = election.acquire() => leadership,
+        };
+        process.metrics.set_leader(true);
+        let mut term = Term::begin(process.clone().lead(leadership.fence())).map_err(Error::Threads)?;
+        let lost = tokio::select! {
+            lost = leadership.hold() => Some(lost),
+            () = term.done() => None,
+            () = async { process.stop.cancelled().await; sleep(DRAIN).await } => {
+                warn!("the calls in hand did not end in time");
+                None
+            }
+        };
+        let ended = term.end().await;
+        process.metrics.stopped_leading();
+        let Some(lost) = lost else {
+            leadership.release().await;
+            return if process.stop.is_cancelled() { Ok(()) } else { Err(Error::ControllersDied) };
+        };
+        if let Err(Undead) = ended {
+            return Err(Error::Lost(lost));
+        }
+        warn!(%lost, "leading no more: all that was going on has ended, standing by for the leader lease");
+        process.health.stopped_leading();
+        election = leadership.stand_by();
     }
-    let world = World {
-        kinds: options.kinds.clone(),
-        environment,
-        aws,
-        backups,
-        fence: leadership.fence(),
-        budget: options.budget(),
-        cluster,
-        etcd: Arc::new(Grpc::default()),
-        redis: Arc::new(Tcp::default()),
-        replacement_grace: options.replacement_grace,
-        security_group_rules: options.security_group_rules,
-    };
-    tokio::select! {
-        lost = leadership.hold() => return Err(Error::Lost(lost)),
-        () = controllers::run(world) => {}
-        () = async { stop.cancelled().await; sleep(DRAIN).await } => warn!("the calls in hand did not end in time"),
+}
+
+/// What outlives a term.
+#[derive(Clone)]
+struct Process {
+    options: RunOptions,
+    config: kube::Config,
+    cluster: Cluster,
+    metrics: Metrics,
+    health: Health,
+    stop: CancellationToken,
+}
+
+impl Process {
+    /// Runs the controllers. Clients are made here: their connections end with the term.
+    async fn lead(self, fence: Fence) {
+        let Self { options, config, cluster, metrics, health, stop } = self;
+        let client = match clients::kubernetes_fenced(config, &metrics, fence.clone()) {
+            Ok(client) => client,
+            Err(problem) => {
+                error!(problem = %said(&problem), "cannot make a Kubernetes client");
+                return;
+            }
+        };
+        let aws = clients::aws().load().await;
+        let environment = Environment {
+            client,
+            metrics,
+            health,
+            namespaces: options.namespaces(),
+            sweep: options.sweep_interval,
+            concurrency: options.concurrency,
+            instance: options.pod_name.clone(),
+            stop,
+        };
+        let region = aws.region().map(ToString::to_string);
+        let endpoint = aws.endpoint_url().map(str::to_owned);
+        let mut backups = options.backups.settings(&options.cluster_name, region, endpoint);
+        if backups.image.is_none() {
+            backups.image = own_image(&environment.client, &options.namespace, &options.pod_name).await;
+        }
+        let world = World {
+            kinds: options.kinds.clone(),
+            environment,
+            aws,
+            backups,
+            fence,
+            budget: options.budget(),
+            cluster,
+            etcd: Arc::new(Grpc::default()),
+            redis: Arc::new(Tcp::default()),
+            replacement_grace: options.replacement_grace,
+            security_group_rules: options.security_group_rules,
+        };
+        controllers::run(world).await;
     }
-    leadership.release().await;
-    if stop.is_cancelled() { Ok(()) } else { Err(Error::ControllersDied) }
 }
 
 /// The image of our own pod: what Jobs run, too. Outside a cluster there is none.

@@ -1,0 +1,123 @@
+//! Pods whose container waits long to be started again, although what it died of is over.
+//!
+//! The kubelet starts a container that ended again after 10 s, then after 20 s, and in the end after 5 minutes, whatever it
+//! died of. Who was killed would run at once: a pod that is made anew does. Each is helped ever more seldom, so that whatever
+//! kills it again and again does so no faster in the end than the kubelet lets it.
+//! <https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-restarts>
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Pod;
+
+/// After the first help so long; twice as long after each.
+const FIRST: Duration = Duration::from_secs(30);
+/// As long as the kubelet lets a container wait in the end.
+const LONGEST: Duration = Duration::from_mins(5);
+/// Who needed no help for so long begins anew, as with the kubelet.
+const FORGOTTEN: Duration = Duration::from_mins(10);
+/// A container that waits no longer than this is left to the kubelet.
+const SHORT_SECONDS: u64 = 10;
+/// Exit codes of who was killed or told to stop: 128 and the number of SIGKILL and of SIGTERM.
+const KILLED: [i32; 2] = [128 + 9, 128 + 15];
+
+/// How a container died that waits long to be started again, where the cause was outside and is over. One that took more memory
+/// than it may would do so again.
+pub fn cause(pod: &Pod, container: &str) -> Option<String> {
+    let all = pod.status.as_ref()?.container_statuses.as_ref()?;
+    let container = all.iter().find(|it| it.name == container)?;
+    let waiting = container.state.as_ref()?.waiting.as_ref()?;
+    if waiting.reason.as_deref() != Some("CrashLoopBackOff") || !is_long(waiting.message.as_deref()?) {
+        return None;
+    }
+    let ended = container.last_state.as_ref()?.terminated.as_ref()?;
+    let killed = KILLED.contains(&ended.exit_code) && ended.reason.as_deref() != Some("OOMKilled");
+    killed
+        .then(|| format!("its process was killed (exit code {}), and would wait in CrashLoopBackOff", ended.exit_code))
+}
+
+/// Whether the kubelet's words tell of a long wait, such as `back-off 1m20s restarting failed container=…`.
+fn is_long(words: &str) -> bool {
+    let Some(time) = words.strip_prefix("back-off ").and_then(|rest| rest.split(' ').next()) else { return false };
+    let seconds = time.strip_suffix('s').and_then(|number| number.parse::<u64>().ok());
+    time.contains('m') || seconds.is_some_and(|seconds| seconds > SHORT_SECONDS)
+}
+
+/// Who was helped, and when. Forgotten with the process: then the next help comes a little early.
+#[derive(Default)]
+pub struct Revivals(Mutex<HashMap<(String, String), Revival>>);
+
+struct Revival {
+    last: Instant,
+    pause: Duration,
+}
+
+impl Revivals {
+    /// Whether that pod of the object with that uid may be helped now.
+    pub fn may(&self, object: &str, pod: &str) -> bool {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let revival = all.get(&(object.to_owned(), pod.to_owned()));
+        revival.is_none_or(|revival| revival.last.elapsed() >= revival.pause)
+    }
+
+    /// That pod was helped.
+    pub fn note(&self, object: &str, pod: &str) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, revival| revival.last.elapsed() < FORGOTTEN);
+        let key = (object.to_owned(), pod.to_owned());
+        let pause = all.get(&key).map_or(FIRST, |revival| (revival.pause * 2).min(LONGEST));
+        all.insert(key, Revival { last: Instant::now(), pause });
+    }
+
+    /// The object with that uid is gone.
+    pub fn forget(&self, object: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(uid, _), _| uid != object);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn found(exit_code: i32, reason: &str, back_off: &str) -> Option<String> {
+        let pod = json!({ "metadata": {}, "status": { "containerStatuses": [{
+            "name": "etcd", "image": "", "imageID": "", "ready": false, "restartCount": 3,
+            "state": { "waiting": {
+                "reason": "CrashLoopBackOff",
+                "message": format!("back-off {back_off} restarting failed container=etcd pod=db-0_shop(1)"),
+            } },
+            "lastState": { "terminated": { "exitCode": exit_code, "reason": reason } },
+        }] } });
+        cause(&serde_json::from_value(pod).unwrap(), "etcd")
+    }
+
+    #[test]
+    fn who_was_killed_and_waits_long_is_helped_and_nobody_else() {
+        assert!(found(137, "Error", "20s").is_some_and(|why| why.contains("exit code 137")));
+        assert!(found(143, "Error", "1m20s").is_some());
+        assert!(found(137, "Error", "5m0s").is_some());
+        assert_eq!(found(137, "Error", "10s"), None, "the kubelet is as fast");
+        assert_eq!(found(137, "OOMKilled", "40s"), None, "it would be killed again");
+        assert_eq!(found(1, "Error", "40s"), None, "it would end again");
+        assert_eq!(found(0, "Completed", "40s"), None, "nobody knows why it ended");
+    }
+
+    #[test]
+    fn help_comes_ever_more_seldom() {
+        let revivals = Revivals::default();
+        assert!(revivals.may("uid", "db-0"));
+        let mut pauses = Vec::new();
+        for _ in 0..6 {
+            revivals.note("uid", "db-0");
+            pauses.push(revivals.0.lock().unwrap().values().next().unwrap().pause.as_secs());
+            assert!(!revivals.may("uid", "db-0"));
+            assert!(revivals.may("uid", "db-1") && revivals.may("other", "db-0"));
+        }
+        assert_eq!(pauses, [30, 60, 120, 240, 300, 300]);
+        revivals.forget("uid");
+        assert!(revivals.may("uid", "db-0"));
+    }
+}

@@ -1,0 +1,105 @@
+//! A leader on an API that answers slowly, in time that is made up.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use http::{Request, Response, StatusCode};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use tokio::time::{sleep, timeout};
+
+use super::{Election, Fence, Leadership, Lost, Timing};
+
+/// An apiserver with one lease. Whatever reaches it is done at once; answers come after a while.
+#[derive(Clone, Default)]
+struct Server {
+    lease: Arc<Mutex<Option<Value>>>,
+    delay: Arc<AtomicU64>,
+}
+
+impl Server {
+    fn client(&self) -> Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let server = server.clone();
+            // Whoever hangs up does not undo what the server has done.
+            let done = tokio::spawn(async move { server.serve(request).await });
+            async move { done.await.map_err(std::io::Error::other) }
+        });
+        Client::new(service, "default")
+    }
+
+    fn answers_after(&self, delay: Duration) {
+        self.delay.store(u64::try_from(delay.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+
+    async fn serve(&self, request: Request<Body>) -> Response<Body> {
+        let (head, body) = request.into_parts();
+        let body = body.collect_bytes().await.unwrap();
+        let (code, answer) = {
+            let mut lease = self.lease.lock().await;
+            let failure = |code: u16, reason: &str| {
+                (
+                    code,
+                    json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": "no" }),
+                )
+            };
+            match (head.method.as_str(), lease.as_ref()) {
+                ("GET", Some(lease)) => (200, lease.clone()),
+                ("GET", None) => failure(404, "NotFound"),
+                (_, before) => {
+                    let mut sent: Value = serde_json::from_slice(&body).unwrap();
+                    let version = |lease: &Value| lease["metadata"]["resourceVersion"].as_str().map(str::to_owned);
+                    if before.and_then(version) == version(&sent) {
+                        let next = before.and_then(version).map_or(1, |version| version.parse::<u64>().unwrap() + 1);
+                        sent["metadata"]["resourceVersion"] = json!(next.to_string());
+                        *lease = Some(sent.clone());
+                        (200, sent)
+                    } else {
+                        failure(409, "Conflict")
+                    }
+                }
+            }
+        };
+        sleep(Duration::from_millis(self.delay.load(Ordering::SeqCst))).await;
+        let answer = Body::from(serde_json::to_vec(&answer).unwrap());
+        let mut response = Response::new(answer);
+        *response.status_mut() = StatusCode::from_u16(code).unwrap();
+        response
+    }
+}
+
+async fn leader(server: &Server) -> (Leadership, Fence) {
+    let election = Election::new(server.client(), "causeway-system", "causeway", "a".into(), Timing::DEFAULT);
+    let leadership = election.acquire().await;
+    let fence = leadership.fence();
+    (leadership, fence)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_stays_while_answers_take_seven_seconds() {
+    let server = Server::default();
+    let (mut leadership, fence) = leader(&server).await;
+    for delay in [0, 2, 3, 4, 5, 6, 7, 0] {
+        server.answers_after(Duration::from_secs(delay));
+        let held = timeout(Duration::from_mins(5), leadership.hold()).await;
+        assert!(held.is_err(), "answers take {delay} s: {held:?}");
+        assert!(fence.check().is_ok());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_lost_the_lease_leads_again_with_another_fence() {
+    let server = Server::default();
+    let (mut leadership, first) = leader(&server).await;
+    server.answers_after(Duration::from_secs(60));
+    assert_eq!(leadership.hold().await, Lost::Late);
+    assert!(first.check().is_err());
+    server.answers_after(Duration::ZERO);
+    let leadership = timeout(Duration::from_secs(30), leadership.stand_by().acquire()).await.expect("it leads again");
+    assert!(leadership.fence().check().is_ok());
+    assert!(first.check().is_err(), "what worked before may work again");
+}
