@@ -84,6 +84,20 @@ def test_accounts_themselves_are_not_restricted(aws: Aws, elbv2: BaseClient) -> 
     aws.create("forbidden")
 
 
+def test_a_role_is_known_by_its_tags(aws: Aws) -> None:
+    allowed = {"Effect": "Allow", "Action": "elasticloadbalancing:*", "Resource": "*"}
+    of_its_team = {"StringEquals": {"aws:ResourceTag/team": "${aws:PrincipalTag/team}"}}
+    policy = {"Version": "2012-10-17", "Statement": allowed | {"Condition": of_its_team}}
+    elbv2 = roles.session(aws, all=policy)("elbv2")
+    arns = {it: aws.create(it, Tags=[{"Key": "team", "Value": it}])["LoadBalancerArn"] for it in ("blue", "green")}
+    with refused("AccessDenied"):
+        elbv2.delete_load_balancer(LoadBalancerArn=arns["blue"])
+    aws.client("iam").tag_role(RoleName="causeway", Tags=[{"Key": "team", "Value": "blue"}])
+    with refused("AccessDenied"):
+        elbv2.delete_load_balancer(LoadBalancerArn=arns["green"])
+    elbv2.delete_load_balancer(LoadBalancerArn=arns["blue"])
+
+
 def test_the_operators_own_policy_is_enough_and_no_more(aws: Aws) -> None:
     published = {path.stem: roles.filled(path, aws.account) for path in roles.PUBLISHED.glob("policy*.json")}
     elbv2 = roles.session(aws, **published)("elbv2")
