@@ -1,6 +1,7 @@
 """IAM policy documents: does one allow, or forbid, an action on a resource?
 
-https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html; what stands for a value of
+the request is in `variables`.
 """
 
 import enum
@@ -9,6 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
+
+from . import variables
+from .variables import Resolver, Text
 
 
 class Verdict(enum.Enum):
@@ -35,8 +39,9 @@ def evaluate(documents: Iterable[Mapping[str, Any]], request: Request) -> Verdic
     """All policies together: one Deny outweighs every Allow."""
     verdict = Verdict.SILENT
     for document in documents:
+        resolve = variables.of(document, request.context)
         for statement in _list(document.get("Statement")):
-            if not _applies(statement, request):
+            if not _applies(statement, request, resolve):
                 continue
             if statement["Effect"] == "Deny":
                 return Verdict.DENIED
@@ -44,10 +49,12 @@ def evaluate(documents: Iterable[Mapping[str, Any]], request: Request) -> Verdic
     return verdict
 
 
-def conditions_hold(block: Mapping[str, Any], context: Mapping[str, Sequence[str]]) -> bool:
+def conditions_hold(
+    block: Mapping[str, Any], context: Mapping[str, Sequence[str]], resolve: Resolver = variables.literally
+) -> bool:
     """Whether every condition of a statement holds. Raises ValueError for an operator it does not know."""
     return all(
-        _condition_holds(operator, [_text(it) for it in _list(wanted)], key, context)
+        _condition_holds(operator, [_text(it) for it in _list(wanted)], key, context, resolve)
         for operator, keys in block.items()
         for key, wanted in keys.items()
     )
@@ -55,10 +62,10 @@ def conditions_hold(block: Mapping[str, Any], context: Mapping[str, Sequence[str
 
 def matches(pattern: str, text: str) -> bool:
     """IAM's wildcards: `*` is any text, `?` any character."""
-    return _compiled(pattern).fullmatch(text) is not None
+    return _like(variables.literally(pattern), text)
 
 
-def _applies(statement: Mapping[str, Any], request: Request) -> bool:
+def _applies(statement: Mapping[str, Any], request: Request, resolve: Resolver) -> bool:
     action, resource = request.action.lower(), request.resource
     if "Action" in statement:
         if not any(matches(it.lower(), action) for it in _list(statement["Action"])):
@@ -66,24 +73,35 @@ def _applies(statement: Mapping[str, Any], request: Request) -> bool:
     elif any(matches(it.lower(), action) for it in _list(statement.get("NotAction"))):
         return False
     if "Resource" in statement:
-        if not any(matches(it, resource) for it in _list(statement["Resource"])):
+        if not any(_is(it, resource, resolve) for it in _list(statement["Resource"])):
             return False
-    elif any(matches(it, resource) for it in _list(statement.get("NotResource"))):
+    elif any(_is(it, resource, resolve) for it in _list(statement.get("NotResource"))):
         return False
-    return conditions_hold(statement.get("Condition") or {}, request.context)
+    return conditions_hold(statement.get("Condition") or {}, request.context, resolve)
+
+
+def _is(arn: str, resource: str, resolve: Resolver) -> bool:
+    wanted = variables.in_arn(arn, resolve)
+    return wanted is not None and _like(wanted, resource)
+
+
+def _like(wanted: Text, given: str) -> bool:
+    return _compiled(wanted.pattern).fullmatch(given) is not None
 
 
 _SINGLE = {
-    "StringEquals": lambda wanted, given: wanted == given,
-    "StringLike": matches,
-    "StringEqualsIgnoreCase": lambda wanted, given: wanted.lower() == given.lower(),
-    "ArnEquals": matches,
-    "ArnLike": matches,
-    "Bool": lambda wanted, given: wanted == given.lower(),
+    "StringEquals": lambda wanted, given: wanted.plain == given,
+    "StringLike": _like,
+    "StringEqualsIgnoreCase": lambda wanted, given: wanted.plain.lower() == given.lower(),
+    "ArnEquals": _like,
+    "ArnLike": _like,
+    "Bool": lambda wanted, given: wanted.plain == given.lower(),
 }
 
 
-def _condition_holds(operator: str, wanted: list[str], key: str, context: Mapping[str, Sequence[str]]) -> bool:
+def _condition_holds(
+    operator: str, wanted: list[str], key: str, context: Mapping[str, Sequence[str]], resolve: Resolver
+) -> bool:
     given = context.get(key.lower())
     if operator == "Null":
         return (given is None) == (wanted == ["true"])
@@ -97,7 +115,10 @@ def _condition_holds(operator: str, wanted: list[str], key: str, context: Mappin
     if given is None:
         # A missing key fails what asks for a value, and passes what forbids one or asks it of every value there is.
         return if_exists or quantifier == "ForAllValues" or (negated and quantifier != "ForAnyValue")
-    held = [any(_SINGLE[positive](it, value) for it in wanted) != negated for value in given]
+    # Other operators have no variables, and nothing equals one that has no value.
+    texts = [(resolve if positive != "Bool" else variables.literally)(it) for it in wanted]
+    known = [it for it in texts if it is not None]
+    held = [any(_SINGLE[positive](it, value) for it in known) != negated for value in given]
     return any(held) if quantifier == "ForAnyValue" else all(held)
 
 
@@ -113,4 +134,4 @@ def _list(value: Any) -> list[Any]:
 
 @lru_cache(maxsize=1024)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."), re.DOTALL)
+    return re.compile(pattern, re.DOTALL)

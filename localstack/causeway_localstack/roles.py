@@ -30,6 +30,11 @@ def policies(role: Role) -> list[Mapping[str, Any]]:
     return [document(it) for it in [*role.policies.values(), *attached]]
 
 
+def tags(role: Role) -> dict[str, str]:
+    """Its tags."""
+    return {tag["Key"]: tag.get("Value") or "" for tag in role.tags or []}
+
+
 def trust(role: Role) -> Mapping[str, Any]:
     """Who may assume it."""
     return document(role.assume_role_policy_document)

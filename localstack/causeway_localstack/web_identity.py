@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 from localstack.aws.api import ServiceRequest
 
-from . import roles
+from . import roles, variables
 from .errors import access_denied, invalid
 from .identity import account_of
 from .policy import conditions_hold
@@ -62,7 +62,7 @@ def _trusts(document: Mapping[str, Any], provider: str, context: Mapping[str, li
         if (
             "sts:AssumeRoleWithWebIdentity" in ([actions] if isinstance(actions, str) else actions)
             and provider in ([federated] if isinstance(federated, str) else federated)
-            and conditions_hold(statement.get("Condition") or {}, context)
+            and conditions_hold(statement.get("Condition") or {}, context, variables.of(document, context))
         ):
             verdicts.add(statement["Effect"])
     return verdicts == {"Allow"}

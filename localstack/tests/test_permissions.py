@@ -84,6 +84,50 @@ def test_accounts_themselves_are_not_restricted(aws: Aws, elbv2: BaseClient) -> 
     aws.create("forbidden")
 
 
+def test_a_role_is_known_by_its_tags(aws: Aws) -> None:
+    allowed = {"Effect": "Allow", "Action": "elasticloadbalancing:*", "Resource": "*"}
+    of_its_team = {"StringEquals": {"aws:ResourceTag/team": "${aws:PrincipalTag/team}"}}
+    policy = {"Version": "2012-10-17", "Statement": allowed | {"Condition": of_its_team}}
+    elbv2 = roles.session(aws, all=policy)("elbv2")
+    arns = {it: aws.create(it, Tags=[{"Key": "team", "Value": it}])["LoadBalancerArn"] for it in ("blue", "green")}
+    with refused("AccessDenied"):
+        elbv2.delete_load_balancer(LoadBalancerArn=arns["blue"])
+    aws.client("iam").tag_role(RoleName="causeway", Tags=[{"Key": "team", "Value": "blue"}])
+    with refused("AccessDenied"):
+        elbv2.delete_load_balancer(LoadBalancerArn=arns["green"])
+    elbv2.delete_load_balancer(LoadBalancerArn=arns["blue"])
+
+
+def test_security_groups_of_targets_agree_by_a_tag_to_be_changed(aws: Aws) -> None:
+    """https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html"""
+    published = {path.stem: roles.filled(path, aws.account) for path in roles.PUBLISHED.glob("policy*.json")}
+    ec2, root = roles.session(aws, **published)("ec2"), aws.client("ec2")
+    vpc = {"Description": "-", "VpcId": "vpc-causeway"}
+    nodes, ours = (root.create_security_group(GroupName=name, **vpc)["GroupId"] for name in ("nodes", "ours"))
+    source = {"GroupId": ours, "Description": f"{roles.PREFIX}/uid=1 shop/web"}
+    all_tcp = {"IpProtocol": "tcp", "FromPort": 0, "ToPort": 65535, "UserIdGroupPairs": [source]}
+    rule: dict[str, Any] = {"GroupId": nodes, "IpPermissions": [all_tcp]}
+    agreed = {"Key": f"{roles.PREFIX}/let-in", "Value": "blue"}
+    with refused("UnauthorizedOperation"):
+        ec2.authorize_security_group_ingress(**rule)
+    with refused("UnauthorizedOperation"):
+        ec2.create_tags(Resources=[nodes], Tags=[agreed])
+    root.create_tags(Resources=[nodes], Tags=[agreed | {"Value": "green"}])
+    with refused("UnauthorizedOperation"):
+        ec2.authorize_security_group_ingress(**rule)
+    root.create_tags(Resources=[nodes], Tags=[agreed])
+    ec2.authorize_security_group_ingress(**rule)
+    of: dict[str, Any] = {"Filters": [{"Name": "ip-permission.group-id", "Values": [ours]}]}
+    [found] = ec2.describe_security_groups(**of)["SecurityGroups"]
+    [permission] = found["IpPermissions"]
+    [pair] = permission["UserIdGroupPairs"]
+    assert (found["GroupId"], pair["GroupId"], pair["Description"]) == (nodes, ours, source["Description"])
+    with refused("UnauthorizedOperation"):
+        ec2.delete_security_group(GroupId=nodes)
+    ec2.revoke_security_group_ingress(**rule)
+    assert ec2.describe_security_groups(**of)["SecurityGroups"] == []
+
+
 def test_the_operators_own_policy_is_enough_and_no_more(aws: Aws) -> None:
     published = {path.stem: roles.filled(path, aws.account) for path in roles.PUBLISHED.glob("policy*.json")}
     elbv2 = roles.session(aws, **published)("elbv2")

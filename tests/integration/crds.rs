@@ -43,16 +43,21 @@ async fn a_my_ingress_is_refused_in_words_that_name_field_and_fix() {
         ("subnets", json!(["subnet-abc"]), "spec.subnets in body should have at least 2 items"),
         ("subnets", json!([]), "spec.subnets in body should have at least 2 items"),
         ("scheme", json!("external"), "supported values: \"internet-facing\", \"internal\""),
-        ("securityGroups", json!(["web"]), "spec.securityGroups must be security group ids such as sg-0a1b2c3d"),
+        ("securityGroups", json!(["sg-Web"]), "spec.securityGroups must be security group ids such as sg-0a1b2c3d"),
         (
             "securityGroups",
             json!(["sg-a", "sg-a"]),
-            "spec.securityGroups must not name a group twice: remove the repeated id",
+            "spec.securityGroups must not name a group twice: remove the repeated one",
         ),
         (
             "securityGroups",
             json!(["sg-1", "sg-2", "sg-3", "sg-4", "sg-5", "sg-6"]),
             "spec.securityGroups: Too many: 6: must have at most 5 items",
+        ),
+        (
+            "targetSecurityGroups",
+            json!(["nodes"]),
+            "spec.targetSecurityGroups lets in the security group that is made for spec.inboundCidrs",
         ),
         (
             "attributes",

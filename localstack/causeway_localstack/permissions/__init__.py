@@ -1,6 +1,7 @@
 """What a role's policies allow it to do with the services that the operator uses."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from localstack.aws.api import RequestContext
 
@@ -8,7 +9,7 @@ from .. import roles
 from ..errors import access_denied
 from ..identity import Caller
 from ..policy import Request, Verdict, evaluate
-from . import acm, demands, ec2, elbv2, table, wafv2
+from . import acm, demands, ec2, elbv2, keys, table, wafv2
 
 _PREFIXES = {"elbv2": "elasticloadbalancing", "resourcegroupstaggingapi": "tag"}
 """Where IAM's name of a service is not LocalStack's."""
@@ -40,7 +41,9 @@ def check(context: RequestContext, caller: Caller) -> None:
         return
     role = roles.find(caller.role)
     documents = roles.policies(role) if role else []
-    for request in map(table.as_aws_sees, _ENFORCED[service](context)):
+    principal = keys.principal(caller.account, caller.role, roles.tags(role) if role else {})
+    for seen in map(table.as_aws_sees, _ENFORCED[service](context)):
+        request = replace(seen, context={**principal, **seen.context})
         verdict = evaluate(documents, request)
         if verdict is not Verdict.ALLOWED:
             raise access_denied(denial(caller.principal, request.action, request.resource, verdict), service)

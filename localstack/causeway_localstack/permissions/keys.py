@@ -26,3 +26,13 @@ def resource_tags(service: str, tags: Mapping[str, str | None]) -> Keys:
         for key, value in tags.items()
         for prefix in ("aws", service)
     }
+
+
+def principal(account: str, role: str, tags: Mapping[str, str]) -> Keys:
+    """The keys of a role that calls, which every request has; the tags of its session are not known here.
+
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html#condition-keys-principal-properties
+    """
+    found: Keys = {f"aws:principaltag/{key}".lower(): [value] for key, value in tags.items()}
+    kind = {"aws:principaltype": ["AssumedRole"]}
+    return {**found, **kind, "aws:principalaccount": [account], "aws:principalarn": [role]}

@@ -140,10 +140,12 @@ pub struct HealthCheckSpec {
     #[schemars(length(min = 1, max = 1024), regex(pattern = r"^/[\x21-\x7E]*$"))]
     pub path: Option<String>,
 
-    /// Port of the checks on each target, 1 to 65535, for example `9090`; the port of the traffic unless given.
+    /// Port of the checks on each target: a number from 1 to 65535, for example `9090`, or the name of a port of the Service,
+    /// for example `metrics`, which stands for the number that this port has on the pods, or with targetType `instance` for
+    /// its node port. `traffic-port`, the default, is the port of the traffic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 65535))]
-    pub port: Option<u16>,
+    #[schemars(extend("minimum" = 1, "maximum" = 65535))]
+    pub port: Option<IntOrString>,
 
     /// What is spoken in checks: `HTTP` or `HTTPS`; the backend's protocol unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]

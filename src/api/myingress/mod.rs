@@ -58,6 +58,7 @@ pub use status::{AlbStatus, ListenerStatus, ManagedKeys, MyIngressStatus, Replac
     validation = ("has(self.subnets) != has(self.subnetSelector) || (has(self.group) && !has(self.subnets))", "spec needs subnets or subnetSelector, and not both"),
     validation = ("!has(self.securityGroups) || !has(self.inboundCidrs)", "spec.inboundCidrs makes a security group of its own: leave out spec.securityGroups, or leave out spec.inboundCidrs"),
     validation = ("!has(self.securityGroups) || !has(self.inboundPrefixLists)", "spec.inboundPrefixLists makes a security group of its own: leave out spec.securityGroups, or leave out spec.inboundPrefixLists"),
+    validation = ("!has(self.targetSecurityGroups) || has(self.inboundCidrs) || has(self.inboundPrefixLists) || has(self.group)", "spec.targetSecurityGroups lets in the security group that is made for spec.inboundCidrs or spec.inboundPrefixLists: set one of these"),
     validation = ("!has(self.attributes) || ((!has(self.idleTimeoutSeconds) || !('idle_timeout.timeout_seconds' in self.attributes)) && (!has(self.deletionProtection) || !('deletion_protection.enabled' in self.attributes)) && (!has(self.http2) || !('routing.http2.enabled' in self.attributes)) && (!has(self.dropInvalidHeaders) || !('routing.http.drop_invalid_header_fields.enabled' in self.attributes)) && (!has(self.accessLogs) || !('access_logs.s3.enabled' in self.attributes)))", "spec.attributes says again what a field of spec says (idleTimeoutSeconds, deletionProtection, http2, dropInvalidHeaders or accessLogs): keep one of the two"),
     validation = ("has(self.group) == has(oldSelf.group) && (!has(self.group) || (self.group.name == oldSelf.group.name && has(self.group.__namespace__) == has(oldSelf.group.__namespace__) && (!has(self.group.__namespace__) || self.group.__namespace__ == oldSelf.group.__namespace__)))", "spec.group cannot change, for the balancer belongs to the group: delete this object and create it anew"),
     validation = ("!has(self.adopt) || !has(self.group)", "spec.adopt is for a balancer of one object: leave out spec.group"),
@@ -100,15 +101,28 @@ pub struct MyIngressSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ip_address_type: Option<IpAddressType>,
 
-    /// Ids of the balancer's security groups. Left out, and without `inboundCidrs`, AWS gives it the default group of its
-    /// VPC and Causeway leaves the groups alone.
+    /// The balancer's security groups, by id, for example `sg-0a1b2c3d`, or by name, which is the value of the group's tag
+    /// `Name` (not its group name), for example `edge`. One group of the balancer's VPC must have that name. Left out, and
+    /// without `inboundCidrs`, AWS gives the balancer the default group of its VPC and Causeway leaves the groups alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 5), inner(length(max = 64)))]
+    #[schemars(length(max = 5), inner(length(min = 1, max = 256)))]
     #[x_kube(
-        validation = ("self.all(s, s.matches('^sg-[0-9a-z]+$'))", "spec.securityGroups must be security group ids such as sg-0a1b2c3d"),
-        validation = ("self.all(s, self.exists_one(t, t == s))", "spec.securityGroups must not name a group twice: remove the repeated id")
+        validation = ("self.all(s, s.matches('^sg-[0-9a-z]+$') || !s.startsWith('sg-'))", "spec.securityGroups must be security group ids such as sg-0a1b2c3d, or values of their tag Name"),
+        validation = ("self.all(s, self.exists_one(t, t == s))", "spec.securityGroups must not name a group twice: remove the repeated one")
     )]
     pub security_groups: Vec<String>,
+
+    /// Security groups of the pods or nodes that requests go to, by id or by the value of their tag `Name`: Causeway lets
+    /// the balancer in to them on all TCP ports, and takes that rule away with the balancer. Needs `inboundCidrs` or
+    /// `inboundPrefixLists`, for it is the security group made for these that is let in. The owner of each group agrees by a
+    /// tag `causeway.example.com/let-in` with the name of the cluster as its value. Left out, no rule is made.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 10), inner(length(min = 1, max = 256)))]
+    #[x_kube(
+        validation = ("self.all(s, s.matches('^sg-[0-9a-z]+$') || !s.startsWith('sg-'))", "spec.targetSecurityGroups must be security group ids such as sg-0a1b2c3d, or values of their tag Name"),
+        validation = ("self.all(s, self.exists_one(t, t == s))", "spec.targetSecurityGroups must not name a group twice: remove the repeated one")
+    )]
+    pub target_security_groups: Vec<String>,
 
     /// Makes a security group for the balancer that lets these networks in on the ports of the listeners, for example
     /// `0.0.0.0/0`. Let the group in to your pods or nodes; its id is in `status.securityGroup`. In a group of

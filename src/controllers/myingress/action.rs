@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::ownership::Owner;
 use super::targets::Binding;
-use crate::external::ec2::{Permission, Source};
+use crate::external::ec2::{Entry, Permission, Source};
 use crate::external::elbv2::{
     GroupKind, HealthCheck, IpAddressType, ListenerSettings, NewBalancer, NewTargetGroup, Pairs, RuleSettings,
 };
@@ -38,6 +38,10 @@ pub enum SecurityAction {
     AddTags { id: String, tags: Pairs },
     /// Remove tags that the spec no longer has.
     RemoveTags { id: String, keys: BTreeSet<String> },
+    /// Let it in to somebody else's group that agrees to that.
+    LetIn(Entry),
+    /// Take the rule away by which somebody else's group lets it in.
+    ShutOut(Entry),
     /// Delete it.
     Delete { id: String, name: String },
 }
@@ -207,10 +211,11 @@ impl BalancerAction {
 }
 
 impl SecurityAction {
-    /// Id of the security group that the action changes.
+    /// Id of the security group of our own that the action is about.
     pub fn id(&self) -> Option<&str> {
         match self {
             Self::Create { .. } => None,
+            Self::LetIn(entry) | Self::ShutOut(entry) => Some(&entry.from),
             Self::Authorize { id, .. }
             | Self::Revoke { id, .. }
             | Self::AddTags { id, .. }
@@ -233,6 +238,12 @@ impl SecurityAction {
             }
             Self::RemoveTags { id, keys } => {
                 ("Updated", format!("Removed tags {} of security group {id}", listed(keys)))
+            }
+            Self::LetIn(Entry { group, from, .. }) => {
+                ("Updated", format!("Let security group {from} in by security group {group} of the targets"))
+            }
+            Self::ShutOut(Entry { group, from, .. }) => {
+                ("Updated", format!("No longer let security group {from} in by security group {group}"))
             }
             Self::Delete { name, .. } => ("Deleted", format!("Deleted security group {name}")),
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
 use super::model::{default_balancer_attributes, default_group_attributes, default_listener_attributes};
 use super::ownership::Owner;
-use crate::external::ec2::SecurityGroup;
+use crate::external::ec2::{Entry, SecurityGroup};
 use crate::external::elbv2::{Balancer, Listener, Pairs, Rule, TargetGroup};
 
 /// A balancer with what belongs to it. `None` is what has not been read.
@@ -75,6 +75,8 @@ pub struct Assets {
     pub groups: BTreeMap<String, GroupMember>,
     /// Security groups.
     pub security_groups: BTreeMap<String, SecurityGroup>,
+    /// Rules of any security groups that let in what is in one of these.
+    pub entries: BTreeSet<Entry>,
 }
 
 /// What AWS says to a change.
@@ -97,7 +99,9 @@ pub enum Answer {
 impl Assets {
     /// What of it belongs to the owner.
     pub fn of(&self, owner: &Owner) -> Self {
+        let own = |id: &String| self.security_groups.get(id).is_some_and(|group| owner.owns(&group.tags));
         Self {
+            entries: self.entries.iter().filter(|entry| own(&entry.from)).cloned().collect(),
             balancers: self.balancers.iter().filter(|(_, it)| owner.owns(&it.tags)).map(cloned).collect(),
             groups: self.groups.iter().filter(|(_, it)| owner.owns(&it.tags)).map(cloned).collect(),
             security_groups: self.security_groups.iter().filter(|(_, it)| owner.owns(&it.tags)).map(cloned).collect(),
@@ -142,8 +146,11 @@ impl Assets {
             (SecurityAction::RemoveTags { id, keys }, _) => self.edit_security(id, |group| {
                 group.tags.retain(|key, _| !keys.contains(key));
             }),
+            (SecurityAction::LetIn(entry), _) => drop(self.entries.insert(entry.clone())),
+            (SecurityAction::ShutOut(entry), _) => self.entries.retain(|it| !it.is_same_rule(entry)),
             (SecurityAction::Delete { id, .. }, _) => {
                 self.security_groups.remove(id);
+                self.entries.retain(|entry| entry.from != *id);
             }
             (SecurityAction::Create { .. }, _) => {}
         }

@@ -67,6 +67,7 @@ fn contributor(action: &Action, active: &[&MyIngress], said: &str) -> Option<Obj
             };
             object.spec.inbound_cidrs.iter().filter(asked).cloned().collect()
         }),
+        Action::Security(SecurityAction::LetIn(_)) => gave(&|object| object.spec.target_security_groups.clone()),
         _ => None,
     }
 }

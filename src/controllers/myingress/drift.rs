@@ -7,10 +7,11 @@
 mod difference;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
 
 use jiff::{Timestamp, ToSpan};
-use kube::Resource;
+use kube::{Resource, ResourceExt};
 
 use super::action::{Action, BalancerAction};
 use super::assets::Assets;
@@ -18,8 +19,9 @@ use super::members::key;
 use super::model::Model;
 use super::observe::Observed;
 use super::ownership::ObjectKey;
+use super::targets::{Endpoints, Wanted};
 use crate::external::elbv2::RuleAction;
-use crate::runtime::{Health, Plan, fingerprint};
+use crate::runtime::{Health, Plan};
 
 pub use difference::{Difference, differences};
 
@@ -30,8 +32,8 @@ const PAUSE: i64 = 10;
 
 /// What was decided, as far as it matters here.
 pub struct Decided<'a> {
-    /// All that AWS should follow, in a few characters.
-    pub basis: String,
+    /// All that AWS should follow, in a number.
+    pub basis: u64,
     /// What there is.
     pub assets: &'a Assets,
     /// Whether something is to be changed.
@@ -87,9 +89,9 @@ enum Standing {
     #[default]
     Unknown,
     /// Everything was right by this basis when AWS was looked at then.
-    Right { basis: String, at: Timestamp },
+    Right { basis: u64, at: Timestamp },
     /// Drift is being put right; this is what was found.
-    Mending { basis: String, found: Box<Assets>, right: Timestamp },
+    Mending { basis: u64, found: Box<Assets>, right: Timestamp },
 }
 
 impl State {
@@ -102,7 +104,7 @@ impl State {
         if decided.changes {
             match &self.standing {
                 Standing::Right { basis, at } if *basis == decided.basis => {
-                    let (basis, found) = (basis.clone(), Box::new(decided.assets.clone()));
+                    let (basis, found) = (*basis, Box::new(decided.assets.clone()));
                     self.standing = Standing::Mending { basis, found, right: *at };
                 }
                 // Whatever else is to be changed meanwhile, that was drift.
@@ -118,7 +120,7 @@ impl State {
             }
             return None;
         }
-        let right = Standing::Right { basis: decided.basis.clone(), at: decided.looked };
+        let right = Standing::Right { basis: decided.basis, at: decided.looked };
         match std::mem::replace(&mut self.standing, right) {
             Standing::Mending { found, right, .. } => {
                 let differences = differences(&found, decided.assets);
@@ -179,19 +181,33 @@ impl Memory {
     }
 }
 
-/// All that AWS should follow, in a few characters: as long as it is the same, nobody here asked for a change.
-fn basis(observed: &Observed) -> String {
-    let members = observed.members.present.iter();
-    let members: Vec<_> = members.map(|it| (key(it), it.meta().generation, it.spec.suspend)).collect();
-    let unable: Vec<_> = observed.members.refused.keys().chain(observed.built.complaints.keys()).collect();
-    // How many addresses are free changes all the time, and moves nothing that stands.
-    let subnets: Vec<_> = observed.subnets.iter().map(|it| (&it.id, &it.vpc, &it.zone)).collect();
-    let model = observed.built.model.as_ref();
-    let all = format!("{members:?} {unable:?} {subnets:?} {:?} {model:?}", observed.certificates);
-    // Nothing prints them.
-    let secrets = model.into_iter().flat_map(secrets).map(String::as_bytes);
-    let parts: Vec<&[u8]> = [all.as_bytes()].into_iter().chain(secrets).collect();
-    fingerprint(&parts, 32)
+/// All that AWS should follow, in a number: as long as it is the same, nobody here asked for a change. The model itself is
+/// not in it, for that is large, and follows from what is.
+fn basis(observed: &Observed) -> u64 {
+    let mut all = DefaultHasher::new();
+    for member in &observed.members.present {
+        // The API server counts the changes of a spec.
+        (key(member), member.uid(), member.meta().generation).hash(&mut all);
+    }
+    let unable = observed.members.refused.keys().chain(observed.built.complaints.keys());
+    unable.for_each(|member| member.hash(&mut all));
+    for subnet in &observed.subnets {
+        // How many addresses are free changes all the time, and moves nothing that stands.
+        (&subnet.id, &subnet.vpc, &subnet.zone).hash(&mut all);
+    }
+    for group in &observed.security_groups {
+        (&group.id, &group.vpc, &group.tags).hash(&mut all);
+    }
+    for certificate in &observed.certificates {
+        (&certificate.arn, &certificate.names, certificate.expires).hash(&mut all);
+    }
+    for (name, endpoints) in &observed.endpoints {
+        if let Endpoints::Known(Wanted { check, .. }) = endpoints {
+            (name, check).hash(&mut all);
+        }
+    }
+    observed.built.model.iter().flat_map(secrets).for_each(|secret| secret.hash(&mut all));
+    all.finish()
 }
 
 fn secrets(model: &Model) -> impl Iterator<Item = &String> {
@@ -229,17 +245,21 @@ mod tests {
     const GOOD: Option<&str> = Some("shop");
     const PIRATES: Option<&str> = Some("pirates");
 
+    fn of(letter: &str) -> u64 {
+        u64::from(letter.as_bytes()[0])
+    }
+
     /// Something is found and is to be changed in that minute.
     fn finds(state: &mut State, minute: i64, basis: &str, found: Option<&str>) {
         let (looked, now, assets) = (at(minute), at(minute), assets(found));
-        let decided = Decided { basis: basis.into(), assets: &assets, changes: true, right: false, looked, now };
+        let decided = Decided { basis: of(basis), assets: &assets, changes: true, right: false, looked, now };
         assert_eq!(state.take(&decided), None);
     }
 
     /// Nothing is to be changed in that minute.
     fn rests(state: &mut State, minute: i64, basis: &str, right: bool) -> Option<Repaired> {
         let (looked, now, assets) = (at(minute), at(minute), assets(GOOD));
-        state.take(&Decided { basis: basis.into(), assets: &assets, changes: false, right, looked, now })
+        state.take(&Decided { basis: of(basis), assets: &assets, changes: false, right, looked, now })
     }
 
     #[test]

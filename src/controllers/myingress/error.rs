@@ -1,6 +1,6 @@
 //! What can go wrong with a balancer, told by field and fix.
 
-use super::action::Action;
+use super::action::{Action, SecurityAction};
 use super::ownership::Owner;
 use super::refused_field::{field_of, unprotecting};
 use crate::api::MyIngress;
@@ -64,6 +64,14 @@ pub enum Error {
     /// Inbound rules are refused.
     #[error("spec.inboundCidrs: AWS refuses the security group's rules ({0}); name fewer networks, or correct them")]
     InboundInvalid(String),
+    /// A rule in a security group of the targets is refused.
+    #[error("spec.targetSecurityGroups: AWS refuses a rule in {group} ({said}); name another group, or correct it")]
+    TargetSecurityGroupInvalid {
+        /// The group.
+        group: String,
+        /// AWS's words.
+        said: String,
+    },
     /// A Secret may not be read.
     #[error(
         "spec.listeners: the operator may not read Secret {name} in namespace {namespace}; bind the role causeway-secrets there, see docs/myingress.md"
@@ -136,6 +144,11 @@ impl Error {
             Class::Invalid => field_of(&error, action, owner, object),
             _ => None,
         };
+        if let Action::Security(SecurityAction::LetIn(entry) | SecurityAction::ShutOut(entry)) = action
+            && error.class == Class::Invalid
+        {
+            return Self::TargetSecurityGroupInvalid { group: entry.group.clone(), said: error.message };
+        }
         match Self::told(error, field.as_deref()) {
             Self::DeletionProtected { said, .. } => Self::DeletionProtected { said, fix: unprotecting(object) },
             other => other,
@@ -217,6 +230,7 @@ impl Failure for Error {
             | Self::WebAclInvalid(_)
             | Self::CapacityInvalid(_)
             | Self::InboundInvalid(_)
+            | Self::TargetSecurityGroupInvalid { .. }
             | Self::Refused(_) => Class::Invalid,
             Self::SecretUnread(error) => class_of_kubernetes(error),
             Self::EndpointsUnread(_) => Class::Transient,
@@ -243,6 +257,7 @@ impl Failure for Error {
             Self::WebAclInvalid(_) => "WebAclInvalid",
             Self::CapacityInvalid(_) => "CapacityInvalid",
             Self::InboundInvalid(_) => "InboundInvalid",
+            Self::TargetSecurityGroupInvalid { .. } => "TargetSecurityGroupInvalid",
             Self::SecretDenied { .. } => SECRET_DENIED,
             Self::SecretUnread(_) => "SecretUnread",
             Self::EndpointsUnread(_) => "EndpointsUnread",

@@ -22,7 +22,7 @@ use super::targets::{Binding, Endpoints, Summary};
 use crate::api::myingress::{AlbStatus, Scheme};
 use crate::api::{MyIngress, MyIngressStatus};
 use crate::external::acm::Certificate;
-use crate::external::ec2::Subnet;
+use crate::external::ec2::{SecurityGroup, Subnet};
 
 /// A create whose answer was lost may take effect, and show, so long after it was sent. Only a deletion waits for that: after
 /// it nobody looks again.
@@ -54,6 +54,8 @@ pub struct Observed {
     pub adoption: Option<Adoption>,
     /// Subnets that fit the selector, or those that the spec names where their VPC matters.
     pub subnets: Vec<Subnet>,
+    /// Security groups that the spec calls by their names, and those of the targets.
+    pub security_groups: Vec<SecurityGroup>,
     /// Certificates of AWS Certificate Manager, where they matter.
     pub certificates: Vec<Certificate>,
     /// What the cluster says of the backends, by name of their target group.
@@ -108,6 +110,7 @@ pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observe
         disowned: recorded.filter(|alb| region.disowned(&owner, &alb.arn)).cloned(),
         adoption: None,
         subnets: Vec::new(),
+        security_groups: Vec::new(),
         certificates: Vec::new(),
         endpoints: BTreeMap::new(),
         summaries: assets.groups.keys().filter_map(|arn| Some((arn.clone(), kind.targets.summary(arn)?))).collect(),
@@ -155,17 +158,20 @@ async fn look_up(kind: &MyIngressKind, observed: &mut Observed) -> Result<(), Er
     }
     observed.subnets = match &model.balancer.subnets {
         SubnetsModel::Tagged { tags, .. } => region.subnets_tagged(&observed.owner, tags).await.map_err(Error::of)?,
-        // The security group must be made in the VPC of the balancer, which is not there yet.
+        // Security groups must be in the VPC of the balancer, which is not there yet.
         SubnetsModel::Ids(ids)
             if !observed.assets.balancers.values().any(|it| it.balancer.scheme == Some(model.balancer.scheme))
-                && observed.assets.security_groups.is_empty()
-                && matches!(model.balancer.security, SecurityModel::Managed { .. }) =>
+                && model.balancer.security.needs_vpc(!observed.assets.security_groups.is_empty()) =>
         {
             let ids: Vec<String> = ids.iter().cloned().collect();
             region.subnets(&observed.owner, &ids).await.map_err(Error::of)?
         }
         SubnetsModel::Ids(_) => Vec::new(),
     };
+    let called = model.balancer.security.looked_up();
+    if !called.is_empty() {
+        observed.security_groups = region.security_groups_called(&observed.owner, &called).await.map_err(Error::of)?;
+    }
     let discovered = |it: &CertificatesModel| matches!(it, CertificatesModel::Discovered { .. });
     if model.listeners.values().any(|listener| discovered(&listener.certificates)) {
         observed.certificates = region.certificates(&observed.owner).await.map_err(Error::of)?;

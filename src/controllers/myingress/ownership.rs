@@ -166,6 +166,19 @@ pub fn adoption_tag(owner: &Owner) -> (String, String) {
     (key("adopt"), format!("{}/{}/{}", owner.cluster.name, owner.namespace, owner.name))
 }
 
+/// The tag by which the owner of a security group lets balancers of the cluster in to what it protects.
+pub fn letting_in_tag(owner: &Owner) -> (String, String) {
+    (key("let-in"), owner.cluster.name.clone())
+}
+
+/// What a rule says of itself that was made for this owner in somebody else's security group. AWS takes 255 characters of a
+/// set to which all of these belong.
+/// <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_UserIdGroupPair.html>
+pub fn entry_mark(owner: &Owner) -> String {
+    let Owner { namespace, name, uid, .. } = owner;
+    format!("{UID}={uid} {namespace}/{name}").chars().take(255).collect()
+}
+
 /// The tag key that names the cluster, and its value.
 pub fn cluster_tag(cluster: &Cluster) -> (String, String) {
     (CLUSTER.into(), cluster.name.clone())

@@ -2,6 +2,7 @@
 //!
 //! <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/Welcome.html>
 
+mod entries;
 mod networks;
 mod permissions;
 mod security_groups;
@@ -21,6 +22,7 @@ use crate::leader::Fence;
 use crate::metrics::Metrics;
 use crate::runtime::Class;
 
+pub use entries::Entry;
 pub use networks::Network;
 pub use permissions::{Permission, PortRange, Source};
 pub use security_groups::SecurityGroup;
@@ -71,6 +73,18 @@ fn next(token: Option<String>) -> Option<String> {
 
 fn filter(name: impl Into<String>, values: impl IntoIterator<Item = String>) -> Filter {
     Filter::builder().name(name).set_values(Some(values.into_iter().collect())).build()
+}
+
+/// A text in which `*` and `?` stand for themselves.
+/// <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Filtering.html#Filtering_Resources_CLI>
+fn literal(text: &str) -> String {
+    text.chars().fold(String::new(), |mut literal, char| {
+        if matches!(char, '*' | '?' | '\\') {
+            literal.push('\\');
+        }
+        literal.push(char);
+        literal
+    })
 }
 
 fn tag_list(tags: &Pairs) -> Vec<Tag> {

@@ -2,11 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use aws_sdk_ec2::types as aws;
 use aws_sdk_ec2::types::{IpPermission, ResourceType, TagSpecification};
 
-use super::{Ec2, Outcome, PAGE, Permission, filter, next, pairs, tag_list};
+use super::{Ec2, Entry, Outcome, PAGE, Permission, filter, literal, next, pairs, tag_list};
 use crate::external::elbv2::Pairs;
 use crate::runtime::Class;
+
+/// A filter takes so many values.
+/// <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Filtering.html#Filtering_Resources_CLI>
+const MOST_VALUES: usize = 200;
 
 /// A security group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,23 +28,59 @@ pub struct SecurityGroup {
     pub ingress: BTreeSet<Permission>,
 }
 
+impl SecurityGroup {
+    fn from_aws(group: aws::SecurityGroup) -> Self {
+        Self {
+            id: group.group_id.unwrap_or_default(),
+            name: group.group_name.unwrap_or_default(),
+            vpc: group.vpc_id.unwrap_or_default(),
+            tags: pairs(group.tags),
+            ingress: Permission::from_aws(group.ip_permissions.unwrap_or_default()),
+        }
+    }
+}
+
 impl Ec2 {
     /// The security groups of the region that have all of these tags.
     pub async fn security_groups(&self, tags: &[(String, String)]) -> Outcome<Vec<SecurityGroup>> {
+        let filters = tags.iter().map(|(key, value)| filter(format!("tag:{key}"), [value.clone()])).collect();
+        Ok(self.groups(filters).await?.into_iter().map(SecurityGroup::from_aws).collect())
+    }
+
+    /// The security groups of the region with one of these ids, or with one of these names: values of the tag `Name`. Those
+    /// that do not exist are left out.
+    pub async fn security_groups_called(&self, ids: &[String], names: &[String]) -> Outcome<Vec<SecurityGroup>> {
+        let mut found = Vec::new();
+        for (by, values) in [("group-id", ids), ("tag:Name", names)] {
+            if !values.is_empty() {
+                found.extend(self.groups(vec![filter(by, values.iter().map(|value| literal(value)))]).await?);
+            }
+        }
+        Ok(found.into_iter().map(SecurityGroup::from_aws).collect())
+    }
+
+    /// The rules of security groups, whosever they are, that let in what is in one of these groups.
+    pub async fn entries(&self, sources: &BTreeSet<String>) -> Outcome<BTreeSet<Entry>> {
+        let mut found = BTreeSet::new();
+        for sources in sources.iter().cloned().collect::<Vec<_>>().chunks(MOST_VALUES) {
+            let groups = self.groups(vec![filter("ip-permission.group-id", sources.to_vec())]).await?;
+            let entries = groups.into_iter().flat_map(|group| {
+                let (id, permissions) = (group.group_id.unwrap_or_default(), group.ip_permissions.unwrap_or_default());
+                Entry::from_aws(&id, permissions).collect::<Vec<_>>()
+            });
+            found.extend(entries.filter(|entry| sources.iter().any(|source| *source == entry.from)));
+        }
+        Ok(found)
+    }
+
+    async fn groups(&self, filters: Vec<aws::Filter>) -> Outcome<Vec<aws::SecurityGroup>> {
         let mut groups = Vec::new();
         let mut token = None;
-        let filters: Vec<_> = tags.iter().map(|(key, value)| filter(format!("tag:{key}"), [value.clone()])).collect();
         loop {
             let call = self.client.describe_security_groups().set_filters(Some(filters.clone()));
             let call = call.max_results(PAGE).set_next_token(token);
             let page = self.caller.call_again("DescribeSecurityGroups", || call.clone().send()).await?;
-            groups.extend(page.security_groups.unwrap_or_default().into_iter().map(|group| SecurityGroup {
-                id: group.group_id.unwrap_or_default(),
-                name: group.group_name.unwrap_or_default(),
-                vpc: group.vpc_id.unwrap_or_default(),
-                tags: pairs(group.tags),
-                ingress: Permission::from_aws(group.ip_permissions.unwrap_or_default()),
-            }));
+            groups.extend(page.security_groups.unwrap_or_default());
             token = next(page.next_token);
             if token.is_none() {
                 return Ok(groups);
@@ -79,6 +120,20 @@ impl Ec2 {
     pub async fn revoke_ingress(&self, id: &str, permissions: &BTreeSet<Permission>) -> Outcome<()> {
         let call = self.client.revoke_security_group_ingress().group_id(id);
         let call = call.set_ip_permissions(Some(list(permissions)));
+        self.caller.call_again("RevokeSecurityGroupIngress", || call.clone().send()).await.map(drop)
+    }
+
+    /// Makes the rule. If the group has one that lets in the same, whatever it says of itself, that is a conflict.
+    pub async fn let_in(&self, entry: &Entry) -> Outcome<()> {
+        let call = self.client.authorize_security_group_ingress().group_id(&entry.group);
+        let call = call.ip_permissions(entry.to_aws());
+        self.caller.call_again("AuthorizeSecurityGroupIngress", || call.clone().send()).await.map(drop)
+    }
+
+    /// Takes the rule away. One that is gone is not found.
+    pub async fn shut_out(&self, entry: &Entry) -> Outcome<()> {
+        let call = self.client.revoke_security_group_ingress().group_id(&entry.group);
+        let call = call.ip_permissions(entry.to_aws());
         self.caller.call_again("RevokeSecurityGroupIngress", || call.clone().send()).await.map(drop)
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use aws_sdk_ec2::types as aws;
 
-use super::{Ec2, Network, Outcome, PAGE, filter, next, pairs};
+use super::{Ec2, Network, Outcome, PAGE, filter, literal, next, pairs};
 use crate::external::elbv2::Pairs;
 
 /// A subnet.
@@ -69,18 +69,6 @@ fn filters(tags: &BTreeMap<String, Vec<String>>) -> Vec<aws::Filter> {
         values => filter(format!("tag:{key}"), values.iter().map(|value| literal(value))),
     };
     tags.iter().map(one).collect()
-}
-
-/// A text in which `*` and `?` stand for themselves.
-/// <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Filtering.html#Filtering_Resources_CLI>
-fn literal(text: &str) -> String {
-    text.chars().fold(String::new(), |mut literal, char| {
-        if matches!(char, '*' | '?' | '\\') {
-            literal.push('\\');
-        }
-        literal.push(char);
-        literal
-    })
 }
 
 /// A subnet's networks; an IPv6 block counts while it is associated.

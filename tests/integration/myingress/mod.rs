@@ -14,6 +14,7 @@ mod full_groups;
 mod full_policy;
 mod full_trouble;
 mod isolation;
+mod let_in;
 mod names;
 mod orphans;
 mod ownership;

@@ -226,6 +226,29 @@ async fn instance_targets_are_the_nodes_with_the_port_of_the_service_on_them() {
 }
 
 #[tokio::test]
+async fn checks_follow_a_named_port_of_the_service() {
+    let scene = Scene::new("targets").await;
+    let _operator = super::operator_without_sweeps(&scene).await;
+    service(&scene, "web", &[("http", 80), ("metrics", 9)]).await;
+    endpoints(&scene, "web", &[("http", 8080), ("metrics", 9090)], &["198.18.7.1"]).await;
+    scene.create::<MyIngress>("app", fronting(&json!({ "healthCheck": { "port": "metrics" } }))).await;
+    let port = || async {
+        let groups = target_groups(&scene).await;
+        groups.first().and_then(|group| group.health_check_port.clone()).unwrap_or_default()
+    };
+    wait_for("checks on the pods' number", port, |port| port == "9090").await;
+    endpoints(&scene, "web", &[("http", 8080), ("metrics", 9091)], &["198.18.7.1"]).await;
+    wait_for("checks on their new one", port, |port| port == "9091").await;
+    service(&scene, "web", &[("http", 80), ("other", 9)]).await;
+    let message = stalled_by(&scene, "app", "PortNotFound").await;
+    assert!(
+        message.starts_with("spec.backends[0].healthCheck.port: Service web has no port called metrics"),
+        "{message}"
+    );
+    assert_eq!(port().await, "9091", "a mistake takes nothing away");
+}
+
+#[tokio::test]
 async fn addresses_in_no_subnet_of_the_vpc_are_registered_beside_those_inside() {
     let scene = Scene::new("targets").await;
     let _operator = Operator::start(&scene).await;

@@ -33,6 +33,8 @@ pub fn remembered(owner: &Owner, grouped: bool, member: &GroupMember) -> Option<
         target_type: kind.target_type,
         ipv6: kind.ipv6,
         nodes: nodes.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+        // Which targets there are does not depend on it.
+        check: None,
     })
 }
 
@@ -56,6 +58,7 @@ mod tests {
             target_type: TargetType::Ip,
             ipv6: false,
             nodes: BTreeMap::new(),
+            check: None,
         };
         let tag = |port| backend_tag(&backend(port)).1;
         assert_eq!(tag(PortName::Number(80)), "web:80");

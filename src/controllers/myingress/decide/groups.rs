@@ -14,8 +14,8 @@ use crate::controllers::myingress::model::{GroupModel, Model, default_group_attr
 use crate::controllers::myingress::names::TargetGroupIdentity;
 use crate::controllers::myingress::observe::Observed;
 use crate::controllers::myingress::ownership::Owner;
-use crate::controllers::myingress::targets::{Backend, Binding};
-use crate::external::elbv2::{GroupKind, NewTargetGroup, Protocol};
+use crate::controllers::myingress::targets::{Backend, Binding, CheckPort, Endpoints, Wanted};
+use crate::external::elbv2::{GroupKind, HealthCheck, NewTargetGroup, Protocol};
 
 /// Makes target groups and repairs them.
 pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
@@ -23,15 +23,16 @@ pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
         let mut tags = scene.tags(Some(&wanted.member));
         tags.extend([backend_tag(&wanted.backend)]);
         let kind = kind(wanted, current);
-        let Some(member) = scene.observed.assets.group_named(name) else {
-            let health_check = wanted.health_check.clone();
+        let member = scene.observed.assets.group_named(name);
+        let health_check = health_check(scene, name, wanted, member.and_then(|it| it.group.health_check.as_ref()));
+        let Some(member) = member else {
             let new = NewTargetGroup { name: name.clone(), kind, health_check, tags };
             actions.push(Action::Group(GroupAction::Create(new)));
             continue;
         };
         let (arn, name) = (|| member.group.arn.clone(), || name.clone());
-        if member.group.health_check.as_ref() != Some(&wanted.health_check) {
-            let check = wanted.health_check.clone();
+        if member.group.health_check.as_ref() != Some(&health_check) {
+            let check = health_check;
             actions.push(Action::Group(GroupAction::SetHealthCheck { arn: arn(), name: name(), kind, check }));
         }
         let defaults = default_group_attributes();
@@ -49,6 +50,23 @@ pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
             actions.push(Action::Group(GroupAction::AddTags { arn: arn(), name: name(), tags }));
         }
     }
+}
+
+/// How targets are to be checked. The number of a port that has a name is found in the cluster; as long as that does not say
+/// one, it stays as it is.
+fn health_check(scene: &Scene, name: &str, wanted: &GroupModel, present: Option<&HealthCheck>) -> HealthCheck {
+    let mut check = wanted.health_check.clone();
+    if wanted.backend.check.is_some() {
+        let before = present.and_then(|it| it.port);
+        check.port = match scene.observed.endpoints.get(name) {
+            Some(Endpoints::Known(Wanted { check: CheckPort::Is(number), .. })) => Some(*number),
+            Some(Endpoints::Known(Wanted { check: CheckPort::Differs(numbers), .. })) => {
+                before.filter(|it| numbers.contains(it)).or_else(|| numbers.first().copied())
+            }
+            _ => before,
+        };
+    }
+    check
 }
 
 /// Puts what makes targets sticky behind the changes of rules: where several groups share requests, AWS wants clients to

@@ -7,9 +7,11 @@
 mod aside;
 mod attributes;
 mod balancer;
+mod entries;
 mod followed;
 mod groups;
 mod listeners;
+mod named;
 mod removal;
 mod replacement;
 mod secrets;
@@ -38,6 +40,7 @@ use crate::runtime::{Health, Plan};
 
 use aside::Aside;
 
+pub use entries::{ours as entries_of, shut_out};
 pub use groups::bindings;
 pub use listeners::forwarded_to;
 pub use removal::{decide_removal, unprotects};

@@ -1,7 +1,7 @@
 //! What to do after a deleted object. Never blocked by an invalid spec.
 
 use super::listeners::forwarded_to;
-use super::{balancer, groups, security};
+use super::{balancer, entries, groups, security};
 use crate::api::{DeletionPolicy, MyIngress, MyIngressSpec};
 use crate::controllers::myingress::action::{Action, BalancerAction, ListenerAction};
 use crate::controllers::myingress::assets::{GroupMember, Member};
@@ -54,6 +54,8 @@ pub fn decide_removal(object: &MyIngress, observed: &Observed) -> Removal<Action
         removal.actions.push(balancer::delete(observed, member));
     }
     removal.actions.extend(observed.assets.groups.values().map(|member| groups::delete(observed, member)));
+    // A group that another one lets in cannot be deleted.
+    removal.actions.extend(entries::ours(&observed.assets, &observed.owner).map(entries::shut_out));
     removal.actions.extend(observed.assets.security_groups.values().map(security::delete));
     removal
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use super::swaps::swaps;
 use super::tags::stale;
-use super::{Scene, differing};
+use super::{Scene, differing, entries, named};
 use crate::controllers::myingress::action::{Action, SecurityAction};
 use crate::controllers::myingress::assets::Member;
-use crate::controllers::myingress::model::{Complaint, SecurityModel};
+use crate::controllers::myingress::model::{Complaint, SecurityModel, SubnetsModel, is_group_id};
 use crate::controllers::myingress::names::security_group_name;
 use crate::external::ec2::SecurityGroup;
 
@@ -24,23 +24,14 @@ pub enum Groups {
 pub fn plan(scene: &Scene, current: Option<&Member>, actions: &mut Vec<Action>) -> Result<Groups, Complaint> {
     match &scene.model.balancer.security {
         SecurityModel::Default => return Ok(Groups::Are(None)),
-        SecurityModel::Given(groups) => return Ok(Groups::Are(Some(groups.clone()))),
+        SecurityModel::Given(groups) => return given(scene, current, groups),
         SecurityModel::Managed { .. } => {}
     }
     let tags = scene.tags(None);
     let Some(group) = scene.observed.assets.security_groups.values().next() else {
-        let vpc = current.map(|member| &member.balancer.vpc);
-        let Some(vpc) = vpc.or_else(|| scene.observed.subnets.first().map(|subnet| &subnet.vpc)) else {
-            return Err(Complaint {
-                reason: "SubnetNotFound",
-                message:
-                    "spec.subnets: AWS knows none of them, so that the VPC of the security group is not known: use \
-                          ids of subnets of the operator's account and region"
-                        .into(),
-            });
-        };
+        let vpc = vpc(scene, current)?.to_owned();
         let name = security_group_name(&scene.observed.owner);
-        actions.push(Action::Security(SecurityAction::Create { name, vpc: vpc.clone(), tags }));
+        actions.push(Action::Security(SecurityAction::Create { name, vpc, tags }));
         return Ok(Groups::Later);
     };
     let (id, wanted) = (group.id.clone(), scene.model.inbound());
@@ -54,18 +45,58 @@ pub fn plan(scene: &Scene, current: Option<&Member>, actions: &mut Vec<Action>) 
     if !tags.is_empty() {
         actions.push(Action::Security(SecurityAction::AddTags { id: group.id.clone(), tags }));
     }
+    entries::plan(scene, group, actions);
     Ok(Groups::Are(Some(BTreeSet::from([group.id.clone()]))))
 }
 
-/// Deletes the group once nobody wants it.
+/// The groups that the spec gives, by their ids.
+fn given(scene: &Scene, current: Option<&Member>, groups: &BTreeSet<String>) -> Result<Groups, Complaint> {
+    let id = |called: &String| {
+        if is_group_id(called) {
+            return Ok(called.clone());
+        }
+        let vpc = vpc(scene, current)?;
+        Ok(named::group(called, "spec.securityGroups", &scene.observed.security_groups, vpc)?.id.clone())
+    };
+    Ok(Groups::Are(Some(groups.iter().map(id).collect::<Result<_, _>>()?)))
+}
+
+/// The VPC of the balancer, be it still to be made.
+fn vpc<'a>(scene: &Scene<'a>, current: Option<&'a Member>) -> Result<&'a str, Complaint> {
+    let wanted = match &scene.model.balancer.subnets {
+        SubnetsModel::Tagged { vpc, .. } => vpc.as_ref(),
+        SubnetsModel::Ids(_) => None,
+    };
+    let of_subnets = || {
+        let mut vpcs = scene.observed.subnets.iter().map(|subnet| &subnet.vpc);
+        vpcs.find(|vpc| wanted.is_none_or(|wanted| wanted == *vpc))
+    };
+    let known = current.map(|member| &member.balancer.vpc).or_else(of_subnets);
+    known.map(String::as_str).ok_or_else(|| Complaint {
+        reason: "SubnetNotFound",
+        message:
+            "spec.subnets: AWS knows none of them, so that the VPC of the security group is not known: use ids of \
+                  subnets of the operator's account and region"
+                .into(),
+    })
+}
+
+/// Deletes the group once nobody wants it, and the rules that let it in before that.
 pub fn clear(scene: &Scene, actions: &mut Vec<Action>) {
+    for group in scene.observed.assets.security_groups.values() {
+        entries::clear(scene, group, actions);
+    }
     if !matches!(scene.model.balancer.security, SecurityModel::Managed { .. }) {
         // A balancer whose groups are left to AWS keeps ours: it has no other.
         let kept = |id: &String| {
             scene.observed.assets.balancers.values().any(|member| member.balancer.security_groups.contains(id))
         };
         let groups = scene.observed.assets.security_groups.values();
-        actions.extend(groups.filter(|group| !kept(&group.id)).map(delete));
+        let let_in = |id: &String| {
+            let owner = &scene.observed.owner;
+            entries::ours(&scene.observed.assets, owner).any(|entry| entry.from == *id)
+        };
+        actions.extend(groups.filter(|group| !kept(&group.id) && !let_in(&group.id)).map(delete));
     }
 }
 

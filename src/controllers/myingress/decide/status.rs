@@ -11,7 +11,7 @@ use crate::controllers::myingress::assets::Member;
 use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::model::{Model, SecurityModel};
 use crate::controllers::myingress::observe::Observed;
-use crate::controllers::myingress::targets::Endpoints;
+use crate::controllers::myingress::targets::{CheckPort, Endpoints};
 use crate::external::elbv2::{Pairs, Protocol, State};
 use crate::runtime::{Health, Part, Plan};
 
@@ -124,7 +124,9 @@ fn targets_healthy(groups: &[TargetGroupStatus]) -> Part {
 
 /// How the object is when nothing is left to do.
 pub fn health(object: &MyIngress, scene: &Scene, current: &Member) -> Health {
-    if let Some((reason, message)) = missing_backend(object, scene) {
+    let names_targets = !object.spec.target_security_groups.is_empty();
+    let unreached = || super::entries::trouble(scene).filter(|_| names_targets);
+    if let Some((reason, message)) = missing_backend(object, scene).or_else(unreached) {
         return Health::stalled(reason, message);
     }
     if super::listeners::waits(scene, current) {
@@ -153,7 +155,12 @@ fn missing_backend(object: &MyIngress, scene: &Scene) -> Option<(&'static str, S
         let index = object.spec.backends.iter().position(|backend| backend.name == group.backend_name)?;
         let (service, namespace) = (&group.backend.service, &group.backend.namespace);
         Some(match scene.observed.endpoints.get(name)? {
-            Endpoints::NotReadyYet | Endpoints::NoSlices | Endpoints::Known(_) => return None,
+            Endpoints::NotReadyYet | Endpoints::NoSlices => return None,
+            Endpoints::Known(wanted) => {
+                let name = group.backend.check.as_deref().unwrap_or_default();
+                let (reason, why) = unfit_check_port(&wanted.check, service, name)?;
+                (reason, format!("spec.backends[{index}].healthCheck.port: {why}"))
+            }
             Endpoints::ServiceMissing => (
                 "ServiceNotFound",
                 format!(
@@ -174,6 +181,32 @@ fn missing_backend(object: &MyIngress, scene: &Scene) -> Option<(&'static str, S
         })
     });
     troubles.min_by_key(|(_, message)| message.clone())
+}
+
+/// What is wrong with the named port of checks.
+fn unfit_check_port(port: &CheckPort, service: &str, name: &str) -> Option<(&'static str, String)> {
+    match port {
+        CheckPort::Unknown | CheckPort::Is(_) => None,
+        CheckPort::Missing { ports } => Some((
+            "PortNotFound",
+            format!(
+                "Service {service} has no port called {name}: use a number, or the name of one of {}",
+                ports.join(", ")
+            ),
+        )),
+        CheckPort::Differs(numbers) => {
+            let numbers: Vec<String> = numbers.iter().map(u16::to_string).collect();
+            Some((
+                "PortAmbiguous",
+                format!(
+                    "port {name} of Service {service} is {} on different pods, and all targets are checked on one: give \
+                     it one number on all pods, or give a number here",
+                    numbers.join(" and ")
+                ),
+            ))
+        }
+        CheckPort::Unsuitable(why) => Some(("ServiceUnsuitable", why.clone())),
+    }
 }
 
 /// What the model sets, and what was set before.

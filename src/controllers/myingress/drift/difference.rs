@@ -69,7 +69,7 @@ fn part(known: &Known, path: &str) -> &'static str {
         "webAcl" => "web_acl",
         "capacityUnits" => "capacity",
         "healthCheck" => "health_check",
-        "ingress" => "security_group_rule",
+        "ingress" | "letIn" => "security_group_rule",
         "certificate" | "furtherCertificates" => "certificate",
         _ => known.part,
     }

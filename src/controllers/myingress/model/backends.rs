@@ -22,6 +22,9 @@ const ANOMALIES: &str = "load_balancing.algorithm.anomaly_mitigation";
 const SLOW_START: &str = "slow_start.duration_seconds";
 /// A tag's value has 256 characters, of which Service and port take 127 at most.
 const MOST_OF_LABELS: usize = 129;
+/// AWS's word for the port on which a target gets its requests.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateTargetGroup.html>
+const TRAFFIC_PORT: &str = "traffic-port";
 const COOKIE: &str = "stickiness.app_cookie.cookie_name";
 
 /// A target group and its name in AWS.
@@ -91,14 +94,17 @@ fn group(spec: &BackendSpec, member: &ObjectKey, field: &Field<'_>) -> Result<Gr
     let nodes = spec.node_selector.clone();
     node_selector(&nodes, target_type, &field.name("nodeSelector"))?;
     let check = spec.health_check.clone().unwrap_or_default();
+    let checks = field.name("healthCheck");
+    let (number, named) = check_port(check.port.as_ref(), &checks.name("port"))?;
+    let namespace = member.0.clone();
     Ok(GroupModel {
         backend_name: spec.name.clone(),
         member: member.clone(),
-        backend: Backend { namespace: member.0.clone(), service, port, target_type, ipv6: false, nodes },
+        backend: Backend { namespace, service, port, target_type, ipv6: false, nodes, check: named },
         target_type,
         protocol: spoken(spec.protocol),
         version,
-        health_check: health_check(&check, spec.protocol, version, &field.name("healthCheck"))?,
+        health_check: HealthCheck { port: number, ..health_check(&check, spec.protocol, version, &checks)? },
         attributes: group_attributes(spec, field)?,
     })
 }
@@ -150,6 +156,18 @@ fn port(port: &IntOrString, field: &Field<'_>) -> Result<PortName, Complaint> {
     }
 }
 
+/// The number of the port of checks, or its name in the Service; neither for the port of the traffic.
+fn check_port(said: Option<&IntOrString>, field: &Field<'_>) -> Result<(Option<u16>, Option<String>), Complaint> {
+    match said {
+        None => Ok((None, None)),
+        Some(IntOrString::String(word)) if word == TRAFFIC_PORT => Ok((None, None)),
+        Some(said) => Ok(match port(said, field)? {
+            PortName::Number(number) => (Some(number), None),
+            PortName::Name(name) => (None, Some(name)),
+        }),
+    }
+}
+
 fn spoken(protocol: BackendProtocol) -> Protocol {
     match protocol {
         BackendProtocol::Http => Protocol::Http,
@@ -157,7 +175,7 @@ fn spoken(protocol: BackendProtocol) -> Protocol {
     }
 }
 
-/// A health check with the defaults that [`HealthCheckSpec`] documents.
+/// A health check with the defaults that [`HealthCheckSpec`] documents, on the port of the traffic.
 fn health_check(
     spec: &HealthCheckSpec,
     protocol: BackendProtocol,
@@ -171,7 +189,7 @@ fn health_check(
     let interval = spec.interval_seconds.unwrap_or(15);
     let check = HealthCheck {
         protocol: spoken(spec.protocol.unwrap_or(protocol)),
-        port: spec.port,
+        port: None,
         path: spec.path.clone().unwrap_or_else(|| path.into()),
         interval,
         timeout: spec.timeout_seconds.unwrap_or_else(|| interval.saturating_sub(1).min(5)),
@@ -184,7 +202,6 @@ fn health_check(
         ("timeoutSeconds", check.timeout, 2, 120),
         ("healthyThreshold", check.healthy.into(), 2, 10),
         ("unhealthyThreshold", check.unhealthy.into(), 2, 10),
-        ("port", check.port.unwrap_or(1), 1, u16::MAX),
     ] {
         if !(least..=most).contains(&number) {
             return field.name(name).complain(format_args!("must be {least} to {most}"));
@@ -332,6 +349,19 @@ mod tests {
     }
 
     #[test]
+    fn checks_are_on_a_number_or_on_a_named_port_of_the_service() {
+        for (said, number, name) in [
+            (json!(9090), Some(9090), None),
+            (json!("9090"), Some(9090), None),
+            (json!("metrics"), None, Some("metrics")),
+            (json!("traffic-port"), None, None),
+        ] {
+            let group = group(json!({ "port": 80, "healthCheck": { "port": said } }));
+            assert_eq!((group.health_check.port, group.backend.check.as_deref()), (number, name), "{said}");
+        }
+    }
+
+    #[test]
     fn the_name_stays_when_only_service_and_port_change() {
         let names = |backend| fixtures::model(using(backend)).groups.into_keys().next().unwrap();
         assert_eq!(names(json!({ "port": 80 })), names(json!({ "port": "http", "service": "b" })));
@@ -357,7 +387,8 @@ mod tests {
             (check(json!({ "intervalSeconds": 4 })), "healthCheck.intervalSeconds must be 5 to 300"),
             (check(json!({ "healthyThreshold": 1 })), "healthCheck.healthyThreshold must be 2 to 10"),
             (check(json!({ "path": "a" })), "healthCheck.path must begin with /"),
-            (check(json!({ "port": 0 })), "healthCheck.port must be 1 to 65535"),
+            (check(json!({ "port": 0 })), "healthCheck.port must be a port of the Service: its name, or a number"),
+            (check(json!({ "port": "me trics" })), "healthCheck.port has ' '"),
             (check(json!({ "successCodes": "200-500" })), "healthCheck.successCodes must be codes from 200 to 499"),
             (check(json!({ "successCodes": "299-200" })), "healthCheck.successCodes must be codes"),
             (check(json!({ "successCodes": "200," })), "healthCheck.successCodes must be codes"),

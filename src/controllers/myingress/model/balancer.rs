@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::field::Field;
-use super::{Complaint, SecurityModel, SubnetsModel, attributes, text};
+use super::{Complaint, SecurityModel, SubnetsModel, attributes, is_group_id, text};
 use crate::api::common::PREFIX;
 use crate::api::myingress::{AccessLogs, IpAddressType as SpecIpAddressType, MyIngressSpec, Scheme, SubnetSelector};
 use crate::external::elbv2::{IpAddressType, Pairs};
@@ -29,6 +29,8 @@ pub struct BalancerPart {
     pub subnets: Option<SubnetsModel>,
     /// Its security groups.
     pub security: SecurityModel,
+    /// Security groups of its targets.
+    pub target_security_groups: BTreeSet<String>,
     /// Attributes.
     pub attributes: Pairs,
     /// Tags.
@@ -73,6 +75,7 @@ pub fn balancer(spec: &MyIngressSpec, field: &Field<'_>) -> Result<BalancerPart,
         }),
         subnets: subnets(spec, field)?,
         security: security(spec, field)?,
+        target_security_groups: called(&spec.target_security_groups, &field.name("targetSecurityGroups"))?,
         attributes: balancer_attributes(spec, field)?,
         tags: spec.tags.clone(),
         web_acl: spec.waf_acl_arn.clone(),
@@ -137,19 +140,36 @@ fn tagged(selector: &SubnetSelector, field: &Field<'_>) -> Result<SubnetsModel, 
 fn security(spec: &MyIngressSpec, field: &Field<'_>) -> Result<SecurityModel, Complaint> {
     let (groups, cidrs) = (field.name("securityGroups"), field.name("inboundCidrs"));
     let lists = field.name("inboundPrefixLists");
-    let given = ids(&spec.security_groups, "sg-", &groups)?;
+    let given = called(&spec.security_groups, &groups)?;
     let prefix_lists = ids(&spec.inbound_prefix_lists, "pl-", &lists)?;
     let networks = spec.inbound_cidrs.iter().enumerate().map(|(index, it)| text::network(it, &cidrs.at(index)));
     let networks: BTreeSet<String> = networks.collect::<Result<_, _>>()?;
     match (given.is_empty(), networks.is_empty() && prefix_lists.is_empty()) {
         (true, true) => Ok(SecurityModel::Default),
         (false, true) => Ok(SecurityModel::Given(given)),
-        (true, false) => Ok(SecurityModel::Managed { cidrs: networks, prefix_lists }),
+        (true, false) => Ok(SecurityModel::Managed { cidrs: networks, prefix_lists, targets: BTreeSet::new() }),
         (false, false) => {
             let own = if networks.is_empty() { lists } else { cidrs };
             own.complain("makes a security group of its own: remove it, or spec.securityGroups")
         }
     }
+}
+
+/// Security groups by id, or by name: the value of their tag `Name`.
+fn called(groups: &[String], field: &Field<'_>) -> Result<BTreeSet<String>, Complaint> {
+    let mut found = BTreeSet::new();
+    for (index, group) in groups.iter().enumerate() {
+        let field = field.at(index);
+        if is_group_id(group) {
+            text::id(group, "sg-", &field)?;
+        } else {
+            text::of_characters(group, 1, 256, &field, |c| !c.is_control(), "characters that can be printed")?;
+        }
+        if !found.insert(group.clone()) {
+            return field.complain("is in the list twice: remove it");
+        }
+    }
+    Ok(found)
 }
 
 fn ids(ids: &[String], prefix: &str, field: &Field<'_>) -> Result<BTreeSet<String>, Complaint> {
@@ -277,7 +297,7 @@ mod tests {
     fn networks_of_the_security_group_are_in_their_one_form() {
         let security = model(json!({ "inboundCidrs": ["10.9.8.7/8", "10.0.0.0/8", "::/0"] })).balancer.security;
         let cidrs = BTreeSet::from(["10.0.0.0/8".to_owned(), "::/0".to_owned()]);
-        assert_eq!(security, SecurityModel::Managed { cidrs, prefix_lists: BTreeSet::new() });
+        assert_eq!(security, SecurityModel::Managed { cidrs, prefix_lists: BTreeSet::new(), targets: BTreeSet::new() });
         assert_eq!(model(json!({})).balancer.security, SecurityModel::Default);
     }
 
@@ -318,7 +338,12 @@ mod tests {
                 json!({ "subnetSelector": { "tags": { "a": [] } } }),
                 "spec.subnets must be left out where subnetSelector is given",
             ),
-            (json!({ "securityGroups": ["x"] }), "spec.securityGroups[0] must be an id such as sg-0a1b2c3d"),
+            (json!({ "securityGroups": ["sg-X"] }), "spec.securityGroups[0] must be an id such as sg-0a1b2c3d"),
+            (json!({ "securityGroups": ["web\n"] }), "spec.securityGroups[0] has '\\n'"),
+            (
+                json!({ "targetSecurityGroups": ["nodes"] }),
+                "spec.targetSecurityGroups needs a security group that is made",
+            ),
             (
                 json!({ "securityGroups": ["sg-1"], "inboundCidrs": ["::/0"] }),
                 "spec.inboundCidrs makes a security group of its own",

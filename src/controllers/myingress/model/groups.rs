@@ -154,7 +154,10 @@ fn networks_and_tags_add_up() {
     let balancer = both(&first, &second).balancer;
     assert_eq!(balancer.tags.keys().collect::<Vec<_>>(), ["a", "b", "c"]);
     let cidrs = BTreeSet::from(["10.0.0.0/8".to_owned(), "::/0".to_owned()]);
-    assert_eq!(balancer.security, SecurityModel::Managed { cidrs, prefix_lists: BTreeSet::new() });
+    assert_eq!(
+        balancer.security,
+        SecurityModel::Managed { cidrs, prefix_lists: BTreeSet::new(), targets: BTreeSet::new() }
+    );
     let said = refused(&first, &joining("b", json!({ "tags": { "b": "3" } })));
     assert_eq!(
         said,

@@ -25,7 +25,7 @@ pub fn permissions<'a>(
     security: &SecurityModel,
     listeners: impl IntoIterator<Item = (u16, &'a BTreeSet<String>)>,
 ) -> BTreeSet<Permission> {
-    let SecurityModel::Managed { cidrs, prefix_lists } = security else { return BTreeSet::new() };
+    let SecurityModel::Managed { cidrs, prefix_lists, .. } = security else { return BTreeSet::new() };
     let network = |cidr: &String| Source::Network(cidr.clone());
     let everywhere: BTreeSet<Source> =
         cidrs.iter().map(network).chain(prefix_lists.iter().cloned().map(Source::PrefixList)).collect();

@@ -133,14 +133,23 @@ impl Draft {
             (_, SecurityModel::Default) => {}
             (SecurityModel::Given(ours), SecurityModel::Given(said)) if ours == said => {}
             (
-                SecurityModel::Managed { cidrs, prefix_lists },
-                SecurityModel::Managed { cidrs: more, prefix_lists: more_lists },
+                SecurityModel::Managed { cidrs, prefix_lists, .. },
+                SecurityModel::Managed { cidrs: more, prefix_lists: more_lists, .. },
             ) => {
                 cidrs.extend(more.clone());
                 prefix_lists.extend(more_lists.clone());
             }
             (_, SecurityModel::Given(_)) => return Err(differs("securityGroups")),
             (_, SecurityModel::Managed { .. }) => return Err(differs("inboundCidrs")),
+        }
+        if !said.target_security_groups.is_empty() {
+            let SecurityModel::Managed { targets, .. } = &mut ours.security else {
+                return field.name("targetSecurityGroups").called("SpecInvalid").complain(
+                    "needs a security group that is made for the balancer, for it is let in: set spec.inboundCidrs or \
+                     spec.inboundPrefixLists where the balancer's subnets are, or remove it",
+                );
+            };
+            targets.extend(said.target_security_groups.clone());
         }
         for (key, value) in &said.attributes {
             if ours.attributes.get(key) != Some(value) {

@@ -98,10 +98,36 @@ pub enum SubnetsModel {
 pub enum SecurityModel {
     /// AWS gives it the VPC's default; nothing is compared.
     Default,
-    /// Exactly these.
+    /// Exactly these, by id or name.
     Given(BTreeSet<String>),
-    /// One of our own that lets these networks and prefix lists in on the listeners' ports.
-    Managed { cidrs: BTreeSet<String>, prefix_lists: BTreeSet<String> },
+    /// One of our own that lets these networks and prefix lists in on the listeners' ports. It is let in to the groups of its
+    /// targets, which are ids or names.
+    Managed { cidrs: BTreeSet<String>, prefix_lists: BTreeSet<String>, targets: BTreeSet<String> },
+}
+
+/// Whether that is the id of a security group, and not a name: the value of its tag `Name`.
+pub fn is_group_id(called: &str) -> bool {
+    called.starts_with("sg-")
+}
+
+impl SecurityModel {
+    /// The groups, by id or name, of which something must be known before anything can be done with them.
+    pub fn looked_up(&self) -> BTreeSet<String> {
+        match self {
+            Self::Default => BTreeSet::new(),
+            Self::Given(groups) => groups.iter().filter(|it| !is_group_id(it)).cloned().collect(),
+            Self::Managed { targets, .. } => targets.clone(),
+        }
+    }
+
+    /// Whether the VPC of a balancer that is still to be made must be known; `made` says whether our own group is there.
+    pub fn needs_vpc(&self, made: bool) -> bool {
+        match self {
+            Self::Default => false,
+            Self::Given(_) => !self.looked_up().is_empty(),
+            Self::Managed { .. } => !made,
+        }
+    }
 }
 
 /// A target group.

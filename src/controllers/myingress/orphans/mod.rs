@@ -16,6 +16,7 @@ use tracing::{info, warn};
 use super::MyIngressKind;
 use super::action::{Action, BalancerAction, GroupAction, SecurityAction};
 use super::assets::Assets;
+use super::decide::{entries_of, shut_out};
 use super::ownership::{Owner, owner_of};
 use crate::api::{DeletionPolicy, MyIngress};
 use crate::cluster::Cluster;
@@ -53,8 +54,10 @@ impl Orphan {
         let balancers =
             assets.balancers.iter().map(|(arn, it)| ("load balancer", it.balancer.name.as_str(), arn.as_str()));
         let groups = assets.groups.iter().map(|(arn, it)| ("target group", it.group.name.as_str(), arn.as_str()));
+        let entries = entries_of(assets, &self.owner)
+            .map(|entry| ("rule of a security group", entry.group.as_str(), entry.from.as_str()));
         let security = assets.security_groups.iter().map(|(id, it)| ("security group", it.name.as_str(), id.as_str()));
-        balancers.chain(groups).chain(security).collect()
+        balancers.chain(groups).chain(entries).chain(security).collect()
     }
 
     /// What removes it, in order. Each deletion asks AWS first whether the tags still say the same.
@@ -68,11 +71,12 @@ impl Orphan {
             let name = member.group.name.clone();
             Action::Group(GroupAction::Delete { owner: owner.clone(), arn: arn.clone(), name })
         });
+        let entries = entries_of(assets, owner).map(shut_out);
         let security = assets
             .security_groups
             .iter()
             .map(|(id, group)| Action::Security(SecurityAction::Delete { id: id.clone(), name: group.name.clone() }));
-        balancers.chain(groups).chain(security).collect()
+        balancers.chain(groups).chain(entries).chain(security).collect()
     }
 
     fn described(&self) -> String {

@@ -46,6 +46,14 @@ fn security(action: &SecurityAction, before: &Assets, after: &Assets) -> Vec<Cha
         }
         SecurityAction::Authorize { id, .. } => ("AuthorizeSecurityGroupIngress", id.clone(), name(id)),
         SecurityAction::Revoke { id, .. } => ("RevokeSecurityGroupIngress", id.clone(), name(id)),
+        SecurityAction::LetIn(entry) | SecurityAction::ShutOut(entry) => {
+            let operation = match action {
+                SecurityAction::LetIn(_) => "AuthorizeSecurityGroupIngress",
+                _ => "RevokeSecurityGroupIngress",
+            };
+            let fields = changed(&Thing::SecurityGroup(entry.from.clone()), before, after);
+            return vec![call(operation, format!("security group {} of the targets", entry.group), fields)];
+        }
         SecurityAction::AddTags { id, .. } => ("CreateTags", id.clone(), name(id)),
         SecurityAction::RemoveTags { id, .. } => ("DeleteTags", id.clone(), name(id)),
         SecurityAction::Delete { name, .. } => {

@@ -6,6 +6,7 @@ use super::report::{Check, CheckState};
 use crate::api::MyIngress;
 use crate::api::myingress::MyIngressSpec;
 use crate::controllers::myingress::MyIngressKind;
+use crate::controllers::myingress::model::is_group_id;
 use crate::controllers::myingress::ownership::Owner;
 use crate::external::acm::Certificate;
 use crate::external::aws::AwsError;
@@ -120,8 +121,8 @@ fn not_asked(spec: &MyIngressSpec) -> Vec<Check> {
         let message = format!("not checked: {what}");
         found.push(Check { field, state: CheckState::Unchecked, message });
     };
-    if !spec.security_groups.is_empty() {
-        note("spec.securityGroups".into(), "whether the groups exist in the balancer's VPC");
+    if spec.security_groups.iter().any(|called| is_group_id(called)) {
+        note("spec.securityGroups".into(), "whether the groups of these ids exist in the balancer's VPC");
     }
     if !spec.inbound_prefix_lists.is_empty() {
         note("spec.inboundPrefixLists".into(), "whether the lists exist, and how many entries they may have");

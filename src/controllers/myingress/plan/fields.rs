@@ -54,6 +54,10 @@ impl Thing {
             Self::SecurityGroup(id) => {
                 if let Some(group) = assets.security_groups.get(id) {
                     security_group(group, &mut fields);
+                    let entries = assets.entries.iter().filter(|entry| entry.from == *id);
+                    fields.extend(
+                        entries.map(|it| (format!("letIn by {} on {}", it.group, text::entry(it)), "allowed".into())),
+                    );
                 }
             }
             Self::Listener { balancer, arn } => {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::external::ec2::{Permission, Source};
+use crate::external::ec2::{Entry, Permission, Source};
 use crate::external::elbv2::{
     Condition, Match, MutualAuthentication, Protocol, ProtocolVersion, RuleAction, Session, TargetType, Transform,
     TransformedPart, Unauthenticated,
@@ -120,6 +120,14 @@ pub fn permission(permission: &Permission) -> String {
         Some(ports) if ports.from == ports.to => format!("{} {} from {from}", permission.protocol, ports.from),
         Some(ports) => format!("{} {}-{} from {from}", permission.protocol, ports.from, ports.to),
         None => format!("{} from {from}", permission.protocol),
+    }
+}
+
+/// On what ports another group is let in.
+pub fn entry(entry: &Entry) -> String {
+    match entry.ports {
+        Some(ports) => format!("{} {}-{}", entry.protocol, ports.from, ports.to),
+        None => entry.protocol.clone(),
     }
 }
 

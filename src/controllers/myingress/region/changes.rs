@@ -232,6 +232,8 @@ impl Region {
             SecurityAction::Revoke { id, permissions } => self.ec2.revoke_ingress(id, permissions).await?,
             SecurityAction::AddTags { id, tags } => self.ec2.tag(id, tags).await?,
             SecurityAction::RemoveTags { id, keys } => self.ec2.untag(id, keys).await?,
+            SecurityAction::LetIn(entry) => self.ec2.let_in(entry).await?,
+            SecurityAction::ShutOut(entry) => self.ec2.shut_out(entry).await?,
             SecurityAction::Delete { id, .. } => self.ec2.delete_security_group(id).await?,
         }
         Ok(Answer::Done)

@@ -1,15 +1,16 @@
 //! Answers to questions that several objects ask: asked once for all, and kept until the next sweep.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Region;
 use super::shared::SharedRead;
+use crate::controllers::myingress::model::is_group_id;
 use crate::controllers::myingress::ownership::Owner;
 use crate::external::acm::Certificate;
 use crate::external::aws::AwsError;
-use crate::external::ec2::Subnet;
+use crate::external::ec2::{SecurityGroup, Subnet};
 
 /// Tags that subnets must have: values by key, none for any value.
 pub type SubnetTags = BTreeMap<String, Vec<String>>;
@@ -19,6 +20,7 @@ pub type SubnetTags = BTreeMap<String, Vec<String>>;
 pub struct Lookups {
     by_tags: HashMap<SubnetTags, Answer<Vec<Subnet>>>,
     by_ids: HashMap<Vec<String>, Answer<Vec<Subnet>>>,
+    groups: HashMap<BTreeSet<String>, Answer<Vec<SecurityGroup>>>,
     certificates: Option<Answer<Vec<Certificate>>>,
 }
 
@@ -48,6 +50,7 @@ pub enum Lookup {
     Certificates,
     SubnetsTagged(SubnetTags),
     Subnets(Vec<String>),
+    SecurityGroupsCalled(BTreeSet<String>),
 }
 
 impl Region {
@@ -71,6 +74,22 @@ impl Region {
             Ok(found)
         };
         self.shared(Lookup::Subnets(ids.to_vec()), owner, known, read).await
+    }
+
+    /// The security groups with one of these ids, or of these names.
+    pub async fn security_groups_called(
+        &self,
+        owner: &Owner,
+        called: &BTreeSet<String>,
+    ) -> Result<Vec<SecurityGroup>, AwsError> {
+        let known = || self.known().lookups.groups.get(called).map(|it| it.found.clone());
+        let read = async {
+            let (ids, names): (Vec<_>, Vec<_>) = called.iter().cloned().partition(|it| is_group_id(it));
+            let found = self.ec2.security_groups_called(&ids, &names).await?;
+            self.known().lookups.groups.insert(called.clone(), Answer::now(&found));
+            Ok(found)
+        };
+        self.shared(Lookup::SecurityGroupsCalled(called.clone()), owner, known, read).await
     }
 
     /// The certificates of AWS Certificate Manager.
@@ -106,6 +125,7 @@ impl Region {
             let lookups = &mut self.known().lookups;
             lookups.by_tags.retain(|_, answer| answer.is_new());
             lookups.by_ids.retain(|_, answer| answer.is_new());
+            lookups.groups.retain(|_, answer| answer.is_new());
             lookups.certificates.take_if(|answer| !answer.is_new());
         }
         self.reads().retain(|_, read| read.matters());

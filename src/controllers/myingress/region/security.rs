@@ -1,5 +1,6 @@
 //! Security groups: all of the cluster's are read at once when somebody first needs to know one, and in every sweep from
-//! then on. Where only one owner's are in doubt, only that owner's are read.
+//! then on. Where only one owner's are in doubt, only that owner's are read. With them come the rules of any group that let
+//! them in: so a rule is found again by whomever it was made, and whatever its object says now.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Instant;
@@ -9,7 +10,7 @@ use super::known::Known;
 use super::lookups::Lookup;
 use crate::controllers::myingress::ownership::{Owner, cluster_tag, uid_tag};
 use crate::external::aws::AwsError;
-use crate::external::ec2::SecurityGroup;
+use crate::external::ec2::{Entry, SecurityGroup};
 use crate::external::elbv2::Pairs;
 
 /// How much is known of security groups.
@@ -51,8 +52,10 @@ impl Region {
     pub async fn read_security_groups(&self) -> Result<(), AwsError> {
         let begun = Instant::now();
         let found = self.ec2.security_groups(&[cluster_tag(&self.cluster)]).await?;
+        let entries = self.ec2.entries(&ids(&found)).await?;
         let mut known = self.known();
-        let changed = known.enter_security_groups(found, begun, |_| true);
+        let mut changed = known.enter_entries(entries, begun, |_| true);
+        changed.extend(known.enter_security_groups(found, begun, |_| true));
         known.security.listed = true;
         known.security.complete.clear();
         known.security.doubts.retain(|_, since| *since > begun);
@@ -65,11 +68,18 @@ impl Region {
     async fn read_security_groups_of(&self, owner: &Owner) -> Result<(), AwsError> {
         let begun = Instant::now();
         let found = self.ec2.security_groups(&[cluster_tag(&self.cluster), uid_tag(owner)]).await?;
+        let asked = ids(&found);
+        let entries = self.ec2.entries(&asked).await?;
         let mut known = self.known();
+        known.enter_entries(entries, begun, |from| asked.contains(from));
         known.enter_security_groups(found, begun, |group| owner.owns(&group.tags));
         known.security.doubts.retain(|uid, since| *uid != owner.uid || *since > begun);
         Ok(())
     }
+}
+
+fn ids(groups: &[SecurityGroup]) -> BTreeSet<String> {
+    groups.iter().map(|group| group.id.clone()).collect()
 }
 
 impl Knowledge {
@@ -110,6 +120,26 @@ impl Known {
         self.assets.security_groups = after;
         changed
     }
+
+    /// Enters the rules that let in those groups that `asked` says; returns the tags of those for which they are not as they
+    /// were.
+    fn enter_entries(
+        &mut self,
+        found: BTreeSet<Entry>,
+        begun: Instant,
+        asked: impl Fn(&String) -> bool,
+    ) -> BTreeSet<Pairs> {
+        let before = std::mem::take(&mut self.assets.entries);
+        // What was written since the reading began is newer than what was read.
+        let read = |entry: &&Entry| asked(&entry.from) && !self.written_since(&entry.from, begun);
+        let mut after: BTreeSet<Entry> = before.iter().filter(|entry| !read(entry)).cloned().collect();
+        after.extend(found.iter().filter(read).cloned());
+        let changed: BTreeSet<&String> = before.symmetric_difference(&after).map(|entry| &entry.from).collect();
+        let groups = &self.assets.security_groups;
+        let changed = changed.into_iter().filter_map(|id| groups.get(id)).map(|group| group.tags.clone()).collect();
+        self.assets.entries = after;
+        changed
+    }
 }
 
 #[cfg(test)]
@@ -138,6 +168,27 @@ mod tests {
         let changed = known.enter_security_groups(vec![group("c", "1")], Instant::now(), ours);
         assert_eq!(ids(&known), ["b", "c"]);
         assert_eq!(changed, BTreeSet::from([group("a", "1").tags]));
+    }
+
+    fn entry(group: &str, from: &str) -> Entry {
+        let (group, from, protocol) = (group.into(), from.into(), "tcp".into());
+        Entry { group, from, protocol, ports: None, description: String::new() }
+    }
+
+    #[test]
+    fn rules_that_let_ours_in_are_read_for_whom_was_asked_and_wake_whom_they_concern() {
+        let mut known = Known::default();
+        known.enter_security_groups(vec![group("a", "1"), group("b", "2")], Instant::now(), |_| true);
+        let begun = Instant::now();
+        let both = BTreeSet::from([entry("nodes", "a"), entry("nodes", "b")]);
+        assert_eq!(known.enter_entries(both.clone(), begun, |_| true).len(), 2);
+        assert_eq!(known.enter_entries(both.clone(), begun, |_| true).len(), 0, "nothing new");
+        let changed = known.enter_entries(BTreeSet::new(), begun, |from| from == "a");
+        assert_eq!(changed, BTreeSet::from([group("a", "1").tags]));
+        assert_eq!(known.assets.entries, BTreeSet::from([entry("nodes", "b")]));
+        known.written("b");
+        assert_eq!(known.enter_entries(BTreeSet::new(), begun, |_| true).len(), 0, "what was written since is newer");
+        assert_eq!(known.assets.entries, BTreeSet::from([entry("nodes", "b")]));
     }
 
     #[test]

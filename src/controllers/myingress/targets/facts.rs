@@ -8,6 +8,7 @@ use std::time::Instant;
 use k8s_openapi::api::core::v1::{self as core, NodeSpec, PodCondition, PodReadinessGate, Taint};
 use k8s_openapi::api::discovery::v1 as discovery;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::{Resource, ResourceExt};
 use serde::Deserialize;
 
@@ -66,6 +67,8 @@ pub struct ServicePort {
     pub number: u16,
     /// The port of every node that leads to it.
     pub node_port: Option<u16>,
+    /// The port of the pods that it leads to, where the Service says it by number.
+    pub target: Option<u16>,
     /// It speaks TCP.
     pub tcp: bool,
 }
@@ -74,9 +77,15 @@ impl From<core::Service> for Service {
     fn from(service: core::Service) -> Self {
         let spec = service.spec.unwrap_or_default();
         let port = |port: core::ServicePort| {
+            let number = u16::try_from(port.port).ok()?;
             Some(ServicePort {
                 name: port.name.unwrap_or_default(),
-                number: u16::try_from(port.port).ok()?,
+                number,
+                target: match port.target_port {
+                    Some(IntOrString::Int(target)) if target != 0 => u16::try_from(target).ok(),
+                    Some(IntOrString::String(_)) => None,
+                    Some(IntOrString::Int(_)) | None => Some(number),
+                },
                 node_port: port.node_port.and_then(|number| u16::try_from(number).ok()).filter(|number| *number != 0),
                 tcp: port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP"),
             })

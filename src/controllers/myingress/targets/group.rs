@@ -152,7 +152,10 @@ impl State {
     pub fn news(&mut self, endpoints: &Endpoints) -> BTreeSet<ObjectKey> {
         let summary = self.summary(endpoints);
         let situation = match endpoints {
-            Endpoints::Known(_) => Endpoints::Known(Wanted::default()),
+            // Which targets there are is in the summary.
+            Endpoints::Known(Wanted { check, .. }) => {
+                Endpoints::Known(Wanted { check: check.clone(), ..Wanted::default() })
+            }
             other => other.clone(),
         };
         let news = Some((situation, summary));

@@ -48,7 +48,7 @@ use registry::Registry;
 use zones::Zones;
 
 pub use course::Step;
-pub use wanted::Wanted;
+pub use wanted::{CheckPort, Wanted};
 
 /// A port of a Service, as a target group's targets are to reach it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -65,6 +65,8 @@ pub struct Backend {
     pub ipv6: bool,
     /// Labels that nodes must have to be targets.
     pub nodes: BTreeMap<String, String>,
+    /// Name of the Service's port on which targets are checked, where that is another one.
+    pub check: Option<String>,
 }
 
 /// How a port of a Service is called.

@@ -219,7 +219,7 @@ mod tests {
     async fn who_waits_for_a_look_at_a_group_that_is_let_go_waits_no_more() {
         let (namespace, service, port) = ("shop".into(), "cart".into(), PortName::Number(80));
         let (target_type, nodes) = (TargetType::Ip, BTreeMap::new());
-        let backend = Backend { namespace, service, port, target_type, ipv6: false, nodes };
+        let backend = Backend { namespace, service, port, target_type, ipv6: false, nodes, check: None };
         let owner = ("shop".to_owned(), "shop".to_owned());
         let (group_arn, owners) = (Some("arn".into()), BTreeSet::from([owner.clone()]));
         let binding = Binding { group_arn, vpc: None, backend, created: true, owners };

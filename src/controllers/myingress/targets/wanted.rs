@@ -14,6 +14,27 @@ pub struct Wanted {
     pub targets: BTreeSet<Target>,
     /// The target of every pod with our readiness gate, by the pod's name, whether it is to be registered or not.
     pub gated: BTreeMap<String, Target>,
+    /// The port on which they are checked, where the backend names one.
+    pub check: CheckPort,
+}
+
+/// The number of a port that a backend names for the checks of its targets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum CheckPort {
+    /// None is named, or nothing says the number yet.
+    #[default]
+    Unknown,
+    /// This one, on every target.
+    Is(u16),
+    /// Pods have different numbers for it, and a target group is checked on one.
+    Differs(BTreeSet<u16>),
+    /// The Service has other ports: these, in a person's words.
+    Missing {
+        /// Number, and name where it has one.
+        ports: Vec<String>,
+    },
+    /// Targets cannot be checked on it; why, and what to do.
+    Unsuitable(String),
 }
 
 /// What the cluster says of a backend.
@@ -35,10 +56,50 @@ pub fn endpoints(cluster: &Cluster, backend: &Backend) -> Endpoints {
     if !port.tcp {
         return Endpoints::Unsuitable(format!("port {} of Service {name} does not speak TCP", told(port)));
     }
-    match backend.target_type {
+    let endpoints = match backend.target_type {
         TargetType::Ip => addresses(cluster, backend, service, port),
         TargetType::Instance => instances(cluster, backend, service, port),
+    };
+    match (endpoints, &backend.check) {
+        (Endpoints::Known(wanted), Some(name)) => {
+            Endpoints::Known(Wanted { check: checked_on(cluster, backend, service, name), ..wanted })
+        }
+        (endpoints, _) => endpoints,
     }
+}
+
+/// The number of the port of that name: the pods' own, or the one that is open on nodes.
+///
+/// As `alb.ingress.kubernetes.io/healthcheck-port` has it, where a name stands for the node port or for a numeric
+/// `targetPort`; here a `targetPort` may have a name too, for slices tell the pods' numbers.
+/// <https://github.com/kubernetes-sigs/aws-load-balancer-controller/blob/main/docs/guide/ingress/annotations.md#healthcheck-port>
+fn checked_on(cluster: &Cluster, backend: &Backend, service: &Service, name: &str) -> CheckPort {
+    let Some(port) = service.ports.iter().find(|port| port.name == name) else {
+        return CheckPort::Missing { ports: service.ports.iter().map(told).collect() };
+    };
+    let of = &backend.service;
+    if !port.tcp {
+        return CheckPort::Unsuitable(format!("port {} of Service {of} does not speak TCP", told(port)));
+    }
+    if backend.target_type == TargetType::Instance {
+        let closed = || {
+            let fix = "make it a NodePort or LoadBalancer Service, or give a number";
+            CheckPort::Unsuitable(format!("port {} of Service {of} is not open on the nodes: {fix}", told(port)))
+        };
+        return port.node_port.map_or_else(closed, CheckPort::Is);
+    }
+    let slices = cluster.slices(&backend.namespace, of).filter(|slice| slice.family == family(backend));
+    let numbers = slices.filter(|slice| slice.endpoints.iter().any(|endpoint| !endpoint.terminating));
+    let numbers = numbers.flat_map(|slice| slice.ports.iter().filter(|(it, _)| it == name).map(|(_, number)| *number));
+    let numbers: BTreeSet<u16> = numbers.collect();
+    match (numbers.len(), numbers.first()) {
+        (0 | 1, first) => first.copied().or(port.target).map_or(CheckPort::Unknown, CheckPort::Is),
+        _ => CheckPort::Differs(numbers),
+    }
+}
+
+fn family(backend: &Backend) -> Family {
+    if backend.ipv6 { Family::V6 } else { Family::V4 }
 }
 
 fn named(port: &ServicePort, wanted: &PortName) -> bool {
@@ -54,7 +115,7 @@ fn told(port: &ServicePort) -> String {
 }
 
 fn addresses(cluster: &Cluster, backend: &Backend, service: &Service, port: &ServicePort) -> Endpoints {
-    let (family, word) = if backend.ipv6 { (Family::V6, "IPv6") } else { (Family::V4, "IPv4") };
+    let (family, word) = (family(backend), if backend.ipv6 { "IPv6" } else { "IPv4" });
     let name = &backend.service;
     if !service.families.is_empty() && !service.families.contains(&family) {
         let fix = "see its spec.ipFamilies and the balancer's ipAddressType";
@@ -123,7 +184,7 @@ fn instances(cluster: &Cluster, backend: &Backend, service: &Service, port: &Ser
         node.ready && !node.excluded && chosen(node) && serving.as_ref().is_none_or(|serving| serving.contains(name))
     });
     let targets = nodes.map(|(_, node)| Target { id: node.instance.clone(), port: node_port }).collect();
-    Endpoints::Known(Wanted { targets, gated: BTreeMap::new() })
+    Endpoints::Known(Wanted { targets, ..Wanted::default() })
 }
 
 #[cfg(test)]
@@ -135,7 +196,8 @@ mod tests {
 
     fn backend(port: PortName) -> Backend {
         let (namespace, service) = ("shop".into(), "web".into());
-        Backend { namespace, service, port, target_type: TargetType::Ip, ipv6: false, nodes: BTreeMap::new() }
+        let (target_type, nodes) = (TargetType::Ip, BTreeMap::new());
+        Backend { namespace, service, port, target_type, ipv6: false, nodes, check: None }
     }
 
     fn http() -> Backend {
@@ -144,8 +206,8 @@ mod tests {
 
     fn service() -> Service {
         let ports = vec![
-            ServicePort { name: "http".into(), number: 80, node_port: Some(30080), tcp: true },
-            ServicePort { name: "dns".into(), number: 53, node_port: None, tcp: false },
+            ServicePort { name: "http".into(), number: 80, node_port: Some(30080), target: Some(8080), tcp: true },
+            ServicePort { name: "dns".into(), number: 53, node_port: None, target: Some(53), tcp: false },
         ];
         Service { ports, ..Service::default() }
     }
@@ -228,6 +290,41 @@ mod tests {
         ];
         let found = endpoints(&with(service(), slices), &backend(PortName::Name("http".into())));
         assert_eq!(targets(found), ["10.0.0.1:8080", "10.0.0.3:9090"]);
+    }
+
+    #[test]
+    fn a_check_port_is_the_number_that_the_pods_have_for_it() {
+        let metrics = |target| {
+            let port = ServicePort { name: "metrics".into(), number: 9, node_port: Some(30009), target, tcp: true };
+            let ports = [service().ports, vec![port]].concat();
+            Service { ports, ..service() }
+        };
+        let check = |service: Service, slices: Vec<Slice>, backend: Backend| {
+            let named = Backend { check: Some("metrics".into()), ..backend };
+            let mut cluster = with(service, slices);
+            let labels = BTreeMap::new();
+            let node = Node { instance: "i-a".into(), ready: true, excluded: false, labels };
+            node.enter(&mut cluster, &(String::new(), "a".into()));
+            match endpoints(&cluster, &named) {
+                Endpoints::Known(wanted) => wanted.check,
+                other => panic!("{other:?}"),
+            }
+        };
+        let on = |number| slice(&[("http", 8080), ("metrics", number)], vec![endpoint("10.0.0.1", true)]);
+        let idle = || slice(&[("http", 8080), ("metrics", 9099)], vec![]);
+        assert_eq!(check(metrics(None), vec![on(9090), idle()], http()), CheckPort::Is(9090));
+        assert_eq!(check(metrics(Some(9091)), vec![idle()], http()), CheckPort::Is(9091), "nobody says otherwise");
+        assert_eq!(check(metrics(None), vec![idle()], http()), CheckPort::Unknown);
+        let both = CheckPort::Differs(BTreeSet::from([9090, 9091]));
+        assert_eq!(check(metrics(None), vec![on(9090), on(9091)], http()), both);
+        let instances = || Backend { target_type: TargetType::Instance, ..http() };
+        assert_eq!(check(metrics(None), vec![on(9090)], instances()), CheckPort::Is(30009));
+        let CheckPort::Missing { ports } = check(service(), vec![on(9090)], http()) else { panic!("it has none") };
+        assert_eq!(ports, ["80 (http)", "53 (dns)"]);
+        let mut closed = metrics(None);
+        closed.ports.iter_mut().for_each(|port| port.node_port = port.node_port.filter(|it| *it == 30080));
+        let CheckPort::Unsuitable(why) = check(closed, vec![on(9090)], instances()) else { panic!("it is closed") };
+        assert!(why.starts_with("port 9 (metrics) of Service web is not open on the nodes"), "{why}");
     }
 
     #[test]

@@ -111,7 +111,7 @@ impl World {
     fn happen(&mut self, event: Event) {
         match event {
             Event::ServiceAppears { number } => {
-                let ports = vec![ServicePort { name: "http".into(), number, node_port: None, tcp: true }];
+                let ports = vec![ServicePort { name: "http".into(), number, node_port: None, target: None, tcp: true }];
                 Service { ports, ..Service::default() }.enter(&mut self.cluster, &key("web".into()));
             }
             Event::ServiceGoes => {
@@ -154,11 +154,9 @@ impl World {
 
     fn endpoints(&self) -> Endpoints {
         let (namespace, service) = ("shop".into(), "web".into());
-        let port = PortName::Number(80);
-        endpoints(
-            &self.cluster,
-            &Backend { namespace, service, port, target_type: TargetType::Ip, ipv6: false, nodes: BTreeMap::new() },
-        )
+        let (port, target_type, nodes) = (PortName::Number(80), TargetType::Ip, BTreeMap::new());
+        let backend = Backend { namespace, service, port, target_type, ipv6: false, nodes, check: None };
+        endpoints(&self.cluster, &backend)
     }
 
     fn registered(&self) -> BTreeSet<Target> {

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::controllers::myingress::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
 use crate::controllers::myingress::assets::{Assets, ListenerMember, Member};
-use crate::controllers::myingress::ownership::Owner;
+use crate::controllers::myingress::ownership::{Owner, entry_mark};
 use crate::controllers::myingress::simulation::{self, Simulation, forwards_to};
 use crate::external::acm::Certificate;
-use crate::external::ec2::Subnet;
+use crate::external::ec2::{SecurityGroup, Subnet};
 use crate::external::elbv2::{Protocol, State};
 
 /// The account.
@@ -25,16 +25,34 @@ pub struct Aws {
 #[derive(Debug)]
 pub struct InUse;
 
-/// Two zones with several subnets each, of which one is full and those with a letter have other tags.
+/// Two zones with several subnets each, of which one is full and those with a letter have other tags. The first is of another
+/// VPC.
 pub fn subnets() -> Vec<Subnet> {
     let subnet = |(number, name): (usize, char)| Subnet {
         id: format!("subnet-{name}"),
-        vpc: "vpc-1".into(),
+        vpc: if name == 'x' { "vpc-2" } else { "vpc-1" }.into(),
         zone: format!("zone-{}", number % 2),
         free_addresses: if name == '4' { 1 } else { 100 },
-        tags: name.is_ascii_digit().then(|| ("tier".into(), "public".into())).into_iter().collect(),
+        tags: [(if name.is_ascii_digit() { "tier" } else { "of" }.to_owned(), "public".to_owned())].into(),
     };
-    "01234ab".chars().enumerate().map(subnet).collect()
+    "x01234ab".chars().enumerate().map(subnet).collect()
+}
+
+/// Security groups of others: of the balancers' edges, and of targets, of which one does not agree to anything.
+pub fn others() -> Vec<SecurityGroup> {
+    let group = |(id, name, vpc, agrees): (&str, &str, &str, bool)| {
+        let consent = agrees.then(|| ("causeway.example.com/let-in".to_owned(), "prod".to_owned()));
+        let tags = [("Name".to_owned(), name.to_owned())].into_iter().chain(consent).collect();
+        SecurityGroup { id: id.into(), name: id.into(), vpc: vpc.into(), tags, ingress: BTreeSet::new() }
+    };
+    let all = [
+        ("sg-2", "edge", "vpc-1", false),
+        ("sg-9", "edge", "vpc-2", false),
+        ("sg-nodes", "nodes", "vpc-1", true),
+        ("sg-pods", "pods", "vpc-1", true),
+        ("sg-vault", "vault", "vpc-1", false),
+    ];
+    all.into_iter().map(group).collect()
 }
 
 /// One for all hosts of the tests.
@@ -93,7 +111,8 @@ impl Aws {
     fn check_security(&mut self, owner: &Owner, action: &SecurityAction) -> Result<(), InUse> {
         let groups = &self.assets.security_groups;
         match action {
-            SecurityAction::Create { name, .. } => {
+            SecurityAction::Create { name, vpc, .. } => {
+                assert_eq!(vpc, "vpc-1", "a group stands where its balancer does");
                 assert!(groups.values().all(|group| group.name != *name), "InvalidGroup.Duplicate: {name}");
             }
             SecurityAction::Authorize { id, permissions } => {
@@ -103,9 +122,22 @@ impl Aws {
                 assert!(groups[id].ingress.is_superset(permissions), "InvalidPermission.NotFound");
             }
             SecurityAction::AddTags { .. } | SecurityAction::RemoveTags { .. } => {}
+            SecurityAction::LetIn(entry) => {
+                let lets_in = |group: &SecurityGroup| group.id == entry.group && group.tags.len() > 1;
+                assert!(others().iter().any(lets_in), "UnauthorizedOperation: {entry:?}");
+                let twice = self.assets.entries.iter().any(|it| it.is_same_rule(entry));
+                assert!(!twice, "InvalidPermission.Duplicate: {entry:?}");
+            }
+            SecurityAction::ShutOut(entry) => {
+                assert!(self.assets.entries.contains(entry), "InvalidPermission.NotFound: {entry:?}");
+                assert_eq!(entry.description, entry_mark(owner), "a foreign rule is touched");
+            }
             SecurityAction::Delete { id, .. } => {
                 let mut balancers = self.assets.balancers.values();
-                if balancers.any(|member| member.balancer.security_groups.contains(id)) {
+                let mut entries = self.assets.entries.iter();
+                if balancers.any(|member| member.balancer.security_groups.contains(id))
+                    || entries.any(|entry| entry.from == *id)
+                {
                     return Err(InUse);
                 }
             }

@@ -25,6 +25,7 @@ pub enum Drift {
     ResetGroup(Index),
     OpenSecurityGroup,
     CloseSecurityGroup,
+    ShutOut,
     TakeAcl,
     TagEverything,
 }
@@ -47,6 +48,7 @@ pub fn any() -> impl Strategy<Value = Drift> {
         place().prop_map(Drift::ResetGroup),
         Just(Drift::OpenSecurityGroup),
         Just(Drift::CloseSecurityGroup),
+        Just(Drift::ShutOut),
         Just(Drift::TakeAcl),
         Just(Drift::TagEverything),
     ]
@@ -146,6 +148,10 @@ impl Drift {
             Self::CloseSecurityGroup => {
                 let groups = aws.assets.security_groups.values_mut().filter(|group| owner.owns(&group.tags));
                 groups.for_each(|group| group.ingress.clear());
+            }
+            Self::ShutOut => {
+                let own = aws.assets.of(owner).entries;
+                aws.assets.entries.retain(|entry| !own.contains(entry));
             }
             Self::TakeAcl => balancers(aws, owner).for_each(|member| member.web_acl = Some(None)),
             Self::TagEverything => every_part(aws, owner, |tags| {

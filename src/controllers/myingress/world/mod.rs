@@ -10,8 +10,10 @@ mod scenes;
 mod shape;
 mod single;
 mod specs;
+mod targets;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,17 +26,17 @@ use super::assets::Assets;
 use super::decide::{decide, decide_removal, leads};
 use super::drift::{self as told, Decided, Repaired};
 use super::members::{key, members_of};
-use super::model::{self, Context, Limits, Model, SecurityModel, SubnetsModel, fixtures};
+use super::model::{self, Context, GroupModel, Limits, Model, SecurityModel, SubnetsModel, fixtures};
 use super::names::candidates;
 use super::observe::{Adoption, Observed, key_of};
 use super::ownership::{ObjectKey, Owner, adoption_tag};
 use super::refusals::Refusal;
 use super::rivals::rival;
-use super::targets::{Binding, Endpoints, Summary, Wanted};
+use super::targets::{Binding, CheckPort, Endpoints, Summary, Wanted};
 use crate::api::MyIngress;
 use crate::api::myingress::Scheme;
 use crate::cluster::Cluster;
-use crate::external::ec2::Subnet;
+use crate::external::ec2::{SecurityGroup, Subnet};
 use crate::external::elbv2::{State, Target};
 use crate::runtime::{Health, Plan};
 use aws::Aws;
@@ -73,6 +75,8 @@ pub struct World {
     pub repaired: Vec<Repaired>,
     /// The cluster, where it is not the usual one.
     pub cluster: Option<Cluster>,
+    /// Number of the port called `metrics` on all pods.
+    pub metrics: CheckPort,
 }
 
 /// The usual cluster.
@@ -82,7 +86,7 @@ pub fn cluster() -> Cluster {
 
 impl World {
     pub fn with(objects: Vec<MyIngress>) -> Self {
-        Self { objects, ..Self::default() }
+        Self { objects, metrics: CheckPort::Is(9100), ..Self::default() }
     }
 
     pub fn owner(object: &MyIngress) -> Owner {
@@ -105,8 +109,9 @@ impl World {
 
     /// What `observe` would find.
     pub fn observe(&mut self, object: &MyIngress) -> Observed {
+        let object = &counted(object);
         let owner = self.owner_of(object);
-        let known: Vec<Arc<MyIngress>> = self.objects.iter().cloned().map(Arc::new).collect();
+        let known: Vec<Arc<MyIngress>> = self.objects.iter().map(|object| Arc::new(counted(object))).collect();
         let members = members_of(object, &known);
         let secrets = fixtures::secrets();
         let built =
@@ -142,8 +147,9 @@ impl World {
             disowned: status.alb.filter(|alb| foreign(&alb.arn)),
             adoption: adopt.filter(|_| assets.balancers.is_empty()).map(|name| self.adoption(name, &owner)),
             subnets: built.model.as_ref().map(|model| subnets(model, &assets)).unwrap_or_default(),
+            security_groups: built.model.as_ref().map(called).unwrap_or_default(),
             certificates: aws::certificates(),
-            endpoints: built.model.iter().flat_map(|it| it.groups.keys()).map(|it| (it.clone(), endpoints())).collect(),
+            endpoints: built.model.iter().flat_map(|it| &it.groups).map(|it| self.endpoints(it)).collect(),
             summaries: assets.groups.keys().filter_map(|arn| Some((arn.clone(), self.summary(&owner, arn)?))).collect(),
             bound: self.bound.get(&key_of(&owner)).cloned().unwrap_or_default(),
             refusals: self.refusals.clone(),
@@ -155,6 +161,12 @@ impl World {
         };
         observed.expect_targets();
         observed
+    }
+
+    fn endpoints(&self, (name, group): (&String, &GroupModel)) -> (String, Endpoints) {
+        let targets = BTreeSet::from([Target { id: "10.0.0.1".into(), port: 80 }]);
+        let check = if group.backend.check.is_some() { self.metrics.clone() } else { CheckPort::Unknown };
+        (name.clone(), Endpoints::Known(Wanted { targets, check, ..Wanted::default() }))
     }
 
     fn adoption(&self, name: &str, owner: &Owner) -> Adoption {
@@ -311,18 +323,29 @@ impl World {
 fn subnets(model: &Model, assets: &Assets) -> Vec<Subnet> {
     let balancer = &model.balancer;
     let missing = || assets.balancers.values().all(|member| member.balancer.scheme != Some(balancer.scheme));
-    let managed = matches!(balancer.security, SecurityModel::Managed { .. });
+    let needed = balancer.security.needs_vpc(!assets.security_groups.is_empty());
     let all = aws::subnets().into_iter();
     match &balancer.subnets {
-        SubnetsModel::Tagged { .. } => all.filter(|subnet| subnet.tags.contains_key("tier")).collect(),
-        SubnetsModel::Ids(ids) if managed && missing() && assets.security_groups.is_empty() => {
-            all.filter(|subnet| ids.contains(&subnet.id)).collect()
+        SubnetsModel::Tagged { tags, .. } => {
+            all.filter(|subnet| tags.keys().all(|key| subnet.tags.contains_key(key))).collect()
         }
+        SubnetsModel::Ids(ids) if needed && missing() => all.filter(|subnet| ids.contains(&subnet.id)).collect(),
         SubnetsModel::Ids(_) => Vec::new(),
     }
 }
 
-fn endpoints() -> Endpoints {
-    let targets = BTreeSet::from([Target { id: "10.0.0.1".into(), port: 80 }]);
-    Endpoints::Known(Wanted { targets, ..Wanted::default() })
+/// The object with a generation, which is another one for another spec.
+fn counted(object: &MyIngress) -> MyIngress {
+    let mut hasher = DefaultHasher::new();
+    serde_json::to_string(&object.spec).unwrap().hash(&mut hasher);
+    let mut object = object.clone();
+    object.metadata.generation = Some(i64::from_ne_bytes(hasher.finish().to_ne_bytes()));
+    object
+}
+
+/// Security groups of others that a model calls by id or name.
+fn called(model: &Model) -> Vec<SecurityGroup> {
+    let called = model.balancer.security.looked_up();
+    let is_called = |group: &SecurityGroup| called.contains(&group.id) || called.contains(&group.tags["Name"]);
+    aws::others().into_iter().filter(is_called).collect()
 }

@@ -17,6 +17,8 @@ pub struct Shape {
     pub balancers: Vec<BalancerShape>,
     pub groups: BTreeMap<String, (Option<GroupKind>, Option<HealthCheck>, Pairs, Pairs)>,
     pub security_groups: Vec<(String, BTreeSet<Permission>, Pairs)>,
+    /// Groups that let ours in, and what their rules say.
+    pub let_in_by: BTreeSet<(String, String)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -116,7 +118,9 @@ impl Shape {
             (group.name.clone(), shape)
         });
         let security_groups = own.security_groups.values().filter(|_| !left_to_aws);
+        let entries = own.entries.iter().filter(|_| !left_to_aws);
         Self {
+            let_in_by: entries.map(|entry| (entry.group.clone(), entry.description.clone())).collect(),
             balancers: balancers.collect(),
             groups: groups.collect(),
             security_groups: security_groups
@@ -154,6 +158,7 @@ pub fn foreign(owners: &[Owner], assets: &Assets) -> (Assets, Vec<(String, Strin
     whole.balancers.retain(|_, member| theirs(&member.tags));
     whole.groups.retain(|_, member| theirs(&member.tags));
     whole.security_groups.retain(|_, group| theirs(&group.tags));
+    whole.entries.retain(|entry| assets.security_groups.get(&entry.from).is_none_or(|group| theirs(&group.tags)));
     let mut parts = Vec::new();
     for member in assets.balancers.values().filter(|member| !theirs(&member.tags)) {
         for (arn, listener) in member.listeners.iter().flatten() {

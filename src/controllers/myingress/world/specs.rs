@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 use crate::api::myingress::Scheme;
 use crate::controllers::myingress::assets::{Assets, GroupMember, Member};
 use crate::controllers::myingress::names::{candidates, security_group_name};
-use crate::controllers::myingress::ownership::Owner;
-use crate::external::ec2::SecurityGroup;
+use crate::controllers::myingress::ownership::{Owner, entry_mark};
+use crate::external::ec2::{Entry, SecurityGroup};
 use crate::external::elbv2::{Balancer, IpAddressType, Pairs, State, TargetGroup};
 
 const BACKENDS: [&str; 3] = ["app", "api", "old"];
@@ -54,8 +54,10 @@ fn balancer() -> impl Strategy<Value = Value> {
     ];
     let security = prop_oneof![
         Just(json!({})),
-        subsequence(vec!["sg-1", "sg-2", "sg-3"], 1..=2).prop_map(|it| json!({ "securityGroups": it })),
+        subsequence(vec!["sg-1", "edge", "sg-3"], 1..=2).prop_map(|it| json!({ "securityGroups": it })),
         subsequence(vec!["10.0.0.0/8", "192.0.2.0/24", "::/0"], 1..=2).prop_map(|it| json!({ "inboundCidrs": it })),
+        subsequence(vec!["sg-nodes", "pods"], 1..=2)
+            .prop_map(|it| json!({ "inboundCidrs": ["10.0.0.0/8"], "targetSecurityGroups": it })),
     ];
     let scheme = select(vec!["internet-facing", "internal"]);
     let attributes = btree_map(
@@ -93,21 +95,27 @@ fn content(ports: Vec<u16>) -> impl Strategy<Value = Value> {
 fn backend(name: &'static str) -> impl Strategy<Value = Value> {
     let version = prop_oneof![4 => Just("HTTP1"), 1 => Just("HTTP2")];
     let path = select(vec!["/", "/healthz"]);
-    (select(vec!["ip", "instance"]), version, path, of(30..32_u16)).prop_map(move |(kind, version, path, delay)| {
-        // HTTP/2 needs HTTPS listeners, which not all of these have.
-        let version = if name == "old" { version } else { "HTTP1" };
-        let mut backend = json!({
-            "name": name,
-            "port": 80,
-            "targetType": kind,
-            "protocolVersion": version,
-            "healthCheck": { "path": path },
-        });
-        if let Some(delay) = delay {
-            backend["deregistrationDelaySeconds"] = json!(delay);
-        }
-        backend
-    })
+    let check = of(select(vec![json!(9090), json!("metrics"), json!("traffic-port")]));
+    (select(vec!["ip", "instance"]), version, path, of(30..32_u16), check).prop_map(
+        move |(kind, version, path, delay, check)| {
+            // HTTP/2 needs HTTPS listeners, which not all of these have.
+            let version = if name == "old" { version } else { "HTTP1" };
+            let mut backend = json!({
+                "name": name,
+                "port": 80,
+                "targetType": kind,
+                "protocolVersion": version,
+                "healthCheck": { "path": path },
+            });
+            if let Some(check) = check {
+                backend["healthCheck"]["port"] = check;
+            }
+            if let Some(delay) = delay {
+                backend["deregistrationDelaySeconds"] = json!(delay);
+            }
+            backend
+        },
+    )
 }
 
 fn listener(port: u16) -> BoxedStrategy<Value> {
@@ -205,6 +213,13 @@ pub fn foreign(owner: Owner) -> impl Strategy<Value = Assets> {
             assets.groups.insert("foreign-group".into(), member);
         }
         if there[2] {
+            assets.entries.insert(Entry {
+                group: "sg-nodes".into(),
+                from: "sg-foreign".into(),
+                protocol: "tcp".into(),
+                ports: None,
+                description: entry_mark(&owner),
+            });
             let group = SecurityGroup {
                 id: "sg-foreign".into(),
                 name: format!("{}-of-somebody-else", security_group_name(&owner)),

@@ -1,0 +1,97 @@
+//! Security groups that a spec calls by id or by name.
+//!
+//! A name is the value of the tag `Name`, as in `alb.ingress.kubernetes.io/security-groups`:
+//! <https://github.com/kubernetes-sigs/aws-load-balancer-controller/blob/main/docs/guide/ingress/annotations.md#security-groups>
+//! (read on 2026-11-23). There, two groups of one name are both taken; here that is told, for one of them is not meant.
+
+use crate::controllers::myingress::model::{Complaint, is_group_id};
+use crate::external::ec2::SecurityGroup;
+
+const NAME: &str = "Name";
+
+/// The group of the balancer's VPC that is called so in that field.
+pub fn group<'a>(
+    called: &str,
+    field: &str,
+    found: &'a [SecurityGroup],
+    vpc: &str,
+) -> Result<&'a SecurityGroup, Complaint> {
+    let by_id = is_group_id(called);
+    let is_it = |group: &&SecurityGroup| {
+        if by_id { group.id == called } else { group.tags.get(NAME).is_some_and(|name| name == called) }
+    };
+    let all: Vec<&SecurityGroup> = found.iter().filter(is_it).collect();
+    let here: Vec<&SecurityGroup> = all.iter().copied().filter(|group| group.vpc == vpc).collect();
+    let complaint = |reason, message: String| Err(Complaint { reason, message: format!("{field}: {message}") });
+    match here[..] {
+        [group] => Ok(group),
+        [] if all.is_empty() && by_id => complaint(
+            "SecurityGroupNotFound",
+            format!("AWS knows no security group {called}: use the id of one of the operator's account and region"),
+        ),
+        [] if all.is_empty() => complaint(
+            "SecurityGroupNotFound",
+            format!(
+                "AWS knows no security group with the tag {NAME}={called}: correct the name, or give the group's id"
+            ),
+        ),
+        [] => complaint(
+            "SecurityGroupNotFound",
+            format!("the load balancer is in {vpc}, and {called} is {}: use a group of {vpc}", told(&all)),
+        ),
+        _ => complaint(
+            "SecurityGroupAmbiguous",
+            format!("the tag {NAME}={called} is that of {}: give the id of the one that is meant", told(&here)),
+        ),
+    }
+}
+
+fn told(groups: &[&SecurityGroup]) -> String {
+    let mut told: Vec<String> = groups.iter().map(|group| format!("{} in {}", group.id, group.vpc)).collect();
+    told.sort();
+    told.join(" and ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn known(id: &str, name: &str, vpc: &str) -> SecurityGroup {
+        let (id, vpc, tags) = (id.into(), vpc.into(), [(NAME.to_owned(), name.to_owned())].into());
+        SecurityGroup { id, name: "created-as".into(), vpc, tags, ingress: BTreeSet::new() }
+    }
+
+    fn all() -> Vec<SecurityGroup> {
+        vec![
+            known("sg-1", "edge", "vpc-1"),
+            known("sg-2", "edge", "vpc-2"),
+            known("sg-3", "twin", "vpc-1"),
+            known("sg-4", "twin", "vpc-1"),
+            known("sg-5", "far", "vpc-2"),
+        ]
+    }
+
+    #[test]
+    fn a_group_is_found_by_id_or_by_the_name_that_it_alone_has_in_the_vpc() {
+        for (called, id) in [("edge", "sg-1"), ("sg-4", "sg-4")] {
+            assert_eq!(group(called, "spec.securityGroups", &all(), "vpc-1").unwrap().id, id);
+        }
+    }
+
+    #[test]
+    fn what_is_not_found_or_not_one_is_told_with_what_there_is() {
+        for (called, reason, words) in [
+            ("created-as", "SecurityGroupNotFound", "no security group with the tag Name=created-as: correct the name"),
+            ("sg-9", "SecurityGroupNotFound", "AWS knows no security group sg-9"),
+            ("far", "SecurityGroupNotFound", "the load balancer is in vpc-1, and far is sg-5 in vpc-2"),
+            ("sg-5", "SecurityGroupNotFound", "the load balancer is in vpc-1, and sg-5 is sg-5 in vpc-2"),
+            ("twin", "SecurityGroupAmbiguous", "is that of sg-3 in vpc-1 and sg-4 in vpc-1: give the id"),
+        ] {
+            let told = group(called, "spec.securityGroups", &all(), "vpc-1").unwrap_err();
+            assert!(told.message.starts_with("spec.securityGroups: ") && told.message.contains(words), "{told:?}");
+            assert_eq!(told.reason, reason);
+        }
+    }
+}
