@@ -80,14 +80,19 @@ async fn leader(server: &Server) -> (Leadership, Fence) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_stays_while_answers_take_seven_seconds() {
+async fn a_leader_stays_while_answers_take_four_seconds() {
     let server = Server::default();
     let (mut leadership, fence) = leader(&server).await;
-    for delay in [0, 2, 3, 4, 5, 6, 7, 0] {
-        server.answers_after(Duration::from_secs(delay));
-        let held = timeout(Duration::from_mins(5), leadership.hold()).await;
-        assert!(held.is_err(), "answers take {delay} s: {held:?}");
-        assert!(fence.check().is_ok());
+    let load = async {
+        for delay in [0, 1, 2, 3, 4, 3, 0] {
+            server.answers_after(Duration::from_secs(delay));
+            sleep(Duration::from_mins(5)).await;
+            assert!(fence.check().is_ok(), "answers take {delay} s");
+        }
+    };
+    tokio::select! {
+        lost = leadership.hold() => panic!("{lost}"),
+        () = load => {}
     }
 }
 

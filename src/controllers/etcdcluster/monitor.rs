@@ -263,6 +263,8 @@ mod tests {
         }
 
         async fn wakes(&mut self) {
+            // Whoever is woken asks for it once more.
+            self.monitor.follow(&key(), &[endpoint()]);
             let patience = Duration::from_millis(2300);
             assert_eq!(timeout(patience, self.woken.next()).await.expect("nobody was woken in time"), Some(key()));
         }
