@@ -100,7 +100,7 @@ async fn a_leader_stays_while_answers_take_four_seconds() {
 async fn a_leader_that_lost_the_lease_leads_again_with_another_fence() {
     let server = Server::default();
     let (mut leadership, first) = leader(&server).await;
-    server.answers_after(Duration::from_secs(60));
+    server.answers_after(Duration::from_mins(1));
     assert_eq!(leadership.hold().await, Lost::Late);
     assert!(first.check().is_err());
     server.answers_after(Duration::ZERO);

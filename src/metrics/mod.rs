@@ -299,7 +299,7 @@ impl Metrics {
         for gauge in [&all.orphans, &all.cluster_name_rivals, &all.backups_overdue] {
             gauge.set(0);
         }
-        for family in [&all.queue_depth, &all.undecodable] {
+        for family in [&all.queue_depth, &all.failing, &all.undecodable] {
             family.clear();
         }
         for family in [&all.quota_used, &all.quota_limit] {
@@ -452,7 +452,7 @@ mod tests {
         metrics.set_undecodable("MyApp", 1);
         metrics.stopped_leading();
         let text = metrics.encode().unwrap();
-        assert!(text.contains("causeway_leader 0") && text.contains("causeway_backups_overdue 0"), "{text}");
+        assert!(text.contains("causeway_leader 0") && text.contains("causeway_backup_overdue_objects 0"), "{text}");
         assert!(!text.contains("causeway_undecodable_objects{"), "{text}");
     }
 

@@ -89,7 +89,7 @@ mod tests {
                 }
             };
             drop(tokio::spawn(counts));
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 
@@ -107,13 +107,13 @@ mod tests {
     #[tokio::test]
     async fn what_cannot_be_ended_is_told() {
         let (hang, hangs) = std::sync::mpsc::channel::<()>();
-        let (begin, begun) = tokio::sync::oneshot::channel();
+        let (start, started) = tokio::sync::oneshot::channel();
         let term = Term::begin(async move {
-            begin.send(()).unwrap();
+            start.send(()).unwrap();
             let _ = hangs.recv();
         })
         .unwrap();
-        begun.await.unwrap();
+        started.await.unwrap();
         assert_eq!(term.end().await, Err(Undead));
         drop(hang);
     }

@@ -199,9 +199,12 @@ mod tests {
     use crate::leader::Fence;
     use crate::metrics::Metrics;
 
-    /// A member; without an answer it hangs.
+    /// What a member answers; without an answer it hangs.
+    type Answer = Option<Result<Status, Trouble>>;
+
+    /// A member, and how often it was asked.
     #[derive(Clone)]
-    struct Member(Arc<Mutex<(Option<Result<Status, Trouble>>, u32)>>);
+    struct Member(Arc<Mutex<(Answer, u32)>>);
 
     impl Transport for Member {
         fn call<'a>(&'a self, _: &'a Endpoint, request: &'a Request) -> BoxFuture<'a, Result<Reply, EtcdError>> {

@@ -51,12 +51,7 @@ pub async fn apply(
             let how = DeleteParams { grace_period_seconds: at_once.then_some(1), ..DeleteParams::default() };
             delete::<Pod>(client, &namespace, name, uid, how).await
         }
-        Action::Revive { name, uid, .. } => {
-            observer.expect_change(object);
-            delete::<Pod>(client, &namespace, name, uid, DeleteParams::default()).await?;
-            observer.revivals.note(&object.uid().unwrap_or_default(), name);
-            Ok(())
-        }
+        Action::Revive { name, uid, .. } => revive(client, observer, object, name, uid).await,
         Action::DeleteClaim { name, uid, .. } => {
             observer.expect_change(object);
             delete::<PersistentVolumeClaim>(client, &namespace, name, uid, DeleteParams::default()).await
@@ -141,6 +136,15 @@ pub async fn apply(
             .map_err(|source| Error::Change { name: "the DatabaseRestore".into(), source }),
         Action::Tell { .. } => Ok(()),
     }
+}
+
+/// Deletes a pod whose container died, so that the next one does not wait for the kubelet's back-off.
+async fn revive(client: &Client, observer: &Observer, object: &Object, name: &str, uid: &str) -> Result<(), Error> {
+    observer.expect_change(object);
+    let namespace = object.namespace().unwrap_or_default();
+    delete::<Pod>(client, &namespace, name, uid, DeleteParams::default()).await?;
+    observer.revivals.note(&object.uid().unwrap_or_default(), name);
+    Ok(())
 }
 
 /// Makes a node read its certificates anew, and records on its pod which it has, or that the kubelet has yet to bring

@@ -68,7 +68,7 @@ impl Ec2 {
                 let (id, permissions) = (group.group_id.unwrap_or_default(), group.ip_permissions.unwrap_or_default());
                 Entry::from_aws(&id, permissions).collect::<Vec<_>>()
             });
-            found.extend(entries.filter(|entry| sources.iter().any(|source| *source == entry.from)));
+            found.extend(entries.filter(|entry| sources.contains(&entry.from)));
         }
         Ok(found)
     }

@@ -33,7 +33,7 @@ impl Transport for Grpc {
 impl Grpc {
     async fn make(&self, to: &Endpoint, request: &Request) -> Result<Reply, Error> {
         if *request == Request::Pulse {
-            return self.pulse(to).await;
+            return Box::pin(self.pulse(to)).await;
         }
         let Some(password) = &to.login else { return ask(&mut connect(to, request, None).await?, request).await };
         if *request == Request::Status {

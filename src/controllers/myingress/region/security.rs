@@ -54,7 +54,7 @@ impl Region {
         let found = self.ec2.security_groups(&[cluster_tag(&self.cluster)]).await?;
         let entries = self.ec2.entries(&ids(&found)).await?;
         let mut known = self.known();
-        let mut changed = known.enter_entries(entries, begun, |_| true);
+        let mut changed = known.enter_entries(&entries, begun, |_| true);
         changed.extend(known.enter_security_groups(found, begun, |_| true));
         known.security.listed = true;
         known.security.complete.clear();
@@ -71,7 +71,7 @@ impl Region {
         let asked = ids(&found);
         let entries = self.ec2.entries(&asked).await?;
         let mut known = self.known();
-        known.enter_entries(entries, begun, |from| asked.contains(from));
+        known.enter_entries(&entries, begun, |from| asked.contains(from));
         known.enter_security_groups(found, begun, |group| owner.owns(&group.tags));
         known.security.doubts.retain(|uid, since| *uid != owner.uid || *since > begun);
         Ok(())
@@ -125,7 +125,7 @@ impl Known {
     /// were.
     fn enter_entries(
         &mut self,
-        found: BTreeSet<Entry>,
+        found: &BTreeSet<Entry>,
         begun: Instant,
         asked: impl Fn(&String) -> bool,
     ) -> BTreeSet<Pairs> {
@@ -181,13 +181,13 @@ mod tests {
         known.enter_security_groups(vec![group("a", "1"), group("b", "2")], Instant::now(), |_| true);
         let begun = Instant::now();
         let both = BTreeSet::from([entry("nodes", "a"), entry("nodes", "b")]);
-        assert_eq!(known.enter_entries(both.clone(), begun, |_| true).len(), 2);
-        assert_eq!(known.enter_entries(both.clone(), begun, |_| true).len(), 0, "nothing new");
-        let changed = known.enter_entries(BTreeSet::new(), begun, |from| from == "a");
+        assert_eq!(known.enter_entries(&both, begun, |_| true).len(), 2);
+        assert_eq!(known.enter_entries(&both, begun, |_| true).len(), 0, "nothing new");
+        let changed = known.enter_entries(&BTreeSet::new(), begun, |from| from == "a");
         assert_eq!(changed, BTreeSet::from([group("a", "1").tags]));
         assert_eq!(known.assets.entries, BTreeSet::from([entry("nodes", "b")]));
         known.written("b");
-        assert_eq!(known.enter_entries(BTreeSet::new(), begun, |_| true).len(), 0, "what was written since is newer");
+        assert_eq!(known.enter_entries(&BTreeSet::new(), begun, |_| true).len(), 0, "what was written since is newer");
         assert_eq!(known.assets.entries, BTreeSet::from([entry("nodes", "b")]));
     }
 

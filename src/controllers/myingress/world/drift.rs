@@ -92,8 +92,7 @@ impl Drift {
                 let Some(listener) = pick(listeners(aws, owner), *which) else { return };
                 if listener.rules.values().all(|rule| rule.rule.priority != *priority) {
                     let arn = format!("{}/foreign-{priority}", listener.listener.arn);
-                    let conditions = std::collections::BTreeSet::new();
-                    let settings = RuleSettings { conditions, transforms: Vec::new(), actions: teapot() };
+                    let settings = RuleSettings { conditions: [].into(), transforms: Vec::new(), actions: teapot() };
                     let rule = Rule { arn: arn.clone(), priority: *priority, settings };
                     listener.rules.insert(arn, RuleMember { rule, tags: [("of".into(), "others".into())].into() });
                 }

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::World;
+use super::kubernetes::PodState;
 use crate::controllers::redis::action::Action;
 use crate::controllers::redis::decide::decide;
 use crate::controllers::redis::fixtures::redis;
@@ -17,7 +18,7 @@ proptest! {
         for (ordinal, pod) in &mut world.kubernetes.pods {
             pod.process.as_mut().unwrap().hangs = silent[usize::try_from(*ordinal).unwrap()].then_some(1);
         }
-        let all_answer = world.kubernetes.pods.values().all(|pod| pod.answers());
+        let all_answer = world.kubernetes.pods.values().all(PodState::answers);
         let plan = decide(&world.object, &world.observe(), world.now);
         prop_assert_eq!(plan.actions, []);
         prop_assert_eq!(Some(plan.status), world.object.status.clone());
