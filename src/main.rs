@@ -96,7 +96,7 @@ fn main() -> ExitCode {
 /// Gives the exit code, or what went wrong.
 async fn carry_out(command: Command) -> Result<u8, String> {
     match command {
-        Command::Run(options) => operator::run(options).await.map(|()| 0).map_err(|error| error.to_string()),
+        Command::Run(options) => Box::pin(operator::run(options)).await.map(|()| 0).map_err(|error| error.to_string()),
         Command::Plan(options) => plan::run(options).await.map(plan::Verdict::code).map_err(|error| error.to_string()),
         Command::Orphans(options) => orphans::run(options).await.map(|()| 0).map_err(|error| error.to_string()),
         Command::Crds { out } => api::definitions::write(out.as_deref()).map(|()| 0).map_err(|error| error.to_string()),
