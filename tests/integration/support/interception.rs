@@ -87,7 +87,7 @@ struct State {
     target: Option<(Target, Moment)>,
     calls: Vec<String>,
     under_way: usize,
-    /// `None` before the first call.
+    /// `None` before the first call was answered, counted or not.
     last_activity: Option<Instant>,
 }
 
@@ -150,7 +150,7 @@ impl Interception {
         *self.dead.borrow()
     }
 
-    /// Waits until there were calls, none is under way, and none has been for `span`.
+    /// Waits until there were calls, none that counts is under way, and none has been for `span`.
     pub async fn quiet_for(&self, span: Duration) {
         let look = || async {
             let state = self.state();
@@ -164,7 +164,12 @@ impl Interception {
         if self.is_dead() {
             return pending().await;
         }
-        let Some(name) = name else { return send.await };
+        let Some(name) = name else {
+            let answer = send.await;
+            // Controllers that find nothing to do make no other calls than the lists that they start with.
+            self.state().last_activity.get_or_insert_with(Instant::now);
+            return answer;
+        };
         let (fate, _under_way) = self.begin(name);
         if matches!(fate, Fate::Die(Moment::BeforeSending)) {
             return self.die().await;
