@@ -92,8 +92,12 @@ async fn the_dns_name_is_shown_while_aws_still_sets_the_balancer_up() {
     scene.emulator.settings(json!({ "provisioning_seconds": 3600 })).await;
     let _operator = Operator::start(&scene).await;
     scene.create::<MyIngress>("slow", spec(json!({}))).await;
-    let has_dns = |object: &MyIngress| object.status.as_ref().is_some_and(|status| status.alb.is_some());
-    let object = scene.ingress("slow", "the DNS name", has_dns).await;
+    // The name is told at once, and then what is waited for.
+    let waits = |object: &MyIngress| {
+        let status = object.status.clone().unwrap_or_default();
+        status.alb.is_some() && condition(&status.conditions, "Ready").is_some_and(|it| it.1 == "Provisioning")
+    };
+    let object = scene.ingress("slow", "the DNS name while AWS sets the balancer up", waits).await;
     let early = alb(&object);
     assert_eq!(early.state, "provisioning");
     assert!(early.dns.ends_with(".us-east-1.elb.amazonaws.com"), "{}", early.dns);

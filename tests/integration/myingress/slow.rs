@@ -67,7 +67,8 @@ async fn full_objects_become_ready_while_every_regional_read_takes_ten_seconds()
         "for their VPC, and for its networks, not each for itself: {all:?}"
     );
     assert!((1..=2).contains(&count("ListCertificates")), "{all:?}");
-    assert_eq!(count("DescribeSecurityGroups"), 0, "what this process makes it need not look for");
+    // What this process makes it need not look for, unless a call stayed without an answer.
+    assert!(count("DescribeSecurityGroups") <= 4, "for all objects, not each for itself: {all:?}");
     operator.stop().await;
 
     // Another process knows none of them: it reads them all at once, and once.

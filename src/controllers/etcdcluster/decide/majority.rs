@@ -80,7 +80,7 @@ impl View<'_> {
             return ("MembersStarting", format!("{answering} of {known} members answer, and {starting} are starting"));
         }
         let silent: Vec<&str> = silent.into_iter().map(|member| member.name.as_str()).collect();
-        if let Some(told) = self.gone(known, answering, &silent) {
+        if let Some(told) = self.gone(known, answering, strangers.len(), &silent) {
             return (QUORUM_LOST, told);
         }
         if !strangers.is_empty() {
@@ -100,7 +100,8 @@ impl View<'_> {
 
 impl View<'_> {
     /// What is told where so many have lost their data that a majority cannot come back: only a recovery helps.
-    fn gone(&self, known: usize, answering: usize, silent: &[&str]) -> Option<String> {
+    /// A voter that somebody else added may still be brought back by whoever did.
+    fn gone(&self, known: usize, answering: usize, strangers: usize, silent: &[&str]) -> Option<String> {
         let loss = |name: &str| {
             let pod = self.observed.pods.values().find(|pod| pod.name == name)?;
             Some(match pod.loss()? {
@@ -109,7 +110,7 @@ impl View<'_> {
             })
         };
         let gone: Vec<String> = silent.iter().filter_map(|name| loss(name)).collect();
-        if gone.is_empty() || answering + (silent.len() - gone.len()) >= majority(known) {
+        if gone.is_empty() || answering + strangers + (silent.len() - gone.len()) >= majority(known) {
             return None;
         }
         let members = self.object.status.iter().flat_map(|status| &status.members);
