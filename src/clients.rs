@@ -17,14 +17,14 @@ use tower::{BoxError, Service, layer::layer_fn};
 
 use crate::leader::Fence;
 use crate::metrics::Metrics;
-use crate::runtime::{class_of_status, said};
+use crate::runtime::{api_message, class_of_status};
 
 /// A call to the Kubernetes API must begin its answer within this.
 const KUBERNETES_DEADLINE: Duration = Duration::from_secs(15);
 /// A watch that says nothing for so long is dead: the server sends bookmarks every minute, and one may be late. Nothing
 /// else would tell of a connection that was cut without a word.
 /// <https://kubernetes.io/docs/reference/using-api/api-concepts/#watch-bookmarks>
-const SILENCE: Duration = Duration::from_secs(150);
+const WATCH_TIMEOUT: Duration = Duration::from_secs(150);
 /// A change that was sent while we led must be over before another process can lead: the lease lasts 5 s longer than
 /// a leader that cannot renew it trusts in it (see [`crate::leader::Timing`]).
 const AWS_DEADLINE: Duration = Duration::from_secs(5);
@@ -37,7 +37,7 @@ pub enum Error {
     #[error("no cluster to talk to: {0}; set KUBECONFIG")]
     Kubeconfig(#[source] kube::config::InferConfigError),
     /// The Kubernetes client could not be made.
-    #[error("cannot make a Kubernetes client: {}", said(.0))]
+    #[error("cannot make a Kubernetes client: {}", api_message(.0))]
     Client(#[source] kube::Error),
     /// Neither the environment nor the machine names an AWS region.
     #[error("no AWS region to work in: set AWS_REGION, for example to us-east-1")]
@@ -63,7 +63,7 @@ pub fn kubernetes(config: kube::Config, metrics: &Metrics) -> Result<Client, kub
 /// The same, which changes something only while `fence` is open.
 pub fn kubernetes_fenced(mut config: kube::Config, metrics: &Metrics, fence: Fence) -> Result<Client, kube::Error> {
     config.default_retry = false;
-    config.read_timeout = Some(SILENCE);
+    config.read_timeout = Some(WATCH_TIMEOUT);
     let metrics = metrics.clone();
     let counted = layer_fn(move |inner| Counted { inner, metrics: metrics.clone(), fence: fence.clone() });
     let deadline = TimeoutLayer::new(KUBERNETES_DEADLINE);

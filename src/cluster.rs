@@ -27,9 +27,9 @@ impl From<&str> for Cluster {
 
 impl Cluster {
     /// The cluster of that name which `client` talks to. `given` is a uid that somebody chose for it.
-    pub async fn found(client: &Client, name: &str, given: Option<&String>) -> Result<Self, kube::Error> {
-        let given = given.filter(|uid| !uid.is_empty()).cloned();
-        let uid = match given {
+    pub async fn found(client: &Client, name: &str, user_provided: Option<&String>) -> Result<Self, kube::Error> {
+        let user_provided = user_provided.filter(|uid| !uid.is_empty()).cloned();
+        let uid = match user_provided {
             Some(uid) => Some(uid),
             None => read(client).await?,
         };

@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::backup::jobs::Settings;
-use crate::controllers::Served;
+use crate::backup::jobs::{Identity, Settings};
+use crate::context::Served;
 use crate::external::budget::Budget;
 use crate::telemetry::LogFormat;
 
@@ -59,9 +60,14 @@ pub struct RunOptions {
     #[command(flatten)]
     pub backups: BackupOptions,
 
-    /// Name of the lease by which one of several replicas leads
+    /// Name of the lease by which one of several replicas leads; that for databases has -databases after it
     #[arg(long, env = "LEASE_NAME", default_value = "causeway")]
     pub lease_name: String,
+
+    /// How long the lease for databases stays with a replica that is gone, from 5s to 1m: longer where the Kubernetes API
+    /// often takes seconds to answer
+    #[arg(long, env = "DATABASE_LEASE_DURATION", default_value = "5s", value_parser = lease_duration)]
+    pub database_lease_duration: Duration,
 
     /// Namespace of the lease: the operator's own
     #[arg(long, env = "POD_NAMESPACE", default_value = "causeway-system")]
@@ -70,6 +76,10 @@ pub struct RunOptions {
     /// Name of this process in the lease and in events
     #[arg(long, env = "POD_NAME", default_value = "causeway")]
     pub pod_name: String,
+
+    /// Uid of the operator's pod: a container that is started again takes over sooner from its predecessor
+    #[arg(long, env = "POD_UID", value_parser = pod_uid)]
+    pub pod_uid: Option<String>,
 
     /// Format of the log
     #[arg(long, env = "LOG_FORMAT", value_enum, default_value = "json")]
@@ -87,9 +97,14 @@ pub struct BackupOptions {
     #[arg(long, env = "BACKUP_BUCKET", value_parser = bucket_name)]
     pub backup_bucket: Option<String>,
 
-    /// ARN of the IAM role that the Jobs of backups assume, by the service account causeway-backup of their namespace
+    /// ARN of the IAM role that the Jobs of backups assume, by the service account causeway-backup of their namespace, whose
+    /// name stands for `{namespace}`, as in `arn:aws:iam::111122223333:role/causeway-backup-{namespace}`
     #[arg(long, env = "BACKUP_ROLE_ARN")]
     pub backup_role_arn: Option<String>,
+
+    /// The Jobs of backups have a role by EKS Pod Identity, not by `BACKUP_ROLE_ARN`
+    #[arg(long, env = "BACKUP_POD_IDENTITY", value_parser = FalseyValueParser::new())]
+    pub backup_pod_identity: bool,
 
     /// Other S3 than AWS' that backups may name, as URLs separated by commas
     #[arg(long, env = "BACKUP_ENDPOINTS", value_delimiter = ',')]
@@ -104,16 +119,20 @@ impl BackupOptions {
     /// What controllers are told, for a cluster of that name, and AWS as the operator reaches it. An empty variable is none.
     #[must_use]
     pub fn settings(&self, cluster: &str, region: Option<String>, aws_endpoint: Option<String>) -> Settings {
-        let given = |option: &Option<String>| option.clone().filter(|text| !text.is_empty());
+        let user_provided = |option: &Option<String>| option.clone().filter(|text| !text.is_empty());
         let endpoints = self.backup_endpoints.iter().map(|url| url.trim().to_owned()).filter(|url| !url.is_empty());
         Settings {
             cluster: cluster.to_owned(),
-            bucket: given(&self.backup_bucket),
-            role: given(&self.backup_role_arn),
-            image: given(&self.job_image),
+            bucket: user_provided(&self.backup_bucket),
+            identity: match user_provided(&self.backup_role_arn) {
+                _ if self.backup_pod_identity => Some(Identity::PodIdentity),
+                role => role.map(Identity::WebIdentity),
+            },
+            image: user_provided(&self.job_image),
             region: region.unwrap_or_default(),
             aws_endpoint,
             endpoints: endpoints.collect(),
+            namespace: String::new(),
         }
     }
 }
@@ -270,6 +289,19 @@ fn duration(text: &str) -> Result<Duration, String> {
     if duration < Duration::from_secs(1) { Err("give at least 1s".into()) } else { Ok(duration) }
 }
 
+fn lease_duration(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        duration if (5..=60).contains(&duration.as_secs()) && duration <= Duration::from_mins(1) => Ok(duration),
+        _ => Err("give a duration from 5s to 1m".into()),
+    }
+}
+
+/// <https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#uids>; an empty variable is none.
+fn pod_uid(text: &str) -> Result<String, String> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    if text.chars().all(allowed) { Ok(text.into()) } else { Err("give the uid of a pod".into()) }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -305,9 +337,29 @@ mod tests {
     }
 
     #[test]
+    fn a_lease_lasts_neither_too_short_nor_too_long() {
+        let lease = |text| options(&["--database-lease-duration", text]).map(|it| it.database_lease_duration);
+        assert_eq!(options(&[]).unwrap().database_lease_duration, Duration::from_secs(5));
+        assert_eq!([lease("5s").unwrap(), lease("1m").unwrap()], [Duration::from_secs(5), Duration::from_mins(1)]);
+        for text in ["4s", "4900ms", "61s", "60.5s", "long"] {
+            assert!(lease(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn jobs_have_a_role_by_their_token_or_by_pod_identity() {
+        let identity = |more: &[&str]| options(more).unwrap().backups.settings("prod", None, None).identity;
+        let role = "arn:aws:iam::111122223333:role/causeway-backup-{namespace}";
+        assert_eq!(identity(&["--backup-role-arn", role]), Some(Identity::WebIdentity(role.into())));
+        assert_eq!(identity(&["--backup-role-arn", role, "--backup-pod-identity"]), Some(Identity::PodIdentity));
+        assert!(options(&["--backup-pod-identity=perhaps"]).is_err());
+    }
+
+    #[test]
     fn an_empty_variable_about_backups_is_none() {
-        let given = ["--backup-bucket", "", "--backup-role-arn", "", "--backup-endpoints", "", "--job-image", ""];
-        let settings = options(&given).unwrap().backups.settings("prod", None, None);
+        let user_provided =
+            ["--backup-bucket", "", "--backup-role-arn", "", "--backup-endpoints", "", "--job-image", ""];
+        let settings = options(&user_provided).unwrap().backups.settings("prod", None, None);
         assert_eq!(settings, Settings { cluster: "prod".into(), ..Settings::default() });
         assert!(options(&["--backup-bucket", "My_Bucket"]).is_err());
     }

@@ -30,7 +30,7 @@ struct Condition {
 }
 
 /// A watch that has failed for so long makes the process unhealthy: a restart may help where trying again did not.
-const WATCH_PATIENCE: Duration = Duration::from_mins(5);
+const WATCH_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// How one watch is.
 #[derive(Debug)]
@@ -67,11 +67,11 @@ impl Health {
         self.condition().controllers.insert(kind, false);
     }
 
-    /// The controllers were ended, for another process may lead: as they were, nothing is wrong with this one.
-    pub fn stopped_leading(&self) {
+    /// The controllers of these kinds were ended, for another process may lead: as they were, nothing is wrong with this one.
+    pub fn stopped_leading(&self, kinds: &[&'static str]) {
         let mut condition = self.condition();
-        condition.controllers.clear();
-        condition.failing.clear();
+        condition.controllers.retain(|kind, _| !kinds.contains(kind));
+        condition.failing.retain(|(kind, _), _| !kinds.contains(kind));
     }
 
     /// Tells how the watch of a kind in a namespace, or in all, does.
@@ -91,11 +91,11 @@ impl Health {
         if !dead.is_empty() {
             return Err(format!("these controllers stopped: {}", dead.join(", ")));
         }
-        let failing = condition.failing.iter().filter(|(_, since)| since.elapsed() >= WATCH_PATIENCE);
+        let failing = condition.failing.iter().filter(|(_, since)| since.elapsed() >= WATCH_TIMEOUT);
         let failing: BTreeSet<_> = failing.map(|((kind, _), _)| *kind).collect();
         if !failing.is_empty() {
             let kinds: Vec<_> = failing.into_iter().collect();
-            let minutes = WATCH_PATIENCE.as_secs() / 60;
+            let minutes = WATCH_TIMEOUT.as_secs() / 60;
             return Err(format!("the watches of these kinds have failed for {minutes} minutes: {}", kinds.join(", ")));
         }
         Ok(())
@@ -173,9 +173,9 @@ mod tests {
         let mut watch = health.watch("Redis", Some("shop"));
         watch.failed();
         assert_eq!(health.healthy(), Ok(()));
-        tokio::time::advance(WATCH_PATIENCE / 2).await;
+        tokio::time::advance(WATCH_TIMEOUT / 2).await;
         watch.failed();
-        tokio::time::advance(WATCH_PATIENCE / 2).await;
+        tokio::time::advance(WATCH_TIMEOUT / 2).await;
         assert!(health.healthy().is_err_and(|why| why.ends_with("5 minutes: Redis")), "{:?}", health.healthy());
         watch.answered();
         assert_eq!(health.healthy(), Ok(()));
@@ -204,7 +204,10 @@ mod tests {
         let answer = ask(address, "/healthz").await;
         assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
         assert!(answer.ends_with("these controllers stopped: MyIngress\n"), "{answer}");
-        health.controller_started("MyIngress");
+        // Who leads for another group of kinds says nothing about these.
+        health.stopped_leading(&["Redis"]);
+        assert!(ask(address, "/healthz").await.starts_with("HTTP/1.1 503"));
+        health.stopped_leading(&["MyIngress"]);
         assert!(ask(address, "/healthz").await.starts_with("HTTP/1.1 200"));
 
         let answer = ask(address, "/metrics").await;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread::available_parallelism;
 
-use causeway::backup::command::{self as job, BackupOptions, JobOptions, RestoreOptions};
+use causeway::backup::command::{self as job, BackupOptions, DumpOptions, JobOptions, RestoreOptions};
 use causeway::backup::install;
 use causeway::config::{OrphansOptions, PlanOptions, RunOptions};
 use causeway::controllers::myingress::orphans::command as orphans;
@@ -29,7 +29,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run the operator
-    Run(RunOptions),
+    Run(Box<RunOptions>),
     /// Show what would change for MyIngress objects, changing nothing; exits with 0 for nothing, 2 for changes, 1 for errors
     Plan(PlanOptions),
     /// List or delete what is in AWS for MyIngress objects that are not in the cluster
@@ -42,6 +42,8 @@ enum Command {
     },
     /// Back up databases to S3, as a plan says; Jobs of a DatabaseBackup run this
     Backup(BackupOptions),
+    /// Dump databases for `causeway backup`, which runs in another container: only this one has their passwords
+    Dump(DumpOptions),
     /// Fetch a backup from S3 into a directory; pods of a DatabaseRestore begin with this
     Fetch(JobOptions),
     /// Copy what was fetched from the server that holds it into a database
@@ -66,10 +68,10 @@ const JOB_THREADS: usize = 4;
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(told) => {
+        Err(message) => {
             // Help and version are no errors; for the others clap would take the code by which a plan tells of changes.
-            let printed = told.print();
-            return if told.use_stderr() || printed.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+            let printed = message.print();
+            return if message.use_stderr() || printed.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
         }
     };
     let mut runtime = if let Command::Run(_) = cli.command {
@@ -96,11 +98,14 @@ fn main() -> ExitCode {
 /// Gives the exit code, or what went wrong.
 async fn carry_out(command: Command) -> Result<u8, String> {
     match command {
-        Command::Run(options) => Box::pin(operator::run(options)).await.map(|()| 0).map_err(|error| error.to_string()),
-        Command::Plan(options) => plan::run(options).await.map(plan::Verdict::code).map_err(|error| error.to_string()),
+        Command::Run(options) => Box::pin(operator::run(*options)).await.map(|()| 0).map_err(|error| error.to_string()),
+        Command::Plan(options) => {
+            Box::pin(plan::run(options)).await.map(plan::Verdict::code).map_err(|error| error.to_string())
+        }
         Command::Orphans(options) => orphans::run(options).await.map(|()| 0).map_err(|error| error.to_string()),
         Command::Crds { out } => api::definitions::write(out.as_deref()).map(|()| 0).map_err(|error| error.to_string()),
         Command::Backup(options) => job::backup(options).await.map_err(|error| error.to_string()),
+        Command::Dump(options) => job::dump(options).await.map_err(|error| error.to_string()),
         Command::Fetch(options) => job::fetch(options).await.map_err(|error| error.to_string()),
         Command::Restore(options) => job::restore(options).await.map_err(|error| error.to_string()),
         Command::Verify(options) => job::verify(options).await.map_err(|error| error.to_string()),

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from botocore.exceptions import ClientError
+from localstack.aws.api import CommonServiceException
 from localstack.constants import DEFAULT_AWS_ACCOUNT_ID
 from localstack.http import Request, Response, Router
 
-from . import fleet, roles, settings, web_identity
+from . import fleet, pod_identity, roles, settings, web_identity
 from .dataplane import engine as dataplane
 from .dataplane.authentication import calls
 from .faults import faults
@@ -98,8 +99,13 @@ def _trust_authority(request: Request) -> Any:
 
 def _put_role(request: Request) -> Any:
     wanted = _body(request)
-    arn = roles.put(_account(request), wanted["name"], wanted["trust_policy"], wanted.get("policies") or {})
-    return {"arn": arn}
+    policies, tags = wanted.get("policies") or {}, wanted.get("tags") or {}
+    return {"arn": roles.put(_account(request), wanted["name"], wanted["trust_policy"], policies, tags)}
+
+
+def _assume_for_pod(request: Request) -> Any:
+    wanted = _body(request)
+    return pod_identity.assume(wanted["role"], wanted["tags"])
 
 
 _ROUTES: dict[str, dict[str, Answer]] = {
@@ -113,6 +119,7 @@ _ROUTES: dict[str, dict[str, Answer]] = {
     "oidc": {"POST": _trust_issuer},
     "authorities": {"POST": _trust_authority},
     "role": {"POST": _put_role},
+    "pod-identity": {"POST": _assume_for_pod},
 }
 
 
@@ -120,7 +127,7 @@ def _answering(answers: dict[str, Answer]) -> Callable[..., Response]:
     def answer(request: Request, **_: Any) -> Response:
         try:
             return _json(answers[request.method](request))
-        except (ClientError, KeyError, TypeError, ValueError) as error:
+        except (ClientError, CommonServiceException, KeyError, TypeError, ValueError) as error:
             return _json({"error": f"{type(error).__name__}: {error}"}, 400)
 
     return answer

@@ -20,6 +20,7 @@ def before(chain: HandlerChain, context: RequestContext, response: Response) -> 
         return
     caller = identity.caller(context)
     service, operation = context.service.service_name, context.operation.name
+    parameters = validation.shown(context.service_request or {})
     entry = journal.begin(
         service=service,
         operation=operation,
@@ -29,10 +30,10 @@ def before(chain: HandlerChain, context: RequestContext, response: Response) -> 
         role=caller.role,
         client=context.request.remote_addr or "",
         resource=_resource(context.service_request),
-        parameters=validation.shown(context.service_request or {}),
+        parameters=parameters,
     )
     context.causeway_entry = entry
-    delay, fault = faults.strike(caller.account, service, operation)
+    delay, fault = faults.strike(caller.account, service, operation, str(parameters))
     if delay:
         entry.fault = "delay"
         fault_kinds.wait(delay)

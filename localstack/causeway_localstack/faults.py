@@ -29,6 +29,8 @@ class Fault:
     account: str = "*"
     service: str = "*"
     operation: str = "*"
+    naming: str = ""
+    """Strikes only calls with this text among their parameters."""
     times: int | None = None
     after: int = 0
     """Spares this many matching calls first."""
@@ -49,8 +51,10 @@ class Fault:
             raise ValueError("probability must be between 0 and 1")
         self._random = random.Random(self.seed)
 
-    def strikes(self, account: str, service: str, operation: str) -> bool:
+    def strikes(self, account: str, service: str, operation: str, parameters: str = "") -> bool:
         """Whether it strikes this call; counts."""
+        if self.naming not in parameters:
+            return False
         wanted = zip((self.account, self.service, self.operation), (account, service, operation), strict=True)
         if not all(mine in ("*", its) for mine, its in wanted):
             return False
@@ -94,12 +98,12 @@ class Faults:
         with self._lock:
             self._faults = [] if account is None else [it for it in self._faults if it.account != account]
 
-    def strike(self, account: str, service: str, operation: str) -> tuple[float, Fault | None]:
+    def strike(self, account: str, service: str, operation: str, parameters: str) -> tuple[float, Fault | None]:
         """The seconds to delay a call and what then befalls it: the first fault that strikes and is no delay."""
         delay = 0.0
         with self._lock:
             for fault in self._faults:
-                if fault.strikes(account, service, operation):
+                if fault.strikes(account, service, operation, parameters):
                     if fault.kind != "delay":
                         return delay, fault
                     delay += fault.delay_ms / 1000

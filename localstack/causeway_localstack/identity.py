@@ -2,7 +2,9 @@
 
 import threading
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from localstack.aws.api import RequestContext
 from localstack.utils.aws.request_context import extract_access_key_id_from_auth_header
@@ -17,6 +19,8 @@ class Caller:
     account: str
     principal: str
     role: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """Of the session."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +37,15 @@ _lock = threading.Lock()
 
 def remember(context: RequestContext) -> None:
     """Keeps the session a successful AssumeRole* call has just given out."""
-    answer = context.service_response
-    role = context.service_request["RoleArn"]
+    request = context.service_request
+    tags = {tag["Key"]: tag.get("Value") or "" for tag in request.get("Tags") or []}
+    keep(request["RoleArn"], context.service_response, tags)
+
+
+def keep(role: str, answer: Mapping[str, Any], tags: Mapping[str, str]) -> None:
+    """Keeps a session of a role, as STS answered, with its tags."""
     credentials = answer["Credentials"]
-    caller = Caller(account=account_of(role), principal=answer["AssumedRoleUser"]["Arn"], role=role)
+    caller = Caller(account=account_of(role), principal=answer["AssumedRoleUser"]["Arn"], role=role, tags=tags)
     with _lock:
         _sessions[credentials["AccessKeyId"]] = Session(caller, credentials["Expiration"].timestamp())
 

@@ -53,7 +53,9 @@ class Journal:
     """A ring of entries."""
 
     def __init__(self) -> None:
-        self._entries: deque[Entry] = deque(maxlen=MOST_ENTRIES)
+        self._entries: deque[Entry] = deque()
+        self._of: dict[str, deque[Entry]] = {}
+        """The same by account: each account asks for its own, again and again."""
         self._with_parameters: deque[Entry] = deque()
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
@@ -64,6 +66,9 @@ class Journal:
         with self._lock:
             entry = Entry(id=next(self._ids), time=datetime.now(UTC).isoformat(timespec="milliseconds"), **about)
             self._entries.append(entry)
+            self._of.setdefault(entry.account, deque()).append(entry)
+            if len(self._entries) > MOST_ENTRIES:
+                self._of[self._entries.popleft().account].popleft()
             self._with_parameters.append(entry)
             if len(self._with_parameters) > MOST_PARAMETERS:
                 old = self._with_parameters.popleft()
@@ -84,14 +89,15 @@ class Journal:
     def read(self, account: str | None, since: int, parameters: bool = False) -> list[dict[str, Any]]:
         """The entries after `since`, oldest first, of one account or of all, with their parameters if wanted."""
         with self._lock:
-            chosen = [it for it in self._entries if it.id > since and account in (None, it.account)]
-            return [_shown(it, parameters) for it in chosen]
+            entries = self._entries if account is None else self._of.get(account, ())
+            return [_shown(it, parameters) for it in entries if it.id > since]
 
     def clear(self, account: str | None) -> None:
         """Forgets the entries of one account or of all; ids go on counting."""
         with self._lock:
             kept = [] if account is None else [it for it in self._entries if it.account != account]
-            self._entries = deque(kept, maxlen=MOST_ENTRIES)
+            self._entries = deque(kept)
+            self._of = {} if account is None else {other: of for other, of in self._of.items() if other != account}
             self._with_parameters = deque(kept[-MOST_PARAMETERS:])
 
 

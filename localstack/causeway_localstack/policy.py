@@ -49,6 +49,23 @@ def evaluate(documents: Iterable[Mapping[str, Any]], request: Request) -> Verdic
     return verdict
 
 
+def evaluate_of_resource(document: Mapping[str, Any], request: Request, principals: Iterable[str]) -> Verdict:
+    """The policy of a resource: only statements about one of these principals count; `*` is everybody.
+
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html
+    """
+    known = {"*", *principals}
+    about = [it for it in _list(document.get("Statement")) if known & set(_principals(it))]
+    return evaluate([{**document, "Statement": about}], request)
+
+
+def _principals(statement: Mapping[str, Any]) -> list[str]:
+    if "Principal" not in statement:
+        raise ValueError("a statement of a resource's policy without Principal is not supported")
+    principal = statement["Principal"]
+    return _list(principal.get("AWS")) if isinstance(principal, Mapping) else _list(principal)
+
+
 def conditions_hold(
     block: Mapping[str, Any], context: Mapping[str, Sequence[str]], resolve: Resolver = variables.literally
 ) -> bool:

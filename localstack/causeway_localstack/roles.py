@@ -45,16 +45,27 @@ def document(text: str | Mapping[str, Any]) -> Mapping[str, Any]:
     return json.loads(text) if isinstance(text, str) else text
 
 
-def put(account: str, name: str, trust_policy: Mapping[str, Any], inline: Mapping[str, Mapping[str, Any]]) -> str:
-    """Makes a role, or makes it anew with just these documents; returns its ARN."""
+def put(
+    account: str,
+    name: str,
+    trust_policy: Mapping[str, Any],
+    inline: Mapping[str, Mapping[str, Any]],
+    tagged: Mapping[str, str],
+) -> str:
+    """Makes a role, or makes it anew with just these documents and tags; returns its ARN."""
     iam = connect_to(aws_access_key_id=account, region_name="us-east-1").iam
     arn = f"arn:aws:iam::{account}:role/{name}"
-    if find(arn) is None:
+    role = find(arn)
+    if role is None:
         iam.create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(trust_policy))
     else:
         iam.update_assume_role_policy(RoleName=name, PolicyDocument=json.dumps(trust_policy))
         for old in iam.list_role_policies(RoleName=name)["PolicyNames"]:
             iam.delete_role_policy(RoleName=name, PolicyName=old)
+    if role is not None and tags(role):
+        iam.untag_role(RoleName=name, TagKeys=list(tags(role)))
+    if tagged:
+        iam.tag_role(RoleName=name, Tags=[{"Key": key, "Value": value} for key, value in tagged.items()])
     for policy_name, policy in inline.items():
         iam.put_role_policy(RoleName=name, PolicyName=policy_name, PolicyDocument=json.dumps(policy))
     return arn

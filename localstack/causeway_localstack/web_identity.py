@@ -17,10 +17,9 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 from localstack.aws.api import ServiceRequest
 
-from . import roles, variables
+from . import roles, trust
 from .errors import access_denied, invalid
 from .identity import account_of
-from .policy import conditions_hold
 
 AUDIENCE = "sts.amazonaws.com"
 
@@ -50,22 +49,9 @@ def check(request: ServiceRequest) -> None:
     role = roles.find(request["RoleArn"])
     context = {f"{issuer}:sub".lower(): [claims.get("sub", "")], f"{issuer}:aud".lower(): audiences}
     provider = f"arn:aws:iam::{account_of(request['RoleArn'])}:oidc-provider/{issuer}"
-    if role is None or not _trusts(roles.trust(role), provider, context):
+    principal = ("Federated", provider)
+    if role is None or not trust.allows(roles.trust(role), principal, "sts:AssumeRoleWithWebIdentity", context):
         raise access_denied("Not authorized to perform sts:AssumeRoleWithWebIdentity")
-
-
-def _trusts(document: Mapping[str, Any], provider: str, context: Mapping[str, list[str]]) -> bool:
-    statements = document.get("Statement") or []
-    verdicts = set()
-    for statement in statements if isinstance(statements, list) else [statements]:
-        actions, federated = statement.get("Action") or [], (statement.get("Principal") or {}).get("Federated") or []
-        if (
-            "sts:AssumeRoleWithWebIdentity" in ([actions] if isinstance(actions, str) else actions)
-            and provider in ([federated] if isinstance(federated, str) else federated)
-            and conditions_hold(statement.get("Condition") or {}, context, variables.of(document, context))
-        ):
-            verdicts.add(statement["Effect"])
-    return verdicts == {"Allow"}
 
 
 def _verified(token: str) -> dict[str, Any]:

@@ -49,6 +49,13 @@ def test_any_error_can_be_had(aws: Aws) -> None:
     assert refusal.status == 409
 
 
+def test_a_value_can_be_refused(aws: Aws) -> None:
+    aws.fault("error", code="ValidationError", message="no", naming="evil")
+    with refused("ValidationError", "no"):
+        aws.create("evil-alb")
+    aws.create("web")
+
+
 def test_services_are_throttled_in_their_own_words(aws: Aws) -> None:
     aws.fault("throttle", service="ec2")
     with refused("RequestLimitExceeded") as refusal:

@@ -31,12 +31,14 @@ EXAMPLES = {
     "elasticloadbalancing:truststore": f"{ELB}:truststore/a/1",
     "iam:role": f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/elasticloadbalancing.amazonaws.com/"
     "AWSServiceRoleForElasticLoadBalancing",
-    "s3:bucket": "arn:aws:s3:::causeway-1",
-    "s3:object": "arn:aws:s3:::causeway-1/p/ns/name/uid/manifest.json",
+    "s3:bucket": f"arn:aws:s3:::causeway-blue-{ACCOUNT}-us-east-1",
+    "s3:object": f"arn:aws:s3:::causeway-blue-{ACCOUNT}-us-east-1/shop/p/name/uid/manifest.json",
     "wafv2:webacl": f"arn:aws:wafv2:us-east-1:{ACCOUNT}:regional/webacl/a/1",
     "wafv2:loadbalancer/app/": f"{ELB}:loadbalancer/app/a/1",
 }
 """An ARN of each type of resource."""
+
+NAMESPACE = "${aws:PrincipalTag/kubernetes-namespace}"
 
 GLOBAL = ("aws:ResourceAccount",)
 """Keys that nearly every request has, and that the reference therefore lists with no action:
@@ -59,7 +61,8 @@ def objections(document: dict[str, Any]) -> Iterator[str]:
                 yield f"{name} is not in the table"
                 continue
             examples = [EXAMPLES[f"{row.name.partition(':')[0]}:{kind.name}"] for kind in row.kinds] or ["*"]
-            about = [it for it in examples if any(matches(pattern, it) for pattern in listed(statement["Resource"]))]
+            patterns = [it.replace(NAMESPACE, "shop") for it in listed(statement["Resource"])]
+            about = [it for it in examples if any(matches(pattern, it) for pattern in patterns)]
             if not about:
                 yield f"{name} is about none of {statement['Resource']}"
             for key in wanted:

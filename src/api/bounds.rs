@@ -13,6 +13,9 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 /// the format.
 const TIME: &str = r"^[0-8][0-9]{3}-[0-9]{2}-[0-9]{2}[Tt][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$";
 
+/// Bytes of the longest text of that form.
+const LONGEST_TIME: i64 = 35;
+
 /// Gives every integer and every time of a definition the bounds of its type.
 #[must_use]
 pub fn bounded(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
@@ -30,6 +33,7 @@ fn bound(schema: &mut JSONSchemaProps) {
     }
     if schema.format.as_deref() == Some("date-time") {
         schema.pattern.get_or_insert_with(|| TIME.to_owned());
+        schema.max_length.get_or_insert(LONGEST_TIME);
     }
     schema.properties.iter_mut().flat_map(|properties| properties.values_mut()).for_each(bound);
     match schema.items.as_mut() {
@@ -45,7 +49,10 @@ fn bound(schema: &mut JSONSchemaProps) {
 /// What fits into the type of an integer. Any integer that the API server takes fits into 64 bits.
 fn range(schema: &JSONSchemaProps) -> Option<(f64, f64)> {
     match schema.format.as_deref() {
-        _ if schema.x_kubernetes_int_or_string == Some(true) => Some((i32::MIN.into(), i32::MAX.into())),
+        // Quantities have bounds of their own.
+        _ if schema.x_kubernetes_int_or_string == Some(true) => {
+            schema.maximum.is_none().then_some((i32::MIN.into(), i32::MAX.into()))
+        }
         Some("int8") => Some((i8::MIN.into(), i8::MAX.into())),
         Some("uint8") => Some((0.0, u8::MAX.into())),
         Some("int16") => Some((i16::MIN.into(), i16::MAX.into())),

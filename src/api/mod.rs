@@ -9,16 +9,19 @@ pub mod databaserestore;
 #[cfg(test)]
 mod decoding;
 pub mod definitions;
+mod duration;
 pub mod etcdcluster;
 pub mod myapp;
 pub mod myingress;
 mod names;
 mod placement;
+pub mod pods;
 pub mod redis;
 
 pub use common::{Conditioned, DeletionPolicy};
 pub use databasebackup::{DatabaseBackup, DatabaseBackupSpec, DatabaseBackupStatus};
 pub use databaserestore::{DatabaseRestore, DatabaseRestoreSpec, DatabaseRestoreStatus};
+pub use duration::Duration;
 pub use etcdcluster::{EtcdCluster, EtcdClusterSpec, EtcdClusterStatus};
 pub use myapp::{MyApp, MyAppSpec, MyAppStatus};
 pub use myingress::{MyIngress, MyIngressSpec, MyIngressStatus};

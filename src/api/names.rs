@@ -13,16 +13,8 @@ const NAME: &str = "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$";
 const IMAGE: &str = "^([a-zA-Z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:[A-Za-z0-9_][A-Za-z0-9_.-]*)?(@[a-z0-9+.-]+:[a-fA-F0-9]+)?$";
 
 /// Fields with the name of something in the cluster, beside all that end in `SecretName`.
-const NAMES: [&str; 8] = [
-    "secretName",
-    "priorityClassName",
-    "storageClassName",
-    "className",
-    "namespace",
-    "fromMember",
-    "master",
-    "identitySecretName",
-];
+const NAMES: [&str; 7] =
+    ["secretName", "priorityClassName", "serviceAccountName", "className", "namespace", "fromMember", "master"];
 
 /// Gives every name and every image of a definition's spec the rule that it must keep.
 #[must_use]

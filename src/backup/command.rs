@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::plan::{self, BackupPlan, RestorePlan};
 use super::report::{self, Outcome, Report};
-use super::{Error, fetch, restore, run, slot};
+use super::{Error, backup_id, fetch, relay, restore, run};
 use crate::telemetry::{self, LogFormat};
 
 /// What all of them take.
@@ -49,6 +49,22 @@ pub struct BackupOptions {
     /// Name of the Job; without --due it tells when the backup was due
     #[arg(long = "job", env = "CAUSEWAY_JOB")]
     pub name: Option<String>,
+
+    /// Socket at which `causeway dump` listens; without it this process dumps the databases itself
+    #[arg(long, env = relay::SOCKET_VARIABLE)]
+    pub dump_socket: Option<PathBuf>,
+}
+
+/// Options of `causeway dump`.
+#[derive(Args, Clone, Debug)]
+pub struct DumpOptions {
+    /// What all Jobs take.
+    #[command(flatten)]
+    pub job: JobOptions,
+
+    /// Socket to listen at for `causeway backup`
+    #[arg(long, env = relay::SOCKET_VARIABLE, default_value = relay::SOCKET)]
+    pub dump_socket: PathBuf,
 }
 
 /// Options of `causeway restore`.
@@ -85,9 +101,9 @@ pub async fn backup(options: BackupOptions) -> Result<u8, JobError> {
     let now = Timestamp::now();
     let done = async {
         let plan: BackupPlan = read(&options.job.plan)?;
-        let id = slot::id(options.due.as_deref(), options.name.as_deref(), now)?;
+        let id = backup_id::id(options.due.as_deref(), options.name.as_deref(), now)?;
         tracing::info!(id, sources = plan.sources.len(), bucket = plan.destination.bucket, "backing up");
-        Box::pin(run::run(&plan, &id, &stop)).await
+        Box::pin(run::run(&plan, &id, options.dump_socket.as_deref(), &stop)).await
     };
     match done.await {
         Ok((report, code)) => {
@@ -95,6 +111,22 @@ pub async fn backup(options: BackupOptions) -> Result<u8, JobError> {
             Ok(code)
         }
         Err(error) => Ok(give_up(&options.job, Outcome::default(), &error)),
+    }
+}
+
+/// `causeway dump`. What comes of it, whoever asked for it is told.
+pub async fn dump(options: DumpOptions) -> Result<u8, JobError> {
+    let stop = begin(&options.job)?;
+    let done = async {
+        let plan: BackupPlan = read(&options.job.plan)?;
+        relay::serve(&plan, &options.dump_socket, &stop).await
+    };
+    match done.await {
+        Ok(()) => Ok(0),
+        Err(error) => {
+            tracing::error!(%error, reason = error.reason(), "failed");
+            Ok(code_of(&error))
+        }
     }
 }
 
@@ -172,11 +204,11 @@ fn begin(options: &JobOptions) -> Result<CancellationToken, JobError> {
     telemetry::init(options.log_format, &options.log_level, rust_log.as_deref())?;
     let stop = CancellationToken::new();
     for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
-        let (mut signals, told) = (signal(kind)?, stop.clone());
+        let (mut signals, text) = (signal(kind)?, stop.clone());
         tokio::spawn(async move {
             signals.recv().await;
             tracing::warn!("asked to end: cleaning up");
-            told.cancel();
+            text.cancel();
         });
     }
     Ok(stop)

@@ -59,6 +59,16 @@ pub enum Error {
     /// The database stopped sending, or refused to.
     #[error("the stream of data broke: {0}")]
     SourceFailed(String),
+    /// The container that talks to the database failed.
+    #[error("{message}")]
+    Dump {
+        /// Stable word for it.
+        reason: String,
+        /// Why.
+        message: String,
+        /// Whether it would be the same with another try.
+        is_final: bool,
+    },
     /// What the database sent is not what it had: its own checksum says so.
     #[error("the data are damaged on their way or in the database: {0}")]
     SourceDamaged(String),
@@ -79,6 +89,9 @@ pub enum Error {
         /// Of whom.
         folder: String,
     },
+    /// The manifest is not the one that the operator looked at.
+    #[error("the manifest is not the one that the operator checked: somebody wrote it again; look who may write there")]
+    ManifestChanged,
     /// The backup is not what was written.
     #[error("the backup is damaged: {0}")]
     ChecksumMismatch(String),
@@ -171,10 +184,12 @@ pub enum Error {
 impl Error {
     /// Stable word for reports.
     #[must_use]
-    pub fn reason(&self) -> &'static str {
+    pub fn reason(&self) -> &str {
         match self {
+            Self::Dump { reason, .. } => reason,
             Self::Plan { .. } => "PlanInvalid",
-            Self::Unsupported(_) | Self::Manifest(ManifestError::Newer { .. }) => "Unsupported",
+            Self::Unsupported(_) => "Unsupported",
+            Self::Manifest(ManifestError::Invalid { mistake, .. }) if mistake.is_newer() => "Unsupported",
             Self::Due(_) => "DueInvalid",
             Self::Secret { .. } => "SecretMissing",
             Self::Recipient { .. } => "RecipientInvalid",
@@ -187,7 +202,9 @@ impl Error {
             | Self::Upload(UploadError::Store(error))
             | Self::Manifest(ManifestError::Store(error)) => error.reason(),
             Self::Upload(UploadError::TooLarge) => "TooLarge",
-            Self::Manifest(ManifestError::Unreadable { .. }) | Self::ChecksumMismatch(_) => "ChecksumMismatch",
+            Self::Manifest(ManifestError::Invalid { .. }) => "ManifestInvalid",
+            Self::ManifestChanged => "ManifestChanged",
+            Self::ChecksumMismatch(_) => "ChecksumMismatch",
             Self::BackupMissing { .. } => "BackupMissing",
             Self::Interrupted | Self::Task(_) | Self::Upload(UploadError::Task(_)) => "Interrupted",
             Self::NoSpace { .. } => "NoSpace",
@@ -215,7 +232,9 @@ impl Error {
                 | Self::IdentityMissing
                 | Self::IdentityWrong(_)
                 | Self::Upload(UploadError::TooLarge)
-                | Self::Manifest(ManifestError::Unreadable { .. } | ManifestError::Newer { .. })
+                | Self::Dump { is_final: true, .. }
+                | Self::Manifest(ManifestError::Invalid { .. })
+                | Self::ManifestChanged
                 | Self::BackupMissing { .. }
                 | Self::ChecksumMismatch(_)
                 | Self::TargetNotEmpty { .. }
@@ -229,7 +248,7 @@ impl Error {
 
     /// What is told of it: one line that is short enough for a report.
     #[must_use]
-    pub fn told(&self) -> String {
+    pub fn describe(&self) -> String {
         let line: String = self.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
         if line.chars().count() <= TOLD {
             return line;
@@ -254,10 +273,10 @@ mod tests {
     #[test]
     fn what_is_told_is_one_short_line() {
         let long = Error::SourceFailed(format!("first\nsecond {}", "é".repeat(1000)));
-        let told = long.told();
-        assert_eq!(told.chars().count(), TOLD);
-        assert!(!told.contains('\n') && told.ends_with('…'), "{told}");
-        assert_eq!(Error::Interrupted.told(), "stopped before it was done");
+        let text = long.describe();
+        assert_eq!(text.chars().count(), TOLD);
+        assert!(!text.contains('\n') && text.ends_with('…'), "{text}");
+        assert_eq!(Error::Interrupted.describe(), "stopped before it was done");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use async_compression::tokio::write::ZstdDecoder;
+use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use tokio::io::AsyncWriteExt;
 use tokio::runtime::Handle;
@@ -13,20 +14,17 @@ use tokio_util::bytes::Bytes;
 
 use super::Error;
 use super::age::{self, Identities, Open};
-use super::manifest::{self, Manifest};
+use super::manifest::{self, Document, Manifest};
 use super::plan::RestorePlan;
 use super::progress::Progress;
-use super::root;
+use super::root_certificate;
 use super::secrets;
-use super::sql::Splitter;
+use super::sql::{PACK, Splitter};
 use super::store::{Download, Store};
 use crate::runtime::hexadecimal;
 
 /// Pieces that are read ahead while others are unpacked.
 const AHEAD: usize = 8;
-
-/// The directory that a backup of several files is unpacked to.
-pub const PACK: &str = "dump";
 
 /// Stands for the ID of the newest complete backup.
 const LATEST: &str = "latest";
@@ -34,19 +32,19 @@ const LATEST: &str = "latest";
 /// Fetches the backup and tells what it is.
 pub async fn run(plan: &RestorePlan) -> Result<Manifest, Error> {
     let store = Store::connect(&plan.origin).await;
-    let manifest = find(&store, &plan.folder, &plan.id).await?;
+    let Document { manifest, sha256 } = find(&store, &plan.folder, &plan.id).await?;
+    if plan.manifest.as_ref().is_some_and(|checked| *checked != sha256) {
+        return Err(Error::ManifestChanged);
+    }
     let identities = match manifest.encryption.as_deref() {
         None => None,
         Some("age") => Some(secrets::identities(plan.identity.as_ref().ok_or(Error::IdentityMissing)?)?),
-        Some(other) => {
-            let told = format!("the backup is encrypted with {other}: this version of Causeway cannot open it");
-            return Err(Error::Unsupported(told));
-        }
+        Some(other) => return Err(Error::Unsupported(format!("the backup is encrypted with {other}"))),
     };
     let path = plan.work.join(file_of(&manifest.kind)?);
     // What an earlier try left is not what this one is to tell of.
-    let told = plan.work.join(manifest::NAME);
-    for old in [&told, &path] {
+    let message = plan.work.join(manifest::NAME);
+    for old in [&message, &path] {
         remove(old)?;
     }
     let progress = Progress::new(&manifest.source, "bytes");
@@ -57,10 +55,10 @@ pub async fn run(plan: &RestorePlan) -> Result<Manifest, Error> {
         return Err(error);
     }
     if manifest.kind == "etcd" {
-        root::make(&plan.work)?;
+        root_certificate::make(&plan.work)?;
     }
     let text = serde_json::to_vec(&manifest).map_err(|error| Error::Unsupported(error.to_string()))?;
-    fs::write(&told, &text).map_err(|error| Error::of_file(told, error, text.len() as u64))?;
+    fs::write(&message, &text).map_err(|error| Error::of_file(message, error, text.len() as u64))?;
     tracing::info!(
         source = manifest.source,
         id = manifest.id,
@@ -70,18 +68,25 @@ pub async fn run(plan: &RestorePlan) -> Result<Manifest, Error> {
     Ok(manifest)
 }
 
-/// The manifest that `fetch` left in the work directory.
+/// The manifest that `fetch` left in the work directory. Others write there, too.
 pub fn fetched(work: &Path) -> Result<Manifest, Error> {
     let path = work.join(manifest::NAME);
     let bytes = fs::read(&path).map_err(|source| Error::Work { path: path.clone(), source })?;
-    serde_json::from_slice(&bytes).map_err(|error| Error::Work { path, source: io::Error::other(error) })
+    let no_manifest = |error: String| Error::Work { path: path.clone(), source: io::Error::other(error) };
+    let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|error| no_manifest(error.to_string()))?;
+    manifest::check(&manifest, &manifest.id).map_err(|mistake| no_manifest(mistake.to_string()))?;
+    Ok(manifest)
 }
 
-async fn find(store: &Store, folder: &str, id: &str) -> Result<Manifest, Error> {
-    let ids = if id == LATEST { store.ids(folder).await? } else { vec![id.to_owned()] };
+/// The newest is none of those of the future: whoever may write into the bucket would choose it by them.
+async fn find(store: &Store, folder: &str, id: &str) -> Result<Document, Error> {
+    let now = Timestamp::now();
+    let is_past = |id: &String| manifest::due_of(id).is_some_and(|due| !manifest::is_future(due, now));
+    let ids =
+        if id == LATEST { store.ids(folder).await?.into_iter().filter(is_past).collect() } else { vec![id.to_owned()] };
     for id in ids {
-        if let Some(manifest) = store.manifest(folder, &id).await? {
-            return Ok(manifest);
+        if let Some(document) = store.manifest(folder, &id).await? {
+            return Ok(document);
         }
     }
     Err(Error::BackupMissing { id: id.to_owned(), folder: folder.to_owned() })
@@ -123,8 +128,8 @@ async fn unpack(
     let key = store.key(&plan.folder, &manifest.id, manifest::DATA);
     let download = Download::open(store, key).await?.ok_or_else(missing)?;
     if download.size() != manifest.stored_size {
-        let told = format!("{} bytes are stored, and the manifest says {}", download.size(), manifest.stored_size);
-        return Err(Error::ChecksumMismatch(told));
+        let message = format!("{} bytes are stored, and the manifest says {}", download.size(), manifest.stored_size);
+        return Err(Error::ChecksumMismatch(message));
     }
     let partial = partial(path);
     let file_error = |error| Error::of_file(partial.clone(), error, manifest.size);
@@ -234,7 +239,7 @@ enum Trouble {
 impl Trouble {
     fn into_error(self, file_error: &impl Fn(io::Error) -> Error) -> Error {
         match self {
-            Self::Damaged(told) => Error::ChecksumMismatch(told),
+            Self::Damaged(message) => Error::ChecksumMismatch(message),
             Self::File(error) => file_error(error),
         }
     }

@@ -63,10 +63,10 @@ pub fn install(directory: &Path) -> Result<(), InstallError> {
             place(&library, &libraries)?;
         }
     }
-    let given = std::env::var_os("SSL_CERT_FILE").map_or_else(|| USUAL_CERTIFICATES.into(), PathBuf::from);
+    let user_provided = std::env::var_os("SSL_CERT_FILE").map_or_else(|| USUAL_CERTIFICATES.into(), PathBuf::from);
     let certificates = directory.join(CERTIFICATES);
-    if given.exists() {
-        copy(&given, &certificates)?;
+    if user_provided.exists() {
+        copy(&user_provided, &certificates)?;
     } else {
         write(&certificates, "")?;
     }
@@ -179,13 +179,13 @@ mod tests {
         install(&directory).unwrap();
         let program = directory.join(PROGRAM);
         let dynamic = directory.join(LOADER).exists();
-        let told = Command::new(&program)
+        let message = Command::new(&program)
             .args(["--list", "--exact", "nothing"])
             .env_clear()
             .env("LD_LIBRARY_PATH", directory.join(LIBRARIES))
             .output();
-        let told = told.unwrap();
-        assert!(told.status.success(), "{told:?}");
+        let message = message.unwrap();
+        assert!(message.status.success(), "{message:?}");
         if dynamic {
             assert!(directory.join(LIBRARIES).join("libc.so.6").exists());
             fs::remove_file(directory.join(LOADER)).unwrap();

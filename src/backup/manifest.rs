@@ -1,10 +1,21 @@
 //! What is known of a backup, written beside it when all of it is there: `<prefix>/<folder>/<id>/manifest.json`.
 //! No manifest, no backup.
 
+mod parse;
+
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
+
+pub use parse::{Document, LIMIT, Mistake, check, is_sha256, parse};
+
+/// Clocks of nodes may be so far ahead of that of the operator: what is due later than that is no backup yet.
+pub const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_mins(10);
+
+/// So many seconds a backup may be due one after the other, where something lies that is none: 60, so that those of one
+/// minute get in no other's way.
+pub const SECONDS: i64 = 60;
 
 /// Name of the object that makes a backup complete.
 pub const NAME: &str = "manifest.json";
@@ -71,6 +82,18 @@ pub fn id_of(due: Timestamp) -> String {
 pub fn due_of(id: &str) -> Option<Timestamp> {
     let due = jiff::civil::DateTime::strptime("%Y%m%dT%H%M%SZ", id).ok()?.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
     (id_of(due.timestamp()) == id).then(|| due.timestamp())
+}
+
+/// Whether no backup can be due at that instant yet.
+#[must_use]
+pub fn is_future(due: Timestamp, now: Timestamp) -> bool {
+    due.duration_since(now) > CLOCK_TOLERANCE
+}
+
+/// Whether something was written before any clock can have said that the backup was due.
+#[must_use]
+pub fn is_early(due: Timestamp, written: Timestamp) -> bool {
+    due.duration_since(written) > CLOCK_TOLERANCE
 }
 
 #[cfg(test)]

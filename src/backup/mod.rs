@@ -1,5 +1,8 @@
 //! What Jobs run: streams of databases to S3 and back. The operator writes the [`plan`], Kubernetes starts the Job, and the
-//! Job tells by its [`report`] what came of it; what is in S3 is told by each backup's [`manifest`].
+//! Job tells by its [`report`] what came of it; what is in S3 is told by each backup's [`manifest`]. What counts of that the
+//! operator keeps in a [`record`].
+//!
+//! One container of a pod talks to databases, another one to S3.
 //!
 //! ```text
 //! source ─▶ checked ─▶ zstd (─▶ age) ─▶ parts with SHA-256 ─▶ data, and at last manifest.json
@@ -7,6 +10,7 @@
 //! ```
 
 pub mod age;
+mod backup_id;
 pub mod command;
 mod error;
 mod fetch;
@@ -15,12 +19,13 @@ pub mod jobs;
 pub mod manifest;
 pub mod plan;
 mod progress;
+pub mod record;
+mod relay;
 pub mod report;
 mod restore;
-mod root;
+mod root_certificate;
 mod run;
 mod secrets;
-mod slot;
 mod source;
 mod sql;
 mod store;

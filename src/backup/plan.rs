@@ -30,6 +30,9 @@ pub struct RestorePlan {
     pub folder: String,
     /// Which backup: its ID such as `20261122T000500Z`.
     pub id: String,
+    /// SHA-256 of its manifest, hexadecimal, as the operator checked it: no other is believed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manifest: Option<String>,
     /// Where the backup is unpacked to: a directory shared by the pod's containers. `fetch` writes `snapshot.db` (etcd),
     /// `dump.rdb` (Redis) or the directory `dump` (others) there, and `manifest.json`.
     pub work: PathBuf,
@@ -61,7 +64,7 @@ pub struct Destination {
     /// Another S3 than AWS', reached by path-style addresses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
-    /// What all keys begin with, without a slash at the end: `<prefix>/<namespace>/<name>/<uid>`.
+    /// What all keys begin with, without a slash at the end: `<namespace>/<prefix>/<name>/<uid>`.
     pub prefix: String,
     /// Storage class of the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -117,6 +120,19 @@ pub enum Server {
     Mysql(SqlServer),
 }
 
+impl Server {
+    /// `etcd`, `redis`, `postgresql` or `mysql`, as manifests have it.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Etcd { .. } => "etcd",
+            Self::Redis { .. } => "redis",
+            Self::Postgresql(_) => "postgresql",
+            Self::Mysql(_) => "mysql",
+        }
+    }
+}
+
 /// A server that is dumped by its own programs: they are in the image of the Job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -165,7 +181,7 @@ mod tests {
     fn what_a_plan_does_not_know_is_refused() {
         let text = r#"{"origin":{"bucket":"b","owner":"0","region":"r","prefix":"p"},"folder":"f","id":"latest",
             "work":"/work","scratch":"127.0.0.1:1","forse":true}"#;
-        let told = serde_json::from_str::<RestorePlan>(text).unwrap_err().to_string();
-        assert!(told.contains("forse"), "{told}");
+        let message = serde_json::from_str::<RestorePlan>(text).unwrap_err().to_string();
+        assert!(message.contains("forse"), "{message}");
     }
 }

@@ -1,4 +1,5 @@
-//! What came of a Job: its pod's termination message, which Kubernetes keeps with the pod.
+//! What came of a Job: its pod's termination message, which Kubernetes keeps with the pod. What is too long it cuts: that is no
+//! JSON any more, and tells nothing.
 //! <https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/>
 
 use std::fs;
@@ -11,8 +12,10 @@ use super::Error;
 
 /// Where Kubernetes reads it.
 pub const PATH: &str = "/dev/termination-log";
-/// Bytes that Kubernetes keeps.
-pub const LIMIT: usize = 4096;
+/// Bytes that Kubernetes keeps: 4096 of one container, and of all in a pod 12 KiB, of which each has an equal share. Beside
+/// ours, of which there are two or three, meshes and collectors of logs put theirs: this is the share of six.
+/// <https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/#customizing-the-termination-message>
+pub const LIMIT: usize = 12 * 1024 / 6;
 
 /// What came of a Job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +39,9 @@ pub struct Outcome {
     /// Bytes stored, where it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stored_size: Option<u64>,
+    /// SHA-256 of the manifest as it was written, hexadecimal, where it succeeded: by that the operator knows it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manifest: Option<String>,
     /// Keys restored or compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<u64>,
@@ -105,7 +111,7 @@ impl Outcome {
     /// That it failed.
     #[must_use]
     pub fn failed(self, error: &Error) -> Self {
-        Self { error: Some(error.told()), reason: Some(error.reason().to_owned()), ..self }
+        Self { error: Some(error.describe()), reason: Some(error.reason().to_owned()), ..self }
     }
 }
 
@@ -143,14 +149,30 @@ mod tests {
 
     #[test]
     fn errors_are_cut_before_results_are_left_out_and_good_results_before_bad_ones() {
-        let text = report(0, 15).fitting(LIMIT);
+        let text = report(0, 10).fitting(LIMIT);
         let cut: Report = serde_json::from_str(&text).unwrap();
-        assert!(text.len() <= LIMIT && cut.results.len() == 15 && cut.omitted == 0, "{text}");
+        assert!(text.len() <= LIMIT && cut.results.len() == 10 && cut.omitted == 0, "{text}");
         let text = report(100, 5).fitting(LIMIT);
         let left: Report = serde_json::from_str(&text).unwrap();
         assert!(text.len() <= LIMIT, "{text}");
         assert_eq!(left.results.iter().filter(|outcome| outcome.error.is_some()).count(), 5);
         assert_eq!(left.results.len() + left.omitted as usize, 105);
+    }
+
+    /// Three of ours, and as many that somebody injects, such as Istio.
+    #[test]
+    fn a_report_is_whole_in_a_pod_of_six_containers() {
+        let hash = Some("ab".repeat(32));
+        let mut many = report(40, 0);
+        many.results.iter_mut().for_each(|outcome| outcome.manifest.clone_from(&hash));
+        let path = std::env::temp_dir().join(format!("causeway-report-{}", std::process::id()));
+        many.leave(&path);
+        let left = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        let kept = &left[..left.len().min(12 * 1024 / 6)];
+        let left: Report = serde_json::from_slice(kept).expect("it is not cut");
+        assert!(left.results.len() >= 10, "{}", left.results.len());
+        assert_eq!(left.results.len() + left.omitted as usize, 40);
     }
 
     #[test]

@@ -1,44 +1,57 @@
 //! `causeway backup`: one backup of each source, one after the other. One that fails does not keep the others from it.
 
+use std::path::Path;
 use std::time::Instant;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 
 use super::age::Recipient;
 use super::command::code_of;
-use super::manifest::{self, FORMAT, Manifest};
+use super::manifest::{self, Document, FORMAT, Manifest, SECONDS, is_early};
 use super::plan::{BackupPlan, Source};
 use super::progress::Progress;
 use super::report::{Outcome, Report};
 use super::source::Dump;
-use super::store::{Store, StoreError, Trouble, Upload};
+use super::store::{Listed, Lying, ManifestError, Store, Upload};
 use super::{Error, stream};
 
+/// What all sources have alike.
+struct Run<'a> {
+    store: Store,
+    recipients: Vec<Recipient>,
+    id: &'a str,
+    /// Where another container dumps; none where this process does.
+    socket: Option<&'a Path>,
+    stop: &'a CancellationToken,
+}
+
 /// Backs up every source, and tells what came of each, and the exit code: another try helps if it helps one of them.
-pub async fn run(plan: &BackupPlan, id: &str, stop: &CancellationToken) -> Result<(Report, u8), Error> {
+/// Databases are dumped by whoever listens at `socket`, and by this process where none is given.
+pub async fn run(
+    plan: &BackupPlan,
+    id: &str,
+    socket: Option<&Path>,
+    stop: &CancellationToken,
+) -> Result<(Report, u8), Error> {
     let recipients = plan.recipients.iter().enumerate();
     let recipients = recipients.map(|(index, key)| key.parse().map_err(|mistake| Error::Recipient { index, mistake }));
     let recipients: Vec<Recipient> = recipients.collect::<Result<_, _>>()?;
-    let store = Store::connect(&plan.destination).await;
+    let run = Run { store: Store::connect(&plan.destination).await, recipients, id, socket, stop };
     let (mut report, mut codes) = (Report::default(), Vec::new());
     for source in &plan.sources {
         let begun = Instant::now();
-        let result = if stop.is_cancelled() {
-            Err(Error::Interrupted)
-        } else {
-            Box::pin(back_up(&store, source, &recipients, id, stop)).await
-        };
+        let result = if stop.is_cancelled() { Err(Error::Interrupted) } else { Box::pin(back_up(&run, source)).await };
         codes.extend(result.as_ref().err().map(code_of));
         report.results.push(outcome(source, id, begun, result));
     }
     Ok((report, codes.into_iter().min().unwrap_or_default()))
 }
 
-fn outcome(source: &Source, id: &str, begun: Instant, result: Result<Manifest, Error>) -> Outcome {
+fn outcome(source: &Source, id: &str, begun: Instant, result: Result<Document, Error>) -> Outcome {
     let outcome = Outcome::of(&source.folder, id, begun.elapsed());
     match result {
-        Ok(manifest) => {
+        Ok(Document { manifest, sha256 }) => {
             tracing::info!(
                 source = source.title,
                 id,
@@ -48,7 +61,8 @@ fn outcome(source: &Source, id: &str, begun: Instant, result: Result<Manifest, E
                 took_ms = outcome.duration_ms,
                 "backed up"
             );
-            Outcome { stored_size: Some(manifest.stored_size), keys: Some(manifest.contents.keys), ..outcome }
+            let (stored_size, keys) = (Some(manifest.stored_size), Some(manifest.contents.keys));
+            Outcome { id: manifest.id, stored_size, keys, manifest: Some(sha256), ..outcome }
         }
         Err(error) => {
             tracing::error!(source = source.title, id, %error, reason = error.reason(), "not backed up");
@@ -57,22 +71,20 @@ fn outcome(source: &Source, id: &str, begun: Instant, result: Result<Manifest, E
     }
 }
 
-async fn back_up(
-    store: &Store,
-    source: &Source,
-    recipients: &[Recipient],
-    id: &str,
-    stop: &CancellationToken,
-) -> Result<Manifest, Error> {
-    if let Some(manifest) = store.manifest(&source.folder, id).await? {
-        tracing::info!(source = source.title, id, "backed up before");
-        return Ok(manifest);
-    }
+async fn back_up(run: &Run<'_>, source: &Source) -> Result<Document, Error> {
+    let Run { store, recipients, stop, .. } = run;
+    let id = match next(store, &source.folder, run.id).await? {
+        Next::Done(there) => {
+            tracing::info!(source = source.title, id = there.manifest.id, "backed up before");
+            return Ok(*there);
+        }
+        Next::Free(id) => id,
+    };
     let started = Timestamp::now();
-    let mut upload = Upload::begin(store, &source.folder, id, started).await?;
+    let mut upload = Upload::begin(store, &source.folder, &id);
     let progress = Progress::new(&source.title, "bytes");
     let written = tokio::select! {
-        written = progress.during(write(source, recipients, &mut upload, &progress)) => written,
+        written = progress.during(write(run, source, &mut upload, &progress)) => written,
         () = stop.cancelled() => Err(Error::Interrupted),
     };
     let (kind, version, contents, sums) = match written {
@@ -86,7 +98,7 @@ async fn back_up(
     upload.complete().await?;
     let manifest = Manifest {
         format: FORMAT,
-        id: id.to_owned(),
+        id,
         source: source.title.clone(),
         kind: kind.to_owned(),
         version,
@@ -105,30 +117,189 @@ async fn back_up(
 
 type Written = (&'static str, String, manifest::Contents, stream::Sums);
 
-async fn write(
-    source: &Source,
-    recipients: &[Recipient],
-    upload: &mut Upload,
-    progress: &Progress,
-) -> Result<Written, Error> {
-    let mut dump = Dump::open(source).await?;
+/// Where a try of a backup begins.
+enum Next {
+    /// A try before ended well.
+    Done(Box<Document>),
+    /// Nothing is there yet.
+    Free(String),
+}
+
+/// Nothing in S3 is ever overwritten. Where a try before died between its data and their manifest, the data stay, and
+/// belong to no backup: this one is due a second later then. So it is where something lies that no try of ours wrote:
+/// whoever may write there knows when the next backup is due.
+async fn next(store: &Store, folder: &str, id: &str) -> Result<Next, Error> {
+    let due = manifest::due_of(id).ok_or_else(|| Error::Due(id.to_owned()))?;
+    for later in 0..SECONDS {
+        let due = due + SignedDuration::from_secs(later);
+        let id = manifest::id_of(due);
+        let data = match found(store.lying(folder, &id).await?, due) {
+            There::Nothing => return Ok(Next::Free(id)),
+            There::Complete(data) => data,
+            There::Foreign(why) => {
+                tracing::warn!(folder, id, why, "what lies there is no backup of ours, and no backup overwrites it");
+                continue;
+            }
+        };
+        match store.listed_manifest(folder, &id).await {
+            Ok(Some(document)) if document.manifest.stored_size == data.size => {
+                return Ok(Next::Done(Box::new(document)));
+            }
+            Ok(Some(_)) => {
+                tracing::warn!(folder, id, "the manifest that lies there is of other data than those beside it");
+            }
+            Ok(None) => tracing::warn!(folder, id, "the manifest that lay there was deleted"),
+            Err(ManifestError::Invalid { key, mistake }) => {
+                tracing::warn!(key, %mistake, "what lies there is no manifest");
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::Unsupported(format!(
+        "what lies at {id} and the {} seconds after it is no backup, and nothing is overwritten: look who may write there, \
+         and delete it",
+        SECONDS - 1
+    )))
+}
+
+/// What lies where a backup is to be, judged by a listing.
+#[derive(Debug, PartialEq, Eq)]
+enum There {
+    /// Nothing.
+    Nothing,
+    /// It may be a whole backup; with the listing of its data.
+    Complete(Listed),
+    /// It is no backup of ours, in words.
+    Foreign(&'static str),
+}
+
+fn found(Lying { data, manifest }: Lying, due: Timestamp) -> There {
+    let is_too_old = |it: &Listed| it.modified.is_some_and(|modified| is_early(due, modified));
+    if [&data, &manifest].into_iter().flatten().any(is_too_old) {
+        return There::Foreign("it was written before it was due");
+    }
+    match (data, manifest) {
+        (None, None) => There::Nothing,
+        (Some(data), Some(_)) => There::Complete(data),
+        (Some(_), None) => There::Foreign("there are data without a manifest"),
+        (None, Some(_)) => There::Foreign("there is a manifest without data"),
+    }
+}
+
+async fn write(run: &Run<'_>, source: &Source, upload: &mut Upload, progress: &Progress) -> Result<Written, Error> {
+    let mut dump = match run.socket {
+        Some(socket) => Dump::over(socket, source).await?,
+        None => Dump::open(source).await?,
+    };
     let kind = dump.kind();
-    let sums = stream::carry(&mut dump, recipients, upload, progress).await?;
+    let sums = stream::carry(&mut dump, &run.recipients, upload, progress).await?;
     let (version, contents) = dump.finish();
     Ok((kind, version, contents, sums))
 }
 
-/// Writes the manifest: from then on it is a backup.
-async fn complete(store: &Store, folder: &str, manifest: Manifest) -> Result<Manifest, Error> {
+/// Writes the manifest: from then on it is a backup. One that nobody would believe is not written. Where there is another
+/// one meanwhile, it is of other data than ours, which nothing replaces: another try goes on elsewhere.
+async fn complete(store: &Store, folder: &str, manifest: Manifest) -> Result<Document, Error> {
     let text = serde_json::to_vec_pretty(&manifest).map_err(|error| Error::Unsupported(error.to_string()))?;
-    let put = store.put_manifest(&store.key(folder, &manifest.id, manifest::NAME), text).await;
-    match put {
-        Ok(()) => Ok(manifest),
-        // Somebody else completed it: the data cannot be ours then, for these are replaced only while they are as seen.
-        Err(StoreError { trouble: Trouble::Changed, .. }) => {
-            let theirs = store.manifest(folder, &manifest.id).await?;
-            theirs.ok_or(Error::BackupMissing { id: manifest.id, folder: folder.to_owned() })
+    let document = manifest::parse(&text, &manifest.id)
+        .map_err(|mistake| Error::Unsupported(format!("the manifest would not be read again: {mistake}")))?;
+    store.put_manifest(&store.key(folder, &manifest.id, manifest::NAME), text).await?;
+    Ok(document)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::store::memory::Bucket;
+    use super::*;
+
+    const ID: &str = "20261122T000500Z";
+    const FOLDER: &str = "redis-cache";
+
+    fn due() -> Timestamp {
+        "2026-11-22T00:05:00Z".parse().unwrap()
+    }
+
+    fn listed(after: i64) -> Listed {
+        Listed { size: 5, modified: Some(due() + SignedDuration::from_secs(after)) }
+    }
+
+    fn found_at(data: Option<i64>, manifest: Option<i64>) -> There {
+        found(Lying { data: data.map(listed), manifest: manifest.map(listed) }, due())
+    }
+
+    #[test]
+    fn what_was_laid_down_before_it_was_due_is_not_taken_for_a_backup_of_ours() {
+        assert_eq!(found_at(None, None), There::Nothing);
+        assert_eq!(found_at(Some(30), Some(31)), There::Complete(listed(30)));
+        assert_eq!(found_at(Some(-600), Some(-600)), There::Complete(listed(-600)), "clocks differ");
+        let early = There::Foreign("it was written before it was due");
+        for (data, manifest) in
+            [(Some(-601), Some(-601)), (Some(-601), Some(31)), (Some(30), Some(-601)), (None, Some(-601))]
+        {
+            assert_eq!(found_at(data, manifest), early, "{data:?} {manifest:?}");
         }
-        Err(error) => Err(error.into()),
+    }
+
+    #[test]
+    fn half_a_backup_is_none() {
+        assert_eq!(found_at(Some(30), None), There::Foreign("there are data without a manifest"));
+        assert_eq!(found_at(None, Some(30)), There::Foreign("there is a manifest without data"));
+    }
+
+    /// Of a backup that has five bytes of data.
+    fn manifest(id: &str) -> Manifest {
+        Manifest {
+            format: FORMAT,
+            id: id.into(),
+            source: "Redis cache".into(),
+            kind: "redis".into(),
+            version: "7.0.15".into(),
+            started: due(),
+            finished: due(),
+            size: 9,
+            sha256: "0f".repeat(32),
+            stored_size: 5,
+            stored_sha256: "a9".repeat(32),
+            compression: "zstd".into(),
+            encryption: None,
+            contents: manifest::Contents::default(),
+        }
+    }
+
+    /// Puts data and a manifest under the ID that is due so many seconds later, written at so many seconds after it was due.
+    fn lay(bucket: &Bucket, later: i64, data: &[u8], manifest: &[u8], after: i64) {
+        let due = due() + SignedDuration::from_secs(later);
+        let (id, written) = (manifest::id_of(due), due + SignedDuration::from_secs(after));
+        bucket.put(&format!("p/{FOLDER}/{id}/data"), data, written);
+        bucket.put(&format!("p/{FOLDER}/{id}/manifest.json"), manifest, written);
+    }
+
+    #[tokio::test]
+    async fn a_backup_goes_where_nothing_lies_that_is_not_of_a_try_before() {
+        let bucket = Bucket::default();
+        let store = bucket.store().await;
+        let id = |later: i64| manifest::id_of(due() + SignedDuration::from_secs(later));
+        let text = |later: i64| serde_json::to_vec(&manifest(&id(later))).unwrap();
+        lay(&bucket, 0, b"12345", &text(0), -3600);
+        lay(&bucket, 1, b"12345", b"{}", 5);
+        lay(&bucket, 2, b"other data", &text(2), 5);
+        let free = next(&store, FOLDER, ID).await.unwrap();
+        assert!(
+            matches!(&free, Next::Free(id) if id == "20261122T000503Z"),
+            "laid down before, garbage, of other data"
+        );
+        lay(&bucket, 3, b"12345", &text(3), 5);
+        let done = next(&store, FOLDER, ID).await.unwrap();
+        assert!(matches!(&done, Next::Done(document) if document.manifest.id == "20261122T000503Z"), "our own");
+    }
+
+    #[tokio::test]
+    async fn a_manifest_that_somebody_else_wrote_is_not_reported_as_ours() {
+        let bucket = Bucket::default();
+        let store = bucket.store().await;
+        let theirs = Manifest { source: "theirs".into(), ..manifest(ID) };
+        lay(&bucket, 0, b"ours!", &serde_json::to_vec(&theirs).unwrap(), 5);
+        let error = complete(&store, FOLDER, manifest(ID)).await.unwrap_err();
+        assert_eq!((error.reason(), error.is_final()), ("Raced", false), "{error}");
     }
 }

@@ -90,9 +90,9 @@ mod tests {
     fn a_missing_key_is_named_and_a_password_never_shown() {
         let directory = std::env::temp_dir().join(format!("causeway-secrets-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
-        let told = login(&directory).unwrap_err();
-        assert_eq!(told.reason(), "SecretMissing");
-        assert!(told.to_string().contains("password"), "{told}");
+        let description = login(&directory).unwrap_err();
+        assert_eq!(description.reason(), "SecretMissing");
+        assert!(description.to_string().contains("password"), "{description}");
         fs::write(directory.join("password"), "hunter2\n").unwrap();
         let login = login(&directory).unwrap();
         assert_eq!(login, Login { username: None, password: "hunter2".into() });
@@ -100,8 +100,8 @@ mod tests {
         fs::write(directory.join("ca.crt"), "authority").unwrap();
         assert_eq!(certificates(&directory).unwrap().identity, None);
         fs::write(directory.join("tls.crt"), "certificate").unwrap();
-        let told = certificates(&directory).err().unwrap().to_string();
-        assert!(told.contains("tls.key"), "{told}");
+        let description = certificates(&directory).err().unwrap().to_string();
+        assert!(description.contains("tls.key"), "{description}");
         fs::remove_dir_all(&directory).unwrap();
     }
 }

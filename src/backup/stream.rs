@@ -44,11 +44,11 @@ pub async fn carry(
     // To compress takes most of the time, so another core does that. Whoever drops the channels ends it.
     let packing = tokio::spawn(pack(chunks, Packing::new(recipients, pieces)?));
     let read = async move {
-        let mut told = None;
+        let mut message = None;
         while let Some(chunk) = dump.next().await? {
-            if told != dump.expected() && told.is_none() {
-                told = dump.expected();
-                progress.expect(told);
+            if message != dump.expected() && message.is_none() {
+                message = dump.expected();
+                progress.expect(message);
             }
             let passed = chunk.len() as u64;
             if sender.send(chunk).await.is_err() {

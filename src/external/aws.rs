@@ -208,7 +208,7 @@ impl Caller {
             };
             match outcome {
                 Err(error) if error.class == Class::Throttled => {
-                    self.budget.refused(operation).await;
+                    self.budget.refused(operation);
                     if patience.is_zero() {
                         return Err(error);
                     }

@@ -116,9 +116,9 @@ mod tests {
 
     #[test]
     fn awss_words_are_kept_with_the_action_that_it_names() {
-        let told = explained("elasticloadbalancing", "CreateLoadBalancer", &lasting(GROUPS));
+        let message = explained("elasticloadbalancing", "CreateLoadBalancer", &lasting(GROUPS));
         assert_eq!(
-            told,
+            message,
             "AWS denies it: User: arn:aws:sts::111122223333:assumed-role/causeway is not authorized to perform: \
              ec2:GetSecurityGroupsForVpc on resource: arn:aws:ec2:eu-west-1:111122223333:vpc/vpc-1 because no \
              identity-based policy allows the ec2:GetSecurityGroupsForVpc action. Compare the operator's IAM role with \
@@ -132,15 +132,15 @@ mod tests {
     fn a_deny_is_not_undone_by_an_allow() {
         let denied = "User: a is not authorized to perform: elasticloadbalancing:CreateLoadBalancer on resource: b with an \
                       explicit deny in a service control policy";
-        let told = explained("elasticloadbalancing", "CreateLoadBalancer", denied);
-        assert!(told.contains("in a service control policy. An Allow does not undo that"), "{told}");
+        let message = explained("elasticloadbalancing", "CreateLoadBalancer", denied);
+        assert!(message.contains("in a service control policy. An Allow does not undo that"), "{message}");
     }
 
     #[test]
     fn a_denial_without_a_reason_names_the_permission() {
-        let told = explained("s3", "PutBucketEncryption", "Access Denied");
-        assert!(told.contains("(Access Denied): allow s3:PutEncryptionConfiguration"), "{told}");
-        assert!(told.contains("iam/policy-backup-operator.json"), "{told}");
+        let message = explained("s3", "PutBucketEncryption", "Access Denied");
+        assert!(message.contains("(Access Denied): allow s3:PutEncryptionConfiguration"), "{message}");
+        assert!(message.contains("iam/policy-backup-operator.json"), "{message}");
     }
 
     #[test]

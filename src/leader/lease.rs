@@ -59,6 +59,11 @@ impl LeaseObject {
         }
     }
 
+    /// The lease's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The record as we last saw it.
     pub fn record(&self) -> Option<&LeaseSpec> {
         self.last.as_ref()?.spec.as_ref()

@@ -5,7 +5,7 @@
 //! ```no_run
 //! # use causeway::leader::{self, Election, Timing};
 //! # async fn run(config: kube::Config) -> Result<(), kube::Error> {
-//! let identity = leader::unique_identity("causeway-0");
+//! let identity = leader::unique_identity("causeway-0", Some("6f1c"));
 //! let election = Election::new(leader::client(&config)?, "causeway-system", "causeway", identity, Timing::DEFAULT);
 //! let mut leadership = election.acquire().await;
 //! let fence = leadership.fence(); // goes to whatever changes AWS
@@ -20,6 +20,7 @@
 
 mod fence;
 mod lease;
+mod predecessor;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]
@@ -37,20 +38,23 @@ use tokio::time::{sleep, timeout};
 pub use self::fence::{Fence, NotLeading};
 pub use self::lease::client;
 use self::lease::{Failure, LeaseObject};
+pub use self::predecessor::Predecessor;
 use self::step::{Action, Candidate, Observation, View};
 pub use self::step::{Lost, Timing};
 
 /// So many attempts fit into the time that a leader has to renew, where the API answers as fast as it should.
 const ATTEMPTS: u32 = 4;
+/// How long giving the lease up may take: the process is to end.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The time, as timers count it.
 fn now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
-/// A name that no other process has, not even an earlier one of the same pod.
-pub fn unique_identity(pod: &str) -> String {
-    format!("{pod}_{:016x}", RandomState::new().build_hasher().finish())
+/// A name that no other process has, not even an earlier one of the same pod, whose uid tells that it is one.
+pub fn unique_identity(pod: &str, uid: Option<&str>) -> String {
+    format!("{pod}_{}_{:016x}", uid.unwrap_or_default(), RandomState::new().build_hasher().finish())
 }
 
 /// A candidate for the lease `namespace/name`.
@@ -82,7 +86,7 @@ impl Election {
 
     /// Waits until this process leads. Whatever stands in the way is logged and tried again.
     pub async fn acquire(mut self) -> Leadership {
-        tracing::info!(identity = self.candidate.identity, "waiting for the leader lease");
+        tracing::info!(lease = self.lease.name(), identity = self.candidate.identity, "waiting for the leader lease");
         let mut observation = Observation::Nothing;
         while matches!(observation, Observation::Nothing) {
             observation = self.read().await;
@@ -90,7 +94,7 @@ impl Election {
         loop {
             let action = self.step(observation);
             if self.fence.check().is_ok() {
-                tracing::info!(identity = self.candidate.identity, "leading");
+                tracing::info!(lease = self.lease.name(), identity = self.candidate.identity, "leading");
                 return Leadership(self);
             }
             observation = match action {
@@ -108,7 +112,8 @@ impl Election {
         self.fence.open_until(view.leads_until(&self.candidate.timing));
         self.view = view;
         if self.view.holder() != before.as_deref() {
-            tracing::info!(holder = self.view.holder().unwrap_or("nobody"), "the leader lease changed hands");
+            let holder = self.view.holder().unwrap_or("nobody");
+            tracing::info!(lease = self.lease.name(), holder, "the leader lease changed hands");
         }
         action
     }
@@ -167,7 +172,7 @@ impl Election {
     }
 
     async fn complain_and_pause(&mut self, verb: &str, failure: &Failure) -> Observation {
-        self.complaint.say(format!("cannot {verb} the leader lease: {failure}"));
+        self.complaint.say(format!("cannot {verb} the leader lease {}: {failure}", self.lease.name()));
         let retry = self.candidate.timing.retry_period;
         let leads = self.view.leads_until(&self.candidate.timing).is_some();
         sleep(if leads { (retry / 4).min(self.time_left()) } else { retry }).await;
@@ -207,16 +212,25 @@ impl Leadership {
         election
     }
 
+    /// Ends the work's permission at once, and gives the lease up when all that was sent has had its time to arrive: where calls
+    /// were cut off, nobody knows which of them are still under way.
+    pub async fn release_later(self) {
+        self.0.fence.open_until(None);
+        sleep(self.0.candidate.timing.margin()).await;
+        self.release().await;
+    }
+
     /// Gives the lease up, so that another process takes over at once rather than after the lease's duration. Call it
     /// after everything that asks the fence has stopped. Gives up itself if the API does not answer in time.
     pub async fn release(self) {
         let mut election = self.0;
         election.fence.open_until(None);
-        let limit = election.candidate.timing.renew_deadline / ATTEMPTS;
+        let limit = election.candidate.timing.renew_deadline.min(RELEASE_TIMEOUT);
         if timeout(limit, election.give_up()).await.is_ok() {
-            tracing::info!("released the leader lease");
+            tracing::info!(lease = election.lease.name(), "released the leader lease");
         } else {
-            tracing::warn!(?limit, "could not release the leader lease in time; it will expire");
+            let lease = election.lease.name();
+            tracing::warn!(lease, ?limit, "could not release the leader lease in time; it will expire");
         }
     }
 }
@@ -251,11 +265,12 @@ impl Election {
 struct Complaint(Option<(String, Instant)>);
 
 impl Complaint {
-    const SILENCE: Duration = Duration::from_mins(1);
+    const COMPLAINT_INTERVAL: Duration = Duration::from_mins(1);
 
     fn say(&mut self, text: String) {
-        let said = self.0.as_ref().is_some_and(|(last, at)| *last == text && at.elapsed() < Self::SILENCE);
-        if !said {
+        let api_message =
+            self.0.as_ref().is_some_and(|(last, at)| *last == text && at.elapsed() < Self::COMPLAINT_INTERVAL);
+        if !api_message {
             tracing::warn!("{text}");
             self.0 = Some((text, Instant::now()));
         }

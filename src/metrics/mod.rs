@@ -3,14 +3,17 @@
 //! object's name.
 
 mod backups;
+mod labels;
 mod process;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -20,6 +23,9 @@ use prometheus_client::registry::{Registry, Unit};
 
 pub use backups::BackupTimes;
 use backups::Backups;
+use labels::{
+    AwsCall, DatabaseCall, Event, Kind, KindClass, KindOutcome, KubernetesCall, Lease, Operation, Outcome, Part, Quota,
+};
 use process::Process;
 
 /// The metrics of this process; clones share the same ones.
@@ -61,72 +67,7 @@ struct Inner {
     backups_overdue: Gauge,
     verifications: Family<Outcome, Counter>,
     backups: Backups,
-    leader: Gauge,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Outcome {
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Part {
-    part: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Kind {
-    kind: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct KindOutcome {
-    kind: &'static str,
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct KindClass {
-    kind: &'static str,
-    class: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct AwsCall {
-    service: &'static str,
-    operation: &'static str,
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Operation {
-    operation: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct KubernetesCall {
-    verb: &'static str,
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct DatabaseCall {
-    database: &'static str,
-    operation: &'static str,
-    outcome: &'static str,
-}
-
-/// Its reason is a word of this program, or Kubernetes' word for why a container waits.
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Quota {
-    quota: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Event {
-    kind: &'static str,
-    r#type: &'static str,
-    reason: String,
+    leader: Family<Lease, Gauge>,
 }
 
 /// The outcome of what went well; what went wrong is labelled with its error's class.
@@ -164,7 +105,7 @@ impl Metrics {
             backups_overdue: Gauge::default(),
             verifications: Family::default(),
             backups: Backups::default(),
-            leader: Gauge::default(),
+            leader: Family::default(),
         };
         inner.register();
         Self(Arc::new(inner))
@@ -287,25 +228,30 @@ impl Metrics {
         self.0.backups.told_by(read);
     }
 
-    /// Whether this process leads.
-    pub fn set_leader(&self, leads: bool) {
-        self.0.leader.set(i64::from(leads));
+    /// Whether this process leads by that lease.
+    pub fn set_leader(&self, lease: &str, leads: bool) {
+        self.0.leader.get_or_create(&Lease { lease: lease.into() }).set(i64::from(leads));
     }
 
-    /// This process leads no more: how things are is told by whoever does.
-    pub fn stopped_leading(&self) {
+    /// This process leads no more by that lease: how things of its kinds are is told by whoever does.
+    pub fn stopped_leading(&self, lease: &str, kinds: &[&'static str]) {
         let all = &self.0;
-        all.leader.set(0);
-        for gauge in [&all.orphans, &all.cluster_name_rivals, &all.backups_overdue] {
-            gauge.set(0);
+        self.set_leader(lease, false);
+        for kind in kinds {
+            for family in [&all.queue_depth, &all.failing, &all.undecodable] {
+                family.remove(&Kind { kind });
+            }
         }
-        for family in [&all.queue_depth, &all.failing, &all.undecodable] {
-            family.clear();
+        if kinds.contains(&"MyIngress") {
+            all.orphans.set(0);
+            all.cluster_name_rivals.set(0);
+            all.quota_used.clear();
+            all.quota_limit.clear();
         }
-        for family in [&all.quota_used, &all.quota_limit] {
-            family.clear();
+        if kinds.contains(&"DatabaseBackup") {
+            all.backups_overdue.set(0);
+            all.backups.told_by(Vec::new);
         }
-        all.backups.told_by(Vec::new);
     }
 
     /// All metrics in the OpenMetrics text format.
@@ -360,7 +306,7 @@ impl Inner {
         ours.register("backup_overdue_objects", help, self.backups_overdue.clone());
         let help = "Verifications of backups that ended, by outcome";
         ours.register("backup_verifications", help, self.verifications.clone());
-        ours.register("leader", "1 in the process that leads, else 0", self.leader.clone());
+        ours.register("leader", "1 in the process that leads by that lease, else 0", self.leader.clone());
         ours.register("build", "What runs here", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         self.registry.register_collector(Box::new(self.backups.clone()));
         self.registry.register_collector(Box::new(Process::this()));
@@ -374,112 +320,4 @@ const CALL_BUCKETS: &[f64] = &[0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
 
 fn histogram(buckets: &[f64]) -> Histogram {
     Histogram::new(buckets.iter().copied())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tells_what_happened() {
-        let metrics = Metrics::new();
-        metrics.reconciled("MyApp", Ok(()), Duration::from_millis(3));
-        metrics.reconciled("MyApp", Err("throttled"), Duration::from_secs(2));
-        let _waiting = [metrics.queued("MyApp"), metrics.queued("MyApp")];
-        drop(metrics.queued("MyApp"));
-        metrics.set_failing_objects("MyApp", 3);
-        metrics.set_undecodable("MyApp", 1);
-        metrics.set_quota("target-groups", 7, 3000);
-        metrics.set_cluster_name_rivals(1);
-        metrics.drift_repaired("rule");
-        metrics.aws_call("elbv2", "CreateLoadBalancer", Ok(()), Duration::from_millis(40));
-        metrics.aws_call("elbv2", "CreateLoadBalancer", Err("denied"), Duration::from_millis(40));
-        metrics.aws_call_waited("CreateLoadBalancer", Duration::from_millis(1500));
-        metrics.kubernetes_call("patch", Err("conflict"));
-        metrics.database_call("redis", "ROLE", Err("not_found"));
-        metrics.event("Redis", true, "FailedOver");
-        metrics.targets_registered(Duration::from_millis(60));
-        metrics.backup_ended(false);
-        metrics.set_backups_overdue(2);
-        metrics.verification_ended(true);
-        let at = |second| Some(jiff::Timestamp::from_second(second).unwrap());
-        let times = BackupTimes { namespace: "shop".into(), name: "nightly".into(), success: at(9), verified: at(7) };
-        metrics.tell_of_backups(move || vec![times.clone(), BackupTimes::default()]);
-        metrics.clone().set_leader(true);
-        let text = metrics.encode().unwrap();
-        for line in [
-            r#"causeway_reconciles_total{kind="MyApp",outcome="ok"} 1"#,
-            r#"causeway_reconciles_total{kind="MyApp",outcome="error"} 1"#,
-            r#"causeway_reconcile_errors_total{kind="MyApp",class="throttled"} 1"#,
-            r#"causeway_reconcile_duration_seconds_bucket{le="0.005",kind="MyApp"} 1"#,
-            r#"causeway_reconcile_duration_seconds_count{kind="MyApp"} 2"#,
-            r#"causeway_queue_depth{kind="MyApp"} 2"#,
-            r#"causeway_failing_objects{kind="MyApp"} 3"#,
-            r#"causeway_undecodable_objects{kind="MyApp"} 1"#,
-            r#"causeway_aws_quota_used{quota="target-groups"} 7"#,
-            r#"causeway_aws_quota_limit{quota="target-groups"} 3000"#,
-            "causeway_cluster_name_rivals 1",
-            r#"causeway_drift_repaired_total{part="rule"} 1"#,
-            r#"causeway_aws_calls_total{service="elbv2",operation="CreateLoadBalancer",outcome="ok"} 1"#,
-            r#"causeway_aws_calls_total{service="elbv2",operation="CreateLoadBalancer",outcome="denied"} 1"#,
-            r#"causeway_aws_call_duration_seconds_count{operation="CreateLoadBalancer"} 2"#,
-            r#"causeway_aws_call_wait_seconds_total{operation="CreateLoadBalancer"} 1.5"#,
-            r#"causeway_kubernetes_calls_total{verb="patch",outcome="conflict"} 1"#,
-            r#"causeway_database_calls_total{database="redis",operation="ROLE",outcome="not_found"} 1"#,
-            r#"causeway_events_total{kind="Redis",type="Warning",reason="FailedOver"} 1"#,
-            "causeway_target_registration_duration_seconds_count 1",
-            r#"causeway_backup_runs_total{outcome="error"} 1"#,
-            "causeway_backup_overdue_objects 2",
-            r#"causeway_backup_verifications_total{outcome="ok"} 1"#,
-            r#"causeway_backup_last_success_timestamp_seconds{namespace="shop",name="nightly"} 9"#,
-            r#"causeway_backup_last_verified_timestamp_seconds{namespace="shop",name="nightly"} 7"#,
-            "causeway_leader 1",
-            concat!(r#"causeway_build_info{version=""#, env!("CARGO_PKG_VERSION"), r#""} 1"#),
-            "# TYPE process_resident_memory_bytes gauge",
-            "# TYPE process_cpu_seconds counter",
-            "# TYPE process_start_time_seconds gauge",
-        ] {
-            assert!(text.lines().any(|it| it == line), "{line} is not in\n{text}");
-        }
-        assert!(text.ends_with("# EOF\n"));
-    }
-
-    #[test]
-    fn who_stopped_leading_tells_no_more_how_things_are() {
-        let metrics = Metrics::new();
-        metrics.set_leader(true);
-        metrics.set_backups_overdue(2);
-        metrics.set_undecodable("MyApp", 1);
-        metrics.stopped_leading();
-        let text = metrics.encode().unwrap();
-        assert!(text.contains("causeway_leader 0") && text.contains("causeway_backup_overdue_objects 0"), "{text}");
-        assert!(!text.contains("causeway_undecodable_objects{"), "{text}");
-    }
-
-    #[test]
-    fn an_object_that_is_gone_is_told_of_no_more() {
-        let metrics = Metrics::new();
-        let all = Arc::new(std::sync::Mutex::new(vec![BackupTimes {
-            success: Some(jiff::Timestamp::UNIX_EPOCH),
-            ..BackupTimes::default()
-        }]));
-        let read = all.clone();
-        metrics.tell_of_backups(move || read.lock().unwrap().clone());
-        let told = || metrics.encode().unwrap().contains("causeway_backup_last_success_timestamp_seconds{");
-        assert!(told());
-        all.lock().unwrap().clear();
-        assert!(!told());
-    }
-
-    #[test]
-    fn repetition_adds_no_series() {
-        let metrics = Metrics::new();
-        let series = || metrics.encode().unwrap().lines().filter(|line| !line.starts_with('#')).count();
-        metrics.reconciled("MyApp", Err("transient"), Duration::from_secs(1));
-        let before = series();
-        for _ in 0..1000 {
-            metrics.reconciled("MyApp", Err("transient"), Duration::from_secs(1));
-        }
-        assert_eq!(series(), before);
-    }
 }

@@ -17,7 +17,7 @@ use tracing::{debug, error};
 /// <https://docs.kernel.org/scheduler/sched-nice-design.html>
 const NICE: i32 = 5;
 /// Whatever runs ends at its next pause, within milliseconds.
-const PATIENCE: Duration = Duration::from_secs(3);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Controllers at work. Dropped, they end too, but nobody waits for that.
 pub struct Term {
@@ -56,8 +56,8 @@ impl Term {
     pub async fn end(mut self) -> Result<(), Undead> {
         let Some(runtime) = self.runtime.take() else { return Ok(()) };
         let begun = Instant::now();
-        let ended = spawn_blocking(move || runtime.shutdown_timeout(PATIENCE)).await;
-        if ended.is_ok() && begun.elapsed() < PATIENCE { Ok(()) } else { Err(Undead) }
+        let ended = spawn_blocking(move || runtime.shutdown_timeout(SHUTDOWN_TIMEOUT)).await;
+        if ended.is_ok() && begun.elapsed() < SHUTDOWN_TIMEOUT { Ok(()) } else { Err(Undead) }
     }
 }
 

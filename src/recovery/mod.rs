@@ -93,16 +93,16 @@ pub enum Error {
 pub async fn skip(options: SkipOptions) -> Result<u8, Error> {
     telemetry::init(options.log_format, "info", std::env::var("RUST_LOG").ok().as_deref())?;
     let mut stopped = signal(SignalKind::terminate()).map_err(Error::Signals)?;
-    let told = tokio::select! {
+    let message = tokio::select! {
         done = begin_above(&options) => match done? {
             Ok(()) => SKIPPED.to_owned(),
             Err(refusal) => refusal.to_string(),
         },
         _ = stopped.recv() => return Ok(STOPPED),
     };
-    tracing::info!(told, data = %options.data.display(), "the member may start");
+    tracing::info!(message, data = %options.data.display(), "the member may start");
     let failed = |source| Error::File { path: options.termination_log.clone(), source };
-    fs::write(&options.termination_log, told).map_err(failed)?;
+    fs::write(&options.termination_log, message).map_err(failed)?;
     Ok(0)
 }
 

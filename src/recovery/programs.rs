@@ -18,13 +18,13 @@ pub const DIRECTORY: &str = "/usr/local/bin";
 const CLIENTS: &str = "http://127.0.0.1:2379";
 const PEERS: &str = "http://127.0.0.1:2380";
 /// A large log takes minutes to read, a large database minutes to copy.
-const PATIENCE: Duration = Duration::from_mins(30);
+const PROGRAM_TIMEOUT: Duration = Duration::from_mins(30);
 /// A member that is told to stop writes down what it has.
-const STOP_PATIENCE: Duration = Duration::from_mins(1);
+const STOP_TIMEOUT: Duration = Duration::from_mins(1);
 /// A question is answered at once, or not at all.
 const ANSWER: Duration = Duration::from_secs(5);
 /// How often is looked whether something has happened.
-const GLANCE: Duration = Duration::from_millis(100);
+const PROGRAM_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Characters of a program's words that are told.
 const LONGEST: usize = 200;
 
@@ -51,12 +51,12 @@ pub enum Refusal {
         source: io::Error,
     },
     /// A program ended badly.
-    #[error("{program} failed: {told}")]
+    #[error("{program} failed: {message}")]
     Ended {
         /// Its name.
         program: &'static str,
         /// How, and with which words.
-        told: String,
+        message: String,
     },
     /// A program did not come to an end.
     #[error("{program} took longer than {} s", patience.as_secs())]
@@ -79,8 +79,8 @@ pub struct Programs<'a> {
 impl Programs<'_> {
     /// Whether the programs can do it, and are of the same minor version as the member.
     pub async fn can_skip(&self, version: &str) -> Result<(), Refusal> {
-        let told = self.ask("etcd", &["--version"]).await?;
-        let held = version_in(&told).unwrap_or_default().to_owned();
+        let message = self.ask("etcd", &["--version"]).await?;
+        let held = version_in(&message).unwrap_or_default().to_owned();
         if minor(&held) != minor(version) {
             return Err(Refusal::Version { held, wanted: version.to_owned() });
         }
@@ -112,14 +112,14 @@ impl Programs<'_> {
             if let Some(status) = member.ended()? {
                 return Err(member.failed(status, ""));
             }
-            if begun.elapsed() > PATIENCE {
-                return Err(Refusal::Hung { program: "etcd", patience: PATIENCE });
+            if begun.elapsed() > PROGRAM_TIMEOUT {
+                return Err(Refusal::Hung { program: "etcd", patience: PROGRAM_TIMEOUT });
             }
-            sleep(GLANCE).await;
+            sleep(PROGRAM_POLL_INTERVAL).await;
         }
         member.ask_to_stop();
         // It ends by the signal that it was sent, after it has done what there was to do.
-        let status = member.end(STOP_PATIENCE).await?;
+        let status = member.end(STOP_TIMEOUT).await?;
         let in_order = status.success() || by_signal(status) == Some(Signal::TERM.as_raw());
         if in_order { Ok(()) } else { Err(member.failed(status, "")) }
     }
@@ -143,7 +143,7 @@ impl Programs<'_> {
             format!("--initial-cluster-token={}", options.recovery).into(),
         ];
         let mut program = self.start("etcdutl", arguments, Stdio::inherit())?;
-        let status = program.end(PATIENCE).await?;
+        let status = program.end(PROGRAM_TIMEOUT).await?;
         if status.success() { Ok(()) } else { Err(program.failed(status, "see the log of the container")) }
     }
 
@@ -191,7 +191,7 @@ impl Running {
             if begun.elapsed() > patience {
                 return Err(Refusal::Hung { program: self.name, patience });
             }
-            sleep(GLANCE).await;
+            sleep(PROGRAM_POLL_INTERVAL).await;
         }
     }
 
@@ -204,8 +204,8 @@ impl Running {
 
     fn failed(&self, status: ExitStatus, words: &str) -> Refusal {
         let words: String = words.trim().chars().take(LONGEST).collect();
-        let told = [status.to_string(), words].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
-        Refusal::Ended { program: self.name, told: told.join("; ") }
+        let message = [status.to_string(), words].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
+        Refusal::Ended { program: self.name, message: message.join("; ") }
     }
 }
 
@@ -254,9 +254,9 @@ mod tests {
 
     #[test]
     fn only_programs_of_the_same_minor_version_touch_the_data() {
-        let said =
+        let printed =
             "etcd Version: 3.5.35\nGit SHA: Not provided (use ./build instead of go build)\nGo Version: go1.26.8\n";
-        assert_eq!(version_in(said), Some("3.5.35"));
+        assert_eq!(version_in(printed), Some("3.5.35"));
         assert_eq!(minor("3.5.35"), minor("3.5.9"));
         assert_ne!(minor("3.5.35"), minor("3.6.16"));
         assert_ne!(minor(""), minor("3.5.9"));
@@ -277,8 +277,8 @@ mod tests {
             log_format: crate::telemetry::LogFormat::Json,
         };
         let programs = Programs { directory: &directory, options: &options };
-        let told = async || programs.can_skip("3.5.9").await.unwrap_err().to_string();
-        assert!(told().await.starts_with("etcd cannot be started"));
+        let message = async || programs.can_skip("3.5.9").await.unwrap_err().to_string();
+        assert!(message().await.starts_with("etcd cannot be started"));
         let script = |name: &str, line: &str| {
             use std::os::unix::fs::PermissionsExt;
             let path = directory.join(name);
@@ -286,12 +286,12 @@ mod tests {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
         };
         script("etcd", "echo etcd Version: 3.6.1");
-        assert!(told().await.contains("holds etcd 3.6.1, and the members run 3.5.9"));
+        assert!(message().await.contains("holds etcd 3.6.1, and the members run 3.5.9"));
         script("etcd", "echo etcd Version: 3.5.35");
         script("etcdutl", "echo broken; exit 3");
-        assert_eq!(told().await, "etcdutl failed: exit status: 3; broken");
+        assert_eq!(message().await, "etcdutl failed: exit status: 3; broken");
         script("etcdutl", "echo --data-dir");
-        assert!(told().await.contains("cannot skip revisions"));
+        assert!(message().await.contains("cannot skip revisions"));
         script("etcdutl", "echo --bump-revision");
         programs.can_skip("3.5.9").await.unwrap();
         script("etcd", "exit 1");

@@ -53,7 +53,7 @@ impl Failures {
                 AT_ONCE
             }
             Class::Throttled => entry.delays.next().unwrap_or(LONGEST_DELAY).min(LONGEST_THROTTLED),
-            Class::Conflict | Class::NotFound | Class::Early | Class::Transient => {
+            Class::Conflict | Class::NotFound | Class::NotYet | Class::Transient => {
                 entry.delays.next().unwrap_or(LONGEST_DELAY)
             }
         }

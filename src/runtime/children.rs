@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::StreamExt;
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::NamespaceResourceScope;
@@ -17,8 +17,13 @@ use kube::runtime::{Controller, WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
+use super::cache_sync::CacheSync;
+use super::config_maps::ConfigMaps;
 use super::decoding::{Decoded, decoded};
-use super::listed::Listed;
+
+/// Objects in one answer of a list: each may have more than a megabyte. Pages come one after the other, and databases are looked
+/// after only when all are there.
+const PAGE: u32 = 100;
 
 /// The watches of all kinds of children of objects of kind `O`.
 pub struct Children<O> {
@@ -27,7 +32,7 @@ pub struct Children<O> {
     /// How many pods may be away.
     pub budgets: Watch<O, PodDisruptionBudget>,
     /// Settings.
-    pub config_maps: Watch<O, ConfigMap>,
+    pub config_maps: ConfigMaps<O>,
     /// How clients and peers find the pods.
     pub services: Watch<O, Service>,
     /// Processes.
@@ -42,7 +47,7 @@ impl<O: Owner> Children<O> {
         Self {
             statefulsets: Watch::new(label),
             budgets: Watch::new(label),
-            config_maps: Watch::new(label),
+            config_maps: ConfigMaps::new(label),
             services: Watch::new(label),
             pods: Watch::new(label),
             claims: Watch::new(label),
@@ -98,7 +103,9 @@ impl<O> Owner for O where
 /// The watch of one kind of children; a store for each namespace that is served.
 pub struct Watch<O, K: Resource<DynamicType = ()> + Clone + 'static> {
     label: &'static str,
-    stores: Mutex<Vec<(Store<K>, Listed)>>,
+    stores: Mutex<Vec<(Store<K>, CacheSync)>>,
+    /// Takes away what nobody needs, before it is kept.
+    prune: fn(&mut K, &str),
     owner: PhantomData<fn() -> O>,
 }
 
@@ -110,7 +117,13 @@ where
 {
     /// Of children whose `label` names their object.
     pub fn new(label: &'static str) -> Self {
-        Self { label, stores: Mutex::default(), owner: PhantomData }
+        Self { label, stores: Mutex::default(), prune: |_, _| {}, owner: PhantomData }
+    }
+
+    /// The same, of which less is kept.
+    #[must_use]
+    pub fn pruned(self, prune: fn(&mut K, &str)) -> Self {
+        Self { prune, ..self }
     }
 
     /// Lets the children wake the controller.
@@ -120,12 +133,13 @@ where
             None => Api::all(client.clone()),
         };
         let (reader, writer) = reflector::store();
-        let listed = Listed::of(reader.clone());
+        let listed = CacheSync::of(reader.clone());
         self.stores.lock().unwrap_or_else(PoisonError::into_inner).push((reader, listed));
-        let label = self.label;
-        let seen = watcher(api, watcher::Config::default().labels(label))
+        let (label, prune) = (self.label, self.prune);
+        let seen = watcher(api, watcher::Config::default().labels(label).page_size(PAGE))
             .default_backoff()
             .filter_map(|event| ready(decoded(event)))
+            .modify(move |child| prune(child, label))
             .reflect(writer)
             .touched_objects();
         controller.watches_stream(seen, move |child: K| concerned(&child, label))
@@ -153,6 +167,12 @@ where
     pub fn named(&self, object: &O, name: &str) -> Option<Arc<K>> {
         let key = ObjectRef::new(name).within(&object.namespace().unwrap_or_default());
         self.stores().iter().find_map(|store| store.get(&key))
+    }
+
+    /// Whether there is one of that name.
+    pub fn has(&self, namespace: &str, name: &str) -> bool {
+        let key = ObjectRef::new(name).within(namespace);
+        self.stores().iter().any(|store| store.get(&key).is_some())
     }
 
     /// The children that carry the object's label.

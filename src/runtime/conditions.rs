@@ -37,7 +37,7 @@ pub const NOT_TRIED: &str = "NotTried";
 
 /// How a part of an object is: a condition of its own beside the three.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct ExtraCondition {
     /// Type of the condition.
     pub type_: &'static str,
     /// Whether it is so; `None` takes the condition away, or, with the reason [`NOT_TRIED`], makes it unknown.
@@ -72,16 +72,16 @@ impl Health {
 /// A transition time changes only when the condition's status flips. Conditions of other types than those of `parts`
 /// stay.
 #[must_use]
-pub fn settle(
+pub fn merge_conditions(
     before: &[Condition],
     health: &Health,
-    parts: &[Part],
+    parts: &[ExtraCondition],
     generation: Option<i64>,
     now: Timestamp,
 ) -> Vec<Condition> {
     if let Health::Unchanged(otherwise) = health {
-        let told = find(before, "Ready").is_some_and(|ready| ready.observed_generation == generation);
-        return if told { before.to_vec() } else { settle(before, otherwise, parts, generation, now) };
+        let text = find(before, "Ready").is_some_and(|ready| ready.observed_generation == generation);
+        return if text { before.to_vec() } else { merge_conditions(before, otherwise, parts, generation, now) };
     }
     let was_ready = find(before, "Ready").is_some_and(|c| c.status == "True" && c.observed_generation == generation);
     let mut wanted: Vec<(&str, &str, &str, &str)> = Vec::new();
@@ -161,44 +161,44 @@ mod tests {
 
     #[test]
     fn ready_stands_alone() {
-        let stalled = settle(&[], &Health::stalled("SubnetNotFound", "…"), &[], Some(1), at(1));
+        let stalled = merge_conditions(&[], &Health::stalled("SubnetNotFound", "…"), &[], Some(1), at(1));
         assert_eq!(statuses(&stalled), [("Ready", "False", "SubnetNotFound"), ("Stalled", "True", "SubnetNotFound")]);
-        let ready = settle(&stalled, &Health::ready("Active", "…"), &[], Some(2), at(2));
+        let ready = merge_conditions(&stalled, &Health::ready("Active", "…"), &[], Some(2), at(2));
         assert_eq!(statuses(&ready), [("Ready", "True", "Active")]);
     }
 
     #[test]
     fn the_transition_time_changes_only_with_the_status() {
-        let first = settle(&[], &Health::progressing("Provisioning", "a"), &[], Some(1), at(1));
-        let second = settle(&first, &Health::progressing("Provisioning", "b"), &[], Some(2), at(2));
+        let first = merge_conditions(&[], &Health::progressing("Provisioning", "a"), &[], Some(1), at(1));
+        let second = merge_conditions(&first, &Health::progressing("Provisioning", "b"), &[], Some(2), at(2));
         assert_eq!(find(&second, "Ready").unwrap().last_transition_time, Time(at(1)));
-        let third = settle(&second, &Health::ready("Active", "c"), &[], Some(2), at(3));
+        let third = merge_conditions(&second, &Health::ready("Active", "c"), &[], Some(2), at(3));
         assert_eq!(find(&third, "Ready").unwrap().last_transition_time, Time(at(3)));
     }
 
     #[test]
     fn a_passing_error_leaves_what_was_ready_ready_but_not_for_a_newer_generation() {
-        let ready = settle(&[], &Health::ready("Active", "ok"), &[], Some(1), at(1));
-        let throttled = settle(&ready, &Health::retrying("Throttled", "slow down"), &[], Some(1), at(2));
+        let ready = merge_conditions(&[], &Health::ready("Active", "ok"), &[], Some(1), at(1));
+        let throttled = merge_conditions(&ready, &Health::retrying("Throttled", "slow down"), &[], Some(1), at(2));
         assert_eq!(statuses(&throttled), [("Ready", "True", "Active"), ("Reconciling", "True", "Throttled")]);
-        let edited = settle(&throttled, &Health::retrying("Throttled", "slow down"), &[], Some(2), at(3));
+        let edited = merge_conditions(&throttled, &Health::retrying("Throttled", "slow down"), &[], Some(2), at(3));
         assert_eq!(statuses(&edited), [("Ready", "False", "Throttled"), ("Reconciling", "True", "Throttled")]);
     }
 
     #[test]
     fn what_is_not_known_for_a_moment_leaves_what_was_said_but_not_for_a_newer_generation() {
-        let part = Part { type_: "Quorate", status: Some(false), reason: "Electing", message: String::new() };
+        let part = ExtraCondition { type_: "Quorate", status: Some(false), reason: "Electing", message: String::new() };
         let unsure = Health::Unchanged(Box::new(Health::progressing("Electing", "…")));
-        let ready = settle(&[], &Health::ready("Active", "ok"), &[], Some(1), at(1));
-        assert_eq!(settle(&ready, &unsure, std::slice::from_ref(&part), Some(1), at(2)), ready);
-        let edited = settle(&ready, &unsure, std::slice::from_ref(&part), Some(2), at(2));
+        let ready = merge_conditions(&[], &Health::ready("Active", "ok"), &[], Some(1), at(1));
+        assert_eq!(merge_conditions(&ready, &unsure, std::slice::from_ref(&part), Some(1), at(2)), ready);
+        let edited = merge_conditions(&ready, &unsure, std::slice::from_ref(&part), Some(2), at(2));
         assert_eq!(find(&edited, "Ready").unwrap().reason, "Electing");
-        assert_eq!(find(&settle(&[], &unsure, &[part], Some(1), at(2)), "Ready").unwrap().status, "False");
+        assert_eq!(find(&merge_conditions(&[], &unsure, &[part], Some(1), at(2)), "Ready").unwrap().status, "False");
     }
 
     #[test]
     fn conditions_of_others_stay() {
-        let mut before = settle(&[], &Health::ready("Active", ""), &[], Some(1), at(1));
+        let mut before = merge_conditions(&[], &Health::ready("Active", ""), &[], Some(1), at(1));
         before.push(Condition {
             type_: "Audited".into(),
             status: "True".into(),
@@ -207,32 +207,33 @@ mod tests {
             observed_generation: None,
             last_transition_time: Time(at(0)),
         });
-        let after = settle(&before, &Health::progressing("Updating", ""), &[], Some(2), at(2));
+        let after = merge_conditions(&before, &Health::progressing("Updating", ""), &[], Some(2), at(2));
         assert!(find(&after, "Audited").is_some());
     }
 
     #[test]
     fn a_part_has_a_condition_of_its_own_until_it_is_taken_away() {
-        let part = |status| Part { type_: "TargetsHealthy", status, reason: "AllHealthy", message: String::new() };
+        let part =
+            |status| ExtraCondition { type_: "TargetsHealthy", status, reason: "AllHealthy", message: String::new() };
         let ready = Health::ready("Active", "");
-        let first = settle(&[], &ready, &[part(Some(true))], Some(1), at(1));
+        let first = merge_conditions(&[], &ready, &[part(Some(true))], Some(1), at(1));
         assert_eq!(statuses(&first), [("Ready", "True", "Active"), ("TargetsHealthy", "True", "AllHealthy")]);
-        let untold = settle(&first, &ready, &[], Some(1), at(2));
+        let untold = merge_conditions(&first, &ready, &[], Some(1), at(2));
         assert_eq!(untold, first);
-        let gone = settle(&first, &ready, &[part(None)], Some(1), at(2));
+        let gone = merge_conditions(&first, &ready, &[part(None)], Some(1), at(2));
         assert_eq!(statuses(&gone), [("Ready", "True", "Active")]);
     }
 
     #[test]
     fn what_was_not_tried_yet_is_unknown() {
-        let part = Part { type_: "Verified", status: None, reason: NOT_TRIED, message: String::new() };
-        let told = settle(&[], &Health::ready("Active", ""), &[part], Some(1), at(1));
-        assert_eq!(statuses(&told), [("Ready", "True", "Active"), ("Verified", "Unknown", "NotTried")]);
+        let part = ExtraCondition { type_: "Verified", status: None, reason: NOT_TRIED, message: String::new() };
+        let text = merge_conditions(&[], &Health::ready("Active", ""), &[part], Some(1), at(1));
+        assert_eq!(statuses(&text), [("Ready", "True", "Active"), ("Verified", "Unknown", "NotTried")]);
     }
 
     #[test]
     fn the_same_health_gives_the_same_conditions() {
-        let first = settle(&[], &Health::progressing("Provisioning", "a"), &[], Some(1), at(1));
-        assert_eq!(first, settle(&first, &Health::progressing("Provisioning", "a"), &[], Some(1), at(9)));
+        let first = merge_conditions(&[], &Health::progressing("Provisioning", "a"), &[], Some(1), at(1));
+        assert_eq!(first, merge_conditions(&first, &Health::progressing("Provisioning", "a"), &[], Some(1), at(9)));
     }
 }

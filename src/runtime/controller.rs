@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::future::ready;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,7 +15,6 @@ use kube::runtime::events::{Recorder, Reporter};
 use kube::runtime::reflector;
 use kube::runtime::{Controller, PredicateConfig, WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
-use tokio::sync::Semaphore;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, debug, error, info, info_span, warn};
@@ -23,8 +23,10 @@ use super::Kind;
 use super::backoff::Failures;
 use super::busy::Busy;
 use super::decoding::Decoded;
-use super::reconcile::{Reconciler, SILENCE};
+use super::reconcile::{FIRST_STATUS_TIMEOUT, Reconciler};
+use super::slots::Slots;
 use super::status::Statuses;
+use super::tenant::on_behalf_of;
 use super::watched::Watched;
 use crate::health::Health;
 use crate::metrics::Metrics;
@@ -42,7 +44,7 @@ pub struct Environment {
     pub namespaces: Vec<String>,
     /// How often every object is looked at even if nothing happens.
     pub sweep: Duration,
-    /// Reconciles of one kind at the same time.
+    /// Reconciles of one kind at the same time; a quarter is for namespaces that have none.
     pub concurrency: u16,
     /// Name of this process in events.
     pub instance: String,
@@ -65,7 +67,7 @@ pub async fn run<K: Kind>(kind: Arc<K>, environment: Environment) {
         sweep: environment.sweep,
         failures: Failures::default(),
         statuses: Statuses::new(environment.client.clone()),
-        turns: Semaphore::new(environment.concurrency.into()),
+        turns: Slots::new(environment.concurrency.into()),
         busy: Busy::default(),
         undecodable: Mutex::default(),
         alive: Mutex::default(),
@@ -128,16 +130,18 @@ async fn run_scope<K: Kind>(reconciler: &Arc<Reconciler<K>>, environment: &Envir
 
 async fn reconcile<K: Kind>(object: Arc<K::Object>, reconciler: Arc<Reconciler<K>>) -> Result<Action, Infallible> {
     static COUNTER: AtomicU64 = AtomicU64::new(1);
-    // The controller starts every reconcile that is due, and here they wait for their turn in the order in which they
-    // came: left to the controller, an object may wait as long as others keep coming.
+    // The controller starts every reconcile that is due, and here they wait for their turn, namespaces in turn, and those of
+    // a namespace in the order in which they came: left to the controller, an object may wait as long as others keep coming.
+    let namespace = object.namespace().unwrap_or_default();
     let turn = async {
         let _queued = reconciler.metrics.queued(K::NAME);
+        let mut turn = pin!(reconciler.turns.acquire(&namespace));
         tokio::select! {
-            turn = reconciler.turns.acquire() => turn,
+            turn = &mut turn => turn,
             // Somebody waits for a word about this object.
-            () = sleep(SILENCE) => {
+            () = sleep(FIRST_STATUS_TIMEOUT) => {
                 reconciler.tell_waiting(&object).await;
-                reconciler.turns.acquire().await
+                turn.await
             }
         }
     };
@@ -153,7 +157,7 @@ async fn reconcile<K: Kind>(object: Arc<K::Object>, reconciler: Arc<Reconciler<K
         reconcile_id = COUNTER.fetch_add(1, Ordering::Relaxed),
     );
     // On the heap, so that who waits takes little memory.
-    let next = Box::pin(reconciler.reconcile(&object).instrument(span)).await;
+    let next = Box::pin(on_behalf_of(&namespace, reconciler.reconcile(&object).instrument(span))).await;
     drop(permit);
     Ok(Action::requeue(next))
 }

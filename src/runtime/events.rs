@@ -19,7 +19,7 @@ const JOINT: &str = "; ";
 /// What is to be told of one reconcile, in the order in which it happened. It is published at the end: nobody waits
 /// longer for a status because of it.
 #[derive(Default)]
-pub struct News(Vec<Item>);
+pub struct PendingEvents(Vec<Item>);
 
 /// One event to be.
 #[derive(Debug, PartialEq)]
@@ -31,7 +31,7 @@ struct Item {
     grows: bool,
 }
 
-impl News {
+impl PendingEvents {
     /// Something was done. What is done for the same reason in a row is one event: each is a write, and one object can
     /// take dozens of actions.
     pub fn action(&mut self, event: ActionEvent) {
@@ -113,7 +113,7 @@ mod tests {
     }
 
     fn news(actions: &[(&'static str, &str)]) -> Vec<(String, String)> {
-        let mut news = News::default();
+        let mut news = PendingEvents::default();
         for (reason, note) in actions {
             news.action(ActionEvent::normal(reason, *note));
         }
@@ -122,17 +122,17 @@ mod tests {
 
     #[test]
     fn what_is_done_in_a_row_for_the_same_reason_is_one_event() {
-        let told = news(&[("Created", "a"), ("Created", "b"), ("Updated", "c"), ("Created", "d"), ("Created", "e")]);
-        let told: Vec<(&str, &str)> = told.iter().map(|(reason, note)| (reason.as_str(), note.as_str())).collect();
-        assert_eq!(told, [("Created", "a; b"), ("Updated", "c"), ("Created", "d; e")]);
+        let text = news(&[("Created", "a"), ("Created", "b"), ("Updated", "c"), ("Created", "d"), ("Created", "e")]);
+        let text: Vec<(&str, &str)> = text.iter().map(|(reason, note)| (reason.as_str(), note.as_str())).collect();
+        assert_eq!(text, [("Created", "a; b"), ("Updated", "c"), ("Created", "d; e")]);
     }
 
     #[test]
     fn what_does_not_fit_into_an_event_begins_another_and_nothing_is_lost() {
         let notes: Vec<String> = (0..100).map(|number| format!("Created rule {number:03} on port 443")).collect();
-        let told = news(&notes.iter().map(|note| ("Created", note.as_str())).collect::<Vec<_>>());
-        assert!(told.len() == 3 && told.iter().all(|(_, note)| note.len() <= 1024), "{told:?}");
-        let joined: Vec<&str> = told.iter().flat_map(|(_, note)| note.split("; ")).collect();
+        let text = news(&notes.iter().map(|note| ("Created", note.as_str())).collect::<Vec<_>>());
+        assert!(text.len() == 3 && text.iter().all(|(_, note)| note.len() <= 1024), "{text:?}");
+        let joined: Vec<&str> = text.iter().flat_map(|(_, note)| note.split("; ")).collect();
         assert_eq!(joined, notes);
     }
 
@@ -146,7 +146,7 @@ mod tests {
             last_transition_time: Time(jiff::Timestamp::UNIX_EPOCH),
             observed_generation: None,
         };
-        let mut news = News::default();
+        let mut news = PendingEvents::default();
         news.transition(&[], &[ready("Deleted", "state")]);
         news.action(ActionEvent::normal("Deleted", "action"));
         let notes: Vec<&str> = news.0.iter().map(|item| item.note.as_str()).collect();

@@ -14,7 +14,7 @@ pub enum Class {
     /// Something vanished between observing and acting: observe again at once.
     NotFound,
     /// What was asked for must wait for something that is on its way: look again soon, it is no failure.
-    Early,
+    NotYet,
     /// We ask too often: back off.
     Throttled,
     /// Likely to pass by itself: back off.
@@ -31,7 +31,7 @@ impl Class {
             Self::Invalid => "invalid",
             Self::Conflict => "conflict",
             Self::NotFound => "not_found",
-            Self::Early => "early",
+            Self::NotYet => "early",
             Self::Throttled => "throttled",
             Self::Transient => "transient",
             Self::Denied => "denied",
@@ -76,7 +76,7 @@ pub fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a 
 
 /// What the Kubernetes API said. The client's own text has its whole answer a second time.
 #[must_use]
-pub fn said(error: &kube::Error) -> String {
+pub fn api_message(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
         other => other.to_string(),
@@ -141,6 +141,6 @@ mod tests {
         };
         assert_eq!(class_of_kubernetes(&refused("metadata.uid")), Class::Conflict);
         assert_eq!(class_of_kubernetes(&refused("spec.clusterIP")), Class::Invalid);
-        assert_eq!(said(&refused("metadata.uid")), "metadata.uid: Invalid value: field is immutable");
+        assert_eq!(api_message(&refused("metadata.uid")), "metadata.uid: Invalid value: field is immutable");
     }
 }

@@ -10,7 +10,7 @@ use kube::runtime::Controller;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Failure, Health, Part};
+use super::{ExtraCondition, Failure, Health};
 use crate::api::Conditioned;
 
 /// A kind of custom resource and how the world is kept equal to it.
@@ -37,7 +37,7 @@ pub trait Kind: Send + Sync + Sized + 'static {
     const NAME: &'static str;
 
     /// The finalizer, for a kind that has something to clean up outside the cluster.
-    const FINALIZER: Option<&'static str>;
+    const FINALIZER: Option<&'static str> = None;
 
     /// Whether what an object had is removed also where it vanished without its finalizer, because somebody took that
     /// away: what is outside of the cluster would be nobody's.
@@ -73,8 +73,10 @@ pub trait Kind: Send + Sync + Sized + 'static {
     }
 
     /// Decides how to clean up after a deleted object. Pure, and never blocked by an invalid spec.
-    /// Called only for kinds with a [`Kind::FINALIZER`].
-    fn decide_removal(object: &Self::Object, observed: &Self::Observed) -> Removal<Self::Action>;
+    /// Called only for kinds with a [`Kind::FINALIZER`]: of others, Kubernetes deletes the children with their owner.
+    fn decide_removal(_object: &Self::Object, _observed: &Self::Observed) -> Removal<Self::Action> {
+        Removal { actions: Vec::new(), final_event: None }
+    }
 
     /// Carries out one action. Idempotent: after a crash the same action may come again.
     fn apply(
@@ -108,11 +110,26 @@ pub struct Plan<Action, Status> {
     /// How the object is, for the conditions.
     pub health: Health,
     /// How parts of the object are, each a condition of its own. One that is not told of stays as it was.
-    pub parts: Vec<Part>,
+    pub parts: Vec<ExtraCondition>,
     /// Writes the status before the actions: for intentions that must outlive a crash.
-    pub record_first: bool,
+    pub write_status_first: bool,
     /// Look again after this long even if nothing happens.
     pub requeue: Option<Duration>,
+}
+
+impl<Action, Status> Plan<Action, Status> {
+    /// The same where what was seen may be otherwise in a moment: nothing is told of it, the status stays as it was `before`,
+    /// and it is looked at again soon.
+    #[must_use]
+    pub fn unchanged(self, before: Status, soon: Duration) -> Self {
+        Self {
+            status: before,
+            health: Health::Unchanged(Box::new(self.health)),
+            parts: Vec::new(),
+            requeue: self.requeue.map(|again| again.min(soon)),
+            ..self
+        }
+    }
 }
 
 /// How to clean up after an object.
@@ -121,7 +138,7 @@ pub struct Removal<Action> {
     /// Steps to carry out in order; then the world is observed again. When empty, the object goes.
     pub actions: Vec<Action>,
     /// What to tell when the object goes.
-    pub farewell: Option<ActionEvent>,
+    pub final_event: Option<ActionEvent>,
 }
 
 /// An event about something that was done.

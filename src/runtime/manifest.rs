@@ -85,7 +85,7 @@ impl Manifest {
     }
 
     /// Applies it server-side in a namespace. Where `uid` is given, only to that very object.
-    pub async fn apply(&self, client: &Client, namespace: &str, uid: Option<&str>) -> Result<(), kube::Error> {
+    async fn apply(&self, client: &Client, namespace: &str, uid: Option<&str>) -> Result<(), kube::Error> {
         if self.shared {
             return self.add(client, namespace).await;
         }
@@ -95,6 +95,27 @@ impl Manifest {
             value["metadata"]["uid"] = uid.into();
         }
         api.patch(self.name(), &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(&value)).await.map(drop)
+    }
+
+    /// Applies it for that owner: over the object with that uid, if any is named, else over one of the owner's. False where
+    /// somebody else's has the name: a watch that goes by labels does not show it.
+    pub async fn apply_for(
+        &self,
+        client: &Client,
+        namespace: &str,
+        owner: &impl Resource<DynamicType = ()>,
+        uid: Option<&str>,
+    ) -> Result<bool, kube::Error> {
+        if self.shared || uid.is_some() {
+            return self.apply(client, namespace, uid).await.map(|()| true);
+        }
+        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &self.resource);
+        let there = api.get_opt(self.name()).await?;
+        if there.as_ref().is_some_and(|there| !is_controlled_by(there, owner)) {
+            return Ok(false);
+        }
+        let uid = there.and_then(|there| there.uid());
+        self.apply(client, namespace, uid.as_deref()).await.map(|()| true)
     }
 
     /// Adds what is wanted to what is there. To apply it would take away the owners that the same field manager gave it for

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Capabilities, Pod, ResourceRequirements, SecurityContext};
+use k8s_openapi::api::core::v1::{
+    Capabilities, Pod, PodSecurityContext, ResourceRequirements, SeccompProfile, SecurityContext,
+};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-
-use crate::api::etcdcluster::{ResourceAmounts, Resources};
 
 /// What a container of ours may do: nothing beyond its own process, and nothing to its files.
 /// <https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted>
@@ -18,16 +18,26 @@ pub fn unprivileged() -> SecurityContext {
     }
 }
 
+/// What a pod of ours may do: nothing as root. All its processes are of that user and group.
+/// <https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted>
+pub fn restricted(user: i64) -> PodSecurityContext {
+    PodSecurityContext {
+        run_as_non_root: Some(true),
+        run_as_user: Some(user),
+        run_as_group: Some(user),
+        seccomp_profile: Some(SeccompProfile { type_: "RuntimeDefault".into(), localhost_profile: None }),
+        ..PodSecurityContext::default()
+    }
+}
+
 /// What a container asks for: as given, or so much CPU and memory.
-pub fn requirements(given: Option<&Resources>, (cpu, memory): (&str, &str)) -> ResourceRequirements {
-    let amounts = |amounts: &ResourceAmounts| -> Option<BTreeMap<String, Quantity>> {
-        let amounts = amounts.iter().map(|(name, amount)| (name.clone(), Quantity(amount.clone())));
-        Some(amounts.collect::<BTreeMap<_, _>>()).filter(|all| !all.is_empty())
-    };
-    match given {
-        Some(given) => {
-            ResourceRequirements { requests: amounts(&given.requests), limits: amounts(&given.limits), claims: None }
-        }
+pub fn requirements(user_provided: Option<&ResourceRequirements>, (cpu, memory): (&str, &str)) -> ResourceRequirements {
+    match user_provided {
+        Some(user_provided) => ResourceRequirements {
+            requests: user_provided.requests.clone().filter(|all| !all.is_empty()),
+            limits: user_provided.limits.clone().filter(|all| !all.is_empty()),
+            claims: None,
+        },
         None => ResourceRequirements {
             requests: Some(BTreeMap::from([
                 ("cpu".into(), Quantity(cpu.into())),

@@ -18,18 +18,18 @@ use kube::api::{Patch, PatchParams};
 use kube::runtime::events::Recorder;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::json;
-use tokio::sync::Semaphore;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::backoff::Failures;
 use super::busy::Busy;
-use super::conditions::{Health, Part, find, settle};
+use super::conditions::{ExtraCondition, Health, find, merge_conditions};
 use super::decoding::undecodable;
-use super::events::News;
-use super::failure::{Class, Failure, class_of_kubernetes, said};
+use super::events::PendingEvents;
+use super::failure::{Class, Failure, api_message, class_of_kubernetes};
 use super::kind::{ActionEvent, Kind, Plan};
+use super::slots::Slots;
 use super::status::Statuses;
 use crate::api::Conditioned;
 use crate::api::common::FIELD_MANAGER;
@@ -49,7 +49,7 @@ const EARLY_PAUSE: Duration = Duration::from_secs(1);
 const REMOVAL_RETRY: Duration = Duration::from_secs(30);
 
 /// Somebody who waits for a first word about an object gets one after this, whatever is still under way.
-pub const SILENCE: Duration = Duration::from_secs(2);
+pub const FIRST_STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 /// Reason of an object that cannot be decoded.
 const UNDECODABLE: &str = "Undecodable";
 
@@ -62,8 +62,8 @@ pub struct Reconciler<K: Kind> {
     pub sweep: Duration,
     pub failures: Failures,
     pub statuses: Statuses<K>,
-    /// Who may work now; the others wait in order.
-    pub turns: Semaphore,
+    /// Who may work now; namespaces have turns, and the objects of each wait in order.
+    pub turns: Slots,
     /// For which objects something is being done.
     pub busy: Busy,
     /// Uids of objects that cannot be decoded as a whole.
@@ -80,9 +80,9 @@ pub struct Reconciler<K: Kind> {
 enum Trouble<E: Failure> {
     #[error(transparent)]
     Kind(E),
-    #[error("cannot change the object's finalizers: {}", said(.0))]
+    #[error("cannot change the object's finalizers: {}", api_message(.0))]
     Finalizer(#[source] kube::Error),
-    #[error("cannot write the object's status: {}", said(.0))]
+    #[error("cannot write the object's status: {}", api_message(.0))]
     Status(#[source] kube::Error),
     #[error("the object is gone")]
     Gone,
@@ -134,7 +134,7 @@ enum Carried {
     /// Up to an action that met a changed world.
     Raced,
     /// Up to an action for which the world is not ready.
-    Early,
+    NotYet,
 }
 
 impl<K: Kind> Reconciler<K> {
@@ -143,7 +143,7 @@ impl<K: Kind> Reconciler<K> {
         let begun = Instant::now();
         let uid = object.uid().unwrap_or_default();
         let _alone = self.busy.alone(&uid).await;
-        let mut news = News::default();
+        let mut news = PendingEvents::default();
         let attempt = AssertUnwindSafe(self.attempt(object, &mut news)).catch_unwind();
         let outcome = match tokio::time::timeout(DEADLINE, attempt).await {
             Ok(Ok(outcome)) => outcome,
@@ -204,7 +204,7 @@ impl<K: Kind> Reconciler<K> {
             uid: metadata.uid,
             ..ObjectReference::default()
         };
-        let mut news = News::default();
+        let mut news = PendingEvents::default();
         let note = format!("{problem}: correct the field; until then nothing of this object is known or changed");
         news.action(ActionEvent::warning(UNDECODABLE, note));
         news.publish_about::<K>(&self.recorder, &self.metrics, &reference).await;
@@ -220,14 +220,14 @@ impl<K: Kind> Reconciler<K> {
             return;
         }
         let waiting = Health::progressing("Waiting", "the operator waits for answers about what is there already");
-        let mut news = News::default();
+        let mut news = PendingEvents::default();
         let written = self.write_status(object, current.unwrap_or_default(), &waiting, &[], &mut news);
         if let Err(Failed { trouble, .. }) = written.await {
             debug!(error = %trouble, "waiting not told in the status");
         }
     }
 
-    async fn attempt(&self, object: &K::Object, news: &mut News) -> Result<Option<Duration>, Failed<K>> {
+    async fn attempt(&self, object: &K::Object, news: &mut PendingEvents) -> Result<Option<Duration>, Failed<K>> {
         let deleting = object.meta().deletion_timestamp.is_some();
         let holds = |finalizer: &str| object.finalizers().iter().any(|held| held == finalizer);
         match (K::FINALIZER, deleting) {
@@ -270,7 +270,7 @@ impl<K: Kind> Reconciler<K> {
         object
     }
 
-    async fn converge(&self, object: &K::Object, news: &mut News) -> Result<Option<Duration>, Failed<K>> {
+    async fn converge(&self, object: &K::Object, news: &mut PendingEvents) -> Result<Option<Duration>, Failed<K>> {
         let (mut status, mut races) = (None, 0);
         for _ in 0..ROUNDS {
             let current = self.newest(object);
@@ -278,7 +278,7 @@ impl<K: Kind> Reconciler<K> {
                 let mut observing = pin!(self.kind.observe(&current));
                 tokio::select! {
                     observed = &mut observing => observed,
-                    () = sleep(SILENCE) => {
+                    () = sleep(FIRST_STATUS_TIMEOUT) => {
                         self.tell_waiting(object).await;
                         observing.await
                     }
@@ -292,8 +292,8 @@ impl<K: Kind> Reconciler<K> {
             for event in self.kind.decided(&current, &observed, &plan) {
                 news.action(event);
             }
-            let Plan { actions, status: planned, health, parts, record_first, requeue } = plan;
-            if actions.is_empty() || record_first {
+            let Plan { actions, status: planned, health, parts, write_status_first, requeue } = plan;
+            if actions.is_empty() || write_status_first {
                 self.write_status(object, planned.clone(), &health, &parts, news).await?;
             }
             if actions.is_empty() {
@@ -303,7 +303,7 @@ impl<K: Kind> Reconciler<K> {
             match self.carry_out(object, &actions, true, news).await {
                 Ok(Carried::All) => {}
                 Ok(Carried::Raced) => pause(&mut races).await,
-                Ok(Carried::Early) => {
+                Ok(Carried::NotYet) => {
                     self.write_status(object, status.unwrap_or_default(), &health, &parts, news).await?;
                     return Ok(Some(EARLY_PAUSE));
                 }
@@ -320,7 +320,7 @@ impl<K: Kind> Reconciler<K> {
         object: &K::Object,
         actions: &[K::Action],
         setting_aside: bool,
-        news: &mut News,
+        news: &mut PendingEvents,
     ) -> Result<Carried, K::Error> {
         for action in actions {
             info!(?action, "applying");
@@ -334,9 +334,9 @@ impl<K: Kind> Reconciler<K> {
                     info!(%error, "the world changed meanwhile, observing again");
                     return Ok(Carried::Raced);
                 }
-                Err(error) if error.class() == Class::Early => {
+                Err(error) if error.class() == Class::NotYet => {
                     info!(%error, "too early, looking again soon");
-                    return Ok(Carried::Early);
+                    return Ok(Carried::NotYet);
                 }
                 Err(error) if setting_aside && self.kind.set_aside(object, action, &error) => {
                     warn!(%error, class = error.class().as_str(), "set aside; the others go on");
@@ -354,7 +354,7 @@ impl<K: Kind> Reconciler<K> {
         failed: &Failed<K>,
         class: Class,
         delay: Duration,
-        news: &mut News,
+        news: &mut PendingEvents,
     ) {
         let Failed { trouble, status } = failed;
         let retry_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
@@ -376,8 +376,8 @@ impl<K: Kind> Reconciler<K> {
         object: &K::Object,
         mut status: K::Status,
         health: &Health,
-        parts: &[Part],
-        news: &mut News,
+        parts: &[ExtraCondition],
+        news: &mut PendingEvents,
     ) -> Result<(), Failed<K>> {
         debug_assert!(
             parts.iter().all(|part| K::Status::owns(part.type_)),
@@ -385,7 +385,7 @@ impl<K: Kind> Reconciler<K> {
         );
         let before = self.statuses.current(object).unwrap_or_default();
         let generation = object.meta().generation;
-        *status.conditions_mut() = settle(before.conditions(), health, parts, generation, Timestamp::now());
+        *status.conditions_mut() = merge_conditions(before.conditions(), health, parts, generation, Timestamp::now());
         *status.observed_generation_mut() = generation;
         let after = status.conditions().to_vec();
         match self.statuses.write(object, status).await {

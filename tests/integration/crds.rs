@@ -35,20 +35,12 @@ async fn a_my_ingress_is_refused_in_words_that_name_field_and_fix() {
     let long = |length: usize| "x".repeat(length);
     for (field, value, words) in [
         ("subnets", json!(["subnet-abc", "vpc-1"]), "spec.subnets must be subnet ids such as subnet-0a1b2c3d"),
-        (
-            "subnets",
-            json!(["subnet-abc", "subnet-abc"]),
-            "spec.subnets must not name a subnet twice: remove the repeated id",
-        ),
+        ("subnets", json!(["subnet-abc", "subnet-abc"]), "spec.subnets: duplicate entries for key [=\"subnet-abc\"]"),
         ("subnets", json!(["subnet-abc"]), "spec.subnets in body should have at least 2 items"),
         ("subnets", json!([]), "spec.subnets in body should have at least 2 items"),
         ("scheme", json!("external"), "supported values: \"internet-facing\", \"internal\""),
         ("securityGroups", json!(["sg-Web"]), "spec.securityGroups must be security group ids such as sg-0a1b2c3d"),
-        (
-            "securityGroups",
-            json!(["sg-a", "sg-a"]),
-            "spec.securityGroups must not name a group twice: remove the repeated one",
-        ),
+        ("securityGroups", json!(["sg-a", "sg-a"]), "spec.securityGroups: duplicate entries for key [=\"sg-a\"]"),
         (
             "securityGroups",
             json!(["sg-1", "sg-2", "sg-3", "sg-4", "sg-5", "sg-6"]),
@@ -76,8 +68,8 @@ async fn a_my_ingress_is_refused_in_words_that_name_field_and_fix() {
         ("tags", json!({ "ManagedBy": "me" }), "choose another key"),
         ("deletionPolicy", json!("Keep"), "supported values: \"Delete\", \"Retain\""),
     ] {
-        let said = refusal_of_ingress(&scene, field, value).await;
-        assert!(said.contains(words) && said.contains(&format!("spec.{field}")), "{said}\nshould say: {words}");
+        let answer = refusal_of_ingress(&scene, field, value).await;
+        assert!(answer.contains(words) && answer.contains(&format!("spec.{field}")), "{answer}\nshould say: {words}");
     }
 }
 
@@ -93,11 +85,11 @@ async fn a_my_app_is_refused_in_words_that_name_field_and_fix() {
         ("replicas", json!(-1), "spec.replicas in body should be greater than or equal to 0"),
         ("command", json!(vec!["x"; 65]), "spec.command: Too many: 65: must have at most 64 items"),
     ] {
-        let said = refusal_of_app(&scene, "app", field, value).await;
-        assert!(said.contains(words), "{said}\nshould say: {words}");
+        let answer = refusal_of_app(&scene, "app", field, value).await;
+        assert!(answer.contains(words), "{answer}\nshould say: {words}");
     }
-    let said = refusal_of_app(&scene, &"x".repeat(57), "replicas", json!(1)).await;
-    assert!(said.contains("metadata.name must have at most 56 characters"), "{said}");
+    let answer = refusal_of_app(&scene, &"x".repeat(57), "replicas", json!(1)).await;
+    assert!(answer.contains("metadata.name must have at most 56 characters"), "{answer}");
 }
 
 fn etcd(field: &str, value: Value) -> Value {
@@ -125,38 +117,67 @@ async fn an_etcd_cluster_is_refused_in_words_that_name_field_and_fix() {
         ("auth", json!({ "secretName": "mine" }), "spec.auth.secretName needs spec.auth.enabled: true"),
         ("auth", json!({ "enabled": true, "secretName": "" }), "spec.auth.secretName"),
         ("image", json!("a b"), "spec.image must not contain white space"),
-        ("resources", json!({ "requests": { "cpu": "much" } }), "spec.resources.requests must be quantities"),
-        ("resources", json!({ "limits": { "memory": "" } }), "spec.resources.limits must be quantities"),
+        ("resources", json!({ "requests": { "cpu": "much" } }), "spec.resources.requests.cpu"),
+        ("resources", json!({ "limits": { "memory": "" } }), "spec.resources.limits.memory"),
+        ("resources", json!({ "limits": { "cpu": -1 } }), "spec.resources.limits.cpu"),
+        ("tolerations", json!([{ "operator": "Is" }]), "spec.tolerations[0].operator"),
+        (
+            "podMetadata",
+            json!({ "labels": { "app.kubernetes.io/name": "mine" } }),
+            "spec.podMetadata.labels must not have keys of Kubernetes, service meshes or causeway.example.com",
+        ),
+        ("serviceAccountName", json!("causeway-backup"), "spec.serviceAccountName must not be causeway-backup"),
+        ("service", json!({ "type": "ExternalName" }), "\"ClusterIP\", \"NodePort\", \"LoadBalancer\""),
+        (
+            "tls",
+            json!({ "certificateDuration": "30m" }),
+            "spec.tls.certificateDuration must be 1h to 87600h, such as 2160h",
+        ),
+        ("tls", json!({ "certificateDuration": "90 days" }), "spec.tls.certificateDuration"),
+        (
+            "tls",
+            json!({ "authorityDuration": "24h" }),
+            "spec.tls.authorityDuration must be at least three times spec.tls.certificateDuration",
+        ),
         ("deletionPolicy", json!("Keep"), "supported values: \"Delete\", \"Retain\""),
     ] {
         let spec = etcd(field, value);
         let outcome = scene.try_create::<EtcdCluster>("db", spec.clone()).await;
-        let said = outcome.expect_err(&format!("{spec} is refused")).to_string();
-        assert!(said.contains(words) && said.contains(&format!("spec.{field}")), "{said}\nshould say: {words}");
+        let answer = outcome.expect_err(&format!("{spec} is refused")).to_string();
+        assert!(answer.contains(words) && answer.contains(&format!("spec.{field}")), "{answer}\nshould say: {words}");
     }
     for name in ["x".repeat(47), "0db".into()] {
-        let said = scene.try_create::<EtcdCluster>(&name, etcd("replicas", json!(1))).await;
-        let said = said.expect_err("the name is refused").to_string();
-        assert!(said.contains("metadata.name must have at most 46 lower case letters"), "{said}");
+        let answer = scene.try_create::<EtcdCluster>(&name, etcd("replicas", json!(1))).await;
+        let answer = answer.expect_err("the name is refused").to_string();
+        assert!(answer.contains("metadata.name must have at most 46 lower case letters"), "{answer}");
     }
 }
 
 #[tokio::test]
 async fn an_etcd_cluster_keeps_its_volumes_size_and_class() {
     let scene = Scene::new("crds").await;
-    scene.create::<EtcdCluster>("db", etcd("storageClassName", json!("standard"))).await;
+    scene.create::<EtcdCluster>("db", etcd("storage", json!({ "className": "standard" }))).await;
+    let shrinks = "spec.storage.size (or spec.storageSize) cannot shrink: volumes only grow";
     for (field, value, words) in [
-        ("storageSize", json!("7Gi"), "spec.storageSize cannot shrink: volumes only grow"),
-        ("storageClassName", json!("fast"), "spec.storageClassName cannot change"),
-        ("storageClassName", Value::Null, "spec.storageClassName"),
+        ("storageSize", json!("7Gi"), shrinks),
+        ("storageSize", json!("ten"), "spec.storageSize must be a positive quantity"),
+        ("storage", json!({ "size": "9Gi" }), "spec.storageSize and spec.storage.size are the same"),
+        ("storage", json!({ "className": "fast" }), "spec.storage.className cannot change"),
+        ("storage", Value::Null, "spec.storage.className cannot change"),
     ] {
         let patch = Patch::Merge(json!({ "spec": { (field): value } }));
         let outcome = scene.api::<EtcdCluster>().patch("db", &PatchParams::default(), &patch).await;
-        let said = outcome.expect_err(&format!("another {field} is refused")).to_string();
-        assert!(said.contains(words), "{said}\nshould say: {words}");
+        let answer = outcome.expect_err(&format!("another {field} is refused")).to_string();
+        assert!(answer.contains(words), "{answer}\nshould say: {words}");
     }
     let grown = scene.edit::<EtcdCluster>("db", json!({ "storageSize": "10Gi" })).await;
-    assert_eq!(grown.spec.storage_size, "10Gi");
+    assert_eq!(grown.spec.volume_size(), "10Gi");
+    let moved = scene.edit::<EtcdCluster>("db", json!({ "storageSize": null, "storage": { "size": "12Gi" } })).await;
+    assert_eq!(moved.spec.volume_size(), "12Gi");
+    let patch = Patch::Merge(json!({ "spec": { "storage": { "size": null } } }));
+    let outcome = scene.api::<EtcdCluster>().patch("db", &PatchParams::default(), &patch).await;
+    let answer = outcome.expect_err("the default is smaller").to_string();
+    assert!(answer.contains(shrinks), "{answer}");
 }
 
 #[tokio::test]
@@ -181,6 +202,29 @@ async fn the_samples_are_accepted_as_they_stand() {
 }
 
 #[tokio::test]
+async fn objects_of_every_release_are_accepted_as_they_stand() {
+    let scene = Scene::new("crds").await;
+    let releases = format!("{}/tests/fixtures/api", env!("CARGO_MANIFEST_DIR"));
+    let entries = |directory: &std::path::Path| -> Vec<std::path::PathBuf> {
+        std::fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("a file").path()).collect()
+    };
+    for path in entries(releases.as_ref()).iter().flat_map(|release| entries(release)) {
+        let text = std::fs::read_to_string(&path).expect("the file");
+        let mut object: DynamicObject = serde_saphyr::from_str(&text).expect("a manifest");
+        object.metadata.namespace = Some(scene.namespace.clone());
+        object.data.as_object_mut().expect("fields").remove("status");
+        let types = object.types.clone().expect("a kind");
+        let kind = GroupVersionKind::try_from(&types).expect("a kind");
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(scene.client.clone(), &scene.namespace, &ApiResource::from_gvk(&kind));
+        let mut strictly = PatchParams { dry_run: true, ..PatchParams::apply("test") };
+        strictly.field_validation = Some(ValidationDirective::Strict);
+        let outcome = api.patch(&object.name_any(), &strictly, &Patch::Apply(&object)).await;
+        outcome.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    }
+}
+
+#[tokio::test]
 async fn what_is_left_out_gets_its_default() {
     let scene = Scene::new("crds").await;
     let ingress = scene.create::<MyIngress>("app", json!({ "subnets": ["subnet-abc", "subnet-def"] })).await;
@@ -188,7 +232,7 @@ async fn what_is_left_out_gets_its_default() {
     let app = scene.create::<MyApp>("app", json!({ "image": "nginx" })).await;
     assert_eq!((app.spec.replicas, app.spec.banner.as_str(), app.spec.suspend), (1, "", false));
     let etcd = scene.create::<EtcdCluster>("db", json!({ "version": "3.5.9" })).await.spec;
-    assert_eq!((etcd.replicas, etcd.storage_size.as_str(), etcd.deletion_policy), (3, "8Gi", DeletionPolicy::Retain));
+    assert_eq!((etcd.replicas, etcd.volume_size(), etcd.deletion_policy), (3, "8Gi", DeletionPolicy::Retain));
 }
 
 #[tokio::test]
@@ -204,10 +248,10 @@ async fn unknown_fields_are_refused_where_asked_and_dropped_elsewhere() {
     .unwrap();
     let mut parameters = PatchParams::apply("test");
     parameters.field_validation = Some(ValidationDirective::Strict);
-    let said = api.patch("app", &parameters, &Patch::Apply(&object)).await.expect_err("it is refused").to_string();
+    let answer = api.patch("app", &parameters, &Patch::Apply(&object)).await.expect_err("it is refused").to_string();
     assert!(
-        said.contains("unknown field \"spec.subnet\"") || said.contains(".spec.subnet: field not declared"),
-        "{said}"
+        answer.contains("unknown field \"spec.subnet\"") || answer.contains(".spec.subnet: field not declared"),
+        "{answer}"
     );
     let dropped = api.create(&PostParams::default(), &object).await.expect("it is accepted");
     assert_eq!(dropped.data["spec"]["subnet"], Value::Null);

@@ -57,7 +57,10 @@ async fn a_fifth_of_all_calls_may_fail_and_nothing_is_lost_or_made_twice() {
     create_many(&scene, MANY).await;
     wait_for("every MyIngress to be ready", || waiting(&scene), Vec::is_empty).await;
     let journal = scene.emulator.journal().await;
-    let failed = journal.iter().filter(|call| call.service == "elbv2" && call.outcome.as_deref() != Some("OK")).count();
+    let failed = journal
+        .iter()
+        .filter(|call| call.service == "elbv2" && call.outcome.as_deref().is_some_and(|outcome| outcome != "OK"))
+        .count();
     scene.emulator.no_faults().await;
 
     let objects = objects(&scene).await;
@@ -115,12 +118,12 @@ async fn a_missing_permission_is_named_and_its_return_is_noticed() {
     let conditions = object.status.unwrap_or_default().conditions;
     let (.., message) = condition(&conditions, "Stalled").expect("it is stalled");
     assert!(message.contains("elasticloadbalancing:CreateLoadBalancer"), "{message}");
-    let told = |events: &Vec<(String, String)>| {
+    let text = |events: &Vec<(String, String)>| {
         events.iter().any(|(reason, note)| {
             reason == "PermissionMissing" && note.contains("elasticloadbalancing:CreateLoadBalancer")
         })
     };
-    wait_for("an event that names the permission", || scene.events("shop"), told).await;
+    wait_for("an event that names the permission", || scene.events("shop"), text).await;
     scene.emulator.no_faults().await;
     let object = scene.ingress("shop", "the balancer once the permission is there", is_ready).await;
     assert_eq!(stalled(&object), None);

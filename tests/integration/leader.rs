@@ -28,7 +28,7 @@ const LONG: Timing = Timing {
     retry_period: TIMING.retry_period,
 };
 const NAME: &str = "election";
-const PATIENCE: Duration = Duration::from_mins(2);
+const LEASE_TIMEOUT: Duration = Duration::from_mins(2);
 
 async fn config() -> Config {
     Config::infer().await.expect("a cluster")
@@ -39,11 +39,11 @@ async fn client() -> Client {
 }
 
 fn election(client: Client, scene: &Scene, pod: &str, timing: Timing) -> Election {
-    Election::new(client, &scene.namespace, NAME, leader::unique_identity(pod), timing)
+    Election::new(client, &scene.namespace, NAME, leader::unique_identity(pod, None), timing)
 }
 
 async fn lead(scene: &Scene, timing: Timing) -> Leadership {
-    timeout(PATIENCE, election(client().await, scene, "first", timing).acquire()).await.expect("it leads")
+    timeout(LEASE_TIMEOUT, election(client().await, scene, "first", timing).acquire()).await.expect("it leads")
 }
 
 /// Another process that waits for the lease; it has seen who holds it.
@@ -88,7 +88,7 @@ async fn a_released_lease_is_taken_at_once() {
     let begun = Instant::now();
     leadership.release().await;
     assert!(fence.check().is_err());
-    let (successor, since) = timeout(PATIENCE, standby).await.expect("it takes over").expect("the task ends");
+    let (successor, since) = timeout(LEASE_TIMEOUT, standby).await.expect("it takes over").expect("the task ends");
     println!("» a released lease: taken after {} ms", (since - begun).as_millis());
     assert!(successor.fence().check().is_ok());
     let taken = lease(&scene).await;
@@ -104,7 +104,7 @@ async fn a_dead_leader_is_replaced_when_its_lease_ends() {
     let standby = standby(&scene, TIMING).await;
     let died = Instant::now();
     drop(leadership);
-    let (_successor, since) = timeout(PATIENCE, standby).await.expect("it takes over").expect("the task ends");
+    let (_successor, since) = timeout(LEASE_TIMEOUT, standby).await.expect("it takes over").expect("the task ends");
     assert!(fence.check().is_err(), "the dead one's fence is open");
     let gap = since - died;
     println!(
@@ -141,7 +141,7 @@ async fn a_leader_stops_when_another_holds_the_lease() {
     let mut leadership = lead(&scene, TIMING).await;
     let patch = Patch::Merge(json!({ "spec": { "holderIdentity": "another" } }));
     scene.api::<Lease>().patch(NAME, &PatchParams::default(), &patch).await.expect("the lease is changed");
-    let lost = timeout(PATIENCE, leadership.hold()).await.expect("it stops");
+    let lost = timeout(LEASE_TIMEOUT, leadership.hold()).await.expect("it stops");
     assert_eq!(lost, Lost::Taken("another".to_owned()));
     assert!(leadership.fence().check().is_err());
 }
@@ -150,16 +150,17 @@ async fn a_leader_stops_when_another_holds_the_lease() {
 async fn a_leader_that_is_cut_off_stops_before_the_standby_starts() {
     let scene = Scene::new("leader").await;
     let mut wire = Wire::new().await;
-    let mut leadership =
-        timeout(PATIENCE, election(wire.client().await, &scene, "first", TIMING).acquire()).await.expect("a leader");
+    let mut leadership = timeout(LEASE_TIMEOUT, election(wire.client().await, &scene, "first", TIMING).acquire())
+        .await
+        .expect("a leader");
     let fence = leadership.fence();
     let standby = standby(&scene, TIMING).await;
     wire.cut();
     let cut = Instant::now();
     let closed = tokio::spawn(closing(fence.clone()));
-    let lost = timeout(PATIENCE, leadership.hold()).await.expect("it stops");
+    let lost = timeout(LEASE_TIMEOUT, leadership.hold()).await.expect("it stops");
     assert_eq!(lost, Lost::Late);
-    let (_successor, since) = timeout(PATIENCE, standby).await.expect("it takes over").expect("the task ends");
+    let (_successor, since) = timeout(LEASE_TIMEOUT, standby).await.expect("it takes over").expect("the task ends");
     let closed = closed.await.expect("the fence closes");
     assert!(closed < since, "two could act for {:?}", closed - since);
     println!("» a leader that is cut off: its fence closes after {} ms", (closed - cut).as_millis());
@@ -188,7 +189,7 @@ async fn missing_rights_are_waited_for_and_watching_is_not_needed() {
     tokio::time::sleep(TIMING.retry_period * 3).await;
     assert!(!powerless.is_finished(), "two lead");
     leadership.release().await;
-    timeout(PATIENCE, powerless).await.expect("it leads").expect("the task ends");
+    timeout(LEASE_TIMEOUT, powerless).await.expect("it leads").expect("the task ends");
 }
 
 async fn grant(scene: &Scene, verbs: &[&str]) {

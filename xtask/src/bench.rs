@@ -15,6 +15,7 @@ mod operator_process;
 mod redis;
 mod report;
 mod scene;
+mod targets;
 
 use std::env;
 use std::fs;
@@ -58,6 +59,8 @@ pub enum Action {
     Myingress(Options),
     /// `Redis`: time to a master, and 200 idle ones: CPU, memory, connections, calls
     Redis(Options),
+    /// Targets of `MyIngress`: from the change of an `EndpointSlice` to the call of AWS, beside that call alone
+    Targets(Options),
 }
 
 /// Options of every benchmark.
@@ -84,6 +87,7 @@ impl Action {
             Self::Foundation(_) => "foundation",
             Self::Myingress(_) => "myingress",
             Self::Redis(_) => "redis",
+            Self::Targets(_) => "targets",
         }
     }
 
@@ -94,7 +98,8 @@ impl Action {
             | Self::Etcd(options)
             | Self::Foundation(options)
             | Self::Myingress(options)
-            | Self::Redis(options) => options,
+            | Self::Redis(options)
+            | Self::Targets(options) => options,
         }
     }
 
@@ -123,6 +128,7 @@ impl Action {
             Self::Foundation(_) => foundation::measure(bench),
             Self::Myingress(_) => myingress::measure(bench),
             Self::Redis(_) => redis::measure(bench),
+            Self::Targets(_) => targets::measure(bench),
         }
     }
 }
@@ -152,7 +158,9 @@ fn prepare(action: &Action) -> Result<()> {
     let binary = match &options.operator {
         // It runs in the tests' own process.
         _ if matches!(action, Action::Failover { .. }) => steps.step("Build the tests", failover::build)?,
-        Some(given) => steps.step(format!("Take {}", given.display()), |_| Ok(given.canonicalize()?))?,
+        Some(user_provided) => {
+            steps.step(format!("Take {}", user_provided.display()), |_| Ok(user_provided.canonicalize()?))?
+        }
         None => steps
             .step("Build the operator for release", |step| images::operator::build(images::operator::RELEASE, step))?,
     };

@@ -14,13 +14,13 @@ pub fn run(command: &mut Command, what: &str, log: &Path, step: &Step) -> Result
     command.env("CARGO_TERM_PROGRESS_WHEN", "always").env("CARGO_TERM_PROGRESS_WIDTH", "200");
     step.run_telling(command, log, |log| {
         let bytes = fs::read(log).unwrap_or_default();
-        told(what, &String::from_utf8_lossy(&bytes))
+        describe(what, &String::from_utf8_lossy(&bytes))
     })
 }
 
 /// How far Cargo has come, from what it said last: a line, or its bar, which begins with a carriage return each time:
 /// `Building [=====>      ] 346/512: kube-client, aws-sdk-ec2`.
-fn told(what: &str, log: &str) -> String {
+fn describe(what: &str, log: &str) -> String {
     let last = log.split(['\n', '\r']).map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
     let bar = log.split(['\n', '\r']).rev().find_map(|line| {
         let (counts, crates) = line.trim().strip_prefix("Building [")?.split_once("] ")?.1.split_once(':')?;
@@ -42,12 +42,12 @@ mod tests {
     #[test]
     fn tells_the_percentage_and_what_is_left() {
         let bar = "   Compiling a v1\n    Building [==>   ] 1/8: a     \r    Building [====> ] 6/8: b, c    \r";
-        assert_eq!(told("the operator", bar), "the operator: 75 %, 2 of 8 crates are left, now b, c");
+        assert_eq!(describe("the operator", bar), "the operator: 75 %, 2 of 8 crates are left, now b, c");
     }
 
     #[test]
     fn before_anything_is_compiled_it_tells_what_cargo_says() {
-        assert_eq!(told("the operator", "  Blocking waiting for file lock\n"), "Blocking waiting for file lock");
-        assert_eq!(told("the operator", ""), "");
+        assert_eq!(describe("the operator", "  Blocking waiting for file lock\n"), "Blocking waiting for file lock");
+        assert_eq!(describe("the operator", ""), "");
     }
 }

@@ -89,9 +89,14 @@ impl Cluster {
         self.room.program.clone()
     }
 
+    /// What `/proc` says of the cluster's first process.
+    pub fn process(&self) -> PathBuf {
+        Path::new("/proc").join(self.room.pid.to_string())
+    }
+
     /// The root directory of the first node, with the volumes, as processes outside see it.
     pub fn root(&self) -> PathBuf {
-        Path::new("/proc").join(self.room.pid.to_string()).join("root")
+        self.process().join("root")
     }
 
     /// A program in the cluster's network, otherwise on the host: its files, its processes.

@@ -19,17 +19,25 @@ pub fn directory() -> Result<PathBuf> {
     Ok(host::repo_root()?.join("crds"))
 }
 
+/// All definitions: the names of their files, and their texts.
+pub fn all() -> Result<BTreeMap<String, String>> {
+    definitions(&directory()?)
+}
+
 /// Writes the definitions anew.
 pub fn run() -> Result<()> {
     let crds = directory()?;
     Progress::new(1).step("Write crds/", |step| {
+        host::install_build_tools(step)?;
+        // The program is compiled with the tests. Alone, its dependencies have fewer features, and are compiled once more.
+        let (root, log) = (host::repo_root()?, operator::target_directory()?.join("crds.log"));
+        let mut compile = Command::new("cargo");
+        compile.args(["test", "--workspace", "--no-run", "--locked"]).current_dir(&root);
+        crate::cargo::run(&mut compile, "the program", &log, step)?;
         for file in definitions(&crds)?.keys() {
             fs::remove_file(crds.join(file)).with_context(|| format!("cannot remove {file}"))?;
         }
-        host::install_build_tools(step)?;
-        let mut program = Command::new("cargo");
-        program.args(["run", "--quiet", "--locked", "--bin", "causeway", "--"]);
-        generate(program, &crds, &host::repo_root()?.join("target/crds.log"), step)
+        generate(Command::new(operator::target_directory()?.join("debug/causeway")), &crds, &log, step)
     })
 }
 
@@ -41,7 +49,6 @@ pub fn check(scratch: &Path, step: &Step) -> Result<()> {
         fs::remove_dir_all(&generated).with_context(|| format!("cannot remove {}", generated.display()))?;
     }
     fs::create_dir_all(&generated).with_context(|| format!("cannot make {}", generated.display()))?;
-    // Cargo would compile it again: alone, its dependencies have fewer features than in the whole workspace.
     let program = Command::new(operator::target_directory()?.join("debug/causeway"));
     generate(program, &generated, &scratch.join("crds.log"), step)?;
 

@@ -1,6 +1,7 @@
 //! `cargo xtask demo`: from a bare machine to requests through a load balancer.
 
 mod backups;
+mod chart;
 mod existing;
 mod install;
 mod kubectl;
@@ -16,7 +17,7 @@ use clap::Args;
 use crate::cluster::{self, Cluster};
 use crate::localstack::LocalStack;
 use crate::progress::{Progress, Step};
-use crate::{host, images, localstack};
+use crate::{host, images, localstack, tools};
 use kubectl::Kubectl;
 
 /// The local cluster's name, for `cargo xtask cluster` and `cargo xtask kubectl` too.
@@ -34,6 +35,8 @@ struct Local<'a> {
     localstack: &'a LocalStack<'a>,
     binary: &'a Path,
     kubectl: Kubectl<'a>,
+    /// Whether the operator is installed by its Helm chart, not by kustomize.
+    by_helm: bool,
 }
 
 type Stage = fn(&Local, &Step) -> Result<()>;
@@ -58,16 +61,26 @@ impl Local<'_> {
     fn install(&self, step: &Step) -> Result<()> {
         let overlay = host::repo_root()?.join("deploy/overlays/local");
         let image = images::operator::image(self.binary)?.push(self.cluster, step)?;
+        if self.by_helm {
+            return chart::Installed::new(self, &image, step)?.upgrade(&[], step);
+        }
         let manifests = install::render(&self.kubectl, &overlay, images::operator::NAME, &image)?;
         install::operator(&self.kubectl, &manifests, step)
     }
 }
 
 /// Installs that program as users install the operator, with its web identity and least rights, and waits until the
-/// samples are there.
-pub fn install_and_try(cluster: &Cluster, localstack: &LocalStack, binary: &Path, step: &Step) -> Result<()> {
-    let local = Local { cluster, localstack, binary, kubectl: Kubectl::local(cluster) };
-    STAGES.iter().try_for_each(|(_, stage)| stage(&local, step))
+/// samples are there. Then a release of the Helm chart takes over, with the image of that OCI layout.
+pub fn install_and_try(
+    cluster: &Cluster,
+    localstack: &LocalStack,
+    binary: &Path,
+    layout: &Path,
+    step: &Step,
+) -> Result<()> {
+    let local = Local { cluster, localstack, binary, kubectl: Kubectl::local(cluster), by_helm: false };
+    STAGES.iter().try_for_each(|(_, stage)| stage(&local, step))?;
+    chart::Installed::of_layout(&local, layout, step)?.live(step)
 }
 
 /// Options of `cargo xtask demo`.
@@ -76,6 +89,9 @@ pub struct Options {
     /// Stop and remove everything the demo started
     #[arg(long, conflicts_with = "kubeconfig")]
     down: bool,
+    /// Install the operator by its Helm chart
+    #[arg(long, conflicts_with_all = ["down", "kubeconfig"])]
+    helm: bool,
     /// Install into the cluster of this kubeconfig instead of a local one (see docs/operations.md)
     #[arg(long, value_name = "PATH")]
     kubeconfig: Option<PathBuf>,
@@ -90,7 +106,7 @@ pub fn run(options: &Options) -> Result<()> {
     }
     match &options.kubeconfig {
         Some(kubeconfig) => existing::run(kubeconfig, &options.settings),
-        None => up(),
+        None => up(options),
     }
 }
 
@@ -101,15 +117,21 @@ fn down() -> Result<()> {
     Ok(())
 }
 
-fn up() -> Result<()> {
+fn up(options: &Options) -> Result<()> {
     host::require_tools()?;
     let mut steps = Progress::new(STEPS + cluster::STEPS);
     steps.step("Install Debian packages", |step| host::install_packages(step, PACKAGES))?;
-    let binary = steps.step("Build the cluster, LocalStack, the operator and images", build)?;
+    let binary =
+        steps.step("Build the cluster, LocalStack, the operator and images", |step| build(options.helm, step))?;
     let cluster = Cluster::up(NAME, &mut steps)?;
     let localstack = steps.step("Start LocalStack", |step| localstack::start(&cluster, step))?;
-    let local =
-        Local { cluster: &cluster, localstack: &localstack, binary: &binary, kubectl: Kubectl::local(&cluster) };
+    let local = Local {
+        cluster: &cluster,
+        localstack: &localstack,
+        binary: &binary,
+        kubectl: Kubectl::local(&cluster),
+        by_helm: options.helm,
+    };
     for (name, stage) in STAGES {
         steps.step(name, |step| stage(&local, step))?;
     }
@@ -134,21 +156,27 @@ fn up() -> Result<()> {
     Ok(())
 }
 
-/// Makes everything that takes long: what is downloaded for one side while the other compiles. Returns the operator.
-fn build(step: &Step) -> Result<PathBuf> {
+/// Makes everything that takes long. Returns the operator: its last crates keep one processor busy, for minutes, so it comes
+/// first, and all that Go compiles takes what processors it leaves idle.
+fn build(by_helm: bool, step: &Step) -> Result<PathBuf> {
+    // Only one apt-get may run at a time.
+    host::install_build_tools(step)?;
     thread::scope(|scope| {
-        let cluster = scope.spawn(|| cluster::build(step));
-        let operator = build_what_runs_in_it(step);
+        let cluster = scope.spawn(|| cluster::build(step).map(drop));
+        let others = scope.spawn(|| {
+            localstack::prepare(step)?;
+            if by_helm {
+                tools::program(tools::HELM, step)?;
+            }
+            images::prepare_all(step).map(drop)
+        });
+        let operator = images::operator::build(images::operator::LOCAL, step);
         if let Err(error) = &operator {
-            step.note(format!("{error}; this ends when the cluster is built"));
+            step.note(format!("{error}; this ends when the cluster and the images are built"));
         }
-        cluster.join().map_err(|_| anyhow!("the build of the cluster panicked"))??;
+        for build in [cluster, others] {
+            build.join().map_err(|_| anyhow!("the build of the cluster or the images panicked"))??;
+        }
         operator
     })
-}
-
-fn build_what_runs_in_it(step: &Step) -> Result<PathBuf> {
-    localstack::prepare(step)?;
-    images::prepare_all(step)?;
-    images::operator::build(images::operator::LOCAL, step)
 }

@@ -51,8 +51,9 @@ pub fn compile(module: &Path, packages: &[&str], link_flags: &str, into: &Path, 
     let log = into.join("build.log");
     step.note("finding the packages it is made of");
     let go = |subcommand: &str| {
-        let mut command = Command::new("go");
-        command.arg("-C").arg(module).arg(subcommand).env("CGO_ENABLED", "0");
+        // Crates are compiled beside it, in an order that ends later if they have to wait.
+        let mut command = Command::new("nice");
+        command.args(["-n", "10", "go", "-C"]).arg(module).arg(subcommand).env("CGO_ENABLED", "0");
         command
     };
     step.run(go("list").arg("-deps").args(packages), &log)?;

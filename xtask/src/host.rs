@@ -9,13 +9,13 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
-use crate::golang;
 use crate::images::etcd;
 use crate::progress::Step;
+use crate::{golang, tools};
 
 /// Something a task cannot do without.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Need {
+pub enum Requirement {
     /// The Linux kernel, for its namespaces
     Linux,
     /// The user root
@@ -30,19 +30,19 @@ pub enum Need {
 
 /// Fails unless the user is root.
 pub fn require_root() -> Result<()> {
-    require(&[Need::Linux, Need::Root])
+    require(&[Requirement::Linux, Requirement::Root])
 }
 
 /// Fails unless everything is there that the local world is built with, naming all that is missing.
 pub fn require_tools() -> Result<()> {
-    require(&[Need::Linux, Need::Root, Need::Cargo, Need::Go, Need::Python])
+    require(&[Requirement::Linux, Requirement::Root, Requirement::Cargo, Requirement::Go, Requirement::Python])
 }
 
-/// Fails with one sentence that names everything missing of `needs`.
-pub fn require(needs: &[Need]) -> Result<()> {
+/// Fails with one sentence that names everything missing of `requirements`.
+pub fn require(requirements: &[Requirement]) -> Result<()> {
     let mut missing = Vec::new();
-    for need in needs {
-        missing.extend(need.missing()?);
+    for requirement in requirements {
+        missing.extend(requirement.missing()?);
     }
     if missing.is_empty() {
         return Ok(());
@@ -50,7 +50,7 @@ pub fn require(needs: &[Need]) -> Result<()> {
     bail!("this machine lacks what the task needs: {}", missing.join("; "))
 }
 
-impl Need {
+impl Requirement {
     /// What to say if it is not met.
     fn missing(self) -> Result<Option<String>> {
         Ok(match self {
@@ -68,6 +68,7 @@ impl Need {
 fn missing_go() -> Result<Option<String>> {
     let mut modules = etcd::versions()?;
     modules.push(repo_root()?.join("tests/cluster"));
+    modules.extend(tools::modules()?);
     let wanted = modules.iter().map(|module| golang::needed_by(module)).collect::<Result<Vec<_>>>()?;
     let wanted = wanted.iter().max_by_key(|wanted| version(wanted)).context("there is no Go here")?;
     let found = Command::new("go").args(["env", "GOVERSION"]).stderr(Stdio::null()).output();

@@ -4,6 +4,7 @@
 pub mod debian;
 pub mod etcd;
 mod exporter;
+pub mod layout;
 pub mod operator;
 mod redis;
 mod sql;
@@ -69,6 +70,9 @@ pub fn push_thorough(cluster: &Cluster, step: &Step) -> Result<()> {
     debian::THOROUGH.iter().try_for_each(|recipe| debian::prepare(recipe, step)?.push(cluster, step).map(drop))
 }
 
+/// Where programs are looked for in every image.
+const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// An image that is to be pushed.
 #[derive(Default)]
 pub struct Image {
@@ -100,7 +104,7 @@ impl Image {
         let mut tool = cluster.in_network(cluster.tool());
         tool.args(["image", "--tag", &self.name, "--user", &self.user, "--stop-signal", &self.stop_signal]);
         tool.args(["--workdir", &self.working_directory]);
-        tool.args(["--env", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]);
+        tool.args(["--env", PATH]);
         let repeated = [("--rootfs", &self.layers), ("--entrypoint", &self.entrypoint), ("--cmd", &self.command)];
         for (option, values) in repeated {
             for value in values {
@@ -112,8 +116,8 @@ impl Image {
             bail!("cannot push {}: {}", self.name, String::from_utf8_lossy(&output.stderr).trim());
         }
         // The tool prints: name digest size.
-        let said = String::from_utf8(output.stdout)?;
-        let digest = said.split_whitespace().nth(1).context("the image tool named no digest")?;
+        let answer = String::from_utf8(output.stdout)?;
+        let digest = answer.split_whitespace().nth(1).context("the image tool named no digest")?;
         Ok(format!("{}@{digest}", self.name))
     }
 }

@@ -76,8 +76,15 @@ impl LocalStack<'_> {
     }
 
     /// Makes a role with a trust policy and inline policies, or gives these to the one that is there.
-    pub fn put_role(&self, account: &str, name: &str, trust_policy: &Value, policies: &Value) -> Result<()> {
-        let role = json!({"name": name, "trust_policy": trust_policy, "policies": policies});
+    pub fn put_role(
+        &self,
+        account: &str,
+        name: &str,
+        trust_policy: &Value,
+        policies: &Value,
+        tags: &Value,
+    ) -> Result<()> {
+        let role = json!({"name": name, "trust_policy": trust_policy, "policies": policies, "tags": tags});
         self.call("POST", &format!("/_causeway/role?account={account}"), &role)?;
         Ok(())
     }

@@ -2,15 +2,19 @@
 
 mod bench;
 mod cargo;
+mod chart;
 mod cluster;
 mod crds;
 mod demo;
 mod golang;
 mod host;
+mod image;
 mod images;
 mod localstack;
 mod progress;
+mod release;
 mod test;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -36,6 +40,12 @@ enum Command {
     Images(images::Options),
     /// Write crds/ anew from the Rust types
     Crds,
+    /// Write deploy/helm/golden anew: what the chart renders for the values beside it
+    Chart,
+    /// Write the operator's image as an OCI layout, without a container engine, and push it
+    Image(image::Options),
+    /// Gather a release: binary, image, manifests, chart, checksums, notes
+    Release(release::Options),
     /// Measure what the operator costs; results go to target/bench/
     #[command(subcommand)]
     Bench(bench::Action),
@@ -52,6 +62,9 @@ fn main() -> ExitCode {
         Command::Images(options) => images::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Bench(action) => bench::run(&action).map(|()| ExitCode::SUCCESS),
         Command::Crds => crds::run().map(|()| ExitCode::SUCCESS),
+        Command::Chart => chart::run().map(|()| ExitCode::SUCCESS),
+        Command::Image(options) => image::run(&options).map(|()| ExitCode::SUCCESS),
+        Command::Release(options) => release::run(&options).map(|()| ExitCode::SUCCESS),
     };
     // One sentence, without a backtrace: what went wrong is named in it.
     done.unwrap_or_else(|error| {

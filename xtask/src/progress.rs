@@ -90,7 +90,7 @@ impl Step {
             .stderr(file)
             .spawn()
             .with_context(|| format!("cannot start {command:?}"))?;
-        let mut said = String::new();
+        let mut answer = String::new();
         let mut said_at = Instant::now();
         let status = loop {
             if let Some(status) = child.try_wait()? {
@@ -102,9 +102,9 @@ impl Step {
                 continue;
             }
             let last = tell(log);
-            if !last.is_empty() && last != said {
+            if !last.is_empty() && last != answer {
                 self.note(last.chars().take(100).collect::<String>());
-                said = last;
+                answer = last;
                 said_at = Instant::now();
             }
         };

@@ -1,8 +1,12 @@
 //! `cargo xtask test`: every check and every test, one summary, one exit code.
 
+mod chart;
 mod checks;
+mod crates;
 mod manifests;
+mod processors;
 mod queue;
+mod release;
 mod report;
 mod suites;
 
@@ -17,7 +21,7 @@ use clap::Args;
 use crate::cluster::{self, Cluster};
 use crate::localstack::LocalStack;
 use crate::progress::Step;
-use crate::{demo, host, images, localstack};
+use crate::{demo, host, images, localstack, tools};
 use report::{Outcome, Part, Report};
 use suites::Suite;
 
@@ -42,7 +46,8 @@ pub struct Options {
     /// Try all where else a sample is tried: every call at which controllers may die, 200 rounds; takes hours
     #[arg(long)]
     thorough: bool,
-    /// Run only the tests whose name contains this, and no other check; `installed` is the operator as users install it
+    /// Run only the tests whose name contains this, and no other check; `installed` is the chart, a release, and the
+    /// operator as users install it
     filter: Option<String>,
 }
 
@@ -70,7 +75,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         (true, true) => 4,
         (true, false) => 11 + cluster::STEPS,
         (false, true) => 2,
-        (false, false) => 6 + usize::from(options.loses_nodes()) + usize::from(options.installs()) + cluster::STEPS,
+        (false, false) => 6 + usize::from(options.loses_nodes()) + 2 * usize::from(options.installs()) + cluster::STEPS,
     });
 
     if everything {
@@ -85,15 +90,22 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             Part::new("CRDs are current", checks::crds),
         ];
         if !options.unit {
+            parts.push(Part::new("Helm chart", chart::check));
+            parts.push(Part::new("Release", release::check));
             parts.push(Part::new("Go of the cluster", checks::go));
-            parts.push(Part::new("Python of LocalStack", suites::python));
         }
         report.side_by_side(parts);
+    } else if options.installs() && !options.unit {
+        // What is installed in the end is made here.
+        report.side_by_side(vec![Part::new("Helm chart", chart::check), Part::new("Release", release::check)]);
     }
     let filter = options.filter.as_deref();
     report.step("Unit tests", |step| suites::cargo(&Suite::Unit, filter, step));
     if !options.unit {
-        on_the_cluster(&mut report, options);
+        let mut meanwhile = everything.then(|| Part::new("Python of LocalStack", suites::python));
+        on_the_cluster(&mut report, options, &mut meanwhile);
+        // Where no test lost a node.
+        report.side_by_side(meanwhile.into_iter().collect());
         if !options.keep {
             report.step("Stop the cluster", |_| Cluster::down(NAME).map(|()| Outcome::Passed));
         }
@@ -101,8 +113,9 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(report.finish())
 }
 
-/// What needs the cluster; without one it is skipped, and the cluster's own step tells why.
-fn on_the_cluster(report: &mut Report, options: &Options) {
+/// What needs the cluster; without one it is skipped, and the cluster's own step tells why. `meanwhile` is taken and run
+/// while tests wait for nodes, which leaves most of the processors' time.
+fn on_the_cluster(report: &mut Report, options: &Options, meanwhile: &mut Option<Part>) {
     const MANIFESTS: &str = "Manifests are valid";
     const INTEGRATION: &str = "Integration tests";
     let (everything, filter) = (options.filter.is_none(), options.filter.as_deref());
@@ -140,16 +153,18 @@ fn on_the_cluster(report: &mut Report, options: &Options) {
     });
     if options.loses_nodes() {
         // After the others: nodes come and go, and all controllers of the cluster hear of it.
-        report.step("Tests that lose nodes", |step| {
+        let lost_nodes = Part::new("Tests that lose nodes", |step: &Step| {
             (2..=3).try_for_each(|number| cluster.add_node(number, Some(suites::TAINT), step))?;
             suites::cargo(&Suite::LostNodes { cluster: &cluster, localstack }, filter, step)
         });
+        report.side_by_side([lost_nodes].into_iter().chain(meanwhile.take()).collect());
     }
     if options.installs() {
         // Last, for this operator serves every namespace.
         report.step("The operator as users install it", |step| {
             let binary = images::operator::target_directory()?.join("debug/causeway");
-            demo::install_and_try(&cluster, localstack, &binary, step).map(|()| Outcome::Passed)
+            let layout = release::image_layout()?;
+            demo::install_and_try(&cluster, localstack, &binary, &layout, step).map(|()| Outcome::Passed)
         });
     }
 }
@@ -157,6 +172,9 @@ fn on_the_cluster(report: &mut Report, options: &Options) {
 /// Makes everything that takes long, the downloads of one side during the compilation of the other.
 fn build(step: &Step, unit: bool) -> Result<Outcome> {
     host::install_build_tools(step)?;
+    if let Err(error) = crates::fetch(step) {
+        step.note(format!("compiled crates of other checkouts are of no use: {error:#}"));
+    }
     thread::scope(|scope| {
         let others = scope.spawn(|| {
             if unit {
@@ -166,6 +184,9 @@ fn build(step: &Step, unit: bool) -> Result<Outcome> {
             host::install_packages(step, demo::PACKAGES)?;
             host::install_packages(step, PACKAGES)?;
             images::prepare_all(step)?;
+            for tool in [tools::HELM, tools::CRANE, tools::ACTIONLINT] {
+                tools::program(tool, step)?;
+            }
             cluster::build(step).map(|_| ())
         });
         let mut compile = cargo(["test", "--workspace", "--no-run"])?;

@@ -8,8 +8,8 @@ from localstack.aws.api import RequestContext
 from .. import roles
 from ..errors import access_denied
 from ..identity import Caller
-from ..policy import Request, Verdict, evaluate
-from . import acm, demands, ec2, elbv2, keys, table, wafv2
+from ..policy import Request, Verdict, evaluate, evaluate_of_resource
+from . import acm, demands, ec2, elbv2, keys, s3, table, wafv2
 
 _PREFIXES = {"elbv2": "elasticloadbalancing", "resourcegroupstaggingapi": "tag"}
 """Where IAM's name of a service is not LocalStack's."""
@@ -30,6 +30,7 @@ _ENFORCED: dict[str, Callable[[RequestContext], list[Request]]] = {
     "ec2": ec2.requests,
     "elbv2": _with_demands,
     "resourcegroupstaggingapi": _alone,
+    "s3": s3.requests,
     "wafv2": wafv2.requests,
 }
 
@@ -41,18 +42,34 @@ def check(context: RequestContext, caller: Caller) -> None:
         return
     role = roles.find(caller.role)
     documents = roles.policies(role) if role else []
-    principal = keys.principal(caller.account, caller.role, roles.tags(role) if role else {})
+    # Tags of the session stand before the role's own.
+    # https://docs.aws.amazon.com/IAM/latest/UserGuide/id_session-tags.html
+    tags = [*(roles.tags(role) if role else {}).items(), *caller.tags.items()]
+    principal = keys.principal(caller.account, caller.role, {key.lower(): value for key, value in tags})
     for seen in map(table.as_aws_sees, _ENFORCED[service](context)):
         request = replace(seen, context={**principal, **seen.context})
+        of_bucket = evaluate_of_resource(s3.policy(context) if service == "s3" else {}, request, _names(caller))
+        if of_bucket is Verdict.DENIED:
+            denied = denial(caller.principal, request.action, request.resource, of_bucket, "a resource-based")
+            raise access_denied(denied, service)
         verdict = evaluate(documents, request)
-        if verdict is not Verdict.ALLOWED:
+        # In one account either of them is enough.
+        # https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html
+        if verdict is Verdict.DENIED or Verdict.ALLOWED not in (verdict, of_bucket):
             raise access_denied(denial(caller.principal, request.action, request.resource, verdict), service)
 
 
-def denial(principal: str, action: str, resource: str, verdict: Verdict = Verdict.SILENT) -> str:
+def _names(caller: Caller) -> list[str]:
+    """By which a policy may name a role's session: itself, its role, their account."""
+    return [caller.principal, caller.role or "", caller.account, f"arn:aws:iam::{caller.account}:root"]
+
+
+def denial(
+    principal: str, action: str, resource: str, verdict: Verdict = Verdict.SILENT, whose: str = "an identity-based"
+) -> str:
     """AWS's message."""
     because = (
-        "with an explicit deny in an identity-based policy"
+        f"with an explicit deny in {whose} policy"
         if verdict is Verdict.DENIED
         else f"because no identity-based policy allows the {action} action"
     )

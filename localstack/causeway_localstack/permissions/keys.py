@@ -29,7 +29,7 @@ def resource_tags(service: str, tags: Mapping[str, str | None]) -> Keys:
 
 
 def principal(account: str, role: str, tags: Mapping[str, str]) -> Keys:
-    """The keys of a role that calls, which every request has; the tags of its session are not known here.
+    """The keys of a role that calls, which every request has: `tags` are the role's and the session's.
 
     https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html#condition-keys-principal-properties
     """

@@ -12,6 +12,12 @@ from pathlib import Path
 
 from ..policy import Request
 
+_GLOBAL = ("aws:resourceaccount", "aws:securetransport")
+"""Keys that the reference does not repeat for each action, as nearly every one has them.
+
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
+"""
+
 _TABLE = json.loads(Path(__file__).with_name("reference.json").read_text())
 
 
@@ -39,7 +45,11 @@ class Action:
     def knows(self, resource: str, key: str) -> bool:
         """Whether AWS puts this condition key into a request for the action on this resource."""
         general = _general(key)
-        return general in self.keys or any(general in it.keys for it in self.kinds if it.arn.fullmatch(resource))
+        return (
+            general in _GLOBAL
+            or general in self.keys
+            or any(general in it.keys for it in self.kinds if it.arn.fullmatch(resource))
+        )
 
 
 def find(name: str) -> Action | None:

@@ -19,11 +19,13 @@ pub struct Destination {
     )]
     pub bucket: Option<String>,
 
-    /// What all keys begin with, such as `team-a/databases`: namespace, name and uid of this object follow it.
+    /// What keys begin with after the namespace, such as `team-a/databases`: name and uid of this object follow it. No part
+    /// of it may be `.` or `..`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 200))]
     #[x_kube(
         validation = ("self.matches('^[A-Za-z0-9_.=-]+(/[A-Za-z0-9_.=-]+)*$')", "spec.destination.prefix must be of letters, digits and _ . = - in parts joined by a slash, without a slash at its ends"),
+        validation = ("!self.matches('(^|/)[.]{1,2}(/|$)')", "spec.destination.prefix must have no part that is . or .."),
         validation = ("self == oldSelf", "spec.destination.prefix cannot change: make another DatabaseBackup")
     )]
     pub prefix: Option<String>,

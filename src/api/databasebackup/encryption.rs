@@ -14,7 +14,8 @@ pub struct Encryption {
     pub recipients: Vec<String>,
 
     /// Secret of the namespace with a secret key in its key `identity`, as `age-keygen` writes it. Only restores and
-    /// verifications need it: where it is left out, a restore names it. Its public key must be among the recipients.
+    /// verifications need it: where it is left out, a restore names it. Its public key must be among the recipients. It
+    /// needs the label `causeway.example.com/usable-by: databasebackup.databaserestore`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(validation = ("self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')", "spec.encryption.identitySecretName must be the name of a Secret"))]

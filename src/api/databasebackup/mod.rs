@@ -5,8 +5,9 @@ mod encryption;
 mod source;
 mod status;
 
+use k8s_openapi::api::core::v1::ResourceRequirements;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{CustomResource, KubeSchema};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use destination::Destination;
@@ -15,7 +16,7 @@ pub use source::{EtcdEndpoints, Named, RedisServer, Source, SqlServer};
 pub use status::{BackupFailure, BackupRun, BackupVerification, DatabaseBackupStatus};
 
 use super::common::DeletionPolicy;
-use super::etcdcluster::Resources;
+use super::{Duration, pods};
 
 /// Backups of databases.
 #[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,7 +36,7 @@ use super::etcdcluster::Resources;
     printcolumn(name = "Size", type_ = "string", json_path = ".status.size"),
     printcolumn(name = "Verified", type_ = "string", json_path = r#".status.conditions[?(@.type=="Verified")].status"#),
     printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
-    printcolumn(name = "Status", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#, priority = "1"),
+    printcolumn(name = "Status", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
     printcolumn(name = "Bucket", type_ = "string", json_path = ".status.bucket", priority = "1"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = ("self.metadata.name.size() <= 38 && self.metadata.name.matches('^[a-z]([a-z0-9-]*[a-z0-9])?$')", "metadata.name must have at most 38 lower case letters, digits and hyphens and begin with a letter: Jobs and pods are called after it")
@@ -61,11 +62,11 @@ pub struct DatabaseBackupSpec {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
 
-    /// Seconds after which a backup that could not be begun when it was due is left out. After a longer outage one is
-    /// caught up with, not all.
+    /// A backup that could not start so long after it was due is left out: 10s to 168h (7 days), 1h unless given. After a
+    /// longer outage one backup is taken, not all that are missing.
     #[serde(default = "one_hour")]
-    #[schemars(range(min = 10, max = 604_800))]
-    pub starting_deadline_seconds: i64,
+    #[x_kube(validation = ("duration(self) >= duration('10s') && duration(self) <= duration('168h')", "spec.startingDeadline must be 10s to 168h, such as 1h"))]
+    pub starting_deadline: Duration,
 
     /// What is backed up. Left out, every EtcdCluster and every Redis of the namespace, also those to come.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,6 +87,13 @@ pub struct DatabaseBackupSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encryption: Option<Encryption>,
 
+    /// Backups under this object's prefix that were written before this instant count although no Job of this object
+    /// reported them to the operator, such as `2026-11-22T12:00:00Z`: those of a day without the operator. Look who may write
+    /// into the bucket before you believe them. An instant of the future has no effect before it has come. Left out, only what
+    /// Jobs reported counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accept_unrecorded_before: Option<Time>,
+
     /// How often and how long a backup is tried, and its verification.
     #[serde(default)]
     pub retry: Retry,
@@ -96,7 +104,8 @@ pub struct DatabaseBackupSpec {
 
     /// CPU and memory of the pods that take backups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resources: Option<Resources>,
+    #[schemars(schema_with = "pods::resources")]
+    pub resources: Option<ResourceRequirements>,
 
     /// What happens to the backups in S3 when this object is deleted, `Retain` unless it is given. `Delete` also deletes
     /// the bucket where it was made for backups, is empty, and nobody else uses it.
@@ -148,7 +157,7 @@ pub struct Retention {
 }
 
 /// How often and how long a backup is tried.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Retry {
     /// How often one that failed is tried again, with growing pauses.
@@ -156,16 +165,16 @@ pub struct Retry {
     #[schemars(range(min = 0, max = 20))]
     pub limit: i32,
 
-    /// Seconds after which it has failed for good, all tries together. A backup that is not there so long after it was due
-    /// is told as `BackupOverdue`.
+    /// How long all tries together may take before the backup has failed for good: 1m to 24h, 1h unless given. A backup
+    /// that is missing so long after it was due is reported by the condition `BackupOverdue`.
     #[serde(default = "one_hour")]
-    #[schemars(range(min = 60, max = 86_400))]
-    pub deadline_seconds: i64,
+    #[x_kube(validation = ("duration(self) >= duration('1m') && duration(self) <= duration('24h')", "spec.retry.deadline must be 1m to 24h, such as 1h"))]
+    pub deadline: Duration,
 }
 
 impl Default for Retry {
     fn default() -> Self {
-        Self { limit: three(), deadline_seconds: one_hour() }
+        Self { limit: three(), deadline: one_hour() }
     }
 }
 
@@ -190,8 +199,8 @@ fn usual_retention() -> Retention {
     Retention { keep_last: 12, keep_daily: 7, keep_weekly: 4, ..Retention::default() }
 }
 
-fn one_hour() -> i64 {
-    3600
+fn one_hour() -> Duration {
+    Duration::from_hours(1)
 }
 
 fn three() -> i32 {

@@ -50,13 +50,17 @@ pub struct EtcdEndpoints {
     #[x_kube(validation = (r"self.all(it, it.matches('^https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?$') || it.matches('^https?://[\\[][0-9a-fA-F:]+[\\]](:[0-9]{1,5})?$'))", "endpoints must be URLs without a path, such as https://etcd-0.example.com:2379"))]
     pub endpoints: Vec<String>,
 
-    /// Secret with `ca.crt`, and with `tls.crt` and `tls.key` where it asks for a client's certificate.
+    /// Secret with `ca.crt`, and with `tls.crt` and `tls.key` where it asks for a client's certificate. The Secret needs
+    /// the label `causeway.example.com/usable-by` with `databasebackup`, with `databaserestore` where this is a target,
+    /// or with both joined by a dot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(validation = ("self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')", "tlsSecretName must be a name of lower case letters, digits, hyphens and dots"))]
     pub tls_secret_name: Option<String>,
 
-    /// Secret with `username` and `password` of a user who may read everything, with the role root for a snapshot.
+    /// Secret with `username` and `password` of a user who may read everything, with the role root for a snapshot. The
+    /// Secret needs the label `causeway.example.com/usable-by` with `databasebackup`, with `databaserestore` where this
+    /// is a target, or with both joined by a dot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(validation = ("self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')", "authSecretName must be a name of lower case letters, digits, hyphens and dots"))]
@@ -72,14 +76,17 @@ pub struct RedisServer {
     #[x_kube(validation = (r"self.matches('^[A-Za-z0-9.-]+:[0-9]{1,5}$') || self.matches('^[\\[][0-9a-fA-F:]+[\\]]:[0-9]{1,5}$')", "address must be a host and a port, such as cache.example.com:6379"))]
     pub address: String,
 
-    /// Secret with `password`, and with `username` where it is not the default user.
+    /// Secret with `password`, and with `username` where it is not the default user. The Secret needs the label
+    /// `causeway.example.com/usable-by` with `databasebackup`, with `databaserestore` where this is a target, or with
+    /// both joined by a dot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(validation = ("self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')", "authSecretName must be a name of lower case letters, digits, hyphens and dots"))]
     pub auth_secret_name: Option<String>,
 
-    /// Secret with `ca.crt`, and with `tls.crt` and `tls.key` where it asks for a client's certificate. Left out, there is
-    /// no TLS.
+    /// Secret with `ca.crt`, and with `tls.crt` and `tls.key` where it asks for a client's certificate. Left out, there
+    /// is no TLS. The Secret needs the label `causeway.example.com/usable-by` with `databasebackup`, with
+    /// `databaserestore` where this is a target, or with both joined by a dot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(validation = ("self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')", "tlsSecretName must be a name of lower case letters, digits, hyphens and dots"))]
@@ -114,13 +121,17 @@ pub struct SqlServer {
     #[x_kube(validation = (r"!self.matches('\\s')", "image must not contain white space: write it as registry/name:tag"))]
     pub image: String,
 
-    /// Secret with `username` and `password` of a user who may read everything, and as a target who may write everything.
+    /// Secret with `username` and `password` of a user who may read everything, and as a target who may write
+    /// everything. The Secret needs the label `causeway.example.com/usable-by` with `databasebackup`, with
+    /// `databaserestore` where this is a target, or with both joined by a dot.
     #[schemars(length(min = 1, max = 253))]
-    #[x_kube(validation = ("self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')", "loginSecretName must be a name of lower case letters, digits, hyphens and dots"))]
-    pub login_secret_name: String,
+    #[x_kube(validation = ("self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')", "authSecretName must be a name of lower case letters, digits, hyphens and dots"))]
+    pub auth_secret_name: String,
 
     /// Secret with `ca.crt`, and with `tls.crt` and `tls.key` where it asks for a client's certificate. Left out, the
-    /// database's programs decide whether there is TLS, and nobody checks whose certificate the server has.
+    /// database's programs decide whether there is TLS, and nobody checks whose certificate the server has. The Secret
+    /// needs the label `causeway.example.com/usable-by` with `databasebackup`, with `databaserestore` where this is a
+    /// target, or with both joined by a dot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(validation = ("self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')", "tlsSecretName must be a name of lower case letters, digits, hyphens and dots"))]

@@ -15,11 +15,11 @@ pub struct DatabaseBackupStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
-    /// The bucket.
+    /// The bucket. It is told, and nothing follows from what is written here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bucket: Option<String>,
 
-    /// What all keys of this object begin with.
+    /// What all keys of this object begin with. It is told, and nothing follows from what is written here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
 
@@ -75,7 +75,8 @@ pub struct DatabaseBackupStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup_now: Option<String>,
 
-    /// `Ready`, `BucketReady`, `BackupOverdue` and `Verified`; `Reconciling` and `Stalled` only while abnormal.
+    /// `Ready`, `BucketReady`, `BackupOverdue` and `Verified`; `UnrecordedBackups`, `Reconciling` and `Stalled` only while
+    /// abnormal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
@@ -148,4 +149,4 @@ pub struct BackupVerification {
     pub failed: Vec<String>,
 }
 
-conditioned!(DatabaseBackupStatus, ["BackupOverdue", "BucketReady", "Verified"]);
+conditioned!(DatabaseBackupStatus, ["BackupOverdue", "BucketReady", "UnrecordedBackups", "Verified"]);

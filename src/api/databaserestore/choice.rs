@@ -25,8 +25,28 @@ pub struct BackupChoice {
     #[x_kube(validation = ("self == 'latest' || self.matches('^[0-9]{8}T[0-9]{6}Z$')", "id must be latest or the ID of a backup, such as 20261122T000500Z"))]
     pub id: String,
 
-    /// Secret of the namespace with the secret key of age that opens the backup, in its key `identity`. Left out, the one
-    /// of the DatabaseBackup's `spec.encryption`.
+    /// UID of an earlier DatabaseBackup of that name in a namespace of this name, whose backups are wanted: one that was
+    /// deleted and made again, also in a cluster that is lost. Its destination is that of the present one. Left out, backups
+    /// of the present one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 36, max = 36))]
+    #[x_kube(validation = ("self.matches('^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')", "uid must be the UID of a DatabaseBackup, such as 5ee0e5f6-3a5c-4e6a-9d0c-6f5f0a3b8f11"))]
+    pub uid: Option<String>,
+
+    /// Brings back also what no Job reported to this operator: backups of a cluster that is lost, of before an outage, or
+    /// forged ones. Whoever may write into the bucket chooses the data then; look before who that is. `false` unless it is
+    /// given.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accept_unrecorded: bool,
+
+    /// Brings back also a backup that is not encrypted although `spec.encryption` of the DatabaseBackup, or
+    /// `identitySecretName` here, asks for encryption: one of before that. `false` unless it is given.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub accept_unencrypted: bool,
+
+    /// Secret of the namespace with the secret key of age that opens the backup, in its key `identity`. Left out, the
+    /// one of the DatabaseBackup's `spec.encryption`. It needs the label `causeway.example.com/usable-by:
+    /// databaserestore`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     #[x_kube(validation = ("self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')", "identitySecretName must be the name of a Secret"))]

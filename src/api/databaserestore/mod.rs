@@ -11,6 +11,7 @@ pub use choice::BackupChoice;
 pub use restored::{RestoreOutcome, Restored};
 pub use status::{DatabaseRestoreStatus, RestorePhase};
 
+use super::Duration;
 use super::databasebackup::Source;
 
 /// One restore of one backup.
@@ -49,12 +50,12 @@ pub struct DatabaseRestoreSpec {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
 
-    /// Seconds after which it has failed for good, all tries together.
+    /// How long all tries together may take before the restore has failed for good: 1m to 24h, 1h unless given.
     #[serde(default = "one_hour")]
-    #[schemars(range(min = 60, max = 86_400))]
-    pub deadline_seconds: i64,
+    #[x_kube(validation = ("duration(self) >= duration('1m') && duration(self) <= duration('24h')", "spec.deadline must be 1m to 24h, such as 1h"))]
+    pub deadline: Duration,
 }
 
-fn one_hour() -> i64 {
-    3600
+fn one_hour() -> Duration {
+    Duration::from_hours(1)
 }

@@ -1,6 +1,7 @@
 //! Tests: whatever a schema takes, Rust reads. One object that cannot be decoded fails every list of its kind.
 
 mod apiserver;
+mod fixtures;
 mod objects;
 mod times;
 mod values;
@@ -118,4 +119,19 @@ fn every_integer_has_bounds_and_every_time_one_form() {
             assert_ne!(schema["x-kubernetes-preserve-unknown-fields"], true, "{at}: anything would be taken");
         }
     }
+}
+
+/// What `kubectl explain` prints of a field.
+#[test]
+fn every_field_is_described() {
+    let mut bare = Vec::new();
+    for (kind, schema) in schemas() {
+        for Leaf { path, schema } in leaves(&schema) {
+            let is_field = path.last().is_some_and(|step| step != "[]" && step != "{}");
+            if is_field && schema["description"].as_str().is_none_or(str::is_empty) {
+                bare.push(format!("{kind} {}", path.join(".")));
+            }
+        }
+    }
+    assert!(bare.is_empty(), "{}", bare.join("\n"));
 }

@@ -15,7 +15,7 @@ pub struct Auth {
     pub enabled: bool,
 
     /// Secret of yours with the password of the user `root` in key `password`. When it changes, so does the password in
-    /// etcd.
+    /// etcd. Yours needs the label `causeway.example.com/usable-by: etcdcluster`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub secret_name: Option<String>,

@@ -2,25 +2,26 @@
 
 mod auth;
 mod defrag;
-mod resources;
 mod status;
+mod storage;
 mod tls;
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Affinity, TopologySpreadConstraint};
+use k8s_openapi::api::core::v1::{Affinity, ResourceRequirements, Toleration, TopologySpreadConstraint};
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
 pub use auth::{Auth, AuthStatus};
 pub use defrag::{Defrag, DefragStatus};
-pub use resources::{ResourceAmounts, Resources, Toleration};
 pub use status::{EtcdClusterStatus, MemberStatus, RecoveredRevisions, UnknownMember};
+pub use storage::Storage;
 pub use tls::{ClientTls, ClientTlsMode, PeerTls, Tls};
 
 use super::common::DeletionPolicy;
 use super::databaserestore::BackupChoice;
-use super::placement;
+use super::pods::{ImagePullSecret, PodMetadata, ServiceTemplate};
+use super::{placement, pods};
 
 /// An etcd cluster.
 #[derive(CustomResource, KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,7 +41,8 @@ use super::placement;
         label_selector_path = ".status.selector"
     ),
     printcolumn(name = "Replicas", type_ = "integer", json_path = ".spec.replicas"),
-    printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyReplicas"),
+    printcolumn(name = "Available", type_ = "integer", json_path = ".status.readyReplicas"),
+    printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
     printcolumn(name = "Quorate", type_ = "string", json_path = r#".status.conditions[?(@.type=="Quorate")].status"#),
     printcolumn(name = "Version", type_ = "string", json_path = ".status.currentVersion"),
     printcolumn(name = "Status", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
@@ -50,7 +52,9 @@ use super::placement;
 )]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = ("has(self.storageClassName) == has(oldSelf.storageClassName)", "spec.storageClassName cannot change: volumes stay in the class they were made in"),
+    validation = ("!has(self.storageSize) || !has(self.storage) || !has(self.storage.size)", "spec.storageSize and spec.storage.size are the same: give one of the two"),
+    validation = ("quantity(has(self.storageSize) ? self.storageSize : has(self.storage) && has(self.storage.size) ? self.storage.size : '8Gi').compareTo(quantity(has(oldSelf.storageSize) ? oldSelf.storageSize : has(oldSelf.storage) && has(oldSelf.storage.size) ? oldSelf.storage.size : '8Gi')) >= 0", "spec.storage.size (or spec.storageSize) cannot shrink: volumes only grow"),
+    validation = ("(has(self.storage) && has(self.storage.className) ? self.storage.className : '') == (has(oldSelf.storage) && has(oldSelf.storage.className) ? oldSelf.storage.className : '')", "spec.storage.className cannot change: volumes stay in the class they were made in"),
     validation = ("!has(self.restoreFrom) || (has(oldSelf.restoreFrom) && self.restoreFrom == oldSelf.restoreFrom)", "spec.restoreFrom can only be given when the object is created, and only be removed later: make another object, or a DatabaseRestore")
 )]
 pub struct EtcdClusterSpec {
@@ -66,20 +70,15 @@ pub struct EtcdClusterSpec {
     #[x_kube(validation = ("self % 2 == 1", "spec.replicas must be odd (1, 3, 5, 7 or 9): an even member adds no tolerance of failures, only another one that can fail"))]
     pub replicas: i32,
 
-    /// Size of each member's volume. It may grow where the storage class allows that; it never shrinks.
-    #[serde(default = "default_size")]
-    #[schemars(length(min = 1, max = 32))]
-    #[x_kube(
-        validation = ("isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))", "spec.storageSize must be a positive quantity such as 10Gi"),
-        validation = ("!isQuantity(self) || !isQuantity(oldSelf) || quantity(self).compareTo(quantity(oldSelf)) >= 0", "spec.storageSize cannot shrink: volumes only grow")
-    )]
-    pub storage_size: String,
-
-    /// Storage class of the members' volumes; the cluster's default where it is left out. It cannot change.
+    /// Where each member keeps its data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
-    #[x_kube(validation = ("self == oldSelf", "spec.storageClassName cannot change: volumes stay in the class they were made in"))]
-    pub storage_class_name: Option<String>,
+    pub storage: Option<Storage>,
+
+    /// Short for `storage.size`, such as `10Gi`; only one of the two can be given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32))]
+    #[x_kube(validation = ("isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))", "spec.storageSize must be a positive quantity such as 10Gi"))]
+    pub storage_size: Option<String>,
 
     /// Image to run in place of quay.io/coreos/etcd:v<version>. It must hold the version that `version` names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,7 +88,8 @@ pub struct EtcdClusterSpec {
 
     /// CPU and memory of each member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resources: Option<Resources>,
+    #[schemars(schema_with = "pods::resources")]
+    pub resources: Option<ResourceRequirements>,
 
     /// Flags of etcd by their names without the leading hyphens, such as `quota-backend-bytes: "8589934592"`. Those by
     /// which Causeway runs the members, such as `name` or `initial-cluster`, are refused.
@@ -130,7 +130,7 @@ pub struct EtcdClusterSpec {
 
     /// Taints that members tolerate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 20))]
+    #[schemars(schema_with = "pods::tolerations")]
     pub tolerations: Vec<Toleration>,
 
     /// Near whom and what members may run, as in a pod. It takes the place of the default, by which members keep to
@@ -149,6 +149,28 @@ pub struct EtcdClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub priority_class_name: Option<String>,
+
+    /// Labels and annotations of the members' pods. A change replaces the pods one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_metadata: Option<PodMetadata>,
+
+    /// Secrets of the namespace with which images are pulled, as in a pod, such as `[{ name: registry }]`. A change replaces
+    /// the pods one by one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
+    pub image_pull_secrets: Vec<ImagePullSecret>,
+
+    /// Service account of the pods, such as `etcd`; that of the namespace, `default`, unless given. Its token is not
+    /// mounted. A change replaces the pods one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = ("self != 'causeway-backup'", "spec.serviceAccountName must not be causeway-backup: only Causeway's own image may get the role that writes backups"))]
+    pub service_account_name: Option<String>,
+
+    /// The Service for clients, which has the object's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<ServiceTemplate>,
 
     /// Begins the cluster anew from what one member has, after the majority was lost for good. Writes that only the lost
     /// members had are lost. Asked for while a majority answers, it is void.
@@ -196,10 +218,6 @@ fn is_default(auth: &Auth) -> bool {
 
 fn three() -> i32 {
     3
-}
-
-fn default_size() -> String {
-    "8Gi".into()
 }
 
 fn retain() -> DeletionPolicy {

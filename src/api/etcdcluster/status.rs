@@ -68,10 +68,12 @@ pub struct EtcdClusterStatus {
 
     /// The members, by name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub members: Vec<MemberStatus>,
 
     /// Members that somebody else added to the cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["id".into()]))]
     pub unknown_members: Vec<UnknownMember>,
 
     /// `Ready`, `Quorate` and `AllMembersReady` always; `Reconciling`, `Stalled` and `Alarm` only while abnormal;

@@ -4,11 +4,13 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::api::Duration;
+
 /// TLS of an etcd cluster. Each side is without TLS as long as it is left out; both can be turned on and off while the
 /// cluster runs.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = ("self.authorityHours >= 3 * self.certificateHours", "spec.tls.authorityHours must be at least three times spec.tls.certificateHours: no certificate may outlive the authority that issued it"))]
+#[x_kube(validation = ("duration(self.authorityDuration).getSeconds() >= 3 * duration(self.certificateDuration).getSeconds()", "spec.tls.authorityDuration must be at least three times spec.tls.certificateDuration: no certificate may outlive the authority that issued it"))]
 pub struct Tls {
     /// TLS among the members, each of which shows a certificate to the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -18,16 +20,17 @@ pub struct Tls {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<ClientTls>,
 
-    /// How long certificates are valid that Causeway issues, in hours. They are renewed after two thirds of that.
+    /// How long certificates are valid that Causeway issues, such as `720h`: 1h to 87600h, 2160h (90 days) unless given.
+    /// They are renewed after two thirds of that.
     #[serde(default = "ninety_days")]
-    #[schemars(range(min = 1, max = 87_600))]
-    pub certificate_hours: i32,
+    #[x_kube(validation = ("duration(self) >= duration('1h') && duration(self) <= duration('87600h')", "spec.tls.certificateDuration must be 1h to 87600h, such as 2160h"))]
+    pub certificate_duration: Duration,
 
-    /// How long the authorities are valid that sign them, in hours. They are replaced after two thirds of that, without
-    /// a moment in which somebody is not trusted.
+    /// How long the authorities are valid that sign them: 3h to 262800h, and at least three times `certificateDuration`;
+    /// 87600h (10 years) unless given. They are replaced after two thirds of that, and no connection is refused meanwhile.
     #[serde(default = "ten_years")]
-    #[schemars(range(min = 3, max = 262_800))]
-    pub authority_hours: i32,
+    #[x_kube(validation = ("duration(self) >= duration('3h') && duration(self) <= duration('262800h')", "spec.tls.authorityDuration must be 3h to 262800h, such as 87600h"))]
+    pub authority_duration: Duration,
 
     /// Any text, such as today's date. Another text asks for new authorities, and new certificates from them, as after a
     /// key has become known.
@@ -41,7 +44,8 @@ pub struct Tls {
 #[serde(rename_all = "camelCase")]
 pub struct PeerTls {
     /// Secret of the same namespace with `tls.crt`, `tls.key` and `ca.crt`, as cert-manager makes them. The certificate
-    /// must be valid for every member's name and for servers and clients. Left out, Causeway issues one.
+    /// must be valid for every member's name and for servers and clients. Left out, Causeway issues one. Yours needs the
+    /// label `causeway.example.com/usable-by: etcdcluster`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub secret_name: Option<String>,
@@ -62,7 +66,8 @@ pub struct ClientTls {
 
     /// Secret of the same namespace with `tls.crt`, `tls.key` and `ca.crt`, as cert-manager makes them. The certificate
     /// must be valid for the Service's name, and for clients, too, where `verifyClients` is set. Left out, Causeway
-    /// issues one, and one for clients in the Secret NAME-client-tls.
+    /// issues one, and one for clients in the Secret NAME-client-tls. Yours needs the label
+    /// `causeway.example.com/usable-by: etcdcluster`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub secret_name: Option<String>,
@@ -78,10 +83,10 @@ pub enum ClientTlsMode {
     Require,
 }
 
-fn ninety_days() -> i32 {
-    90 * 24
+fn ninety_days() -> Duration {
+    Duration::from_hours(90 * 24)
 }
 
-fn ten_years() -> i32 {
-    3650 * 24
+fn ten_years() -> Duration {
+    Duration::from_hours(3650 * 24)
 }

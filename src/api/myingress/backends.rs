@@ -7,11 +7,13 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::api::Duration;
+
 /// A Service that requests are forwarded to. It becomes a target group.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = ("!has(self.slowStartSeconds) || self.slowStartSeconds == 0 || !has(self.algorithm) || self.algorithm == 'round_robin'", "slowStartSeconds works with algorithm round_robin only: remove one of the two"),
+    validation = ("!has(self.slowStart) || duration(self.slowStart) == duration('0s') || !has(self.algorithm) || self.algorithm == 'round_robin'", "slowStart works with algorithm round_robin only: remove one of the two"),
     validation = ("!has(self.nodeSelector) || self.targetType == 'instance'", "nodeSelector is for targetType instance: set it, or remove nodeSelector")
 )]
 pub struct BackendSpec {
@@ -52,23 +54,24 @@ pub struct BackendSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_check: Option<HealthCheckSpec>,
 
-    /// Seconds until a new target gets its full share of requests: 30 to 900, or 0 (the default) for at once.
+    /// How long it takes until a new target gets its full share of requests, for example `2m`: 30s to 900s, or 0s (the
+    /// default) for at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 900))]
-    #[x_kube(validation = ("self == 0 || self >= 30", "slowStartSeconds must be 0, or 30 to 900"))]
-    pub slow_start_seconds: Option<u16>,
+    #[x_kube(validation = ("duration(self) == duration('0s') || (duration(self) >= duration('30s') && duration(self) <= duration('900s'))", "slowStart must be 0s, or 30s to 900s"))]
+    pub slow_start: Option<Duration>,
 
-    /// Seconds that requests under way may take after a target was deregistered; AWS's default is 300.
+    /// How long requests in flight may take after a target was deregistered, for example `30s`: 0s to 3600s. AWS's default
+    /// is 300s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 0, max = 3600))]
-    pub deregistration_delay_seconds: Option<u16>,
+    #[x_kube(validation = ("duration(self) >= duration('0s') && duration(self) <= duration('3600s')", "deregistrationDelay must be 0s to 3600s, such as 30s"))]
+    pub deregistration_delay: Option<Duration>,
 
     /// How requests are spread over the targets: `round_robin` (AWS's default), `least_outstanding_requests` (for requests of
     /// very different length) or `weighted_random` (which alone allows anomaly mitigation).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub algorithm: Option<Algorithm>,
 
-    /// Keeps a client with one target, for example `{ "type": "lb_cookie", "seconds": 3600 }`; left out, every request goes to
+    /// Keeps a client with one target, for example `{ "type": "lb_cookie", "duration": "1h" }`; left out, every request goes to
     /// any target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stickiness: Option<StickinessSpec>,
@@ -133,7 +136,7 @@ pub enum Algorithm {
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/target-group-health-checks.html>
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = ("!has(self.timeoutSeconds) || self.timeoutSeconds < (has(self.intervalSeconds) ? self.intervalSeconds : 15)", "healthCheck.timeoutSeconds must be less than healthCheck.intervalSeconds (15 unless given)"))]
+#[x_kube(validation = ("!has(self.timeout) || duration(self.timeout) < duration(has(self.interval) ? self.interval : '15s')", "healthCheck.timeout must be less than healthCheck.interval (15s unless given)"))]
 pub struct HealthCheckSpec {
     /// Path, `/` unless given; for gRPC the method, `/AWS.ALB/healthcheck` unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,15 +154,16 @@ pub struct HealthCheckSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<BackendProtocol>,
 
-    /// Seconds between checks, 5 to 300; 15 unless given.
+    /// How long from one check to the next: 5s to 300s; 15s unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 5, max = 300))]
-    pub interval_seconds: Option<u16>,
+    #[x_kube(validation = ("duration(self) >= duration('5s') && duration(self) <= duration('300s')", "healthCheck.interval must be 5s to 300s, such as 15s"))]
+    pub interval: Option<Duration>,
 
-    /// Seconds that a check may take, 5 unless given, or less where the interval is that short.
+    /// How long a check may take: 2s to 120s, and less than `interval`; 5s unless given, or less where the interval is that
+    /// short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 2, max = 120))]
-    pub timeout_seconds: Option<u16>,
+    #[x_kube(validation = ("duration(self) >= duration('2s') && duration(self) <= duration('120s')", "healthCheck.timeout must be 2s to 120s, such as 5s"))]
+    pub timeout: Option<Duration>,
 
     /// Passed checks after which a target counts as healthy again, 2 to 10; 2 unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -186,10 +190,10 @@ pub struct StickinessSpec {
     #[serde(rename = "type", default)]
     pub kind: StickinessType,
 
-    /// Seconds that it lasts, 1 to 604800; 86400 (a day) unless given.
+    /// How long it lasts, for example `1h`: 1s to 168h (7 days); 24h unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 604_800))]
-    pub seconds: Option<u32>,
+    #[x_kube(validation = ("duration(self) >= duration('1s') && duration(self) <= duration('168h')", "stickiness.duration must be 1s to 168h, such as 24h"))]
+    pub duration: Option<Duration>,
 
     /// Name of the application's cookie, for example `JSESSIONID`; needed with type `app_cookie`, and only with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -89,14 +89,17 @@ pub struct GroupSpec {
     #[schemars(length(min = 1, max = 63))]
     pub namespace: Option<String>,
 
-    /// Other namespaces whose objects may join the group, for example `["shop", "cart"]`; `*` for all. None unless given.
+    /// Other namespaces whose objects may join the group, for example `["shop", "cart"]`; `*` for all. None unless given. They
+    /// bring rules and backends, behind those of the group's own namespace, and may set nothing that all members share.
+    /// Taken out again, their rules go.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(validation = ("self.all(n, n == '*' || n.matches('^[a-z0-9]([a-z0-9-]*[a-z0-9])?$'))", "spec.group.allowedNamespaces must be names of namespaces (lower case letters, digits and hyphens, no spaces) or *"))]
     #[schemars(length(max = 100), inner(length(max = 63)))]
     pub allowed_namespaces: Vec<String>,
 
-    /// Place of this member among the others, 0 unless given; among equals the older object is first. Rules of an earlier
-    /// member are evaluated first, except where they have a priority.
+    /// Place of this member among those of its namespace, 0 unless given; among equals the older object is first. Rules of an
+    /// earlier member are evaluated first, except where they have a priority. Members of other namespaces than the group's
+    /// own come after all others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub order: Option<u16>,

@@ -40,10 +40,13 @@ fn the_page_has_every_annotation_and_no_other() {
 fn the_fields_that_the_page_begins_with_exist() {
     let crd = serde_json::to_value(MyIngress::crd()).unwrap();
     let spec = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
-    for (annotation, said) in rows() {
-        let first = said.strip_prefix('`').and_then(|said| said.split('`').next());
-        let long = said.split('`').filter(|word| word.contains("[]."));
-        assert!(first.is_some() || said.contains("**missing**") || said.contains("[]."), "{annotation}: {said}");
+    for (annotation, api_message) in rows() {
+        let first = api_message.strip_prefix('`').and_then(|api_message| api_message.split('`').next());
+        let long = api_message.split('`').filter(|word| word.contains("[]."));
+        assert!(
+            first.is_some() || api_message.contains("**missing**") || api_message.contains("[]."),
+            "{annotation}: {api_message}"
+        );
         for path in first.into_iter().chain(long) {
             assert!(schema(spec, path).is_some(), "{annotation}: there is no field {path}");
         }

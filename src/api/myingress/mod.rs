@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
+use super::Duration;
 use super::common::DeletionPolicy;
 
 pub use backends::{
@@ -23,8 +24,8 @@ pub use balancer::{AccessLogs, GroupSpec, IpAddressType, Scheme, SubnetSelector}
 pub use listeners::{ListenerProtocol, ListenerSpec, MutualAuthenticationMode, MutualAuthenticationSpec};
 pub use rules::{
     ActionSpec, CognitoSpec, FixedResponseSpec, ForwardSpec, HeaderMatch, JwtClaimFormat, JwtClaimSpec, JwtSpec,
-    OidcSpec, PathMatch, PathType, QueryMatch, RedirectSpec, RewriteSpec, RuleSpec, SecretKey, SessionSpec,
-    Substitution, UnauthenticatedRequests, WeightedBackend, WeightedTargetGroup,
+    OidcSpec, PathMatch, PathType, QueryMatch, RedirectSpec, RewriteSpec, RuleSpec, SessionSpec, Substitution,
+    UnauthenticatedRequests, WeightedBackend, WeightedTargetGroup,
 };
 pub use status::{AlbStatus, ListenerStatus, ManagedKeys, MyIngressStatus, ReplacedStatus, TargetGroupStatus};
 
@@ -44,12 +45,7 @@ pub use status::{AlbStatus, ListenerStatus, ManagedKeys, MyIngressStatus, Replac
     printcolumn(name = "State", type_ = "string", json_path = ".status.alb.state"),
     printcolumn(name = "Targets", type_ = "string", json_path = ".status.targets"),
     printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
-    printcolumn(
-        name = "Reason",
-        type_ = "string",
-        json_path = r#".status.conditions[?(@.type=="Ready")].reason"#,
-        priority = "1"
-    ),
+    printcolumn(name = "Status", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
     printcolumn(name = "Name", type_ = "string", json_path = ".status.alb.name", priority = "1"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
@@ -59,7 +55,7 @@ pub use status::{AlbStatus, ListenerStatus, ManagedKeys, MyIngressStatus, Replac
     validation = ("!has(self.securityGroups) || !has(self.inboundCidrs)", "spec.inboundCidrs makes a security group of its own: leave out spec.securityGroups, or leave out spec.inboundCidrs"),
     validation = ("!has(self.securityGroups) || !has(self.inboundPrefixLists)", "spec.inboundPrefixLists makes a security group of its own: leave out spec.securityGroups, or leave out spec.inboundPrefixLists"),
     validation = ("!has(self.targetSecurityGroups) || has(self.inboundCidrs) || has(self.inboundPrefixLists) || has(self.group)", "spec.targetSecurityGroups lets in the security group that is made for spec.inboundCidrs or spec.inboundPrefixLists: set one of these"),
-    validation = ("!has(self.attributes) || ((!has(self.idleTimeoutSeconds) || !('idle_timeout.timeout_seconds' in self.attributes)) && (!has(self.deletionProtection) || !('deletion_protection.enabled' in self.attributes)) && (!has(self.http2) || !('routing.http2.enabled' in self.attributes)) && (!has(self.dropInvalidHeaders) || !('routing.http.drop_invalid_header_fields.enabled' in self.attributes)) && (!has(self.accessLogs) || !('access_logs.s3.enabled' in self.attributes)))", "spec.attributes says again what a field of spec says (idleTimeoutSeconds, deletionProtection, http2, dropInvalidHeaders or accessLogs): keep one of the two"),
+    validation = ("!has(self.attributes) || ((!has(self.idleTimeout) || !('idle_timeout.timeout_seconds' in self.attributes)) && (!has(self.deletionProtection) || !('deletion_protection.enabled' in self.attributes)) && (!has(self.http2) || !('routing.http2.enabled' in self.attributes)) && (!has(self.dropInvalidHeaders) || !('routing.http.drop_invalid_header_fields.enabled' in self.attributes)) && (!has(self.accessLogs) || !('access_logs.s3.enabled' in self.attributes)))", "spec.attributes says again what a field of spec says (idleTimeout, deletionProtection, http2, dropInvalidHeaders or accessLogs): keep one of the two"),
     validation = ("has(self.group) == has(oldSelf.group) && (!has(self.group) || (self.group.name == oldSelf.group.name && has(self.group.__namespace__) == has(oldSelf.group.__namespace__) && (!has(self.group.__namespace__) || self.group.__namespace__ == oldSelf.group.__namespace__)))", "spec.group cannot change, for the balancer belongs to the group: delete this object and create it anew"),
     validation = ("!has(self.adopt) || !has(self.group)", "spec.adopt is for a balancer of one object: leave out spec.group"),
     validation = ("!has(self.name) || !has(self.group)", "spec.name is for a balancer of one object: a group's balancer is called after spec.group.name"),
@@ -83,7 +79,7 @@ pub struct MyIngressSpec {
     #[schemars(length(min = 2, max = 20), inner(length(max = 64)))]
     #[x_kube(
         validation = ("self.all(s, s.matches('^subnet-[0-9a-z]+$'))", "spec.subnets must be subnet ids such as subnet-0a1b2c3d"),
-        validation = ("self.all(s, self.exists_one(t, t == s))", "spec.subnets must not name a subnet twice: remove the repeated id")
+        merge_strategy = ListMerge::Set
     )]
     pub subnets: Vec<String>,
 
@@ -108,7 +104,7 @@ pub struct MyIngressSpec {
     #[schemars(length(max = 5), inner(length(min = 1, max = 256)))]
     #[x_kube(
         validation = ("self.all(s, s.matches('^sg-[0-9a-z]+$') || !s.startsWith('sg-'))", "spec.securityGroups must be security group ids such as sg-0a1b2c3d, or values of their tag Name"),
-        validation = ("self.all(s, self.exists_one(t, t == s))", "spec.securityGroups must not name a group twice: remove the repeated one")
+        merge_strategy = ListMerge::Set
     )]
     pub security_groups: Vec<String>,
 
@@ -120,7 +116,7 @@ pub struct MyIngressSpec {
     #[schemars(length(max = 10), inner(length(min = 1, max = 256)))]
     #[x_kube(
         validation = ("self.all(s, s.matches('^sg-[0-9a-z]+$') || !s.startsWith('sg-'))", "spec.targetSecurityGroups must be security group ids such as sg-0a1b2c3d, or values of their tag Name"),
-        validation = ("self.all(s, self.exists_one(t, t == s))", "spec.targetSecurityGroups must not name a group twice: remove the repeated one")
+        merge_strategy = ListMerge::Set
     )]
     pub target_security_groups: Vec<String>,
 
@@ -131,7 +127,7 @@ pub struct MyIngressSpec {
     #[schemars(length(min = 1, max = 40), inner(length(max = 43)))]
     #[x_kube(
         validation = ("self.all(s, isCIDR(s))", "spec.inboundCidrs must be networks such as 0.0.0.0/0 or 2001:db8::/32"),
-        validation = ("self.all(s, self.exists_one(t, t == s))", "spec.inboundCidrs must not name a network twice")
+        merge_strategy = ListMerge::Set
     )]
     pub inbound_cidrs: Vec<String>,
 
@@ -142,29 +138,26 @@ pub struct MyIngressSpec {
     #[schemars(length(min = 1, max = 20), inner(length(max = 64)))]
     #[x_kube(
         validation = ("self.all(p, p.matches('^pl-[0-9a-z]+$'))", "spec.inboundPrefixLists must be prefix list ids such as pl-0a1b2c3d"),
-        validation = ("self.all(p, self.exists_one(q, q == p))", "spec.inboundPrefixLists must not name a list twice: remove the repeated id")
+        merge_strategy = ListMerge::Set
     )]
     pub inbound_prefix_lists: Vec<String>,
 
     /// Ports that the balancer answers on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 50))]
-    #[x_kube(
-        validation = ("self.all(l, self.exists_one(m, m.port == l.port))", "spec.listeners must not use a port twice: merge the listeners")
-    )]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["port".into()]))]
     pub listeners: Vec<ListenerSpec>,
 
     /// Services that requests are forwarded to; actions call them by name. One that no action names is not made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 100))]
-    #[x_kube(
-        validation = ("self.all(b, self.exists_one(c, c.name == b.name))", "spec.backends must not use a name twice: rename one of them")
-    )]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub backends: Vec<BackendSpec>,
 
     /// Shares one balancer with the other `MyIngress` objects of the same group. The first member with subnets says
-    /// where the balancer stands and what it is like; every member adds its listeners, rules, backends and tags. A member
-    /// that does not fit is left out and says why; the others go on.
+    /// where the balancer stands and what it is like; every member adds its listeners, rules, backends and tags, and one of
+    /// another namespace than the group's only rules and backends. A member that does not fit is left out and says why; the
+    /// others go on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupSpec>,
 
@@ -175,10 +168,10 @@ pub struct MyIngressSpec {
     #[x_kube(validation = ("self.matches('^[a-zA-Z0-9-]+$')", "spec.adopt must be the name of a load balancer: letters, digits and hyphens"))]
     pub adopt: Option<String>,
 
-    /// Seconds after which an idle connection is closed; AWS's default is 60.
+    /// How long a connection may be idle before it is closed, for example `2m`: 1s to 4000s. AWS's default is 60s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 4000))]
-    pub idle_timeout_seconds: Option<u16>,
+    #[x_kube(validation = ("duration(self) >= duration('1s') && duration(self) <= duration('4000s')", "spec.idleTimeout must be 1s to 4000s, such as 60s"))]
+    pub idle_timeout: Option<Duration>,
 
     /// Keeps anybody, Causeway too, from deleting the balancer in AWS.
     #[serde(default, skip_serializing_if = "Option::is_none")]

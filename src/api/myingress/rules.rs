@@ -6,6 +6,8 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::api::Duration;
+
 /// A rule: which requests it takes, and what happens to them. All kinds of conditions that are given must hold; of one
 /// kind, one value must match. A rule may have five values in all; a path of type `Prefix` counts as two.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,7 +58,8 @@ pub struct RuleSpec {
     pub source_cidrs: Vec<String>,
 
     /// Place of the rule among the listener's rules: 1 to 50000, the lowest is evaluated first. Left out, it is the next
-    /// free number after that of the rule that precedes it in this list (the lowest free one for the first rule).
+    /// free number after that of the rule that precedes it in this list (the lowest free one for the first rule). In a group of
+    /// another namespace it is the place among this object's own rules, which come after those of that namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 50_000))]
     pub priority: Option<u16>,
@@ -189,24 +192,25 @@ pub struct ActionSpec {
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
-    validation = ("has(self.backends) || has(self.targetGroups)", "forward needs backends or targetGroups"),
-    validation = ("!has(self.backends) || self.backends.all(b, self.backends.exists_one(c, c.name == b.name))", "forward.backends must not name a backend twice: add the weights")
+    validation = ("has(self.backends) || has(self.targetGroups)", "forward needs backends or targetGroups")
 )]
 pub struct ForwardSpec {
     /// Backends that share the requests by weight, five at most together with `targetGroups`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 5))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub backends: Vec<WeightedBackend>,
     /// Target groups that exist in AWS and are not Causeway's: requests are forwarded to them, and nothing of them is ever
     /// changed or deleted. Their VPC must be the balancer's, and no other balancer may use them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(min = 1, max = 5))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["arn".into()]))]
     pub target_groups: Vec<WeightedTargetGroup>,
-    /// Seconds that a client stays with the backend it came to first: 1 to 604800 (7 days). Left out, every request is
-    /// spread anew.
+    /// How long a client stays with the backend that served it first, for example `1h`: 1s to 168h (7 days). Left out, every
+    /// request goes to any of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 604_800))]
-    pub stickiness_seconds: Option<u32>,
+    #[x_kube(validation = ("duration(self) >= duration('1s') && duration(self) <= duration('168h')", "forward.stickinessDuration must be 1s to 168h, such as 1h"))]
+    pub stickiness_duration: Option<Duration>,
 }
 
 /// A backend and its share of the requests.
@@ -311,24 +315,17 @@ pub struct OidcSpec {
     /// Client id, as the provider gave it.
     #[schemars(length(min = 1, max = 1024))]
     pub client_id: String,
-    /// Where the client secret is: a Secret of this object's namespace.
-    pub client_secret: SecretKey,
+    /// Secret of this object's namespace with the client secret. It agrees by its label
+    /// `causeway.example.com/usable-by: myingress`.
+    #[schemars(length(min = 1, max = 253), regex(pattern = "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"))]
+    pub client_secret_name: String,
+    /// Key of that Secret; `clientSecret` unless given.
+    #[serde(default = "client_secret")]
+    #[schemars(length(min = 1, max = 253), regex(pattern = "^[-._a-zA-Z0-9]+$"))]
+    pub client_secret_key: String,
     /// What sessions are like.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionSpec>,
-}
-
-/// A key of a Secret.
-#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SecretKey {
-    /// Name of the Secret.
-    #[schemars(length(min = 1, max = 253))]
-    pub name: String,
-    /// Key in it; `clientSecret` unless given.
-    #[serde(default = "client_secret")]
-    #[schemars(length(min = 1, max = 253))]
-    pub key: String,
 }
 
 fn client_secret() -> String {
@@ -365,10 +362,10 @@ pub struct SessionSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1024))]
     pub scope: Option<String>,
-    /// Seconds until a new log-in: 1 to 604800; 604800 (7 days) unless given.
+    /// How long until a client must log in again, for example `8h`: 1s to 168h (7 days); 168h unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 604_800))]
-    pub timeout_seconds: Option<u32>,
+    #[x_kube(validation = ("duration(self) >= duration('1s') && duration(self) <= duration('168h')", "session.timeout must be 1s to 168h, such as 8h"))]
+    pub timeout: Option<Duration>,
     /// What clients without a session meet: `authenticate` (the default) sends them to the log-in page, `allow` lets the
     /// request go on without the headers of a log-in, `deny` answers 401, which fits requests of scripts.
     #[serde(default)]

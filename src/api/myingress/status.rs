@@ -30,6 +30,7 @@ pub struct MyIngressStatus {
 
     /// The listeners, by port.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["port".into()]))]
     pub listeners: Vec<ListenerStatus>,
 
     /// The target groups, by backend.

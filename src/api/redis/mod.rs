@@ -5,7 +5,7 @@ mod tls;
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Affinity, TopologySpreadConstraint};
+use k8s_openapi::api::core::v1::{Affinity, ResourceRequirements, Toleration, TopologySpreadConstraint};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,8 +15,8 @@ pub use tls::{ClientCertificates, Tls};
 
 use super::common::DeletionPolicy;
 use super::databaserestore::BackupChoice;
-use super::etcdcluster::{Resources, Toleration};
-use super::placement;
+use super::pods::{ImagePullSecret, PodMetadata, ServiceTemplate};
+use super::{Duration, placement, pods};
 
 /// A master and its replicas.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -38,7 +38,8 @@ use super::placement;
     ),
     printcolumn(name = "Master", type_ = "string", json_path = ".status.master"),
     printcolumn(name = "Replicas", type_ = "integer", json_path = ".spec.replicas"),
-    printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyReplicas"),
+    printcolumn(name = "Available", type_ = "integer", json_path = ".status.readyReplicas"),
+    printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
     printcolumn(name = "Status", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
     printcolumn(name = "Version", type_ = "string", json_path = ".status.version", priority = "1"),
     printcolumn(name = "Epoch", type_ = "integer", json_path = ".status.epoch", priority = "1"),
@@ -95,7 +96,8 @@ pub struct RedisSpec {
 
     /// CPU and memory of each node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resources: Option<Resources>,
+    #[schemars(schema_with = "pods::resources")]
+    pub resources: Option<ResourceRequirements>,
 
     /// Runs an exporter of Prometheus beside each node, at port 9121. Asking for it, or for another one, replaces the pods
     /// one by one.
@@ -123,7 +125,7 @@ pub struct RedisSpec {
 
     /// Taints that pods tolerate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 20))]
+    #[schemars(schema_with = "pods::tolerations")]
     pub tolerations: Vec<Toleration>,
 
     /// Whether two pods may share a node of Kubernetes: `Preferred` keeps them apart where there are enough nodes,
@@ -146,6 +148,32 @@ pub struct RedisSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub priority_class_name: Option<String>,
+
+    /// Labels and annotations of the pods. A change replaces the pods one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_metadata: Option<PodMetadata>,
+
+    /// Secrets of the namespace with which images are pulled, as in a pod, such as `[{ name: registry }]`. A change replaces
+    /// the pods one by one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
+    pub image_pull_secrets: Vec<ImagePullSecret>,
+
+    /// Service account of the pods, such as `redis`; that of the namespace, `default`, unless given. Its token is not
+    /// mounted. A change replaces the pods one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    #[x_kube(validation = ("self != 'causeway-backup'", "spec.serviceAccountName must not be causeway-backup: only Causeway's own image may get the role that writes backups"))]
+    pub service_account_name: Option<String>,
+
+    /// The Service that leads to the master, which has the object's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<ServiceTemplate>,
+
+    /// The Service that leads to the replicas, which is called `<name>-replicas`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replica_service: Option<ServiceTemplate>,
 
     /// What happens to the volumes when this object is deleted, `Retain` unless it is given: an object of the same name
     /// finds the data again.
@@ -201,14 +229,14 @@ pub struct Auth {
     pub enabled: bool,
 
     /// Secret of yours with the password in key `password`. A changed password takes effect without a restart, and the
-    /// earlier one stays good until the next change.
+    /// earlier one stays good until the next change. Yours needs the label `causeway.example.com/usable-by: redis`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub secret_name: Option<String>,
 }
 
 /// An exporter of Prometheus.
-#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Exporter {
     /// Image to run in place of `oliver006/redis_exporter:v1.88.0`: that exporter, v1.83.0 or later, or one that takes its
@@ -224,18 +252,19 @@ pub struct Exporter {
 
     /// CPU and memory of each exporter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resources: Option<Resources>,
+    #[schemars(schema_with = "pods::resources")]
+    pub resources: Option<ResourceRequirements>,
 }
 
 /// When a replica takes over, and when the master refuses writes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FailoverPolicy {
-    /// Seconds of silence, which the replicas must confirm, after which a master counts as hung. A process that died is
-    /// noticed at once.
-    #[serde(default = "two")]
-    #[schemars(range(min = 1, max = 300))]
-    pub hang_timeout_seconds: i32,
+    /// How long a master may be silent, which the replicas must confirm, before it counts as hung: 1s to 300s, 2s unless
+    /// given. A process that died is noticed at once.
+    #[serde(default = "two_seconds")]
+    #[x_kube(validation = ("duration(self) >= duration('1s') && duration(self) <= duration('300s')", "spec.failover.hangTimeout must be 1s to 300s, such as 2s"))]
+    pub hang_timeout: Duration,
 
     /// Replicas that must follow closely, or the master refuses writes: what bounds the loss when it is cut off. Left out,
     /// 1 from three replicas on, and 0 with fewer, where one that restarts would stop all writes.
@@ -243,25 +272,25 @@ pub struct FailoverPolicy {
     #[schemars(range(min = 0, max = 20))]
     pub min_replicas_to_write: Option<i32>,
 
-    /// Seconds after which a replica that was not heard of does not follow closely any more.
-    #[serde(default = "ten")]
-    #[schemars(range(min = 2, max = 300))]
-    pub max_lag_seconds: i32,
+    /// How long ago the master must have heard from a replica that follows closely: 2s to 300s, 10s unless given.
+    #[serde(default = "ten_seconds")]
+    #[x_kube(validation = ("duration(self) >= duration('2s') && duration(self) <= duration('300s')", "spec.failover.maxLag must be 2s to 300s, such as 10s"))]
+    pub max_lag: Duration,
 
-    /// Seconds to wait for the master to come back where no replica has all of its data. Then the best that is left takes
-    /// over, be it that writes are lost.
-    #[serde(default = "sixty")]
-    #[schemars(range(min = 5, max = 86400))]
-    pub data_loss_timeout_seconds: i32,
+    /// How long to wait for the master to come back where no replica has all of its data: 5s to 24h, 60s unless given.
+    /// Then the replica with the most data takes over, and writes that it lacks are lost.
+    #[serde(default = "sixty_seconds")]
+    #[x_kube(validation = ("duration(self) >= duration('5s') && duration(self) <= duration('24h')", "spec.failover.dataLossTimeout must be 5s to 24h, such as 60s"))]
+    pub data_loss_timeout: Duration,
 }
 
 impl Default for FailoverPolicy {
     fn default() -> Self {
         Self {
-            hang_timeout_seconds: two(),
+            hang_timeout: two_seconds(),
             min_replicas_to_write: None,
-            max_lag_seconds: ten(),
-            data_loss_timeout_seconds: sixty(),
+            max_lag: ten_seconds(),
+            data_loss_timeout: sixty_seconds(),
         }
     }
 }
@@ -297,16 +326,16 @@ fn one_gibibyte() -> String {
     "1Gi".into()
 }
 
-fn two() -> i32 {
-    2
+fn two_seconds() -> Duration {
+    Duration::from_seconds(2)
 }
 
-fn ten() -> i32 {
-    10
+fn ten_seconds() -> Duration {
+    Duration::from_seconds(10)
 }
 
-fn sixty() -> i32 {
-    60
+fn sixty_seconds() -> Duration {
+    Duration::from_seconds(60)
 }
 
 fn retain() -> DeletionPolicy {

@@ -55,6 +55,7 @@ pub struct RedisStatus {
 
     /// The nodes, by name. Offset and lag are as they were when something else changed last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["name".into()]))]
     pub nodes: Vec<NodeStatus>,
 
     /// The failover or switchover that is under way.
@@ -97,7 +98,7 @@ pub struct Connection {
     pub scheme: Option<String>,
     /// Secret with the authorities that clients trust, in key `ca.crt`; only with TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub authority_secret: Option<String>,
+    pub authority_secret_name: Option<String>,
 }
 
 /// A node.

@@ -4,15 +4,17 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::api::Duration;
+
 /// TLS among the nodes, and between them and their clients.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = ("self.authorityHours >= 3 * self.certificateHours", "spec.tls.authorityHours must be at least three times spec.tls.certificateHours: no certificate may outlive the authority that issued it"))]
+#[x_kube(validation = ("duration(self.authorityDuration).getSeconds() >= 3 * duration(self.certificateDuration).getSeconds()", "spec.tls.authorityDuration must be at least three times spec.tls.certificateDuration: no certificate may outlive the authority that issued it"))]
 pub struct Tls {
     /// Secret of the same namespace with `tls.crt`, `tls.key` and `ca.crt`, as cert-manager makes them. The certificate
-    /// must be valid for the names of both Services, NAME.NAMESPACE.svc and NAME-replicas.NAMESPACE.svc, and for clients,
-    /// too, unless `clientCertificates` is `Off`. Left out, Causeway issues one, and one for clients in the Secret
-    /// NAME-client-tls.
+    /// must be valid for the names of both Services, NAME.NAMESPACE.svc and NAME-replicas.NAMESPACE.svc, and for
+    /// clients, too, unless `clientCertificates` is `Off`. Left out, Causeway issues one, and one for clients in the
+    /// Secret NAME-client-tls. Yours needs the label `causeway.example.com/usable-by: redis`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub secret_name: Option<String>,
@@ -22,17 +24,17 @@ pub struct Tls {
     #[serde(default)]
     pub client_certificates: ClientCertificates,
 
-    /// How long certificates are valid that Causeway issues, in hours. They are renewed after two thirds of that, without a
-    /// restart.
+    /// How long certificates are valid that Causeway issues, such as `720h`: 1h to 87600h, 2160h (90 days) unless given.
+    /// They are renewed after two thirds of that, without a restart.
     #[serde(default = "ninety_days")]
-    #[schemars(range(min = 1, max = 87_600))]
-    pub certificate_hours: i32,
+    #[x_kube(validation = ("duration(self) >= duration('1h') && duration(self) <= duration('87600h')", "spec.tls.certificateDuration must be 1h to 87600h, such as 2160h"))]
+    pub certificate_duration: Duration,
 
-    /// How long the authority is valid that signs them, in hours. It is replaced after two thirds of that, without a moment
-    /// in which somebody is not trusted.
+    /// How long the authority is valid that signs them: 3h to 262800h, and at least three times `certificateDuration`;
+    /// 87600h (10 years) unless given. It is replaced after two thirds of that, and no connection is refused meanwhile.
     #[serde(default = "ten_years")]
-    #[schemars(range(min = 3, max = 262_800))]
-    pub authority_hours: i32,
+    #[x_kube(validation = ("duration(self) >= duration('3h') && duration(self) <= duration('262800h')", "spec.tls.authorityDuration must be 3h to 262800h, such as 87600h"))]
+    pub authority_duration: Duration,
 
     /// Any text, such as today's date. Another text asks for a new authority, and new certificates from it, as after a key
     /// has become known.
@@ -46,8 +48,8 @@ impl Default for Tls {
         Self {
             secret_name: None,
             client_certificates: ClientCertificates::Off,
-            certificate_hours: ninety_days(),
-            authority_hours: ten_years(),
+            certificate_duration: ninety_days(),
+            authority_duration: ten_years(),
             renewal: None,
         }
     }
@@ -65,10 +67,10 @@ pub enum ClientCertificates {
     Required,
 }
 
-fn ninety_days() -> i32 {
-    90 * 24
+fn ninety_days() -> Duration {
+    Duration::from_hours(90 * 24)
 }
 
-fn ten_years() -> i32 {
-    3650 * 24
+fn ten_years() -> Duration {
+    Duration::from_hours(3650 * 24)
 }

@@ -31,10 +31,38 @@ pub struct Stored {
     pub size: u64,
     /// When the last part of it was written.
     pub modified: Timestamp,
+    /// Why it does not count, where it does not: see [`crate::backup::record`].
+    pub doubt: Option<Doubt>,
+}
+
+/// Why what looks like a backup does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Doubt {
+    /// No Job of ours reported it.
+    NotRecorded,
+    /// It was written again after it was recorded.
+    Changed,
+    /// It was written before it was due: no Job does that.
+    Early,
+    /// It is due in the future.
+    Future,
+}
+
+impl Doubt {
+    /// In words, after `it`.
+    #[must_use]
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::NotRecorded => "was reported by no Job",
+            Self::Changed => "was written again after it was recorded",
+            Self::Early => "was written before it was due",
+            Self::Future => "is due in the future",
+        }
+    }
 }
 
 impl Stored {
-    /// Whether it is one: without data a manifest says nothing, and without a manifest data may be anything.
+    /// Whether all of it is there: without data a manifest says nothing, and without a manifest data may be anything.
     pub fn is_complete(&self) -> bool {
         self.manifest && self.data
     }
@@ -55,10 +83,17 @@ impl Catalog {
         Self { prefix: prefix.to_owned(), folders, uploads, cut: listing.cut }
     }
 
-    /// Complete backups of one database.
+    /// Complete backups of one database that count.
     pub fn complete(&self, folder: &str) -> BTreeSet<Timestamp> {
         let backups = self.folders.get(folder).into_iter().flatten();
-        backups.filter(|(_, backup)| backup.is_complete()).map(|(due, _)| *due).collect()
+        backups.filter(|(_, backup)| backup.is_complete() && backup.doubt.is_none()).map(|(due, _)| *due).collect()
+    }
+
+    /// What looks like a complete backup and does not count: folder, instant and why.
+    pub fn doubtful(&self) -> impl Iterator<Item = (&str, Timestamp, Doubt)> {
+        let all = self.folders.iter().flat_map(|(folder, backups)| backups.iter().map(move |it| (folder.as_str(), it)));
+        all.filter(|(_, (_, backup))| backup.is_complete())
+            .filter_map(|(folder, (due, backup))| Some((folder, *due, backup.doubt?)))
     }
 
     /// Whether a later backup of its database is complete than the one that the upload is of.
@@ -67,10 +102,11 @@ impl Catalog {
         self.complete(folder).last().is_some_and(|newest| due < *newest)
     }
 
-    /// How many complete backups there are, and the bytes of all that there is.
+    /// How many complete backups count, and the bytes of all that there is.
     pub fn total(&self) -> (usize, u64) {
         let all = || self.folders.values().flat_map(BTreeMap::values);
-        (all().filter(|backup| backup.is_complete()).count(), all().map(|backup| backup.size).sum())
+        let count = all().filter(|backup| backup.is_complete() && backup.doubt.is_none()).count();
+        (count, all().map(|backup| backup.size).sum())
     }
 }
 

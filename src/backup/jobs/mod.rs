@@ -2,19 +2,22 @@
 
 mod account;
 mod catalog;
-mod elsewhere;
+mod containers;
+mod foreign_image;
 mod outcomes;
 mod pod;
+mod run;
 mod scratch;
 mod settings;
 mod sources;
 mod volumes;
 
 pub use account::{ACCOUNT_LABEL, SERVICE_ACCOUNT, service_account};
-pub use catalog::{Catalog, Stored};
+pub use catalog::{Catalog, Doubt, Stored};
 pub use outcomes::{End, end_of, in_words, last_words, report_of};
-pub use pod::{Run, WORK, backup_pod, job_spec, plan_map, plan_text, restore_pod};
+pub use pod::{WORK, backup_pod, job_spec, plan_map, plan_text, restore_pod};
+pub use run::{PlanIn, Run};
 pub use scratch::{Scratch, Served};
-pub use settings::{Settings, prefix_of};
+pub use settings::{Identity, Settings, is_plain, prefix_of};
 pub use sources::{Access, SecretMount, image_of, of_etcd_cluster, of_redis, of_source};
-pub use volumes::{IDENTITY, PlanIn};
+pub use volumes::IDENTITY;

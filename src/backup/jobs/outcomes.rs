@@ -44,9 +44,9 @@ pub fn last_words(pod: &Pod) -> Option<String> {
 }
 
 /// Reason and sentence of a report, or of whatever else was said.
-pub fn in_words(said: &str) -> Option<(String, String)> {
-    let Ok(report) = serde_json::from_str::<Report>(said) else {
-        let last = said.lines().map(str::trim).rfind(|line| !line.is_empty())?;
+pub fn in_words(output: &str) -> Option<(String, String)> {
+    let Ok(report) = serde_json::from_str::<Report>(output) else {
+        let last = output.lines().map(str::trim).rfind(|line| !line.is_empty())?;
         return Some(("JobFailed".into(), clipped(last)));
     };
     let failed: Vec<&Outcome> = report.results.iter().filter(|outcome| outcome.error.is_some()).collect();
@@ -66,7 +66,7 @@ fn clipped(text: &str) -> String {
 pub fn report_of(pod: &Pod) -> Option<Report> {
     let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
     let ended = statuses.iter().filter_map(|it| it.state.as_ref()?.terminated.as_ref()?.message.as_ref());
-    ended.into_iter().find_map(|said| serde_json::from_str(said).ok())
+    ended.into_iter().find_map(|output| serde_json::from_str(output).ok())
 }
 
 #[cfg(test)]

@@ -1,5 +1,8 @@
-//! The pods: restricted by Kubernetes' Pod Security Standards, with a web identity of their own and Secrets as files.
+//! The pods: restricted by Kubernetes' Pod Security Standards, with Secrets as files.
 //! <https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted>
+//!
+//! Who may write to S3 has no login of the database, and the other way round: a container of our own image talks to S3,
+//! another one, often of the database's image, to the database. They meet at a socket (backups) or in a directory.
 
 use std::collections::BTreeMap;
 
@@ -7,53 +10,40 @@ use k8s_openapi::api::batch::v1::{
     JobSpec, PodFailurePolicy, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule,
 };
 use k8s_openapi::api::core::v1::{
-    Container, EmptyDirVolumeSource, EnvVar, EnvVarSource, ObjectFieldSelector, PodSecurityContext, PodSpec,
-    PodTemplateSpec, SeccompProfile, Volume,
+    Container, EmptyDirVolumeSource, EnvVar, EnvVarSource, ObjectFieldSelector, PodSpec, PodTemplateSpec, Volume,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::ObjectMeta;
 use serde::Serialize;
 
-use super::elsewhere::in_image;
-use super::volumes::{self, PlanIn, file_of, mount};
-use super::{SERVICE_ACCOUNT, Scratch, SecretMount, Settings};
-use crate::api::etcdcluster::Resources;
+use super::Scratch;
+use super::containers::{base, ours, server, sidecar, variable, with_identity, with_secrets, without_identity};
+use super::foreign_image::{self, in_image, install};
+use super::run::Run;
+use super::volumes::{self, directory_of, file_of, mount};
 use crate::backup::plan::{self, BackupPlan, RestorePlan};
-use crate::runtime::{requirements, unprivileged};
+use crate::backup::relay;
 
-/// An unprivileged user that no image gives files to.
-const USER: i64 = 65_532;
 /// Where a backup is unpacked to.
 pub const WORK: &str = "/work";
-/// A backup that is stopped aborts its upload before.
-const STOP_SECONDS: i64 = 30;
-/// CPU and memory of a container that is given none.
-const USUAL: (&str, &str) = ("50m", "64Mi");
 /// With this code a container ends where another try would end alike.
 const HOPELESS: i32 = 3;
 /// Ended Jobs are kept for so long, for people to look at their logs.
 const KEPT_SECONDS: i32 = 86_400;
 
-/// What Jobs have alike.
-#[derive(Clone, Copy, Debug)]
-pub struct Run<'a> {
-    /// What the operator was told.
-    pub settings: &'a Settings,
-    /// Where the plan is.
-    pub plan: PlanIn<'a>,
-    /// Secrets that it needs.
-    pub mounts: &'a [SecretMount],
-    /// Name of the Secret with secret keys of age that open the backup.
-    pub identity: Option<&'a str>,
-    /// CPU and memory of our containers.
-    pub resources: Option<&'a Resources>,
-    /// Image with the programs that dump the database; none where ours needs none.
-    pub image: Option<&'a str>,
-}
+/// Annotation of pods: containers that EKS gives neither a token nor credentials.
+/// <https://github.com/aws/amazon-eks-pod-identity-webhook#eks-walkthrough>
+const WITHOUT_IDENTITY: &str = "eks.amazonaws.com/skip-containers";
 
-/// The pod that takes backups. `due` is the ID of a backup that no schedule asks for.
+/// The pod that takes backups: one container dumps databases, the other sends what it gets from that to S3. `due` is the ID
+/// of a backup that no schedule asks for.
 pub fn backup_pod(run: Run<'_>, due: Option<&str>) -> PodSpec {
-    let mut main = ours(run, "backup");
+    let with_socket = |mut container: Container| {
+        container.env.get_or_insert_default().push(variable(relay::SOCKET_VARIABLE, relay::SOCKET));
+        container.volume_mounts.get_or_insert_default().push(mount("dump", directory_of(relay::SOCKET), false));
+        container
+    };
+    let mut main = with_socket(with_identity(run, ours(run, "backup")));
     let environment = main.env.get_or_insert_default();
     environment.push(EnvVar {
         name: "CAUSEWAY_JOB".into(),
@@ -67,15 +57,18 @@ pub fn backup_pod(run: Run<'_>, due: Option<&str>) -> PodSpec {
         ..EnvVar::default()
     });
     environment.extend(due.map(|due| variable("CAUSEWAY_DUE", due)));
-    let pod = PodSpec { containers: vec![main], volumes: Some(volumes::of(run)), ..base() };
-    in_image_of(run, pod, run.image)
-}
-
-fn in_image_of(run: Run<'_>, pod: PodSpec, image: Option<&str>) -> PodSpec {
-    match image {
-        Some(image) => in_image(pod, ours(run, "install"), image),
-        None => pod,
+    let dump = Container { name: "dump".into(), ..ours(run, "dump") };
+    let mut dump = sidecar(with_socket(with_secrets(run, dump)));
+    let mut all = volumes::of(run);
+    all.push(Volume { name: "dump".into(), empty_dir: Some(EmptyDirVolumeSource::default()), ..Volume::default() });
+    let mut init = Vec::new();
+    if let Some(image) = run.image {
+        init.push(install(ours(run, "install")));
+        dump = in_image(dump, image);
+        all.extend(foreign_image::volumes());
     }
+    init.push(dump);
+    PodSpec { init_containers: Some(init), containers: vec![main], volumes: Some(all), ..base() }
 }
 
 /// The pod that brings a backup of `size` bytes into a server that is thrown away, and from there into the target
@@ -87,8 +80,8 @@ pub fn restore_pod(run: Run<'_>, command: &str, name: &str, scratch: &Scratch, s
         container.volume_mounts.get_or_insert_default().push(work());
         container
     };
-    let mut fetch = with_work(ours(Run { mounts: &[], ..run }, "fetch"));
-    fetch.name = "fetch".into();
+    let fetch = Container { name: "fetch".into(), ..ours(run, "fetch") };
+    let mut fetch = with_work(with_identity(run, fetch));
     fetch.volume_mounts.get_or_insert_default().extend(volumes::identity(run));
     let mut init = vec![fetch];
     match scratch {
@@ -129,11 +122,14 @@ pub fn restore_pod(run: Run<'_>, command: &str, name: &str, scratch: &Scratch, s
         }),
         ..Volume::default()
     });
-    let mut main = with_work(ours(run, command));
+    let mut main = with_work(with_secrets(run, ours(run, command)));
     main.env.get_or_insert_default().push(variable("CAUSEWAY_RUN", name));
-    let pod = PodSpec { init_containers: Some(init), containers: vec![main], volumes: Some(all), ..base() };
-    let image = if let Scratch::Sql { image } = scratch { Some(image.as_str()) } else { None };
-    in_image_of(run, pod, image)
+    if let Scratch::Sql { image } = scratch {
+        init.insert(0, install(ours(run, "install")));
+        main = in_image(main, image);
+        all.extend(foreign_image::volumes());
+    }
+    PodSpec { init_containers: Some(init), containers: vec![main], volumes: Some(all), ..base() }
 }
 
 /// A Job of that pod. Kubernetes tries it again with growing pauses.
@@ -154,7 +150,11 @@ pub fn job_spec(pod: PodSpec, labels: &BTreeMap<String, String>, retries: i32, d
             }],
         }),
         template: PodTemplateSpec {
-            metadata: Some(ObjectMeta { labels: Some(labels.clone()), ..ObjectMeta::default() }),
+            metadata: Some(ObjectMeta {
+                labels: Some(labels.clone()),
+                annotations: Some(BTreeMap::from([(WITHOUT_IDENTITY.to_owned(), without_identity(&pod))])),
+                ..ObjectMeta::default()
+            }),
             spec: Some(pod),
         },
         ..JobSpec::default()
@@ -177,80 +177,18 @@ pub trait IsPlan: Serialize {}
 impl IsPlan for BackupPlan {}
 impl IsPlan for RestorePlan {}
 
-fn base() -> PodSpec {
-    PodSpec {
-        restart_policy: Some("Never".into()),
-        service_account_name: Some(SERVICE_ACCOUNT.into()),
-        automount_service_account_token: Some(false),
-        enable_service_links: Some(false),
-        termination_grace_period_seconds: Some(STOP_SECONDS),
-        security_context: Some(PodSecurityContext {
-            run_as_non_root: Some(true),
-            run_as_user: Some(USER),
-            run_as_group: Some(USER),
-            fs_group: Some(USER),
-            seccomp_profile: Some(SeccompProfile { type_: "RuntimeDefault".into(), localhost_profile: None }),
-            ..PodSecurityContext::default()
-        }),
-        ..PodSpec::default()
-    }
-}
-
-/// A container of our own image.
-fn ours(run: Run<'_>, command: &str) -> Container {
-    let settings = run.settings;
-    let mut env = vec![
-        variable("AWS_ROLE_ARN", settings.role.as_deref().unwrap_or_default()),
-        variable("AWS_WEB_IDENTITY_TOKEN_FILE", &volumes::token_path()),
-        variable("AWS_REGION", &settings.region),
-        variable("LOG_FORMAT", "json"),
-    ];
-    env.extend(settings.aws_endpoint.iter().map(|url| variable("AWS_ENDPOINT_URL", url)));
-    Container {
-        name: "causeway".into(),
-        image: settings.image.clone(),
-        args: Some(vec![command.into()]),
-        env: Some(env),
-        volume_mounts: Some(volumes::mounts(run)),
-        resources: Some(requirements(run.resources, USUAL)),
-        // What it was about when it could not say so itself.
-        termination_message_policy: Some("FallbackToLogsOnError".into()),
-        security_context: Some(unprivileged()),
-        ..Container::default()
-    }
-}
-
-/// A container of a database's image.
-fn server(name: &str, image: &str, command: &[&str]) -> Container {
-    Container {
-        name: name.into(),
-        image: Some(image.into()),
-        command: Some(command.iter().map(|word| (*word).to_owned()).collect()),
-        resources: Some(requirements(None, USUAL)),
-        termination_message_policy: Some("FallbackToLogsOnError".into()),
-        security_context: Some(unprivileged()),
-        ..Container::default()
-    }
-}
-
-/// Runs as long as the main container does, and ends with it.
-/// <https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/>
-fn sidecar(container: Container) -> Container {
-    Container { restart_policy: Some("Always".into()), ..container }
-}
-
-pub(super) fn variable(name: &str, value: &str) -> EnvVar {
-    EnvVar { name: name.into(), value: Some(value.into()), value_from: None }
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
+    use super::super::{Access, Identity, PlanIn, SecretMount, Settings, of_etcd_cluster, of_redis, of_source};
     use super::*;
+    use crate::api::{EtcdCluster, Redis};
 
     fn settings() -> Settings {
         Settings {
             cluster: "prod".into(),
-            role: Some("arn:aws:iam::111122223333:role/causeway-backup-jobs".into()),
+            identity: Some(Identity::WebIdentity("arn:aws:iam::111122223333:role/causeway-backup-{namespace}".into())),
             image: Some("registry.example.com/causeway:1".into()),
             region: "eu-west-1".into(),
             ..Settings::default()
@@ -259,12 +197,111 @@ mod tests {
 
     fn run(settings: &Settings) -> Run<'_> {
         Run {
+            namespace: "shop",
             settings,
             plan: PlanIn::ConfigMap("nightly-plan"),
             mounts: &[],
             identity: None,
             resources: None,
             image: None,
+        }
+    }
+
+    /// Databases of every kind with all the Secrets that they can have, and the images that users name for them.
+    fn every_kind() -> Vec<(Access, Scratch, Option<&'static str>)> {
+        const THEIRS: &str = "registry.example.com/theirs:1";
+        let source = |value| of_source(&serde_json::from_value(value).expect("a source")).expect("an access");
+        let sql = json!({ "host": "db", "image": THEIRS, "authSecretName": "login", "tlsSecretName": "tls" });
+        let spec = json!({
+            "version": "3.5.9", "auth": { "enabled": true }, "tls": { "client": { "verifyClients": true } },
+        });
+        let cluster = EtcdCluster::new("etcd", serde_json::from_value(spec).expect("a spec"));
+        let spec = json!({ "auth": { "enabled": true }, "tls": { "clientCertificates": "Required" } });
+        let redis = Redis::new("redis", serde_json::from_value(spec).expect("a spec"));
+        let etcd = || Scratch::Etcd { image: THEIRS.into() };
+        let cache = || Scratch::Redis { image: THEIRS.into() };
+        let server = || Scratch::Sql { image: THEIRS.into() };
+        let reached = json!({ "endpoints": ["https://db:2379"], "authSecretName": "login", "tlsSecretName": "tls" });
+        let address = json!({ "address": "db:6379", "authSecretName": "login", "tlsSecretName": "tls" });
+        vec![
+            (of_etcd_cluster(&cluster), etcd(), None),
+            (of_redis(&redis, false), cache(), None),
+            (source(json!({ "etcd": reached })), etcd(), None),
+            (source(json!({ "redisServer": address })), cache(), None),
+            (source(json!({ "postgresql": sql.clone() })), server(), Some(THEIRS)),
+            (source(json!({ "mysql": sql })), server(), Some(THEIRS)),
+        ]
+    }
+
+    /// All pods that Jobs have, of all kinds of databases.
+    fn every_pod(settings: &Settings) -> Vec<PodSpec> {
+        let pods = every_kind().into_iter().flat_map(|(access, scratch, image)| {
+            let run = Run { mounts: &access.mounts, identity: Some("age"), image, ..run(settings) };
+            [
+                backup_pod(run, None),
+                backup_pod(run, Some("20261122T000500Z")),
+                restore_pod(run, "restore", "uid-1", &scratch, 1),
+                restore_pod(Run { mounts: &[], ..run }, "verify", "uid-1", &scratch, 1),
+            ]
+        });
+        pods.collect()
+    }
+
+    fn containers(pod: &PodSpec) -> impl Iterator<Item = &Container> {
+        pod.init_containers.iter().flatten().chain(&pod.containers)
+    }
+
+    /// Names of volumes of Secrets with which somebody logs in to a database.
+    fn logins(pod: &PodSpec) -> Vec<&str> {
+        let secrets = pod
+            .volumes
+            .iter()
+            .flatten()
+            .filter(|it| it.secret.as_ref().is_some_and(|it| it.secret_name.as_deref() != Some("age")));
+        secrets.map(|it| it.name.as_str()).collect()
+    }
+
+    #[test]
+    fn only_our_own_image_gets_a_token_for_s3_and_who_has_one_cannot_log_in_to_a_database() {
+        let settings = settings();
+        for pod in every_pod(&settings) {
+            let mounts = |container: &Container, volume: &str| {
+                container.volume_mounts.iter().flatten().any(|mount| mount.name == volume)
+            };
+            let logins = logins(&pod);
+            let mut tokens = 0;
+            for it in containers(&pod) {
+                let aws = it.env.iter().flatten().any(|variable| variable.name.starts_with("AWS_"));
+                assert_eq!(mounts(it, volumes::TOKEN_VOLUME), aws, "{}: {pod:?}", it.name);
+                if mounts(it, volumes::TOKEN_VOLUME) {
+                    tokens += 1;
+                    assert_eq!(it.image, settings.image, "{} has the token", it.name);
+                    assert_eq!(it.command, None, "{} runs something else than our program", it.name);
+                    assert!(!logins.iter().any(|login| mounts(it, login)), "{} has a login, too", it.name);
+                }
+            }
+            assert_eq!(tokens, 1, "{pod:?}");
+            for login in logins {
+                assert!(containers(&pod).any(|it| mounts(it, login)), "nobody has {login}");
+            }
+            assert_eq!(pod.automount_service_account_token, Some(false));
+            assert_ne!(pod.share_process_namespace, Some(true), "who shares processes reads each other's files");
+        }
+    }
+
+    #[test]
+    fn eks_gives_credentials_to_nobody_but_who_talks_to_s3() {
+        let settings = Settings { identity: Some(Identity::PodIdentity), ..settings() };
+        for pod in every_pod(&settings) {
+            assert!(!format!("{pod:?}").contains(volumes::TOKEN_VOLUME), "EKS mounts its own token");
+            let spec = job_spec(pod.clone(), &BTreeMap::new(), 0, 60);
+            let annotations = spec.template.metadata.and_then(|it| it.annotations).expect("annotations");
+            let without: Vec<&str> = annotations[WITHOUT_IDENTITY].split(',').collect();
+            let with: Vec<&Container> = containers(&pod).filter(|it| !without.contains(&it.name.as_str())).collect();
+            assert_eq!(with.len(), 1, "{without:?}");
+            assert_eq!(with[0].image, settings.image);
+            let names: std::collections::BTreeSet<&str> = containers(&pod).map(|it| it.name.as_str()).collect();
+            assert_eq!(names.len(), containers(&pod).count(), "two are called alike");
         }
     }
 
@@ -281,8 +318,13 @@ mod tests {
     #[test]
     fn the_pod_of_a_backup_stays_as_it_was_reviewed() {
         let settings = settings();
-        let mounts =
-            [SecretMount { path: "/s/redis-cache/login".into(), secret: "cache-auth".into(), keys: vec!["password"] }];
+        let mounts = [SecretMount {
+            path: "/s/redis-cache/login".into(),
+            secret: "cache-auth".into(),
+            keys: vec!["password"],
+            consent: crate::consent::Consent::Named,
+            field: None,
+        }];
         let run = Run { mounts: &mounts, ..run(&settings) };
         insta::assert_yaml_snapshot!(backup_pod(run, Some("20261122T000500Z")));
     }

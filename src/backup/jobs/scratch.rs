@@ -63,22 +63,26 @@ impl Scratch {
     pub fn of(manifest: &Manifest, served: &Served) -> Self {
         let version = &manifest.version;
         let same = served.version.as_ref() == Some(version);
-        let given = |always: bool| served.image.clone().filter(|_| same || always);
+        let user_provided = |always: bool| served.image.clone().filter(|_| same || always);
         let number = |parts: usize| {
             let number = version.split(|c: char| !c.is_ascii_digit() && c != '.').next().unwrap_or_default();
             number.split('.').take(parts).collect::<Vec<_>>().join(".")
         };
         match manifest.kind.as_str() {
-            "etcd" => Self::Etcd { image: given(false).unwrap_or_else(|| format!("quay.io/coreos/etcd:v{version}")) },
-            "postgresql" => Self::Sql { image: given(true).unwrap_or_else(|| format!("postgres:{}", number(1))) },
-            "mysql" if version.contains("MariaDB") => {
-                Self::Sql { image: given(true).unwrap_or_else(|| format!("mariadb:{}", number(2))) }
+            "etcd" => {
+                Self::Etcd { image: user_provided(false).unwrap_or_else(|| format!("quay.io/coreos/etcd:v{version}")) }
             }
-            "mysql" => Self::Sql { image: given(true).unwrap_or_else(|| format!("mysql:{}", number(2))) },
+            "postgresql" => {
+                Self::Sql { image: user_provided(true).unwrap_or_else(|| format!("postgres:{}", number(1))) }
+            }
+            "mysql" if version.contains("MariaDB") => {
+                Self::Sql { image: user_provided(true).unwrap_or_else(|| format!("mariadb:{}", number(2))) }
+            }
+            "mysql" => Self::Sql { image: user_provided(true).unwrap_or_else(|| format!("mysql:{}", number(2))) },
             _ => {
                 let is_valkey = manifest.contents.facts.get("server").is_some_and(|server| server == "valkey");
                 let usual = if is_valkey { "valkey/valkey" } else { "redis" };
-                Self::Redis { image: given(true).unwrap_or_else(|| format!("{usual}:{version}")) }
+                Self::Redis { image: user_provided(true).unwrap_or_else(|| format!("{usual}:{version}")) }
             }
         }
     }

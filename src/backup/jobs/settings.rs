@@ -7,6 +7,8 @@ use crate::runtime::fingerprint;
 /// Names of buckets have at most so many characters.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html>
 const LONGEST_BUCKET: usize = 63;
+/// What stands for a Job's namespace in the ARN of its role.
+const NAMESPACE: &str = "{namespace}";
 
 /// What the operator was told about backups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,8 +17,8 @@ pub struct Settings {
     pub cluster: String,
     /// The bucket of objects that name none; none for one that is called after cluster, account and region.
     pub bucket: Option<String>,
-    /// ARN of the role that Jobs assume.
-    pub role: Option<String>,
+    /// How Jobs prove to AWS who they are.
+    pub identity: Option<Identity>,
     /// Our own image.
     pub image: Option<String>,
     /// The operator's region.
@@ -25,6 +27,37 @@ pub struct Settings {
     pub aws_endpoint: Option<String>,
     /// Other S3 that objects may name.
     pub endpoints: Vec<String>,
+    /// The operator's own namespace, where it records the backups that it knows of: tenants cannot write there.
+    pub namespace: String,
+}
+
+/// How Jobs prove to AWS who they are. What they may do there depends on their namespace in either way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Identity {
+    /// By a token of their service account, with which they assume the role of this ARN. `{namespace}` in it stands for
+    /// their namespace.
+    /// <https://docs.aws.amazon.com/eks/latest/userguide/iam-roles-for-service-accounts.html>
+    WebIdentity(String),
+    /// EKS Pod Identity: EKS gives them credentials, whose session tags name the namespace.
+    /// <https://docs.aws.amazon.com/eks/latest/userguide/pod-id-abac.html>
+    PodIdentity,
+}
+
+impl Identity {
+    /// ARN of the role that Jobs of a namespace assume; none where EKS does that for them.
+    #[must_use]
+    pub fn role_in(&self, namespace: &str) -> Option<String> {
+        match self {
+            Self::WebIdentity(arn) => Some(arn.replace(NAMESPACE, namespace)),
+            Self::PodIdentity => None,
+        }
+    }
+
+    /// Whether Jobs of all namespaces have one role, which then cannot tell them apart.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        matches!(self, Self::WebIdentity(arn) if !arn.contains(NAMESPACE))
+    }
 }
 
 impl Settings {
@@ -56,12 +89,18 @@ impl Settings {
     }
 }
 
-/// What all keys of an object begin with, without a slash at the end. The uid keeps an object from the backups of an
-/// earlier one of its name.
+/// What all keys of an object begin with, without a slash at the end. The namespace comes before all that a user of it
+/// chooses: rights in S3 are given by it. The uid keeps an object from the backups of an earlier one of its name.
 #[must_use]
 pub fn prefix_of(destination: &Destination, namespace: &str, name: &str, uid: &str) -> String {
-    let begin = destination.prefix.iter().map(String::as_str);
-    begin.chain([namespace, name, uid]).collect::<Vec<_>>().join("/")
+    let chosen = destination.prefix.iter().map(String::as_str);
+    [namespace].into_iter().chain(chosen).chain([name, uid]).collect::<Vec<_>>().join("/")
+}
+
+/// Whether a prefix stays where it is put: S3 takes `..` literally, but programs and other S3 may not.
+#[must_use]
+pub fn is_plain(prefix: &str) -> bool {
+    prefix.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
 
 /// `causeway-<cluster>-<account>-<region>`, made a valid name; a hash tells apart what had to be changed.
@@ -113,7 +152,33 @@ mod tests {
         destination.bucket = Some("mine".into());
         assert_eq!(settings.bucket_of(&destination, "1"), "mine");
         destination.prefix = Some("team-a/db".into());
-        assert_eq!(prefix_of(&destination, "shop", "nightly", "u1"), "team-a/db/shop/nightly/u1");
+        assert_eq!(prefix_of(&destination, "shop", "nightly", "u1"), "shop/team-a/db/nightly/u1");
         assert_eq!(prefix_of(&Destination::default(), "shop", "nightly", "u1"), "shop/nightly/u1");
+    }
+
+    #[test]
+    fn whatever_prefix_a_tenant_chooses_its_keys_are_in_its_namespace() {
+        for prefix in ["bank", "bank/nightly", "..", "../bank", "*", "a/../../bank"] {
+            let destination = Destination { prefix: Some(prefix.into()), ..Destination::default() };
+            let keys = prefix_of(&destination, "shop", "nightly", "u1");
+            assert!(keys.starts_with("shop/"), "{keys}");
+        }
+        for plain in ["team-a", "team-a/db", "a..b", "...", ".hidden"] {
+            assert!(is_plain(plain), "{plain}");
+        }
+        for other in ["", ".", "..", "../bank", "a/../b", "a/.", "a//b", "/a", "a/"] {
+            assert!(!is_plain(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn each_namespace_has_a_role_of_its_own_where_the_arn_says_so() {
+        let each = Identity::WebIdentity("arn:aws:iam::111122223333:role/causeway-backup-{namespace}".into());
+        assert_eq!(each.role_in("shop").as_deref(), Some("arn:aws:iam::111122223333:role/causeway-backup-shop"));
+        assert!(!each.is_shared());
+        let one = Identity::WebIdentity("arn:aws:iam::111122223333:role/jobs".into());
+        assert_eq!(one.role_in("shop").as_deref(), Some("arn:aws:iam::111122223333:role/jobs"));
+        assert!(one.is_shared());
+        assert_eq!((Identity::PodIdentity.role_in("shop"), Identity::PodIdentity.is_shared()), (None, false));
     }
 }

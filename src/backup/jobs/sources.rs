@@ -8,6 +8,7 @@ use crate::api::databasebackup::{Source, SqlServer};
 use crate::api::redis::ClientCertificates;
 use crate::api::{EtcdCluster, Redis};
 use crate::backup::plan::{self, Server};
+use crate::consent::{Consent, ETCDCLUSTER, REDIS};
 
 /// Where Secrets are mounted: a directory for each folder.
 const SECRETS: &str = "/var/run/secrets/causeway.example.com";
@@ -38,6 +39,10 @@ pub struct SecretMount {
     pub secret: String,
     /// The keys that are needed; none for all. Such as are missing are left out, and the Job tells of it.
     pub keys: Vec<&'static str>,
+    /// To whom it must agree.
+    pub consent: Consent,
+    /// The field below `spec.source` or `spec.target` that names it, where one does.
+    pub field: Option<String>,
 }
 
 /// An `EtcdCluster`.
@@ -46,13 +51,14 @@ pub fn of_etcd_cluster(object: &EtcdCluster) -> Access {
     let (name, folder) = (object.name_any(), format!("etcdcluster-{}", object.name_any()));
     let host = format!("{name}.{}.svc:{ETCD_PORT}", object.namespace().unwrap_or_default());
     let client = object.spec.tls.as_ref().and_then(|tls| tls.client.as_ref());
+    let consent = Consent::Database(ETCDCLUSTER, name.clone(), object.uid().unwrap_or_default());
     let mut mounts = Vec::new();
     let tls = client.map(|client| {
         let issued = client.secret_name.is_none();
         let secret = client.secret_name.clone().unwrap_or_else(|| format!("{name}-client-tls"));
         // A given Secret is the members' own: their key is not for others who need not show a certificate.
         let keys = if issued || client.verify_clients { vec!["ca.crt", "tls.crt", "tls.key"] } else { vec!["ca.crt"] };
-        mount(&mut mounts, &folder, "tls", secret, &keys)
+        mount(&mut mounts, &folder, "tls", secret, &keys, &consent)
     });
     let scheme = if tls.is_some() { "https" } else { "http" };
     // Not the Secret with the password that is to be: this one has the password that etcd knows.
@@ -60,7 +66,7 @@ pub fn of_etcd_cluster(object: &EtcdCluster) -> Access {
         .spec
         .auth
         .enabled
-        .then(|| mount(&mut mounts, &folder, "login", format!("{name}-root"), &["username", "password"]));
+        .then(|| mount(&mut mounts, &folder, "login", format!("{name}-root"), &["username", "password"], &consent));
     let server = Server::Etcd { endpoints: vec![format!("{scheme}://{host}")], tls, login };
     Access { source: plan::Source { folder, title: format!("EtcdCluster {name}"), server }, mounts }
 }
@@ -74,16 +80,17 @@ pub fn of_redis(object: &Redis, master_only: bool) -> Access {
     if object.spec.replicas > 0 && !master_only {
         addresses.insert(0, format!("{name}-replicas.{namespace}.svc:{REDIS_PORT}"));
     }
+    let consent = Consent::Database(REDIS, name.clone(), object.uid().unwrap_or_default());
     let mut mounts = Vec::new();
     let login = object.spec.auth.enabled.then(|| {
         let secret = object.spec.auth.secret_name.clone().unwrap_or_else(|| format!("{name}-auth"));
-        mount(&mut mounts, &folder, "login", secret, &["password"])
+        mount(&mut mounts, &folder, "login", secret, &["password"], &consent)
     });
     let tls = object.spec.tls.as_ref().map(|tls| {
         let shows = tls.client_certificates != ClientCertificates::Off;
         let secret = tls.secret_name.clone().unwrap_or_else(|| format!("{name}-client-tls"));
         let keys = if shows { vec!["ca.crt", "tls.crt", "tls.key"] } else { vec!["ca.crt"] };
-        mount(&mut mounts, &folder, "tls", secret, &keys)
+        mount(&mut mounts, &folder, "tls", secret, &keys, &consent)
     });
     let server = Server::Redis { addresses, login, tls };
     Access { source: plan::Source { folder, title: format!("Redis {name}"), server }, mounts }
@@ -94,23 +101,23 @@ pub fn of_redis(object: &Redis, master_only: bool) -> Access {
 pub fn of_source(source: &Source) -> Option<Access> {
     let mut mounts = Vec::new();
     let (tls_keys, login_keys) = (["ca.crt", "tls.crt", "tls.key"], ["username", "password"]);
-    let mut given = |folder: &str, what: &str, secret: Option<&String>, keys: &[&'static str]| {
-        secret.map(|secret| mount(&mut mounts, folder, what, secret.clone(), keys))
+    let mut user_provided = |folder: &str, what: &str, secret: Option<&String>, keys: &[&'static str]| {
+        secret.map(|secret| mount(&mut mounts, folder, what, secret.clone(), keys, &Consent::Named))
     };
     let (folder, title, server) = if let Some(etcd) = &source.etcd {
-        let tls = given("etcd", "tls", etcd.tls_secret_name.as_ref(), &tls_keys);
-        let login = given("etcd", "login", etcd.auth_secret_name.as_ref(), &login_keys);
+        let tls = user_provided("etcd", "tls", etcd.tls_secret_name.as_ref(), &tls_keys);
+        let login = user_provided("etcd", "login", etcd.auth_secret_name.as_ref(), &login_keys);
         let server = Server::Etcd { endpoints: etcd.endpoints.clone(), tls, login };
         ("etcd", format!("etcd {}", etcd.endpoints.first()?), server)
     } else if let Some(redis) = &source.redis_server {
-        let tls = given("redisserver", "tls", redis.tls_secret_name.as_ref(), &tls_keys);
-        let login = given("redisserver", "login", redis.auth_secret_name.as_ref(), &login_keys);
+        let tls = user_provided("redisserver", "tls", redis.tls_secret_name.as_ref(), &tls_keys);
+        let login = user_provided("redisserver", "login", redis.auth_secret_name.as_ref(), &login_keys);
         let server = Server::Redis { addresses: vec![redis.address.clone()], login, tls };
         ("redisserver", format!("Redis {}", redis.address), server)
     } else {
         let (kind, sql) = sql_of(source)?;
-        let tls = given(kind.folder, "tls", sql.tls_secret_name.as_ref(), &tls_keys);
-        let login = given(kind.folder, "login", Some(&sql.login_secret_name), &login_keys)?;
+        let tls = user_provided(kind.folder, "tls", sql.tls_secret_name.as_ref(), &tls_keys);
+        let login = user_provided(kind.folder, "login", Some(&sql.auth_secret_name), &login_keys)?;
         let port = sql.port.and_then(|port| u16::try_from(port).ok()).unwrap_or(kind.port);
         let (host, database) = (sql.host.clone(), sql.database.clone());
         let of = database.as_ref().map_or_else(String::new, |name| format!("/{name}"));
@@ -138,13 +145,31 @@ fn sql_of(source: &Source) -> Option<(SqlKind, &SqlServer)> {
     let postgresql =
         SqlKind { folder: "postgresql", title: "PostgreSQL", port: POSTGRESQL_PORT, server: Server::Postgresql };
     let mysql = SqlKind { folder: "mysql", title: "MySQL", port: MYSQL_PORT, server: Server::Mysql };
-    let given = source.postgresql.as_ref().map(|sql| (postgresql, sql));
-    given.or_else(|| source.mysql.as_ref().map(|sql| (mysql, sql)))
+    let user_provided = source.postgresql.as_ref().map(|sql| (postgresql, sql));
+    user_provided.or_else(|| source.mysql.as_ref().map(|sql| (mysql, sql)))
 }
 
-fn mount(mounts: &mut Vec<SecretMount>, folder: &str, what: &str, secret: String, keys: &[&'static str]) -> PathBuf {
+/// The field of a source with this folder.
+fn field_of(folder: &str) -> &str {
+    match folder {
+        "redisserver" => "redisServer",
+        other => other,
+    }
+}
+
+fn mount(
+    mounts: &mut Vec<SecretMount>,
+    folder: &str,
+    what: &str,
+    secret: String,
+    keys: &[&'static str],
+    consent: &Consent,
+) -> PathBuf {
     let path: PathBuf = [SECRETS, folder, what].iter().collect();
-    mounts.push(SecretMount { path: path.clone(), secret, keys: keys.to_vec() });
+    let named = *consent == Consent::Named;
+    let field = named
+        .then(|| format!("{}.{}", field_of(folder), if what == "tls" { "tlsSecretName" } else { "authSecretName" }));
+    mounts.push(SecretMount { path: path.clone(), secret, keys: keys.to_vec(), consent: consent.clone(), field });
     path
 }
 
@@ -185,10 +210,13 @@ mod tests {
     fn with_tls_a_job_gets_the_certificate_for_clients_and_never_the_members_key() {
         let issued = of_etcd_cluster(&etcd(json!({ "version": "3.5.9", "tls": { "client": {} } })));
         assert_eq!(issued.mounts[0].secret, "prod-etcd-client-tls");
-        let given = json!({ "version": "3.5.9", "tls": { "client": { "secretName": "mine" } } });
-        let given = of_etcd_cluster(&etcd(given));
-        assert_eq!((given.mounts[0].secret.as_str(), given.mounts[0].keys.as_slice()), ("mine", ["ca.crt"].as_slice()));
-        let Server::Etcd { endpoints, .. } = given.source.server else { panic!("etcd") };
+        let user_provided = json!({ "version": "3.5.9", "tls": { "client": { "secretName": "mine" } } });
+        let user_provided = of_etcd_cluster(&etcd(user_provided));
+        assert_eq!(
+            (user_provided.mounts[0].secret.as_str(), user_provided.mounts[0].keys.as_slice()),
+            ("mine", ["ca.crt"].as_slice())
+        );
+        let Server::Etcd { endpoints, .. } = user_provided.source.server else { panic!("etcd") };
         assert_eq!(endpoints, ["https://prod-etcd.shop.svc:2379"]);
     }
 
@@ -215,8 +243,8 @@ mod tests {
         assert_eq!((issued.mounts[0].secret.as_str(), issued.mounts[0].keys.len()), ("cache-client-tls", 1));
         let Server::Redis { tls, .. } = &issued.source.server else { panic!("redis") };
         assert_eq!(tls.as_ref(), Some(&issued.mounts[0].path));
-        let given = access(json!({ "secretName": "mine", "clientCertificates": "Required" }));
-        assert_eq!((given.mounts[0].secret.as_str(), given.mounts[0].keys.len()), ("mine", 3));
+        let user_provided = access(json!({ "secretName": "mine", "clientCertificates": "Required" }));
+        assert_eq!((user_provided.mounts[0].secret.as_str(), user_provided.mounts[0].keys.len()), ("mine", 3));
     }
 
     #[test]
@@ -231,7 +259,7 @@ mod tests {
 
     #[test]
     fn databases_with_programs_of_their_own_have_their_usual_ports() {
-        let sql = json!({ "host": "db", "database": "shop", "image": "mirror/db:1", "loginSecretName": "db-login" });
+        let sql = json!({ "host": "db", "database": "shop", "image": "mirror/db:1", "authSecretName": "db-login" });
         let of = |field: &str| source(json!({ (field): sql.clone() }));
         let access = of_source(&of("postgresql")).expect("an access");
         assert_eq!(access.source.title, "PostgreSQL db:5432/shop");

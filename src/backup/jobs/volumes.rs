@@ -5,7 +5,8 @@ use k8s_openapi::api::core::v1::{
     ProjectedVolumeSource, SecretVolumeSource, ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
 };
 
-use super::pod::Run;
+use super::Identity;
+use super::run::{PlanIn, Run};
 use crate::backup::plan;
 
 /// Who a token of a web identity is for.
@@ -14,21 +15,12 @@ const AUDIENCE: &str = "sts.amazonaws.com";
 const TOKEN_SECONDS: i64 = 3600;
 const TOKEN_DIRECTORY: &str = "/var/run/secrets/causeway.example.com/aws";
 const TOKEN_FILE: &str = "token";
-const TOKEN_VOLUME: &str = "aws-token";
+pub(super) const TOKEN_VOLUME: &str = "aws-token";
 /// Where the container that fetches a backup has the secret keys that open it.
 pub const IDENTITY: &str = "/var/run/secrets/causeway.example.com/identity";
 /// Key of the Secret with them.
 const IDENTITY_KEY: &str = "identity";
 const IDENTITY_VOLUME: &str = "identity";
-
-/// Where a pod has its plan from.
-#[derive(Clone, Copy, Debug)]
-pub enum PlanIn<'a> {
-    /// A `ConfigMap` of that name.
-    ConfigMap(&'a str),
-    /// An annotation of its own: what nobody else makes, changes or has to delete.
-    Annotation(&'a str),
-}
 
 /// Where the token of the web identity is found.
 pub(super) fn token_path() -> String {
@@ -36,11 +28,19 @@ pub(super) fn token_path() -> String {
 }
 
 /// What each of our containers mounts.
-pub(super) fn mounts(run: Run<'_>) -> Vec<VolumeMount> {
-    let mut mounts = vec![mount("plan", directory_of(plan::PATH), true), mount(TOKEN_VOLUME, TOKEN_DIRECTORY, true)];
+pub(super) fn plan_mount() -> VolumeMount {
+    mount("plan", directory_of(plan::PATH), true)
+}
+
+/// What the one mounts that talks to AWS.
+pub(super) fn token_mount() -> VolumeMount {
+    mount(TOKEN_VOLUME, TOKEN_DIRECTORY, true)
+}
+
+/// What the one mounts that talks to databases.
+pub(super) fn secret_mounts(run: Run<'_>) -> impl Iterator<Item = VolumeMount> {
     let secrets = run.mounts.iter().enumerate();
-    mounts.extend(secrets.map(|(index, secret)| mount(&secret_volume(index), &secret.path.to_string_lossy(), true)));
-    mounts
+    secrets.map(|(index, secret)| mount(&secret_volume(index), &secret.path.to_string_lossy(), true))
 }
 
 /// What the one that fetches a backup mounts, too.
@@ -55,20 +55,17 @@ pub(super) fn of(run: Run<'_>) -> Vec<Volume> {
         expiration_seconds: Some(TOKEN_SECONDS),
         path: TOKEN_FILE.into(),
     };
-    let mut volumes = vec![
-        plan_volume(run.plan),
-        Volume {
-            name: TOKEN_VOLUME.into(),
-            projected: Some(ProjectedVolumeSource {
-                sources: Some(vec![VolumeProjection {
-                    service_account_token: Some(token),
-                    ..VolumeProjection::default()
-                }]),
-                ..ProjectedVolumeSource::default()
-            }),
-            ..Volume::default()
-        },
-    ];
+    let token = Volume {
+        name: TOKEN_VOLUME.into(),
+        projected: Some(ProjectedVolumeSource {
+            sources: Some(vec![VolumeProjection { service_account_token: Some(token), ..VolumeProjection::default() }]),
+            ..ProjectedVolumeSource::default()
+        }),
+        ..Volume::default()
+    };
+    let by_token = matches!(run.settings.identity, Some(Identity::WebIdentity(_)));
+    let mut volumes = vec![plan_volume(run.plan)];
+    volumes.extend(by_token.then_some(token));
     let secrets = run.mounts.iter().enumerate();
     volumes.extend(secrets.map(|(index, mount)| secret(secret_volume(index), &mount.secret, &mount.keys)));
     volumes.extend(run.identity.map(|name| secret(IDENTITY_VOLUME.into(), name, &[IDENTITY_KEY])));
@@ -128,7 +125,8 @@ fn file(key: &str) -> KeyToPath {
     KeyToPath { key: key.into(), path: key.into(), mode: None }
 }
 
-fn directory_of(path: &str) -> &str {
+/// All but the last part of a path.
+pub(super) fn directory_of(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(directory, _)| directory)
 }
 

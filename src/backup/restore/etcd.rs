@@ -15,7 +15,7 @@ use crate::backup::Error;
 use crate::backup::manifest::Manifest;
 use crate::backup::plan::{RestorePlan, Server, Source};
 use crate::backup::progress::Progress;
-use crate::backup::root;
+use crate::backup::root_certificate;
 use crate::backup::source::{connect_etcd, etcd_problem};
 
 /// Operations of one transaction: etcd's own default limit.
@@ -73,8 +73,8 @@ pub async fn verify(plan: &RestorePlan, manifest: &Manifest) -> Result<u64, Erro
         Err(error) => return Err(of_scratch(error)),
     };
     if keys != manifest.contents.keys {
-        let told = format!("{keys} keys at revision {revision}, and there were {}", manifest.contents.keys);
-        return Err(Error::Differs(told));
+        let message = format!("{keys} keys at revision {revision}, and there were {}", manifest.contents.keys);
+        return Err(Error::Differs(message));
     }
     if let (Some(hash), Some(compacted)) = (fact("hash"), fact("compactRevision")) {
         let found = timeout(HASH_DEADLINE, client.maintenance_client().hash_kv(revision)).await;
@@ -82,8 +82,8 @@ pub async fn verify(plan: &RestorePlan, manifest: &Manifest) -> Result<u64, Erro
         if found.compact_version() != compacted {
             tracing::warn!(revision, "history was compacted while the snapshot was made: the hash is not compared");
         } else if i64::from(found.hash()) != hash {
-            let told = format!("the hash of all keys at revision {revision} is {}, and it was {hash}", found.hash());
-            return Err(Error::Differs(told));
+            let message = format!("the hash of all keys at revision {revision} is {}, and it was {hash}", found.hash());
+            return Err(Error::Differs(message));
         }
     }
     tracing::info!(keys, revision, "verified");
@@ -190,7 +190,7 @@ async fn count_at(client: &Client, revision: i64) -> Result<u64, EtcdError> {
 
 async fn scratch_client(plan: &RestorePlan) -> Result<Client, Error> {
     let by_tls = plan.scratch.starts_with("https://");
-    let certificates = Some(root::directory(&plan.work)).filter(|_| by_tls);
+    let certificates = Some(root_certificate::directory(&plan.work)).filter(|_| by_tls);
     let url = if by_tls { plan.scratch.clone() } else { format!("http://{}", plan.scratch) };
     ready(&plan.scratch, async || {
         let client = connect_etcd(&url, certificates.as_deref(), None).await.map_err(|error| error.to_string())?;

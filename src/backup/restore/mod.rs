@@ -13,7 +13,7 @@ use super::plan::{RestorePlan, Server};
 use super::{Error, sql};
 
 /// How long the throw-away server may take to load the backup.
-const PATIENCE: Duration = Duration::from_mins(15);
+const LOAD_TIMEOUT: Duration = Duration::from_mins(15);
 /// How often it is asked.
 const RHYTHM: Duration = Duration::from_millis(500);
 /// Key in the target while it is being restored, with the restore's name. It tells a half of ours from somebody's data.
@@ -47,18 +47,22 @@ pub async fn verify(plan: &RestorePlan, manifest: &Manifest) -> Result<u64, Erro
 /// Asks until the throw-away server is ready.
 async fn ready<T>(address: &str, mut ask: impl AsyncFnMut() -> Result<T, String>) -> Result<T, Error> {
     let begun = Instant::now();
-    let mut told = String::new();
+    let mut text = String::new();
     loop {
         let message = match ask().await {
             Ok(answer) => return Ok(answer),
             Err(message) => message,
         };
-        if told != message {
+        if text != message {
             tracing::info!(address, problem = message, "waiting for the server that holds the backup");
-            told.clone_from(&message);
+            text.clone_from(&message);
         }
-        if begun.elapsed() > PATIENCE {
-            return Err(Error::ScratchNotReady { address: address.to_owned(), seconds: PATIENCE.as_secs(), message });
+        if begun.elapsed() > LOAD_TIMEOUT {
+            return Err(Error::ScratchNotReady {
+                address: address.to_owned(),
+                seconds: LOAD_TIMEOUT.as_secs(),
+                message,
+            });
         }
         tokio::time::sleep(RHYTHM).await;
     }

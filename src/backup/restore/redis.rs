@@ -199,11 +199,11 @@ impl<'a> Pair<'a> {
         if held == there {
             return Ok(());
         }
-        let told = format!(
+        let message = format!(
             "keys by database are {there:?}, and {held:?} in the backup: somebody else writes to {} meanwhile",
             self.target.title
         );
-        Err(Error::Differs(told))
+        Err(Error::Differs(message))
     }
 }
 
@@ -254,9 +254,9 @@ fn passes(trouble: &Trouble) -> bool {
     let (Trouble::From(error) | Trouble::Into(error)) = trouble;
     match error {
         LinkError::Broken(_) | LinkError::Silent => true,
-        LinkError::Refused(told) => ["LOADING", "READONLY", "NOREPLICAS", "MASTERDOWN", "TRYAGAIN", "BUSY "]
+        LinkError::Refused(message) => ["LOADING", "READONLY", "NOREPLICAS", "MASTERDOWN", "TRYAGAIN", "BUSY "]
             .iter()
-            .any(|word| told.starts_with(word)),
+            .any(|word| message.starts_with(word)),
         LinkError::Strange(_) => false,
     }
 }
@@ -275,8 +275,8 @@ fn from(error: LinkError) -> Error {
 
 fn into(error: LinkError) -> Error {
     match error {
-        LinkError::Refused(told) if told.contains("DUMP payload version") => Error::Unsupported(format!(
-            "the target is of an older version than the server that was backed up, and cannot read its values: {told}"
+        LinkError::Refused(message) if message.contains("DUMP payload version") => Error::Unsupported(format!(
+            "the target is of an older version than the server that was backed up, and cannot read its values: {message}"
         )),
         error => Error::TargetFailed(error.to_string()),
     }
@@ -288,11 +288,11 @@ mod tests {
 
     #[test]
     fn a_failover_of_the_target_is_waited_for_and_a_full_one_is_told() {
-        let told = |text: &str| Trouble::Into(LinkError::Refused(text.into()));
-        assert!(passes(&told("READONLY You can't write against a read only replica.")));
-        assert!(passes(&told("NOREPLICAS Not enough good replicas to write.")));
-        assert!(!passes(&told("OOM command not allowed when used memory > 'maxmemory'.")));
-        assert!(!passes(&told("ERR DUMP payload version or checksum are wrong")));
+        let message = |text: &str| Trouble::Into(LinkError::Refused(text.into()));
+        assert!(passes(&message("READONLY You can't write against a read only replica.")));
+        assert!(passes(&message("NOREPLICAS Not enough good replicas to write.")));
+        assert!(!passes(&message("OOM command not allowed when used memory > 'maxmemory'.")));
+        assert!(!passes(&message("ERR DUMP payload version or checksum are wrong")));
     }
 
     #[test]

@@ -43,7 +43,7 @@ async fn copy_some(from: &mut Link, into: &mut Link, keys: &[Vec<u8>], times: Ti
     for key in keys {
         let time = match from.reply().await.map_err(Trouble::From)? {
             Reply::Number(time) => time.max(0),
-            reply => return Err(Trouble::From(LinkError::Refused(reply.told()))),
+            reply => return Err(Trouble::From(LinkError::Refused(reply.describe()))),
         };
         let Some(length) = from.length().await.map_err(Trouble::From)? else { continue };
         carry(from, into, key, time, length, times).await?;
@@ -52,12 +52,12 @@ async fn copy_some(from: &mut Link, into: &mut Link, keys: &[Vec<u8>], times: Ti
     into.flush().await.map_err(Trouble::Into)?;
     let mut refusal = None;
     for _ in 0..sent {
-        if let Reply::Refusal(told) = into.reply().await.map_err(Trouble::Into)? {
-            refusal = Some(told);
+        if let Reply::Refusal(message) = into.reply().await.map_err(Trouble::Into)? {
+            refusal = Some(message);
         }
     }
     match refusal {
-        Some(told) => Err(Trouble::Into(LinkError::Refused(told))),
+        Some(message) => Err(Trouble::Into(LinkError::Refused(message))),
         None => Ok(sent),
     }
 }

@@ -36,7 +36,7 @@ pub async fn connect_etcd(url: &str, tls: Option<&Path>, login: Option<&Path>) -
 }
 
 fn endpoint(url: &str, tls: Option<&Path>) -> Result<Endpoint, Error> {
-    let failed = |error: tonic::transport::Error| Error::SourceUnreachable(format!("{url}: {}", told(&error)));
+    let failed = |error: tonic::transport::Error| Error::SourceUnreachable(format!("{url}: {}", describe(&error)));
     let endpoint = Endpoint::from_shared(url.to_owned())
         .map_err(failed)?
         .connect_timeout(CONNECT)
@@ -61,7 +61,7 @@ fn endpoint(url: &str, tls: Option<&Path>) -> Result<Endpoint, Error> {
 async fn connect(url: &str, endpoint: &Endpoint, options: ConnectOptions) -> Result<Client, Error> {
     let refused = |problem: String| Error::SourceUnreachable(format!("{url}: {problem}"));
     let connected = async {
-        let channel = endpoint.connect().await.map_err(|error| refused(told(&error)))?;
+        let channel = endpoint.connect().await.map_err(|error| refused(describe(&error)))?;
         let client = Client::from_channel(Channel::Tonic(channel), Some(options)).await;
         client.map_err(|error| refused(etcd_problem(&error)))
     };
@@ -70,7 +70,7 @@ async fn connect(url: &str, endpoint: &Endpoint, options: ConnectOptions) -> Res
 }
 
 /// The innermost reason: the outer ones say only that there is no connection.
-fn told(error: &tonic::transport::Error) -> String {
+fn describe(error: &tonic::transport::Error) -> String {
     causes(error).last().map(ToString::to_string).unwrap_or_default()
 }
 

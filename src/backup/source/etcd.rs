@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use tokio::time::timeout;
 use tokio_util::bytes::Bytes;
 
-use super::{SILENCE, connect_etcd, etcd_problem};
+use super::{READ_TIMEOUT, connect_etcd, etcd_problem};
 use crate::backup::Error;
 use crate::backup::manifest::Contents;
 
@@ -81,10 +81,10 @@ impl Snapshot {
 
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         loop {
-            let message = match timeout(SILENCE, self.stream.message()).await {
+            let message = match timeout(READ_TIMEOUT, self.stream.message()).await {
                 Ok(Ok(message)) => message,
                 Ok(Err(error)) => return Err(Error::SourceFailed(etcd_problem(&error))),
-                Err(_) => return Err(Error::SourceFailed(format!("nothing came for {} s", SILENCE.as_secs()))),
+                Err(_) => return Err(Error::SourceFailed(format!("nothing came for {} s", READ_TIMEOUT.as_secs()))),
             };
             let Some(message) = message else {
                 self.tail.check().map_err(Error::SourceDamaged)?;

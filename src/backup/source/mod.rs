@@ -4,6 +4,7 @@ mod connection;
 mod etcd;
 mod redis;
 
+use std::path::Path;
 use std::time::Duration;
 
 use tokio_util::bytes::Bytes;
@@ -11,13 +12,14 @@ use tokio_util::bytes::Bytes;
 use super::Error;
 use super::manifest::Contents;
 use super::plan::{Server, Source};
+use super::relay::Relayed;
 use super::sql::SqlDump;
 
 pub use connection::{connect_etcd, etcd_problem};
 pub use redis::{Keyspace, Link, LinkError, Node, Reply, command, find_master};
 
 /// A server that says nothing for so long while data should flow is given up.
-pub const SILENCE: Duration = Duration::from_mins(1);
+pub const READ_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The data of a database on their way.
 pub enum Dump {
@@ -27,6 +29,8 @@ pub enum Dump {
     Redis(Box<redis::Replication>),
     /// What programs of PostgreSQL or MySQL write.
     Sql(Box<SqlDump>),
+    /// What another container gets from a database.
+    Relayed(Box<Relayed>),
 }
 
 impl Dump {
@@ -46,6 +50,11 @@ impl Dump {
         }
     }
 
+    /// Asks the container that listens at that socket for the data.
+    pub async fn over(socket: &Path, source: &Source) -> Result<Self, Error> {
+        Ok(Self::Relayed(Box::new(Relayed::open(socket, source).await?)))
+    }
+
     /// `etcd`, `redis`, `postgresql` or `mysql`, as manifests have it.
     #[must_use]
     pub fn kind(&self) -> &'static str {
@@ -53,6 +62,7 @@ impl Dump {
             Self::Etcd(_) => "etcd",
             Self::Redis(_) => "redis",
             Self::Sql(dump) => dump.kind(),
+            Self::Relayed(relayed) => relayed.kind(),
         }
     }
 
@@ -63,6 +73,7 @@ impl Dump {
             Self::Etcd(snapshot) => snapshot.expected(),
             Self::Redis(replication) => replication.expected(),
             Self::Sql(_) => None,
+            Self::Relayed(relayed) => relayed.expected(),
         }
     }
 
@@ -72,6 +83,7 @@ impl Dump {
             Self::Etcd(snapshot) => snapshot.next().await,
             Self::Redis(replication) => replication.next().await,
             Self::Sql(dump) => dump.next().await,
+            Self::Relayed(relayed) => relayed.next().await,
         }
     }
 
@@ -82,6 +94,7 @@ impl Dump {
             Self::Etcd(snapshot) => snapshot.finish(),
             Self::Redis(replication) => replication.finish(),
             Self::Sql(dump) => dump.finish(),
+            Self::Relayed(relayed) => relayed.finish(),
         }
     }
 }

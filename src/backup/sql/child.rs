@@ -25,7 +25,7 @@ const LINES: usize = 12;
 /// Characters of a line of it that are.
 const LONGEST: usize = 300;
 /// How often is looked whether a process has ended.
-const GLANCE: Duration = Duration::from_millis(20);
+const EXIT_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// What it said last is waited for so long after its end: something that it started may hold its standard error.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -47,9 +47,9 @@ pub enum Failure {
 
 impl Failure {
     /// What the program said.
-    pub fn said(&self) -> &str {
+    pub fn api_message(&self) -> &str {
         match self {
-            Self::Ended(_, said) => said,
+            Self::Ended(_, printed) => printed,
             Self::Silent(..) => "",
         }
     }
@@ -58,10 +58,10 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ended(name, said) if said.is_empty() => write!(formatter, "{name} ended without a word"),
+            Self::Ended(name, printed) if printed.is_empty() => write!(formatter, "{name} ended without a word"),
             // Most begin with their own name.
-            Self::Ended(name, said) if said.starts_with(name) => formatter.write_str(said),
-            Self::Ended(name, said) => write!(formatter, "{name}: {said}"),
+            Self::Ended(name, printed) if printed.starts_with(name) => formatter.write_str(printed),
+            Self::Ended(name, printed) => write!(formatter, "{name}: {printed}"),
             Self::Silent(name, patience) => {
                 write!(formatter, "{name} said nothing for {} minutes", patience.as_secs() / 60)
             }
@@ -108,16 +108,16 @@ impl Program {
         if let Some(stdout) = process.stdout.take() {
             thread::spawn(move || read(stdout, &sender));
         }
-        let said = Arc::new(Mutex::new(VecDeque::new()));
+        let printed = Arc::new(Mutex::new(VecDeque::new()));
         let (ended, silent) = oneshot::channel();
         if let Some(stderr) = process.stderr.take() {
-            let said = said.clone();
+            let printed = printed.clone();
             thread::spawn(move || {
-                listen(stderr, &said);
+                listen(stderr, &printed);
                 ended.send(()).ok();
             });
         }
-        Ok(Child { name: self.name, process, output, said, silent, secret: self.secret })
+        Ok(Child { name: self.name, process, output, printed, silent, secret: self.secret })
     }
 
     /// Runs it to its end; gives what it wrote.
@@ -132,7 +132,7 @@ pub struct Child {
     name: &'static str,
     process: process::Child,
     output: mpsc::Receiver<Bytes>,
-    said: Arc<Mutex<VecDeque<String>>>,
+    printed: Arc<Mutex<VecDeque<String>>>,
     silent: oneshot::Receiver<()>,
     secret: Option<String>,
 }
@@ -156,7 +156,7 @@ impl Child {
                 Ok(Some(status)) if status.success() => return Ok(()),
                 Ok(Some(_)) => return Err(self.failure().await),
                 Ok(None) if begun.elapsed() > patience => return Err(Failure::Silent(self.name, patience)),
-                Ok(None) => tokio::time::sleep(GLANCE).await,
+                Ok(None) => tokio::time::sleep(EXIT_POLL_INTERVAL).await,
                 Err(error) => return Err(Failure::Ended(self.name, error.to_string())),
             }
         }
@@ -180,8 +180,8 @@ impl Child {
     /// That it ended, and what it said last.
     pub async fn failure(&mut self) -> Failure {
         timeout(LAST_WORDS, &mut self.silent).await.ok();
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        Failure::Ended(self.name, words(&said, self.secret.as_deref()))
+        let printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
+        Failure::Ended(self.name, words(&printed, self.secret.as_deref()))
     }
 }
 
@@ -210,7 +210,7 @@ fn read(mut output: impl Read, sender: &mpsc::Sender<Bytes>) {
 }
 
 /// Remembers the last lines.
-fn listen(errors: impl Read, said: &Mutex<VecDeque<String>>) {
+fn listen(errors: impl Read, printed: &Mutex<VecDeque<String>>) {
     let mut errors = BufReader::new(errors);
     let mut line = Vec::new();
     // A line without an end must not fill the memory.
@@ -220,11 +220,11 @@ fn listen(errors: impl Read, said: &Mutex<VecDeque<String>>) {
         if text.is_empty() {
             continue;
         }
-        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.len() == LINES {
-            said.pop_front();
+        let mut printed = printed.lock().unwrap_or_else(PoisonError::into_inner);
+        if printed.len() == LINES {
+            printed.pop_front();
         }
-        said.push_back(text);
+        printed.push_back(text);
     }
 }
 
@@ -243,7 +243,7 @@ fn words(lines: &VecDeque<String>, secret: Option<&str>) -> String {
 mod tests {
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
 
     fn sh(script: &str) -> Program {
         Program::new("sh").args(["-c", script])
@@ -252,29 +252,29 @@ mod tests {
     #[tokio::test]
     async fn what_a_program_writes_comes_whole_and_its_end_is_good() {
         let all = sh("i=0; while [ $i -lt 3000 ]; do echo 0123456789012345678901234567890123456789; i=$((i+1)); done");
-        let all = all.run(Stdio::null(), PATIENCE).await.unwrap().unwrap();
+        let all = all.run(Stdio::null(), EXIT_TIMEOUT).await.unwrap().unwrap();
         assert_eq!(all.len(), 3000 * 41);
     }
 
     #[tokio::test]
     async fn a_bad_end_is_told_in_its_own_words_without_its_secret() {
         let program = sh("echo notice >&2; echo \"x: error: $PGPASSWORD is wrong\" >&2; echo more >&2; exit 3");
-        let failure = program.secret("PGPASSWORD", "hunter2").run(Stdio::null(), PATIENCE).await.unwrap();
+        let failure = program.secret("PGPASSWORD", "hunter2").run(Stdio::null(), EXIT_TIMEOUT).await.unwrap();
         assert_eq!(failure, Err(Failure::Ended("sh", "x: error: *** is wrong; more".into())));
     }
 
     #[tokio::test]
     async fn a_program_that_is_not_in_the_image_is_told_by_its_name() {
         let outcome = Program::new("causeway-no-such-program").start(Stdio::null());
-        let told = outcome.err().unwrap();
-        assert_eq!(told.reason(), "ToolMissing");
-        assert!(told.to_string().contains("causeway-no-such-program"), "{told}");
+        let message = outcome.err().unwrap();
+        assert_eq!(message.reason(), "ToolMissing");
+        assert!(message.to_string().contains("causeway-no-such-program"), "{message}");
     }
 
     #[tokio::test]
     async fn one_that_hangs_is_given_up_and_killed() {
         let mut child = sh("echo begun; exec sleep 1000").start(Stdio::null()).unwrap();
-        assert_eq!(child.next(PATIENCE).await.unwrap().unwrap(), "begun\n");
+        assert_eq!(child.next(EXIT_TIMEOUT).await.unwrap().unwrap(), "begun\n");
         let failure = child.next(Duration::from_millis(20)).await.unwrap_err();
         assert!(matches!(failure, Failure::Silent("sh", _)));
         let process = format!("/proc/{}", child.process.id());
@@ -285,7 +285,7 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_of_our_environment_is_passed_on() {
-        let all = sh("env").run(Stdio::null(), PATIENCE).await.unwrap().unwrap();
+        let all = sh("env").run(Stdio::null(), EXIT_TIMEOUT).await.unwrap().unwrap();
         assert!(!all.contains("CARGO"), "{all}");
     }
 }

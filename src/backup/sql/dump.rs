@@ -7,7 +7,7 @@ use tokio_util::bytes::Bytes;
 use super::child::{Child, Failure};
 use super::mysql::MysqlDump;
 use super::postgres::PostgresDump;
-use super::{Account, PATIENCE, Side, pack};
+use super::{Account, PROGRAM_SILENCE_TIMEOUT, Side, pack};
 use crate::backup::Error;
 use crate::backup::manifest::Contents;
 use crate::backup::plan::SqlServer;
@@ -109,7 +109,7 @@ impl Writer {
             show(&chunk);
             self.send(pack::piece(&chunk)).await;
         }
-        child.end(PATIENCE).await?;
+        child.end(PROGRAM_SILENCE_TIMEOUT).await?;
         self.send(pack::file_end()).await;
         Ok(())
     }

@@ -20,13 +20,16 @@ pub use pack::Splitter;
 
 use self::child::Failure;
 use self::tables::Tables;
+use super::Error;
 use super::manifest::Manifest;
 use super::plan::{Server, Source, SqlServer};
 use super::secrets::{self, Login};
-use super::{Error, fetch};
+
+/// The directory that a backup of several files is unpacked to.
+pub const PACK: &str = "dump";
 
 /// A program that writes nothing for so long has hung. It may wait for locks, or for a server that reads all of a table.
-const PATIENCE: Duration = Duration::from_mins(15);
+const PROGRAM_SILENCE_TIMEOUT: Duration = Duration::from_mins(15);
 /// To restore a database in one transaction may take as long as its Job does: that has a deadline of its own.
 const WHOLE_JOB: Duration = Duration::from_hours(24);
 /// For a server that should answer at once.
@@ -65,11 +68,11 @@ enum Side {
 
 impl Side {
     /// That nobody can log in there.
-    fn unreachable(self, told: String) -> Error {
+    fn unreachable(self, description: String) -> Error {
         match self {
-            Self::Source => Error::SourceUnreachable(told),
-            Self::Target => Error::TargetUnreachable(told),
-            Self::Scratch => Error::ScratchFailed(told),
+            Self::Source => Error::SourceUnreachable(description),
+            Self::Target => Error::TargetUnreachable(description),
+            Self::Scratch => Error::ScratchFailed(description),
         }
     }
 
@@ -113,12 +116,11 @@ struct Tls {
 impl Account {
     /// Reads the Secrets.
     fn read(side: Side, kind: &'static str, server: &SqlServer) -> Result<Self, Error> {
-        let login =
-            secrets::login(&server.login).map_err(|error| named(error, &side.field(kind, "loginSecretName")))?;
+        let login = secrets::login(&server.login).map_err(|error| named(error, &side.field(kind, "authSecretName")))?;
         if login.username.is_none() {
             let message = "key username is missing: make the Secret, or add the key".to_owned();
             let error = Error::Secret { path: server.login.join("username"), message };
-            return Err(named(error, &side.field(kind, "loginSecretName")));
+            return Err(named(error, &side.field(kind, "authSecretName")));
         }
         let tls = match &server.tls {
             None => None,
@@ -140,12 +142,13 @@ impl Account {
 
     /// Why nobody could log in: the field that is to be mended first, and the program's own words behind it.
     fn refused(&self, failure: &Failure) -> Error {
-        let said = failure.said();
-        let has = |words: &[&str]| words.iter().any(|word| said.contains(word));
+        let output = failure.api_message();
+        let has = |words: &[&str]| words.iter().any(|word| output.contains(word));
         let field = |name: &str| self.side.field(self.kind, name);
-        let told = if has(&["password authentication failed", "Access denied for user", "no password supplied"]) {
-            format!("{}: the server refuses this user with this password", field("loginSecretName"))
-        } else if has(&["Unknown database"]) || (said.contains("database \"") && said.contains("does not exist")) {
+        let description = if has(&["password authentication failed", "Access denied for user", "no password supplied"])
+        {
+            format!("{}: the server refuses this user with this password", field("authSecretName"))
+        } else if has(&["Unknown database"]) || (output.contains("database \"") && output.contains("does not exist")) {
             let name = self.database.as_deref().unwrap_or_default();
             format!("{}: there is no database {name}: make it, or name another", field("database"))
         } else if has(&[
@@ -162,7 +165,7 @@ impl Account {
         } else {
             format!("{}:{}", self.host, self.port)
         };
-        self.side.unreachable(format!("{told} ({failure})"))
+        self.side.unreachable(format!("{description} ({failure})"))
     }
 }
 
@@ -185,7 +188,7 @@ struct Fetched {
 
 impl Fetched {
     fn read(work: &Path, manifest: &Manifest) -> Result<Self, Error> {
-        let path = work.join(fetch::PACK);
+        let path = work.join(PACK);
         let files = pack::files(&path).map_err(|source| Error::Work { path, source })?;
         Ok(Self { version: manifest.version.clone(), files })
     }
@@ -253,11 +256,11 @@ mod tests {
     #[test]
     fn who_cannot_log_in_is_told_the_field_to_mend() {
         let (postgresql, mysql) = (account(Side::Source, "postgresql"), account(Side::Target, "mysql"));
-        for (account, said, begin) in [
+        for (account, output, begin) in [
             (
                 &postgresql,
                 "FATAL:  password authentication failed for user \"backup\"",
-                "source.postgresql.loginSecretName:",
+                "source.postgresql.authSecretName:",
             ),
             (
                 &postgresql,
@@ -271,7 +274,7 @@ mod tests {
             ),
             (&postgresql, "could not translate host name \"db\" to address", "source.postgresql.host:"),
             (&postgresql, "SSL error: certificate verify failed", "source.postgresql.tlsSecretName:"),
-            (&mysql, "ERROR 1045 (28000): Access denied for user 'backup'@'%'", "target.mysql.loginSecretName:"),
+            (&mysql, "ERROR 1045 (28000): Access denied for user 'backup'@'%'", "target.mysql.authSecretName:"),
             (
                 &mysql,
                 "ERROR 3159 (08004): Connections using insecure transport are prohibited",
@@ -285,11 +288,11 @@ mod tests {
             (&mysql, "ERROR 1049 (42000): Unknown database 'shop'", "target.mysql.database:"),
             (&mysql, "ERROR 2002 (HY000): Can't connect to server on 'db' (115)", "target.mysql.host:"),
         ] {
-            let told = account.refused(&Failure::Ended("psql", said.into())).to_string();
-            assert!(told.contains(&format!("spec.{begin}")) && told.contains(said), "{told}");
+            let description = account.refused(&Failure::Ended("psql", output.into())).to_string();
+            assert!(description.contains(&format!("spec.{begin}")) && description.contains(output), "{description}");
         }
-        let told = postgresql.refused(&Failure::Ended("psql", "FATAL:  sorry, too many clients already".into()));
-        assert!(told.to_string().contains("db:5432 (psql: FATAL"), "{told}");
+        let description = postgresql.refused(&Failure::Ended("psql", "FATAL:  sorry, too many clients already".into()));
+        assert!(description.to_string().contains("db:5432 (psql: FATAL"), "{description}");
     }
 
     #[test]
@@ -303,16 +306,16 @@ mod tests {
             login: directory.clone(),
             tls: Some(directory.clone()),
         };
-        let told = || Account::read(Side::Source, "mysql", &server).map(drop).unwrap_err().to_string();
-        let login = "make the Secret that spec.source.mysql.loginSecretName names, or add the key";
-        assert!(told().contains(&format!("key password is missing: {login}")), "{}", told());
+        let description = || Account::read(Side::Source, "mysql", &server).map(drop).unwrap_err().to_string();
+        let login = "make the Secret that spec.source.mysql.authSecretName names, or add the key";
+        assert!(description().contains(&format!("key password is missing: {login}")), "{}", description());
         std::fs::write(directory.join("password"), "hunter2").unwrap();
-        assert!(told().contains(&format!("key username is missing: {login}")), "{}", told());
+        assert!(description().contains(&format!("key username is missing: {login}")), "{}", description());
         std::fs::write(directory.join("username"), "backup").unwrap();
         assert!(
-            told().contains("key ca.crt is missing: make the Secret that spec.source.mysql.tlsSecretName"),
+            description().contains("key ca.crt is missing: make the Secret that spec.source.mysql.tlsSecretName"),
             "{}",
-            told()
+            description()
         );
         std::fs::remove_dir_all(&directory).unwrap();
     }

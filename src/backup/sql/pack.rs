@@ -161,8 +161,8 @@ impl Write for Splitter {
     }
 }
 
-fn damaged(told: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, told)
+fn damaged(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message)
 }
 
 /// The files of a stream in their directory: name and path of each, in the order in which they came.

@@ -89,13 +89,13 @@ mod tests {
         assert_eq!(before.difference(&before, true), None);
         let more = tables(&[("public.a", 2, "7"), ("public.b", 0, "0"), ("public.c", 5, "9")]);
         assert_eq!(before.difference(&more, true), None, "what the backup lacks is not its matter");
-        let told = |after: &[(&str, u64, &str)], exact| before.difference(&tables(after), exact).unwrap_or_default();
-        assert_eq!(told(&[("public.a", 2, "7")], true), "the table public.b is missing");
-        let fewer = told(&[("public.a", 1, "7"), ("public.b", 0, "0")], false);
+        let message = |after: &[(&str, u64, &str)], exact| before.difference(&tables(after), exact).unwrap_or_default();
+        assert_eq!(message(&[("public.a", 2, "7")], true), "the table public.b is missing");
+        let fewer = message(&[("public.a", 1, "7"), ("public.b", 0, "0")], false);
         assert_eq!(fewer, "the table public.a has 1 rows, and 2 in the backup");
         let other = [("public.a", 2, "8"), ("public.b", 0, "0")];
-        assert!(told(&other, true).contains("public.a has as many rows"));
-        assert_eq!(told(&other, false), "");
+        assert!(message(&other, true).contains("public.a has as many rows"));
+        assert_eq!(message(&other, false), "");
     }
 
     #[test]

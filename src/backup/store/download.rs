@@ -10,7 +10,7 @@ use super::call::{DEADLINE, once, pause, pauses};
 use super::{Store, StoreError, Trouble};
 
 /// A connection over which nothing came for so long is given up.
-const SILENCE: Duration = Duration::from_mins(1);
+const READ_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Reads one object.
 pub struct Download {
@@ -27,7 +27,7 @@ pub struct Download {
 impl Download {
     /// Begins to read; none where there is no such object.
     pub async fn open(store: &Store, key: String) -> Result<Option<Self>, StoreError> {
-        let Some(seen) = store.look(&key).await? else { return Ok(None) };
+        let Some(seen) = store.head(&key).await? else { return Ok(None) };
         let size = u64::try_from(seen.size).unwrap_or_default();
         let pauses = Box::new(pauses());
         Ok(Some(Self { store: store.clone(), key, etag: seen.etag, size, read: 0, body: None, pauses }))
@@ -63,15 +63,15 @@ impl Download {
             Some(body) => body,
             None => self.request().await?,
         };
-        let chunk = match timeout(SILENCE, body.next()).await {
+        let chunk = match timeout(READ_TIMEOUT, body.next()).await {
             Ok(Some(Ok(chunk))) => chunk,
             Ok(Some(Err(error))) => return Err(StoreError::broken("GetObject", error.to_string())),
             Ok(None) => return Err(StoreError::broken("GetObject", format!("it ended after {} bytes", self.read))),
-            Err(_) => return Err(StoreError::overdue("GetObject", SILENCE.as_secs())),
+            Err(_) => return Err(StoreError::overdue("GetObject", READ_TIMEOUT.as_secs())),
         };
         if self.read + chunk.len() as u64 > self.size {
-            let told = format!("{} has more than its {} bytes", self.key, self.size);
-            return Err(StoreError { trouble: Trouble::Changed, ..StoreError::broken("GetObject", told) });
+            let message = format!("{} has more than its {} bytes", self.key, self.size);
+            return Err(StoreError { trouble: Trouble::Changed, ..StoreError::broken("GetObject", message) });
         }
         self.body = Some(body);
         Ok(chunk)
@@ -87,15 +87,11 @@ impl Download {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use aws_sdk_s3::config::retry::RetryConfig;
-    use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
-    use crate::backup::plan::Destination;
+    use crate::backup::store::memory::store_at;
 
     /// Answers one request: a HEAD with the size, a GET with no more than 1000 of the bytes that it announces.
     async fn answer(mut stream: TcpStream, data: &[u8], etag: &str) -> std::io::Result<()> {
@@ -129,16 +125,7 @@ mod tests {
                 answer(stream, &data, etag).await.ok();
             }
         });
-        let config = aws_sdk_s3::Config::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .region(Region::new("eu-central-1"))
-            .credentials_provider(Credentials::new("key", "secret", None, None, "test"))
-            .retry_config(RetryConfig::disabled())
-            .endpoint_url(endpoint)
-            .force_path_style(true);
-        let text = r#"{"bucket":"b","owner":"000000000000","region":"eu-central-1","prefix":"p"}"#;
-        let place: Destination = serde_json::from_str(text).unwrap();
-        Store { client: aws_sdk_s3::Client::from_conf(config.build()), place: Arc::new(place) }
+        store_at(endpoint)
     }
 
     async fn read(store: &Store) -> Result<Vec<u8>, StoreError> {
@@ -158,7 +145,7 @@ mod tests {
 
     #[tokio::test]
     async fn another_object_is_never_appended() {
-        let told = read(&breaking(vec![7; 4500], 3).await).await.unwrap_err();
-        assert_eq!(told.trouble, Trouble::Changed, "{told}");
+        let message = read(&breaking(vec![7; 4500], 3).await).await.unwrap_err();
+        assert_eq!(message.trouble, Trouble::Changed, "{message}");
     }
 }

@@ -61,15 +61,15 @@ impl StoreError {
 
     /// The call was not even sent.
     fn without_credentials(operation: &'static str, cause: &CredentialsError) -> Self {
-        let told: Vec<String> = causes(cause).map(|cause| first_line(&cause.to_string())).collect();
+        let description: Vec<String> = causes(cause).map(|cause| first_line(&cause.to_string())).collect();
         let refused = |text: &String| {
             ["AccessDenied", "InvalidIdentityToken", "ValidationError"].iter().any(|code| text.contains(code))
         };
-        let lasting = matches!(cause, CredentialsError::CredentialsNotLoaded(_)) || told.iter().any(refused);
+        let lasting = matches!(cause, CredentialsError::CredentialsNotLoaded(_)) || description.iter().any(refused);
         Self {
             operation,
             code: Some(NO_CREDENTIALS.into()),
-            message: told.last().cloned().unwrap_or_default(),
+            message: description.last().cloned().unwrap_or_default(),
             trouble: if lasting { Trouble::Denied } else { Trouble::Passing },
         }
     }
@@ -113,8 +113,8 @@ impl StoreError {
         let operation = self.operation;
         match (self.trouble, self.code.as_deref()) {
             (_, Some(NO_CREDENTIALS)) => format!(
-                "S3 {operation}: the Job has no AWS credentials ({}): see the operator's option BACKUP_ROLE_ARN and \
-                 iam/trust-backup-jobs.json",
+                "S3 {operation}: the Job has no AWS credentials ({}): see the operator's options \
+                 BACKUP_ROLE_ARN and BACKUP_POD_IDENTITY, and who may be the role in iam/README.md",
                 self.message
             ),
             (Trouble::Denied, code) => format!(

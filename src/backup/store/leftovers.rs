@@ -1,29 +1,31 @@
-//! Multipart uploads that nobody goes on with: their parts cost money, and nobody sees them.
+//! Uploads to a key of whose ID no answer told: their parts cost money, and nobody sees them.
+//!
+//! Only a role that may list the uploads of the whole bucket can look for them, for S3 cannot narrow that to a part of it. The
+//! published role of Jobs may not: there the operator aborts such uploads, and in the end the bucket's own rule.
+//! <https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html>
 
 use aws_sdk_s3::types::MultipartUpload;
-use jiff::{SignedDuration, Timestamp};
 
 use super::call::{DEADLINE, again};
 use super::{Store, StoreError, Trouble};
-
-/// An upload of another backup of the same source may still be going on, unless it is older.
-const DEAD: SignedDuration = SignedDuration::from_hours(24);
 
 /// Looks until nothing is found: a part that was on its way may have outlived the first look.
 const LOOKS: usize = 3;
 
 impl Store {
-    /// Aborts uploads to this very key, and such as were left under the prefix a day ago.
-    pub(super) async fn clean(&self, prefix: &str, key: &str, now: Timestamp) -> Result<(), StoreError> {
+    /// Aborts uploads to this very key, where it is allowed to look for them.
+    pub(super) async fn clean(&self, key: &str) -> Result<(), StoreError> {
         for _ in 0..LOOKS {
+            let uploads = match self.uploads(key).await {
+                Err(error) if error.trouble == Trouble::Denied => return Ok(()),
+                uploads => uploads?,
+            };
             let mut found = false;
-            for upload in self.uploads(prefix).await? {
-                let (Some(at), Some(id)) = (upload.key(), upload.upload_id()) else { continue };
-                if at == key || is_dead(&upload, now) {
-                    tracing::info!(key = at, "aborting an upload that nobody goes on with");
-                    self.abort(at, id).await?;
-                    found = true;
-                }
+            for upload in uploads.iter().filter(|upload| upload.key() == Some(key)) {
+                let Some(id) = upload.upload_id() else { continue };
+                tracing::info!(key, "aborting an upload that nobody goes on with");
+                self.abort(key, id).await?;
+                found = true;
             }
             if !found {
                 break;
@@ -32,7 +34,7 @@ impl Store {
         Ok(())
     }
 
-    async fn uploads(&self, prefix: &str) -> Result<Vec<MultipartUpload>, StoreError> {
+    async fn uploads(&self, key: &str) -> Result<Vec<MultipartUpload>, StoreError> {
         let mut found = Vec::new();
         let mut marker: (Option<String>, Option<String>) = (None, None);
         loop {
@@ -41,7 +43,7 @@ impl Store {
                     .list_multipart_uploads()
                     .bucket(&self.place.bucket)
                     .expected_bucket_owner(&self.place.owner)
-                    .prefix(prefix)
+                    .prefix(key)
                     .set_key_marker(marker.0.clone())
                     .set_upload_id_marker(marker.1.clone())
                     .send()
@@ -71,31 +73,5 @@ impl Store {
             Err(error) if !matches!(error.trouble, Trouble::NoUpload | Trouble::NoObject) => Err(error),
             _ => Ok(()),
         }
-    }
-}
-
-fn is_dead(upload: &MultipartUpload, now: Timestamp) -> bool {
-    upload
-        .initiated()
-        .and_then(|at| Timestamp::from_second(at.secs()).ok())
-        .is_some_and(|at| now.duration_since(at) > DEAD)
-}
-
-#[cfg(test)]
-mod tests {
-    use aws_sdk_s3::primitives::DateTime;
-
-    use super::*;
-
-    #[test]
-    fn only_what_is_older_than_a_day_counts_as_dead() {
-        let now: Timestamp = "2026-11-22T12:00:00Z".parse().unwrap();
-        let begun = |hours: i64| {
-            let at = DateTime::from_secs(now.as_second() - hours * 3600);
-            MultipartUpload::builder().initiated(at).build()
-        };
-        assert!(!is_dead(&begun(23), now));
-        assert!(is_dead(&begun(25), now));
-        assert!(!is_dead(&MultipartUpload::builder().build(), now), "one without an age is left alone");
     }
 }

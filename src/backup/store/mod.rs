@@ -7,6 +7,8 @@ mod checksum;
 mod download;
 mod error;
 mod leftovers;
+#[cfg(test)]
+pub mod memory;
 mod object;
 mod parts;
 mod upload;
@@ -19,8 +21,9 @@ use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region};
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::{ResponseChecksumValidation, StalledStreamProtectionConfig};
+use jiff::Timestamp;
 
-use super::manifest::{self, Manifest};
+use super::manifest::{self, Document, Mistake};
 use super::plan::Destination;
 
 pub use download::Download;
@@ -35,8 +38,6 @@ pub use call::pauses;
 const CONNECT: Duration = Duration::from_secs(5);
 /// Data that do not flow for so long are not waited for.
 const STALLED: Duration = Duration::from_secs(30);
-/// No manifest of ours is larger.
-const MANIFEST_LIMIT: usize = 1024 * 1024;
 
 /// A place in S3, and the way to it.
 #[derive(Clone)]
@@ -48,9 +49,28 @@ pub struct Store {
 /// An object, as far as it is compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Seen {
+    /// Tells whether it is still the same.
     etag: Option<String>,
     size: i64,
     sha256: Option<String>,
+}
+
+/// An object, as a listing tells of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its size in bytes.
+    pub size: u64,
+    /// When it was written, where the S3 says so.
+    pub modified: Option<Timestamp>,
+}
+
+/// What lies where a backup is to be, whoever wrote it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lying {
+    /// Its data.
+    pub data: Option<Listed>,
+    /// Its manifest.
+    pub manifest: Option<Listed>,
 }
 
 impl Store {
@@ -83,15 +103,24 @@ impl Store {
     }
 
     /// What is known of a backup; none where it is not complete.
-    pub async fn manifest(&self, folder: &str, id: &str) -> Result<Option<Manifest>, ManifestError> {
-        let key = self.key(folder, id, manifest::NAME);
-        let Some(bytes) = self.small(&key, MANIFEST_LIMIT).await? else { return Ok(None) };
-        let manifest: Manifest = serde_json::from_slice(&bytes)
-            .map_err(|error| ManifestError::Unreadable { key: key.clone(), message: error.to_string() })?;
-        if manifest.format != manifest::FORMAT {
-            return Err(ManifestError::Newer { key, format: manifest.format });
+    pub async fn manifest(&self, folder: &str, id: &str) -> Result<Option<Document>, ManifestError> {
+        if !self.has(&self.key(folder, id, manifest::NAME)).await? {
+            return Ok(None);
         }
-        Ok(Some(manifest))
+        self.listed_manifest(folder, id).await
+    }
+
+    /// The same where a listing showed it.
+    pub async fn listed_manifest(&self, folder: &str, id: &str) -> Result<Option<Document>, ManifestError> {
+        let key = self.key(folder, id, manifest::NAME);
+        let Some(bytes) = self.small(&key, manifest::LIMIT).await? else { return Ok(None) };
+        manifest::parse(&bytes, id).map(Some).map_err(|mistake| ManifestError::Invalid { key, mistake })
+    }
+
+    /// What lies where a backup is to be.
+    pub async fn lying(&self, folder: &str, id: &str) -> Result<Lying, StoreError> {
+        let manifest = self.listed(&self.key(folder, id, manifest::NAME)).await?;
+        Ok(Lying { data: self.listed(&self.key(folder, id, manifest::DATA)).await?, manifest })
     }
 
     /// IDs of what lies in a source's folder, complete or not, the newest first.
@@ -130,20 +159,12 @@ pub enum ManifestError {
     /// S3 did not give it.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// It is none of ours, or damaged.
-    #[error("{key} is no manifest: {message}")]
-    Unreadable {
+    /// It is none of ours, damaged, or of a version of Causeway that this one does not know.
+    #[error("{key}: {mistake}")]
+    Invalid {
         /// Its key.
         key: String,
         /// Why.
-        message: String,
-    },
-    /// It is of a version of Causeway that this one does not know.
-    #[error("{key} has format {format}, and this version of Causeway knows format 1: use the version that wrote it")]
-    Newer {
-        /// Its key.
-        key: String,
-        /// Its format.
-        format: u32,
+        mistake: Mistake,
     },
 }

@@ -5,42 +5,29 @@ use std::time::Duration;
 use aws_sdk_s3::operation::put_object::builders::PutObjectFluentBuilder;
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{ChecksumMode, ServerSideEncryption, StorageClass};
+use jiff::Timestamp;
 use tokio_util::bytes::Bytes;
 
 use super::call::{DEADLINE, again, once, pause, pauses};
-use super::{Seen, Store, StoreError, Trouble, checksum};
+use super::{Listed, Seen, Store, StoreError, Trouble, checksum};
 
 /// Tries of a HEAD that is refused without a word.
 const HEAD_AGAIN: usize = 4;
 
 /// What must be true of a key for an object to be put there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
-    /// Nothing is there.
+    /// Nothing is there. The Jobs' role may put objects in no other way.
+    /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html>
     Absent,
-    /// What is there is still this.
-    Etag(String),
     /// Anything: this S3 knows no conditions.
     Any,
 }
 
 impl Condition {
-    /// That the key is as it was seen.
-    pub(super) fn unchanged(seen: Option<&Seen>) -> Self {
-        match seen.map(|seen| seen.etag.clone()) {
-            None => Self::Absent,
-            Some(Some(etag)) => Self::Etag(etag),
-            Some(None) => Self::Any,
-        }
-    }
-
-    /// As headers have it: `If-None-Match` and `If-Match`.
-    pub(super) fn headers(&self) -> (Option<String>, Option<String>) {
-        match self {
-            Self::Absent => (Some("*".into()), None),
-            Self::Etag(etag) => (None, Some(etag.clone())),
-            Self::Any => (None, None),
-        }
+    /// As the header `If-None-Match` has it.
+    pub(super) fn none_match(self) -> Option<String> {
+        (self == Self::Absent).then(|| "*".into())
     }
 }
 
@@ -50,11 +37,38 @@ pub(super) fn time_for(bytes: usize) -> Duration {
 }
 
 impl Store {
+    /// Whether something is at a key. To ask for the object itself would not tell: S3 answers 403 for what is absent to
+    /// whoever may list only a part of the bucket.
+    /// <https://docs.aws.amazon.com/AmazonS3/latest/API/API_HeadObject.html>
+    pub(super) async fn has(&self, key: &str) -> Result<bool, StoreError> {
+        Ok(self.listed(key).await?.is_some())
+    }
+
+    /// How large what is at a key is, and when it was written.
+    pub(super) async fn listed(&self, key: &str) -> Result<Option<Listed>, StoreError> {
+        let page = again("ListObjectsV2", DEADLINE, || {
+            let call = self.client.list_objects_v2().bucket(&self.place.bucket);
+            // It is the first of all that begin with it.
+            call.expected_bucket_owner(&self.place.owner).prefix(key).max_keys(1).send()
+        });
+        let page = page.await?;
+        let found = page.contents().iter().find(|object| object.key() == Some(key));
+        Ok(found.map(|object| Listed {
+            size: object.size().and_then(|size| u64::try_from(size).ok()).unwrap_or_default(),
+            modified: object.last_modified().and_then(|time| Timestamp::from_second(time.secs()).ok()),
+        }))
+    }
+
     /// What is at a key.
     pub(super) async fn look(&self, key: &str) -> Result<Option<Seen>, StoreError> {
+        if self.has(key).await? { self.head(key).await } else { Ok(None) }
+    }
+
+    /// What is at a key where something should be.
+    pub(super) async fn head(&self, key: &str) -> Result<Option<Seen>, StoreError> {
         let mut pauses = pauses().take(HEAD_AGAIN);
         loop {
-            let error = match self.look_once(key).await {
+            let error = match self.head_once(key).await {
                 Ok(seen) => return Ok(Some(seen)),
                 Err(error) if error.trouble == Trouble::NoObject => return Ok(None),
                 Err(error) => error,
@@ -67,7 +81,7 @@ impl Store {
         }
     }
 
-    async fn look_once(&self, key: &str) -> Result<Seen, StoreError> {
+    async fn head_once(&self, key: &str) -> Result<Seen, StoreError> {
         let head = again("HeadObject", DEADLINE, || {
             self.client
                 .head_object()
@@ -140,11 +154,10 @@ impl Store {
         let size = i64::try_from(body.len()).unwrap_or(i64::MAX);
         let mut pauses = pauses();
         loop {
-            let (none_match, matching) = condition.headers();
             let (encryption, kms) = self.encryption();
             let call = self.client.put_object().bucket(&self.place.bucket).key(key);
-            let call = call.expected_bucket_owner(&self.place.owner).set_if_none_match(none_match);
-            let call = call.set_if_match(matching).set_server_side_encryption(encryption).set_ssekms_key_id(kms);
+            let call = call.expected_bucket_owner(&self.place.owner).set_if_none_match(condition.none_match());
+            let call = call.set_server_side_encryption(encryption).set_ssekms_key_id(kms);
             let call = with(call.checksum_sha256(&sum).body(ByteStream::from(body.clone())));
             // The checksum is signed with the headers: to hash the body once more would prove nothing.
             let sent = call.customize().disable_payload_signing().send();

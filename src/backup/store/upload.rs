@@ -1,12 +1,11 @@
 //! Data of unknown size on their way to one object: in parts, a few at a time, each as often as it takes.
 //!
-//! Nothing is at the key before [`Upload::complete`], and then only if nobody else wrote it meanwhile.
+//! Nothing is at the key before [`Upload::complete`], and then only if nobody else wrote it: nothing is overwritten.
 
 use std::time::Duration;
 
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{ChecksumAlgorithm, ChecksumType, CompletedMultipartUpload, CompletedPart, StorageClass};
-use jiff::Timestamp;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 use tokio_util::bytes::{Bytes, BytesMut};
@@ -36,7 +35,6 @@ pub enum UploadError {
 /// An object that is being written.
 pub struct Upload {
     store: Store,
-    prefix: String,
     key: String,
     /// What must be true of the key at the end.
     condition: Condition,
@@ -63,18 +61,13 @@ struct Arrived {
 }
 
 impl Upload {
-    /// Begins to write the data of a backup, and clears away what dead runs left of it.
-    pub async fn begin(store: &Store, folder: &str, id: &str, now: Timestamp) -> Result<Self, UploadError> {
-        let key = store.key(folder, id, manifest::DATA);
-        let prefix = format!("{}/{folder}/", store.place.prefix);
-        store.clean(&prefix, &key, now).await?;
-        // A run that died before its manifest may have left data: they are overwritten, but nothing newer is.
-        let condition = Condition::unchanged(store.look(&key).await?.as_ref());
-        Ok(Self {
+    /// Begins to write the data of a backup of which there are none.
+    #[must_use]
+    pub fn begin(store: &Store, folder: &str, id: &str) -> Self {
+        Self {
             store: store.clone(),
-            prefix,
-            key,
-            condition,
+            key: store.key(folder, id, manifest::DATA),
+            condition: Condition::Absent,
             id: None,
             asked: false,
             filling: BytesMut::new(),
@@ -83,7 +76,7 @@ impl Upload {
             on_their_way: JoinSet::new(),
             arrived: Vec::new(),
             size: 0,
-        })
+        }
     }
 
     /// Bytes that were written.
@@ -142,7 +135,8 @@ impl Upload {
         Ok(())
     }
 
-    /// Has S3 begin the upload. A try whose answer was lost may have begun one too: those are aborted before the next.
+    /// Has S3 begin the upload. A try whose answer was lost may have begun one too: those are aborted before the next,
+    /// where it is allowed to look for them.
     async fn create(&mut self) -> Result<String, UploadError> {
         let mut pauses = pauses();
         self.asked = true;
@@ -183,7 +177,7 @@ impl Upload {
     async fn finish(&mut self) -> Result<(), UploadError> {
         if self.id.is_none() {
             let body = std::mem::take(&mut self.filling).freeze();
-            return Ok(self.store.put_data(&self.key, body, self.condition.clone()).await?);
+            return Ok(self.store.put_data(&self.key, body, self.condition).await?);
         }
         if !self.filling.is_empty() {
             self.send().await?;
@@ -232,17 +226,16 @@ impl Upload {
                 .build()
         });
         let parts = CompletedMultipartUpload::builder().set_parts(Some(parts.collect())).build();
-        let (none_match, matching) = self.condition.headers();
         let call = self.store.client.complete_multipart_upload().bucket(&place.bucket).key(&self.key);
         let call = call.expected_bucket_owner(&place.owner).set_upload_id(self.id.clone()).multipart_upload(parts);
         let call = call.checksum_type(ChecksumType::Composite).mpu_object_size(self.size.cast_signed());
-        let call = call.set_if_none_match(none_match).set_if_match(matching);
+        let call = call.set_if_none_match(self.condition.none_match());
         // S3 may take minutes to join many parts, and sends blanks meanwhile.
         once("CompleteMultipartUpload", DEADLINE * 15, call.send()).await.map(drop)
     }
 
-    /// Leaves nothing of it in S3. What cannot be aborted now is told, and aborted by the next run or by the bucket's
-    /// own rule.
+    /// Leaves nothing of it in S3. What cannot be aborted now is told, and aborted by the operator or by the bucket's own
+    /// rule.
     pub async fn abandon(&mut self) {
         self.on_their_way.shutdown().await;
         if !self.asked {
@@ -253,15 +246,14 @@ impl Upload {
             Ok(Err(error)) => error.to_string(),
             Err(_) => "no time is left".into(),
         };
-        tracing::warn!(key = self.key, problem, "the upload could not be aborted; the next run does so");
+        tracing::warn!(key = self.key, problem, "the upload could not be aborted; the operator does so");
     }
 
     async fn clean(&self) -> Result<(), StoreError> {
-        // The one that is known goes even where nobody may list uploads, or lists are slow to show it.
-        if let Some(id) = &self.id {
-            self.store.abort(&self.key, id).await?;
+        match &self.id {
+            Some(id) => self.store.abort(&self.key, id).await,
+            None => self.store.clean(&self.key).await,
         }
-        self.store.clean(&self.prefix, &self.key, Timestamp::UNIX_EPOCH).await
     }
 }
 

@@ -1,6 +1,6 @@
 //! Every change there can be.
 
-use super::facts::Bucket;
+use super::facts::{Bucket, Recording};
 use crate::external::s3::{BucketFacts, Encryption, Tags, Upload};
 use crate::runtime::ActionEvent;
 use crate::runtime::manifest::Manifest;
@@ -25,8 +25,12 @@ pub enum Action {
         /// The Job.
         job: Box<Manifest>,
         /// What it does, for people.
-        told: String,
+        message: String,
     },
+    /// Record what counts.
+    Record(Box<Recording>),
+    /// Delete the record: nothing is left that it speaks of.
+    ForgetRecord,
     /// Let the `CronJob` stand still, whatever else is wrong.
     Hold {
         /// Its name.
@@ -110,8 +114,8 @@ pub enum Hardening {
     EnforceOwner,
     /// Encrypt what does not say how.
     Encrypt(Encryption),
-    /// Let nobody in without TLS.
-    AskForTls(Box<BucketFacts>),
+    /// Let nobody in without TLS, and nobody overwrite anything.
+    Guard(Box<BucketFacts>),
     /// End uploads that nobody completes.
     AbortUploads(Box<BucketFacts>),
 }
@@ -123,6 +127,8 @@ impl std::fmt::Debug for Action {
             Self::Apply { child, .. } => write!(formatter, "Apply({child:?})"),
             Self::Start { job } => write!(formatter, "Start({job:?})"),
             Self::Verify { job, .. } => write!(formatter, "Verify({job:?})"),
+            Self::Record(recording) => write!(formatter, "Record({} accepted)", recording.accepted),
+            Self::ForgetRecord => formatter.write_str("ForgetRecord"),
             Self::Hold { name, .. } => write!(formatter, "Hold({name})"),
             Self::Stop { kind, name, .. } => write!(formatter, "Stop({kind} {name})"),
             Self::Forget { name, .. } => write!(formatter, "Forget({name})"),
@@ -153,7 +159,7 @@ impl Hardening {
             Self::BlockPublicAccess => "BlockPublicAccess",
             Self::EnforceOwner => "EnforceOwner",
             Self::Encrypt(_) => "Encrypt",
-            Self::AskForTls(_) => "AskForTls",
+            Self::Guard(_) => "Guard",
             Self::AbortUploads(_) => "AbortUploads",
         }
     }
@@ -168,7 +174,14 @@ impl Action {
                 event(if uid.is_some() { "Updated" } else { "Created" }, format!("{} {}", child.kind(), child.name()))
             }
             Self::Start { job } => event("BackupStarted", format!("Job {} was asked for", job.name())),
-            Self::Verify { told, .. } => event("VerificationStarted", told.clone()),
+            Self::Verify { message, .. } => event("VerificationStarted", message.clone()),
+            Self::Record(recording) if recording.accepted > 0 => {
+                let number = recording.accepted;
+                event(
+                    "BackupsAccepted",
+                    format!("{number} backups that no Job reported count from now on as they lie there"),
+                )
+            }
             Self::Hold { name, .. } => event("Held", format!("CronJob {name} stands still")),
             Self::Stop { kind, name, .. } => event("Stopped", format!("{kind} {name}")),
             Self::Bucket { bucket, change } => {
@@ -188,7 +201,7 @@ impl Action {
                 }
             }
             Self::Tell { event, .. } => Some(event.clone()),
-            Self::Forget { .. } | Self::AwaitJobs => None,
+            Self::Record(_) | Self::ForgetRecord | Self::Forget { .. } | Self::AwaitJobs => None,
         }
     }
 }

@@ -16,43 +16,56 @@ use crate::api::DatabaseBackup;
 use crate::external::aws::AwsError;
 use crate::external::s3::S3;
 use crate::metrics::Metrics;
-use crate::runtime::manifest::{Manifest, delete_exactly, patch_exactly};
+use crate::runtime::manifest::{delete_exactly, patch_exactly};
+use crate::transfer;
 
 /// Through what actions are carried out.
-pub struct Hands {
+pub struct Clients {
     pub client: Client,
     pub s3: S3,
     pub metrics: Metrics,
 }
 
 /// Carries out `action`.
-pub async fn apply(hands: &Hands, observer: &Observer, object: &DatabaseBackup, action: &Action) -> Result<(), Error> {
+pub async fn apply(
+    clients: &Clients,
+    observer: &Observer,
+    object: &DatabaseBackup,
+    action: &Action,
+) -> Result<(), Error> {
     let namespace = object.namespace().unwrap_or_default();
     match action {
         Action::Apply { child, uid } => {
             observer.expect_change(object);
-            let applied = child.apply(&hands.client, &namespace, uid.as_deref()).await;
-            applied.map_err(|source| Error::Apply { child: format!("{child:?}"), source })
+            Ok(transfer::apply(&clients.client, object, child, uid.as_deref()).await?)
         }
         Action::Start { job } | Action::Verify { job, .. } => {
             observer.expect_change(object);
-            start(&hands.client, object, job).await
+            Ok(transfer::start(&clients.client, object, job).await?)
+        }
+        Action::Record(recording) => {
+            let uid = object.uid().unwrap_or_default();
+            observer.records.write(&uid, &recording.record).await.map_err(Error::Record)
+        }
+        Action::ForgetRecord => {
+            let uid = object.uid().unwrap_or_default();
+            observer.records.delete(&uid).await.map_err(Error::Record)
         }
         Action::Hold { name, uid } => {
             observer.expect_change(object);
-            hold(&hands.client, &namespace, name, uid).await
+            hold(&clients.client, &namespace, name, uid).await
         }
         Action::Stop { kind, name, uid } => {
             observer.expect_change(object);
             match *kind {
-                "CronJob" => delete::<CronJob>(&hands.client, &namespace, name, uid, Foreground).await,
-                _ => delete::<Job>(&hands.client, &namespace, name, uid, Foreground).await,
+                "CronJob" => delete::<CronJob>(&clients.client, &namespace, name, uid, Foreground).await,
+                _ => delete::<Job>(&clients.client, &namespace, name, uid, Foreground).await,
             }
         }
         // It is gone at once: nobody has to wait for the pods of what has ended.
         Action::Forget { name, uid } => {
             observer.expect_change(object);
-            delete::<Job>(&hands.client, &namespace, name, uid, Background).await
+            delete::<Job>(&clients.client, &namespace, name, uid, Background).await
         }
         Action::AwaitJobs => {
             observer.expect_change(object);
@@ -61,7 +74,7 @@ pub async fn apply(hands: &Hands, observer: &Observer, object: &DatabaseBackup, 
         Action::Bucket { bucket, change } => {
             let outcome = match change {
                 Change::DeleteObjects { .. } | Change::Abort(_) => {
-                    let outcome = change_bucket(&hands.s3, bucket, change).await;
+                    let outcome = change_bucket(&clients.s3, bucket, change).await;
                     observer.forget_catalog(object);
                     outcome
                 }
@@ -72,7 +85,7 @@ pub async fn apply(hands: &Hands, observer: &Observer, object: &DatabaseBackup, 
                     }
                     // Before it is changed: we may be given up in the middle of that.
                     known.forget();
-                    change_bucket(&hands.s3, bucket, change).await
+                    change_bucket(&clients.s3, bucket, change).await
                 }
             };
             if let Err(error) = &outcome
@@ -80,16 +93,16 @@ pub async fn apply(hands: &Hands, observer: &Observer, object: &DatabaseBackup, 
             {
                 observer.cleanup_failed(object, error);
             }
-            let told = |error: AwsError| match () {
+            let message = |error: AwsError| match () {
                 () if error.is("BucketAlreadyExists") => Error::BucketTaken(bucket.place.bucket.clone()),
-                () => Error::Aws(error),
+                () => error.into(),
             };
-            outcome.map_err(told)
+            outcome.map_err(message)
         }
         Action::Tell { what, success, .. } => {
             match what {
-                Ended::Backup => hands.metrics.backup_ended(*success),
-                Ended::Verification => hands.metrics.verification_ended(*success),
+                Ended::Backup => clients.metrics.backup_ended(*success),
+                Ended::Verification => clients.metrics.verification_ended(*success),
             }
             Ok(())
         }
@@ -123,7 +136,7 @@ async fn harden(s3: &S3, bucket: &Bucket, hardening: &Hardening) -> Result<(), A
         Hardening::BlockPublicAccess => s3.block_public_access(place, owner).await,
         Hardening::EnforceOwner => s3.enforce_owner(place, owner).await,
         Hardening::Encrypt(encryption) => s3.encrypt(place, owner, encryption).await,
-        Hardening::AskForTls(facts) => s3.ask_for_tls(place, owner, facts).await,
+        Hardening::Guard(facts) => s3.guard(place, owner, facts).await,
         Hardening::AbortUploads(facts) => s3.abort_uploads(place, owner, facts).await,
     }
 }
@@ -132,16 +145,8 @@ async fn harden(s3: &S3, bucket: &Bucket, hardening: &Hardening) -> Result<(), A
 async fn hold(client: &Client, namespace: &str, name: &str, uid: &str) -> Result<(), Error> {
     let api: Api<CronJob> = Api::namespaced(client.clone(), namespace);
     let patched = patch_exactly(&api, name, uid, json!({ "spec": { "suspend": true } })).await;
-    patched.map(drop).map_err(|source| Error::Apply { child: format!("CronJob {name}"), source })
-}
-
-/// Makes a Job.
-async fn start(client: &Client, object: &DatabaseBackup, job: &Manifest) -> Result<(), Error> {
-    match job.create_for(client, &object.namespace().unwrap_or_default(), object).await {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(Error::NameTaken(job.name().to_owned())),
-        Err(source) => Err(Error::Start { name: job.name().to_owned(), source }),
-    }
+    let child = format!("CronJob {name}");
+    patched.map(drop).map_err(|source| transfer::Error::Apply { child, source }.into())
 }
 
 /// Deletes exactly that one; what it has made goes before it (`Foreground`) or after it.

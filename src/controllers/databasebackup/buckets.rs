@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use super::decide::is_ours;
+use super::names::is_ours;
 use crate::external::aws::AwsError;
 use crate::external::s3::{Found, Place, S3};
 

@@ -1,46 +1,26 @@
 //! Why observing or acting failed.
 
 use crate::external::aws::AwsError;
-use crate::runtime::{Class, Failure, class_of_kubernetes, said};
+use crate::runtime::{Class, Failure, api_message, class_of_kubernetes};
+use crate::transfer;
 
 /// Why observing or acting failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Children could not be read.
-    #[error("cannot read the {what}: {}", said(.source))]
-    Read {
-        /// What was to be read.
-        what: &'static str,
-        /// What the API said.
-        source: kube::Error,
-    },
-    /// A child could not be applied.
-    #[error("cannot apply {child}: {}", said(.source))]
-    Apply {
-        /// Its kind and name.
-        child: String,
-        /// What the API said.
-        source: kube::Error,
-    },
-    /// A Job could not be made.
-    #[error("cannot make Job {name}: {}", said(.source))]
-    Start {
-        /// Its name.
-        name: String,
-        /// What the API said.
-        source: kube::Error,
-    },
+    /// Something could not be read or made.
+    #[error(transparent)]
+    Transfer(#[from] transfer::Error),
     /// A child could not be deleted.
-    #[error("cannot delete {child}: {}", said(.source))]
+    #[error("cannot delete {child}: {}", api_message(.source))]
     Delete {
         /// Its kind and name.
         child: String,
         /// What the API said.
         source: kube::Error,
     },
-    /// Somebody else's Job has the name.
-    #[error("Job {0} exists and does not belong to this object: delete it, or choose another metadata.name")]
-    NameTaken(String),
+    /// What counts could not be recorded.
+    #[error("cannot write the record of backups in the operator's namespace: {}", api_message(.0))]
+    Record(kube::Error),
     /// Jobs are still ending.
     #[error("waiting for running backups to end")]
     JobsRemain,
@@ -53,41 +33,33 @@ pub enum Error {
     /// Another object that shares the bucket changed it since we looked.
     #[error("bucket {0} was changed meanwhile")]
     BucketChanged(String),
-    /// AWS refused.
-    #[error(transparent)]
-    Aws(#[from] AwsError),
+}
+
+impl From<AwsError> for Error {
+    fn from(error: AwsError) -> Self {
+        Self::Transfer(error.into())
+    }
 }
 
 impl Failure for Error {
     fn class(&self) -> Class {
         match self {
-            Self::Read { source, .. }
-            | Self::Apply { source, .. }
-            | Self::Start { source, .. }
-            | Self::Delete { source, .. } => class_of_kubernetes(source),
-            Self::NameTaken(_) | Self::BucketTaken(_) => Class::Denied,
-            Self::JobsRemain => Class::Early,
+            Self::Transfer(error) => error.class(),
+            Self::Delete { source, .. } | Self::Record(source) => class_of_kubernetes(source),
+            Self::BucketTaken(_) => Class::Denied,
+            Self::JobsRemain => Class::NotYet,
             Self::BucketChanged(_) => Class::Conflict,
-            Self::Aws(error) => error.class,
         }
     }
 
     fn reason(&self) -> &'static str {
         match self {
-            Self::Read { .. } => "ReadFailed",
-            Self::Apply { .. } => "ApplyFailed",
-            Self::Start { .. } => "StartFailed",
+            Self::Transfer(error) => error.reason(),
             Self::Delete { .. } => "DeleteFailed",
-            Self::NameTaken(_) => "NameTaken",
+            Self::Record(_) => "RecordFailed",
             Self::JobsRemain => "JobsRemain",
             Self::BucketChanged(_) => "BucketChanged",
             Self::BucketTaken(_) => "BucketForbidden",
-            Self::Aws(error) => match error.class {
-                Class::Denied => "AccessDenied",
-                Class::Throttled => "Throttled",
-                Class::Invalid => "RequestInvalid",
-                _ => "AwsUnavailable",
-            },
         }
     }
 }

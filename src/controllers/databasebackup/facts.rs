@@ -1,13 +1,23 @@
 //! What is known of backups: children, databases, Jobs, the bucket and what is in it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use kube::{Resource, ResourceExt};
 use serde_json::Value;
 
+use crate::api::DatabaseBackup;
 use crate::backup::jobs::{Access, Catalog, End, Served, Settings};
-use crate::backup::manifest::Manifest;
+use crate::backup::manifest::Document;
+use crate::backup::record::Record;
+use crate::consent::Refusal;
 use crate::external::s3::{Found, Object, Place, Upload};
+
+/// So many backups are told of in the status.
+pub const RECENT: usize = 20;
+
+/// Pods have half a minute to end. One on a node that is lost never does, and neither does its Job.
+const JOBS_STOP_TIMEOUT: SignedDuration = SignedDuration::from_secs(45);
 
 /// All that is known.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,6 +30,10 @@ pub struct Observed {
     pub account: Option<Value>,
     /// Databases to back up, in the order of their folders.
     pub sources: Vec<Database>,
+    /// Databases that are to be backed up, and whose Secrets may not be used.
+    pub withheld: Vec<Withheld>,
+    /// Why the Secret with the key that opens backups may not be used.
+    pub identity_refused: Option<Refusal>,
     /// Jobs of this object, in the order in which they were made.
     pub jobs: Vec<Job>,
     /// Jobs of this object that prove a backup, in the same order.
@@ -28,14 +42,27 @@ pub struct Observed {
     pub asked: Option<String>,
     /// The bucket; none where it was not looked at.
     pub bucket: Option<Bucket>,
-    /// What is in S3; none where it was not looked at.
+    /// What is in S3; none where it was not looked at. What does not count by the record has a doubt.
     pub catalog: Option<Catalog>,
+    /// The record of backups as it is in the operator's namespace.
+    pub recorded: Option<Record>,
+    /// As it is to be; none where nothing is to be recorded now.
+    pub recording: Option<Recording>,
     /// Manifests of new backups and of one that is to be proven, by folder and instant.
-    pub manifests: BTreeMap<(String, Timestamp), Manifest>,
+    pub manifests: BTreeMap<(String, Timestamp), Document>,
     /// A backup that was to be proven, and why its manifest cannot be read.
     pub unreadable: Option<((String, Timestamp), String)>,
     /// What is left to clean up after a deleted object; none where nothing is to be.
     pub remains: Option<Remains>,
+}
+
+/// What is to be recorded, and how many backups count that no Job reported.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recording {
+    /// The record.
+    pub record: Record,
+    /// How many were accepted as they lie there.
+    pub accepted: usize,
 }
 
 /// A child as it is.
@@ -58,6 +85,15 @@ pub struct Database {
     pub since: Timestamp,
     /// What serves it.
     pub served: Served,
+}
+
+/// A database whose login or certificate may not be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Withheld {
+    /// The database.
+    pub database: Database,
+    /// Why.
+    pub refusal: Refusal,
 }
 
 /// A Job.
@@ -129,8 +165,45 @@ impl Observed {
         self.jobs.iter().chain(self.verifications.iter().map(|it| &it.job))
     }
 
+    /// Whether all that may still write was told to end so long ago that what ends at all has ended.
+    pub fn jobs_are_overdue(&self, object: &DatabaseBackup, now: Timestamp) -> bool {
+        let is_old = |since: Timestamp| now.duration_since(since) > JOBS_STOP_TIMEOUT;
+        let asked = object.meta().deletion_timestamp.as_ref().map(|time| time.0);
+        // An operator that was away has not told them yet.
+        let schedule = self.child("CronJob", &object.name_any()).filter(|child| child.ours);
+        let was_told = schedule.is_none_or(|child| child.value["metadata"]["deletionTimestamp"].is_string());
+        asked.is_some_and(is_old) && was_told && self.all_jobs().all(|job| job.going.is_some_and(is_old))
+    }
+
+    /// Whether a Secret may not be used.
+    pub fn is_refused(&self) -> bool {
+        !self.withheld.is_empty() || self.identity_refused.is_some()
+    }
+
+    /// Whether pods of the schedule will mount a Secret that none of the databases to be backed up names and agrees to, or not
+    /// any more.
+    pub fn mounts_more(&self, object: &DatabaseBackup) -> bool {
+        let schedule =
+            self.child("CronJob", &object.name_any()).filter(|it| it.ours && it.value["spec"]["suspend"] != true);
+        let agreed =
+            |name: &str| self.sources.iter().flat_map(|it| &it.access.mounts).any(|mount| mount.secret == name);
+        schedule.is_some_and(|schedule| {
+            let volumes = schedule.value["spec"]["jobTemplate"]["spec"]["template"]["spec"]["volumes"].as_array();
+            let mut secrets = volumes.into_iter().flatten().filter_map(|it| it["secret"]["secretName"].as_str());
+            secrets.any(|name| !agreed(name))
+        })
+    }
+
     /// Whether a Job that takes backups has not ended.
     pub fn is_running(&self) -> bool {
         self.jobs.iter().any(|job| job.end.is_none())
     }
+}
+
+/// The newest complete backups of all databases: instant and folder.
+pub fn newest(catalog: &Catalog) -> Vec<(Timestamp, &String)> {
+    let complete =
+        catalog.folders.keys().flat_map(|folder| catalog.complete(folder).into_iter().map(move |due| (due, folder)));
+    let sorted: BTreeSet<(Timestamp, &String)> = complete.collect();
+    sorted.into_iter().rev().take(RECENT).collect()
 }

@@ -1,15 +1,43 @@
 //! Objects and worlds for tests.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
+use aws_config::SdkConfig;
 use jiff::Timestamp;
+use kube::Client;
+use kube::client::Body;
 use serde_json::json;
 
 use super::facts::{Bucket, Database, Observed};
 use super::names::{CAUSEWAY, CLUSTER, MANAGED_BY};
+use super::observe::Observer;
 use crate::api::{DatabaseBackup, Redis};
-use crate::backup::jobs::{Served, Settings, of_redis};
-use crate::external::s3::{BucketFacts, Found, Place, Tags};
+use crate::backup::jobs::{Identity, Served, Settings, of_redis};
+use crate::external::s3::{BucketFacts, Found, Place, S3, Tags};
+use crate::leader::Fence;
+use crate::metrics::Metrics;
+
+/// An observer that may do nothing in Kubernetes, and how many calls it made.
+pub fn denied() -> (Observer, Arc<AtomicUsize>) {
+    let calls: Arc<AtomicUsize> = Arc::default();
+    let counted = calls.clone();
+    let answer = move |_: http::Request<Body>| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        let status = json!({
+            "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403,
+            "message": "forbidden", "metadata": {},
+        });
+        let response = http::Response::builder().status(403).body(Body::from(status.to_string().into_bytes()));
+        async move { Ok::<_, Infallible>(response.expect("a response")) }
+    };
+    let (client, metrics) = (Client::new(tower::service_fn(answer), "default"), Metrics::new());
+    let s3 = S3::new(&SdkConfig::builder().build(), metrics.clone(), Fence::unfenced());
+    (Observer::new(client, s3, Settings::default(), metrics, Duration::from_mins(5)), calls)
+}
 
 /// A backup of every database, each day.
 pub fn backup() -> DatabaseBackup {
@@ -40,7 +68,7 @@ pub fn observed() -> Observed {
     Observed {
         settings: Settings {
             cluster: "prod".into(),
-            role: Some("arn:aws:iam::111122223333:role/causeway-backup-jobs".into()),
+            identity: Some(Identity::WebIdentity("arn:aws:iam::111122223333:role/causeway-backup-{namespace}".into())),
             image: Some("registry.example.com/causeway:1".into()),
             region: "eu-west-1".into(),
             ..Settings::default()

@@ -9,6 +9,7 @@
 //! Kubernetes starts the Jobs and tries them again, also while the operator is down. What there is, only S3 says: a backup
 //! is its manifest and its data. Nothing else is remembered.
 
+mod accepted;
 mod action;
 mod apply;
 mod buckets;
@@ -22,9 +23,12 @@ mod fixtures;
 mod names;
 mod observe;
 mod outcomes;
+mod recording;
 mod resources;
 mod retention;
 mod times;
+mod verification;
+mod view;
 mod watches;
 
 use std::sync::Arc;
@@ -32,31 +36,32 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use kube::runtime::Controller;
 
-use super::World;
 use crate::api::{DatabaseBackup, DatabaseBackupStatus};
+use crate::context::Context;
 use crate::external::s3::S3;
 use crate::runtime::{self, ActionEvent, Kind, Plan, Removal};
 use action::Action;
-use apply::Hands;
+use apply::Clients;
 use error::Error;
 use facts::Observed;
 use observe::Observer;
 
 /// The kind.
 struct DatabaseBackupKind {
-    hands: Hands,
+    clients: Clients,
     observer: Observer,
 }
 
 /// Runs the controller.
-pub async fn controller(world: World) {
-    let (client, metrics) = (world.environment.client.clone(), world.environment.metrics.clone());
-    let s3 = S3::new(&world.aws, metrics.clone(), world.fence);
-    let observer = Observer::new(client.clone(), s3.clone(), world.backups, metrics.clone(), world.environment.sweep);
+pub async fn controller(context: Context) {
+    let (client, metrics) = (context.environment.client.clone(), context.environment.metrics.clone());
+    let s3 = S3::new(&context.aws, metrics.clone(), context.fence);
+    let observer =
+        Observer::new(client.clone(), s3.clone(), context.backups, metrics.clone(), context.environment.sweep);
     let objects = observer.watches.objects.clone();
     metrics.tell_of_backups(move || objects.all().iter().map(|object| times::of(object)).collect());
-    let kind = DatabaseBackupKind { hands: Hands { client, s3, metrics }, observer };
-    runtime::run(Arc::new(kind), world.environment).await;
+    let kind = DatabaseBackupKind { clients: Clients { client, s3, metrics }, observer };
+    runtime::run(Arc::new(kind), context.environment).await;
 }
 
 impl Kind for DatabaseBackupKind {
@@ -82,6 +87,10 @@ impl Kind for DatabaseBackupKind {
         false
     }
 
+    fn forget(&self, uid: &str) {
+        self.observer.forget(uid);
+    }
+
     async fn observe(&self, object: &DatabaseBackup) -> Result<Observed, Error> {
         self.observer.observe(object).await
     }
@@ -95,7 +104,7 @@ impl Kind for DatabaseBackupKind {
     }
 
     async fn apply(&self, object: &DatabaseBackup, action: &Action) -> Result<(), Error> {
-        apply::apply(&self.hands, &self.observer, object, action).await
+        apply::apply(&self.clients, &self.observer, object, action).await
     }
 
     fn event(action: &Action) -> Option<ActionEvent> {
@@ -103,6 +112,6 @@ impl Kind for DatabaseBackupKind {
     }
 
     fn triggers(&self, controller: Controller<DatabaseBackup>, namespace: Option<&str>) -> Controller<DatabaseBackup> {
-        self.observer.watches.add_to(controller, &self.hands.client, namespace)
+        self.observer.watches.add_to(controller, &self.clients.client, namespace)
     }
 }

@@ -6,7 +6,9 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use crate::api::DatabaseBackup;
+use crate::backup::jobs::prefix_of;
 use crate::backup::manifest::id_of;
+use crate::external::s3::Tags;
 use crate::runtime::fingerprint;
 
 /// Label of every child, with the object's name.
@@ -44,6 +46,17 @@ pub fn job_verify(object: &DatabaseBackup, folder: &str, id: &str, due: Option<T
     let (uid, due) = (object.uid().unwrap_or_default(), due.map(id_of).unwrap_or_default());
     let parts = [uid.as_bytes(), folder.as_bytes(), id.as_bytes(), due.as_bytes()];
     format!("{}-verify-{}", object.name_any(), fingerprint(&parts, 8))
+}
+
+/// What all keys of an object begin with, without a slash at the end.
+pub fn prefix(object: &DatabaseBackup) -> String {
+    let (namespace, uid) = (object.namespace().unwrap_or_default(), object.uid().unwrap_or_default());
+    prefix_of(&object.spec.destination, &namespace, &object.name_any(), &uid)
+}
+
+/// Whether tags say that this cluster made the bucket.
+pub fn is_ours(tags: &Tags, cluster: &str) -> bool {
+    tags.get(CLUSTER).is_some_and(|it| it == cluster) && tags.get(MANAGED_BY).is_some_and(|it| it == CAUSEWAY)
 }
 
 /// Labels of every child.

@@ -1,40 +1,43 @@
 //! Reads the world: children and databases from watches, or from the apiserver after something was changed; the bucket and
 //! what is in it from S3, as seldom as possible.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+mod remains;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::{CronJob, Job as KubernetesJob};
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
-use kube::api::ListParams;
-use kube::core::NamespaceResourceScope;
-use kube::{Api, Client, Resource, ResourceExt};
-use serde::de::DeserializeOwned;
+use kube::{Client, Resource, ResourceExt};
 
+use super::accepted::{Accepted, When, accepted};
 use super::buckets::Buckets;
 use super::children::observed;
 use super::databases::databases;
-use super::decide::{When, accepted, are_overdue, candidate, newest, prefix, untold, written_under};
 use super::error::Error;
-use super::facts::{Bucket, Job, Observed, Remains};
-use super::names::{self, LABEL, NOW};
+use super::facts::{Bucket, Job, Observed, Recording, Withheld, newest};
+use super::names::{self, LABEL, NOW, prefix};
 use super::outcomes;
+use super::recording;
+use super::verification::{candidate, untold};
 use super::watches::Watches;
-use crate::api::{DatabaseBackup, DeletionPolicy};
+use crate::api::DatabaseBackup;
 use crate::backup::jobs::{Catalog, SERVICE_ACCOUNT, Settings};
-use crate::backup::manifest::{Manifest, NAME, id_of};
+use crate::backup::manifest::{Document, id_of};
+use crate::backup::record::{Record, Reported};
+use crate::consent::{self, Consent, DATABASEBACKUP};
 use crate::external::aws::AwsError;
 use crate::external::s3::{Found, Place, S3};
 use crate::metrics::Metrics;
-use crate::runtime::Class;
+use crate::runtime::{Class, Failure, PerObject};
+use crate::transfer::{self, Disbelief, Records, key_of};
 
 /// What is in S3 is looked at at least so often: others may delete something.
 const STALE: Duration = Duration::from_hours(1);
-/// A cleanup that fails for so long is given up: the namespace may be waiting for it. The time begins with the first
-/// failure that this process saw, so that one after a time without an operator ends nothing.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// What is read of the operator's namespace.
+const RECORD: &str = "record of backups in the operator's namespace";
 /// Ended Jobs are asked for their reasons, a few at a time.
 const ASKED: usize = 4;
 
@@ -45,13 +48,14 @@ pub struct Observer {
     settings: Settings,
     metrics: Metrics,
     pub buckets: Buckets,
+    pub records: Records,
     pub watches: Watches,
     /// Objects about which something was changed: the watches may not show it yet.
-    changed: Mutex<HashSet<String>>,
+    changed: PerObject<()>,
     /// What there was in S3, by object.
-    catalogs: Mutex<HashMap<String, Seen>>,
+    catalogs: PerObject<Seen>,
     /// Objects that could not be cleaned up: since when, and why.
-    failing: Mutex<HashMap<String, (Instant, String)>>,
+    failing: PerObject<(Instant, String)>,
 }
 
 /// What there was in S3.
@@ -67,36 +71,43 @@ impl Observer {
     /// Reads through these.
     pub fn new(client: Client, s3: S3, settings: Settings, metrics: Metrics, sweep: Duration) -> Self {
         let buckets = Buckets::new(s3.clone(), settings.cluster.clone(), sweep);
+        let records = Records::new(client.clone(), settings.namespace.clone());
         Self {
             client,
             s3,
             settings,
             metrics,
             buckets,
+            records,
             watches: Watches::new(),
-            changed: Mutex::default(),
-            catalogs: Mutex::default(),
-            failing: Mutex::default(),
+            changed: PerObject::default(),
+            catalogs: PerObject::default(),
+            failing: PerObject::default(),
         }
     }
 
     /// Something is about to be changed: the next look goes to the apiserver.
     pub fn expect_change(&self, object: &DatabaseBackup) {
-        let uid = object.uid().unwrap_or_default();
-        self.changed.lock().unwrap_or_else(PoisonError::into_inner).insert(uid);
+        self.changed.set(&object.uid().unwrap_or_default(), ());
     }
 
     /// Something was deleted from S3: the next look goes there.
     pub fn forget_catalog(&self, object: &DatabaseBackup) {
-        let uid = object.uid().unwrap_or_default();
-        self.catalogs.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);
+        self.catalogs.forget(&object.uid().unwrap_or_default());
     }
 
     /// What is in S3 of a deleted object could not be deleted.
     pub fn cleanup_failed(&self, object: &DatabaseBackup, error: &AwsError) {
-        let mut failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
-        let (_, why) = failing.entry(object.uid().unwrap_or_default()).or_insert((Instant::now(), String::new()));
-        *why = error.to_string();
+        let begin = || (Instant::now(), String::new());
+        self.failing.change(&object.uid().unwrap_or_default(), begin, |(_, why)| *why = error.to_string());
+    }
+
+    /// The object with that UID is gone.
+    pub fn forget(&self, uid: &str) {
+        self.changed.forget(uid);
+        self.catalogs.forget(uid);
+        self.failing.forget(uid);
+        self.records.forget(uid);
     }
 
     /// Reads all that matters to one object.
@@ -104,20 +115,42 @@ impl Observer {
         self.watches.ready().await;
         self.count_overdue();
         let uid = object.uid().unwrap_or_default();
-        let fresh = self.changed.lock().unwrap_or_else(PoisonError::into_inner).remove(&uid);
-        let mut observed = if fresh { self.read(object).await? } else { self.watched(object) };
+        let fresh = self.changed.take(&uid).is_some();
+        let mut observed = if fresh { self.read(object).await? } else { self.watched(object).await? };
         observed.settings = self.settings.clone();
         if object.meta().deletion_timestamp.is_some() {
             self.look_at_remains(object, &mut observed).await?;
             return Ok(observed);
         }
-        // The schedule has to stand still, whether or not AWS answers; nothing else is done.
+        let (reported, denied) = self.look_at_reports(object, &mut observed).await?;
+        // The schedule has to stand still, whether or not AWS answers, and whatever may be read; nothing else is done.
         if object.spec.suspend {
             return Ok(observed);
         }
-        observed.sources = databases(&self.watches, object);
+        self.look_at_secrets(object, &mut observed).await?;
         observed.asked = self.asked(object);
         let Ok(accepted) = accepted(object, &self.settings) else { return Ok(observed) };
+        match self.look_at_backups(object, &accepted, (&reported, denied), &mut observed).await {
+            // What a Secret no longer agrees to has to end, whether or not AWS answers.
+            Err(error) if observed.mounts_more(object) => {
+                tracing::warn!(%error, "the schedule stands still: it mounts a Secret that may not be used");
+            }
+            outcome => outcome?,
+        }
+        Ok(observed)
+    }
+
+    /// The bucket and what is in it.
+    async fn look_at_backups(
+        &self,
+        object: &DatabaseBackup,
+        accepted: &Accepted,
+        (reported, denied): (&[Reported], Option<Error>),
+        observed: &mut Observed,
+    ) -> Result<(), Error> {
+        if let Some(denied) = denied {
+            return Err(denied);
+        }
         let news: Vec<&mut Job> = observed.jobs.iter_mut().filter(|job| is_news(object, job)).take(ASKED).collect();
         outcomes::explain(&self.client, object, news).await?;
         let owner = self.s3.account().await?;
@@ -130,17 +163,89 @@ impl Observer {
         let found = Some(self.buckets.look(&place, &owner).await?);
         let usual = destination.bucket.is_none();
         let bucket = Bucket { place, owner, usual, found };
+        if matches!(bucket.found, Some(Found::Absent)) && observed.recorded.is_none() {
+            let record = recording::first(object, &bucket.place.bucket);
+            observed.recording = Some(Recording { record, accepted: 0 });
+        }
         if matches!(bucket.found, Some(Found::There(_))) {
-            let catalog = self.catalog(object, &bucket, &observed).await?;
-            observed.manifests = self.manifests(object, &bucket, &catalog).await?;
-            observed.catalog = Some(catalog.as_ref().clone());
-            self.look_at_verifications(object, &mut observed).await?;
+            let (catalog, recording) = self.judged(object, &bucket, observed, reported).await?;
+            observed.manifests = self.manifests(object, &bucket, &recording.record, &catalog).await?;
+            (observed.catalog, observed.recording) = (Some(catalog), Some(recording));
+            self.look_at_verifications(object, observed).await?;
             if let Some(when) = &accepted.verify {
-                self.look_at_candidate(object, &bucket, when, &mut observed).await?;
+                self.look_at_candidate(object, &bucket, when, observed).await?;
             }
         }
         observed.bucket = Some(bucket);
-        Ok(observed)
+        Ok(())
+    }
+
+    /// The databases whose Secrets may be used, and those of which one may not.
+    async fn look_at_secrets(&self, object: &DatabaseBackup, observed: &mut Observed) -> Result<(), Error> {
+        let namespace = object.namespace().unwrap_or_default();
+        let databases = databases(&self.watches, object);
+        let encryption = object.spec.encryption.as_ref().filter(|_| object.spec.verify.is_some());
+        let identity = encryption.and_then(|it| Some((it.identity_secret_name.as_deref()?, &Consent::Named)));
+        let mounts = databases.iter().flat_map(|database| &database.access.mounts);
+        let asked = mounts.map(|mount| (mount.secret.as_str(), &mount.consent)).chain(identity);
+        let answers = consent::refusals(&self.client, &namespace, DATABASEBACKUP, asked).await;
+        let mut answers = answers.map_err(|source| transfer::Error::Read { what: "Secrets", source })?.into_iter();
+        for database in databases {
+            let mounts = &database.access.mounts;
+            let answered: Vec<_> = answers.by_ref().take(mounts.len()).collect();
+            match mounts.iter().zip(answered).find_map(|(mount, refusal)| Some((mount, refusal?))) {
+                None => observed.sources.push(database),
+                Some((mount, mut refusal)) => {
+                    if let Some(field) = &mount.field {
+                        refusal.message = format!("spec.source.{field}: {}", refusal.message);
+                    }
+                    observed.withheld.push(Withheld { database, refusal });
+                }
+            }
+        }
+        observed.identity_refused = answers.flatten().next();
+        Ok(())
+    }
+
+    /// What Jobs reported of which nothing is recorded, and the record that follows from that alone: it is written whether or
+    /// not somebody may look into S3, for pods do not stay. Where we may not read either, gives why as well.
+    async fn look_at_reports(
+        &self,
+        object: &DatabaseBackup,
+        observed: &mut Observed,
+    ) -> Result<(Vec<Reported>, Option<Error>), Error> {
+        let read = async {
+            let uid = object.uid().unwrap_or_default();
+            let record =
+                self.records.of(&uid).await.map_err(|source| transfer::Error::Read { what: RECORD, source })?;
+            let reported = recording::reported(&self.client, object, &observed.jobs, record.as_ref()).await?;
+            Ok::<_, Error>((record, reported))
+        };
+        let (record, reported) = match read.await {
+            Ok(read) => read,
+            Err(error) if error.class() == Class::Denied => return Ok((Vec::new(), Some(error))),
+            Err(error) => return Err(error),
+        };
+        let jobs = observed.jobs.as_slice();
+        let without_s3 = |record: &Record| recording::without_s3(record, (jobs, &reported), Timestamp::now());
+        observed.recording = record.as_ref().map(without_s3);
+        observed.recorded = record;
+        Ok((reported, None))
+    }
+
+    /// What is in S3, with doubts about what does not count, and what is to be recorded.
+    async fn judged(
+        &self,
+        object: &DatabaseBackup,
+        bucket: &Bucket,
+        observed: &Observed,
+        reported: &[Reported],
+    ) -> Result<(Catalog, Recording), Error> {
+        let found = self.catalog(object, bucket, observed).await?;
+        let (before, jobs, now) = (observed.recorded.as_ref(), observed.jobs.as_slice(), Timestamp::now());
+        let recording = recording::next(object, before, &bucket.place.bucket, &found, (jobs, reported), now);
+        let judged = recording.record.judged(found.as_ref().clone(), now);
+        Ok((judged, recording))
     }
 
     /// What verifications found of which nobody was told.
@@ -161,8 +266,9 @@ impl Observer {
         observed: &mut Observed,
     ) -> Result<(), Error> {
         let Some((folder, due)) = candidate(object, observed, when, Timestamp::now()) else { return Ok(()) };
-        match self.manifest(object, bucket, &folder, due).await? {
-            Some(Ok(manifest)) => drop(observed.manifests.insert((folder, due), manifest)),
+        let record = observed.recording.as_ref().map(|recording| recording.record.clone()).unwrap_or_default();
+        match self.manifest(object, bucket, &record, &folder, due).await? {
+            Some(Ok(document)) => drop(observed.manifests.insert((folder, due), document)),
             Some(Err(why)) => observed.unreadable = Some(((folder, due), why)),
             // Somebody deleted it: the next look does not go by what was there.
             None => self.forget_catalog(object),
@@ -179,55 +285,32 @@ impl Observer {
         self.metrics.set_backups_overdue(self.watches.objects.all().iter().filter(|it| is_overdue(it)).count());
     }
 
-    /// Forgets objects that are gone.
-    fn forget_gone(&self) {
-        let alive: HashSet<String> = self.watches.objects.all().iter().filter_map(|object| object.uid()).collect();
-        self.catalogs.lock().unwrap_or_else(PoisonError::into_inner).retain(|uid, _| alive.contains(uid));
-        self.failing.lock().unwrap_or_else(PoisonError::into_inner).retain(|uid, _| alive.contains(uid));
-    }
-
-    fn watched(&self, object: &DatabaseBackup) -> Observed {
+    async fn watched(&self, object: &DatabaseBackup) -> Result<Observed, Error> {
         let watches = &self.watches;
         let jobs = watches.jobs.of(object);
         let account = watches.accounts.get(&object.namespace().unwrap_or_default(), SERVICE_ACCOUNT);
-        let plan = watches.config_maps.named(object, &names::plan(object));
-        observed(
+        let plan = watches.config_maps.named(&self.client, object, &names::plan(object)).await;
+        let plan = plan.map_err(|source| transfer::Error::Read { what: "ConfigMap", source })?;
+        Ok(observed(
             object,
             watches.cron_jobs.get(object).as_deref(),
             plan.as_deref(),
             account.as_deref(),
             jobs.iter().map(Arc::as_ref),
-        )
+        ))
     }
 
     async fn read(&self, object: &DatabaseBackup) -> Result<Observed, Error> {
         let (name, plan) = (object.name_any(), names::plan(object));
-        let selector = ListParams::default().labels(&format!("{LABEL}={name}"));
-        let jobs = async {
-            let api: Api<KubernetesJob> = self.api(object);
-            api.list(&selector).await.map_err(|source| Error::Read { what: "Jobs", source })
-        };
+        let selector = format!("{LABEL}={name}");
+        let client = &self.client;
         let (schedule, plan, account, jobs) = tokio::try_join!(
-            self.get::<CronJob>(object, &name, "CronJob"),
-            self.get::<ConfigMap>(object, &plan, "ConfigMap"),
-            self.get::<ServiceAccount>(object, SERVICE_ACCOUNT, "service account"),
-            jobs,
+            transfer::get::<CronJob>(client, object, &name, "CronJob"),
+            transfer::get::<ConfigMap>(client, object, &plan, "ConfigMap"),
+            transfer::get::<ServiceAccount>(client, object, SERVICE_ACCOUNT, "service account"),
+            transfer::list::<KubernetesJob>(client, object, &selector, "Jobs"),
         )?;
-        Ok(observed(object, schedule.as_ref(), plan.as_ref(), account.as_ref(), jobs.items.iter()))
-    }
-
-    fn api<K>(&self, object: &DatabaseBackup) -> Api<K>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
-    {
-        Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default())
-    }
-
-    async fn get<K>(&self, object: &DatabaseBackup, name: &str, what: &'static str) -> Result<Option<K>, Error>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + DeserializeOwned,
-    {
-        self.api::<K>(object).get_opt(name).await.map_err(|source| Error::Read { what, source })
+        Ok(observed(object, schedule.as_ref(), plan.as_ref(), account.as_ref(), jobs.iter()))
     }
 
     /// The annotation, from the watch that woke us for it.
@@ -248,17 +331,16 @@ impl Observer {
         let uid = object.uid().unwrap_or_default();
         let ended: Vec<String> =
             observed.jobs.iter().filter(|job| job.end.is_some()).map(|job| job.name.clone()).collect();
-        let seen = self.catalogs.lock().unwrap_or_else(PoisonError::into_inner).get(&uid).cloned();
+        let seen = self.catalogs.get(&uid);
         if let Some(seen) = seen.filter(|seen| seen.at.elapsed() < STALE && seen.ended == ended) {
             return Ok(seen.catalog);
         }
-        self.forget_gone();
         let prefix = format!("{}/", prefix(object));
         let listing = self.s3.list(&bucket.place, &bucket.owner, &prefix).await?;
         let uploads = self.s3.uploads(&bucket.place, &bucket.owner, &prefix).await?;
         let catalog = Arc::new(Catalog::of(&prefix, &listing, uploads));
         let seen = Seen { catalog: catalog.clone(), at: Instant::now(), ended };
-        self.catalogs.lock().unwrap_or_else(PoisonError::into_inner).insert(uid, seen);
+        self.catalogs.set(&uid, seen);
         Ok(catalog)
     }
 
@@ -267,17 +349,18 @@ impl Observer {
         &self,
         object: &DatabaseBackup,
         bucket: &Bucket,
+        record: &Record,
         catalog: &Catalog,
-    ) -> Result<BTreeMap<(String, Timestamp), Manifest>, Error> {
-        let told = object.status.as_ref().map(|status| status.recent.as_slice()).unwrap_or_default();
+    ) -> Result<BTreeMap<(String, Timestamp), Document>, Error> {
+        let text = object.status.as_ref().map(|status| status.recent.as_slice()).unwrap_or_default();
         let mut manifests = BTreeMap::new();
         for (due, folder) in newest(catalog) {
             let id = id_of(due);
-            if told.iter().any(|run| run.id == id && run.folder == *folder) {
+            if text.iter().any(|run| run.id == id && run.folder == *folder) {
                 continue;
             }
-            match self.manifest(object, bucket, folder, due).await? {
-                Some(Ok(manifest)) => drop(manifests.insert((folder.clone(), due), manifest)),
+            match self.manifest(object, bucket, record, folder, due).await? {
+                Some(Ok(document)) => drop(manifests.insert((folder.clone(), due), document)),
                 Some(Err(error)) => tracing::warn!(folder, id, error, "a manifest cannot be read"),
                 None => {}
             }
@@ -285,80 +368,48 @@ impl Observer {
         Ok(manifests)
     }
 
-    /// A manifest, or why it cannot be read; none where there is none any more.
+    /// A manifest, or why it is not believed; none where there is none any more.
     async fn manifest(
         &self,
         object: &DatabaseBackup,
         bucket: &Bucket,
+        record: &Record,
         folder: &str,
         due: Timestamp,
-    ) -> Result<Option<Result<Manifest, String>>, Error> {
-        let key = format!("{}/{folder}/{}/{NAME}", prefix(object), id_of(due));
-        let bytes = self.s3.read(&bucket.place, &bucket.owner, &key).await?;
-        Ok(bytes.map(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string())))
-    }
-
-    /// What a deleted object leaves behind.
-    async fn look_at_remains(&self, object: &DatabaseBackup, observed: &mut Observed) -> Result<(), Error> {
-        let status = object.status.as_ref();
-        let Some(name) = status.and_then(|status| status.bucket.clone()) else { return Ok(()) };
-        if object.spec.deletion_policy == DeletionPolicy::Retain {
-            return Ok(());
-        }
-        let uid = object.uid().unwrap_or_default();
-        let failing = self.failing.lock().unwrap_or_else(PoisonError::into_inner).get(&uid).cloned();
-        if let Some((_, why)) = failing.filter(|(since, _)| since.elapsed() > PATIENCE) {
-            observed.remains = Some(Remains { given_up: Some(why), ..Remains::default() });
-            return Ok(());
-        }
-        let (bucket, mut remains) =
-            self.remains(object, name).await.inspect_err(|error| self.cleanup_failed(object, error))?;
-        remains.overdue = are_overdue(object, observed, Timestamp::now());
-        (observed.bucket, observed.remains) = (Some(bucket), Some(remains));
-        Ok(())
-    }
-
-    async fn remains(&self, object: &DatabaseBackup, name: String) -> Result<(Bucket, Remains), AwsError> {
-        let destination = &object.spec.destination;
-        let region = self.settings.region_of(destination).to_owned();
-        let endpoint = destination.endpoint.clone().filter(|it| self.settings.endpoints.contains(it));
-        let place = Place { bucket: name, region, endpoint };
-        let owner = self.s3.account().await?;
-        let found = self.buckets.look(&place, &owner).await?;
-        if let Found::Forbidden(said) | Found::Invalid(said) = &found {
-            // What cannot be looked at may hold anything: that is no success.
-            return Err(AwsError {
-                operation: "GetBucketTagging",
-                service: "s3",
-                code: Some("AccessDenied".into()),
-                message: said.clone(),
-                class: Class::Denied,
-                ambiguous: false,
-            });
-        }
-        let uid = object.uid();
-        let mut remains = Remains::default();
-        if let Found::There(facts) = &found {
-            let ours = super::decide::is_ours(&facts.tags, &self.settings.cluster);
-            let is_user = |other: &Arc<DatabaseBackup>| {
-                let bucket = other.status.as_ref().and_then(|status| status.bucket.as_ref());
-                other.uid() != uid && bucket == Some(&place.bucket)
-            };
-            let prefix = format!("{}/", written_under(object));
-            remains.objects = self.s3.list(&place, &owner, &prefix).await?.objects;
-            remains.uploads = self.s3.uploads(&place, &owner, &prefix).await?;
-            let last = ours && !self.watches.objects.all().iter().any(is_user);
-            let empty = remains.objects.is_empty() && remains.uploads.is_empty();
-            remains.bucket_may_go = last && empty && self.s3.is_empty(&place, &owner).await?;
-        }
-        let bucket = Bucket { place, owner, usual: destination.bucket.is_none(), found: Some(found) };
-        Ok((bucket, remains))
+    ) -> Result<Option<Result<Document, String>>, Error> {
+        let (prefix, record) = (prefix(object), Some(record));
+        let backup = (prefix.as_str(), folder, due);
+        let found = transfer::document(&self.s3, (&bucket.place, &bucket.owner), backup, record).await?;
+        Ok(found.map(|document| {
+            document.map_err(|why| match why {
+                Disbelief::Invalid(mistake) => mistake.to_string(),
+                Disbelief::Changed => {
+                    let key = key_of(&prefix, folder, due);
+                    format!("{key} is not the one that its Job reported: somebody wrote it again")
+                }
+            })
+        }))
     }
 }
 
 /// Whether a Job failed and nobody was told why.
 fn is_news(object: &DatabaseBackup, job: &Job) -> bool {
-    let told = object.status.as_ref().map(|status| status.ended.as_slice()).unwrap_or_default();
+    let text = object.status.as_ref().map(|status| status.ended.as_slice()).unwrap_or_default();
     let failed = job.end.as_ref().is_some_and(|end| end.failure.is_some());
-    failed && !told.contains(&job.name)
+    failed && !text.contains(&job.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::{backup, denied};
+    use super::*;
+
+    #[tokio::test]
+    async fn a_record_that_may_not_be_read_is_told_and_keeps_no_schedule_from_standing_still() {
+        let (denied, _) = denied();
+        let mut observed = Observed::default();
+        let (reported, why) = denied.look_at_reports(&backup(), &mut observed).await.expect("no failure yet");
+        assert_eq!((reported.len(), why.map(|error| error.class())), (0, Some(Class::Denied)));
+        assert_eq!(observed, Observed::default(), "it counts as none");
+    }
 }

@@ -2,15 +2,13 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job as KubernetesJob;
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::ListParams;
-use kube::{Api, Client, ResourceExt};
+use kube::{Client, ResourceExt};
 
-use super::error::Error;
 use super::facts::{Job, Verification};
 use super::names::{FOLDER, SOURCE, VERIFIES};
 use crate::api::DatabaseBackup;
-use crate::backup::jobs::{end_of, in_words, last_words, report_of};
+use crate::backup::jobs::end_of;
+use crate::transfer;
 
 /// What matters of a Job.
 pub fn job(job: &KubernetesJob) -> Job {
@@ -36,10 +34,10 @@ pub fn verification(made: &KubernetesJob) -> Verification {
 }
 
 /// Puts what the pods of failed Jobs said in the place of Kubernetes' words.
-pub async fn explain(client: &Client, object: &DatabaseBackup, jobs: Vec<&mut Job>) -> Result<(), Error> {
+pub async fn explain(client: &Client, object: &DatabaseBackup, jobs: Vec<&mut Job>) -> Result<(), transfer::Error> {
     for job in jobs {
-        let pods = pods(client, object, job).await?;
-        put_into_words(job, &pods);
+        let pods = transfer::pods(client, object, &job.name, &job.uid).await?;
+        transfer::explain(job.end.as_mut(), &pods);
     }
     Ok(())
 }
@@ -49,26 +47,10 @@ pub async fn explain_verification(
     client: &Client,
     object: &DatabaseBackup,
     verification: &mut Verification,
-) -> Result<(), Error> {
-    let pods = pods(client, object, &verification.job).await?;
-    put_into_words(&mut verification.job, &pods);
-    let report = pods.iter().rev().find_map(report_of);
-    verification.keys = report.and_then(|report| report.results.into_iter().find_map(|outcome| outcome.keys));
+) -> Result<(), transfer::Error> {
+    let job = &mut verification.job;
+    let pods = transfer::pods(client, object, &job.name, &job.uid).await?;
+    transfer::explain(job.end.as_mut(), &pods);
+    verification.keys = transfer::keys(&pods);
     Ok(())
-}
-
-/// Pods of a Job, in the order in which they were made.
-async fn pods(client: &Client, object: &DatabaseBackup, job: &Job) -> Result<Vec<Pod>, Error> {
-    let api: Api<Pod> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
-    let selector = ListParams::default().labels(&format!("batch.kubernetes.io/job-name={}", job.name));
-    let mut pods = api.list(&selector).await.map_err(|source| Error::Read { what: "pods", source })?.items;
-    pods.sort_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0));
-    Ok(pods)
-}
-
-fn put_into_words(job: &mut Job, pods: &[Pod]) {
-    let said = pods.iter().rev().find_map(last_words).and_then(|words| in_words(&words));
-    if let (Some(said), Some(failure)) = (said, job.end.as_mut().and_then(|end| end.failure.as_mut())) {
-        *failure = said;
-    }
 }

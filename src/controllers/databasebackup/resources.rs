@@ -1,6 +1,5 @@
 //! Builds the children. Pure.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use k8s_openapi::api::batch::v1::{CronJob, CronJobSpec, Job, JobTemplateSpec};
@@ -14,13 +13,15 @@ use crate::api::DatabaseBackup;
 use crate::backup::jobs::{
     IDENTITY, PlanIn, Run, Scratch, SecretMount, WORK, backup_pod, image_of, job_spec, plan_map, plan_text, restore_pod,
 };
-use crate::backup::manifest::Manifest as Backup;
+use crate::backup::manifest::Document;
 use crate::backup::plan::{self, BackupPlan, RestorePlan};
 use crate::runtime::fingerprint;
 use crate::runtime::manifest::{Manifest, controlled};
 
-/// Ended Jobs of the schedule that are kept.
-const HISTORY: i32 = 3;
+/// Jobs of the schedule that failed and are kept.
+const FAILED: i32 = 3;
+/// Such as succeeded: an operator that was away counts what they report.
+const SUCCEEDED: i32 = 24;
 /// Annotation of pods: what they were told.
 const PLAN: &str = "causeway.example.com/plan";
 /// Annotation of pods that prove a backup: what they are to do.
@@ -44,10 +45,10 @@ pub fn cron_job(object: &DatabaseBackup, observed: &Observed, plan: &BackupPlan)
             schedule: spec.schedule.trim().to_owned(),
             time_zone: Some(spec.time_zone.clone().unwrap_or_else(|| "Etc/UTC".into())),
             suspend: Some(spec.suspend || plan.sources.is_empty()),
-            starting_deadline_seconds: Some(spec.starting_deadline_seconds),
+            starting_deadline_seconds: Some(spec.starting_deadline.signed_seconds()),
             concurrency_policy: Some("Forbid".into()),
-            successful_jobs_history_limit: Some(HISTORY),
-            failed_jobs_history_limit: Some(HISTORY),
+            successful_jobs_history_limit: Some(SUCCEEDED),
+            failed_jobs_history_limit: Some(FAILED),
             job_template: JobTemplateSpec {
                 metadata: Some(ObjectMeta { labels: Some(names::labels(object)), ..ObjectMeta::default() }),
                 spec: Some(job(object, observed, plan, None)),
@@ -73,17 +74,18 @@ pub fn job_verify(
     observed: &Observed,
     plan: &BackupPlan,
     database: &Database,
-    backup: &Backup,
+    Document { manifest: backup, sha256 }: &Document,
     id: &str,
     name: String,
 ) -> Manifest {
     let folder = &database.access.source.folder;
     let scratch = Scratch::of(backup, &database.served);
     let identity = object.spec.encryption.as_ref().and_then(|it| it.identity_secret_name.as_deref());
-    let told = plan_text(&RestorePlan {
+    let message = plan_text(&RestorePlan {
         origin: plan.destination.clone(),
         folder: folder.clone(),
         id: id.to_owned(),
+        manifest: Some(sha256.clone()),
         work: PathBuf::from(WORK),
         scratch: scratch.address().to_owned(),
         identity: identity.map(|_| IDENTITY.into()),
@@ -91,7 +93,9 @@ pub fn job_verify(
         force: false,
     });
     let resources = object.spec.resources.as_ref();
+    let namespace = object.namespace().unwrap_or_default();
     let run = Run {
+        namespace: &namespace,
         settings: &observed.settings,
         plan: PlanIn::Annotation(VERIFICATION),
         mounts: &[],
@@ -103,9 +107,9 @@ pub fn job_verify(
     let mut labels = names::labels(object);
     labels.insert(names::VERIFIES.into(), id.to_owned());
     let retry = &object.spec.retry;
-    let mut spec = job_spec(pod, &labels, retry.limit, retry.deadline_seconds);
-    spec.template.metadata.get_or_insert_default().annotations =
-        Some(BTreeMap::from([(VERIFICATION.to_owned(), told)]));
+    let mut spec = job_spec(pod, &labels, retry.limit, retry.deadline.signed_seconds());
+    let pods = spec.template.metadata.get_or_insert_default();
+    pods.annotations.get_or_insert_default().insert(VERIFICATION.into(), message);
     let annotations = [(names::FOLDER, folder), (names::SOURCE, &backup.source)];
     let annotations = annotations.into_iter().map(|(key, value)| (key.to_owned(), value.clone())).collect();
     let metadata = ObjectMeta { labels: Some(labels), annotations: Some(annotations), ..metadata(object, name) };
@@ -134,14 +138,22 @@ fn job(
     let name = names::plan(object);
     let resources = object.spec.resources.as_ref();
     let image = object.spec.source.as_ref().and_then(image_of).map(|(_, image)| image);
-    let plan_in = PlanIn::ConfigMap(&name);
-    let run = Run { settings: &observed.settings, plan: plan_in, mounts: &mounts, identity: None, resources, image };
+    let namespace = object.namespace().unwrap_or_default();
+    let run = Run {
+        namespace: &namespace,
+        settings: &observed.settings,
+        plan: PlanIn::ConfigMap(&name),
+        mounts: &mounts,
+        identity: None,
+        resources,
+        image,
+    };
     let retry = &object.spec.retry;
-    let mut spec = job_spec(backup_pod(run, due), &names::labels(object), retry.limit, retry.deadline_seconds);
+    let mut spec = job_spec(backup_pod(run, due), &names::labels(object), retry.limit, retry.deadline.signed_seconds());
     // For people who ask why two runs did different things.
-    let told = serde_json::to_vec(plan).unwrap_or_default();
+    let message = serde_json::to_vec(plan).unwrap_or_default();
     let metadata = spec.template.metadata.get_or_insert_default();
-    metadata.annotations.get_or_insert_default().insert(PLAN.into(), fingerprint(&[&told], 16));
+    metadata.annotations.get_or_insert_default().insert(PLAN.into(), fingerprint(&[&message], 16));
     spec
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
-use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::core::NamespaceResourceScope;
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::{Controller, WatchStreamExt, watcher};
@@ -18,18 +18,18 @@ use super::names::{LABEL, NOW};
 use crate::api::{DatabaseBackup, EtcdCluster, Redis};
 use crate::backup::jobs::{ACCOUNT_LABEL, SERVICE_ACCOUNT};
 use crate::runtime::children::{Owner, Watch};
-use crate::runtime::{Decoded, Listed, decoded};
+use crate::runtime::{CacheSync, ConfigMaps, Decoded, decoded};
 
 /// The watches.
 pub struct Watches {
     pub cron_jobs: Watch<DatabaseBackup, CronJob>,
-    pub config_maps: Watch<DatabaseBackup, ConfigMap>,
+    pub config_maps: ConfigMaps<DatabaseBackup>,
     pub jobs: Watch<DatabaseBackup, Job>,
-    pub accounts: Kept<ServiceAccount>,
-    pub clusters: Kept<EtcdCluster>,
-    pub redises: Kept<Redis>,
+    pub accounts: CachedWatch<ServiceAccount>,
+    pub clusters: CachedWatch<EtcdCluster>,
+    pub redises: CachedWatch<Redis>,
     /// The objects themselves, for what they say of each other and for their annotation.
-    pub objects: Arc<Kept<DatabaseBackup>>,
+    pub objects: Arc<CachedWatch<DatabaseBackup>>,
 }
 
 impl Watches {
@@ -37,11 +37,11 @@ impl Watches {
     pub fn new() -> Self {
         Self {
             cron_jobs: Watch::new(LABEL),
-            config_maps: Watch::new(LABEL),
+            config_maps: ConfigMaps::new(LABEL),
             jobs: Watch::new(LABEL),
-            accounts: Kept::default(),
-            clusters: Kept::default(),
-            redises: Kept::default(),
+            accounts: CachedWatch::default(),
+            clusters: CachedWatch::default(),
+            redises: CachedWatch::default(),
             objects: Arc::default(),
         }
     }
@@ -59,7 +59,7 @@ impl Watches {
         let labelled = watcher::Config::default().labels(ACCOUNT_LABEL);
         let accounts = self.accounts.watch(client, namespace, labelled, unshared);
         let controller = controller.watches_stream(accounts, owners);
-        let databases = |objects: &Arc<Kept<DatabaseBackup>>| {
+        let databases = |objects: &Arc<CachedWatch<DatabaseBackup>>| {
             let objects = objects.clone();
             move |namespace: Option<String>| objects.within(&namespace.unwrap_or_default())
         };
@@ -116,17 +116,17 @@ fn owners(account: ServiceAccount) -> Vec<ObjectRef<DatabaseBackup>> {
 }
 
 /// Objects of a kind as they were seen last; a store for each namespace that is served.
-pub struct Kept<K: Resource<DynamicType = ()> + Clone + 'static> {
-    stores: Mutex<Vec<(Store<K>, Listed)>>,
+pub struct CachedWatch<K: Resource<DynamicType = ()> + Clone + 'static> {
+    stores: Mutex<Vec<(Store<K>, CacheSync)>>,
 }
 
-impl<K: Resource<DynamicType = ()> + Clone + 'static> Default for Kept<K> {
+impl<K: Resource<DynamicType = ()> + Clone + 'static> Default for CachedWatch<K> {
     fn default() -> Self {
         Self { stores: Mutex::default() }
     }
 }
 
-impl<K: Owner> Kept<K>
+impl<K: Owner> CachedWatch<K>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
 {
@@ -143,7 +143,7 @@ where
             None => Api::all(client.clone()),
         };
         let (reader, writer) = reflector::store();
-        let listed = Listed::of(reader.clone());
+        let listed = CacheSync::of(reader.clone());
         self.stores.lock().unwrap_or_else(PoisonError::into_inner).push((reader, listed));
         let mut known: HashMap<String, i64> = HashMap::new();
         watcher(api, config).default_backoff().filter_map(|event| ready(decoded(event))).reflect(writer).filter_map(

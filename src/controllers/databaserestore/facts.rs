@@ -45,6 +45,8 @@ pub enum Choice {
     Unknown,
     /// Something is not there that may come.
     Waiting(&'static str, String),
+    /// A Secret may not be used, until it agrees.
+    Unshared(&'static str, String),
     /// It cannot be: a reason, and a sentence with the fix.
     Refused(&'static str, String),
     /// This backup into that database.
@@ -56,6 +58,8 @@ pub enum Choice {
 pub struct Chosen {
     /// What is known of the backup.
     pub manifest: Manifest,
+    /// SHA-256 of its manifest, hexadecimal: the Job believes no other.
+    pub sha256: String,
     /// Its folder.
     pub folder: String,
     /// Where it is.

@@ -7,8 +7,8 @@
 //! One Job does it, of a name that follows from the object's: whoever goes on after we died finds it. Nothing is begun a
 //! second time.
 
+mod choice;
 mod decide;
-mod error;
 mod facts;
 mod observe;
 mod resources;
@@ -17,16 +17,16 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
+use kube::Client;
 use kube::runtime::Controller;
-use kube::{Client, ResourceExt};
 
-use super::World;
 use crate::api::{DatabaseRestore, DatabaseRestoreStatus};
+use crate::context::Context;
 use crate::external::s3::S3;
 use crate::runtime::children::Watch;
-use crate::runtime::{self, ActionEvent, Kind, Plan, Removal};
+use crate::runtime::{self, ActionEvent, Kind, Plan};
+use crate::transfer::{self, Error};
 use decide::Action;
-use error::Error;
 use facts::Observed;
 use observe::Observer;
 
@@ -38,12 +38,12 @@ struct DatabaseRestoreKind {
 }
 
 /// Runs the controller.
-pub async fn controller(world: World) {
-    let client = world.environment.client.clone();
-    let s3 = S3::new(&world.aws, world.environment.metrics.clone(), world.fence);
-    let observer = Observer::new(client.clone(), s3, world.backups);
+pub async fn controller(context: Context) {
+    let client = context.environment.client.clone();
+    let s3 = S3::new(&context.aws, context.environment.metrics.clone(), context.fence);
+    let observer = Observer::new(client.clone(), s3, context.backups);
     let kind = DatabaseRestoreKind { client, observer, jobs: Watch::new(resources::LABEL) };
-    runtime::run(Arc::new(kind), world.environment).await;
+    runtime::run(Arc::new(kind), context.environment).await;
 }
 
 impl Kind for DatabaseRestoreKind {
@@ -54,8 +54,6 @@ impl Kind for DatabaseRestoreKind {
     type Error = Error;
 
     const NAME: &'static str = "DatabaseRestore";
-    /// Kubernetes deletes the Job with its owner.
-    const FINALIZER: Option<&'static str> = None;
 
     fn status(object: &DatabaseRestore) -> Option<&DatabaseRestoreStatus> {
         object.status.as_ref()
@@ -77,24 +75,10 @@ impl Kind for DatabaseRestoreKind {
         decide::decide(object, observed, now)
     }
 
-    fn decide_removal(_: &DatabaseRestore, _: &Observed) -> Removal<Action> {
-        Removal { actions: Vec::new(), farewell: None }
-    }
-
     async fn apply(&self, object: &DatabaseRestore, action: &Action) -> Result<(), Error> {
-        let namespace = object.namespace().unwrap_or_default();
         match action {
-            Action::Apply { child } => {
-                let applied = child.apply(&self.client, &namespace, None).await;
-                applied.map_err(|source| Error::Apply { child: format!("{child:?}"), source })
-            }
-            Action::Start { job, .. } => {
-                match job.create_for(&self.client, &object.namespace().unwrap_or_default(), object).await {
-                    Ok(true) => Ok(()),
-                    Ok(false) => Err(Error::NameTaken(job.name().to_owned())),
-                    Err(source) => Err(Error::Start { name: job.name().to_owned(), source }),
-                }
-            }
+            Action::Apply { child } => transfer::apply(&self.client, object, child, None).await,
+            Action::Start { job, .. } => transfer::start(&self.client, object, job).await,
         }
     }
 

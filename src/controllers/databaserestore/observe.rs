@@ -4,24 +4,27 @@ use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job as KubernetesJob;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::api::ListParams;
 use kube::core::NamespaceResourceScope;
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
-use super::error::Error;
+use super::choice::{pick, unencrypted, unfit, unrecorded};
 use super::facts::{Choice, Chosen, Job, Observed, Target};
 use super::resources;
 use crate::api::databaserestore::{RestoreOutcome, Restored};
 use crate::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, Redis};
 use crate::backup::jobs::{
-    Catalog, SERVICE_ACCOUNT, Served, Settings, end_of, image_of, in_words, last_words, of_etcd_cluster, of_redis,
-    of_source, report_of,
+    Catalog, SERVICE_ACCOUNT, Served, Settings, end_of, image_of, of_etcd_cluster, of_redis, of_source, prefix_of,
 };
-use crate::backup::manifest::{Manifest, NAME, due_of, id_of};
+use crate::backup::manifest::{Document, id_of};
 use crate::backup::plan::Destination;
+use crate::backup::record::{Record, believed};
+use crate::consent::{self, Consent, DATABASERESTORE, Refusal};
+use crate::external::aws::AwsError;
 use crate::external::s3::{Place, S3};
+use crate::runtime::Class;
 use crate::runtime::manifest::is_controlled_by;
+use crate::transfer::{self, Disbelief, Error, Records, key_of};
 
 /// The database that it belongs to does not know of it.
 pub const NOT_NOTED: &str = "NotNoted";
@@ -31,6 +34,7 @@ pub struct Observer {
     client: Client,
     s3: S3,
     settings: Settings,
+    records: Records,
 }
 
 /// Why nothing can be chosen, or not yet.
@@ -39,7 +43,8 @@ type No = Choice;
 impl Observer {
     /// Reads through these.
     pub fn new(client: Client, s3: S3, settings: Settings) -> Self {
-        Self { client, s3, settings }
+        let records = Records::new(client.clone(), settings.namespace.clone());
+        Self { client, s3, settings, records }
     }
 
     /// Reads all that matters to one object. One that has ended is not looked at any more.
@@ -66,84 +71,111 @@ impl Observer {
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + DeserializeOwned,
     {
-        let api: Api<K> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
-        api.get_opt(name).await.map_err(|source| Error::Read { what, source })
+        transfer::get(&self.client, object, name, what).await
     }
 
     async fn job(&self, object: &DatabaseRestore, job: &KubernetesJob) -> Result<Job, Error> {
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
-        let selector = ListParams::default().labels(&format!("batch.kubernetes.io/job-name={}", job.name_any()));
-        let mut pods = api.list(&selector).await.map_err(|source| Error::Read { what: "pods", source })?.items;
-        pods.sort_by_key(|pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0));
+        let uid = job.uid().unwrap_or_default();
+        let pods = transfer::pods(&self.client, object, &job.name_any(), &uid).await?;
         let mut end = end_of(job);
-        let said = pods.iter().rev().find_map(last_words).and_then(|words| in_words(&words));
-        if let (Some(said), Some(failure)) = (said, end.as_mut().and_then(|end| end.failure.as_mut())) {
-            *failure = said;
-        }
-        let report = pods.iter().rev().find_map(report_of);
+        transfer::explain(end.as_mut(), &pods);
         let note = |key| job.annotations().get(key).cloned();
         Ok(Job {
             ours: is_controlled_by(job, object),
             chosen: note(resources::ID).zip(note(resources::SOURCE)),
             made: job.metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0),
             writing: pods.iter().any(has_begun),
-            keys: report.and_then(|report| report.results.into_iter().find_map(|outcome| outcome.keys)),
+            keys: transfer::keys(&pods),
             end,
         })
     }
 
     /// Which backup goes where.
     async fn choose(&self, object: &DatabaseRestore) -> Result<Choice, Error> {
-        if self.settings.role.is_none() {
-            let told =
-                "no IAM role for the Job: set the operator's option BACKUP_ROLE_ARN (see docs/databasebackup.md)";
-            return Ok(Choice::Refused("RoleMissing", told.into()));
+        if self.settings.identity.is_none() {
+            let message = "no IAM role for the Job: set the operator's option BACKUP_ROLE_ARN or BACKUP_POD_IDENTITY (see \
+                           docs/databasebackup.md)";
+            return Ok(Choice::Refused("RoleMissing", message.into()));
         }
         if self.settings.image.is_none() {
-            let told = "no image for the Job: set the operator's option JOB_IMAGE to the operator's own image";
-            return Ok(Choice::Refused("ImageMissing", told.into()));
+            let message = "no image for the Job: set the operator's option JOB_IMAGE to the operator's own image";
+            return Ok(Choice::Refused("ImageMissing", message.into()));
         }
         let target = match self.target(object).await? {
             Ok(target) => target,
             Err(no) => return Ok(no),
         };
+        for mount in &target.access.mounts {
+            let field = mount.field.as_ref().map_or_else(|| "spec.target".to_owned(), |it| format!("spec.target.{it}"));
+            if let Some(no) = self.unshared(object, &field, &mount.secret, &mount.consent).await? {
+                return Ok(no);
+            }
+        }
         let backup = &object.spec.from.backup;
         let Some(backup) = self.get::<DatabaseBackup>(object, backup, "DatabaseBackup").await? else {
-            let told = format!("spec.from.backup: there is no DatabaseBackup {backup} in this namespace");
-            return Ok(Choice::Waiting("BackupMissing", told));
-        };
-        let status = backup.status.clone().unwrap_or_default();
-        let (Some(bucket), Some(prefix)) = (status.bucket, status.prefix) else {
-            let told = format!("DatabaseBackup {} has taken no backup yet", backup.name_any());
-            return Ok(Choice::Waiting("NoBackup", told));
+            let message = format!("spec.from.backup: there is no DatabaseBackup {backup} in this namespace");
+            return Ok(Choice::Waiting("BackupMissing", message));
         };
         let destination = &backup.spec.destination;
         if let Some(endpoint) = destination.endpoint.as_ref().filter(|it| !self.settings.endpoints.contains(it)) {
-            let told = format!("the backup is at {endpoint}: add that to the operator's option BACKUP_ENDPOINTS");
-            return Ok(Choice::Refused("EndpointNotAllowed", told));
+            let message = format!("the backup is at {endpoint}: add that to the operator's option BACKUP_ENDPOINTS");
+            return Ok(Choice::Refused("EndpointNotAllowed", message));
         }
-        let owner = self.s3.account().await?;
+        let owner = self.s3.account().await.map_err(lasting)?;
+        // By the spec, the UID and the operator's own record: by the status it would be anybody's who may write that.
+        let namespace = object.namespace().unwrap_or_default();
+        let uid = object.spec.from.uid.clone().or_else(|| backup.uid()).unwrap_or_default();
+        let record = self.records.read(&uid).await;
+        let record = record.map_err(|source| Error::Read { what: "record of backups", source })?;
+        let record = record.filter(|record| record.namespace == namespace && record.name == backup.name_any());
+        if let Some(no) = unrecorded(object, &backup, record.as_ref()) {
+            return Ok(no);
+        }
+        let bucket = record.as_ref().map(|record| record.bucket.clone());
+        let bucket = bucket.unwrap_or_else(|| self.settings.bucket_of(destination, &owner));
+        let prefix = prefix_of(destination, &namespace, &backup.name_any(), &uid);
         let origin = self.settings.place(destination, &bucket, &owner, &prefix);
-        let (folder, manifest) = match self.find(object, &origin, &target).await? {
+        let (folder, Document { manifest, sha256 }) = match self.find(object, &origin, &target, record.as_ref()).await?
+        {
             Ok(found) => found,
             Err(no) => return Ok(no),
         };
-        if let Some((reason, told)) = unfit(&manifest, &target) {
-            return Ok(Choice::Refused(reason, told));
+        if let Some((reason, message)) = unfit(&manifest, &target).or_else(|| unencrypted(object, &backup, &manifest)) {
+            return Ok(Choice::Refused(reason, message));
         }
         let usual = backup.spec.encryption.as_ref().and_then(|it| it.identity_secret_name.clone());
         let identity =
             object.spec.from.identity_secret_name.clone().or(usual).filter(|_| manifest.encryption.is_some());
         if manifest.encryption.is_some() && identity.is_none() {
-            let told = format!(
+            let message = format!(
                 "backup {} is encrypted: name the Secret with the secret key in spec.encryption.identitySecretName of \
                  DatabaseBackup {}, or in identitySecretName beside the backup's name here",
                 manifest.id,
                 backup.name_any()
             );
-            return Ok(Choice::Waiting("IdentityMissing", told));
+            return Ok(Choice::Waiting("IdentityMissing", message));
         }
-        Ok(Choice::Made(Box::new(Chosen { manifest, folder, origin, target, identity })))
+        if let Some(secret) = &identity
+            && let Some(no) = self.unshared(object, "identitySecretName", secret, &Consent::Named).await?
+        {
+            return Ok(no);
+        }
+        Ok(Choice::Made(Box::new(Chosen { manifest, sha256, folder, origin, target, identity })))
+    }
+
+    /// Why a Secret may not be used.
+    async fn unshared(
+        &self,
+        object: &DatabaseRestore,
+        field: &str,
+        secret: &str,
+        consent: &Consent,
+    ) -> Result<Option<No>, Error> {
+        let namespace = object.namespace().unwrap_or_default();
+        let answers = consent::refusals(&self.client, &namespace, DATABASERESTORE, [(secret, consent)]).await;
+        let answers = answers.map_err(|source| Error::Read { what: "Secrets", source })?;
+        let refusal = answers.into_iter().flatten().next();
+        Ok(refusal.map(|Refusal { reason, message }| Choice::Unshared(reason, format!("{field}: {message}"))))
     }
 
     /// The backup that is asked for.
@@ -152,23 +184,46 @@ impl Observer {
         object: &DatabaseRestore,
         origin: &Destination,
         target: &Target,
-    ) -> Result<Result<(String, Manifest), No>, Error> {
+        record: Option<&Record>,
+    ) -> Result<Result<(String, Document), No>, Error> {
         let place =
             Place { bucket: origin.bucket.clone(), region: origin.region.clone(), endpoint: origin.endpoint.clone() };
         let prefix = format!("{}/", origin.prefix);
-        let listing = self.s3.list(&place, &origin.owner, &prefix).await?;
-        let catalog = Catalog::of(&prefix, &listing, Vec::new());
+        let listing = self.s3.list(&place, &origin.owner, &prefix).await.map_err(lasting)?;
+        if listing.cut && object.spec.from.id == "latest" {
+            let message = format!(
+                "more is under s3://{}/{prefix} than is read, so that the latest backup is not known: name one by \
+                 spec.from.id, and look who writes there",
+                place.bucket
+            );
+            return Ok(Err(Choice::Refused("ListingCut", message)));
+        }
+        let (found, now) = (Catalog::of(&prefix, &listing, Vec::new()), Timestamp::now());
+        let record = record.filter(|_| !object.spec.from.accept_unrecorded);
+        let catalog = match record {
+            Some(record) => record.judged(found, now),
+            None => believed(found, now),
+        };
         let (folder, due) = match pick(object, &catalog, target) {
             Ok(picked) => picked,
             Err(no) => return Ok(Err(no)),
         };
-        let key = format!("{prefix}{folder}/{}/{NAME}", id_of(due));
-        let Some(bytes) = self.s3.read(&place, &origin.owner, &key).await? else {
-            return Ok(Err(Choice::Waiting("BackupMissing", format!("backup {} was deleted just now", id_of(due)))));
-        };
-        Ok(match serde_json::from_slice(&bytes) {
-            Ok(manifest) => Ok((folder, manifest)),
-            Err(error) => Err(Choice::Refused("ManifestInvalid", format!("{key} cannot be read: {error}"))),
+        let backup = (origin.prefix.as_str(), folder.as_str(), due);
+        let found = transfer::document(&self.s3, (&place, &origin.owner), backup, record).await.map_err(lasting)?;
+        let key = key_of(&origin.prefix, &folder, due);
+        Ok(match found {
+            Some(Ok(document)) => Ok((folder, document)),
+            Some(Err(Disbelief::Invalid(mistake))) => {
+                Err(Choice::Refused("ManifestInvalid", format!("{key} is not believed: {mistake}")))
+            }
+            Some(Err(Disbelief::Changed)) => {
+                let message = format!(
+                    "{key} is not the one that its Job reported: somebody wrote it again; look who may write there, and \
+                     choose another backup by spec.from.id"
+                );
+                Err(Choice::Refused("ManifestChanged", message))
+            }
+            None => Err(Choice::Waiting("BackupMissing", format!("backup {} was deleted just now", id_of(due)))),
         })
     }
 
@@ -180,8 +235,8 @@ impl Observer {
             return Ok(Ok(Target { access, kind, served: Served::of_source(target), born: None }));
         }
         let missing = |field: &str, kind: &str, name: &str| {
-            let told = format!("spec.target.{field}: there is no {kind} {name} in this namespace");
-            Err(Choice::Waiting("TargetMissing", told))
+            let message = format!("spec.target.{field}: there is no {kind} {name} in this namespace");
+            Err(Choice::Waiting("TargetMissing", message))
         };
         if let Some(named) = &target.etcd_cluster {
             let Some(cluster) = self.get::<EtcdCluster>(object, &named.name, "EtcdCluster").await? else {
@@ -219,12 +274,18 @@ pub fn unnoted(
     if noted && is_controlled_by(object, target) {
         return None;
     }
-    let told = format!("{} {} made this, and has to note it in its status first", owner.kind, owner.name);
-    Some(Choice::Waiting(NOT_NOTED, told))
+    let message = format!("{} {} made this, and has to note it in its status first", owner.kind, owner.name);
+    Some(Choice::Waiting(NOT_NOTED, message))
 }
 
 fn is_a<K: Resource<DynamicType = ()>>(owner: &OwnerReference) -> bool {
     owner.kind == K::kind(&()) && owner.api_version == K::api_version(&())
+}
+
+/// A bucket that is gone does not come back by looking again at once.
+fn lasting(error: AwsError) -> AwsError {
+    let class = if error.class == Class::NotFound { Class::Transient } else { error.class };
+    AwsError { class, ..error }
 }
 
 /// Whether the pod has begun to write into the target.
@@ -234,72 +295,8 @@ fn has_begun(pod: &Pod) -> bool {
     states.into_iter().any(|state| state.running.is_some() || state.terminated.is_some())
 }
 
-/// Folder and instant of the backup that is asked for.
-pub fn pick(object: &DatabaseRestore, catalog: &Catalog, target: &Target) -> Result<(String, Timestamp), No> {
-    let from = &object.spec.from;
-    let folders: Vec<&String> = catalog.folders.keys().filter(|folder| !catalog.complete(folder).is_empty()).collect();
-    let folder = match &from.source {
-        Some(source) => {
-            let wanted = source.to_ascii_lowercase().replace('/', "-");
-            folders.iter().find(|folder| ***folder == wanted).map(|folder| (*folder).clone()).ok_or_else(|| {
-                let told = format!("spec.from.source: there is no backup of {source}; there are {}", list(&folders));
-                Choice::Waiting("BackupMissing", told)
-            })?
-        }
-        None => match folders.as_slice() {
-            [] => return Err(Choice::Waiting("BackupMissing", "there is no complete backup yet".into())),
-            [folder] => (*folder).clone(),
-            several => {
-                let told = format!("spec.from.source is needed, for there are backups of {}", list(several));
-                return Err(Choice::Refused("SourceAmbiguous", told));
-            }
-        },
-    };
-    let complete = catalog.complete(&folder);
-    let due = match from.id.as_str() {
-        "latest" => complete.iter().rfind(|due| !is_of_the_new(catalog, &folder, **due, target)).copied(),
-        id => due_of(id).filter(|due| complete.contains(due)),
-    };
-    due.map(|due| (folder.clone(), due)).ok_or_else(|| {
-        let told = format!("spec.from.id: there is no complete backup {} of {folder}", from.id);
-        Choice::Refused("BackupMissing", told)
-    })
-}
-
-/// Whether a backup was taken of the target itself since that was made anew, and before its data came back.
-fn is_of_the_new(catalog: &Catalog, folder: &str, due: Timestamp, target: &Target) -> bool {
-    let taken = catalog.folders.get(folder).and_then(|backups| backups.get(&due)).map(|stored| stored.modified);
-    folder == target.access.source.folder && target.born.zip(taken).is_some_and(|(born, taken)| taken >= born)
-}
-
 /// When a database was made that made this for itself.
 fn born(object: &DatabaseRestore, target: &impl Resource<DynamicType = ()>) -> Option<Timestamp> {
     let made = target.meta().creation_timestamp.as_ref().map(|time| time.0);
     made.filter(|_| is_controlled_by(object, target))
-}
-
-fn list(folders: &[&String]) -> String {
-    if folders.is_empty() {
-        return "none at all".into();
-    }
-    folders.iter().map(|folder| folder.as_str()).collect::<Vec<_>>().join(", ")
-}
-
-/// Why a backup does not fit a target.
-pub fn unfit(manifest: &Manifest, target: &Target) -> Option<(&'static str, String)> {
-    let title = &target.access.source.title;
-    if manifest.kind != target.kind {
-        let told = format!("spec.target: {title} is no {}, of which the backup is: name another target", manifest.kind);
-        return Some(("KindMismatch", told));
-    }
-    let major = |version: &str| version.split('.').next().and_then(|major| major.parse::<u32>().ok());
-    let (theirs, ours) = (target.served.version.as_deref().and_then(major)?, major(&manifest.version)?);
-    (theirs < ours).then(|| {
-        let version = target.served.version.as_deref().unwrap_or_default();
-        let told = format!(
-            "spec.target: {title} is of version {version}, and the backup of {}: upgrade the target first",
-            manifest.version
-        );
-        ("TargetTooOld", told)
-    })
 }

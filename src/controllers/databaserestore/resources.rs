@@ -35,6 +35,7 @@ pub fn config_map(object: &DatabaseRestore, chosen: &Chosen) -> Manifest {
         origin: chosen.origin.clone(),
         folder: chosen.folder.clone(),
         id: chosen.manifest.id.clone(),
+        manifest: Some(chosen.sha256.clone()),
         work: PathBuf::from(WORK),
         scratch: scratch(chosen).address().to_owned(),
         identity: chosen.identity.as_ref().map(|_| IDENTITY.into()),
@@ -53,10 +54,19 @@ pub fn job(object: &DatabaseRestore, settings: &Settings, chosen: &Chosen) -> Ma
     let (name, uid) = (name(object), object.uid().unwrap_or_default());
     let mounts = &chosen.target.access.mounts;
     let identity = chosen.identity.as_deref();
-    let run = Run { settings, plan: PlanIn::ConfigMap(&name), mounts, identity, resources: None, image: None };
+    let namespace = object.namespace().unwrap_or_default();
+    let run = Run {
+        namespace: &namespace,
+        settings,
+        plan: PlanIn::ConfigMap(&name),
+        mounts,
+        identity,
+        resources: None,
+        image: None,
+    };
     let pod = restore_pod(run, "restore", &uid, &scratch(chosen), chosen.manifest.size);
-    let told = [(ID, &chosen.manifest.id), (SOURCE, &chosen.manifest.source)];
-    let annotations = told.into_iter().map(|(key, value)| (key.to_owned(), value.clone())).collect();
+    let message = [(ID, &chosen.manifest.id), (SOURCE, &chosen.manifest.source)];
+    let annotations = message.into_iter().map(|(key, value)| (key.to_owned(), value.clone())).collect();
     let mut metadata = metadata(object, annotations);
     // Whoever deletes the object in the foreground knows by its end that nobody writes into the target any more.
     for owner in metadata.owner_references.iter_mut().flatten() {
@@ -64,7 +74,7 @@ pub fn job(object: &DatabaseRestore, settings: &Settings, chosen: &Chosen) -> Ma
     }
     Manifest::hashed(&Job {
         metadata,
-        spec: Some(job_spec(pod, &labels(object), RETRIES, object.spec.deadline_seconds)),
+        spec: Some(job_spec(pod, &labels(object), RETRIES, object.spec.deadline.signed_seconds())),
         status: None,
     })
 }

@@ -3,45 +3,30 @@
 use std::collections::BTreeMap;
 
 use super::auth::secrets::Note;
-use super::names;
-use super::tls::write::{Certify, Due};
-use crate::controllers::restore_from::Step;
-use crate::controllers::unlabelled;
+use super::tls::Side;
+use crate::api::EtcdCluster;
 use crate::external::etcd::{Alarm, Endpoint, Password};
 use crate::runtime::ActionEvent;
 use crate::runtime::manifest::Manifest;
+use crate::stateful::ChildAction;
+use crate::stateful::tls::RotationStep;
+use crate::stateful::tls::write::Certify;
 
 /// One change of the world.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Make a child as it should be; where it is there already, only that very one.
-    Apply { child: Box<Manifest>, uid: Option<String> },
+    /// Change a child as every database does.
+    Child(ChildAction),
     /// Make the `DatabaseBackup` as it should be; where it is there already, only that very one.
     ApplyBackup { child: Box<Manifest>, uid: Option<String> },
     /// Delete exactly that `DatabaseBackup`.
     DeleteBackup { name: String, uid: String },
-    /// Go on with the restore that the cluster begins with.
-    Restore(Step),
-    /// Delete exactly that pod; its `StatefulSet` makes another.
-    DeletePod { name: String, uid: String, why: String },
-    /// Delete exactly that pod, which waits in vain to be started again.
-    Revive { name: String, uid: String, why: String },
-    /// Delete exactly that volume claim.
-    DeleteClaim { name: String, uid: String, why: String },
-    /// Put our label back on exactly that pod or volume claim.
-    Label { kind: &'static str, name: String, uid: String },
-    /// Note whose data a volume holds, and that this object's members use it.
-    MarkClaim { name: String, uid: String, member: u64 },
-    /// Ask for a larger volume.
-    GrowClaim { name: String, uid: String, size: String },
-    /// Delete the `StatefulSet` but not its pods: what cannot be changed in it is made anew.
-    Orphan { name: String, uid: String },
     /// Add a member that does not vote yet.
     AddLearner { name: String, peer_url: String, via: Endpoint },
     /// Let a learner vote.
     Promote { name: String, id: u64, via: Endpoint },
-    /// Make a certificate that is due.
-    Certify(Certify),
+    /// Make a certificate that is due on that side.
+    Certify(Side, Certify),
     /// Tell the others where a member is reached from now on; only while the pods, with their uids, are exactly these.
     UpdatePeer { name: String, id: u64, peer_url: String, pods: BTreeMap<String, String>, via: Endpoint },
     /// Take a member out for good.
@@ -84,29 +69,20 @@ impl Action {
     /// The event that tells of the action.
     pub fn event(&self) -> Option<ActionEvent> {
         let (reason, note) = match self {
-            Self::Apply { child, uid: None } | Self::ApplyBackup { child, uid: None } => {
-                ("Created", format!("Created {} {}", child.kind(), child.name()))
-            }
-            Self::Apply { child, uid: Some(_) } | Self::ApplyBackup { child, uid: Some(_) } => {
-                ("Updated", format!("Updated {} {}", child.kind(), child.name()))
-            }
+            Self::Child(action) => return action.event::<EtcdCluster>(),
+            Self::ApplyBackup { child, uid: None } => ("Created", format!("Created {} {}", child.kind(), child.name())),
+            Self::ApplyBackup { child, .. } => ("Updated", format!("Updated {} {}", child.kind(), child.name())),
             Self::DeleteBackup { name, .. } => {
                 ("Deleted", format!("Deleted DatabaseBackup {name}: spec.backupSchedule is gone"))
             }
-            Self::DeletePod { name, why, .. } | Self::Revive { name, why, .. } => {
-                ("PodDeleted", format!("Deleted pod {name}: {why}"))
-            }
-            Self::DeleteClaim { name, why, .. } => ("VolumeDeleted", format!("Deleted volume claim {name}: {why}")),
-            Self::Label { kind, name, .. } => return Some(unlabelled::event(kind, name, names::LABEL)),
-            Self::GrowClaim { name, size, .. } => ("VolumeGrown", format!("Asked for {size} for volume claim {name}")),
             Self::AddLearner { name, .. } => ("MemberAdded", format!("Added {name} as a learner")),
             Self::Promote { name, .. } => ("MemberPromoted", format!("{name} has caught up and votes")),
             Self::Remove { name, why, .. } => ("MemberRemoved", format!("Removed {name} from the members: {why}")),
             Self::MoveLeader { from, to, .. } => ("LeaderMoved", format!("Moved leadership from {from} to {to}")),
-            Self::Certify(Certify { due: Due::Authority(side), why, .. }) => {
+            Self::Certify(side, Certify { need: RotationStep::Authority, why, .. }) => {
                 ("AuthorityMade", format!("Made an authority for the {} side: {why}", side.word()))
             }
-            Self::Certify(Certify { secret, why, .. }) => {
+            Self::Certify(_, Certify { secret, why, .. }) => {
                 ("CertificateWritten", format!("Wrote Secret {secret}: {why}"))
             }
             Self::UpdatePeer { name, peer_url, .. } => {
@@ -115,17 +91,20 @@ impl Action {
             Self::Compact { revision, .. } => ("Compacted", format!("Forgot what was before revision {revision}")),
             Self::Defragment { name, .. } => ("Defragmented", format!("Defragmented {name}")),
             Self::Disarm { .. } => ("Disarmed", "Ended an alarm: there is space again".into()),
-            Self::Restore(step) => return step.event(),
             Self::MakePassword { secret, .. } => {
                 ("PasswordMade", format!("Made a password for root in Secret {secret}"))
             }
             Self::ChangePassword { .. } => ("PasswordChanged", "root has another password".into()),
             Self::EnableAuth { .. } => ("AuthEnabled", "Clients must log in from now on".into()),
             Self::DisableAuth { .. } => ("AuthDisabled", "Clients need not log in any more".into()),
-            Self::NotePassword(_) | Self::PrepareRoot { .. } | Self::MarkClaim { .. } | Self::Orphan { .. } => {
-                return None;
-            }
+            Self::NotePassword(_) | Self::PrepareRoot { .. } => return None,
         };
         Some(ActionEvent::normal(reason, note))
+    }
+}
+
+impl From<ChildAction> for Action {
+    fn from(action: ChildAction) -> Self {
+        Self::Child(action)
     }
 }

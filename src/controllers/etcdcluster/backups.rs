@@ -17,9 +17,10 @@ use super::facts::{Backup, Child};
 use super::names;
 use super::resources::backup_kind;
 use crate::api::EtcdCluster;
-use crate::runtime::Patience;
+use crate::runtime::SlowBackoff;
 use crate::runtime::manifest::is_controlled_by;
 use crate::runtime::{Decoded, decoded};
+use crate::stateful;
 
 /// What the apiserver refused is tried again after so long.
 const SELDOM: Duration = Duration::from_mins(5);
@@ -80,7 +81,7 @@ impl Backups {
             Watched { namespace: namespace.map(str::to_owned), store: writer.as_reader(), access: access.clone() };
         locked(&self.0).push(watched);
         let seen = watcher(api, watcher::Config::default().labels(names::LABEL))
-            .backoff(Patience::default())
+            .backoff(SlowBackoff::default())
             .filter_map(|event| ready(decoded(event)))
             .reflect(writer)
             .inspect(move |event| {
@@ -95,7 +96,7 @@ impl Backups {
     }
 
     /// The cluster's own as the watch saw it last.
-    pub fn seen(&self, object: &EtcdCluster) -> Backup {
+    fn seen(&self, object: &EtcdCluster) -> Backup {
         let Some(watched) = self.of(object) else { return Backup::Unknown };
         let access = *locked(&watched.access);
         match access.kind(Instant::now()) {
@@ -110,9 +111,12 @@ impl Backups {
         }
     }
 
-    /// The cluster's own as the apiserver has it.
-    pub async fn read(&self, client: &Client, object: &EtcdCluster) -> Result<Backup, Error> {
+    /// The cluster's own; `fresh` as the apiserver has it.
+    pub async fn look(&self, client: &Client, object: &EtcdCluster, fresh: bool) -> Result<Backup, stateful::Error> {
         let seen = self.seen(object);
+        if !fresh {
+            return Ok(seen);
+        }
         let is_served = matches!(seen, Backup::Absent | Backup::Present(_));
         if !is_served || (seen == Backup::Absent && object.spec.backup_schedule.is_none()) {
             return Ok(seen);
@@ -124,7 +128,7 @@ impl Backups {
             // An object that is missing is no error: it is the kind that was removed meanwhile.
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(Backup::KindMissing),
             Err(kube::Error::Api(status)) if status.code == 403 => Ok(Backup::Denied),
-            Err(source) => Err(Error::Read { what: "DatabaseBackup", source }),
+            Err(source) => Err(stateful::Error::Read { what: "DatabaseBackup", source }),
         }
     }
 

@@ -45,8 +45,8 @@ impl Pod {
         if last.contains("couldn't find local name") {
             return Some(Loss::Empty);
         }
-        if let Some(said) = DAMAGE.into_iter().find(|part| last.contains(part)) {
-            return Some(Loss::Damaged(said));
+        if let Some(output) = DAMAGE.into_iter().find(|part| last.contains(part)) {
+            return Some(Loss::Damaged(output));
         }
         if self.restarts < STARTS {
             return None;
@@ -64,16 +64,16 @@ impl Pod {
 
 /// What a process said when it gave up, without what differs at every try: etcd's words and the error in them.
 /// <https://github.com/etcd-io/etcd/blob/main/server/embed/config_logging.go>
-pub fn said(words: &str) -> Option<String> {
+pub fn log_message(words: &str) -> Option<String> {
     let line = last_of(words);
     let field = |name: &str| {
         let rest = line.split_once(&format!("\"{name}\":\""))?.1;
         Some(rest.split('"').next().unwrap_or(rest).to_owned()).filter(|text| !text.is_empty())
     };
     match (field("msg"), field("error")) {
-        (Some(said), Some(error)) => Some(format!("{said}: {error}")),
-        (said, error) => {
-            said.or(error).or_else(|| line.strip_prefix("panic: ").map(|text| format!("panic: {}", text.trim())))
+        (Some(output), Some(error)) => Some(format!("{output}: {error}")),
+        (output, error) => {
+            output.or(error).or_else(|| line.strip_prefix("panic: ").map(|text| format!("panic: {}", text.trim())))
         }
     }
 }
@@ -155,9 +155,12 @@ mod tests {
             r#"{"level":"fatal","ts":"2026-11-23T17:25:48Z","caller":"etcdmain/etcd.go:204","msg":"discovery failed","#,
             r#""error":"member count is unequal","stacktrace":"go.etcd.io/etcd"}"#,
         );
-        assert_eq!(said(words).as_deref(), Some("discovery failed: member count is unequal"));
-        assert_eq!(said("panic: out of range\n\ngoroutine 1 [running]:").as_deref(), Some("panic: out of range"));
-        assert_eq!(said("{\"level\":\"info\",\"msg\":\"well\"}"), None);
+        assert_eq!(log_message(words).as_deref(), Some("discovery failed: member count is unequal"));
+        assert_eq!(
+            log_message("panic: out of range\n\ngoroutine 1 [running]:").as_deref(),
+            Some("panic: out of range")
+        );
+        assert_eq!(log_message("{\"level\":\"info\",\"msg\":\"well\"}"), None);
     }
 
     #[test]

@@ -13,8 +13,8 @@ use crate::external::etcd::Member;
 
 /// Those of `members` that are ours, by ordinal.
 pub fn ours<'a>(object: &EtcdCluster, observed: &Observed, members: &'a [Member]) -> BTreeMap<i32, &'a Member> {
-    let told = observed.statuses.iter().map(|(ordinal, status)| (*ordinal, status.member_id));
-    let noted = observed.claims.iter().filter_map(|(ordinal, claim)| Some((*ordinal, claim.member?)));
+    let message = observed.statuses.iter().map(|(ordinal, status)| (*ordinal, status.member_id));
+    let noted = observed.set.claims.iter().filter_map(|(ordinal, claim)| Some((*ordinal, claim.member?)));
     let recorded = object.status.iter().flat_map(|status| &status.members).filter_map(|member| {
         Some((names::ordinal_of(object, &member.name)?, u64::from_str_radix(&member.id, 16).ok()?))
     });
@@ -24,7 +24,7 @@ pub fn ours<'a>(object: &EtcdCluster, observed: &Observed, members: &'a [Member]
         members.iter().filter_map(|member| Some((names::ordinal_at(object, &member.peer_urls)?, member.id)));
     let mut found: BTreeMap<i32, &Member> = BTreeMap::new();
     let mut placed = BTreeSet::new();
-    for (ordinal, id) in told.chain(noted).chain(recorded).chain(named).chain(addressed) {
+    for (ordinal, id) in message.chain(noted).chain(recorded).chain(named).chain(addressed) {
         let Some(member) = members.iter().find(|member| member.id == id) else { continue };
         if !found.contains_key(&ordinal) && placed.insert(id) {
             found.insert(ordinal, member);
@@ -39,14 +39,14 @@ pub fn never_started(member: &Member) -> bool {
 }
 
 /// A member that is not ours, in words.
-pub fn told(member: &Member) -> String {
+pub fn describe(member: &Member) -> String {
     let name = if member.name.is_empty() { String::new() } else { format!(" {}", member.name) };
     format!("{:x}{name} ({})", member.id, member.peer_urls.join(", "))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::facts::Claim;
+    use super::super::facts::{Claim, Set};
     use super::super::fixtures::cluster;
     use super::*;
     use crate::api::EtcdClusterStatus;
@@ -60,7 +60,8 @@ mod tests {
     fn a_member_stays_who_it_is_wherever_its_peers_are_told_to_reach_it() {
         let mut object = cluster(3);
         let noted = Claim { member: Some(2), ..Claim::default() };
-        let observed = Observed { claims: BTreeMap::from([(1, noted)]), ..Observed::default() };
+        let observed =
+            Observed { set: Set { claims: BTreeMap::from([(1, noted)]), ..Set::default() }, ..Observed::default() };
         let known = MemberStatus { name: "prod-etcd-2".into(), id: "3".into(), ..MemberStatus::default() };
         object.status = Some(EtcdClusterStatus { members: vec![known], ..EtcdClusterStatus::default() });
         let usurper = names::peer_url(&object, 1, false);

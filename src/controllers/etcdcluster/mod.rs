@@ -10,38 +10,37 @@
 
 mod action;
 mod apply;
+mod asking;
 mod auth;
 mod backups;
+mod cache;
 mod damage;
+mod database;
 mod decide;
 mod error;
 mod facts;
 #[cfg(test)]
 mod fixtures;
 mod membership;
-mod memory;
 mod monitor;
 mod names;
 mod observe;
 mod resources;
 mod settings;
-mod strays;
-mod tls;
 #[cfg(test)]
-mod world;
+mod simulation;
+mod tls;
 
 use std::sync::Arc;
 
-use futures::StreamExt;
 use jiff::Timestamp;
 use kube::runtime::Controller;
-use kube::runtime::reflector::ObjectRef;
-use kube::{Client, ResourceExt};
 
-use super::World;
 use crate::api::{EtcdCluster, EtcdClusterStatus};
+use crate::context::Context;
 use crate::external::etcd::Etcd;
-use crate::runtime::{self, ActionEvent, Kind, Plan, Removal};
+use crate::runtime::{self, ActionEvent, Kind, Plan};
+use crate::stateful;
 use action::Action;
 use error::Error;
 use facts::Observed;
@@ -49,18 +48,17 @@ use observe::Observer;
 
 /// The kind.
 struct EtcdClusterKind {
-    client: Client,
     etcd: Etcd,
     observer: Observer,
 }
 
 /// Runs the controller.
-pub async fn controller(world: World) {
-    let client = world.environment.client.clone();
-    let etcd = Etcd::new(world.etcd, world.fence, world.environment.metrics.clone());
-    let observer = Observer::new(client.clone(), etcd.clone(), world.backups.image.clone());
-    let kind = EtcdClusterKind { client, etcd, observer };
-    runtime::run(Arc::new(kind), world.environment).await;
+pub async fn controller(context: Context) {
+    let client = context.environment.client.clone();
+    let etcd = Etcd::new(context.etcd, context.fence, context.environment.metrics.clone());
+    let observer = Observer::new(client, etcd.clone(), context.backups.image.clone());
+    let kind = EtcdClusterKind { etcd, observer };
+    runtime::run(Arc::new(kind), context.environment).await;
 }
 
 impl Kind for EtcdClusterKind {
@@ -71,8 +69,6 @@ impl Kind for EtcdClusterKind {
     type Error = Error;
 
     const NAME: &'static str = "EtcdCluster";
-    /// Kubernetes deletes the children with their owner, and the volumes as the `StatefulSet` says.
-    const FINALIZER: Option<&'static str> = None;
 
     fn status(object: &EtcdCluster) -> Option<&EtcdClusterStatus> {
         object.status.as_ref()
@@ -87,8 +83,8 @@ impl Kind for EtcdClusterKind {
     }
 
     fn forget(&self, uid: &str) {
-        self.observer.memory.forget(uid);
-        self.observer.revivals.forget(uid);
+        self.observer.cache.forget(uid);
+        self.observer.sets.forget(uid);
     }
 
     async fn observe(&self, object: &EtcdCluster) -> Result<Observed, Error> {
@@ -99,34 +95,26 @@ impl Kind for EtcdClusterKind {
         decide::decide(object, observed, now)
     }
 
-    fn decide_removal(_: &EtcdCluster, _: &Observed) -> Removal<Action> {
-        Removal { actions: Vec::new(), farewell: None }
-    }
-
     async fn apply(&self, object: &EtcdCluster, action: &Action) -> Result<(), Error> {
-        let memory = &self.observer.memory;
-        memory.expect_change(object);
-        let outcome = apply::apply(&self.client, &self.etcd, &self.observer.restores, object, action).await;
+        let Observer { cache, sets, .. } = &self.observer;
+        sets.expect_change(object);
+        let outcome = apply::apply(sets, &self.etcd, object, action).await;
         if action.is_about_login() || matches!(&outcome, Err(Error::Etcd(error)) if error.is_about_login()) {
-            memory.forget_access(object);
+            cache.forget_access(object);
         }
         match (action, outcome) {
-            (Action::Revive { name, .. }, Ok(())) => {
-                self.observer.revivals.note(&object.uid().unwrap_or_default(), name);
-                Ok(())
-            }
             (Action::Compact { revision, .. }, Ok(())) => {
-                memory.note_compaction(object, *revision);
+                cache.note_compaction(object, *revision);
                 Ok(())
             }
             (Action::Defragment { .. }, Ok(())) => {
-                memory.note_defragmentation(object);
+                cache.note_defragmentation(object);
                 Ok(())
             }
-            (Action::Apply { child, .. }, Err(Error::Apply { source: kube::Error::Api(status), .. }))
-                if child.kind() == "StatefulSet" && status.code == 422 =>
+            (_, Err(Error::Children(stateful::Error::Apply { kind, source: kube::Error::Api(status), .. })))
+                if kind == "StatefulSet" && status.code == 422 =>
             {
-                memory.note_refusal(object, status.message.clone());
+                cache.note_refusal(object, status.message.clone());
                 Err(Error::Refused(status.message))
             }
             (_, Err(error)) if self.observer.backups.excuses(object, &error) => Ok(()),
@@ -139,13 +127,9 @@ impl Kind for EtcdClusterKind {
     }
 
     fn triggers(&self, controller: Controller<EtcdCluster>, namespace: Option<&str>) -> Controller<EtcdCluster> {
-        let served = namespace.map(str::to_owned);
-        let woken = self.observer.monitor.subscribe().filter_map(move |(namespace, name)| {
-            let is_served = served.as_ref().is_none_or(|served| *served == namespace);
-            std::future::ready(is_served.then(|| ObjectRef::new(&name).within(&namespace)))
-        });
-        let controller = self.observer.watches.add_to(controller, &self.client, namespace).reconcile_on(woken);
-        let controller = self.observer.backups.add_to(controller, &self.client, namespace);
-        self.observer.restores.add_to(controller, namespace)
+        let woken = self.observer.monitor.requests(namespace);
+        let Observer { sets, backups, .. } = &self.observer;
+        let controller = backups.add_to(controller, &sets.client, namespace);
+        sets.add_to(controller, namespace).reconcile_on(woken)
     }
 }

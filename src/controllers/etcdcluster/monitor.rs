@@ -4,101 +4,73 @@
 //! A connection a member is held open and asked once a second what the member knows of itself: a local read of a few hundred
 //! bytes, and no call of the apiserver. What is heard here only wakes: whoever decides asks anew.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::stream::Stream;
-use tokio::task::JoinHandle;
+use kube::runtime::reflector::ObjectRef;
 use tokio::time::{Instant, sleep};
 
-use crate::controllers::wake::{Key, Wake};
+use crate::api::EtcdCluster;
 use crate::external::etcd::{Endpoint, Etcd, EtcdError, Status};
+use crate::stateful::listeners::{Listened, Listeners, ProbeState, Shared, locked};
+use crate::stateful::wake::{Key, Wake};
 
 /// How often a member is asked.
 const RHYTHM: Duration = Duration::from_secs(1);
 /// An answer that takes longer is overdue.
 const OVERDUE: Duration = Duration::from_millis(1200);
-/// A member that nobody asked about for so long is not listened to any more: its object is gone, or suspended.
-const IDLE: Duration = Duration::from_secs(150);
 
 /// Listens to the members of all clusters.
 pub struct Monitor {
     etcd: Etcd,
-    listeners: Mutex<HashMap<Key, HashMap<String, Listener>>>,
+    listeners: Listeners<Endpoint>,
     wake: Wake,
 }
 
-struct Listener {
-    task: JoinHandle<()>,
-    heard: Arc<Mutex<Heard>>,
-}
+/// Certificates and passwords of a member change.
+impl Listened for Endpoint {
+    type Id = String;
 
-impl Drop for Listener {
-    fn drop(&mut self) {
-        self.task.abort();
+    fn id(&self) -> String {
+        self.url.clone()
     }
-}
 
-/// What was heard of a member.
-struct Heard {
-    /// When it answered last, or when it was asked first.
-    last: Instant,
-    /// When somebody asked about it last.
-    wanted: Instant,
-    /// How it is reached now: certificates and passwords change.
-    member: Endpoint,
+    fn refresh(&mut self, now: Self) {
+        *self = now;
+    }
 }
 
 impl Monitor {
     /// Listens through `etcd`.
     pub fn new(etcd: Etcd) -> Self {
-        Self { etcd, listeners: Mutex::default(), wake: Wake::default() }
+        Self { etcd, listeners: Listeners::default(), wake: Wake::default() }
     }
 
     /// The objects that are to be looked at.
-    pub fn subscribe(&self) -> impl Stream<Item = Key> + Send + 'static + use<> {
-        self.wake.subscribe()
+    pub fn requests(
+        &self,
+        namespace: Option<&str>,
+    ) -> impl Stream<Item = ObjectRef<EtcdCluster>> + Send + 'static + use<> {
+        self.wake.requests(namespace)
     }
 
     /// Listens to these members of an object, and to no others of it any more.
-    pub fn follow(&self, key: &Key, members: &[Endpoint]) {
-        let mut all = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
-        let listeners = all.entry(key.clone()).or_default();
-        listeners
-            .retain(|url, listener| members.iter().any(|member| member.url == *url) && !listener.task.is_finished());
-        for member in members {
-            let listener = listeners.entry(member.url.clone()).or_insert_with(|| self.listen(key, member));
-            let mut heard = locked(&listener.heard);
-            heard.wanted = Instant::now();
-            heard.member.clone_from(member);
-        }
-        if listeners.is_empty() {
-            all.remove(key);
-        }
+    pub fn follow(&self, key: &Key, members: Vec<Endpoint>) {
+        self.listeners.follow(key, members, |latest| {
+            let (etcd, wake) = (self.etcd.clone(), self.wake.clone());
+            let ear = Probe { etcd, latest: latest.clone(), key: key.clone(), wake };
+            vec![tokio::spawn(ear.listen())]
+        });
     }
 
     /// How long a member has not answered; nothing where it was never listened to.
     pub fn silence(&self, key: &Key, member: &Endpoint) -> Option<Duration> {
-        let all = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
-        let heard = locked(&all.get(key)?.get(&member.url)?.heard).last;
-        Some(heard.elapsed())
+        self.listeners.ask(key, &member.url, |latest| latest.silence())
     }
 
     /// A member has answered somebody.
     pub fn heard_of(&self, key: &Key, member: &Endpoint) {
-        let all = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(listener) = all.get(key).and_then(|listeners| listeners.get(&member.url)) {
-            locked(&listener.heard).last = Instant::now();
-        }
-    }
-
-    fn listen(&self, key: &Key, member: &Endpoint) -> Listener {
-        let now = Instant::now();
-        let heard = Arc::new(Mutex::new(Heard { last: now, wanted: now, member: member.clone() }));
-        let (etcd, wake) = (self.etcd.clone(), self.wake.clone());
-        let ear = Ear { etcd, heard: heard.clone(), key: key.clone(), wake };
-        Listener { task: tokio::spawn(ear.listen()), heard }
+        self.listeners.ask(key, &member.url, ProbeState::answered);
     }
 }
 
@@ -132,24 +104,24 @@ impl State {
 }
 
 /// Listens to one member.
-struct Ear {
+struct Probe {
     etcd: Etcd,
-    heard: Arc<Mutex<Heard>>,
+    latest: Shared<Endpoint>,
     key: Key,
     wake: Wake,
 }
 
-impl Ear {
+impl Probe {
     async fn listen(self) {
         let mut state = State::Unknown;
         loop {
             let begun = Instant::now();
             let member = {
-                let heard = locked(&self.heard);
-                if heard.wanted.elapsed() >= IDLE {
+                let latest = locked(&self.latest);
+                if !latest.is_wanted() {
                     return;
                 }
-                heard.member.clone()
+                latest.node.clone()
             };
             let answer = self.etcd.pulse(&member);
             let mut answer = std::pin::pin!(answer);
@@ -160,36 +132,34 @@ impl Ear {
                     answer.await
                 }
             };
-            let heard = State::of(answer);
-            if heard != State::Silent {
-                locked(&self.heard).last = Instant::now();
+            let latest = State::of(answer);
+            if latest != State::Silent {
+                locked(&self.latest).answered();
             }
-            self.turn(&mut state, heard);
+            self.turn(&mut state, latest);
             sleep(RHYTHM.saturating_sub(begun.elapsed())).await;
         }
     }
 
     /// Wakes where that is news. Whoever asked first is looking already.
-    fn turn(&self, state: &mut State, heard: State) {
+    fn turn(&self, state: &mut State, latest: State) {
         // Where logins are asked for, ours may be in use elsewhere at the moment.
-        let says_less = heard == State::Reserved && matches!(state, State::Tells { .. });
-        if heard == *state || says_less {
+        let says_less = latest == State::Reserved && matches!(state, State::Tells { .. });
+        if latest == *state || says_less {
             return;
         }
-        let first = *state == State::Unknown && heard != State::Silent;
-        *state = heard;
+        let first = *state == State::Unknown && latest != State::Silent;
+        *state = latest;
         if !first {
             self.wake.wake(&self.key);
         }
     }
 }
 
-fn locked(heard: &Mutex<Heard>) -> MutexGuard<'_, Heard> {
-    heard.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use futures::future::BoxFuture;
     use futures::{FutureExt, StreamExt};
     use tokio::time::timeout;
@@ -198,6 +168,7 @@ mod tests {
     use crate::external::etcd::{Reply, Request, Transport, Trouble};
     use crate::leader::Fence;
     use crate::metrics::Metrics;
+    use crate::stateful::listeners::IDLE;
 
     /// What a member answers; without an answer it hangs.
     type Answer = Option<Result<Status, Trouble>>;
@@ -250,9 +221,9 @@ mod tests {
             let member = Member(Arc::new(Mutex::new((Some(Ok(well)), 0))));
             let etcd = Etcd::new(Arc::new(member.clone()), Fence::closed(), Metrics::new());
             let monitor = Monitor::new(etcd);
-            let woken = monitor.subscribe().boxed();
+            let woken = monitor.wake.subscribe().boxed();
             let mut scene = Self { member, monitor, woken };
-            scene.monitor.follow(&key(), &[endpoint()]);
+            scene.monitor.follow(&key(), vec![endpoint()]);
             scene.rests(Duration::from_secs(100)).await;
             scene
         }
@@ -267,7 +238,7 @@ mod tests {
 
         async fn wakes(&mut self) {
             // Whoever is woken asks for it once more.
-            self.monitor.follow(&key(), &[endpoint()]);
+            self.monitor.follow(&key(), vec![endpoint()]);
             let patience = Duration::from_millis(2300);
             assert_eq!(timeout(patience, self.woken.next()).await.expect("nobody was woken in time"), Some(key()));
         }
@@ -322,10 +293,10 @@ mod tests {
         let before = calls();
         sleep(IDLE).await;
         assert_eq!(calls(), before);
-        scene.monitor.follow(&key(), &[endpoint()]);
+        scene.monitor.follow(&key(), vec![endpoint()]);
         sleep(RHYTHM * 2).await;
         assert!(calls() > before);
-        scene.monitor.follow(&key(), &[]);
+        scene.monitor.follow(&key(), Vec::new());
         let before = calls();
         sleep(RHYTHM * 2).await;
         assert_eq!(calls(), before);

@@ -158,7 +158,7 @@ impl Value {
         }
     }
 
-    fn told(self) -> String {
+    fn describe(self) -> String {
         match self {
             Self::Whole => "a whole number".into(),
             Self::Switch => "true or false".into(),
@@ -265,8 +265,8 @@ fn flag_trouble(flag: &str, value: &str, minor: u8) -> Option<String> {
     if minor < *first || minor >= *end {
         return Some(format!("spec.config.{flag} is not known to etcd 3.{minor}: remove it"));
     }
-    let told = || format!("spec.config.{flag} must be {}", kind.told());
-    (!kind.admits(value)).then(told)
+    let message = || format!("spec.config.{flag} must be {}", kind.describe());
+    (!kind.admits(value)).then(message)
 }
 
 /// etcd refuses to start unless the election timeout is five times the heartbeat interval, and at most 50 s.
@@ -333,11 +333,11 @@ mod tests {
             ("election-timeout", "200", "at least five times"),
             ("election-timeout", "60000", "at most 50000"),
         ] {
-            let said = trouble_with(flag, value);
-            assert_eq!(said.is_empty(), words.is_empty(), "{flag}={value}: {said}");
+            let api_message = trouble_with(flag, value);
+            assert_eq!(api_message.is_empty(), words.is_empty(), "{flag}={value}: {api_message}");
             assert!(
-                said.contains(words) && (words.is_empty() || said.contains("spec.config.")),
-                "{flag}={value}: {said}"
+                api_message.contains(words) && (words.is_empty() || api_message.contains("spec.config.")),
+                "{flag}={value}: {api_message}"
             );
         }
     }

@@ -43,7 +43,7 @@ pub fn decide(object: &MyApp, observed: &Observed) -> Plan<Action, MyAppStatus> 
         },
         health: health(object, observed, &alive, is_current),
         actions,
-        record_first: false,
+        write_status_first: false,
         parts: Vec::new(),
         requeue: None,
     }
@@ -69,19 +69,19 @@ fn health(
 ) -> Health {
     let wanted = object.spec.replicas;
     let ready = alive.iter().filter(|pod| pod.ready).count();
-    let told = format!("{ready} of {wanted} pods ready");
+    let message = format!("{ready} of {wanted} pods ready");
     if let Some((reason, text)) = alive.iter().find_map(|pod| trouble(pod)) {
-        return Health::progressing(reason, format!("{told}; {text}"));
+        return Health::progressing(reason, format!("{message}; {text}"));
     }
     let settled = observed.pods.len() == alive.len()
         && usize::try_from(wanted) == Ok(alive.len())
         && alive.iter().all(|pod| pod.ready && is_current(pod));
     if settled {
-        Health::ready("AllPodsReady", told)
+        Health::ready("AllPodsReady", message)
     } else if alive.iter().any(|pod| !is_current(pod)) {
-        Health::progressing("RollingOut", format!("{told}, replacing one pod at a time"))
+        Health::progressing("RollingOut", format!("{message}, replacing one pod at a time"))
     } else {
-        Health::progressing("Scaling", told)
+        Health::progressing("Scaling", message)
     }
 }
 

@@ -5,7 +5,7 @@ mod decide;
 mod observe;
 mod resources;
 #[cfg(test)]
-mod world;
+mod simulation;
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::{Controller, watcher};
 use kube::{Api, Client};
 
-use super::World;
 use crate::api::{MyApp, MyAppStatus};
-use crate::runtime::{self, ActionEvent, Class, Failure, Kind, Plan, Removal, class_of_kubernetes, said};
+use crate::context::Context;
+use crate::runtime::{self, ActionEvent, Class, Failure, Kind, Plan, api_message, class_of_kubernetes};
 use apply::Action;
 use observe::Observed;
 
@@ -33,19 +33,19 @@ impl MyAppKind {
 }
 
 /// Runs the controller.
-pub async fn controller(world: World) {
-    let kind = MyAppKind::new(world.environment.client.clone());
-    runtime::run(Arc::new(kind), world.environment).await;
+pub async fn controller(context: Context) {
+    let kind = MyAppKind::new(context.environment.client.clone());
+    runtime::run(Arc::new(kind), context.environment).await;
 }
 
 /// Why observing or changing pods failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The pods could not be read.
-    #[error("cannot list the pods: {}", said(.0))]
+    #[error("cannot list the pods: {}", api_message(.0))]
     List(#[source] kube::Error),
     /// A pod could not be created.
-    #[error("cannot create pod {name}: {}", said(.source))]
+    #[error("cannot create pod {name}: {}", api_message(.source))]
     Create {
         /// The pod.
         name: String,
@@ -53,7 +53,7 @@ pub enum Error {
         source: kube::Error,
     },
     /// A pod could not be changed.
-    #[error("cannot label pod {name}: {}", said(.source))]
+    #[error("cannot label pod {name}: {}", api_message(.source))]
     Label {
         /// The pod.
         name: String,
@@ -61,7 +61,7 @@ pub enum Error {
         source: kube::Error,
     },
     /// A pod could not be deleted.
-    #[error("cannot delete pod {name}: {}", said(.source))]
+    #[error("cannot delete pod {name}: {}", api_message(.source))]
     Delete {
         /// The pod.
         name: String,
@@ -103,8 +103,6 @@ impl Kind for MyAppKind {
     type Error = Error;
 
     const NAME: &'static str = "MyApp";
-    /// Kubernetes deletes the pods with their owner.
-    const FINALIZER: Option<&'static str> = None;
 
     fn status(object: &MyApp) -> Option<&MyAppStatus> {
         object.status.as_ref()
@@ -120,10 +118,6 @@ impl Kind for MyAppKind {
 
     fn decide(object: &MyApp, observed: &Observed, _: Timestamp) -> Plan<Action, MyAppStatus> {
         decide::decide(object, observed)
-    }
-
-    fn decide_removal(_: &MyApp, _: &Observed) -> Removal<Action> {
-        Removal { actions: Vec::new(), farewell: None }
     }
 
     async fn apply(&self, object: &MyApp, action: &Action) -> Result<(), Error> {

@@ -3,15 +3,14 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{
-    Capabilities, Container, EnvVar, Pod, PodSecurityContext, PodSpec, ResourceRequirements, SeccompProfile,
-    SecurityContext,
+    Capabilities, Container, EnvVar, Pod, PodSpec, ResourceRequirements, SecurityContext,
 };
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
 use crate::api::MyApp;
-use crate::runtime::fingerprint;
+use crate::runtime::{fingerprint, restricted};
 
 /// Label by which an object's pods are found.
 pub const APP_LABEL: &str = "causeway.example.com/app";
@@ -85,13 +84,7 @@ fn pod_spec(object: &MyApp) -> PodSpec {
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
         termination_grace_period_seconds: Some(STOP_SECONDS),
-        security_context: Some(PodSecurityContext {
-            run_as_non_root: Some(true),
-            run_as_user: Some(USER),
-            run_as_group: Some(USER),
-            seccomp_profile: Some(SeccompProfile { type_: "RuntimeDefault".into(), localhost_profile: None }),
-            ..PodSecurityContext::default()
-        }),
+        security_context: Some(restricted(USER)),
         containers: vec![Container {
             name: CONTAINER.into(),
             image: Some(object.spec.image.clone()),

@@ -158,12 +158,12 @@ impl Action {
     /// The event that tells of the action.
     pub fn event(&self) -> Option<ActionEvent> {
         let (reason, note) = match self {
-            Self::Security(action) => action.told(),
+            Self::Security(action) => action.describe(),
             // It changes nothing.
             Self::Balancer(BalancerAction::Verify { .. }) | Self::Bind(_) => return None,
-            Self::Balancer(action) => action.told(),
-            Self::Group(action) => action.told(),
-            Self::Listener(action) => action.told(),
+            Self::Balancer(action) => action.describe(),
+            Self::Group(action) => action.describe(),
+            Self::Listener(action) => action.describe(),
         };
         Some(ActionEvent::normal(reason, note))
     }
@@ -188,7 +188,7 @@ impl BalancerAction {
         }
     }
 
-    fn told(&self) -> (&'static str, String) {
+    fn describe(&self) -> (&'static str, String) {
         match self {
             Self::Create(new) => ("Created", format!("Created load balancer {}", new.name)),
             Self::Verify { name, .. } => ("Verified", format!("Checked the tags of load balancer {name}")),
@@ -224,7 +224,7 @@ impl SecurityAction {
         }
     }
 
-    fn told(&self) -> (&'static str, String) {
+    fn describe(&self) -> (&'static str, String) {
         match self {
             Self::Create { name, .. } => ("Created", format!("Created security group {name}")),
             Self::Authorize { id, permissions } => {
@@ -251,7 +251,7 @@ impl SecurityAction {
 }
 
 impl GroupAction {
-    fn told(&self) -> (&'static str, String) {
+    fn describe(&self) -> (&'static str, String) {
         match self {
             Self::Create(new) => ("Created", format!("Created target group {}", new.name)),
             Self::SetHealthCheck { name, .. } => ("Updated", format!("Set the health check of target group {name}")),
@@ -288,7 +288,7 @@ impl ListenerAction {
         }
     }
 
-    fn told(&self) -> (&'static str, String) {
+    fn describe(&self) -> (&'static str, String) {
         match self {
             Self::Create { settings, .. } => ("Created", format!("Created the listener on port {}", settings.port)),
             Self::Modify { settings, .. } => ("Updated", format!("Changed the listener on port {}", settings.port)),
@@ -325,11 +325,11 @@ fn listed<'a>(items: impl IntoIterator<Item = &'a String>) -> String {
 }
 
 fn described(permissions: &BTreeSet<Permission>) -> String {
-    let told = |permission: &Permission| match (&permission.source, permission.ports) {
+    let message = |permission: &Permission| match (&permission.source, permission.ports) {
         (Source::Network(from) | Source::Group(from) | Source::PrefixList(from), Some(ports)) => {
             format!("{from} on port {}", ports.from)
         }
         (Source::Network(from) | Source::Group(from) | Source::PrefixList(from), None) => from.clone(),
     };
-    permissions.iter().map(told).collect::<Vec<_>>().join(", ")
+    permissions.iter().map(message).collect::<Vec<_>>().join(", ")
 }

@@ -3,7 +3,7 @@
 use super::MyIngressKind;
 use super::action::Action;
 use super::error::Error;
-use super::observe::key_of;
+use super::facts::key_of;
 use super::ownership::Owner;
 use crate::api::MyIngress;
 

@@ -10,12 +10,14 @@ use crate::external::ec2::Source;
 use crate::external::elbv2::Pairs;
 
 /// The member whose part the action makes. `said` is what AWS said: it often names the value that it refuses.
-pub fn blamed(action: &Action, members: &Members, assets: &Assets, said: &str) -> Option<ObjectKey> {
-    let active = members.active();
+pub fn blamed(action: &Action, members: &Members, assets: &Assets, api_message: &str) -> Option<ObjectKey> {
+    let mut active = members.active();
     if !members.grouped {
         return active.first().map(|object| key(object));
     }
-    tagged(action, assets).or_else(|| contributor(action, &active, said)).or_else(|| anchor(&active))
+    // What members share comes from those of the group's own namespace.
+    active.retain(|object| !members.is_guest(&key(object)));
+    tagged(action, assets).or_else(|| contributor(action, &active, api_message)).or_else(|| anchor(&active))
 }
 
 /// The member that the tags of a rule or a target group name.
@@ -41,11 +43,11 @@ fn tagged(action: &Action, assets: &Assets) -> Option<ObjectKey> {
 
 /// The member that gave a value of what several share: the one whose value AWS names, else the last, which is the
 /// newest in most groups.
-fn contributor(action: &Action, active: &[&MyIngress], said: &str) -> Option<ObjectKey> {
+fn contributor(action: &Action, active: &[&MyIngress], api_message: &str) -> Option<ObjectKey> {
     let gave = |gives: &dyn Fn(&MyIngress) -> Vec<String>| {
         let givers: Vec<(&&MyIngress, Vec<String>)> =
             active.iter().map(|object| (object, gives(object))).filter(|(_, values)| !values.is_empty()).collect();
-        let named = givers.iter().find(|(_, values)| values.iter().any(|value| said.contains(value)));
+        let named = givers.iter().find(|(_, values)| values.iter().any(|value| api_message.contains(value)));
         named.or_else(|| givers.last()).map(|(object, _)| key(object))
     };
     match action {
@@ -142,8 +144,8 @@ mod tests {
         let arn = |name: &str| format!("arn:aws:acm:eu-west-1:000000000000:certificate/{name}");
         let listener = |name: &str| json!({ "listeners": [{ "port": 443, "certificateArns": [arn(name)] }] });
         let group = members(vec![standing("a", listener("x")), joining("b", listener("y")), joining("c", json!({}))]);
-        let said = format!("Certificate ARN '{}' not found", arn("x"));
-        assert_eq!(name(blamed(&https(443), &group, &Assets::default(), &said)), Some("a".into()));
+        let api_message = format!("Certificate ARN '{}' not found", arn("x"));
+        assert_eq!(name(blamed(&https(443), &group, &Assets::default(), &api_message)), Some("a".into()));
         // Where AWS names none, the last of those who gave one.
         assert_eq!(name(blamed(&https(443), &group, &Assets::default(), "no")), Some("b".into()));
     }

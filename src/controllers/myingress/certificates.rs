@@ -26,6 +26,12 @@ pub fn covering(hosts: &BTreeSet<String>, known: &[Certificate], port: u16) -> R
     Ok(chosen)
 }
 
+/// Whether one of the chosen certificates covers the host.
+pub fn is_covered(host: &str, chosen: &[String], known: &[Certificate]) -> bool {
+    let mut given = known.iter().filter(|certificate| chosen.contains(&certificate.arn));
+    given.any(|certificate| certificate.names.iter().any(|name| covers(name, host)))
+}
+
 /// A wildcard stands for exactly one label.
 /// <https://docs.aws.amazon.com/acm/latest/userguide/acm-certificate-characteristics.html>
 fn covers(name: &str, host: &str) -> bool {

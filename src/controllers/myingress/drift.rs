@@ -15,9 +15,9 @@ use kube::{Resource, ResourceExt};
 
 use super::action::{Action, BalancerAction};
 use super::assets::Assets;
+use super::facts::Observed;
 use super::members::key;
-use super::model::Model;
-use super::observe::Observed;
+use super::model::{Model, SubnetsModel};
 use super::ownership::ObjectKey;
 use super::targets::{Endpoints, Wanted};
 use crate::external::elbv2::RuleAction;
@@ -80,7 +80,7 @@ pub struct Repaired {
 pub struct State {
     standing: Standing,
     /// When each kind of part was told of last, and how often it was changed since.
-    told: BTreeMap<&'static str, (Timestamp, u32)>,
+    message: BTreeMap<&'static str, (Timestamp, u32)>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -133,18 +133,18 @@ impl State {
     fn tell(&mut self, differences: Vec<Difference>, right: Timestamp, now: Timestamp) -> Repaired {
         let parts: BTreeSet<&'static str> = differences.iter().map(|it| it.part).collect();
         let is_due = |part: &&&'static str| {
-            self.told.get(**part).is_none_or(|(at, _)| at.checked_add(PAUSE.minutes()).is_ok_and(|due| due <= now))
+            self.message.get(**part).is_none_or(|(at, _)| at.checked_add(PAUSE.minutes()).is_ok_and(|due| due <= now))
         };
         let due: BTreeSet<&'static str> = parts.iter().filter(is_due).copied().collect();
-        let told: Vec<&Difference> = differences.iter().filter(|it| due.contains(it.part)).collect();
-        let note = (!told.is_empty()).then(|| {
-            let silent = due.iter().filter_map(|part| self.told.get(part)).map(|(_, times)| times).sum();
-            note(&told, right, silent)
+        let message: Vec<&Difference> = differences.iter().filter(|it| due.contains(it.part)).collect();
+        let note = (!message.is_empty()).then(|| {
+            let silent = due.iter().filter_map(|part| self.message.get(part)).map(|(_, times)| times).sum();
+            note(&message, right, silent)
         });
         for part in parts {
             if due.contains(part) {
-                self.told.insert(part, (now, 0));
-            } else if let Some((_, times)) = self.told.get_mut(part) {
+                self.message.insert(part, (now, 0));
+            } else if let Some((_, times)) = self.message.get_mut(part) {
                 *times += 1;
             }
         }
@@ -153,7 +153,7 @@ impl State {
 }
 
 fn note(differences: &[&Difference], right: Timestamp, silent: u32) -> String {
-    let mut parts: Vec<String> = differences.iter().take(MOST_NAMED).map(|it| it.told.clone()).collect();
+    let mut parts: Vec<String> = differences.iter().take(MOST_NAMED).map(|it| it.message.clone()).collect();
     if differences.len() > MOST_NAMED {
         parts.push(format!("and {} more", differences.len() - MOST_NAMED));
     }
@@ -191,7 +191,10 @@ fn basis(observed: &Observed) -> u64 {
     }
     let unable = observed.members.refused.keys().chain(observed.built.complaints.keys());
     unable.for_each(|member| member.hash(&mut all));
-    for subnet in &observed.subnets {
+    let asked = observed.built.model.as_ref().map(|model| &model.balancer.subnets);
+    // Named ones are looked at only while a balancer is missing, and are in the spec.
+    let found = matches!(asked, Some(SubnetsModel::Tagged { .. })).then_some(&observed.subnets);
+    for subnet in found.into_iter().flatten() {
         // How many addresses are free changes all the time, and moves nothing that stands.
         (&subnet.id, &subnet.vpc, &subnet.zone).hash(&mut all);
     }
@@ -270,10 +273,10 @@ mod tests {
         // It takes more than one round, or a failure comes between.
         finds(&mut state, 3, "a", Some("a step between"));
         assert_eq!(rests(&mut state, 3, "a", false), None);
-        let told = rests(&mut state, 4, "a", true).unwrap();
+        let message = rests(&mut state, 4, "a", true).unwrap();
         let words = "security group web: tags.team was pirates, not shop";
-        assert_eq!(told.differences, [Difference { part: "tag", told: words.into() }]);
-        let note = told.note.unwrap();
+        assert_eq!(message.differences, [Difference { part: "tag", message: words.into() }]);
+        let note = message.note.unwrap();
         assert!(note.contains(words) && note.contains("1970-01-01T00:01:00Z"), "{note}");
         assert_eq!(rests(&mut state, 5, "a", true), None, "once");
     }
@@ -313,16 +316,16 @@ mod tests {
     #[test]
     fn a_rival_is_told_of_once_in_ten_minutes_and_counted() {
         let mut state = State::default();
-        let mut told = Vec::new();
+        let mut message = Vec::new();
         for minute in 0..25 {
             rests(&mut state, minute, "a", true);
             finds(&mut state, minute, "a", PIRATES);
             let repaired = rests(&mut state, minute, "a", true).unwrap();
             assert_eq!(repaired.differences.len(), 1, "each is counted");
-            told.extend(repaired.note.map(|note| (minute, note)));
+            message.extend(repaired.note.map(|note| (minute, note)));
         }
-        assert_eq!(told.iter().map(|(minute, _)| *minute).collect::<Vec<_>>(), [0, 10, 20]);
-        assert!(told[1].1.contains("9 more times"), "{told:?}");
+        assert_eq!(message.iter().map(|(minute, _)| *minute).collect::<Vec<_>>(), [0, 10, 20]);
+        assert!(message[1].1.contains("9 more times"), "{message:?}");
         finds(&mut state, 25, "a", None);
         let note = rests(&mut state, 25, "a", true).unwrap().note.unwrap();
         assert!(note.ends_with("security group web was missing"), "another part is told at once: {note}");
@@ -330,7 +333,7 @@ mod tests {
 
     #[test]
     fn a_long_list_is_cut() {
-        let found = |number| Difference { part: "rule", told: format!("rule {number}") };
+        let found = |number| Difference { part: "rule", message: format!("rule {number}") };
         let note = State::default().tell((0..9).map(found).collect(), at(1), at(2)).note.unwrap();
         assert!(note.ends_with("rule 5; and 3 more"), "{note}");
     }

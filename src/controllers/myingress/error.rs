@@ -4,8 +4,9 @@ use super::action::{Action, SecurityAction};
 use super::ownership::Owner;
 use super::refused_field::{field_of, unprotecting};
 use crate::api::MyIngress;
+use crate::consent;
 use crate::external::aws::{AwsError, NO_CREDENTIALS};
-use crate::runtime::{Class, Failure, class_of_kubernetes, said};
+use crate::runtime::{Class, Failure, api_message, class_of_kubernetes};
 
 /// Reason of a Secret that may not be read.
 pub const SECRET_DENIED: &str = "SecretDenied";
@@ -35,11 +36,11 @@ pub enum Error {
     QuotaReached(String),
     /// Deletion protection is on.
     #[error(
-        "spec.deletionProtection: AWS does not delete the load balancer while its deletion protection is on ({said}); {fix}"
+        "spec.deletionProtection: AWS does not delete the load balancer while its deletion protection is on ({api_message}); {fix}"
     )]
     DeletionProtected {
         /// AWS's words.
-        said: String,
+        api_message: String,
         /// What to do.
         fix: String,
     },
@@ -65,12 +66,14 @@ pub enum Error {
     #[error("spec.inboundCidrs: AWS refuses the security group's rules ({0}); name fewer networks, or correct them")]
     InboundInvalid(String),
     /// A rule in a security group of the targets is refused.
-    #[error("spec.targetSecurityGroups: AWS refuses a rule in {group} ({said}); name another group, or correct it")]
+    #[error(
+        "spec.targetSecurityGroups: AWS refuses a rule in {group} ({api_message}); name another group, or correct it"
+    )]
     TargetSecurityGroupInvalid {
         /// The group.
         group: String,
         /// AWS's words.
-        said: String,
+        api_message: String,
     },
     /// A Secret may not be read.
     #[error(
@@ -82,8 +85,20 @@ pub enum Error {
         /// Its name.
         name: String,
     },
+    /// A Secret does not agree to be used.
+    #[error(
+        "spec.listeners: Secret {name} in namespace {namespace} does not agree to be given to AWS; whoever it belongs to \
+         agrees by its label: {}. What is in AWS stays as it is",
+        consent::command(.namespace, .name, consent::MYINGRESS)
+    )]
+    SecretNotShared {
+        /// Its namespace.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
     /// A Secret could not be read.
-    #[error("a Secret could not be read: {}", said(.0))]
+    #[error("a Secret could not be read: {}", api_message(.0))]
     SecretUnread(#[source] kube::Error),
     /// Services and endpoints cannot be read.
     #[error("the Services and endpoints of the cluster cannot be read: {0}")]
@@ -110,10 +125,10 @@ pub enum Error {
 
 /// A field that AWS refuses.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: AWS refuses it ({said}); {fix}")]
+#[error("{field}: AWS refuses it ({api_message}); {fix}")]
 pub struct Refusal {
     field: String,
-    said: String,
+    api_message: String,
     fix: &'static str,
 }
 
@@ -132,7 +147,7 @@ impl Refusal {
         .into_iter()
         .find(|(end, _)| field.ends_with(end))
         .map_or(fix, |(_, fix)| fix);
-        Self { field: field.to_owned(), said: error.message.clone(), fix }
+        Self { field: field.to_owned(), api_message: error.message.clone(), fix }
     }
 }
 
@@ -147,20 +162,22 @@ impl Error {
         if let Action::Security(SecurityAction::LetIn(entry) | SecurityAction::ShutOut(entry)) = action
             && error.class == Class::Invalid
         {
-            return Self::TargetSecurityGroupInvalid { group: entry.group.clone(), said: error.message };
+            return Self::TargetSecurityGroupInvalid { group: entry.group.clone(), api_message: error.message };
         }
-        match Self::told(error, field.as_deref()) {
-            Self::DeletionProtected { said, .. } => Self::DeletionProtected { said, fix: unprotecting(object) },
+        match Self::describe(error, field.as_deref()) {
+            Self::DeletionProtected { api_message, .. } => {
+                Self::DeletionProtected { api_message, fix: unprotecting(object) }
+            }
             other => other,
         }
     }
 
     /// What AWS's answer means for the object.
     pub fn of(error: AwsError) -> Self {
-        Self::told(error, None)
+        Self::describe(error, None)
     }
 
-    fn told(error: AwsError, field: Option<&str>) -> Self {
+    fn describe(error: AwsError, field: Option<&str>) -> Self {
         let text = error.message.clone();
         let refusal = |general, fix| Refusal::of(&error, field, general, fix);
         match (error.class, error.code.as_deref(), error.operation) {
@@ -171,7 +188,7 @@ impl Error {
                 Self::SecurityGroupsInvalid(text)
             }
             (Class::Invalid, Some("OperationNotPermitted"), "DeleteLoadBalancer") => {
-                Self::DeletionProtected { said: text, fix: "set it to false, or use deletionPolicy Retain".into() }
+                Self::DeletionProtected { api_message: text, fix: "set it to false, or use deletionPolicy Retain".into() }
             }
             (Class::Invalid, _, "ModifyLoadBalancerAttributes") => {
                 Self::AttributesInvalid(refusal("spec.attributes", "correct the key or the value"))
@@ -209,7 +226,7 @@ impl Error {
             (Class::Denied, ..) => Self::Denied(error),
             (Class::Conflict | Class::NotFound, ..) => Self::Raced(error),
             (Class::Throttled, ..) => Self::Throttled(error),
-            (Class::Early | Class::Transient, ..) => Self::Transient(error),
+            (Class::NotYet | Class::Transient, ..) => Self::Transient(error),
         }
     }
 }
@@ -234,9 +251,11 @@ impl Failure for Error {
             | Self::Refused(_) => Class::Invalid,
             Self::SecretUnread(error) => class_of_kubernetes(error),
             Self::EndpointsUnread(_) => Class::Transient,
-            Self::SecretDenied { .. } | Self::QuotaReached(_) | Self::NoCredentials(_) | Self::Denied(_) => {
-                Class::Denied
-            }
+            Self::SecretDenied { .. }
+            | Self::SecretNotShared { .. }
+            | Self::QuotaReached(_)
+            | Self::NoCredentials(_)
+            | Self::Denied(_) => Class::Denied,
             Self::Raced(error) | Self::Throttled(error) | Self::Transient(error) => error.class,
         }
     }
@@ -259,6 +278,7 @@ impl Failure for Error {
             Self::InboundInvalid(_) => "InboundInvalid",
             Self::TargetSecurityGroupInvalid { .. } => "TargetSecurityGroupInvalid",
             Self::SecretDenied { .. } => SECRET_DENIED,
+            Self::SecretNotShared { .. } => "SecretNotShared",
             Self::SecretUnread(_) => "SecretUnread",
             Self::EndpointsUnread(_) => "EndpointsUnread",
             Self::Refused(_) => "Refused",

@@ -21,6 +21,8 @@ pub struct Members {
     pub strangers: BTreeSet<ObjectKey>,
     /// Whether they are a group.
     pub grouped: bool,
+    /// The group's own namespace; `None` where there is no group.
+    pub home: Option<String>,
 }
 
 impl Members {
@@ -28,6 +30,11 @@ impl Members {
     pub fn active(&self) -> Vec<&MyIngress> {
         let takes_part = |object: &&Arc<MyIngress>| !object.spec.suspend && !self.refused.contains_key(&key(object));
         self.present.iter().filter(takes_part).map(AsRef::as_ref).collect()
+    }
+
+    /// Whether that object is in the group of another namespace: it brings rules and backends, and decides nothing else.
+    pub fn is_guest(&self, member: &ObjectKey) -> bool {
+        self.home.as_ref().is_some_and(|home| member.0 != *home)
     }
 
     /// Whether nobody is left for whom the balancer must stay.
@@ -61,7 +68,7 @@ pub fn members_of(object: &MyIngress, known: &[Arc<MyIngress>]) -> Members {
     let mut all: Vec<Arc<MyIngress>> = others.cloned().chain([Arc::new(object.clone())]).collect();
     all.retain(|member| is_present(member));
     let mut ordered: Vec<&MyIngress> = all.iter().map(AsRef::as_ref).collect();
-    order(&mut ordered);
+    order(&mut ordered, &group.0);
     let places: Vec<ObjectKey> = ordered.into_iter().map(key).collect();
     all.sort_by_key(|member| places.iter().position(|place| *place == key(member)));
     let allows = |namespace: &str| {
@@ -69,23 +76,27 @@ pub fn members_of(object: &MyIngress, known: &[Arc<MyIngress>]) -> Members {
         let mut allowed = at_home.flat_map(|member| &member.spec.group).flat_map(|group| &group.allowed_namespaces);
         allowed.any(|allowed| allowed == "*" || allowed == namespace)
     };
+    // Whom a member allows that cannot be read is not known: nobody is sent away because of it.
+    let sure = !all.iter().any(|it| it.namespace().as_ref() == Some(&group.0) && unreadable(it).is_some());
     let (mut refused, mut strangers) = (BTreeMap::new(), BTreeSet::new());
     for member in &all {
         let namespace = member.namespace().unwrap_or_default();
-        if let Some(complaint) = unreadable(member) {
-            // Its rules and target groups stay as they are.
-            refused.insert(key(member), complaint);
-        } else if namespace != group.0 && !allows(&namespace) {
-            strangers.insert(key(member));
+        if namespace != group.0 && !allows(&namespace) {
+            if sure {
+                strangers.insert(key(member));
+            }
             let message = format!(
                 "spec.group.namespace: no member of group {} in namespace {} lists namespace {namespace} in \
                  spec.group.allowedNamespaces: add it there, or leave spec.group.namespace out",
                 group.1, group.0
             );
             refused.insert(key(member), Complaint { reason: "GroupNotAllowed", message });
+        } else if let Some(complaint) = unreadable(member) {
+            // Its rules and target groups stay as they are.
+            refused.insert(key(member), complaint);
         }
     }
-    Members { present: all, refused, strangers, grouped: true }
+    Members { present: all, refused, strangers, grouped: true, home: Some(group.0) }
 }
 
 /// An object as (namespace, name).
@@ -131,6 +142,15 @@ mod tests {
         let members = members_of(&stranger, &[open]);
         assert!(members.refused.is_empty());
         assert_eq!(members.active().len(), 2);
+    }
+
+    #[test]
+    fn members_of_the_groups_own_namespace_come_before_all_others() {
+        let guest = member("b", "early", &json!({ "name": "shared", "namespace": "a", "order": 0 }));
+        let home = member("a", "late", &json!({ "name": "shared", "allowedNamespaces": ["b"], "order": 9 }));
+        let members = members_of(&guest, &[home]);
+        assert_eq!(members.present.iter().map(|it| it.name_any()).collect::<Vec<_>>(), ["late", "early"]);
+        assert!(members.is_guest(&("b".into(), "early".into())) && !members.is_guest(&("a".into(), "late".into())));
     }
 
     #[test]

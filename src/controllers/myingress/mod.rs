@@ -14,6 +14,7 @@ mod certificates;
 mod decide;
 mod drift;
 mod error;
+mod facts;
 mod members;
 mod model;
 mod names;
@@ -21,16 +22,16 @@ mod observe;
 pub mod orphans;
 mod ownership;
 pub mod plan;
+mod predicted;
 mod refusals;
 mod refused_field;
 mod region;
 mod rivals;
 mod rules;
 mod secrets;
+#[cfg(test)]
 mod simulation;
 mod targets;
-#[cfg(test)]
-mod world;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,28 +49,28 @@ use members::{key, members_of};
 use orphans::Journal;
 use ownership::{Concerned, ObjectKey, Owner, group_of};
 use refusals::{Noted, Refusals};
-use region::Region;
+use region::{Made, Named, Region};
 use secrets::Secrets;
 use targets::{Binding, Targets};
 
-use super::World;
 use crate::api::{MyIngress, MyIngressStatus};
+use crate::context::Context;
 use crate::external::ec2::Ec2;
 use crate::external::elbv2::Elbv2;
 use crate::metrics::Metrics;
-use crate::runtime::{self, ActionEvent, Kind, Listed, Plan, Removal};
+use crate::runtime::{self, ActionEvent, CacheSync, Kind, Plan, Removal};
 use action::Action;
-use observe::Observed;
+use facts::Observed;
 
 /// Runs the controller, keeps the snapshot fresh and lets targets follow endpoints meanwhile.
-pub async fn controller(world: World) {
-    let (metrics, fence) = (world.environment.metrics.clone(), world.fence.clone());
-    let budget = world.budget;
-    let elb = Elbv2::new(&world.aws, metrics.clone(), fence.clone(), budget.clone());
+pub async fn controller(context: Context) {
+    let (metrics, fence) = (context.environment.metrics.clone(), context.fence.clone());
+    let budget = context.budget;
+    let elb = Elbv2::new(&context.aws, metrics.clone(), fence.clone(), budget.clone());
     let kind = Arc::new(MyIngressKind {
-        region: Region::new(&world.aws, &metrics, &fence, budget, elb.clone(), world.cluster),
-        targets: Targets::new(elb, Ec2::new(&world.aws, metrics.clone(), fence.clone())),
-        secrets: Secrets::new(world.environment.client.clone()),
+        region: Region::new(&context.aws, &metrics, &fence, budget, elb.clone(), context.cluster),
+        targets: Targets::new(elb, Ec2::new(&context.aws, metrics.clone(), fence.clone())),
+        secrets: Secrets::new(context.environment.client.clone()),
         stores: Mutex::default(),
         bound: Mutex::default(),
         groups_seen: Mutex::default(),
@@ -77,11 +78,11 @@ pub async fn controller(world: World) {
         journal: Journal::default(),
         drift: drift::Memory::default(),
         metrics: metrics.clone(),
-        sweep: world.environment.sweep,
-        replacement_grace: world.replacement_grace,
-        security_group_rules: world.security_group_rules,
+        sweep: context.environment.sweep,
+        replacement_grace: context.replacement_grace,
+        security_group_rules: context.security_group_rules,
     });
-    let environment = world.environment;
+    let environment = context.environment;
     let sweep = environment.sweep;
     let run = runtime::run(kind.clone(), environment.clone());
     tokio::select! {
@@ -101,7 +102,7 @@ struct MyIngressKind {
     /// What is bound, by owner.
     bound: Mutex<HashMap<ObjectKey, Vec<Binding>>>,
     /// The objects, as the watches show them.
-    stores: Mutex<Vec<(Store<MyIngress>, Listed)>>,
+    stores: Mutex<Vec<(Store<MyIngress>, CacheSync)>>,
     /// Version of each member of a group that its group was told of.
     groups_seen: Mutex<HashMap<String, (Option<i64>, bool)>>,
     /// What AWS refused.
@@ -164,7 +165,7 @@ impl MyIngressKind {
     /// not corrected.
     async fn bind_early(&self, object: &MyIngress) -> Result<(), Error> {
         let owner = Owner::of(self.region.cluster(), object);
-        let place = observe::key_of(&owner);
+        let place = facts::key_of(&owner);
         if object.meta().deletion_timestamp.is_some() || !self.bound(&place).is_empty() {
             return Ok(());
         }
@@ -188,9 +189,9 @@ impl MyIngressKind {
     }
 
     /// The member whose part an action makes that AWS refuses in these words.
-    fn blamed(&self, object: &MyIngress, owner: &Owner, action: &Action, said: &str) -> Option<Arc<MyIngress>> {
+    fn blamed(&self, object: &MyIngress, owner: &Owner, action: &Action, api_message: &str) -> Option<Arc<MyIngress>> {
         let members = members_of(object, &self.objects());
-        let blamed = blame::blamed(action, &members, &self.region.owned_by(owner), said);
+        let blamed = blame::blamed(action, &members, &self.region.owned_by(owner), api_message);
         members.present.into_iter().find(|member| Some(key(member)) == blamed)
     }
 
@@ -224,6 +225,7 @@ impl Kind for MyIngressKind {
 
     fn forget(&self, uid: &str) {
         self.groups_seen.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        self.region.take_found_made(uid);
     }
 
     async fn observe(&self, object: &MyIngress) -> Result<Observed, Error> {
@@ -250,14 +252,16 @@ impl Kind for MyIngressKind {
         if !decide::leads(object, observed) {
             return Vec::new();
         }
+        let mut events: Vec<_> = self.region.take_found_made(&observed.owner.uid).iter().map(made_event).collect();
         let now = Timestamp::now();
         let looked = now.checked_sub(self.region.age(&observed.owner)).unwrap_or(now);
         let decided = Decided::of(observed, plan, looked, now);
-        let Some(repaired) = self.drift.take(&observe::key_of(&observed.owner), &decided) else { return Vec::new() };
+        let Some(repaired) = self.drift.take(&facts::key_of(&observed.owner), &decided) else { return events };
         for difference in &repaired.differences {
             self.metrics.drift_repaired(difference.part);
         }
-        repaired.note.map(|note| ActionEvent::warning("DriftRepaired", note)).into_iter().collect()
+        events.extend(repaired.note.map(|note| ActionEvent::warning("DriftRepaired", note)));
+        events
     }
 
     async fn apply(&self, object: &MyIngress, action: &Action) -> Result<(), Error> {
@@ -273,7 +277,7 @@ impl Kind for MyIngressKind {
     fn set_aside(&self, object: &MyIngress, action: &Action, error: &Error) -> bool {
         let owner = Owner::of(self.region.cluster(), object);
         let blamed = self.blamed(object, &owner, action, &error.to_string());
-        let noted = self.refusals.note(&observe::key_of(&owner), action, error, blamed.as_deref(), self.sweep);
+        let noted = self.refusals.note(&facts::key_of(&owner), action, error, blamed.as_deref(), self.sweep);
         if noted == Noted::New {
             self.wake_others(object);
         }
@@ -286,7 +290,7 @@ impl Kind for MyIngressKind {
 
     fn triggers(&self, controller: Controller<MyIngress>, namespace: Option<&str>) -> Controller<MyIngress> {
         let store = controller.store();
-        self.stores.lock().unwrap_or_else(PoisonError::into_inner).push((store.clone(), Listed::of(store.clone())));
+        self.stores.lock().unwrap_or_else(PoisonError::into_inner).push((store.clone(), CacheSync::of(store.clone())));
         let served = namespace.map(str::to_owned);
         let is_served = move |namespace: &str| served.as_ref().is_none_or(|served| *served == namespace);
         let members = move |concerned: Concerned| -> Vec<ObjectKey> {
@@ -304,6 +308,15 @@ impl Kind for MyIngressKind {
         });
         controller.reconcile_on(woken).reconcile_all_on(stream::once(self.region.recovered()))
     }
+}
+
+/// Tells of what was made though AWS's answer never came.
+fn made_event(made: &Made) -> ActionEvent {
+    let what = match made.what {
+        Named::Balancer => "load balancer",
+        Named::Group => "target group",
+    };
+    ActionEvent::normal("Created", format!("Created {what} {}: AWS's answer was lost, and a look found it", made.name))
 }
 
 fn members_in(store: &Store<MyIngress>, group: &ObjectKey) -> Vec<ObjectKey> {

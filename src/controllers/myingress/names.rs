@@ -14,9 +14,9 @@ const LONGEST: usize = 32;
 /// Names to try, in this order: the one that the spec gives, or `<name>-alb`; when that is not allowed or taken, one with a
 /// hash of the owner; when the owner's own balancer of the other scheme has that, one with a hash of owner and scheme.
 /// The same owner and scheme always give the same names, so that a balancer is found again after a crash.
-pub fn candidates(owner: &Owner, scheme: Scheme, given: Option<&str>) -> Vec<String> {
+pub fn candidates(owner: &Owner, scheme: Scheme, user_provided: Option<&str>) -> Vec<String> {
     let Owner { cluster, namespace, name, uid } = owner;
-    let plain = given.map_or_else(|| format!("{name}-alb"), str::to_owned);
+    let plain = user_provided.map_or_else(|| format!("{name}-alb"), str::to_owned);
     let parts = [&cluster.name, namespace, name, uid].map(String::as_bytes);
     let owner_hash = fingerprint(&parts, 8);
     let scheme_hash = fingerprint(&[&parts[..], &[scheme.as_str().as_bytes()]].concat(), 8);

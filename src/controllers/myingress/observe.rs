@@ -8,78 +8,22 @@ use kube::Resource;
 use tokio::time::timeout;
 
 use super::MyIngressKind;
-use super::assets::Assets;
-use super::decide::unprotects;
 use super::error::Error;
-use super::members::{Members, key, members_of};
-use super::model::{self, Built, CertificatesModel, Complaint, Context, Limits, SecurityModel, SubnetsModel};
+use super::facts::{Adoption, Observed, key_of};
+use super::members::{Members, members_of};
+use super::model::{self, Built, CertificatesModel, Inputs, Limits, SecurityModel, SubnetsModel, unprotects};
 use super::names::candidates;
-use super::ownership::{ObjectKey, Owner, adoption_tag};
-use super::refusals::Refusal;
+use super::ownership::{Owner, adoption_tag};
 use super::region::Depth;
-use super::rivals::Rival;
-use super::targets::{Binding, Endpoints, Summary};
-use crate::api::myingress::{AlbStatus, Scheme};
+use crate::api::myingress::Scheme;
 use crate::api::{MyIngress, MyIngressStatus};
-use crate::external::acm::Certificate;
-use crate::external::ec2::{SecurityGroup, Subnet};
 
 /// A create whose answer was lost may take effect, and show, so long after it was sent. Only a deletion waits for that: after
 /// it nobody looks again.
 const CREATE_LAG: Duration = Duration::from_secs(30);
 
 /// The cluster's Services and endpoints are listed within this, or somebody is told that they are not.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// What matters to one object.
-#[derive(Clone, Debug)]
-pub struct Observed {
-    /// The object, or its group, as an owner.
-    pub owner: Owner,
-    /// What another cluster of our name has, where that keeps the owner from doing anything.
-    pub rival: Option<Rival>,
-    /// Who shares the balancer.
-    pub members: Members,
-    /// What they want together.
-    pub built: Built,
-    /// What there is of it.
-    pub assets: Assets,
-    /// Names of balancers that we might use and that are taken by anybody.
-    pub taken: BTreeSet<String>,
-    /// Names of target groups that we would use and that are taken by somebody else.
-    pub taken_groups: BTreeSet<String>,
-    /// The status names a balancer that exists and does not carry our tags.
-    pub disowned: Option<AlbStatus>,
-    /// The balancer that is to be adopted.
-    pub adoption: Option<Adoption>,
-    /// Subnets that fit the selector, or those that the spec names where their VPC matters.
-    pub subnets: Vec<Subnet>,
-    /// Security groups that the spec calls by their names, and those of the targets.
-    pub security_groups: Vec<SecurityGroup>,
-    /// Certificates of AWS Certificate Manager, where they matter.
-    pub certificates: Vec<Certificate>,
-    /// What the cluster says of the backends, by name of their target group.
-    pub endpoints: BTreeMap<String, Endpoints>,
-    /// What AWS says of the targets, by ARN of their group.
-    pub summaries: BTreeMap<String, Summary>,
-    /// The bindings that are in force.
-    pub bound: Vec<Binding>,
-    /// Actions that AWS refused and that are not tried now.
-    pub refusals: Vec<Refusal>,
-    /// How long a balancer that was replaced goes on serving.
-    pub replacement_grace: Duration,
-}
-
-/// A balancer that is to be adopted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Adoption {
-    /// There is none of that name.
-    Missing,
-    /// Its tags do not agree.
-    Refused,
-    /// Its tags agree.
-    Agreed { arn: String },
-}
+const ENDPOINTS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads what matters to `object`.
 pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observed, Error> {
@@ -89,12 +33,12 @@ pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observe
     let deleting = object.meta().deletion_timestamp.is_some();
     let (members, built) = wanted(kind, object, &owner).await?;
     let recorded = object.status.as_ref().and_then(|status| status.alb.as_ref());
-    let given = object.spec.name.as_deref();
-    let of_scheme = |scheme| candidates(&owner, scheme, given);
+    let user_provided = object.spec.name.as_deref();
+    let of_scheme = |scheme| candidates(&owner, scheme, user_provided);
     let mut names: Vec<String> = [Scheme::InternetFacing, Scheme::Internal].into_iter().flat_map(of_scheme).collect();
     names.extend(recorded.map(|alb| alb.name.clone()));
     let patience = if deleting { CREATE_LAG } else { Duration::ZERO };
-    region.settle_doubts(&owner, &names, patience).await.map_err(Error::of)?;
+    region.confirm_created(&owner, &names, patience).await.map_err(Error::of)?;
 
     if may_have_security_group(object, &built) {
         let new = !deleting && object.spec.group.is_none() && !had_security_group(object);
@@ -117,6 +61,7 @@ pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observe
         bound: kind.bound(&key_of(&owner)),
         refusals: kind.refusals.of(&key_of(&owner), &members),
         replacement_grace: kind.replacement_grace,
+        limits: limits(kind),
         owner,
         members,
         built,
@@ -136,9 +81,12 @@ pub async fn wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner) -> 
     }
     let mut members = members_of(object, &kind.objects());
     let secrets = kind.secrets.of(&mut members).await?;
-    let limits = Limits { security_group_rules: kind.security_group_rules.into(), ..kind.region.limits() };
-    let built = model::build(&members.active(), &Context { owner, secrets: &secrets, limits: &limits });
+    let built = model::build(&members.active(), &Inputs { owner, secrets: &secrets, limits: &limits(kind) });
     Ok((members, built))
+}
+
+fn limits(kind: &MyIngressKind) -> Limits {
+    Limits { security_group_rules: kind.security_group_rules.into(), ..kind.region.limits() }
 }
 
 /// Adds what only this model makes worth asking.
@@ -176,7 +124,7 @@ async fn look_up(kind: &MyIngressKind, observed: &mut Observed) -> Result<(), Er
     if model.listeners.values().any(|listener| discovered(&listener.certificates)) {
         observed.certificates = region.certificates(&observed.owner).await.map_err(Error::of)?;
     }
-    if !model.groups.is_empty() && timeout(PATIENCE, kind.targets.ready()).await.is_err() {
+    if !model.groups.is_empty() && timeout(ENDPOINTS_TIMEOUT, kind.targets.ready()).await.is_err() {
         return Err(Error::EndpointsUnread(kind.targets.watch_trouble().unwrap_or_default()));
     }
     let endpoints = model.groups.iter().map(|(name, group)| (name.clone(), kind.targets.endpoints(&group.backend)));
@@ -219,28 +167,5 @@ fn depth(object: &MyIngress, members: &Members, built: &Built) -> Depth {
             || managed.listener_attributes,
         web_acl: balancer.is_some_and(|it| it.web_acl.is_some()) || managed.web_acl,
         capacity: balancer.is_some_and(|it| it.capacity.is_some()) || managed.capacity,
-    }
-}
-
-/// The key under which an owner binds targets.
-pub fn key_of(owner: &Owner) -> ObjectKey {
-    (owner.namespace.clone(), owner.uid.clone())
-}
-
-impl Observed {
-    /// A group that nobody follows yet will have the targets of its backend, none of them healthy.
-    pub fn expect_targets(&mut self) {
-        for (name, endpoints) in &self.endpoints {
-            if let (Endpoints::Known(wanted), Some(member)) = (endpoints, self.assets.group_named(name)) {
-                let summary = Summary { total: wanted.targets.len(), ..Summary::default() };
-                self.summaries.entry(member.group.arn.clone()).or_insert(summary);
-            }
-        }
-    }
-
-    /// What is wrong with that object itself.
-    pub fn complaint(&self, object: &MyIngress) -> Option<&Complaint> {
-        let key = key(object);
-        self.members.refused.get(&key).or_else(|| self.built.complaints.get(&key))
     }
 }

@@ -79,7 +79,7 @@ impl Refusals {
             Class::Invalid => (sweep.max(SOONEST), true),
             Class::Denied => (sweep.clamp(SOONEST, DENIED), true),
             Class::Transient => (SOONEST, false),
-            Class::Conflict | Class::NotFound | Class::Early | Class::Throttled => return Noted::Fails,
+            Class::Conflict | Class::NotFound | Class::NotYet | Class::Throttled => return Noted::Fails,
         };
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let entries = all.entry(owner.clone()).or_default();
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn lost_races_and_throttled_calls_are_not_set_aside() {
         let refusals = Refusals::default();
-        for class in [Class::Conflict, Class::NotFound, Class::Throttled, Class::Early] {
+        for class in [Class::Conflict, Class::NotFound, Class::Throttled, Class::NotYet] {
             assert_eq!(note(&refusals, "a", class), Noted::Fails);
         }
     }

@@ -71,15 +71,15 @@ fn listener_field(error: &AwsError, action: &ListenerAction, spec: &MyIngressSpe
 /// Which setting of a listener AWS's code or words are about.
 fn setting_of(error: &AwsError, settings: &ListenerSettings, listener: &ListenerSpec) -> Option<String> {
     let code = error.code.as_deref().unwrap_or_default();
-    let said = error.message.to_lowercase();
-    if code.starts_with("SSLPolicy") || said.contains("ssl policy") || said.contains("security policy") {
+    let api_message = error.message.to_lowercase();
+    if code.starts_with("SSLPolicy") || api_message.contains("ssl policy") || api_message.contains("security policy") {
         return listener.ssl_policy.is_some().then(|| "sslPolicy".into());
     }
-    if code.starts_with("TrustStore") || said.contains("trust store") {
-        let given = listener.mutual_authentication.as_ref().is_some_and(|it| it.trust_store_arn.is_some());
-        return given.then(|| "mutualAuthentication.trustStoreArn".into());
+    if code.starts_with("TrustStore") || api_message.contains("trust store") {
+        let user_provided = listener.mutual_authentication.as_ref().is_some_and(|it| it.trust_store_arn.is_some());
+        return user_provided.then(|| "mutualAuthentication.trustStoreArn".into());
     }
-    if code.contains("Certificate") || said.contains("certificate") {
+    if code.contains("Certificate") || api_message.contains("certificate") {
         return certificate_of(error, &settings.certificate.iter().collect::<Vec<_>>(), listener);
     }
     let by_default = code.starts_with("TargetGroup") || code.contains("Action") || code == "IncompatibleProtocols";
@@ -104,12 +104,12 @@ fn rule_of(settings: &RuleSettings, listener: &ListenerSpec) -> Option<usize> {
 
 /// The attribute that AWS's words name, or all that it was asked to set.
 fn attribute_of(error: &AwsError, asked: &Pairs, field: impl Fn(&str) -> String) -> String {
-    let said = error.message.to_lowercase();
+    let api_message = error.message.to_lowercase();
     let by_topic = |key: &&String| match key.rsplit('.').next() {
-        Some(topic @ ("bucket" | "prefix")) => said.contains(topic),
+        Some(topic @ ("bucket" | "prefix")) => api_message.contains(topic),
         _ => false,
     };
-    let named = asked.keys().find(|key| said.contains(key.as_str())).or_else(|| asked.keys().find(by_topic));
+    let named = asked.keys().find(|key| api_message.contains(key.as_str())).or_else(|| asked.keys().find(by_topic));
     match named {
         Some(key) => field(key),
         None => asked.keys().map(|key| field(key)).collect::<Vec<_>>().join(", "),
@@ -119,7 +119,7 @@ fn attribute_of(error: &AwsError, asked: &Pairs, field: impl Fn(&str) -> String)
 /// Where the spec says an attribute of the balancer: in a field of its own, or in the map.
 fn attribute_field(spec: &MyIngressSpec, key: &str) -> String {
     let own = match key {
-        "idle_timeout.timeout_seconds" => spec.idle_timeout_seconds.map(|_| "idleTimeoutSeconds"),
+        "idle_timeout.timeout_seconds" => spec.idle_timeout.as_ref().map(|_| "idleTimeout"),
         "deletion_protection.enabled" => spec.deletion_protection.map(|_| "deletionProtection"),
         "routing.http2.enabled" => spec.http2.map(|_| "http2"),
         "routing.http.drop_invalid_header_fields.enabled" => spec.drop_invalid_headers.map(|_| "dropInvalidHeaders"),
@@ -137,14 +137,12 @@ fn group_attribute_field(backend: &BackendSpec, key: &str) -> String {
     let kind = |kind: StickinessType| stickiness.is_some_and(|it| it.kind == kind);
     let own = match key {
         "load_balancing.algorithm.type" => backend.algorithm.map(|_| "algorithm"),
-        "slow_start.duration_seconds" => backend.slow_start_seconds.map(|_| "slowStartSeconds"),
-        "deregistration_delay.timeout_seconds" => {
-            backend.deregistration_delay_seconds.map(|_| "deregistrationDelaySeconds")
-        }
+        "slow_start.duration_seconds" => backend.slow_start.as_ref().map(|_| "slowStart"),
+        "deregistration_delay.timeout_seconds" => backend.deregistration_delay.as_ref().map(|_| "deregistrationDelay"),
         "stickiness.enabled" => stickiness.map(|_| "stickiness"),
         "stickiness.type" => stickiness.map(|_| "stickiness.type"),
-        "stickiness.lb_cookie.duration_seconds" => kind(StickinessType::LbCookie).then_some("stickiness.seconds"),
-        "stickiness.app_cookie.duration_seconds" => kind(StickinessType::AppCookie).then_some("stickiness.seconds"),
+        "stickiness.lb_cookie.duration_seconds" => kind(StickinessType::LbCookie).then_some("stickiness.duration"),
+        "stickiness.app_cookie.duration_seconds" => kind(StickinessType::AppCookie).then_some("stickiness.duration"),
         "stickiness.app_cookie.cookie_name" => kind(StickinessType::AppCookie).then_some("stickiness.cookieName"),
         _ => None,
     };

@@ -59,14 +59,14 @@ pub fn rival(assets: &Assets, owner: &Owner, owns: bool) -> Option<Rival> {
     let mut established = owns;
     for (tags, what) in parts(assets, owner) {
         match rival_of(cluster, tags) {
-            Some(uid) if owner.is_named_by(tags) => return Some(Rival { uid: uid.clone(), what: what.told() }),
+            Some(uid) if owner.is_named_by(tags) => return Some(Rival { uid: uid.clone(), what: what.describe() }),
             Some(uid) => {
                 newcomer.get_or_insert((uid, what));
             }
             None => established |= is_surely_of(cluster, tags),
         }
     }
-    newcomer.filter(|_| !established).map(|(uid, what)| Rival { uid: uid.clone(), what: what.told() })
+    newcomer.filter(|_| !established).map(|(uid, what)| Rival { uid: uid.clone(), what: what.describe() })
 }
 
 /// Something in AWS, as people know it.
@@ -79,7 +79,7 @@ enum Part<'a> {
 }
 
 impl Part<'_> {
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         match self {
             Self::Balancer(name) => format!("load balancer {name}"),
             Self::Group(name) => format!("target group {name}"),
@@ -118,7 +118,7 @@ fn rivals(assets: &Assets, cluster: &Cluster) -> BTreeMap<String, Rival> {
     let mut rivals = BTreeMap::new();
     for (tags, what) in alone(assets) {
         if let Some(uid) = rival_of(cluster, tags) {
-            rivals.entry(uid.clone()).or_insert_with(|| Rival { uid: uid.clone(), what: what.told() });
+            rivals.entry(uid.clone()).or_insert_with(|| Rival { uid: uid.clone(), what: what.describe() });
         }
     }
     rivals
@@ -129,14 +129,14 @@ pub(super) async fn watch(kind: &MyIngressKind, environment: &Environment) {
     let reporter = Reporter { controller: "causeway".into(), instance: Some(environment.instance.clone()) };
     let recorder = Recorder::new(environment.client.clone(), reporter);
     let cluster = kind.region.cluster();
-    let mut told: BTreeSet<String> = BTreeSet::new();
+    let mut text: BTreeSet<String> = BTreeSet::new();
     loop {
         if kind.region.ready().await.is_ok() {
             let rivals = kind.region.found(|assets| rivals(assets, cluster));
             environment.metrics.set_cluster_name_rivals(rivals.len());
-            told.retain(|uid| rivals.contains_key(uid));
+            text.retain(|uid| rivals.contains_key(uid));
             for (uid, rival) in rivals {
-                if told.insert(uid) {
+                if text.insert(uid) {
                     tell(&recorder, &rival.message(cluster)).await;
                 }
             }

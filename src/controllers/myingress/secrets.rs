@@ -1,12 +1,14 @@
 //! Client secrets that log-ins need: read from Secrets, each by its name, when a spec asks for one, and looked at every few
 //! seconds from then on. A watch would need another right than `get`, by which a namespace grants no list of its Secrets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client, Resource, ResourceExt};
 use tokio::time::sleep;
 
@@ -14,7 +16,8 @@ use super::error::Error;
 use super::members::{Members, key};
 use super::model::Complaint;
 use crate::api::MyIngress;
-use crate::api::myingress::SecretKey;
+use crate::api::myingress::OidcSpec;
+use crate::consent::{self, MYINGRESS};
 use crate::runtime::{Class, Failure, class_of_kubernetes};
 
 /// Secrets by namespace, name and key.
@@ -76,35 +79,71 @@ impl Secrets {
     }
 
     /// The client secrets that the specs of the members name. What is not there is left out: the member that names it
-    /// is told. A member whose Secret may not be read takes no part; the others go on.
+    /// is told. A member whose Secret may not be read, or does not agree to be, takes no part; the others go on.
     pub async fn of(&self, members: &mut Members) -> Result<Values, Error> {
         let mut values = Values::new();
         let active: Vec<MyIngress> = members.active().into_iter().cloned().collect();
-        'members: for member in &active {
+        for member in &active {
             let namespace = member.namespace().unwrap_or_default();
+            let mut keys: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
             for wanted in named(member) {
-                let api: Api<Secret> = Api::namespaced(self.client.clone(), &namespace);
-                let secret = match api.get_opt(&wanted.name).await {
-                    Ok(secret) => secret,
-                    Err(error) if class_of_kubernetes(&error) == Class::Denied => {
-                        let denied = Error::SecretDenied { namespace, name: wanted.name.clone() };
-                        let complaint = Complaint { reason: denied.reason(), message: denied.to_string() };
-                        members.refused.insert(key(member), complaint);
-                        continue 'members;
+                keys.entry(&wanted.client_secret_name).or_default().insert(&wanted.client_secret_key);
+            }
+            let places = keys.keys().map(|name| (namespace.clone(), (*name).to_owned()));
+            let reads: Vec<_> = places.map(|place| self.read(place)).collect();
+            let secrets: Vec<_> = stream::iter(reads).buffered(AT_ONCE).collect().await;
+            let mut found = Values::new();
+            let mut refused = None;
+            for ((name, keys), secret) in keys.into_iter().zip(secrets) {
+                let data = match secret {
+                    Ok(data) => data,
+                    Err(error @ (Error::SecretDenied { .. } | Error::SecretNotShared { .. })) => {
+                        refused = refused.or(Some(error));
+                        continue;
                     }
-                    Err(error) => return Err(Error::SecretUnread(error)),
+                    Err(error) => return Err(error),
                 };
-                let version = secret.as_ref().and_then(|secret| secret.metadata.resource_version.clone());
-                self.seen().insert((namespace.clone(), wanted.name.clone()), version);
-                let data = secret.and_then(|secret| secret.data).unwrap_or_default();
-                let value = data.get(&wanted.key).and_then(|value| String::from_utf8(value.0.clone()).ok());
-                if let Some(value) = value {
-                    let key = (namespace.clone(), wanted.name.clone(), wanted.key.clone());
-                    values.insert(key, value.trim_end_matches('\n').to_owned());
+                for wanted in keys {
+                    let value = data.get(wanted).and_then(|value| String::from_utf8(value.0.clone()).ok());
+                    if let Some(value) = value {
+                        let key = (namespace.clone(), name.to_owned(), wanted.to_owned());
+                        found.insert(key, value.trim_end_matches('\n').to_owned());
+                    }
+                }
+            }
+            match refused {
+                None => values.extend(found),
+                Some(error) => {
+                    let complaint = Complaint { reason: error.reason(), message: error.to_string() };
+                    members.refused.insert(key(member), complaint);
                 }
             }
         }
         Ok(values)
+    }
+
+    /// The content of a Secret that agrees to be read; nothing of one that is not there. Its metadata come first: what does
+    /// not agree is never asked for.
+    async fn read(&self, place: Place) -> Result<BTreeMap<String, ByteString>, Error> {
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), &place.0);
+        let failed = |error: kube::Error| match class_of_kubernetes(&error) {
+            Class::Denied => Error::SecretDenied { namespace: place.0.clone(), name: place.1.clone() },
+            _ => Error::SecretUnread(error),
+        };
+        let metadata = api.get_metadata_opt(&place.1).await.map_err(failed)?;
+        let version = metadata.as_ref().and_then(|secret| secret.metadata.resource_version.clone());
+        self.seen().insert(place.clone(), version);
+        let Some(metadata) = metadata else { return Ok(BTreeMap::new()) };
+        let shared = |metadata: &ObjectMeta| consent::is_given(metadata.labels.as_ref(), MYINGRESS);
+        let not_shared = || Error::SecretNotShared { namespace: place.0.clone(), name: place.1.clone() };
+        if !shared(&metadata.metadata) {
+            return Err(not_shared());
+        }
+        match api.get_opt(&place.1).await.map_err(failed)? {
+            // It may have changed its mind meanwhile.
+            Some(secret) if !shared(&secret.metadata) => Err(not_shared()),
+            secret => Ok(secret.and_then(|secret| secret.data).unwrap_or_default()),
+        }
     }
 }
 
@@ -114,16 +153,16 @@ fn places(objects: &[Arc<MyIngress>]) -> BTreeMap<Place, Vec<&MyIngress>> {
     let active = objects.iter().filter(|it| !it.spec.suspend && it.meta().deletion_timestamp.is_none());
     for object in active {
         for wanted in named(object) {
-            let place = (object.namespace().unwrap_or_default(), wanted.name.clone());
+            let place = (object.namespace().unwrap_or_default(), wanted.client_secret_name.clone());
             found.entry(place).or_default().push(object);
         }
     }
     found
 }
 
-fn named(object: &MyIngress) -> impl Iterator<Item = &SecretKey> {
+fn named(object: &MyIngress) -> impl Iterator<Item = &OidcSpec> {
     let listeners = object.spec.listeners.iter();
     let actions =
         listeners.flat_map(|listener| listener.rules.iter().map(|rule| &rule.action).chain(&listener.default_action));
-    actions.filter_map(|action| action.authenticate_oidc.as_ref()).map(|oidc| &oidc.client_secret)
+    actions.filter_map(|action| action.authenticate_oidc.as_ref())
 }

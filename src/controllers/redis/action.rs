@@ -1,33 +1,18 @@
 //! The changes that can be made.
 
-use super::names;
-use crate::controllers::restore_from::Step;
-use crate::controllers::tls::Need;
-use crate::controllers::tls::write::Certify;
-use crate::controllers::unlabelled;
+use crate::api::Redis;
 use crate::external::redis::{Endpoint, Login};
 use crate::runtime::ActionEvent;
 use crate::runtime::manifest::Manifest;
+use crate::stateful::ChildAction;
+use crate::stateful::tls::RotationStep;
+use crate::stateful::tls::write::Certify;
 
 /// One change of the world.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Make a child as it should be; where it is there already, only that very one.
-    Apply { child: Box<Manifest>, uid: Option<String> },
-    /// Delete exactly that pod; its `StatefulSet` makes another. One that does not answer gets no time to finish.
-    DeletePod { name: String, uid: String, why: String, at_once: bool },
-    /// Delete exactly that pod, which waits in vain to be started again.
-    Revive { name: String, uid: String, why: String },
-    /// Delete exactly that volume claim.
-    DeleteClaim { name: String, uid: String, why: String },
-    /// Put our label back on exactly that pod.
-    LabelPod(Target),
-    /// Put our label back on exactly that volume claim.
-    LabelClaim { name: String, uid: String },
-    /// Ask for a larger volume.
-    GrowClaim { name: String, uid: String, size: String },
-    /// Delete the `StatefulSet` but not its pods: what cannot be changed in it is made anew.
-    Orphan { name: String, uid: String },
+    /// Change a child as every database does.
+    Child(ChildAction),
     /// Lead clients of a Service as that slice says. Only if it is as we saw it: somebody may lead in our place by now.
     Lead(Box<Publication>),
     /// Take the selector from exactly that Service: whom it leads to is in slices of ours.
@@ -70,8 +55,6 @@ pub enum Action {
     MakePassword { secret: String },
     /// Make the users for a password of clients, of which this is the hash.
     MakeUsers { secret: String, hash: String },
-    /// Go on with the restore that the nodes begin with.
-    Restore(Step),
     /// Nothing but an event: something was completed.
     Tell { reason: &'static str, note: String },
 }
@@ -102,20 +85,10 @@ impl Action {
     /// The event that tells of the action.
     pub fn event(&self) -> Option<ActionEvent> {
         let (reason, note) = match self {
-            Self::Apply { child, .. } if child.kind() == "Secret" => {
+            Self::Child(ChildAction::Apply { child, .. }) if child.kind() == "Secret" => {
                 ("PasswordChanged", "Processes are told the changed password of clients".to_owned())
             }
-            Self::Apply { child, uid: None } => ("Created", format!("Created {} {}", child.kind(), child.name())),
-            Self::Apply { child, uid: Some(_) } => ("Updated", format!("Updated {} {}", child.kind(), child.name())),
-            Self::DeletePod { name, why, .. } | Self::Revive { name, why, .. } => {
-                ("PodDeleted", format!("Deleted pod {name}: {why}"))
-            }
-            Self::DeleteClaim { name, why, .. } => ("VolumeDeleted", format!("Deleted volume claim {name}: {why}")),
-            Self::LabelPod(pod) => return Some(unlabelled::event("Pod", &pod.name, names::LABEL)),
-            Self::LabelClaim { name, .. } => {
-                return Some(unlabelled::event("PersistentVolumeClaim", name, names::LABEL));
-            }
-            Self::GrowClaim { name, size, .. } => ("VolumeGrown", format!("Asked for {size} for volume claim {name}")),
+            Self::Child(action) => return action.event::<Redis>(),
             Self::Promote { node, why, .. } => ("Promoted", format!("Made {} the master: {why}", node.name)),
             Self::Follow { node, drop_clients: true, .. } => {
                 ("Demoted", format!("Made {} a replica, and closed its clients' connections", node.name))
@@ -124,14 +97,14 @@ impl Action {
                 ("ServiceTaken", format!("Took the selector from Service {service}: Causeway says whom it leads to"))
             }
             Self::Configure { node, mended, .. } if !mended.is_empty() => {
-                let told = format!("Changed back what somebody had changed in {}: {}", node.name, mended.join(", "));
-                ("DriftRepaired", told)
+                let message = format!("Changed back what somebody had changed in {}: {}", node.name, mended.join(", "));
+                ("DriftRepaired", message)
             }
             Self::Configure { node, .. } => ("Configured", format!("Changed settings of {} while it runs", node.name)),
             Self::MakePassword { secret } => {
                 ("PasswordMade", format!("Made a password for clients in Secret {secret}"))
             }
-            Self::Certify(Certify { need: Need::Authority, why, .. }) => {
+            Self::Certify(Certify { need: RotationStep::Authority, why, .. }) => {
                 ("AuthorityMade", format!("Made an authority: {why}"))
             }
             Self::Certify(Certify { secret, why, .. }) => {
@@ -141,9 +114,7 @@ impl Action {
                 ("CertificatesLoaded", format!("{} has loaded its certificates anew", node.name))
             }
             Self::Tell { reason, note } => (*reason, note.clone()),
-            Self::Restore(step) => return step.event(),
-            Self::Orphan { .. }
-            | Self::Lead(_)
+            Self::Lead(_)
             | Self::Sweep { .. }
             | Self::SetRole { .. }
             | Self::Follow { .. }
@@ -156,7 +127,14 @@ impl Action {
             | Self::DropClients { .. } => return None,
         };
         // Nobody asked for them.
-        let told = if matches!(reason, "FailedOver" | "DataLost") { ActionEvent::warning } else { ActionEvent::normal };
-        Some(told(reason, note))
+        let message =
+            if matches!(reason, "FailedOver" | "DataLost") { ActionEvent::warning } else { ActionEvent::normal };
+        Some(message(reason, note))
+    }
+}
+
+impl From<ChildAction> for Action {
+    fn from(action: ChildAction) -> Self {
+        Self::Child(action)
     }
 }

@@ -2,88 +2,48 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
-use kube::api::{DeleteParams, DynamicObject, PostParams, PropagationPolicy};
-use kube::{Api, Client, Resource, ResourceExt};
-use serde::de::DeserializeOwned;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::PostParams;
+use kube::{Api, Resource, ResourceExt};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::action::{Action, Publication, Target};
 use super::error::Error;
-use super::facts::{self, Hidden, Users};
+use super::facts::{Node, Pod, SecretString, Users};
 use super::names::{self, AWAITED, CERTIFICATES, PORT, ROLE, SETTINGS};
 use super::observe::Observer;
 use super::{resources, tls};
 use crate::api::Redis as Object;
 use crate::api::common::FIELD_MANAGER;
-use crate::controllers::tls::write;
 use crate::external::redis::{Endpoint, Redis, RedisError, Request, Trouble};
-use crate::runtime::hexadecimal;
-use crate::runtime::manifest::{Manifest, delete_exactly, is_controlled_by, patch_exactly};
+use crate::stateful::tls::write;
+use crate::stateful::{self, Sets, random_password};
 
 /// A master that hands over has its replica's word within that, or goes on as before.
 const HAND_OVER_MS: u64 = 3000;
 /// How often a master that hands over is asked whether it has.
-const GLANCE: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// A process without a pod that does not answer by then is taken for gone.
 const FENCE_GREETING: Duration = Duration::from_millis(300);
 /// A process without a pod has so long to hand over.
 const FENCE: Duration = Duration::from_millis(500);
 
 /// Carries out `action`.
-pub async fn apply(
-    client: &Client,
-    redis: &Redis,
-    observer: &Observer,
-    object: &Object,
-    action: &Action,
-) -> Result<(), Error> {
-    let namespace = object.namespace().unwrap_or_default();
+pub async fn apply(redis: &Redis, observer: &Observer, object: &Object, action: &Action) -> Result<(), Error> {
+    let sets = &observer.sets;
     match action {
-        Action::Apply { child, uid } => {
-            observer.expect_change(object);
-            apply_child(client, object, &namespace, child, uid.as_deref()).await
-        }
-        Action::DeletePod { name, uid, at_once, .. } => {
-            observer.expect_change(object);
-            let how = DeleteParams { grace_period_seconds: at_once.then_some(1), ..DeleteParams::default() };
-            delete::<Pod>(client, &namespace, name, uid, how).await
-        }
-        Action::Revive { name, uid, .. } => revive(client, observer, object, name, uid).await,
-        Action::DeleteClaim { name, uid, .. } => {
-            observer.expect_change(object);
-            delete::<PersistentVolumeClaim>(client, &namespace, name, uid, DeleteParams::default()).await
-        }
-        Action::Orphan { name, uid } => {
-            observer.expect_change(object);
-            let orphaning =
-                DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
-            delete::<StatefulSet>(client, &namespace, name, uid, orphaning).await
-        }
-        Action::GrowClaim { name, uid, size } => {
-            observer.expect_change(object);
-            grow(client, &namespace, name, uid, size).await
-        }
-        Action::LabelPod(pod) => change_pod(client, observer, object, pod, &ours(object)).await,
-        Action::LabelClaim { name, uid } => {
-            observer.expect_change(object);
-            let patch = json!({ "metadata": ours(object) });
-            change::<PersistentVolumeClaim>(client, &namespace, name, uid, patch).await.map(drop)
-        }
+        Action::Child(action) => Ok(sets.carry_out(object, action).await?),
         Action::Lead(publication) => lead(redis, observer, object, publication).await,
         Action::Unselect { service, uid } => {
-            observer.expect_change(object);
-            observer.slices.unselect(object, service, uid).await
+            sets.expect_change(object);
+            Ok(observer.slices.unselect(object, service, uid).await?)
         }
         Action::Sweep { service, slices } => {
-            observer.expect_change(object);
-            observer.slices.sweep(object, service, slices).await
+            sets.expect_change(object);
+            Ok(observer.slices.sweep(object, service, slices).await?)
         }
-        Action::SetRole { pod, role } => {
-            change_pod(client, observer, object, pod, &json!({ "labels": { ROLE: role } })).await
-        }
+        Action::SetRole { pod, role } => change_pod(observer, object, pod, &json!({ "labels": { ROLE: role } })).await,
         Action::Follow { node, master, drop_clients } => {
             let at = endpoint(node)?;
             redis.change(&at, Request::Follow { host: master.clone(), port: PORT }).await?;
@@ -96,61 +56,47 @@ pub async fn apply(
             Ok(redis.change(&endpoint(node)?, Request::Promote { run_id: run_id.clone() }).await?)
         }
         Action::HandOver { from, address, hide, .. } => {
-            hand_over(client, redis, observer, object, from, (address, hide.as_deref())).await
+            hand_over(redis, observer, object, from, (address, hide.as_deref())).await
         }
         Action::Fence { at, history, successor } => {
             fence(redis, at, history, successor).await;
             redis.hang_up(at);
             Ok(())
         }
-        Action::StepDown { node, successor } => leave_word(redis, node, successor),
+        Action::StepDown { node, successor } => leave_word(redis, node, successor).await,
         Action::KeepMastership { node } => Ok(redis.change(&endpoint(node)?, Request::KeepMastership).await?),
         Action::DropClients { node } => Ok(redis.change(&endpoint(node)?, Request::DropClients).await?),
         Action::Certify(certify) => {
-            observer.expect_change(object);
-            Ok(write::certify(client, object, &names::labels(object), &tls::site(object), certify).await?)
+            sets.expect_change(object);
+            Ok(write::certify(&sets.client, object, &names::labels(object), &tls::config(object), certify).await?)
         }
         Action::LoadCertificates { node, settings, content, note, .. } => {
-            load_certificates(client, redis, observer, object, (node, settings), (content, note)).await
+            load_certificates(redis, observer, object, (node, settings), (content, note)).await
         }
         Action::MakePassword { secret } => {
-            let data = json!({ "password": random()? });
-            make_secret(client, object, secret, &data).await
+            let data = json!({ "password": random_password()? });
+            Ok(make_secret(sets, object, secret, &data).await?)
         }
         Action::MakeUsers { secret, hash } => {
-            let users = Users { internal: Hidden(random()?), current: hash.clone(), previous: None, exporter: true };
+            let internal = SecretString(random_password()?);
+            let users = Users { internal, current: hash.clone(), previous: None, exporter: true };
             let child = resources::users_secret(object, &users);
             debug_assert_eq!(child.name(), secret);
-            apply_child(client, object, &namespace, &child, None).await
+            Ok(sets.apply(object, &child, None).await?)
         }
         Action::Configure { node, settings, users, follow_as, note, .. } => {
             let request = Request::SetUsers { users: users.clone(), follow_as: follow_as.clone() };
             redis.change(&endpoint(node)?, request).await?;
             configure(redis, observer, object, node, settings).await?;
-            change_pod(client, observer, object, node, &json!({ "annotations": { SETTINGS: note } })).await
+            change_pod(observer, object, node, &json!({ "annotations": { SETTINGS: note } })).await
         }
-        Action::Restore(step) => observer
-            .restores
-            .carry_out(object, step)
-            .await
-            .map_err(|source| Error::Change { name: "the DatabaseRestore".into(), source }),
         Action::Tell { .. } => Ok(()),
     }
-}
-
-/// Deletes a pod whose container died, so that the next one does not wait for the kubelet's back-off.
-async fn revive(client: &Client, observer: &Observer, object: &Object, name: &str, uid: &str) -> Result<(), Error> {
-    observer.expect_change(object);
-    let namespace = object.namespace().unwrap_or_default();
-    delete::<Pod>(client, &namespace, name, uid, DeleteParams::default()).await?;
-    observer.revivals.note(&object.uid().unwrap_or_default(), name);
-    Ok(())
 }
 
 /// Makes a node read its certificates anew, and records on its pod which it has, or that the kubelet has yet to bring
 /// them.
 async fn load_certificates(
-    client: &Client,
     redis: &Redis,
     observer: &Observer,
     object: &Object,
@@ -164,7 +110,7 @@ async fn load_certificates(
         Err(Error::FilesAwaited(_)) => (AWAITED, content),
         Err(error) => return Err(error),
     };
-    change_pod(client, observer, object, node, &json!({ "annotations": { annotation: value } })).await?;
+    change_pod(observer, object, node, &json!({ "annotations": { annotation: value } })).await?;
     loaded
 }
 
@@ -179,13 +125,18 @@ async fn load(redis: &Redis, node: &Target, settings: &[(String, String)]) -> Re
     }
 }
 
-/// Leaves a master that hangs word to step down. The change of masters does not wait for one who sleeps.
-fn leave_word(redis: &Redis, node: &Target, successor: &str) -> Result<(), Error> {
-    let (redis, at, heir) = (redis.clone(), endpoint(node)?, successor.to_owned());
-    tokio::spawn(async move {
-        let outcome = redis.change(&at, Request::StepDown { host: heir, port: PORT }).await;
-        tracing::info!(node = at.address, ?outcome, "the earlier master was left word to step down");
-    });
+/// Leaves a master that hangs word to step down. Its successor is promoted after that, also where none can be left.
+async fn leave_word(redis: &Redis, node: &Target, successor: &str) -> Result<(), Error> {
+    let at = endpoint(node)?;
+    match redis.change(&at, Request::StepDown { host: successor.to_owned(), port: PORT }).await {
+        Ok(()) => {
+            tracing::info!(node = node.name, successor, "the word to step down was sent to the master that hangs");
+        }
+        Err(error) => tracing::warn!(
+            node = node.name, successor, %error,
+            "it is not certain that the master that hangs finds word to step down: if it wakes up, it may answer writes that waited"
+        ),
+    }
     Ok(())
 }
 
@@ -211,7 +162,6 @@ async fn configure(
 /// Asks the master to hand over and waits for the end of it; meanwhile new clients are kept from it, for it takes no more
 /// writes.
 async fn hand_over(
-    client: &Client,
     redis: &Redis,
     observer: &Observer,
     object: &Object,
@@ -229,7 +179,7 @@ async fn hand_over(
     };
     let nothing: Option<&str> = None;
     let metadata = json!({ "labels": { ROLE: nothing } });
-    let unlabelled = change_pod(client, observer, object, from, &metadata);
+    let unlabelled = change_pod(observer, object, from, &metadata);
     let ((), hidden, unlabelled) = tokio::join!(handed_over(redis, &at, address), hidden, unlabelled);
     hidden.and(unlabelled)
 }
@@ -240,7 +190,7 @@ async fn handed_over(redis: &Redis, at: &Endpoint, address: &str) {
     let ends = timeout(Duration::from_millis(HAND_OVER_MS), async {
         while redis.info(at).await.is_ok_and(|info| info.handing_over) {
             redis.change(&heir, Request::Acknowledge).await.ok();
-            sleep(GLANCE).await;
+            sleep(POLL_INTERVAL).await;
         }
     });
     ends.await.ok();
@@ -258,15 +208,15 @@ async fn lead(redis: &Redis, observer: &Observer, object: &Object, publication: 
     let written = observer.slices.write(object, publication).await;
     // The watch may not show it yet, or not what stood in the way.
     if written.is_err() || publication.before.is_none() {
-        observer.expect_change(object);
+        observer.sets.expect_change(object);
     }
     written
 }
 
 /// Where the replica answers that takes over. It would tell once a second how far it is, and writes would wait for that.
 fn heir(master: &Endpoint, host: &str) -> Endpoint {
-    let (login, tls) = (master.login.clone(), master.tls.clone());
-    let pod = facts::Pod { address: Some(host.to_owned()), login, tls, ..facts::Pod::default() };
+    let own = Node { login: master.login.clone(), tls: master.tls.clone(), ..Node::default() };
+    let pod = Pod { address: Some(host.to_owned()), own, ..Pod::default() };
     pod.endpoint().unwrap_or_else(|| master.clone())
 }
 
@@ -283,7 +233,7 @@ async fn fence(redis: &Redis, at: &Endpoint, history: &str, successor: &str) {
         redis.change(at, Request::HandOver { host: successor.to_owned(), port: PORT, timeout_ms }).await?;
         while redis.info(at).await.is_ok_and(|info| info.is_master() && info.handing_over) {
             redis.change(&heir, Request::Acknowledge).await.ok();
-            sleep(GLANCE).await;
+            sleep(POLL_INTERVAL).await;
         }
         Ok::<(), RedisError>(())
     };
@@ -303,34 +253,9 @@ fn endpoint(target: &Target) -> Result<Endpoint, Error> {
     target.endpoint.clone().ok_or_else(|| Error::NoAddress(target.name.clone()))
 }
 
-/// The label by which pods and claims are found, as metadata.
-fn ours(object: &Object) -> Value {
-    json!({ "labels": { names::LABEL: object.name_any() } })
-}
-
 /// Changes metadata of exactly that pod.
-async fn change_pod(
-    client: &Client,
-    observer: &Observer,
-    object: &Object,
-    pod: &Target,
-    metadata: &Value,
-) -> Result<(), Error> {
-    let patch = json!({ "metadata": metadata });
-    let namespace = object.namespace().unwrap_or_default();
-    observer.note_pod(object, change::<Pod>(client, &namespace, &pod.name, &pod.uid, patch).await?);
-    Ok(())
-}
-
-async fn change<K>(client: &Client, namespace: &str, name: &str, uid: &str, patch: Value) -> Result<K, Error>
-where
-    K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
-        + Clone
-        + DeserializeOwned
-        + std::fmt::Debug,
-{
-    let changed = patch_exactly(&Api::<K>::namespaced(client.clone(), namespace), name, uid, patch).await;
-    changed.map_err(|source| Error::Change { name: format!("{} {name}", K::kind(&())), source })
+async fn change_pod(observer: &Observer, object: &Object, pod: &Target, metadata: &Value) -> Result<(), Error> {
+    Ok(observer.sets.change_pod(object, &pod.name, &pod.uid, metadata).await?)
 }
 
 /// Redis quotes the directive that it does not like.
@@ -339,67 +264,76 @@ fn refused(node: &Target, message: &str) -> Error {
     Error::SettingRefused { node: node.name.clone(), directive, message: message.to_owned() }
 }
 
-/// A password that nobody guesses.
-fn random() -> Result<String, Error> {
-    let mut bytes = [0; 24];
-    getrandom::fill(&mut bytes).map_err(|error| Error::Random(error.to_string()))?;
-    Ok(hexadecimal(&bytes))
-}
-
 /// Makes a Secret that is not there; one that is there is somebody's, and stays.
-async fn make_secret(client: &Client, object: &Object, name: &str, data: &Value) -> Result<(), Error> {
-    let api: Api<Secret> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
+async fn make_secret(sets: &Sets<Object>, object: &Object, name: &str, data: &Value) -> Result<(), stateful::Error> {
+    let api: Api<Secret> = Api::namespaced(sets.client.clone(), &object.namespace().unwrap_or_default());
     let metadata = json!({
         "name": name,
         "labels": names::labels(object),
         "ownerReferences": object.controller_owner_ref(&()).map(|owner| vec![owner]),
     });
-    let secret = serde_json::from_value(json!({ "metadata": metadata, "stringData": data }));
-    let secret: Secret = secret.map_err(|error| Error::Random(error.to_string()))?;
+    let secret: Secret = serde_json::from_value(json!({ "metadata": metadata, "stringData": data }))?;
     let parameters = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
-    match api.create(&parameters, &secret).await {
-        Ok(_) => Ok(()),
-        Err(source) => Err(Error::Apply { kind: "Secret".into(), name: name.to_owned(), source }),
+    let made = api.create(&parameters, &secret).await;
+    made.map(drop).map_err(|source| stateful::Error::Apply { kind: "Secret".into(), name: name.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use futures::FutureExt;
+    use futures::future::BoxFuture;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::external::redis::{Reply, Transport};
+    use crate::leader::Fence;
+    use crate::metrics::Metrics;
+
+    /// A node whose socket takes what is written to it after so long.
+    struct Slow {
+        takes: Duration,
+        has_word: Arc<AtomicBool>,
     }
-}
 
-/// What seems not to be there is looked for first: applying would take over a foreign object of that name.
-async fn apply_child(
-    client: &Client,
-    object: &Object,
-    namespace: &str,
-    child: &Manifest,
-    uid: Option<&str>,
-) -> Result<(), Error> {
-    let failed = |source| Error::Apply { kind: child.kind().to_owned(), name: child.name().to_owned(), source };
-    if uid.is_none() {
-        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &child.resource);
-        let there = api.get_opt(child.name()).await.map_err(failed)?;
-        if there.is_some_and(|there| !is_controlled_by(&there, object)) {
-            return Err(Error::NameTaken(format!("{} {}", child.kind(), child.name())));
+    impl Transport for Slow {
+        fn call<'a>(&'a self, _: &'a Endpoint, request: &'a Request) -> BoxFuture<'a, Result<Reply, RedisError>> {
+            async move {
+                assert!(matches!(request, Request::StepDown { .. }));
+                sleep(self.takes).await;
+                self.has_word.store(true, Ordering::SeqCst);
+                Ok(Reply::Done)
+            }
+            .boxed()
         }
+
+        fn broken<'a>(&'a self, _: &'a Endpoint) -> BoxFuture<'a, ()> {
+            std::future::pending().boxed()
+        }
+
+        fn put_aside(&self, _: &Endpoint) {}
+
+        fn hang_up(&self, _: &Endpoint) {}
     }
-    child.apply(client, namespace, uid).await.map_err(failed)
-}
 
-async fn delete<K>(client: &Client, namespace: &str, name: &str, uid: &str, how: DeleteParams) -> Result<(), Error>
-where
-    K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
-        + Clone
-        + DeserializeOwned
-        + std::fmt::Debug,
-{
-    let api: Api<K> = Api::namespaced(client.clone(), namespace);
-    let deleted = delete_exactly(&api, name, uid, how).await;
-    deleted.map_err(|source| Error::Change { name: format!("{} {name}", K::kind(&())), source })
-}
+    /// Leaves a word; whether it was left when the next action may begin, and after how long.
+    async fn left(takes: Duration) -> (bool, Duration) {
+        let has_word = Arc::new(AtomicBool::new(false));
+        let transport = Arc::new(Slow { takes, has_word: has_word.clone() });
+        let redis = Redis::new(transport, Fence::unfenced(), Metrics::new());
+        let endpoint = Endpoint { address: "10.0.0.1:6379".into(), login: None, tls: None };
+        let node = Target { name: "cache-0".into(), uid: "uid".into(), endpoint: Some(endpoint) };
+        let begun = Instant::now();
+        leave_word(&redis, &node, "10.0.0.2").await.expect("the change of masters goes on");
+        (has_word.load(Ordering::SeqCst), begun.elapsed())
+    }
 
-async fn grow(client: &Client, namespace: &str, name: &str, uid: &str, size: &str) -> Result<(), Error> {
-    let patch = json!({ "spec": { "resources": { "requests": { "storage": size } } } });
-    match change::<PersistentVolumeClaim>(client, namespace, name, uid, patch).await {
-        Err(Error::Change { source: kube::Error::Api(status), .. }) if matches!(status.code, 403 | 422) => {
-            Err(Error::CannotGrow { name: name.to_owned(), message: status.message.clone() })
-        }
-        changed => changed.map(drop),
+    #[tokio::test(start_paused = true)]
+    async fn a_successor_is_promoted_when_the_word_was_left_or_cannot_be_left_soon() {
+        assert_eq!(left(Duration::from_millis(100)).await, (true, Duration::from_millis(100)));
+        let (has_word, after) = left(Duration::from_mins(1)).await;
+        assert!(!has_word && after <= Duration::from_millis(510), "{after:?}");
     }
 }

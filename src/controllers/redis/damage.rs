@@ -30,10 +30,10 @@ impl Pod {
 
 /// What a process said when it gave up, without what differs at every try: number, role and time come before the words,
 /// as in `1:M 23 Nov 2026 17:28:23.570 # Fatal error`.
-pub fn said(words: &str) -> Option<String> {
+pub fn log_message(words: &str) -> Option<String> {
     let warning = words.lines().rev().find_map(|line| Some(line.split_once(" # ")?.1));
-    let said = warning.or_else(|| words.lines().rfind(|line| !line.trim().is_empty()))?.trim();
-    Some(said.chars().take(LONGEST).collect())
+    let output = warning.or_else(|| words.lines().rfind(|line| !line.trim().is_empty()))?.trim();
+    Some(output.chars().take(LONGEST).collect())
 }
 
 /// So many characters of what it said are told.
@@ -47,9 +47,9 @@ mod tests {
     fn what_it_said_is_told_without_what_changes_at_every_try() {
         let words = "1:C 23 Nov 2026 17:28:23.570 * Redis is starting\n1:M 23 Nov 2026 17:28:23.570 # Failed listening on \
                      port 6379\n1:M 23 Nov 2026 17:28:23.571 * bye\n";
-        assert_eq!(said(words).as_deref(), Some("Failed listening on port 6379"));
-        assert_eq!(said("sh: redis-server: not found\n").as_deref(), Some("sh: redis-server: not found"));
-        assert_eq!(said(""), None);
+        assert_eq!(log_message(words).as_deref(), Some("Failed listening on port 6379"));
+        assert_eq!(log_message("sh: redis-server: not found\n").as_deref(), Some("sh: redis-server: not found"));
+        assert_eq!(log_message(""), None);
     }
 
     #[test]

@@ -3,8 +3,9 @@
 //! Redis answers values in a form of its own. What it answered right after it was told is as good as what it was told.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use crate::runtime::PerObject;
 
 /// How often a process is asked while nothing is wrong.
 const RHYTHM: Duration = Duration::from_secs(30);
@@ -14,7 +15,7 @@ pub type Values = BTreeMap<String, String>;
 
 /// What processes answered, by object and pod.
 #[derive(Default)]
-pub struct Drifts(Mutex<HashMap<String, HashMap<String, Look>>>);
+pub struct Drifts(PerObject<HashMap<String, Look>>);
 
 /// What one process answered.
 struct Look {
@@ -29,38 +30,36 @@ struct Look {
 impl Drifts {
     /// Whether a process is to be asked; at once where something is wrong.
     pub fn is_due(&self, object: &str, pod: &str, run_id: &str, pressing: bool) -> bool {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let look = all.get(object).and_then(|looks| looks.get(pod)).filter(|look| look.run_id == run_id);
-        look.is_none_or(|look| pressing || look.asked.elapsed() >= RHYTHM)
+        let is_fresh = |look: &Look| look.run_id == run_id && !pressing && look.asked.elapsed() < RHYTHM;
+        !self.0.with(object, |looks| looks.get(pod).is_some_and(is_fresh)).unwrap_or_default()
     }
 
     /// Notes what a process answered, when it was looked at or right after it was told.
-    pub fn note(&self, object: &str, pod: &str, run_id: &str, live: Values, told: bool) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let looks = all.entry(object.to_owned()).or_default();
-        let earlier = looks.remove(pod).filter(|look| look.run_id == run_id);
-        let accepted = if told { live.clone() } else { earlier.map(|look| look.accepted).unwrap_or_default() };
-        looks.insert(pod.to_owned(), Look { run_id: run_id.to_owned(), asked: Instant::now(), live, accepted });
+    pub fn note(&self, object: &str, pod: &str, run_id: &str, live: Values, message: bool) {
+        self.0.change(object, HashMap::default, |looks| {
+            let earlier = looks.remove(pod).filter(|look| look.run_id == run_id);
+            let accepted = if message { live.clone() } else { earlier.map(|look| look.accepted).unwrap_or_default() };
+            looks.insert(pod.to_owned(), Look { run_id: run_id.to_owned(), asked: Instant::now(), live, accepted });
+        });
     }
 
     /// The directives of a process that are not as wanted.
     pub fn of(&self, object: &str, pod: &str, run_id: &str, wanted: &[(String, String)]) -> BTreeSet<String> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let look = all.get(object).and_then(|looks| looks.get(pod)).filter(|look| look.run_id == run_id);
-        look.map(|look| differing(wanted, &look.live, &look.accepted)).unwrap_or_default()
+        let differing = |looks: &mut HashMap<String, Look>| {
+            let look = looks.get(pod).filter(|look| look.run_id == run_id)?;
+            Some(differing(wanted, &look.live, &look.accepted))
+        };
+        self.0.with(object, differing).flatten().unwrap_or_default()
     }
 
     /// Forgets pods of an object that are not there any more.
     pub fn keep(&self, object: &str, is_there: impl Fn(&str) -> bool) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(looks) = all.get_mut(object) {
-            looks.retain(|pod, _| is_there(pod));
-        }
+        self.0.with(object, |looks| looks.retain(|pod, _| is_there(pod)));
     }
 
     /// Forgets an object.
     pub fn forget(&self, object: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(object);
+        self.0.forget(object);
     }
 }
 

@@ -10,8 +10,10 @@
 //! the slices by which Services lead there follow it, and the labels follow those.
 
 mod action;
+mod applied_config;
 mod apply;
 mod damage;
+mod database;
 mod decide;
 mod drift;
 mod error;
@@ -20,31 +22,25 @@ mod facts;
 mod fixtures;
 mod monitor;
 mod names;
-mod notes;
 mod observe;
 mod pulse;
-mod reading;
 mod resources;
+mod secret_cache;
 mod settings;
-mod slices;
-mod strays;
-mod tls;
-mod vault;
 #[cfg(test)]
-mod world;
+mod simulation;
+mod slices;
+mod tls;
 
 use std::sync::Arc;
 
-use futures::StreamExt;
 use jiff::Timestamp;
-use kube::Client;
 use kube::runtime::Controller;
-use kube::runtime::reflector::ObjectRef;
 
-use super::World;
 use crate::api::{self, RedisStatus};
+use crate::context::Context;
 use crate::external::redis::Redis;
-use crate::runtime::{self, ActionEvent, Kind, Plan, Removal};
+use crate::runtime::{self, ActionEvent, Kind, Plan};
 use action::Action;
 use error::Error;
 use facts::Observed;
@@ -52,17 +48,16 @@ use observe::Observer;
 
 /// The kind.
 struct RedisKind {
-    client: Client,
     redis: Redis,
     observer: Observer,
 }
 
 /// Runs the controller.
-pub async fn controller(world: World) {
-    let client = world.environment.client.clone();
-    let redis = Redis::new(world.redis, world.fence, world.environment.metrics.clone());
-    let kind = RedisKind { observer: Observer::new(client.clone(), redis.clone()), client, redis };
-    runtime::run(Arc::new(kind), world.environment).await;
+pub async fn controller(context: Context) {
+    let client = context.environment.client.clone();
+    let redis = Redis::new(context.redis, context.fence, context.environment.metrics.clone());
+    let kind = RedisKind { observer: Observer::new(client, redis.clone()), redis };
+    runtime::run(Arc::new(kind), context.environment).await;
 }
 
 impl Kind for RedisKind {
@@ -73,8 +68,6 @@ impl Kind for RedisKind {
     type Error = Error;
 
     const NAME: &'static str = "Redis";
-    /// Kubernetes deletes the children with their owner, and the volumes as the `StatefulSet` says.
-    const FINALIZER: Option<&'static str> = None;
 
     fn status(object: &api::Redis) -> Option<&RedisStatus> {
         object.status.as_ref()
@@ -100,12 +93,8 @@ impl Kind for RedisKind {
         decide::decide(object, observed, now)
     }
 
-    fn decide_removal(_: &api::Redis, _: &Observed) -> Removal<Action> {
-        Removal { actions: Vec::new(), farewell: None }
-    }
-
     async fn apply(&self, object: &api::Redis, action: &Action) -> Result<(), Error> {
-        apply::apply(&self.client, &self.redis, &self.observer, object, action).await
+        apply::apply(&self.redis, &self.observer, object, action).await
     }
 
     fn event(action: &Action) -> Option<ActionEvent> {
@@ -113,13 +102,8 @@ impl Kind for RedisKind {
     }
 
     fn triggers(&self, controller: Controller<api::Redis>, namespace: Option<&str>) -> Controller<api::Redis> {
-        let served = namespace.map(str::to_owned);
-        let woken = self.observer.monitor.subscribe().filter_map(move |(namespace, name)| {
-            let is_served = served.as_ref().is_none_or(|served| *served == namespace);
-            std::future::ready(is_served.then(|| ObjectRef::new(&name).within(&namespace)))
-        });
-        let controller = self.observer.watches.add_to(controller, &self.client, namespace).reconcile_on(woken);
+        let woken = self.observer.monitor.requests(namespace);
         let controller = self.observer.slices.add_to(controller, namespace);
-        self.observer.restores.add_to(controller, namespace)
+        self.observer.sets.add_to(controller, namespace).reconcile_on(woken)
     }
 }

@@ -4,17 +4,17 @@
 //! apiserver. A process that dies breaks its connection, which is seen at once; one that hangs is seen by its silence.
 //! What is heard here only wakes: whoever decides asks anew.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::stream::Stream;
-use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use kube::runtime::reflector::ObjectRef;
+use tokio::time::{Instant, sleep};
 
 use super::pulse::Pulse;
-use crate::controllers::wake::{Key, Wake};
+use crate::api::Redis as Object;
 use crate::external::redis::{Endpoint, Redis, RedisError, Role, Trouble, Writes};
+use crate::stateful::listeners::{Listened, Listeners, ProbeState, Shared, locked};
+use crate::stateful::wake::{Key, Wake};
 
 /// How often a node is asked.
 pub const RHYTHM: Duration = Duration::from_millis(500);
@@ -22,126 +22,83 @@ pub const RHYTHM: Duration = Duration::from_millis(500);
 const AGAIN: Duration = Duration::from_millis(100);
 /// After so long without a process it is looked for less often.
 const GONE: Duration = Duration::from_secs(10);
-/// A node that nobody asked about for so long is not listened to any more: its object is gone, or suspended.
-const IDLE: Duration = Duration::from_secs(150);
 
 /// Listens to the nodes of all objects.
 pub struct Monitor {
     redis: Redis,
-    listeners: Mutex<HashMap<Key, HashMap<Endpoint, Listener>>>,
+    listeners: Listeners<Node>,
     wake: Wake,
 }
 
-struct Listener {
-    task: JoinHandle<()>,
-    pulse: JoinHandle<()>,
-    heard: Arc<Mutex<Heard>>,
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        self.task.abort();
-        self.pulse.abort();
-    }
-}
-
-/// What was heard of a node.
-pub struct Heard {
-    /// When it answered last, or when it was asked first.
-    last: Instant,
-    /// When somebody asked about it last.
-    wanted: Instant,
+/// A node, and what it said.
+pub struct Node {
+    /// Where it answers, with the certificates by which a connection is made.
+    pub endpoint: Endpoint,
     /// Silence that wakes the controller.
     patience: Duration,
-    /// The node, with the certificates by which a connection is made.
-    pub node: Endpoint,
     /// It said that it is a master.
     pub is_master: bool,
     /// What it answers to a write, as long as it is a master, and when it did.
     pub writes: Option<(Writes, Instant)>,
 }
 
-impl Heard {
-    /// Whether somebody wants to know of it.
-    pub fn is_wanted(&self) -> bool {
-        self.wanted.elapsed() < IDLE
+impl Listened for Node {
+    type Id = Endpoint;
+
+    fn id(&self) -> Endpoint {
+        self.endpoint.clone()
+    }
+
+    fn refresh(&mut self, now: Self) {
+        self.endpoint = now.endpoint;
+        self.patience = now.patience;
     }
 }
 
 impl Monitor {
     /// Listens through `redis`.
     pub fn new(redis: Redis) -> Self {
-        Self { redis, listeners: Mutex::default(), wake: Wake::default() }
+        Self { redis, listeners: Listeners::default(), wake: Wake::default() }
     }
 
     /// The objects that are to be looked at.
-    pub fn subscribe(&self) -> impl Stream<Item = Key> + Send + 'static + use<> {
-        self.wake.subscribe()
+    pub fn requests(&self, namespace: Option<&str>) -> impl Stream<Item = ObjectRef<Object>> + Send + 'static + use<> {
+        self.wake.requests(namespace)
     }
 
     /// Listens to these nodes of an object, and to no others of it any more.
     pub fn follow(&self, key: &Key, nodes: &[Endpoint], patience: Duration) {
-        let mut all = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
-        if !all.contains_key(key) {
-            // Those of objects that are gone, to which nobody listens any more.
-            all.retain(|_, listeners| listeners.values().any(|listener| !listener.task.is_finished()));
-        }
-        let listeners = all.entry(key.clone()).or_default();
-        listeners.retain(|node, listener| {
-            let wanted = nodes.contains(node);
-            if !wanted {
-                self.redis.hang_up(node);
-            }
-            wanted && !listener.task.is_finished()
+        let node = |endpoint: &Endpoint| Node { endpoint: endpoint.clone(), patience, is_master: false, writes: None };
+        let left = self.listeners.follow(key, nodes.iter().map(node).collect(), |latest| {
+            let (redis, wake) = (self.redis.clone(), self.wake.clone());
+            let ear = Probe { redis, node: locked(latest).node.id(), latest: latest.clone(), key: key.clone(), wake };
+            let (redis, wake) = (self.redis.clone(), self.wake.clone());
+            let pulse = Pulse { redis, latest: latest.clone(), key: key.clone(), wake };
+            vec![tokio::spawn(ear.listen()), tokio::spawn(pulse.beat())]
         });
-        for node in nodes {
-            let listener = listeners.entry(node.clone()).or_insert_with(|| self.listen(key, node, patience));
-            let mut heard = listener.heard.lock().unwrap_or_else(PoisonError::into_inner);
-            heard.wanted = Instant::now();
-            heard.patience = patience;
-            heard.node.clone_from(node);
-        }
-        if listeners.is_empty() {
-            all.remove(key);
+        for node in &left {
+            self.redis.hang_up(node);
         }
     }
 
     /// How long a node has not answered; nothing of one that is not listened to.
     pub fn silence(&self, key: &Key, node: &Endpoint) -> Option<Duration> {
-        let all = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
-        let heard = all.get(key)?.get(node)?.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        Some(heard.last.elapsed())
+        self.listeners.ask(key, node, |latest| latest.silence())
+    }
+
+    /// Whether a node has answered since somebody began to listen to it.
+    pub fn is_heard(&self, key: &Key, node: &Endpoint) -> bool {
+        self.listeners.ask(key, node, |latest| latest.is_heard()).unwrap_or_default()
     }
 
     /// What a master answered to the last write, if it was asked.
     pub fn writes(&self, key: &Key, node: &Endpoint) -> Option<Writes> {
-        let all = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
-        let heard = all.get(key)?.get(node)?.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.writes.as_ref().map(|(writes, _)| writes.clone())
+        self.listeners.ask(key, node, |latest| latest.node.writes.as_ref().map(|(writes, _)| writes.clone()))?
     }
 
     /// A node has answered somebody.
     pub fn heard_of(&self, key: &Key, node: &Endpoint) {
-        let all = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(listener) = all.get(key).and_then(|listeners| listeners.get(node)) {
-            listener.heard.lock().unwrap_or_else(PoisonError::into_inner).last = Instant::now();
-        }
-    }
-
-    fn listen(&self, key: &Key, node: &Endpoint, patience: Duration) -> Listener {
-        let now = Instant::now();
-        let heard = Heard { last: now, wanted: now, patience, node: node.clone(), is_master: false, writes: None };
-        let heard = Arc::new(Mutex::new(heard));
-        let ear = Ear {
-            redis: self.redis.clone(),
-            node: node.clone(),
-            heard: heard.clone(),
-            key: key.clone(),
-            wake: self.wake.clone(),
-        };
-        let pulse =
-            Pulse { redis: self.redis.clone(), heard: heard.clone(), key: key.clone(), wake: self.wake.clone() };
-        Listener { task: tokio::spawn(ear.listen()), pulse: tokio::spawn(pulse.beat()), heard }
+        self.listeners.ask(key, node, ProbeState::answered);
     }
 }
 
@@ -155,21 +112,21 @@ enum State {
 }
 
 /// Listens to one node.
-struct Ear {
+struct Probe {
     redis: Redis,
     node: Endpoint,
-    heard: Arc<Mutex<Heard>>,
+    latest: Shared<Node>,
     key: Key,
     wake: Wake,
 }
 
-impl Ear {
+impl Probe {
     async fn listen(self) {
         let mut state = State::Unknown;
         let mut since = Instant::now();
-        while self.is_wanted() {
+        while locked(&self.latest).is_wanted() {
             let answer = self.ask().await;
-            let heard = match answer {
+            let latest = match answer {
                 Ok(role) => Some(State::Is(role)),
                 Err(error) => match error.trouble {
                     Trouble::Gone => Some(State::Gone),
@@ -181,15 +138,15 @@ impl Ear {
                     Trouble::Loading | Trouble::Unauthenticated | Trouble::Refused => Some(State::Refuses),
                 },
             };
-            if let Some(heard) = heard {
+            if let Some(latest) = latest {
                 // A process that is gone has said so: it is not silent.
                 {
-                    let mut known = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-                    known.last = Instant::now();
-                    known.is_master = heard == State::Is(Role::Master);
+                    let mut known = locked(&self.latest);
+                    known.answered();
+                    known.node.is_master = latest == State::Is(Role::Master);
                 }
-                if heard != state {
-                    state = heard;
+                if latest != state {
+                    state = latest;
                     since = Instant::now();
                     self.wake.wake(&self.key);
                 }
@@ -210,12 +167,12 @@ impl Ear {
 
     /// Asks for the role, and tells while the answer is overdue.
     async fn ask(&self) -> Result<Role, RedisError> {
-        let node = self.heard.lock().unwrap_or_else(PoisonError::into_inner).node.clone();
+        let node = locked(&self.latest).node.endpoint.clone();
         let mut answer = std::pin::pin!(self.redis.role(&node));
         loop {
             let left = {
-                let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-                heard.patience.saturating_sub(heard.last.elapsed())
+                let latest = locked(&self.latest);
+                latest.node.patience.saturating_sub(latest.silence())
             };
             let tell = if left.is_zero() { RHYTHM } else { left };
             tokio::select! {
@@ -223,9 +180,5 @@ impl Ear {
                 () = sleep(tell) => self.wake.wake(&self.key),
             }
         }
-    }
-
-    fn is_wanted(&self) -> bool {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).is_wanted()
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::resources;
 use crate::api::Redis;
 use crate::api::redis::ClientCertificates;
-use crate::controllers::tls::write::by_content;
+use crate::stateful::tls::write::by_content;
 
 /// Where the volume is.
 pub const VOLUME_PATH: &str = "/data";
@@ -28,6 +28,9 @@ pub const TLS_PATH: &str = "/etc/redis-tls";
 pub const FILE: &str = "redis.conf";
 /// From so many replicas on, one must follow closely or the master refuses writes.
 const REPLICAS_FOR_A_MINIMUM: i32 = 3;
+
+/// Nodes are asked every second how they are, and each database with keys is a line of the answer.
+const MOST_DATABASES: u32 = 1024;
 
 /// Directives that no process can change while it runs: a change of these means other pods.
 const LASTING: &[&str] = &[
@@ -130,7 +133,7 @@ pub fn settings(object: &Redis) -> BTreeMap<String, String> {
             ("repl-ping-replica-period", "1".to_owned()),
             ("repl-diskless-load", "disabled".to_owned()),
             ("min-replicas-to-write", minimum.to_string()),
-            ("min-replicas-max-lag", object.spec.failover.max_lag_seconds.to_string()),
+            ("min-replicas-max-lag", object.spec.failover.max_lag.seconds().to_string()),
         ]
         .map(|(name, value)| (name.to_owned(), value)),
     );
@@ -218,6 +221,9 @@ pub fn trouble(object: &Redis) -> Option<String> {
         if owned {
             return Some(format!("spec.config.{name} is set by Causeway, which runs the nodes by it: remove it"));
         }
+        if name == "databases" && !value.parse::<u32>().is_ok_and(|count| (1..=MOST_DATABASES).contains(&count)) {
+            return Some(format!("spec.config.databases must be a number from 1 to {MOST_DATABASES}"));
+        }
         value.contains(|it: char| it.is_control()).then(|| format!("spec.config.{name} must be text in one line"))
     })
 }
@@ -242,10 +248,13 @@ mod tests {
             ("tls-port", "6380", "set by Causeway"),
             ("requirepass", "x", "set by Causeway"),
             ("maxmemory", "1gb\nreplicaof no one", "in one line"),
+            ("databases", "1024", ""),
+            ("databases", "400000", "from 1 to 1024"),
+            ("databases", "0x10", "from 1 to 1024"),
         ] {
-            let said = trouble(&with(name, value)).unwrap_or_default();
-            assert_eq!(said.is_empty(), words.is_empty(), "{name}: {said}");
-            assert!(said.contains(words), "{name}: {said}");
+            let api_message = trouble(&with(name, value)).unwrap_or_default();
+            assert_eq!(api_message.is_empty(), words.is_empty(), "{name}: {api_message}");
+            assert!(api_message.contains(words), "{name}: {api_message}");
         }
     }
 
@@ -273,9 +282,9 @@ mod tests {
         {
             assert!(text.contains(line), "{line} is not in {text}");
         }
-        let told: Vec<(String, String)> =
+        let message: Vec<(String, String)> =
             live(&object).into_iter().filter(|(name, _)| name.contains("tls") || name.contains("port")).collect();
-        assert_eq!(told, [("tls-auth-clients".to_owned(), "no".to_owned())]);
+        assert_eq!(message, [("tls-auth-clients".to_owned(), "no".to_owned())]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Reads and writes the slices by which Services lead to nodes.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::{Endpoints, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -14,11 +14,14 @@ use super::action::Publication;
 use super::error::Error;
 use super::facts::Child;
 use super::names;
-use super::observe::{child, version_of};
 use crate::api::Redis as Object;
 use crate::api::common::FIELD_MANAGER;
+use crate::runtime::PerObject;
 use crate::runtime::children::Watch;
 use crate::runtime::manifest::{delete_exactly, is_controlled_by};
+use crate::stateful;
+use crate::stateful::names::selector_text;
+use crate::stateful::sets::version_of;
 
 /// The slices of all objects. Controllers of Kubernetes copy the labels of a Service to what they write for it, so those are
 /// seen as well.
@@ -27,13 +30,13 @@ pub struct Slices {
     client: Client,
     watch: Watch<Object, EndpointSlice>,
     /// Slices as they were after we wrote them, by object: the watch may not show it yet.
-    written: Mutex<HashMap<String, HashMap<String, EndpointSlice>>>,
+    written: PerObject<HashMap<String, EndpointSlice>>,
 }
 
 impl Slices {
     /// Reads and writes through `client`.
     pub fn new(client: Client) -> Self {
-        Self { client, watch: Watch::new(names::LABEL), written: Mutex::default() }
+        Self { client, watch: Watch::new(names::LABEL), written: PerObject::default() }
     }
 
     /// Lets the slices wake the controller.
@@ -41,8 +44,13 @@ impl Slices {
         self.watch.add_to(controller, &self.client, namespace)
     }
 
-    /// The slices as the watch has them, or as we wrote them since.
-    pub async fn watched(&self, object: &Object) -> BTreeMap<String, Child> {
+    /// The slices; `fresh` as the apiserver has them.
+    pub async fn look(&self, object: &Object, fresh: bool) -> Result<BTreeMap<String, Child>, stateful::Error> {
+        if fresh { self.read(object).await } else { Ok(self.watched(object).await) }
+    }
+
+    /// As the watch has them, or as we wrote them since.
+    async fn watched(&self, object: &Object) -> BTreeMap<String, Child> {
         self.watch.ready().await;
         let seen = self.watch.of(object);
         let written = self.of(object);
@@ -53,11 +61,9 @@ impl Slices {
         by_name(object, seen.into_iter().map(newest))
     }
 
-    /// The slices as the apiserver has them.
-    pub async fn read(&self, object: &Object) -> Result<BTreeMap<String, Child>, Error> {
-        let selector = format!("{}={}", names::LABEL, object.name_any());
-        let list = self.api(object).list(&ListParams::default().labels(&selector)).await;
-        let list = list.map_err(|source| Error::Read { what: "slices of Services", source })?;
+    async fn read(&self, object: &Object) -> Result<BTreeMap<String, Child>, stateful::Error> {
+        let list = self.api(object).list(&ListParams::default().labels(&selector_text(object))).await;
+        let list = list.map_err(|source| stateful::Error::Read { what: "slices of Services", source })?;
         Ok(by_name(object, list))
     }
 
@@ -69,7 +75,10 @@ impl Slices {
             kube::Error::Api(status) if status.code == 403 => {
                 Error::SlicesDenied { name: name.to_owned(), message: status.message.clone() }
             }
-            source => Error::Apply { kind: "EndpointSlice".into(), name: name.to_owned(), source },
+            source => {
+                let (kind, name) = ("EndpointSlice".to_owned(), name.to_owned());
+                stateful::Error::Apply { kind, name, source }.into()
+            }
         };
         let wanted = serde_json::from_value(publication.slice.value.clone());
         let mut wanted: EndpointSlice = wanted.map_err(|error| failed(kube::Error::SerdeError(error)))?;
@@ -89,52 +98,59 @@ impl Slices {
         wanted.metadata.resource_version = since.and_then(|ours| ours.resource_version()).or(Some(version.clone()));
         wanted.metadata.uid = Some(uid.clone());
         let answer = self.api(object).replace(name, &parameters, &wanted).await.map_err(failed)?;
-        let mut all = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        all.entry(object.uid().unwrap_or_default()).or_default().insert(name.to_owned(), answer);
+        let uid = object.uid().unwrap_or_default();
+        self.written.change(&uid, HashMap::default, |slices| slices.insert(name.to_owned(), answer));
         Ok(())
     }
 
     /// Gives a slice of ours its labels back, without which the watch does not show it. What it says is decided anew.
     async fn find_again(&self, object: &Object, name: &str) -> Result<(), Error> {
-        let failed = |source| Error::Change { name: format!("EndpointSlice {name}"), source };
+        let failed = |source| stateful::Error::Change { name: format!("EndpointSlice {name}"), source };
         let Some(there) = self.api(object).get_opt(name).await.map_err(failed)? else { return Ok(()) };
         if !is_controlled_by(&there, object) {
-            return Err(Error::NameTaken(format!("EndpointSlice {name}")));
+            return Err(stateful::Error::NameTaken(format!("EndpointSlice {name}")).into());
         }
         let metadata = json!({ "uid": there.uid(), "labels": names::labels(object) });
         let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
         let patch = Patch::Merge(json!({ "metadata": metadata }));
-        self.api(object).patch(name, &parameters, &patch).await.map(drop).map_err(failed)
+        Ok(self.api(object).patch(name, &parameters, &patch).await.map(drop).map_err(failed)?)
     }
 
     /// Takes the selector from exactly that Service.
-    pub async fn unselect(&self, object: &Object, service: &str, uid: &str) -> Result<(), Error> {
+    pub async fn unselect(&self, object: &Object, service: &str, uid: &str) -> Result<(), stateful::Error> {
         let api: Api<Service> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
         let nothing: Option<&str> = None;
         let patch = json!({ "metadata": { "uid": uid }, "spec": { "selector": nothing } });
         let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
         let patched = api.patch(service, &parameters, &Patch::Merge(&patch)).await;
-        patched.map(drop).map_err(|source| Error::Change { name: format!("Service {service}"), source })
+        patched.map(drop).map_err(|source| stateful::Error::Change { name: format!("Service {service}"), source })
     }
 
     /// Deletes what Kubernetes wrote for a Service while it had a selector. First what would be mirrored again.
-    pub async fn sweep(&self, object: &Object, service: &str, slices: &[(String, String)]) -> Result<(), Error> {
+    pub async fn sweep(
+        &self,
+        object: &Object,
+        service: &str,
+        slices: &[(String, String)],
+    ) -> Result<(), stateful::Error> {
         let endpoints: Api<Endpoints> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
         match endpoints.delete(service, &DeleteParams::default()).await {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.code == 404 => {}
-            Err(source) => return Err(Error::Change { name: format!("Endpoints {service}"), source }),
+            Err(source) => {
+                return Err(stateful::Error::Change { name: format!("Endpoints {service}"), source });
+            }
         }
         for (name, uid) in slices {
             let deleted = delete_exactly(&self.api(object), name, uid, DeleteParams::default()).await;
-            deleted.map_err(|source| Error::Change { name: format!("EndpointSlice {name}"), source })?;
+            deleted.map_err(|source| stateful::Error::Change { name: format!("EndpointSlice {name}"), source })?;
         }
         Ok(())
     }
 
     /// The object with that uid is gone.
     pub fn forget(&self, uid: &str) {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        self.written.forget(uid);
     }
 
     fn api(&self, object: &Object) -> Api<EndpointSlice> {
@@ -142,12 +158,10 @@ impl Slices {
     }
 
     fn of(&self, object: &Object) -> HashMap<String, EndpointSlice> {
-        let all = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        all.get(&object.uid().unwrap_or_default()).cloned().unwrap_or_default()
+        self.written.get(&object.uid().unwrap_or_default()).unwrap_or_default()
     }
 }
 
 fn by_name(object: &Object, slices: impl IntoIterator<Item = EndpointSlice>) -> BTreeMap<String, Child> {
-    let named = |slice: EndpointSlice| Some((slice.name_any(), child(Some(&slice), object)?.1));
-    slices.into_iter().filter_map(named).collect()
+    slices.into_iter().map(|slice| (slice.name_any(), Child::of(&slice, object))).collect()
 }

@@ -8,32 +8,18 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
-use serde_json::Value;
 
-use super::facts::{Child, Pod};
+use super::facts::{Certificates, Pod};
 use super::names;
 use crate::api::Redis;
 use crate::api::redis::ClientCertificates;
-use crate::controllers::tls::Site;
-use crate::controllers::tls::facts::{Kept, SideFacts, Version};
-use crate::controllers::tls::given::Needs;
-use crate::controllers::tls::secrets::Secrets;
+use crate::consent::REDIS;
 use crate::external::redis::Credentials;
-
-/// All that is known of a set's certificates.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Certificates {
-    /// We may not read Secrets.
-    pub denied: bool,
-    /// Where they come from, and what nodes have.
-    pub nodes: SideFacts,
-    /// What the user's clients have.
-    pub for_clients: Option<Kept>,
-    /// The Secret with the authority.
-    pub authority: Option<Version>,
-}
+use crate::stateful::tls::secrets::Secrets;
+use crate::stateful::tls::user_provided::Needs;
+use crate::stateful::tls::{CertificateConfig, lifetime};
 
 /// The Secret that nodes mount.
 pub fn servers_secret(object: &Redis) -> String {
@@ -52,23 +38,24 @@ pub fn trusted_secret(object: &Redis) -> Option<String> {
 }
 
 /// Where certificates are kept, and what they are to be.
-pub fn site(object: &Redis) -> Site {
+pub fn config(object: &Redis) -> CertificateConfig {
     let tls = object.spec.tls.as_ref();
     let asks = tls.is_some_and(|tls| tls.client_certificates != ClientCertificates::Off);
-    Site {
+    CertificateConfig {
         word: "ca",
         authority_secret: format!("{}-authority", object.name_any()),
         secret: servers_secret(object),
         clients_secret: Some(clients_secret(object)),
-        given: tls.and_then(|tls| tls.secret_name.clone()),
+        user_provided: tls.and_then(|tls| tls.secret_name.clone()),
         field: "spec.tls.secretName",
+        kind: REDIS.kind,
         // Replicas show theirs to the master, where it asks for one.
         needs: Needs { names: services(object).map(|name| within(object, &name)).into(), clients: asks },
         names: all_names(object),
         authority: format!("{} {}", object.namespace().unwrap_or_default(), object.name_any()),
         subject: object.name_any(),
-        certificate_hours: tls.map(|tls| tls.certificate_hours),
-        authority_hours: tls.map_or(1, |tls| tls.authority_hours),
+        certificate_lifetime: tls.map(|tls| lifetime(&tls.certificate_duration)),
+        authority_lifetime: tls.map_or(SignedDuration::from_hours(1), |tls| lifetime(&tls.authority_duration)),
         renewal: tls.and_then(|tls| tls.renewal.clone()),
         named_by_content: true,
     }
@@ -99,21 +86,13 @@ fn all_names(object: &Redis) -> Vec<String> {
 
 /// What of the Secrets may be known.
 pub fn facts(object: &Redis, secrets: &Secrets, now: Timestamp) -> Certificates {
-    let site = site(object);
+    let config = config(object);
     Certificates {
         denied: false,
-        nodes: secrets.facts(&site, now),
+        nodes: secrets.facts(&config, now),
         for_clients: secrets.kept(&clients_secret(object)),
-        authority: secrets.version(&site.authority_secret),
+        authority: secrets.version(&config.authority_secret),
     }
-}
-
-/// The Secrets that have names of ours, as children: without their contents.
-pub fn children(secrets: &Secrets) -> Vec<((String, String), Child)> {
-    let child = |(name, uid, ours): (&String, String, bool)| {
-        (("Secret".to_owned(), name.clone()), Child { value: Value::Null, uid, ours })
-    };
-    secrets.children().map(child).collect()
 }
 
 /// What is needed to call nodes by TLS. What they show, they accept from us.
@@ -134,7 +113,7 @@ pub fn note(content: &str, run_id: &str) -> String {
 
 /// Whether the process of a pod has loaded those certificates.
 pub fn has_loaded(pod: &Pod, content: &str) -> bool {
-    pod.info().is_some_and(|info| pod.certificates.as_deref() == Some(note(content, &info.run_id).as_str()))
+    pod.info().is_some_and(|info| pod.own.certificates.as_deref() == Some(note(content, &info.run_id).as_str()))
 }
 
 #[cfg(test)]
@@ -145,11 +124,11 @@ mod tests {
 
     #[test]
     fn one_name_is_enough_for_pods_and_each_service_has_all_its_forms() {
-        let names = site(&redis(2)).names;
+        let names = config(&redis(2)).names;
         for name in ["cache", "cache.shop", "cache-replicas.shop.svc", "*.cache-peers.shop.svc", "127.0.0.1"] {
             assert!(names.iter().any(|it| it == name), "{name} is not in {names:?}");
         }
-        assert_eq!(site(&redis(2)).needs.names, ["cache.shop.svc", "cache-replicas.shop.svc"]);
+        assert_eq!(config(&redis(2)).needs.names, ["cache.shop.svc", "cache-replicas.shop.svc"]);
     }
 
     #[test]
@@ -158,7 +137,7 @@ mod tests {
         let of = |client_certificates| Some(Tls { client_certificates, ..Tls::default() });
         for (mode, clients) in [(ClientCertificates::Off, false), (ClientCertificates::Optional, true)] {
             object.spec.tls = of(mode);
-            assert_eq!(site(&object).needs.clients, clients);
+            assert_eq!(config(&object).needs.clients, clients);
         }
     }
 }

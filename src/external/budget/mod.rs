@@ -1,25 +1,34 @@
-//! How often we call AWS: as often as it lets an account, and no more. Calls wait here in the order in which they came,
-//! so that an object with many calls does not keep the others from theirs, and hardly anybody is throttled.
+//! How often we call AWS: as often as it lets an account, and no more. Calls wait here, those of each namespace in the order
+//! in which they came, and namespaces in turn: so an object with many calls does not keep the others from theirs, nor a
+//! namespace with many objects the other namespaces, and hardly anybody is throttled.
 //!
 //! AWS counts per account and region, with a bucket of tokens for each class of operations:
 //! <https://docs.aws.amazon.com/elasticloadbalancing/latest/userguide/elb-api-throttling.html>,
 //! <https://docs.aws.amazon.com/waf/latest/developerguide/limits.html>.
 
 mod bucket;
+#[cfg(test)]
+mod fairness;
+mod rates;
 mod refusals;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use crate::runtime::tenant;
 use bucket::Bucket;
+use rates::Rates;
 use refusals::Refusals;
+
+/// Who waits looks again after this at the earliest.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 
 /// The rates that all callers share; a clone draws on the same ones.
 #[derive(Clone, Debug)]
 pub struct Budget {
-    rates: Option<Arc<Rates>>,
+    rates: Option<Arc<Mutex<Rates>>>,
     refusals: Arc<[Refusals; Class::COUNT]>,
     /// Calls only while the others leave tokens over.
     background: bool,
@@ -37,16 +46,10 @@ enum Class {
     WebAclChanges,
 }
 
-/// One bucket for each class of operations.
-#[derive(Debug)]
-struct Rates {
-    /// From which every call of Elastic Load Balancing takes a token, beside that of its class.
-    load_balancing: Bucket,
-    classes: [Bucket; Class::COUNT],
-}
-
 impl Class {
     const COUNT: usize = 6;
+    const ALL: [Self; Self::COUNT] =
+        [Self::Placements, Self::Registrations, Self::Reads, Self::Changes, Self::WebAclReads, Self::WebAclChanges];
 
     fn of(operation: &str) -> Self {
         match operation {
@@ -57,6 +60,11 @@ impl Class {
             _ if ["Describe", "Get", "List", "Head"].iter().any(|read| operation.starts_with(read)) => Self::Reads,
             _ => Self::Changes,
         }
+    }
+
+    /// Whether it takes a token of the bucket that classes have in common.
+    fn is_of_load_balancing(self) -> bool {
+        !matches!(self, Self::WebAclReads | Self::WebAclChanges)
     }
 }
 
@@ -78,8 +86,8 @@ impl Budget {
             bucket(1.0, 0.9),
             bucket(1.0, 0.45),
         ];
-        let rates = Rates { load_balancing: bucket(40.0, 10.0), classes };
-        Self { rates: Some(Arc::new(rates)), ..Self::unlimited() }
+        let rates = Rates::new(bucket(40.0, 10.0), classes);
+        Self { rates: Some(Arc::new(Mutex::new(rates))), ..Self::unlimited() }
     }
 
     /// Never waits, unless AWS refuses calls.
@@ -99,35 +107,48 @@ impl Budget {
     }
 
     /// Waits until the call may be made, and tells how long that took. Given up, it costs nothing. `None` is for a call
-    /// whose turn would come much later: its caller had better do something else meanwhile.
+    /// whose turn would come much later: its caller had better do something else meanwhile. It is made for the namespace
+    /// that the task works for.
     pub async fn wait(&self, operation: &str) -> Option<Duration> {
         let came = Instant::now();
         let class = Class::of(operation);
         let Some(rates) = &self.rates else { return Some(came.elapsed()) };
-        let (class, common) = rates.of(class);
         if self.background {
-            take_what_is_left_over(class, common).await;
-            return Some(came.elapsed());
+            loop {
+                let taken = locked(rates).take_what_is_left_over(class, Instant::now());
+                match taken {
+                    Ok(()) => return Some(came.elapsed()),
+                    Err(pause) => sleep(pause).await,
+                }
+            }
         }
-        // Both are at hand before either is taken. The lock of the class keeps the order meanwhile.
-        let mut class = if class.is_slow() { class.at_hand_unless_crowded().await? } else { class.at_hand().await };
-        if let Some(common) = common {
-            common.at_hand().await.take();
+        let tenant = tenant::tenant();
+        let (number, mut turn) = locked(rates).join(class, &tenant, came)?;
+        let mut waiting = Waiting { rates, class, number, over: false };
+        loop {
+            let pause = {
+                let mut rates = locked(rates);
+                rates.hand_out(Instant::now());
+                rates.until(class, &tenant).max(SHORTEST_PAUSE)
+            };
+            tokio::select! {
+                biased;
+                _ = &mut turn => {
+                    waiting.over = true;
+                    return Some(came.elapsed());
+                }
+                () = sleep(pause) => {}
+            }
         }
-        class.take();
-        Some(came.elapsed())
     }
 
     /// AWS refused the call for its rate: whoever comes next waits a little. AWS took no token for it, and one that
     /// takes seconds to come back is not lost here either.
-    pub async fn refused(&self, operation: &str) {
+    pub fn refused(&self, operation: &str) {
         let class = Class::of(operation);
         self.refusals[class as usize].refused();
         if let Some(rates) = &self.rates {
-            let (class, _) = rates.of(class);
-            if class.is_slow() {
-                class.give_back().await;
-            }
+            locked(rates).refused(class);
         }
     }
 
@@ -137,42 +158,24 @@ impl Budget {
     }
 }
 
-impl Rates {
-    /// The bucket of a class, and the one that classes have in common.
-    fn of(&self, class: Class) -> (&Bucket, Option<&Bucket>) {
-        let common = match class {
-            Class::WebAclReads | Class::WebAclChanges => None,
-            Class::Placements | Class::Registrations | Class::Reads | Class::Changes => Some(&self.load_balancing),
-        };
-        (&self.classes[class as usize], common)
+/// A call that waits; it leaves the queue when it is given up.
+struct Waiting<'a> {
+    rates: &'a Mutex<Rates>,
+    class: Class,
+    number: u64,
+    over: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            locked(self.rates).leave(self.class, self.number, Instant::now());
+        }
     }
 }
 
-/// Takes a token of each once both have so many that nobody else misses it.
-async fn take_what_is_left_over(class: &Bucket, common: Option<&Bucket>) {
-    loop {
-        let mut level = class.looked_at().await;
-        let mut pause = class.until_left_over(&level);
-        if let Some(common) = common {
-            // Who holds it waits for a token: then there is none left over.
-            match common.try_looked_at() {
-                Some(mut shared) => {
-                    pause = pause.max(common.until_left_over(&shared));
-                    if pause.is_zero() {
-                        shared.take();
-                    }
-                }
-                None => pause = pause.max(common.interval()),
-            }
-        }
-        if pause.is_zero() {
-            level.take();
-            class.took_what_was_left_over(&mut level);
-            return;
-        }
-        drop(level);
-        sleep(pause).await;
-    }
+fn locked(rates: &Mutex<Rates>) -> MutexGuard<'_, Rates> {
+    rates.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -309,7 +312,7 @@ mod tests {
         // More than the class has tokens, fewer than all classes share.
         for _ in 0..20 {
             assert!(budget.wait("CreateLoadBalancer").await.unwrap().is_zero());
-            budget.refused("CreateLoadBalancer").await;
+            budget.refused("CreateLoadBalancer");
         }
         let waits = waits(&budget, "CreateLoadBalancer", 9).await;
         assert!(waits[8].is_zero(), "{waits:?}");
@@ -318,7 +321,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_refusal_holds_up_its_class_only() {
         let budget = Budget::unlimited();
-        budget.refused("DescribeTags").await;
+        budget.refused("DescribeTags");
         assert!(budget.taken("DescribeTags").now_or_never().is_none());
         assert!(budget.taken("CreateRule").now_or_never().is_some());
     }

@@ -28,12 +28,12 @@ impl Entry {
 
     /// In AWS's form.
     pub(super) fn to_aws(&self) -> IpPermission {
-        let said = Some(self.description.clone()).filter(|it| !it.is_empty());
+        let api_message = Some(self.description.clone()).filter(|it| !it.is_empty());
         IpPermission::builder()
             .ip_protocol(&self.protocol)
             .set_from_port(self.ports.map(|ports| ports.from))
             .set_to_port(self.ports.map(|ports| ports.to))
-            .user_id_group_pairs(UserIdGroupPair::builder().group_id(&self.from).set_description(said).build())
+            .user_id_group_pairs(UserIdGroupPair::builder().group_id(&self.from).set_description(api_message).build())
             .build()
     }
 

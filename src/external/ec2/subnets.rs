@@ -118,7 +118,8 @@ mod tests {
     fn a_tag_is_looked_for_by_its_key_its_values_and_nothing_else() {
         let tags = [("a".to_owned(), vec![]), ("b".to_owned(), vec!["1".to_owned(), "x*\\".to_owned()])].into();
         let filters = filters(&tags);
-        let said: Vec<_> = filters.iter().map(|it| (it.name.as_deref().unwrap(), it.values().to_vec())).collect();
-        assert_eq!(said, [("tag-key", vec!["a".into()]), ("tag:b", vec!["1".into(), "x\\*\\\\".to_owned()])]);
+        let api_message: Vec<_> =
+            filters.iter().map(|it| (it.name.as_deref().unwrap(), it.values().to_vec())).collect();
+        assert_eq!(api_message, [("tag-key", vec!["a".into()]), ("tag:b", vec!["1".into(), "x\\*\\\\".to_owned()])]);
     }
 }

@@ -117,11 +117,11 @@ fn redirect_from_aws(config: aws::RedirectActionConfig) -> RuleAction {
 }
 
 fn fixed_response_from_aws(config: aws::FixedResponseActionConfig) -> RuleAction {
-    let given = |text: &String| !text.is_empty();
+    let user_provided = |text: &String| !text.is_empty();
     RuleAction::FixedResponse(FixedResponse {
         status: config.status_code.and_then(|code| code.parse().ok()).unwrap_or_default(),
-        content_type: config.content_type.filter(given),
-        body: config.message_body.filter(given),
+        content_type: config.content_type.filter(user_provided),
+        body: config.message_body.filter(user_provided),
     })
 }
 

@@ -165,7 +165,7 @@ mod tests {
     fn a_secret_that_is_not_told_stays() {
         let untold = oidc_to_aws(&oidc());
         assert_eq!((untold.use_existing_client_secret, untold.client_secret), (Some(true), None));
-        let told = oidc_to_aws(&Oidc { client_secret: Some("s".into()), ..oidc() });
-        assert_eq!((told.use_existing_client_secret, told.client_secret), (None, Some("s".into())));
+        let message = oidc_to_aws(&Oidc { client_secret: Some("s".into()), ..oidc() });
+        assert_eq!((message.use_existing_client_secret, message.client_secret), (None, Some("s".into())));
     }
 }

@@ -14,8 +14,8 @@ impl Elbv2 {
         loop {
             let call = self.client.describe_account_limits().set_marker(marker);
             let page = self.caller.call("DescribeAccountLimits", call.send()).await?;
-            let said = page.limits.unwrap_or_default().into_iter();
-            limits.extend(said.filter_map(|limit| Some((limit.name?, limit.max?.parse().ok()?))));
+            let answer = page.limits.unwrap_or_default().into_iter();
+            limits.extend(answer.filter_map(|limit| Some((limit.name?, limit.max?.parse().ok()?))));
             marker = next(page.next_marker);
             if marker.is_none() {
                 return Ok(limits);

@@ -77,7 +77,7 @@ impl EtcdError {
             | Trouble::AuthOff
             | Trouble::LoginRefused
             | Trouble::NotLoggedIn => Class::Conflict,
-            Trouble::LearnerNotReady | Trouble::Unhealthy | Trouble::NoLeader => Class::Early,
+            Trouble::LearnerNotReady | Trouble::Unhealthy | Trouble::NoLeader => Class::NotYet,
             _ => Class::Transient,
         }
     }

@@ -253,15 +253,16 @@ impl Etcd {
 
     /// What a member knows of itself.
     pub async fn status(&self, member: &Endpoint) -> Result<Status, EtcdError> {
-        match self.call(member, Request::Status).await? {
-            Reply::Status(status) => Ok(status),
-            _ => Err(EtcdError::unexpected("Status")),
-        }
+        self.status_by(member, Request::Status).await
     }
 
     /// The same, for whoever asks again and again.
     pub async fn pulse(&self, member: &Endpoint) -> Result<Status, EtcdError> {
-        match self.call(member, Request::Pulse).await? {
+        self.status_by(member, Request::Pulse).await
+    }
+
+    async fn status_by(&self, member: &Endpoint, request: Request) -> Result<Status, EtcdError> {
+        match self.call(member, request).await? {
             Reply::Status(status) => Ok(status),
             _ => Err(EtcdError::unexpected("Status")),
         }

@@ -51,7 +51,7 @@ impl RedisError {
         match self.trouble {
             // The world is another than was seen: look again.
             Trouble::Gone | Trouble::Broken => Class::NotFound,
-            Trouble::Loading => Class::Early,
+            Trouble::Loading => Class::NotYet,
             _ => Class::Transient,
         }
     }

@@ -3,6 +3,7 @@
 //! One connection a node is held open: that it breaks is the quickest sign that a process died.
 //! <https://redis.io/docs/latest/commands/>
 
+mod bounded;
 mod commands;
 mod error;
 mod info;
@@ -118,8 +119,9 @@ pub enum Request {
         run_id: String,
     },
     /// Become a replica of that one, and close the connections of all clients but this one: in one go, so that a process
-    /// that reads it answers nobody in between. Only over a connection that is there, or was put aside: another may lead to
-    /// another process.
+    /// that reads it answers nobody in between. Done when the bytes are in the socket: a process that hangs does not answer.
+    /// Only over a connection over which it has answered before: another may lead to another process, and a process that
+    /// wakes up reads from one that it has yet to accept only after it has answered what waited.
     StepDown {
         /// Address of the next master.
         host: String,
@@ -183,8 +185,8 @@ impl Request {
     fn deadline(&self) -> Duration {
         match self {
             Self::Role => Duration::from_secs(4),
-            // Until the node wakes up: what nobody waits for is not even sent.
-            Self::StepDown { .. } => Duration::from_secs(10),
+            // A promotion waits for it.
+            Self::StepDown { .. } => Duration::from_millis(500),
             _ => Duration::from_secs(1),
         }
     }
@@ -244,7 +246,7 @@ impl Redis {
             if request != Request::Probe {
                 self.transport.put_aside(to);
             }
-            let text = format!("no answer from {} within {} s", to.address, request.deadline().as_secs());
+            let text = format!("no answer from {} within {:?}", to.address, request.deadline());
             Err(RedisError::new(operation, Trouble::Unanswered, text))
         });
         let outcome = answer.as_ref().map(drop).map_err(|error| error.class().as_str());

@@ -1,5 +1,7 @@
 //! Calls nodes by their protocol, over one connection each.
 
+mod outgoing;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,17 +16,23 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::bounded::{Allowance, Bounded, LONGEST};
 use super::commands::{PROBE, cmd, commands};
 use super::error::{RedisError, Trouble};
 use super::info::{Info, role_of};
 use super::{Endpoint, Reply, Request, Transport};
+use outgoing::{Outgoing, Watched};
 
 /// A connection that is not made by then is not made.
 const CONNECT: Duration = Duration::from_secs(1);
 /// A process that is there may need longer for TLS, on a busy machine.
 const HANDSHAKE: Duration = Duration::from_secs(3);
+/// So long a word waits for somebody who is just connecting.
+const LINE: Duration = Duration::from_millis(50);
 /// So often a question is asked over another connection when one breaks.
 const TRIES: usize = 3;
+/// So long [`Request::StepDown`] is kept for a socket that takes no more bytes now.
+const WORD_KEPT: Duration = Duration::from_secs(10);
 
 /// The connections, by node.
 #[derive(Default)]
@@ -49,6 +57,11 @@ struct Held {
     end: CancellationToken,
     /// It was closed by us: that tells nothing about the process.
     hung_up: Arc<AtomicBool>,
+    /// How much it may still send until an answer is whole.
+    allowance: Allowance,
+    /// The process has answered over it, so it has taken it. One that hangs has yet to take those that the kernel made for it.
+    answered: Arc<AtomicBool>,
+    outgoing: Outgoing,
 }
 
 impl Transport for Tcp {
@@ -83,9 +96,11 @@ impl Transport for Tcp {
 
     fn put_aside(&self, to: &Endpoint) {
         let Some(held) = self.take(to) else { return };
-        let earlier = self.aside.lock().unwrap_or_else(PoisonError::into_inner).insert(to.clone(), held);
-        if let Some(earlier) = earlier {
-            earlier.end.cancel();
+        let mut aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_better = |earlier: &Held| earlier.is_taken() && !held.is_taken();
+        let surplus = if aside.get(to).is_some_and(is_better) { Some(held) } else { aside.insert(to.clone(), held) };
+        if let Some(surplus) = surplus {
+            surplus.end.cancel();
         }
     }
 
@@ -101,16 +116,25 @@ impl Transport for Tcp {
 
 impl Tcp {
     async fn once(&self, to: &Endpoint, request: &Request) -> Result<Reply, RedisError> {
-        let held = match request {
-            Request::StepDown { .. } => self.there(to),
-            _ => self.line(to).hold(to).await,
-        };
-        let mut held = held.map_err(|error| error.told(request))?;
+        if let Request::StepDown { .. } = request {
+            return self.leave_word(to, request).await;
+        }
+        let mut held = self.line(to).hold(to).await.map_err(|error| error.describe(request))?;
         let answer = converse(&mut held.connection, request).await;
+        // A refusal is a whole answer, too.
+        let is_whole = |error: &RedisError| matches!(error.trouble, Trouble::Refused | Trouble::Loading);
+        if answer.as_ref().err().is_none_or(is_whole) && !held.allowance.is_overrun() {
+            held.allowance.renew();
+            held.answered.store(true, Ordering::SeqCst);
+        }
         if answer.is_ok() {
             self.close_aside(to);
         }
         answer.map_err(|error| match error.trouble {
+            _ if held.allowance.is_overrun() => {
+                held.end.cancel();
+                too_long(request)
+            }
             Trouble::Broken if held.hung_up.load(Ordering::SeqCst) => {
                 RedisError::new(request.name(), Trouble::Unanswered, "somebody else gave up waiting")
             }
@@ -127,10 +151,14 @@ impl Tcp {
         let held = self.probing.lock().unwrap_or_else(PoisonError::into_inner).remove(to);
         let mut held = match held.filter(|held| !held.end.is_cancelled()) {
             Some(held) => held,
-            None => connect(to).await.map_err(|error| error.told(request))?,
+            None => connect(to).await.map_err(|error| error.describe(request))?,
         };
         let closing = held.end.clone().drop_guard();
         let answer = converse(&mut held.connection, request).await;
+        if held.allowance.is_overrun() {
+            return Err(too_long(request));
+        }
+        held.allowance.renew();
         if answer.as_ref().err().is_none_or(|error| error.trouble == Trouble::Refused) {
             closing.disarm();
             self.keep_probing(to, Some(held));
@@ -149,12 +177,24 @@ impl Tcp {
         }
     }
 
-    /// The connection, if there is one or was one.
-    fn there(&self, to: &Endpoint) -> Result<Held, Unconnected> {
-        let held = self.line(to).held.try_lock().ok().and_then(|held| held.clone());
-        let aside = || self.aside.lock().unwrap_or_else(PoisonError::into_inner).get(to).cloned();
-        let there = held.or_else(aside).filter(|held| !held.end.is_cancelled());
-        there.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::NotConnected).into())
+    /// The connection that the process has taken, else one that the kernel made for it; none is made for this. A process that
+    /// wakes up reads from the latter only when it has answered what waited.
+    async fn there(&self, to: &Endpoint) -> Option<Held> {
+        // Who is connecting just now holds the line for as long as that takes.
+        let line = self.line(to);
+        let held = timeout(LINE, line.held.lock()).await.ok().and_then(|held| held.clone());
+        let aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner).get(to).cloned();
+        let open: Vec<Held> = held.into_iter().chain(aside).filter(|held| !held.end.is_cancelled()).collect();
+        open.iter().find(|held| held.is_taken()).or(open.first()).cloned()
+    }
+
+    /// Leaves word for a process that hangs. An error where it may answer writes that waited before it finds that.
+    async fn leave_word(&self, to: &Endpoint, request: &Request) -> Result<Reply, RedisError> {
+        let failed = |message: &str| RedisError::new(request.name(), Trouble::Broken, message.to_owned());
+        let held = self.there(to).await.ok_or_else(|| failed("there is no connection"))?;
+        let is_taken = held.is_taken();
+        let left = write_word(held, request).await?;
+        if is_taken { Ok(left) } else { Err(failed("the process has not taken the connection: it finds it late")) }
     }
 
     /// The connection that is held, which others make no more calls over. Somebody who is just connecting keeps the line to
@@ -174,6 +214,12 @@ impl Tcp {
 
     fn line(&self, to: &Endpoint) -> Arc<Line> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner).entry(to.clone()).or_default().clone()
+    }
+}
+
+impl Held {
+    fn is_taken(&self) -> bool {
+        self.answered.load(Ordering::SeqCst) && !self.end.is_cancelled()
     }
 }
 
@@ -207,11 +253,11 @@ enum Unconnected {
 }
 
 impl Unconnected {
-    fn told(self, request: &Request) -> RedisError {
+    fn describe(self, request: &Request) -> RedisError {
         match self {
             Self::Redis(error) => error_of(request.name(), &error),
             // It answers, but not as the one whom we look for: that is no sign that it is gone.
-            Self::Stranger(told) => RedisError::new(request.name(), Trouble::Refused, format!("TLS: {told}")),
+            Self::Stranger(message) => RedisError::new(request.name(), Trouble::Refused, format!("TLS: {message}")),
         }
     }
 }
@@ -253,16 +299,54 @@ where
     }
     // Deadlines are the caller's.
     let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
+    let (outgoing, allowance) = (Outgoing::default(), Allowance::default());
+    let stream = Bounded::new(Watched::new(stream, outgoing.clone()), allowance.clone());
     let (connection, driver) = MultiplexedConnection::new_with_config(&info, stream, config).await?;
     let end = CancellationToken::new();
-    let told = end.clone();
+    let message = end.clone();
     tokio::spawn(async move {
         tokio::select! {
-            () = driver => told.cancel(),
-            () = told.cancelled() => {}
+            () = driver => message.cancel(),
+            () = message.cancelled() => {}
         }
     });
-    Ok(Held { connection, end, hung_up: Arc::default() })
+    Ok(Held { connection, end, hung_up: Arc::default(), allowance, answered: Arc::default(), outgoing })
+}
+
+/// Somebody is there, and says more than any Redis that is set as ours are.
+fn too_long(request: &Request) -> RedisError {
+    let message = format!("the answer is longer than {} KiB, and was not read to its end", LONGEST / 1024);
+    RedisError::new(request.name(), Trouble::Refused, message)
+}
+
+/// Writes a word for a process that hangs, and does not wait for its answer: only until the kernel has all of it.
+async fn write_word(held: Held, request: &Request) -> Result<Reply, RedisError> {
+    let mut all = redis::pipe();
+    for command in commands(request) {
+        all.add_command(command);
+    }
+    let written = held.outgoing.written(all.get_packed_pipeline());
+    let mut connection = held.connection.clone();
+    let name = request.name();
+    tokio::spawn(async move {
+        // What nobody waits for is not even sent.
+        match timeout(WORD_KEPT, connection.send_packed_commands(&all, 0, all.len())).await {
+            Ok(Ok(answers)) => {
+                let refused = answers.into_iter().any(|answer| matches!(answer, Value::ServerError(_)));
+                if refused {
+                    tracing::warn!("a master that was told to step down refused that");
+                }
+            }
+            answer => tracing::debug!(?answer, "a master that was told to step down did not answer"),
+        }
+    });
+    tokio::select! {
+        written = written => match written {
+            Ok(()) => Ok(Reply::Done),
+            Err(_) => Err(RedisError::new(name, Trouble::Broken, "the connection ended, or another word was left")),
+        },
+        () = held.end.cancelled() => Err(RedisError::new(name, Trouble::Broken, "the connection ended")),
+    }
 }
 
 /// Makes a call over a connection: never over another that was made meanwhile.
@@ -272,8 +356,8 @@ async fn converse(connection: &mut MultiplexedConnection, request: &Request) -> 
         // Between the two answers no other process can have taken its place.
         let text = connection.send_packed_command(&cmd(&["INFO", "server"])).await.map_err(failed)?;
         if info_of(&text).is_none_or(|info| info.run_id != *run_id) {
-            let told = "the process was started anew meanwhile";
-            return Err(RedisError::new(request.name(), Trouble::Gone, told));
+            let message = "the process was started anew meanwhile";
+            return Err(RedisError::new(request.name(), Trouble::Gone, message));
         }
     }
     if *request == Request::Acknowledge {
@@ -281,14 +365,6 @@ async fn converse(connection: &mut MultiplexedConnection, request: &Request) -> 
         let mut both = redis::pipe();
         both.cmd("REPLCONF").arg("GETACK").arg("*").cmd("PING");
         connection.send_packed_commands(&both, 0, 1).await.map_err(failed)?;
-    }
-    if let Request::StepDown { .. } = request {
-        let mut all = redis::pipe();
-        for command in commands(request) {
-            all.add_command(command);
-        }
-        connection.send_packed_commands(&all, 0, all.len()).await.map_err(failed)?;
-        return Ok(Reply::Done);
     }
     if *request == Request::Probe {
         return match connection.send_packed_command(&cmd(&PROBE)).await {

@@ -19,7 +19,9 @@ const RULE: &str = "causeway-abort-incomplete-uploads";
 /// Days after which it does.
 const DAYS: i32 = 7;
 /// Name of the statement that lets nobody in without TLS.
-const STATEMENT: &str = "CausewayOnlyByTls";
+const ONLY_BY_TLS: &str = "CausewayOnlyByTls";
+/// Name of the statement that lets nobody overwrite anything.
+const WRITE_ONCE: &str = "CausewayWriteOnce";
 
 /// What is known of a bucket of that name.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,10 +75,13 @@ impl BucketFacts {
         })
     }
 
-    /// Whether nobody gets in without TLS.
-    pub fn asks_for_tls(&self, bucket: &str) -> bool {
-        let statements = self.policy.as_ref().and_then(|policy| policy["Statement"].as_array());
-        statements.into_iter().flatten().any(|it| it["Sid"] == STATEMENT && same_statement(it, &statement(bucket)))
+    /// Whether its policy lets nobody in without TLS, and nobody overwrite anything.
+    pub fn is_guarded(&self, bucket: &str) -> bool {
+        let live = self.policy.as_ref().and_then(|policy| policy["Statement"].as_array());
+        let has = |wanted: &Value| {
+            live.into_iter().flatten().any(|it| it["Sid"] == wanted["Sid"] && same_statement(it, wanted))
+        };
+        statements(bucket).iter().all(has)
     }
 
     /// As it is when all is done that there is to do.
@@ -87,17 +92,18 @@ impl BucketFacts {
             private: true,
             owner_enforced: true,
             encryption: self.encryption.clone().or(Some(Encryption { kms_key: None, bucket_key: false })),
-            policy: Some(self.policy_with_tls(bucket)),
+            policy: Some(self.guarding_policy(bucket)),
             rules: self.rules_with_abort(),
             ..self
         }
     }
 
-    /// The policy with our statement, whatever else it says.
-    fn policy_with_tls(&self, bucket: &str) -> Value {
+    /// The policy with our statements, whatever else it says.
+    fn guarding_policy(&self, bucket: &str) -> Value {
         let mut policy = self.policy.clone().unwrap_or_else(|| json!({ "Version": "2012-10-17" }));
-        let others = policy["Statement"].as_array().into_iter().flatten().filter(|it| it["Sid"] != STATEMENT);
-        let statements: Vec<Value> = others.cloned().chain([statement(bucket)]).collect();
+        let is_ours = |it: &&Value| it["Sid"] == ONLY_BY_TLS || it["Sid"] == WRITE_ONCE;
+        let others = policy["Statement"].as_array().into_iter().flatten().filter(|it| !is_ours(it));
+        let statements: Vec<Value> = others.cloned().chain(statements(bucket)).collect();
         policy["Statement"] = statements.into();
         policy
     }
@@ -218,9 +224,9 @@ impl S3 {
         self.caller().call("PutBucketEncryption", call.send()).await.map(drop)
     }
 
-    /// Lets nobody in without TLS, and leaves what else the policy says.
-    pub async fn ask_for_tls(&self, place: &Place, owner: &str, facts: &BucketFacts) -> Outcome<()> {
-        let policy = facts.policy_with_tls(&place.bucket).to_string();
+    /// Lets nobody in without TLS and nobody overwrite anything, and leaves what else the policy says.
+    pub async fn guard(&self, place: &Place, owner: &str, facts: &BucketFacts) -> Outcome<()> {
+        let policy = facts.guarding_policy(&place.bucket).to_string();
         let call = self.client(place).put_bucket_policy().bucket(&place.bucket).expected_bucket_owner(owner);
         self.caller().call("PutBucketPolicy", call.policy(policy).send()).await.map(drop)
     }
@@ -302,16 +308,29 @@ fn abort_rule() -> Option<LifecycleRule> {
     rule.build().ok()
 }
 
-/// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/security-best-practices.html>
-fn statement(bucket: &str) -> Value {
-    json!({
-        "Sid": STATEMENT,
+/// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/security-best-practices.html>, and
+/// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html>
+fn statements(bucket: &str) -> [Value; 2] {
+    let only_by_tls = json!({
+        "Sid": ONLY_BY_TLS,
         "Effect": "Deny",
         "Principal": "*",
         "Action": "s3:*",
         "Resource": [format!("arn:aws:s3:::{bucket}"), format!("arn:aws:s3:::{bucket}/*")],
         "Condition": { "Bool": { "aws:SecureTransport": "false" } },
-    })
+    });
+    let write_once = json!({
+        "Sid": WRITE_ONCE,
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "s3:PutObject",
+        "Resource": format!("arn:aws:s3:::{bucket}/*"),
+        "Condition": {
+            "Null": { "s3:if-none-match": "true" },
+            "Bool": { "s3:ObjectCreationOperation": "true" },
+        },
+    });
+    [only_by_tls, write_once]
 }
 
 /// AWS may write a principal as an object.
@@ -337,25 +356,36 @@ mod tests {
                 .collect(),
             ..BucketFacts::default()
         };
-        assert!(!facts.asks_for_tls("b") && !facts.aborts_uploads());
+        assert!(!facts.is_guarded("b") && !facts.aborts_uploads());
         let after = BucketFacts {
-            policy: Some(facts.policy_with_tls("b")),
+            policy: Some(facts.guarding_policy("b")),
             rules: facts.rules_with_abort(),
             ..BucketFacts::default()
         };
-        assert!(after.asks_for_tls("b") && after.aborts_uploads());
+        assert!(after.is_guarded("b") && after.aborts_uploads());
         assert_eq!(after.policy.as_ref().map(|policy| policy["Statement"][0].clone()), Some(other));
         assert_eq!(after.rules[0].id(), Some("theirs"));
-        assert_eq!(after.policy_with_tls("b"), facts.policy_with_tls("b"), "done twice it is the same");
-        assert!(!after.asks_for_tls("another"));
+        assert_eq!(after.guarding_policy("b"), facts.guarding_policy("b"), "done twice it is the same");
+        assert!(!after.is_guarded("another"));
+        for lacking in [ONLY_BY_TLS, WRITE_ONCE] {
+            let mut policy = facts.guarding_policy("b");
+            let statements = policy["Statement"].as_array_mut().expect("statements");
+            statements.retain(|it| it["Sid"] != lacking);
+            assert!(
+                !BucketFacts { policy: Some(policy), ..BucketFacts::default() }.is_guarded("b"),
+                "without {lacking}"
+            );
+        }
     }
 
     #[test]
     fn a_principal_is_everybody_in_either_form() {
-        let mut live = statement("b");
-        live["Principal"] = json!({ "AWS": "*" });
-        assert!(same_statement(&live, &statement("b")));
-        live["Condition"] = json!({});
-        assert!(!same_statement(&live, &statement("b")));
+        for wanted in statements("b") {
+            let mut live = wanted.clone();
+            live["Principal"] = json!({ "AWS": "*" });
+            assert!(same_statement(&live, &wanted));
+            live["Condition"] = json!({});
+            assert!(!same_statement(&live, &wanted));
+        }
     }
 }

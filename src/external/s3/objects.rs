@@ -11,8 +11,9 @@ use crate::runtime::Class;
 pub const DELETED_AT_ONCE: usize = 1000;
 /// Pages of a thousand that are read at most: what is left out shows up when the rest has gone.
 const PAGES: usize = 200;
-/// What is read whole is small.
-const LARGEST: i64 = 64 * 1024;
+
+/// Bytes of keys that are read at most. Who may write there may write many long ones, and they are kept in memory.
+const KEYS: usize = 4 * 1024 * 1024;
 
 /// An object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +33,13 @@ pub struct Listing {
     pub objects: Vec<Object>,
     /// There is more than was read.
     pub cut: bool,
+}
+
+impl Listing {
+    /// Whether no more of it is read.
+    fn is_full(&self) -> bool {
+        self.objects.iter().map(|object| object.key.len()).sum::<usize>() >= KEYS
+    }
 }
 
 /// An upload that was begun and neither completed nor aborted.
@@ -68,6 +76,9 @@ impl S3 {
             if token.is_none() {
                 return Ok(listing);
             }
+            if listing.is_full() {
+                break;
+            }
         }
         listing.cut = true;
         Ok(listing)
@@ -80,22 +91,28 @@ impl S3 {
         Ok(page.contents.unwrap_or_default().is_empty())
     }
 
-    /// A small object; nothing where there is none.
-    pub async fn read(&self, place: &Place, owner: &str, key: &str) -> Outcome<Option<Vec<u8>>> {
+    /// A small object; nothing where there is none. Of one that is larger than `limit`, one byte more: it may be anybody's,
+    /// and to read all of it would take our memory.
+    pub async fn read(&self, place: &Place, owner: &str, key: &str, limit: usize) -> Outcome<Option<Vec<u8>>> {
         const OPERATION: &str = "GetObject";
         let call = self.client(place).get_object().bucket(&place.bucket).expected_bucket_owner(owner).key(key);
-        let answer = match self.caller().call(OPERATION, call.send()).await {
+        let mut answer = match self.caller().call(OPERATION, call.send()).await {
             Err(error) if error.is("NoSuchKey") => return Ok(None),
             answer => answer?,
         };
-        if answer.content_length.is_some_and(|length| length > LARGEST) {
-            return Err(AwsError::raced(OPERATION, format!("{key} is larger than it can be")));
-        }
+        let body = async {
+            let mut bytes = Vec::new();
+            while bytes.len() <= limit {
+                let Some(chunk) = answer.body.next().await else { break };
+                bytes.extend_from_slice(&chunk.ok()?);
+            }
+            bytes.truncate(limit + 1);
+            Some(bytes)
+        };
         // The deadline of the call ends with the head of the answer.
-        let body = tokio::time::timeout(std::time::Duration::from_secs(5), answer.body.collect()).await;
-        match body {
-            Ok(Ok(body)) => Ok(Some(body.into_bytes().to_vec())),
-            Ok(Err(_)) | Err(_) => Err(self.caller().empty_answer(OPERATION)),
+        match tokio::time::timeout(std::time::Duration::from_secs(5), body).await {
+            Ok(Some(bytes)) => Ok(Some(bytes)),
+            Ok(None) | Err(_) => Err(self.caller().empty_answer(OPERATION)),
         }
     }
 
@@ -129,11 +146,11 @@ impl S3 {
             answer => answer?,
         };
         let uploads = answer.uploads.unwrap_or_default().into_iter();
-        let told = uploads.filter_map(|upload| {
+        let text = uploads.filter_map(|upload| {
             Some(Upload { key: upload.key?, id: upload.upload_id?, begun: instant(upload.initiated)? })
         });
         // Others do not look at the prefix as closely.
-        Ok(told.filter(|upload| upload.key.starts_with(prefix)).collect())
+        Ok(text.filter(|upload| upload.key.starts_with(prefix)).collect())
     }
 
     /// Ends such an upload, and frees what it took.

@@ -11,9 +11,10 @@ use tokio::time::sleep;
 use tracing::warn;
 
 use super::{Carried, DEADLINE, EARLY_PAUSE, Failed, REMOVAL_RETRY, ROUNDS, Reconciler, Trouble, pause};
-use crate::runtime::events::News;
+use crate::runtime::events::PendingEvents;
 use crate::runtime::failure::Failure;
 use crate::runtime::kind::{Kind, Removal};
+use crate::runtime::tenant::on_behalf_of;
 
 impl<K: Kind> Reconciler<K> {
     /// An object is gone: drops what is remembered of it, and removes what it had where nobody has done that.
@@ -37,10 +38,12 @@ impl<K: Kind> Reconciler<K> {
         let uid = object.uid().unwrap_or_default();
         loop {
             let done = {
-                let _turn = self.turns.acquire().await;
+                let namespace = object.namespace().unwrap_or_default();
+                let _turn = self.turns.acquire(&namespace).await;
                 let _alone = self.busy.alone(&uid).await;
-                let mut news = News::default();
-                let attempt = AssertUnwindSafe(self.dismantle(&object, &mut news)).catch_unwind();
+                let mut news = PendingEvents::default();
+                let attempt = on_behalf_of(&namespace, self.dismantle(&object, &mut news));
+                let attempt = AssertUnwindSafe(attempt).catch_unwind();
                 let done = match tokio::time::timeout(DEADLINE, attempt).await {
                     Ok(Ok(done)) => done,
                     Ok(Err(_)) => Err(Trouble::Panicked.into()),
@@ -68,7 +71,12 @@ impl<K: Kind> Reconciler<K> {
         self.kind.forget(uid);
     }
 
-    pub(super) async fn remove(&self, object: &K::Object, finalizer: &str, news: &mut News) -> Result<(), Failed<K>> {
+    pub(super) async fn remove(
+        &self,
+        object: &K::Object,
+        finalizer: &str,
+        news: &mut PendingEvents,
+    ) -> Result<(), Failed<K>> {
         self.dismantle(object, news).await?;
         let rest = object.finalizers().iter().filter(|held| *held != finalizer).cloned().collect();
         self.removed.lock().unwrap_or_else(PoisonError::into_inner).insert(object.uid().unwrap_or_default());
@@ -80,14 +88,14 @@ impl<K: Kind> Reconciler<K> {
     }
 
     /// Removes what the object had.
-    async fn dismantle(&self, object: &K::Object, news: &mut News) -> Result<(), Failed<K>> {
+    async fn dismantle(&self, object: &K::Object, news: &mut PendingEvents) -> Result<(), Failed<K>> {
         let mut races = 0;
         for _ in 0..ROUNDS {
             let object = &self.newest(object);
             let observed = self.kind.observe(object).await.map_err(Trouble::Kind)?;
-            let Removal { actions, farewell } = K::decide_removal(object, &observed);
+            let Removal { actions, final_event } = K::decide_removal(object, &observed);
             if actions.is_empty() {
-                if let Some(event) = farewell {
+                if let Some(event) = final_event {
                     news.action(event);
                 }
                 return Ok(());
@@ -95,7 +103,7 @@ impl<K: Kind> Reconciler<K> {
             match self.carry_out(object, &actions, false, news).await.map_err(Trouble::Kind)? {
                 Carried::All => {}
                 Carried::Raced => pause(&mut races).await,
-                Carried::Early => sleep(EARLY_PAUSE).await,
+                Carried::NotYet => sleep(EARLY_PAUSE).await,
             }
         }
         Err(Trouble::Unsettled.into())

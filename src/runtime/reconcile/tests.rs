@@ -14,7 +14,7 @@ use kube::runtime::events::Recorder;
 use kube::runtime::reflector;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::{Busy, Failures, Health, Reconciler, Statuses};
@@ -22,7 +22,7 @@ use crate::api::{MyApp, MyAppStatus};
 use crate::metrics::Metrics;
 use crate::runtime::decoding::Decoded;
 use crate::runtime::watched::Watched;
-use crate::runtime::{ActionEvent, Class, Failure, Kind, Plan, Removal};
+use crate::runtime::{ActionEvent, Class, Failure, Kind, Plan, Removal, Slots};
 
 /// Observing waits until it is let go on.
 #[derive(Default)]
@@ -70,12 +70,12 @@ impl Kind for Waiting {
             status: MyAppStatus::default(),
             health: Health::ready("Running", "all is well"),
             parts: Vec::new(),
-            record_first: false,
+            write_status_first: false,
             requeue: None,
         }
     }
     fn decide_removal(_: &MyApp, (): &()) -> Removal<()> {
-        Removal { actions: Vec::new(), farewell: None }
+        Removal { actions: Vec::new(), final_event: None }
     }
     async fn apply(&self, _: &MyApp, (): &()) -> Result<(), Never> {
         Ok(())
@@ -113,7 +113,7 @@ fn reconciler(client: &Client) -> Arc<Reconciler<Waiting>> {
         sweep: Duration::from_mins(5),
         failures: Failures::default(),
         statuses: Statuses::new(client.clone()),
-        turns: Semaphore::new(1),
+        turns: Slots::new(1),
         busy: Busy::default(),
         undecodable: Mutex::default(),
         alive: Mutex::default(),
@@ -186,6 +186,6 @@ async fn an_object_of_which_nothing_can_be_decoded_is_told_of_once() {
     while events().is_empty() {
         tokio::task::yield_now().await;
     }
-    let told: Vec<_> = events().iter().map(|it| (it["reason"].clone(), it["regarding"]["name"].clone())).collect();
-    assert_eq!(told, [(json!("Undecodable"), json!("app"))]);
+    let message: Vec<_> = events().iter().map(|it| (it["reason"].clone(), it["regarding"]["name"].clone())).collect();
+    assert_eq!(message, [(json!("Undecodable"), json!("app"))]);
 }

@@ -110,7 +110,12 @@ func (s *supervisor) start(log string, command []string, ended func(unix.WaitSta
 
 // environment is all that daemons inherit: proxies and credentials of whoever started the room stay outside.
 func environment() []string {
-	return []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/var/tmp", "LANG=C.UTF-8"}
+	return []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/var/tmp", "LANG=C.UTF-8",
+		// Memory for time: a collection for each third doubling of what is alive, as long as a daemon stays below the
+		// limit. See https://go.dev/doc/gc-guide#GOGC.
+		"GOGC=300", "GOMEMLIMIT=1GiB",
+	}
 }
 
 func describe(status unix.WaitStatus) string {

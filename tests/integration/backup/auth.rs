@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::stage::{NAME, NEVER, PATIENCE, Stage, told};
+use super::stage::{NAME, NEVER, Stage, WAIT_TIMEOUT, describe};
 use crate::support::Operator;
 use crate::support::scene::condition;
 use crate::support::wait::wait_within;
@@ -17,7 +17,7 @@ async fn ready(stage: &Stage, name: &str) {
         condition(&status.conditions, "Ready").is_some_and(|(status, ..)| status == "True")
     };
     let api = stage.api::<EtcdCluster>();
-    wait_within(PATIENCE, "an etcd", || async { api.get(name).await.expect("the object") }, ready).await;
+    wait_within(WAIT_TIMEOUT, "an etcd", || async { api.get(name).await.expect("the object") }, ready).await;
 }
 
 async fn password(stage: &Stage, secret: &str) -> String {
@@ -48,7 +48,7 @@ async fn an_etcd_that_asks_for_logins_is_backed_up_proven_and_begun_with_after_i
     client(&stage, "prod-etcd").await.put("greeting", "hello", None).await.expect("written");
 
     stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER, "verify": { "afterEach": true } })).await;
-    let made = |status: &DatabaseBackupStatus| told(status, "Verified") == ("Unknown".into(), "NotTried".into());
+    let made = |status: &DatabaseBackupStatus| describe(status, "Verified") == ("Unknown".into(), "NotTried".into());
     stage.becomes("nothing to be proven yet", made).await;
     stage.backup_now("first").await;
     let proven = |status: &DatabaseBackupStatus| status.verified.len() == 1 && status.verified[0].ok;
@@ -58,7 +58,7 @@ async fn an_etcd_that_asks_for_logins_is_backed_up_proven_and_begun_with_after_i
     let secrets = stage.api::<Secret>();
     secrets.patch("prod-etcd-auth", &PatchParams::default(), &patch).await.expect("the change is accepted");
     let look = || password(&stage, "prod-etcd-root");
-    wait_within(PATIENCE, "another password", look, |password| password == "another password").await;
+    wait_within(WAIT_TIMEOUT, "another password", look, |password| password == "another password").await;
 
     let mut again = spec();
     again["restoreFrom"] = json!({ "backup": NAME, "source": "EtcdCluster/prod-etcd", "id": "latest" });

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
 
-use super::stage::{NAME, NEVER, PATIENCE, Stage, redis_command, told};
+use super::stage::{NAME, NEVER, Stage, WAIT_TIMEOUT, describe, redis_command};
 use crate::support::Operator;
 use crate::support::wait::wait_within;
 use crate::support::wait_for;
@@ -24,8 +24,8 @@ async fn every_database_of_the_namespace_is_backed_up_when_somebody_asks() {
     let status = stage.has_backups(2).await;
     assert_eq!(status.sources, ["EtcdCluster prod-etcd", "Redis cache"]);
     assert_eq!(status.bucket.as_deref(), Some(stage.bucket().as_str()));
-    assert_eq!(told(&status, "BucketReady"), ("True".into(), "Owned".into()));
-    assert_eq!(told(&status, "BackupOverdue").0, "False");
+    assert_eq!(describe(&status, "BucketReady"), ("True".into(), "Owned".into()));
+    assert_eq!(describe(&status, "BackupOverdue").0, "False");
     let redis = status.recent.iter().find(|run| run.folder == "redis-cache").expect("a backup of the Redis");
     assert_eq!((redis.keys, redis.source.as_str()), (1, "Redis cache"));
     let status = stage.becomes("the token to be told", |status| status.backup_now.as_deref() == Some("first")).await;
@@ -57,10 +57,10 @@ async fn a_schedule_takes_backups_while_the_operator_is_away() {
     let operator = Operator::start(&stage).await;
     stage.redis("cache").await;
     stage.create::<DatabaseBackup>(NAME, json!({ "schedule": "* * * * *" })).await;
-    stage.becomes("the schedule", |status| told(status, "Ready").1 == "Scheduled").await;
+    stage.becomes("the schedule", |status| describe(status, "Ready").1 == "Scheduled").await;
     operator.stop().await;
     let look = || async { stage.keys(&stage.bucket()).await };
-    wait_within(PATIENCE, "a backup", look, |keys| keys.iter().any(|key| key.ends_with("/manifest.json"))).await;
+    wait_within(WAIT_TIMEOUT, "a backup", look, |keys| keys.iter().any(|key| key.ends_with("/manifest.json"))).await;
     let _operator = Operator::start(&stage).await;
     let status = stage.has_backups(1).await;
     let slot = &status.recent[0].id;
@@ -72,7 +72,7 @@ async fn what_somebody_changes_is_put_right() {
     let stage = Stage::new("backup-drift").await;
     let _operator = Operator::start(&stage).await;
     stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER })).await;
-    stage.becomes("nothing to back up", |status| told(status, "Ready").1 == "NothingToBackUp").await;
+    stage.becomes("nothing to back up", |status| describe(status, "Ready").1 == "NothingToBackUp").await;
     let patch = Patch::Merge(json!({ "spec": { "schedule": "* * * * *", "concurrencyPolicy": "Allow" } }));
     stage.api::<CronJob>().patch(NAME, &PatchParams::default(), &patch).await.expect("the edit");
     let schedules = stage.api::<CronJob>();
@@ -99,7 +99,7 @@ async fn a_schedule_stands_still_when_it_is_told_to_whatever_else_is_wrong() {
     let _operator = Operator::start(&stage).await;
     stage.redis("cache").await;
     stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER })).await;
-    stage.becomes("the schedule", |status| told(status, "Ready").1 == "Scheduled").await;
+    stage.becomes("the schedule", |status| describe(status, "Ready").1 == "Scheduled").await;
     let schedules = stage.api::<CronJob>();
     let stands = || async { schedules.get(NAME).await.expect("the CronJob").spec.expect("a spec").suspend };
     wait_for("the schedule to go", stands, |still| *still == Some(false)).await;
@@ -140,7 +140,7 @@ async fn a_backup_that_fails_says_why() {
     let stage = Stage::new("backup-fails").await;
     let _operator = Operator::start(&stage).await;
     let spec = json!({
-        "schedule": NEVER, "retry": { "limit": 0, "deadlineSeconds": 120 },
+        "schedule": NEVER, "retry": { "limit": 0, "deadline": "120s" },
         "source": { "redisServer": { "address": "127.0.0.1:1" } },
     });
     stage.create::<DatabaseBackup>(NAME, spec).await;
@@ -149,6 +149,6 @@ async fn a_backup_that_fails_says_why() {
     let status = object.status.expect("a status");
     let failure = status.last_failure.clone().expect("a failure");
     assert!(failure.message.contains("redisserver") && failure.reason != "BackoffLimitExceeded", "{failure:?}");
-    assert_eq!(told(&status, "Ready").0, "True", "backups can be taken all the same");
+    assert_eq!(describe(&status, "Ready").0, "True", "backups can be taken all the same");
     assert_eq!(status.backups, 0);
 }

@@ -8,7 +8,7 @@ use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
 
-use super::stage::{NAME, NEVER, Stage, told};
+use super::stage::{NAME, NEVER, Stage, describe};
 use crate::support::{Operator, wait_for};
 
 /// Whether a bucket is as we make them.
@@ -33,8 +33,12 @@ async fn is_hard(stage: &Stage, bucket: &str) -> Result<(), String> {
         return Err(failed("no rule of encryption"));
     }
     let policy = s3.get_bucket_policy().bucket(bucket).send().await.map_err(|_| failed("no policy"))?;
-    if !policy.policy.is_some_and(|text| text.contains("aws:SecureTransport")) {
+    let policy = policy.policy.unwrap_or_default();
+    if !policy.contains("aws:SecureTransport") {
         return Err(failed("the policy lets in without TLS"));
+    }
+    if !policy.contains("s3:if-none-match") {
+        return Err(failed("the policy lets overwrite"));
     }
     let rules = s3.get_bucket_lifecycle_configuration().bucket(bucket).send().await.map_err(|_| failed("no rules"))?;
     let aborts = rules.rules().iter().any(|rule| rule.abort_incomplete_multipart_upload().is_some());
@@ -46,7 +50,7 @@ async fn a_bucket_is_made_hard_and_stays_so() {
     let stage = Stage::new("bucket-hard").await;
     let _operator = Operator::start(&stage).await;
     stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER })).await;
-    stage.becomes("the bucket", |status| told(status, "BucketReady").0 == "True").await;
+    stage.becomes("the bucket", |status| describe(status, "BucketReady").0 == "True").await;
     let bucket = stage.bucket();
     is_hard(&stage, &bucket).await.expect("hard from the beginning");
     let tags = stage.s3.get_bucket_tagging().bucket(&bucket).send().await.expect("tags").tag_set;
@@ -66,7 +70,7 @@ async fn a_bucket_that_is_there_is_used_only_as_its_tag_says_and_never_changed()
     stage.s3.create_bucket().bucket(&bucket).send().await.expect("a bucket");
     let spec = json!({ "schedule": NEVER, "destination": { "bucket": bucket } });
     stage.create::<DatabaseBackup>(NAME, spec).await;
-    let object = stage.becomes("a refusal", |status| told(status, "Stalled").1 == "BucketForeign").await;
+    let object = stage.becomes("a refusal", |status| describe(status, "Stalled").1 == "BucketForeign").await;
     let message = object.status.expect("a status").conditions.into_iter().find(|it| it.type_ == "Stalled");
     let message = message.expect("a condition").message;
     assert!(message.contains(&format!("causeway.example.com/backups={}", stage.namespace)), "{message}");
@@ -74,7 +78,7 @@ async fn a_bucket_that_is_there_is_used_only_as_its_tag_says_and_never_changed()
     let tagging = Tagging::builder().tag_set(tag).build().expect("tags");
     stage.s3.put_bucket_tagging().bucket(&bucket).tagging(tagging).send().await.expect("the tag");
     stage
-        .becomes("the offer to be taken", |status| told(status, "BucketReady") == ("True".into(), "Offered".into()))
+        .becomes("the offer to be taken", |status| describe(status, "BucketReady") == ("True".into(), "Offered".into()))
         .await;
     assert!(stage.s3.get_bucket_policy().bucket(&bucket).send().await.is_err(), "its policy is its owner's");
     stage.delete::<DatabaseBackup>(NAME).await;
@@ -91,9 +95,9 @@ async fn a_bucket_of_another_account_is_refused() {
     let _operator = Operator::start(&stage).await;
     let spec = json!({ "schedule": NEVER, "destination": { "bucket": bucket } });
     stage.create::<DatabaseBackup>(NAME, spec).await;
-    let stalled = |status: &causeway::api::DatabaseBackupStatus| told(status, "Stalled").0 == "True";
+    let stalled = |status: &causeway::api::DatabaseBackupStatus| describe(status, "Stalled").0 == "True";
     let object = stage.becomes("a refusal", stalled).await;
-    let (_, reason) = told(&object.status.expect("a status"), "Stalled");
+    let (_, reason) = describe(&object.status.expect("a status"), "Stalled");
     // LocalStack lets accounts look at each other's buckets; AWS does not.
     assert!(["BucketForbidden", "BucketForeign"].contains(&reason.as_str()), "{reason}");
 }
@@ -117,7 +121,7 @@ async fn a_deleted_object_takes_its_backups_along_only_if_told_to() {
         stage.s3.delete_object().bucket(&bucket).key(key).send().await.expect("a deletion");
     }
     stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER, "deletionPolicy": "Delete" })).await;
-    stage.becomes("the bucket", |status| told(status, "BucketReady").0 == "True").await;
+    stage.becomes("the bucket", |status| describe(status, "BucketReady").0 == "True").await;
     stage.delete::<DatabaseBackup>(NAME).await;
     stage.gone::<DatabaseBackup>(NAME).await;
     assert!(stage.s3.head_bucket().bucket(&bucket).send().await.is_err(), "an empty bucket goes with its last user");
@@ -128,7 +132,7 @@ async fn nothing_that_is_missing_holds_up_a_deletion() {
     let stage = Stage::new("bucket-gone").await;
     let operator = Operator::start(&stage).await;
     stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER, "deletionPolicy": "Delete" })).await;
-    stage.becomes("the bucket", |status| told(status, "BucketReady").0 == "True").await;
+    stage.becomes("the bucket", |status| describe(status, "BucketReady").0 == "True").await;
     operator.stop().await;
     stage.s3.delete_bucket().bucket(stage.bucket()).send().await.expect("the bucket goes");
     stage.delete::<DatabaseBackup>(NAME).await;
@@ -138,7 +142,7 @@ async fn nothing_that_is_missing_holds_up_a_deletion() {
     stage.create::<DatabaseBackup>("denied", json!({ "schedule": NEVER, "deletionPolicy": "Delete" })).await;
     let api = stage.api::<DatabaseBackup>();
     let look = || async { api.get("denied").await.expect("the object").status.unwrap_or_default() };
-    wait_for("the bucket", look, |status| told(status, "BucketReady").0 == "True").await;
+    wait_for("the bucket", look, |status| describe(status, "BucketReady").0 == "True").await;
     stage.emulator.fault(json!({ "kind": "access_denied", "service": "s3" })).await;
     stage.delete::<DatabaseBackup>("denied").await;
     stage.gone::<DatabaseBackup>("denied").await;
@@ -184,7 +188,7 @@ async fn objects_that_share_a_bucket_and_an_account_do_not_disturb_each_other() 
     }
     let look = || async {
         let all = objects.list(&ListParams::default()).await.expect("objects").items;
-        let ready = |it: &DatabaseBackup| it.status.as_ref().is_some_and(|it| told(it, "Ready").0 == "True");
+        let ready = |it: &DatabaseBackup| it.status.as_ref().is_some_and(|it| describe(it, "Ready").0 == "True");
         all.iter().filter(|it| ready(it)).count()
     };
     wait_for("all to be ready", look, |ready| *ready == OBJECTS).await;

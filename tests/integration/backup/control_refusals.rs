@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::stage::{NAME, NEVER, Stage, told};
+use super::stage::{NAME, NEVER, Stage, describe};
 use crate::support::{Operator, Scene};
 
 async fn refusal(scene: &Scene, field: &str, value: Value) -> String {
@@ -22,7 +22,7 @@ async fn refusal(scene: &Scene, field: &str, value: Value) -> String {
 
 /// A server with programs of its own, with one field changed; null takes it away.
 fn sql(change: &Value) -> Value {
-    let mut server = json!({ "host": "db", "image": "postgres:15", "loginSecretName": "login" });
+    let mut server = json!({ "host": "db", "image": "postgres:15", "authSecretName": "login" });
     for (field, value) in change.as_object().into_iter().flatten() {
         server[field] = value.clone();
     }
@@ -62,7 +62,7 @@ async fn a_backup_is_refused_in_words_that_name_field_and_fix() {
         ("source", json!({ "postgresql": sql(&json!({ "port": 0 })) }), "greater than or equal to 1"),
         ("source", json!({ "mysql": sql(&json!({ "database": "a b" })) }), "database must have letters, digits and"),
         ("source", json!({ "mysql": sql(&json!({ "image": "a b" })) }), "image must not contain white space"),
-        ("source", json!({ "mysql": sql(&json!({ "loginSecretName": null })) }), "loginSecretName: Required value"),
+        ("source", json!({ "mysql": sql(&json!({ "authSecretName": null })) }), "authSecretName: Required value"),
         (
             "source",
             json!({ "mysql": sql(&json!({})), "postgresql": sql(&json!({})) }),
@@ -71,25 +71,27 @@ async fn a_backup_is_refused_in_words_that_name_field_and_fix() {
         ("retention", json!({}), "spec.retention keeps nothing: give at least one of keepLast"),
         ("retention", json!({ "keepLast": 0 }), "spec.retention keeps nothing"),
         ("retention", json!({ "maxAge": "soon" }), "spec.retention.maxAge must be hours, days or weeks"),
-        ("retry", json!({ "deadlineSeconds": 1 }), "greater than or equal to 60"),
+        ("retry", json!({ "deadline": "1s" }), "spec.retry.deadline must be 1m to 24h"),
         ("verify", json!({}), "spec.verify must have either schedule or afterEach: true"),
         ("verify", json!({ "schedule": "often" }), "spec.verify.schedule must be a cron schedule of five fields"),
         ("encryption", json!({ "recipients": [] }), "should have at least 1 items"),
         ("encryption", json!({ "recipients": ["ssh-ed25519 AAAA"] }), "must be public keys of age-keygen"),
         ("destination", json!({ "bucket": "My_Bucket" }), "spec.destination.bucket must have lower case letters"),
         ("destination", json!({ "prefix": "/a" }), "spec.destination.prefix must be of letters"),
+        ("destination", json!({ "prefix": "a/../b" }), "spec.destination.prefix must have no part that is . or .."),
+        ("destination", json!({ "prefix": ".." }), "spec.destination.prefix must have no part that is . or .."),
         ("destination", json!({ "storageClass": "GLACIER" }), "from others nothing can be read at once"),
         ("destination", json!({ "kmsKeyId": "alias/x" }), "spec.destination.kmsKeyId must be the ARN of a key"),
         ("destination", json!({ "endpoint": "minio" }), "spec.destination.endpoint must be a URL without a path"),
         ("deletionPolicy", json!("Keep"), "supported values: \"Delete\", \"Retain\""),
     ] {
-        let said = refusal(&scene, field, value).await;
-        assert!(said.contains(words), "{said}\nshould say: {words}");
+        let answer = refusal(&scene, field, value).await;
+        assert!(answer.contains(words), "{answer}\nshould say: {words}");
     }
     scene.create::<DatabaseBackup>("kept", json!({ "schedule": "@daily", "destination": { "prefix": "a" } })).await;
     let edited = scene.try_create::<DatabaseBackup>("kept", json!({ "schedule": "@daily" })).await;
-    let said = edited.expect_err("the prefix stays").to_string();
-    assert!(said.contains("cannot change: make another DatabaseBackup"), "{said}");
+    let answer = edited.expect_err("the prefix stays").to_string();
+    assert!(answer.contains("cannot change: make another DatabaseBackup"), "{answer}");
 }
 
 #[tokio::test]
@@ -105,13 +107,13 @@ async fn a_restore_is_refused_in_words_that_name_field_and_fix_and_never_changes
         ),
         (json!({ "from": { "backup": "b" } }), "spec.target", "spec.target: Required value"),
     ] {
-        let said = scene.try_create::<DatabaseRestore>("back", spec).await.expect_err("a refusal").to_string();
-        assert!(said.contains(words) && said.contains(field), "{said}\nshould say: {words}");
+        let answer = scene.try_create::<DatabaseRestore>("back", spec).await.expect_err("a refusal").to_string();
+        assert!(answer.contains(words) && answer.contains(field), "{answer}\nshould say: {words}");
     }
     scene.create::<DatabaseRestore>("back", json!({ "from": { "backup": "b" }, "target": target })).await;
     let other = json!({ "from": { "backup": "b" }, "target": target, "force": true });
-    let said = scene.try_create::<DatabaseRestore>("back", other).await.expect_err("a refusal").to_string();
-    assert!(said.contains("spec cannot change: a restore is done once; make another DatabaseRestore"), "{said}");
+    let answer = scene.try_create::<DatabaseRestore>("back", other).await.expect_err("a refusal").to_string();
+    assert!(answer.contains("spec cannot change: a restore is done once; make another DatabaseRestore"), "{answer}");
 }
 
 async fn a_backup_to_begin_with_is_only_taken_at_the_beginning<K>(scene: &Scene, plain: Value)
@@ -124,8 +126,8 @@ where
         spec["restoreFrom"] = from;
         spec
     };
-    let said = scene.try_create::<K>("begins", with(from("newest"))).await.expect_err("a refusal").to_string();
-    assert!(said.contains("spec.restoreFrom.id") && said.contains("id must be latest or the ID"), "{said}");
+    let answer = scene.try_create::<K>("begins", with(from("newest"))).await.expect_err("a refusal").to_string();
+    assert!(answer.contains("spec.restoreFrom.id") && answer.contains("id must be latest or the ID"), "{answer}");
 
     let only_at_creation = "spec.restoreFrom can only be given when the object is created";
     let edit = async |name: &str, from: Value| {
@@ -133,15 +135,15 @@ where
         scene.api::<K>().patch(name, &PatchParams::default(), &patch).await.map_err(|error| error.to_string())
     };
     scene.create::<K>("later", plain.clone()).await;
-    let said = edit("later", from("latest")).await.expect_err("a refusal");
-    assert!(said.contains(only_at_creation), "{said}");
+    let answer = edit("later", from("latest")).await.expect_err("a refusal");
+    assert!(answer.contains(only_at_creation), "{answer}");
 
     scene.create::<K>("begins", with(from("latest"))).await;
-    let said = edit("begins", from("20261122T000500Z")).await.expect_err("a refusal");
-    assert!(said.contains(only_at_creation), "{said}");
+    let answer = edit("begins", from("20261122T000500Z")).await.expect_err("a refusal");
+    assert!(answer.contains(only_at_creation), "{answer}");
     edit("begins", Value::Null).await.expect("it may be removed");
-    let said = edit("begins", from("latest")).await.expect_err("a refusal");
-    assert!(said.contains(only_at_creation), "{said}");
+    let answer = edit("begins", from("latest")).await.expect_err("a refusal");
+    assert!(answer.contains(only_at_creation), "{answer}");
 }
 
 #[tokio::test]
@@ -157,7 +159,7 @@ async fn what_only_the_controller_can_know_is_a_condition() {
     let stage = Stage::new("backup-invalid").await;
     let _operator = Operator::start(&stage).await;
     stage.create::<DatabaseBackup>(NAME, json!({ "schedule": "61 * * * *" })).await;
-    stage.becomes("a complaint", |status| told(status, "Stalled").1 == "ScheduleInvalid").await;
+    stage.becomes("a complaint", |status| describe(status, "Stalled").1 == "ScheduleInvalid").await;
     stage.edit::<DatabaseBackup>(NAME, json!({ "schedule": NEVER, "timeZone": "Europe/Atlantis" })).await;
     let is_zone = |status: &causeway::api::DatabaseBackupStatus| {
         let stalled = status.conditions.iter().find(|it| it.type_ == "Stalled");
@@ -165,5 +167,5 @@ async fn what_only_the_controller_can_know_is_a_condition() {
     };
     stage.becomes("another", is_zone).await;
     stage.edit::<DatabaseBackup>(NAME, json!({ "timeZone": "Europe/Berlin" })).await;
-    stage.becomes("no complaint", |status| told(status, "Ready").0 == "True").await;
+    stage.becomes("no complaint", |status| describe(status, "Ready").0 == "True").await;
 }

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 
-use super::stage::{NAME, NEVER, PATIENCE, Stage, redis_command};
+use super::stage::{NAME, NEVER, Stage, WAIT_TIMEOUT, redis_command};
 use crate::support::wait::wait_within;
 use crate::support::{Operator, wait_for};
 
@@ -15,7 +15,7 @@ use crate::support::{Operator, wait_for};
 pub async fn ended(stage: &Stage, name: &str) -> DatabaseRestoreStatus {
     let api = stage.api::<DatabaseRestore>();
     let look = || async { api.get(name).await.expect("the object").status.unwrap_or_default() };
-    wait_within(PATIENCE, &format!("{name} to end"), look, |status| status.phase.is_final()).await
+    wait_within(WAIT_TIMEOUT, &format!("{name} to end"), look, |status| status.phase.is_final()).await
 }
 
 fn spec(target: &Value) -> Value {

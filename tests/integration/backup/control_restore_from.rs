@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use super::stage::{NAME, NEVER, PATIENCE, Stage, redis_command};
+use super::stage::{NAME, NEVER, Stage, WAIT_TIMEOUT, redis_command};
 use crate::support::Operator;
 use crate::support::scene::condition;
 use crate::support::wait::wait_within;
@@ -61,9 +61,9 @@ async fn redis(stage: &Stage, name: &str) -> Told {
 }
 
 /// Whether it is ready. No database may be that without its data, at any moment.
-fn ready_with_its_data(told: &Told) -> bool {
-    let ready = told.is_ready();
-    assert!(!ready || told.outcome() == Some(RestoreOutcome::Succeeded), "ready too early: {told:#?}");
+fn ready_with_its_data(text: &Told) -> bool {
+    let ready = text.is_ready();
+    assert!(!ready || text.outcome() == Some(RestoreOutcome::Succeeded), "ready too early: {text:#?}");
     ready
 }
 
@@ -107,7 +107,7 @@ async fn an_etcd_begins_with_every_key_and_is_ready_only_then() {
     let stage = Stage::new("from-etcd").await;
     let operator = Operator::start(&stage).await;
     stage.create::<EtcdCluster>("prod", json!({ "version": "3.5.9", "replicas": 1 })).await;
-    wait_within(PATIENCE, "an etcd", || etcd(&stage, "prod"), Told::is_ready).await;
+    wait_within(WAIT_TIMEOUT, "an etcd", || etcd(&stage, "prod"), Told::is_ready).await;
     let mut from = client(&stage, "prod").await;
     for number in 0..200 {
         from.put(format!("key-{number:03}"), format!("value-{number}"), None).await.expect("a write");
@@ -117,19 +117,19 @@ async fn an_etcd_begins_with_every_key_and_is_ready_only_then() {
     let choice = json!({ "backup": NAME, "source": "EtcdCluster/prod", "id": id });
     let spec = json!({ "version": "3.5.9", "replicas": 1, "restoreFrom": choice });
     stage.create::<EtcdCluster>("other", spec).await;
-    let told = wait_within(PATIENCE, "the other etcd", || etcd(&stage, "other"), ready_with_its_data).await;
+    let text = wait_within(WAIT_TIMEOUT, "the other etcd", || etcd(&stage, "other"), ready_with_its_data).await;
     let mut to = client(&stage, "other").await;
     assert_eq!(pairs(&mut to).await, pairs(&mut from).await);
-    let restored = told.restored.clone().expect("it is remembered");
+    let restored = text.restored.clone().expect("it is remembered");
     assert_eq!((restored.backup.as_str(), restored.id.as_deref()), (NAME, Some(id.as_str())));
     assert!(restored.time.is_some());
-    let (status, reason, _) = told.restored();
+    let (status, reason, _) = text.restored();
     assert_eq!((status.as_str(), reason.as_str()), ("True", "Restored"));
     let look = || async {
         let events = stage.events("other").await;
         events.into_iter().filter(|(reason, _)| reason == "Restored").count()
     };
-    wait_within(PATIENCE, "the event", look, |count| *count == 1).await;
+    wait_within(WAIT_TIMEOUT, "the event", look, |count| *count == 1).await;
 
     // Clients go on, somebody tidies up, and another operator begins: what it does, it does without the backup.
     to.delete("key-007", None).await.expect("a deletion");
@@ -138,8 +138,8 @@ async fn an_etcd_begins_with_every_key_and_is_ready_only_then() {
     operator.stop().await;
     let _operator = Operator::start(&stage).await;
     stage.edit::<EtcdCluster>("other", json!({ "replicas": 3 })).await;
-    let grown = |told: &Told| told.is_ready() && told.replicas == 3;
-    wait_within(PATIENCE, "three members", || etcd(&stage, "other"), grown).await;
+    let grown = |text: &Told| text.is_ready() && text.replicas == 3;
+    wait_within(WAIT_TIMEOUT, "three members", || etcd(&stage, "other"), grown).await;
     assert_eq!(restores(&stage).await, Vec::<String>::new());
     let gone = to.get("key-007", None).await.expect("an answer");
     assert_eq!((gone.count(), pairs(&mut to).await.len()), (0, 199));
@@ -158,8 +158,8 @@ async fn a_redis_begins_with_every_key_and_an_emptied_one_stays_empty() {
     let id = back_up(&stage, json!({ "redis": { "name": "cache" } })).await;
 
     stage.create::<Redis>("other", json!({ "replicas": 1, "restoreFrom": { "backup": NAME } })).await;
-    let told = wait_within(PATIENCE, "the other Redis", || redis(&stage, "other"), ready_with_its_data).await;
-    assert_eq!(told.restored.and_then(|restored| restored.id), Some(id));
+    let text = wait_within(WAIT_TIMEOUT, "the other Redis", || redis(&stage, "other"), ready_with_its_data).await;
+    assert_eq!(text.restored.and_then(|restored| restored.id), Some(id));
     let to = master(&stage, "other").await;
     // The restore's mark is kept for some minutes.
     let keys: Vec<String> = redis_command(&to, &["KEYS", "*"]).await;
@@ -175,8 +175,8 @@ async fn a_redis_begins_with_every_key_and_an_emptied_one_stays_empty() {
     stage.delete::<DatabaseRestore>("other-restore").await;
     stage.gone::<DatabaseRestore>("other-restore").await;
     stage.edit::<Redis>("other", json!({ "replicas": 2 })).await;
-    let grown = |told: &Told| told.is_ready() && told.replicas == 2;
-    wait_within(PATIENCE, "another replica", || redis(&stage, "other"), grown).await;
+    let grown = |text: &Told| text.is_ready() && text.replicas == 2;
+    wait_within(WAIT_TIMEOUT, "another replica", || redis(&stage, "other"), grown).await;
     assert_eq!(restores(&stage).await, Vec::<String>::new());
     let to = master(&stage, "other").await;
     assert_eq!(redis_command::<u64>(&to, &["DBSIZE"]).await, 0);
@@ -188,15 +188,15 @@ async fn a_backup_that_is_missing_is_told_and_keeps_no_cluster_from_going() {
     let _operator = Operator::start(&stage).await;
     let spec = json!({ "version": "3.5.9", "replicas": 1, "restoreFrom": { "backup": "nowhere" } });
     stage.create::<EtcdCluster>("db", spec).await;
-    let waits = |told: &Told| {
-        assert!(!told.is_ready(), "ready without its data: {told:#?}");
-        let (status, reason, message) = told.restored();
+    let waits = |text: &Told| {
+        assert!(!text.is_ready(), "ready without its data: {text:#?}");
+        let (status, reason, message) = text.restored();
         // On a slow machine a member may fall silent meanwhile, and that is told first.
-        let holds = condition(&told.conditions, "Ready").is_some_and(|(_, reason, _)| reason == "Restoring");
+        let holds = condition(&text.conditions, "Ready").is_some_and(|(_, reason, _)| reason == "Restoring");
         status == "False" && reason == "Restoring" && message.contains("there is no DatabaseBackup nowhere") && holds
     };
-    let told = wait_within(PATIENCE, "a word", || etcd(&stage, "db"), waits).await;
-    assert_eq!(told.outcome(), Some(RestoreOutcome::Running));
+    let text = wait_within(WAIT_TIMEOUT, "a word", || etcd(&stage, "db"), waits).await;
+    assert_eq!(text.outcome(), Some(RestoreOutcome::Running));
     client(&stage, "db").await.put("key", "value", None).await.expect("it serves all the same");
 
     stage.delete::<EtcdCluster>("db").await;
@@ -211,18 +211,18 @@ async fn somebody_elses_restore_is_left_alone_and_without_the_field_nodes_go_on(
     let theirs = json!({ "from": { "backup": "theirs" }, "target": { "redis": { "name": "elsewhere" } } });
     let before = stage.create::<DatabaseRestore>("cache-restore", theirs).await;
     stage.create::<Redis>("cache", json!({ "replicas": 0, "restoreFrom": { "backup": "nowhere" } })).await;
-    let conflicts = |told: &Told| told.restored().1 == "NameTaken";
-    let told = wait_within(PATIENCE, "the conflict", || redis(&stage, "cache"), conflicts).await;
-    assert!(told.restored().2.contains("DatabaseRestore cache-restore exists"), "{told:#?}");
+    let conflicts = |text: &Told| text.restored().1 == "NameTaken";
+    let text = wait_within(WAIT_TIMEOUT, "the conflict", || redis(&stage, "cache"), conflicts).await;
+    assert!(text.restored().2.contains("DatabaseRestore cache-restore exists"), "{text:#?}");
     let after = stage.api::<DatabaseRestore>().get("cache-restore").await.expect("it is there");
     assert_eq!((after.spec, after.metadata.owner_references), (before.spec, None));
 
     stage.delete::<DatabaseRestore>("cache-restore").await;
-    let noted = |told: &Told| told.outcome() == Some(RestoreOutcome::Running);
-    wait_within(PATIENCE, "our own", || redis(&stage, "cache"), noted).await;
+    let noted = |text: &Told| text.outcome() == Some(RestoreOutcome::Running);
+    wait_within(WAIT_TIMEOUT, "our own", || redis(&stage, "cache"), noted).await;
     stage.edit::<Redis>("cache", json!({ "restoreFrom": null })).await;
-    let told = wait_within(PATIENCE, "a Redis without", || redis(&stage, "cache"), Told::is_ready).await;
-    assert_eq!((told.restored(), told.outcome()), (Default::default(), None));
+    let text = wait_within(WAIT_TIMEOUT, "a Redis without", || redis(&stage, "cache"), Told::is_ready).await;
+    assert_eq!((text.restored(), text.outcome()), (Default::default(), None));
     stage.gone::<DatabaseRestore>("cache-restore").await;
 }
 
@@ -239,8 +239,8 @@ async fn an_object_that_is_made_again_keeps_the_data_of_its_volumes() {
     stage.gone::<Redis>("cache").await;
 
     stage.create::<Redis>("cache", json!({ "replicas": 0, "restoreFrom": { "backup": NAME } })).await;
-    let told = wait_within(PATIENCE, "the same again", || redis(&stage, "cache"), Told::is_ready).await;
-    assert_eq!((told.outcome(), told.restored().1.as_str()), (Some(RestoreOutcome::Skipped), "VolumesFound"));
+    let text = wait_within(WAIT_TIMEOUT, "the same again", || redis(&stage, "cache"), Told::is_ready).await;
+    assert_eq!((text.outcome(), text.restored().1.as_str()), (Some(RestoreOutcome::Skipped), "VolumesFound"));
     let value: String = redis_command(&master(&stage, "cache").await, &["GET", "key"]).await;
     assert_eq!(value, "newer than every backup");
 }

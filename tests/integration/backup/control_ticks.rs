@@ -10,7 +10,7 @@ use k8s_openapi::api::batch::v1::{CronJob, Job};
 use kube::api::ListParams;
 use serde_json::json;
 
-use super::stage::{NAME, PATIENCE, Stage, told};
+use super::stage::{NAME, Stage, WAIT_TIMEOUT, describe};
 use crate::support::Operator;
 use crate::support::wait::wait_within;
 
@@ -48,7 +48,7 @@ async fn each_slot_has_exactly_one_run_whenever_operators_die() {
     let mut operator = Operator::start(&stage).await;
     stage.redis("cache").await;
     stage.create::<DatabaseBackup>(NAME, json!({ "schedule": "* * * * *" })).await;
-    stage.becomes("the schedule", |status| told(status, "Ready").1 == "Scheduled").await;
+    stage.becomes("the schedule", |status| describe(status, "Ready").1 == "Scheduled").await;
     let made = stage.api::<CronJob>().get(NAME).await.expect("the CronJob").metadata.creation_timestamp;
     let first = made.expect("it was created").0.as_second().div_euclid(60) + 1;
     let last = first + SLOTS - 1;
@@ -74,7 +74,7 @@ async fn each_slot_has_exactly_one_run_whenever_operators_die() {
         objects
     };
     let whole = |objects: &BTreeMap<String, usize>| due.iter().all(|id| objects.get(id) == Some(&2));
-    let objects = wait_within(PATIENCE, &format!("backups of {due:?}"), backups, whole).await;
+    let objects = wait_within(WAIT_TIMEOUT, &format!("backups of {due:?}"), backups, whole).await;
     // Slots go on coming: later ones are no business of ours.
     let early = objects.keys().filter(|key| **key <= id(last));
     assert!(early.eq(due.iter()), "one backup a slot: {objects:?}");

@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::control_restore::ended;
-use super::stage::{NAME, NEVER, Stage, redis_command, redis_connection, told};
+use super::stage::{NAME, NEVER, Stage, describe, redis_command, redis_connection};
 use crate::support::Operator;
+use crate::support::backends::USABLE_BY_ALL;
 use crate::support::wait::wait_for;
 
 /// Not the last of them can be read by whoever lacks a key, nor can a word that is found nowhere else.
@@ -28,7 +29,11 @@ fn key() -> (String, String) {
 
 async fn secret(stage: &Stage, name: &str, identity: &str) {
     let secret = Secret {
-        metadata: ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() },
+        metadata: ObjectMeta {
+            name: Some(name.into()),
+            labels: Some([("causeway.example.com/usable-by".to_owned(), USABLE_BY_ALL.to_owned())].into()),
+            ..ObjectMeta::default()
+        },
         string_data: Some([("identity".to_owned(), identity.to_owned())].into()),
         ..Secret::default()
     };
@@ -85,7 +90,7 @@ async fn an_encrypted_backup_is_proven_restored_and_opened_by_its_owner_and_nobo
     stage.create::<DatabaseBackup>(NAME, spec).await;
     stage.backup_now("one").await;
     stage.has_backups(1).await;
-    stage.becomes("a proof", |status| told(status, "Verified").0 == "True").await;
+    stage.becomes("a proof", |status| describe(status, "Verified").0 == "True").await;
 
     let keys = stage.keys(&stage.bucket()).await;
     let find = |end: &str| keys.iter().find(|key| key.ends_with(end)).unwrap_or_else(|| panic!("{end} in {keys:?}"));
@@ -143,7 +148,7 @@ async fn who_lacks_the_key_is_told_which_secret_to_name() {
         "encryption": { "recipients": [wrong] },
     });
     stage.create::<DatabaseBackup>(NAME, spec).await;
-    let object = stage.becomes("a word", |status| told(status, "Ready").1 == "RecipientInvalid").await;
+    let object = stage.becomes("a word", |status| describe(status, "Ready").1 == "RecipientInvalid").await;
     let status = object.status.expect("a status");
     let ready = status.conditions.iter().find(|condition| condition.type_ == "Ready").expect("a condition");
     assert!(ready.message.contains("spec.encryption.recipients[0]: a letter of it is wrong"), "{}", ready.message);
@@ -158,7 +163,7 @@ async fn who_lacks_the_key_is_told_which_secret_to_name() {
     let api = stage.api::<DatabaseRestore>();
     let look = || async { api.get("back").await.expect("the object").status.unwrap_or_default() };
     let words = "spec.encryption.identitySecretName of DatabaseBackup nightly";
-    let says = |status: &DatabaseRestoreStatus| status.message.as_ref().is_some_and(|told| told.contains(words));
+    let says = |status: &DatabaseRestoreStatus| status.message.as_ref().is_some_and(|text| text.contains(words));
     wait_for("a word on the key", look, says).await;
     // The Secret is named before it is there.
     let opens = json!({ "encryption": { "recipients": [public], "identitySecretName": "opens" } });

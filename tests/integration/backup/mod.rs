@@ -4,7 +4,7 @@ mod auth;
 mod control;
 mod control_bucket;
 mod control_refusals;
-mod control_restore;
+pub mod control_restore;
 mod control_restore_from;
 mod control_ticks;
 mod encryption;

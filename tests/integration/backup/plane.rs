@@ -164,6 +164,13 @@ impl Plane {
         answer.expect("a list").uploads().len()
     }
 
+    /// Keys of all objects, with what tells whether they are still the same.
+    pub async fn etags(&self) -> Vec<(String, Option<String>)> {
+        let page = self.s3.list_objects_v2().bucket(&self.bucket).send().await.expect("a list");
+        let objects = page.contents.unwrap_or_default().into_iter();
+        objects.map(|object| (object.key.unwrap_or_default(), object.e_tag)).collect()
+    }
+
     /// Removes the backup.
     pub async fn remove(&self) {
         for name in [manifest::NAME, manifest::DATA] {

@@ -4,22 +4,15 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::plane::Plane;
+use super::plane::{FOLDER, Plane};
 use super::stage::{redis_command, redis_connection};
 use crate::support::wait_for;
 
 /// What may happen to a call and passes.
 const PASSING: [&str; 5] = ["throttle", "500", "503", "reset_before", "reset_after"];
 /// What a backup calls.
-const CALLS: [&str; 7] = [
-    "ListMultipartUploads",
-    "HeadObject",
-    "GetObject",
-    "CreateMultipartUpload",
-    "UploadPart",
-    "CompleteMultipartUpload",
-    "PutObject",
-];
+const CALLS: [&str; 5] =
+    ["ListObjectsV2", "CreateMultipartUpload", "UploadPart", "CompleteMultipartUpload", "PutObject"];
 
 /// A Redis with 10 MiB that cannot be compressed, more than one part, as a source.
 async fn filled(plane: &Plane) -> (String, Value) {
@@ -40,13 +33,15 @@ async fn filled(plane: &Plane) -> (String, Value) {
     (address.clone(), json!({ "type": "redis", "addresses": [address] }))
 }
 
-/// A backup is there exactly when the process says so; then it can be fetched whole. No upload is left.
+/// A backup is there exactly when the process says so; then it can be fetched whole. It leaves no upload, beside those that
+/// were there.
 async fn whole_or_none(plane: &Plane, server: &Value, what: &str) -> bool {
+    let before = plane.uploads().await;
     let ended = plane.run("backup", &plane.backup_plan(server)).await;
     plane.emulator.no_faults().await;
     let manifest = plane.manifest().await;
     assert_eq!(manifest.is_some(), ended.code == Some(0), "{what}: {}", ended.log);
-    assert_eq!(plane.uploads().await, 0, "{what}: {}", ended.log);
+    assert_eq!(plane.uploads().await, before, "{what}: {}", ended.log);
     if manifest.is_some() {
         plane.run("fetch", &plane.restore_plan("127.0.0.1:1", server)).await.succeeded();
     }
@@ -89,7 +84,7 @@ async fn a_permission_that_is_taken_away_leaves_nothing_behind_but_a_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_is_asked_to_end_clears_away_and_what_a_killed_one_left_the_next_one_clears_away() {
+async fn who_is_asked_to_end_clears_away_and_what_a_killed_one_left_is_in_nobodys_way() {
     let plane = Plane::new("plane-killed").await;
     let (_, server) = filled(&plane).await;
     for signal in ["TERM", "KILL"] {
@@ -105,6 +100,26 @@ async fn who_is_asked_to_end_clears_away_and_what_a_killed_one_left_the_next_one
         plane.emulator.no_faults().await;
         assert!(whole_or_none(&plane, &server, signal).await);
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_that_a_dead_run_left_are_never_overwritten() {
+    let plane = Plane::new("plane-left").await;
+    let (_, server) = filled(&plane).await;
+    plane.emulator.fault(json!({ "kind": "access_denied", "service": "s3", "operation": "PutObject" })).await;
+    let ended = plane.run("backup", &plane.backup_plan(&server)).await;
+    plane.emulator.no_faults().await;
+    assert_eq!(ended.reason.as_deref(), Some("AccessDenied"), "{}", ended.log);
+    let left = plane.etags().await;
+    assert_eq!(left.len(), 1, "data without a manifest: {left:?}");
+    plane.run("backup", &plane.backup_plan(&server)).await.succeeded();
+    assert_eq!(plane.manifest().await, None, "no backup is made of what was left");
+    let after = plane.etags().await;
+    assert!(left.iter().all(|object| after.contains(object)), "{left:?} is overwritten: {after:?}");
+    let next = format!("/{FOLDER}/20261122T000501Z/manifest.json");
+    assert!(after.iter().any(|(key, _)| key.ends_with(&next)), "it is due a second later: {after:?}");
+    plane.run("backup", &plane.backup_plan(&server)).await.succeeded();
+    assert_eq!(plane.etags().await, after, "it is not made again");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

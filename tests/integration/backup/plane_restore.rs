@@ -4,10 +4,11 @@ use std::process::Stdio;
 
 use etcd_client::{Client, GetOptions};
 use redis::FromRedisValue;
+use redis::aio::MultiplexedConnection;
 use serde_json::{Value, json};
 
 use super::plane::{FOLDER, ID, Plane};
-use super::stage::redis_command;
+use super::stage::{redis_command, redis_connection};
 use crate::support::wait_for;
 
 async fn ask<T: FromRedisValue>(address: &str, words: &[&str]) -> T {
@@ -16,25 +17,43 @@ async fn ask<T: FromRedisValue>(address: &str, words: &[&str]) -> T {
 
 /// All that a Redis holds in database 0, and its functions, in words.
 async fn contents(address: &str) -> Vec<(String, String, String)> {
-    let mut found = Vec::new();
-    let mut keys: Vec<String> = ask(address, &["KEYS", "*"]).await;
+    // One connection, and all questions of a kind in one go: there are thousands of keys.
+    let mut connection = redis_connection(address).await;
+    let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut connection).await.expect("keys");
+    keys.retain(|key| key != "causeway.example.com/restore");
     keys.sort_unstable();
-    for key in keys.into_iter().filter(|key| key != "causeway.example.com/restore") {
-        let read = match ask::<String>(address, &["TYPE", &key]).await.as_str() {
-            "string" => vec!["GET", &key],
-            "hash" => vec!["HGET", &key, "field"],
-            "list" => vec!["LRANGE", &key, "0", "-1"],
-            "zset" => vec!["ZRANGE", &key, "0", "-1", "WITHSCORES"],
-            "stream" => vec!["XRANGE", &key, "-", "+"],
-            _ => vec!["SMEMBERS", &key],
-        };
-        let value = format!("{:?}", ask::<redis::Value>(address, &read).await);
-        let ends: i64 = ask(address, &["PEXPIRETIME", &key]).await;
-        found.push((key, value, ends.to_string()));
-    }
-    let functions = format!("{:?}", ask::<redis::Value>(address, &["FUNCTION", "DUMP"]).await);
-    found.push((String::new(), functions, String::new()));
+    let types: Vec<String> = of_each(&mut connection, &keys, |_, key| vec!["TYPE", key]).await;
+    let ends: Vec<i64> = of_each(&mut connection, &keys, |_, key| vec!["PEXPIRETIME", key]).await;
+    let values: Vec<redis::Value> = of_each(&mut connection, &keys, |at, key| match types[at].as_str() {
+        "string" => vec!["GET", key],
+        "hash" => vec!["HGET", key, "field"],
+        "list" => vec!["LRANGE", key, "0", "-1"],
+        "zset" => vec!["ZRANGE", key, "0", "-1", "WITHSCORES"],
+        "stream" => vec!["XRANGE", key, "-", "+"],
+        _ => vec!["SMEMBERS", key],
+    })
+    .await;
+    let described = values.iter().zip(ends).map(|(value, ends)| (format!("{value:?}"), ends.to_string()));
+    let mut found: Vec<_> =
+        keys.iter().cloned().zip(described).map(|(key, (value, ends))| (key, value, ends)).collect();
+    let functions: redis::Value =
+        redis::cmd("FUNCTION").arg("DUMP").query_async(&mut connection).await.expect("functions");
+    found.push((String::new(), format!("{functions:?}"), String::new()));
     found
+}
+
+/// What a Redis answers to a command about each of the keys.
+async fn of_each<T: FromRedisValue>(
+    connection: &mut MultiplexedConnection,
+    keys: &[String],
+    command: impl for<'a> Fn(usize, &'a str) -> Vec<&'a str>,
+) -> Vec<T> {
+    let mut all = redis::pipe();
+    for (at, key) in keys.iter().enumerate() {
+        let words = command(at, key);
+        all.cmd(words[0]).arg(&words[1..]);
+    }
+    all.query_async(connection).await.expect("an answer for each key")
 }
 
 async fn filled(plane: &Plane) -> (String, String, Value) {
@@ -65,6 +84,11 @@ async fn filled(plane: &Plane) -> (String, String, Value) {
 async fn every_kind_of_value_is_restored_and_what_is_not_ours_only_by_force() {
     let plane = Plane::new("plane-restore").await;
     let (from, into, mut plan) = filled(&plane).await;
+    // Another manifest than the one that the operator looked at is not believed.
+    let mut another = plan.clone();
+    another["manifest"] = json!("0f".repeat(32));
+    let ended = plane.run("fetch", &another).await;
+    assert_eq!((ended.code, ended.reason.as_deref()), (Some(3), Some("ManifestChanged")), "{}", ended.log);
     assert_eq!(plane.run("restore", &plan).await.succeeded().keys, Some(5006));
     assert_eq!(contents(&into).await, contents(&from).await);
     // Its process may have died before it could tell that it was done.

@@ -6,7 +6,7 @@ use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams};
 use serde_json::json;
 
-use super::stage::{NAME, NEVER, Stage, redis_command, told};
+use super::stage::{NAME, NEVER, Stage, describe, redis_command};
 use crate::support::scene::condition;
 use crate::support::{Operator, wait_for};
 
@@ -61,11 +61,11 @@ async fn each_backup_is_proven_once_and_that_outlives_job_and_operator() {
     stage.etcd("prod-etcd").await;
 
     stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER, "verify": { "afterEach": true } })).await;
-    let untried = |status: &DatabaseBackupStatus| told(status, "Verified") == ("Unknown".into(), "NotTried".into());
+    let untried = |status: &DatabaseBackupStatus| describe(status, "Verified") == ("Unknown".into(), "NotTried".into());
     stage.becomes("nothing to be proven yet", untried).await;
     stage.backup_now("first").await;
     let proven = |status: &DatabaseBackupStatus| {
-        status.verified.len() == 2 && status.verified.iter().all(|it| it.ok) && told(status, "Verified").0 == "True"
+        status.verified.len() == 2 && status.verified.iter().all(|it| it.ok) && describe(status, "Verified").0 == "True"
     };
     let status = stage.becomes("both backups to be proven", proven).await.status.expect("a status");
     assert!(status.recent.iter().all(|run| run.verified == Some(true)), "{:?}", status.recent);
@@ -118,7 +118,7 @@ async fn a_flipped_bit_is_found_out_and_the_good_backup_before_it_is_kept() {
 
     // Nobody looks while the next one is taken and damaged.
     stage.edit::<DatabaseBackup>(NAME, json!({ "verify": null })).await;
-    stage.becomes("no verdict", |status| told(status, "Verified").0.is_empty()).await;
+    stage.becomes("no verdict", |status| describe(status, "Verified").0.is_empty()).await;
     stage.backup_now("bad").await;
     let status = stage.has_backups(2).await;
     let bad = status.recent[0].id.clone();
@@ -127,9 +127,9 @@ async fn a_flipped_bit_is_found_out_and_the_good_backup_before_it_is_kept() {
     flip(&stage, &format!("{prefix}/{bad}/data")).await;
     let rules = json!({ "verify": { "afterEach": true }, "retention": { "keepLast": 1 } });
     stage.edit::<DatabaseBackup>(NAME, rules).await;
-    let found_out = |status: &DatabaseBackupStatus| told(status, "Verified").1 == "VerificationFailed";
+    let found_out = |status: &DatabaseBackupStatus| describe(status, "Verified").1 == "VerificationFailed";
     let status = stage.becomes("the damage to be found out", found_out).await.status.expect("a status");
-    assert_eq!(told(&status, "Verified").0, "False");
+    assert_eq!(describe(&status, "Verified").0, "False");
     assert_eq!(verdicts(&status), (vec![good.as_str()], vec![bad.as_str()]));
     let told_of = message(&status);
     for words in [bad.as_str(), "Redis cache", "ChecksumMismatch", &format!("the newest that was proven is {good}")] {
@@ -147,7 +147,7 @@ async fn a_flipped_bit_is_found_out_and_the_good_backup_before_it_is_kept() {
     stage.backup_now("better").await;
     let better = |status: &DatabaseBackupStatus| {
         let (proven, _) = verdicts(status);
-        told(status, "Verified").0 == "True" && proven.first().is_some_and(|newest| **newest > *bad)
+        describe(status, "Verified").0 == "True" && proven.first().is_some_and(|newest| **newest > *bad)
     };
     stage.becomes("a better one", better).await;
     let bucket = stage.bucket();

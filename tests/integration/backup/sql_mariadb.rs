@@ -146,9 +146,9 @@ async fn comes_back(engine: &'static Engine) {
     assert_eq!(stage.restored("twice", &stage.server(&json!({})), false).await, rows);
     stage.ask("UPDATE shop.orders SET t = 'theirs' WHERE id = 7;").await;
     let status = stage.restore("again", &stage.server(&json!({})), false).await;
-    let told = status.message.unwrap_or_default();
-    assert_eq!(status.phase, RestorePhase::Failed, "{told}");
-    assert!(told.contains("TargetNotEmpty") && told.contains("database odd `one"), "{told}");
+    let text = status.message.unwrap_or_default();
+    assert_eq!(status.phase, RestorePhase::Failed, "{text}");
+    assert!(text.contains("TargetNotEmpty") && text.contains("database odd `one"), "{text}");
     assert_eq!(stage.restored("forced", &stage.server(&json!({})), true).await, rows);
     assert_eq!(stage.ask(LOOK).await, before);
 }
@@ -175,9 +175,9 @@ async fn comes_back_under_another_name(engine: &'static Engine) {
     stage.back_up(NAME, &stage.server(&json!({ "database": "shop" })), true).await;
     stage.back_up("wrong", &stage.server(&json!({ "database": "none" })), false).await;
     assert_eq!(stage.proven().await.recent[0].keys, 1000);
-    let (reason, told) = stage.failure("wrong").await;
+    let (reason, text) = stage.failure("wrong").await;
     assert_eq!(reason, "SourceUnreachable");
-    assert!(told.contains("spec.source.mysql.database: there is no database none"), "{told}");
+    assert!(text.contains("spec.source.mysql.database: there is no database none"), "{text}");
     let other = stage.server(&json!({ "database": "other" }));
     assert_eq!(stage.restored("back", &other, false).await, 1000);
     let look = "SELECT COUNT(*) FROM other.a JOIN shop.a AS b USING (seq) WHERE a.sum = b.sum;
@@ -189,8 +189,8 @@ async fn comes_back_under_another_name(engine: &'static Engine) {
         "CREATE TABLE other.causeway_restore (run VARCHAR(255)); INSERT INTO other.causeway_restore VALUES ('x');
                 DELETE FROM other.a LIMIT 1;";
     stage.ask(half).await;
-    let told = stage.restore("again", &other, false).await.message.unwrap_or_default();
-    assert!(told.contains("TargetHalfRestored"), "{told}");
+    let text = stage.restore("again", &other, false).await.message.unwrap_or_default();
+    assert!(text.contains("TargetHalfRestored"), "{text}");
     assert_eq!(stage.restored("forced", &other, true).await, 1000);
     assert_eq!(stage.ask(look).await, "1000\n0");
 }

@@ -127,9 +127,9 @@ async fn a_postgresql_that_is_written_to_comes_back_row_by_row() {
     let changed = "\\c shop\nUPDATE orders SET t = 'theirs' WHERE id = 7;";
     stage.ask(changed).await;
     let status = stage.restore("again", &stage.server(&json!({})), false).await;
-    let told = status.message.unwrap_or_default();
-    assert_eq!(status.phase, RestorePhase::Failed, "{told}");
-    assert!(told.contains("TargetNotEmpty") && told.contains("database shop"), "{told}");
+    let text = status.message.unwrap_or_default();
+    assert_eq!(status.phase, RestorePhase::Failed, "{text}");
+    assert!(text.contains("TargetNotEmpty") && text.contains("database shop"), "{text}");
     assert_eq!(stage.restored("forced", &stage.server(&json!({ "database": "shop" })), true).await, rows);
     assert_eq!(stage.ask(LOOK).await, before);
 
@@ -149,24 +149,25 @@ async fn a_postgresql_that_is_written_to_comes_back_row_by_row() {
 async fn a_postgresql_that_cannot_be_backed_up_is_told_with_field_and_fix() {
     let stage = SqlStage::new("sql-refusals", &POSTGRES).await;
     let _operator = Operator::start(&stage).await;
-    let secret = json!({
-        "metadata": { "name": "wrong" }, "stringData": { "username": "postgres", "password": "wrong" },
-    });
-    let secret = serde_json::from_value(secret).expect("a Secret");
+    let labels = json!({ "causeway.example.com/usable-by": "databasebackup" });
     let secrets = stage.api::<k8s_openapi::api::core::v1::Secret>();
-    secrets.create(&kube::api::PostParams::default(), &secret).await.expect("the Secret is taken");
+    for (name, data) in [("wrong", json!({ "username": "postgres", "password": "wrong" })), ("none", json!({}))] {
+        let secret = json!({ "metadata": { "name": name, "labels": labels }, "stringData": data });
+        let secret = serde_json::from_value(secret).expect("a Secret");
+        secrets.create(&kube::api::PostParams::default(), &secret).await.expect("the Secret is taken");
+    }
     let cases = [
         (
             "password",
-            json!({ "loginSecretName": "wrong" }),
+            json!({ "authSecretName": "wrong" }),
             "SourceUnreachable",
-            "spec.source.postgresql.loginSecretName: the server refuses",
+            "spec.source.postgresql.authSecretName: the server refuses",
         ),
         (
             "secret",
-            json!({ "loginSecretName": "none" }),
+            json!({ "authSecretName": "none" }),
             "SecretMissing",
-            "make the Secret that spec.source.postgresql.loginSecretName names",
+            "make the Secret that spec.source.postgresql.authSecretName names",
         ),
         (
             "database",
@@ -183,10 +184,10 @@ async fn a_postgresql_that_cannot_be_backed_up_is_told_with_field_and_fix() {
         stage.back_up(name, &stage.server(others), false).await;
     }
     for (name, _, reason, words) in &cases[..5] {
-        let (its, told) = stage.failure(name).await;
-        assert_eq!(its, *reason, "{told}");
-        assert!(told.contains(words), "{told}\nshould say: {words}");
-        assert!(!told.contains(PASSWORD) && !told.contains("wrong"), "{told}");
+        let (its, text) = stage.failure(name).await;
+        assert_eq!(its, *reason, "{text}");
+        assert!(text.contains(words), "{text}\nshould say: {words}");
+        assert!(!text.contains(PASSWORD) && !text.contains("wrong"), "{text}");
     }
     let api = stage.api::<causeway::api::DatabaseBackup>();
     let look = || async { api.get("empty").await.expect("the object").status.unwrap_or_default() };
@@ -211,10 +212,10 @@ async fn a_dump_of_postgresql_that_is_killed_leaves_nothing() {
     stage.ask(large).await;
     stage.begin("killer", KILL).await;
     stage.back_up(NAME, &stage.server(&json!({ "database": "postgres" })), false).await;
-    let (reason, told) = stage.failure(NAME).await;
+    let (reason, text) = stage.failure(NAME).await;
     stage.end("killer").await;
-    assert_eq!(reason, "SourceFailed", "{told}");
-    assert!(told.contains("pg_dump") && told.contains("terminating connection"), "{told}");
+    assert_eq!(reason, "SourceFailed", "{text}");
+    assert!(text.contains("pg_dump") && text.contains("terminating connection"), "{text}");
     assert_eq!(stage.keys(&stage.bucket()).await, Vec::<String>::new());
     let uploads = stage.s3.list_multipart_uploads().bucket(stage.bucket()).send().await.expect("a list");
     assert!(uploads.uploads().is_empty(), "{uploads:?}");

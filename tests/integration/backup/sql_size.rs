@@ -14,7 +14,7 @@ use crate::support::wait::wait_within;
 use crate::support::{Operator, is_thorough};
 
 /// Of gibibytes, on a disk that others use, too.
-const PATIENCE: Duration = Duration::from_mins(20);
+const BACKUP_TIMEOUT: Duration = Duration::from_mins(20);
 /// Rows of a kibibyte that are written by one statement.
 const AT_ONCE: usize = 256 * 1024;
 
@@ -74,7 +74,7 @@ async fn comes_back(name: &str, words: &Words) {
         let api = stage.api::<DatabaseBackup>();
         let look = || async { api.get(&backup).await.expect("the object").status.unwrap_or_default() };
         let ended = |status: &DatabaseBackupStatus| status.backups > 0 || status.last_failure.is_some();
-        let status = wait_within(PATIENCE, &format!("{backup} to end"), look, ended).await;
+        let status = wait_within(BACKUP_TIMEOUT, &format!("{backup} to end"), look, ended).await;
         assert_eq!(status.last_failure, None);
         let (run, took) = (status.recent[0].clone(), begun.elapsed());
 
@@ -86,7 +86,7 @@ async fn comes_back(name: &str, words: &Words) {
         let api = stage.api::<DatabaseRestore>();
         let look = || async { api.get(&backup).await.expect("the object").status.unwrap_or_default() };
         let ended = |status: &DatabaseRestoreStatus| status.phase.is_final();
-        let status = wait_within(PATIENCE, &format!("{backup} to come back"), look, ended).await;
+        let status = wait_within(BACKUP_TIMEOUT, &format!("{backup} to come back"), look, ended).await;
         assert_eq!((status.phase, status.keys), (RestorePhase::Succeeded, i64::try_from(rows).ok()), "{status:?}");
         let sum = async |database: &str| stage.ask(&words.sum.replace("DATABASE", database)).await;
         assert_eq!(sum("large").await, sum(&copy).await);

@@ -8,7 +8,8 @@ use k8s_openapi::api::core::v1::{Pod, Secret, Service};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use super::stage::{NAME, NEVER, PATIENCE, Stage};
+use super::stage::{NAME, NEVER, Stage, WAIT_TIMEOUT};
+use crate::support::backends::USABLE_BY_ALL;
 use crate::support::certificates::give;
 use crate::support::wait::wait_within;
 
@@ -75,7 +76,8 @@ impl SqlStage {
     async fn with(name: &str, engine: &'static Engine, secured: bool) -> Self {
         let stage = Stage::new(name).await;
         let secret = json!({
-            "metadata": { "name": LOGIN }, "stringData": { "username": engine.user, "password": PASSWORD },
+            "metadata": { "name": LOGIN, "labels": { "causeway.example.com/usable-by": USABLE_BY_ALL } },
+            "stringData": { "username": engine.user, "password": PASSWORD },
         });
         let secret: Secret = serde_json::from_value(secret).expect("a Secret");
         stage.api::<Secret>().create(&PostParams::default(), &secret).await.expect("the Secret is taken");
@@ -91,7 +93,8 @@ impl SqlStage {
             status.conditions.iter().flatten().any(|it| it.type_ == "Ready" && it.status == "True")
         };
         let api = stage.api::<Pod>();
-        let pod = wait_within(PATIENCE, "a server", || async { api.get(SERVER).await.expect("the pod") }, ready).await;
+        let pod =
+            wait_within(WAIT_TIMEOUT, "a server", || async { api.get(SERVER).await.expect("the pod") }, ready).await;
         if !secured {
             stage.host = pod.status.and_then(|status| status.pod_ip).expect("an address");
         }
@@ -152,7 +155,8 @@ impl SqlStage {
             let state = status.container_statuses.and_then(|all| all.into_iter().next()?.state);
             state.and_then(|state| state.terminated)
         };
-        let ended = wait_within(PATIENCE, &format!("{name} to end"), look, Option::is_some).await.expect("just seen");
+        let ended =
+            wait_within(WAIT_TIMEOUT, &format!("{name} to end"), look, Option::is_some).await.expect("just seen");
         let printed = ended.message.unwrap_or_default();
         assert_eq!(ended.exit_code, 0, "{name}: {printed}");
         api.delete(name, &DeleteParams::default().grace_period(0)).await.expect("the pod goes");
@@ -168,7 +172,7 @@ impl SqlStage {
 
     /// The server as the API names it, with other fields in place of its own.
     pub fn server(&self, others: &Value) -> Value {
-        let mut server = json!({ "host": self.host, "image": self.engine.image, "loginSecretName": LOGIN });
+        let mut server = json!({ "host": self.host, "image": self.engine.image, "authSecretName": LOGIN });
         for (field, value) in others.as_object().into_iter().flatten() {
             server[field] = value.clone();
         }
@@ -178,7 +182,7 @@ impl SqlStage {
     /// Asks for backups of the server at once, by an object of that name; retried as often.
     pub async fn back_up(&self, name: &str, source: &Value, verify: bool) {
         let mut spec = json!({
-            "schedule": NEVER, "retry": { "limit": 0, "deadlineSeconds": 1800 }, "source": source,
+            "schedule": NEVER, "retry": { "limit": 0, "deadline": "1800s" }, "source": source,
         });
         if verify {
             // Whoever proves one runs a server, too.
@@ -197,7 +201,7 @@ impl SqlStage {
         let api = self.api::<DatabaseBackup>();
         let look = || async { api.get(name).await.expect("the object").status.unwrap_or_default() };
         let failed = |status: &DatabaseBackupStatus| status.last_failure.is_some();
-        let status = wait_within(PATIENCE, &format!("{name} to fail"), look, failed).await;
+        let status = wait_within(WAIT_TIMEOUT, &format!("{name} to fail"), look, failed).await;
         assert_eq!(status.backups, 0, "{status:?}");
         status.last_failure.map(|failure| (failure.reason, failure.message)).expect("just seen")
     }
@@ -208,7 +212,7 @@ impl SqlStage {
         self.create::<DatabaseRestore>(name, spec).await;
         let api = self.api::<DatabaseRestore>();
         let look = || async { api.get(name).await.expect("the object").status.unwrap_or_default() };
-        wait_within(PATIENCE, &format!("{name} to end"), look, |status| status.phase.is_final()).await
+        wait_within(WAIT_TIMEOUT, &format!("{name} to end"), look, |status| status.phase.is_final()).await
     }
 
     /// Restores, and panics unless that did well; gives the rows.

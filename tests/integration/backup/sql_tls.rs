@@ -37,10 +37,10 @@ async fn comes_back(name: &str, engine: &'static Engine, words: &Words) {
         stage.back_up(name, &stage.server(others), false).await;
     }
     for (name, _) in &cases {
-        let (reason, told) = stage.failure(name).await;
-        assert_eq!(reason, "SourceUnreachable", "{told}");
+        let (reason, message) = stage.failure(name).await;
+        assert_eq!(reason, "SourceUnreachable", "{message}");
         let field = format!("spec.source.{}.tlsSecretName: the server wants TLS otherwise", engine.field);
-        assert!(told.contains(&field), "{name}: {told}");
+        assert!(message.contains(&field), "{name}: {message}");
     }
 }
 

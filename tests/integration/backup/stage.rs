@@ -7,9 +7,10 @@ use causeway::api::{DatabaseBackup, DatabaseBackupStatus, EtcdCluster, Redis};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{ListParams, Patch, PatchParams};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::Scene;
+use crate::support::role;
 use crate::support::scene::condition;
 use crate::support::wait::wait_within;
 
@@ -18,7 +19,7 @@ pub const NAME: &str = "nightly";
 /// A schedule that never comes while a test runs.
 pub const NEVER: &str = "0 0 29 2 *";
 /// Pods start one after the other, on a machine that others use, too.
-pub const PATIENCE: Duration = Duration::from_mins(4);
+pub const WAIT_TIMEOUT: Duration = Duration::from_mins(4);
 
 /// A scene whose account trusts the service accounts of Jobs.
 pub struct Stage {
@@ -68,7 +69,7 @@ impl Stage {
     pub async fn becomes(&self, what: &str, good: impl Fn(&DatabaseBackupStatus) -> bool) -> DatabaseBackup {
         let api = self.api::<DatabaseBackup>();
         let look = || async { api.get(NAME).await.expect("the object") };
-        wait_within(PATIENCE, what, look, |it| good(&it.status.clone().unwrap_or_default())).await
+        wait_within(WAIT_TIMEOUT, what, look, |it| good(&it.status.clone().unwrap_or_default())).await
     }
 
     /// Waits until there are so many backups.
@@ -86,7 +87,7 @@ impl Stage {
             condition(&status.conditions, "Ready").is_some_and(|(status, ..)| status == "True")
         };
         let api = self.api::<EtcdCluster>();
-        wait_within(PATIENCE, "an etcd", || async { api.get(name).await.expect("the object") }, ready).await;
+        wait_within(WAIT_TIMEOUT, "an etcd", || async { api.get(name).await.expect("the object") }, ready).await;
     }
 
     /// A Redis without replicas; its address when it serves.
@@ -97,7 +98,7 @@ impl Stage {
             condition(&status.conditions, "Ready").is_some_and(|(status, ..)| status == "True")
         };
         let api = self.api::<Redis>();
-        wait_within(PATIENCE, "a Redis", || async { api.get(name).await.expect("the object") }, ready).await;
+        wait_within(WAIT_TIMEOUT, "a Redis", || async { api.get(name).await.expect("the object") }, ready).await;
         let pods = ListParams::default().labels(&format!("causeway.example.com/redis={name}"));
         let pods = self.api::<Pod>().list(&pods).await.expect("pods").items;
         let pod = pods.into_iter().next().expect("a pod");
@@ -106,40 +107,23 @@ impl Stage {
     }
 }
 
-/// Lets the account trust the service accounts of the scene's Jobs.
+/// Lets the account trust the service account of the scene's Jobs.
 pub async fn trusted(scene: &Scene) {
-    let published = async |path: &str| -> Value {
-        let request = http::Request::get(path).body(Vec::new()).expect("a request");
-        scene.client.request(request).await.expect("the cluster tells of its issuer")
-    };
-    let issuer = published("/.well-known/openid-configuration").await["issuer"].as_str().expect("an issuer").to_owned();
-    let keys = published("/openid/v1/jwks").await;
-    scene.emulator.send("POST", "oidc", &json!({ "issuer": issuer, "jwks": keys })).await;
-    let filled = |file: &str| -> Value {
-        let path = format!("{}/iam/{file}", env!("CARGO_MANIFEST_DIR"));
-        let text = std::fs::read_to_string(path).expect("the file");
-        let text = text.replace("${ACCOUNT_ID}", scene.emulator.account());
-        let text = text.replace("${OIDC_PROVIDER}", issuer.trim_start_matches("https://"));
-        serde_json::from_str(&text).expect("JSON")
-    };
-    let role = json!({
-        "name": "causeway-backup-jobs",
-        "trust_policy": filled("trust-backup-jobs.json"),
-        "policies": { "jobs": filled("policy-backup-jobs.json") },
-    });
-    scene.emulator.send("POST", "role", &role).await;
+    let issuer = role::trust_cluster(scene).await;
+    role::put_jobs(scene, &issuer, &scene.namespace).await;
 }
 
 /// A condition's status and reason.
-pub fn told(status: &DatabaseBackupStatus, type_: &str) -> (String, String) {
+pub fn describe(status: &DatabaseBackupStatus, type_: &str) -> (String, String) {
     condition(&status.conditions, type_).map(|(status, reason, _)| (status, reason)).unwrap_or_default()
 }
 
 /// A connection to a Redis. It has time, also on a machine where everything runs at once.
 pub async fn redis_connection(address: &str) -> redis::aio::MultiplexedConnection {
     let client = redis::Client::open(format!("redis://{address}/")).expect("an address");
-    let patient =
-        redis::AsyncConnectionConfig::new().set_connection_timeout(Some(PATIENCE)).set_response_timeout(Some(PATIENCE));
+    let patient = redis::AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(WAIT_TIMEOUT))
+        .set_response_timeout(Some(WAIT_TIMEOUT));
     client.get_multiplexed_async_connection_with_config(&patient).await.expect("a connection")
 }
 

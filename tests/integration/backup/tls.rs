@@ -7,7 +7,7 @@ use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use super::stage::{NAME, NEVER, PATIENCE, Stage, told};
+use super::stage::{NAME, NEVER, Stage, WAIT_TIMEOUT, describe};
 use crate::redis::checker::Secure;
 use crate::redis::tls::client;
 use crate::support::Operator;
@@ -24,7 +24,7 @@ async fn ready(stage: &Stage, name: &str) {
         condition(&status.conditions, "Ready").is_some_and(|(status, ..)| status == "True")
     };
     let api = stage.api::<Redis>();
-    wait_within(PATIENCE, "a Redis", || async { api.get(name).await.expect("the object") }, ready).await;
+    wait_within(WAIT_TIMEOUT, "a Redis", || async { api.get(name).await.expect("the object") }, ready).await;
 }
 
 /// A connection to the master.
@@ -52,7 +52,7 @@ async fn a_redis_with_tls_is_backed_up_proven_and_begun_with() {
     let _: i64 = redis::cmd("WAIT").arg(1).arg(5000).query_async(&mut from).await.expect("a replica");
 
     stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER, "verify": { "afterEach": true } })).await;
-    let made = |status: &DatabaseBackupStatus| told(status, "Verified") == ("Unknown".into(), "NotTried".into());
+    let made = |status: &DatabaseBackupStatus| describe(status, "Verified") == ("Unknown".into(), "NotTried".into());
     stage.becomes("nothing to be proven yet", made).await;
     stage.backup_now("first").await;
     let proven = |status: &DatabaseBackupStatus| status.verified.len() == 1 && status.verified[0].ok;

@@ -9,7 +9,7 @@ use crate::support::scene::condition;
 
 const NAME: &str = "web";
 /// Calls of each scenario: pods start and end at each.
-const MOST: usize = 5;
+const MOST: usize = 3;
 
 async fn create(scene: &Scene, replicas: i32) {
     scene.create::<MyApp>(NAME, json!({ "image": "nginx:latest", "banner": "hello", "replicas": replicas })).await;
@@ -109,6 +109,7 @@ struct Delete;
 
 impl Scenario for Delete {
     const NAME: &'static str = "delete a MyApp";
+    const MOST: usize = MOST;
 
     async fn prepare(scene: &Scene) {
         created(scene, 2).await;

@@ -14,7 +14,7 @@ use crate::support::rollout_watch::is_ready;
 use crate::support::{Scene, wait_for};
 
 /// Calls of each scenario: those with Jobs take many seconds.
-const MOST: usize = 4;
+const MOST: usize = 3;
 
 /// Databases that are nobody's object: pods behind Services, so that each is called the same in every scene.
 async fn redis(scene: &Scene, name: &str) -> String {
@@ -69,7 +69,7 @@ async fn status(scene: &Scene) -> Option<DatabaseBackupStatus> {
 }
 
 async fn scheduled(scene: &Scene) -> bool {
-    status(scene).await.is_some_and(|status| stage::told(&status, "Ready").0 == "True")
+    status(scene).await.is_some_and(|status| stage::describe(&status, "Ready").0 == "True")
 }
 
 async fn back_up(scene: &Scene, token: &str) {
@@ -81,8 +81,8 @@ async fn back_up(scene: &Scene, token: &str) {
 /// Whether there are so many backups, and all that was asked for is told of.
 async fn has(scene: &Scene, backups: usize) -> bool {
     let Some(status) = status(scene).await else { return false };
-    let told = status.backup_now.as_ref().is_some_and(|token| *token == format!("token-{}", status.ended.len()));
-    told && status.recent.len() == backups && status.backups == i64::try_from(backups).unwrap_or_default()
+    let message = status.backup_now.as_ref().is_some_and(|token| *token == format!("token-{}", status.ended.len()));
+    message && status.recent.len() == backups && status.backups == i64::try_from(backups).unwrap_or_default()
 }
 
 struct Create;

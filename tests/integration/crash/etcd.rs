@@ -11,9 +11,9 @@ use crate::support::Scene;
 use crate::support::rollout_watch::is_ready;
 
 /// Calls of each scenario: each takes many seconds.
-const MOST: usize = 4;
+const MOST: usize = 2;
 /// The same, of what is but a little more than another scenario.
-const FEW: usize = 3;
+const FEW: usize = 1;
 
 async fn settled(scene: &Scene) -> bool {
     let object = scene.api::<EtcdCluster>().get_opt(NAME).await.expect("an answer");
@@ -110,7 +110,7 @@ impl Scenario for CreateWithTls {
 
 async fn asks_for_logins(scene: &Scene) -> bool {
     let object = scene.api::<EtcdCluster>().get_opt(NAME).await.expect("an answer");
-    object.and_then(|object| etcd::told(&object, "AuthEnabled")).is_some_and(|(status, ..)| status == "True")
+    object.and_then(|object| etcd::describe(&object, "AuthEnabled")).is_some_and(|(status, ..)| status == "True")
 }
 
 struct ScaleUp;

@@ -7,7 +7,7 @@ use super::harness::{Scenario, die_everywhere};
 use crate::support::{Scene, full};
 
 /// Calls of each scenario: there are hundreds, and each takes seconds.
-const MOST: usize = 8;
+const MOST: usize = 4;
 
 async fn complete(scene: &Scene) -> bool {
     let object = scene.api::<MyIngress>().get_opt(full::NAME).await.expect("an answer");
@@ -64,7 +64,7 @@ impl Scenario for EditRules {
             let rules = full::rules(spec);
             rules[0]["action"]["forward"] = json!({
                 "backends": [{ "name": "cart", "weight": 1 }, { "name": "api" }],
-                "stickinessSeconds": 3600,
+                "stickinessDuration": "3600s",
             });
             rules[1]["action"]["redirect"] = json!({ "host": "www.example.com", "statusCode": 302 });
             rules[2]["action"]["fixedResponse"]["statusCode"] = json!(404);
@@ -107,7 +107,7 @@ impl Scenario for EditParts {
             spec["listeners"][1]["sslPolicy"] = json!("ELBSecurityPolicy-TLS13-1-3-2021-06");
             spec["listeners"][1]["defaultAction"] = json!({ "fixedResponse": { "statusCode": 503 } });
             spec["inboundCidrs"] = json!(["192.0.2.0/24"]);
-            spec["idleTimeoutSeconds"] = json!(30);
+            spec["idleTimeout"] = json!("30s");
             spec["minimumCapacityUnits"] = json!(500);
         })
         .await;

@@ -18,7 +18,8 @@ use tokio::task::JoinSet;
 use super::scenes::{Scenes, clear};
 use super::state::State;
 use crate::support::interception::kind_of;
-use crate::support::wait::PATIENCE;
+use crate::support::sample;
+use crate::support::wait::WAIT_TIMEOUT;
 use crate::support::{Interception, Moment, Operator, Scene, Target, is_thorough, wait_for};
 
 /// Points that are tried at the same time.
@@ -38,7 +39,8 @@ pub trait Scenario: 'static {
     /// Whether the work is asked for while no controllers run: then they may die while they start, too.
     const WHILE_AWAY: bool = false;
 
-    /// So many calls are tried at most, at each of them one moment in turn; all of them in a thorough run.
+    /// So many calls are tried at most, others with each commit, at each of them one moment in turn; all of them in a
+    /// thorough run. The worlds in memory beside the code try all prefixes of all plans.
     const MOST: usize = usize::MAX;
 
     /// Whether the controllers poll, so that no two runs make the same calls: they die at changes then, which are the
@@ -66,9 +68,10 @@ pub async fn die_everywhere<S: Scenario>() {
     let usual = undisturbed.calls().len();
     let most = if is_thorough() { usize::MAX } else { S::MOST };
     let sampled = S::POLLS || usual > most;
+    let seed = sample::seed();
     let tried = match (S::POLLS, sampled) {
-        (true, _) => sample_of_changes(&undisturbed.calls(), most),
-        (false, true) => sample(&undisturbed.calls(), most),
+        (true, _) => sample_of_changes(&undisturbed.calls(), most, seed),
+        (false, true) => sample(&undisturbed.calls(), most, seed),
         (false, false) => (1..=usual).collect(),
     };
     // Nothing waits for the end of what is tried at the first call alone.
@@ -81,7 +84,7 @@ pub async fn die_everywhere<S: Scenario>() {
         if n <= usual && !tried.contains(&n) {
             continue;
         }
-        for &moment in moments(n, sampled) {
+        for &moment in moments(n, sampled, seed) {
             let permit = PLACES.acquire().await.expect("nobody closes it");
             while let Some(done) = running.try_join_next() {
                 trial.note(done.expect("a point catches its panics"));
@@ -107,8 +110,8 @@ pub async fn die_everywhere<S: Scenario>() {
 }
 
 /// At most `most` calls: the first of each kind, then the last of each kind, then of the others each so-and-so-manieth.
-/// Always the same for the same calls.
-fn sample(calls: &[String], most: usize) -> BTreeSet<usize> {
+/// Always the same for the same calls and the same seed.
+fn sample(calls: &[String], most: usize, seed: usize) -> BTreeSet<usize> {
     let same = |call: &String| {
         let kind = kind_of(call);
         move |other: &String| kind_of(other) == kind
@@ -126,28 +129,25 @@ fn sample(calls: &[String], most: usize) -> BTreeSet<usize> {
     }
     let mut chosen = BTreeSet::new();
     for list in [firsts, lasts, others] {
-        let room = most.saturating_sub(chosen.len());
-        if room > 0 {
-            chosen.extend(list.iter().step_by(list.len().div_ceil(room).max(1)));
-        }
+        chosen.extend(sample::spread(&list, most.saturating_sub(chosen.len()), seed));
     }
     chosen
 }
 
 /// When to die at the call of that number.
-fn moments(n: usize, sampled: bool) -> &'static [Moment] {
+fn moments(n: usize, sampled: bool, seed: usize) -> &'static [Moment] {
     match n {
-        _ if sampled => std::slice::from_ref(&Moment::ALL[n % Moment::ALL.len()]),
+        _ if sampled => std::slice::from_ref(&Moment::ALL[(n + seed) % Moment::ALL.len()]),
         1 => &Moment::ALL,
         n => std::slice::from_ref(&Moment::ALL[1 + n % 2]),
     }
 }
 
 /// The same of changes alone, without events: nothing is decided by those.
-fn sample_of_changes(calls: &[String], most: usize) -> BTreeSet<usize> {
+fn sample_of_changes(calls: &[String], most: usize, seed: usize) -> BTreeSet<usize> {
     let numbered = calls.iter().enumerate().filter(|(_, call)| !call.contains("GET ") && !call.contains("/events"));
     let (numbers, changes): (Vec<usize>, Vec<String>) = numbered.map(|(index, call)| (index + 1, call.clone())).unzip();
-    sample(&changes, most).into_iter().map(|n| numbers[n - 1]).collect()
+    sample(&changes, most, seed).into_iter().map(|n| numbers[n - 1]).collect()
 }
 
 /// The call with that number, as the so-and-so-manieth of its kind.
@@ -275,7 +275,7 @@ async fn rest<S: Scenario>(scene: &Scene) -> State {
         tokio::time::sleep(QUIET).await;
         let now = State::of(scene).await;
         if now != state || !S::settled(scene).await {
-            assert!(begun.elapsed() < PATIENCE, "the world does not come to rest:\n{}", state.diff(&now));
+            assert!(begun.elapsed() < WAIT_TIMEOUT, "the world does not come to rest:\n{}", state.diff(&now));
             (state, since) = (now, Instant::now());
         }
     }
@@ -291,7 +291,7 @@ async fn becomes(scene: &Scene, reference: &State) -> State {
             return state;
         }
         assert!(
-            begun.elapsed() < PATIENCE,
+            begun.elapsed() < WAIT_TIMEOUT,
             "the world differs from the undisturbed run's:\n{}",
             reference.diff(&state)
         );
@@ -302,10 +302,12 @@ async fn becomes(scene: &Scene, reference: &State) -> State {
 #[test]
 fn a_sample_is_spread_over_all_kinds_of_calls() {
     let calls: Vec<String> = ["A", "B", "A", "C", "A", "B", "A", "D"].map(ToOwned::to_owned).to_vec();
-    let sampled = |most| sample(&calls, most).into_iter().collect::<Vec<_>>();
+    let sampled = |most| sample(&calls, most, 0).into_iter().collect::<Vec<_>>();
     assert!(sampled(0).is_empty());
     assert_eq!(sampled(2), [1, 4]);
     assert_eq!(sampled(4), [1, 2, 4, 8]);
     assert_eq!(sampled(6), [1, 2, 4, 6, 7, 8]);
     assert_eq!(sampled(usize::MAX), [1, 2, 3, 4, 5, 6, 7, 8]);
+    let with_other_seeds: BTreeSet<usize> = (0..8).flat_map(|seed| sample(&calls, 2, seed)).collect();
+    assert_eq!(with_other_seeds.into_iter().collect::<Vec<_>>(), [1, 2, 4, 8], "each kind has its turn");
 }

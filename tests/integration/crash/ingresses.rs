@@ -11,7 +11,7 @@ const NAME: &str = "shop";
 /// Another object, which goes while the one of that name comes.
 const OLD: &str = "old-shop";
 /// Calls of each scenario.
-const MOST: usize = 20;
+const MOST: usize = 6;
 
 fn spec() -> Value {
     json!({

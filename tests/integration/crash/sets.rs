@@ -12,7 +12,7 @@ use crate::support::Scene;
 use crate::support::rollout_watch::is_ready;
 
 /// Calls of each scenario: each takes many seconds.
-const MOST: usize = 4;
+const MOST: usize = 2;
 
 /// The first master: volumes are all empty then.
 const FIRST: &str = "cache-0";

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::checker::Checker;
 use super::{
-    NAME, PATIENCE, Stage, access, becomes, is_settled, pods, running, settled, spec, stalls, told, took, uids,
+    NAME, Stage, WAIT_TIMEOUT, access, becomes, describe, is_settled, pods, running, settled, spec, stalls, took, uids,
 };
 use crate::support::wait::wait_within;
 use crate::support::{Interception, Moment, Operator, Scene, Target};
@@ -36,7 +36,7 @@ async fn has_password(scene: &Scene, wanted: &str) {
     let api = scene.api::<Secret>();
     let look = || async { api.get(access::ROOT).await.expect("the Secret") };
     let good = |secret: &Secret| access::text(secret, "password") == wanted && access::text(secret, "next").is_empty();
-    wait_within(PATIENCE, "root to have the other password", look, good).await;
+    wait_within(WAIT_TIMEOUT, "root to have the other password", look, good).await;
 }
 
 fn url(pod: &Pod) -> String {
@@ -58,7 +58,7 @@ async fn answers(scene: &Scene, login: Option<&str>) -> Vec<Option<Trouble>> {
 /// Waits until every member answers like that.
 async fn answer(scene: &Scene, login: Option<&str>, wanted: Option<Trouble>) {
     let all = |answers: &Vec<Option<Trouble>>| !answers.is_empty() && answers.iter().all(|answer| *answer == wanted);
-    wait_within(PATIENCE, &format!("{wanted:?} of every member"), || answers(scene, login), all).await;
+    wait_within(WAIT_TIMEOUT, &format!("{wanted:?} of every member"), || answers(scene, login), all).await;
 }
 
 async fn as_root(scene: &Scene, password: &str) -> Client {
@@ -97,7 +97,7 @@ async fn a_cluster_that_asks_for_logins_grows_and_is_upgraded() {
     let object = running(&scene, wanted).await;
     took("a member that asks for logins serves", begun);
     assert_eq!(
-        told(&object, "AuthEnabled").map(|(status, reason, _)| (status, reason)),
+        describe(&object, "AuthEnabled").map(|(status, reason, _)| (status, reason)),
         Some(("True".into(), "Enabled".into()))
     );
     answer(&scene, None, Some(Trouble::NotLoggedIn)).await;
@@ -166,7 +166,7 @@ async fn authentication_is_turned_on_and_off_and_its_password_changed_whoever_di
     scene.edit::<EtcdCluster>(NAME, json!({ "auth": Value::Null })).await;
     let object = settled(&scene, "no authentication").await;
     took("authentication is off", begun);
-    assert_eq!(told(&object, "AuthEnabled"), None);
+    assert_eq!(describe(&object, "AuthEnabled"), None);
     answer(&scene, None, None).await;
     checker.goes_on("no authentication").await;
     assert_eq!(uids(&scene).await, before, "no pod was replaced");
@@ -185,7 +185,7 @@ async fn a_password_that_is_missing_is_told_of_and_one_that_stayed_opens_the_vol
     assert!(message.contains("spec.auth.secretName") && message.contains("mine"), "{message}");
     crate::support::backends::secret(&scene, "mine", "password", &"x".repeat(73)).await;
     let invalid =
-        |object: &EtcdCluster| told(object, "Stalled").is_some_and(|(_, reason, _)| reason == "PasswordInvalid");
+        |object: &EtcdCluster| describe(object, "Stalled").is_some_and(|(_, reason, _)| reason == "PasswordInvalid");
     becomes(&scene, "words on the password", invalid).await;
     let patch = Patch::Merge(json!({ "stringData": { "password": "a password of mine" } }));
     scene.api::<Secret>().patch("mine", &PatchParams::default(), &patch).await.expect("the change is accepted");
@@ -196,7 +196,7 @@ async fn a_password_that_is_missing_is_told_of_and_one_that_stayed_opens_the_vol
     scene.delete::<EtcdCluster>(NAME).await;
     scene.gone::<EtcdCluster>(NAME).await;
     let none = |pods: &Vec<Pod>| pods.is_empty();
-    wait_within(PATIENCE, "the pods to go", || pods(&scene), none).await;
+    wait_within(WAIT_TIMEOUT, "the pods to go", || pods(&scene), none).await;
     scene.delete::<Secret>("mine").await;
     wanted["auth"] = json!({ "enabled": true });
     scene.create::<EtcdCluster>(NAME, wanted).await;

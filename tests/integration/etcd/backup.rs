@@ -5,7 +5,7 @@ use kube::ResourceExt;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
-use super::{NAME, PATIENCE, Stage, becomes, running, settled, spec, told};
+use super::{NAME, Stage, WAIT_TIMEOUT, becomes, describe, running, settled, spec};
 use crate::support::wait::wait_within;
 use crate::support::{Operator, Scene};
 
@@ -14,15 +14,15 @@ const CHILD: &str = "db-backup";
 /// Waits until backups are told to be like that; returns with which words.
 async fn tells(scene: &Scene, status: &str, reason: &str) -> String {
     let is_told = |object: &EtcdCluster| {
-        told(object, "BackupReady").is_some_and(|told| (told.0.as_str(), told.1.as_str()) == (status, reason))
+        describe(object, "BackupReady").is_some_and(|text| (text.0.as_str(), text.1.as_str()) == (status, reason))
     };
     let object = becomes(scene, &format!("BackupReady to be {status} for {reason}"), is_told).await;
-    told(&object, "BackupReady").map(|(.., message)| message).unwrap_or_default()
+    describe(&object, "BackupReady").map(|(.., message)| message).unwrap_or_default()
 }
 
 async fn child(scene: &Scene, what: &str, good: impl Fn(&Option<DatabaseBackup>) -> bool) -> Option<DatabaseBackup> {
     let api = scene.api::<DatabaseBackup>();
-    wait_within(PATIENCE, what, || async { api.get_opt(CHILD).await.expect("an answer") }, good).await
+    wait_within(WAIT_TIMEOUT, what, || async { api.get_opt(CHILD).await.expect("an answer") }, good).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -61,7 +61,7 @@ async fn a_schedule_makes_a_backup_that_follows_it_and_goes_with_it() {
 
     scene.edit::<EtcdCluster>(NAME, json!({ "backupSchedule": null })).await;
     child(&scene, "the DatabaseBackup to be gone", Option::is_none).await;
-    let is_silent = |object: &EtcdCluster| told(object, "BackupReady").is_none();
+    let is_silent = |object: &EtcdCluster| describe(object, "BackupReady").is_none();
     becomes(&scene, "nothing to be told of backups", is_silent).await;
     settled(&scene, "the cluster as before").await;
 }

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use tokio::time::timeout;
 
-use super::{PATIENCE, access, member, pods};
+use super::{WAIT_TIMEOUT, access, member, pods};
 use crate::support::Scene;
 use crate::support::wait::wait_within;
 
@@ -53,7 +53,7 @@ pub async fn complete(scene: &Scene, replicas: i32, version: &str) {
             && known.iter().all(|status| status.version == version && status.leader != 0)
             && leaders.len() == 1
     };
-    wait_within(PATIENCE, &format!("{replicas} members of {version} that say so themselves"), look, good).await;
+    wait_within(WAIT_TIMEOUT, &format!("{replicas} members of {version} that say so themselves"), look, good).await;
 }
 
 #[derive(Debug)]
@@ -68,12 +68,12 @@ pub async fn leader(scene: &Scene) -> String {
         let statuses = statuses(scene).await;
         statuses.into_iter().find_map(|(pod, status)| status.filter(|it| it.leader == it.member_id).map(|_| pod))
     };
-    wait_within(PATIENCE, "a leader", look, Option::is_some).await.expect("just seen")
+    wait_within(WAIT_TIMEOUT, "a leader", look, Option::is_some).await.expect("just seen")
 }
 
 /// Waits until another one leads.
 pub async fn another_leader(scene: &Scene, than: &str) -> String {
-    wait_within(PATIENCE, &format!("another leader than {than}"), || leader(scene), |leader| leader != than).await
+    wait_within(WAIT_TIMEOUT, &format!("another leader than {than}"), || leader(scene), |leader| leader != than).await
 }
 
 async fn ask(scene: &Scene, pod: &Pod, request: Request) -> Option<Reply> {
@@ -106,5 +106,5 @@ pub async fn lead(scene: &Scene, name: &str) {
         }
         leader
     };
-    wait_within(PATIENCE, &format!("{name} to lead"), look, |leader| leader == name).await;
+    wait_within(WAIT_TIMEOUT, &format!("{name} to lead"), look, |leader| leader == name).await;
 }

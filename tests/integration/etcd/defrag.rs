@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::checker::Checker;
 use super::space::{VALUE, of_service};
-use super::{NAME, PATIENCE, Stage, becomes, bystander, running, says, settled, spec, stalls, took, uids};
+use super::{NAME, Stage, WAIT_TIMEOUT, becomes, bystander, running, says, settled, spec, stalls, took, uids};
 use crate::support::wait::wait_within;
 use crate::support::{Operator, Scene};
 
@@ -38,13 +38,13 @@ async fn waste(scene: &Scene) {
         let begun = Instant::now();
         // On a busy disk a write may take too long.
         while let Err(error) = client.put("waste", vec![b'x'; VALUE], None).await {
-            assert!(begun.elapsed() < PATIENCE, "{error}");
+            assert!(begun.elapsed() < WAIT_TIMEOUT, "{error}");
         }
     }
     let begun = Instant::now();
     let last = client.put("waste", "", None).await.expect("a write").header().expect("a header").revision();
     while let Err(error) = client.compact(last, Some(CompactionOptions::new().with_physical())).await {
-        assert!(begun.elapsed() < PATIENCE, "{error}");
+        assert!(begun.elapsed() < WAIT_TIMEOUT, "{error}");
     }
     let is_empty =
         |sizes: &BTreeMap<String, (i64, i64)>| sizes.values().all(|(size, in_use)| *size > MUCH && *in_use < MUCH / 2);
@@ -53,7 +53,7 @@ async fn waste(scene: &Scene) {
         client.clone().put("after", "", None).await.ok();
         sizes(scene).await
     };
-    wait_within(PATIENCE, "databases that are large and nearly empty", look, is_empty).await;
+    wait_within(WAIT_TIMEOUT, "databases that are large and nearly empty", look, is_empty).await;
 }
 
 /// Bytes of each member's database, and how many of them are in use.
@@ -116,7 +116,7 @@ async fn members_give_back_space_one_by_one_when_the_schedule_comes_and_not_agai
     assert!(sizes(&scene).await.values().all(|(size, _)| *size > MUCH), "the minute is over");
     checker.goes_on("the schedule followed").await;
     let report = checker.finish(&scene, "three members defragmented by schedule").await;
-    assert!(report.longest_gap < PATIENCE, "a majority served meanwhile");
+    assert!(report.longest_gap < WAIT_TIMEOUT, "a majority served meanwhile");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

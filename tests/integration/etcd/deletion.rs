@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Service;
 use serde_json::json;
 
 use super::checker::Checker;
-use super::{NAME, PATIENCE, Stage, claims, pods, running, settled, spec, took};
+use super::{NAME, Stage, WAIT_TIMEOUT, claims, pods, running, settled, spec, took};
 use crate::support::wait::wait_within;
 use crate::support::{Operator, Scene};
 
@@ -17,7 +17,7 @@ async fn deleted(scene: &Scene) {
     scene.gone::<EtcdCluster>(NAME).await;
     scene.gone::<StatefulSet>(NAME).await;
     scene.gone::<Service>(NAME).await;
-    wait_within(PATIENCE, "all pods to be gone", || pods(scene), Vec::is_empty).await;
+    wait_within(WAIT_TIMEOUT, "all pods to be gone", || pods(scene), Vec::is_empty).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -60,5 +60,5 @@ async fn volumes_go_where_that_was_asked_for() {
     scene.edit::<EtcdCluster>(NAME, json!({ "deletionPolicy": "Delete" })).await;
     settled(&scene, "the new policy").await;
     deleted(&scene).await;
-    wait_within(PATIENCE, "all volumes to be gone", || claims(&scene), std::collections::BTreeMap::is_empty).await;
+    wait_within(WAIT_TIMEOUT, "all volumes to be gone", || claims(&scene), std::collections::BTreeMap::is_empty).await;
 }

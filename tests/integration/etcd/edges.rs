@@ -13,14 +13,14 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Api, Config};
 use serde_json::{Value, json};
 
-use super::{NAME, PATIENCE, Stage, becomes, ours, running, settled, spec, stalls, told, uids};
+use super::{NAME, Stage, WAIT_TIMEOUT, becomes, describe, ours, running, settled, spec, stalls, uids};
 use crate::support::wait::wait_within;
 use crate::support::{Operator, Scene};
 
 /// Suspended, and seen as it is now.
 fn is_suspended(object: &EtcdCluster) -> bool {
     let seen = object.status.as_ref().and_then(|status| status.observed_generation);
-    seen == object.metadata.generation && told(object, "Ready").is_some_and(|(_, reason, _)| reason == "Suspended")
+    seen == object.metadata.generation && describe(object, "Ready").is_some_and(|(_, reason, _)| reason == "Suspended")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -59,18 +59,18 @@ async fn volumes_grow_where_their_class_can_do_that_and_members_are_helped_where
     class.metadata = kube::api::ObjectMeta { name: Some(scene.namespace.clone()), ..Default::default() };
     classes.create(&PostParams::default(), &class).await.expect("a class");
     let mut wanted = spec(1);
-    wanted["storageClassName"] = json!(scene.namespace);
+    wanted["storage"] = json!({ "className": scene.namespace });
     running(&scene, wanted).await;
     let before = uids(&scene).await;
     scene.edit::<EtcdCluster>(NAME, json!({ "storageSize": "2Gi" })).await;
     let (reason, message) = stalls(&scene, "words on the volume").await;
     println!("»   {message}");
     assert_eq!(reason, "VolumeCannotGrow");
-    assert!(message.contains("spec.storageSize") && message.contains("allowVolumeExpansion"), "{message}");
+    assert!(message.contains("spec.storage.size") && message.contains("allowVolumeExpansion"), "{message}");
     // All else goes on.
     scene.delete::<ConfigMap>(NAME).await;
     let look = || async { scene.api::<ConfigMap>().get_opt(NAME).await.expect("an answer").is_some() };
-    wait_within(PATIENCE, "the ConfigMap again", look, |there| *there).await;
+    wait_within(WAIT_TIMEOUT, "the ConfigMap again", look, |there| *there).await;
     let patch = Patch::Merge(json!({ "allowVolumeExpansion": true }));
     classes.patch(&scene.namespace, &PatchParams::default(), &patch).await.expect("the class can grow volumes");
     settled(&scene, "a larger volume").await;
@@ -122,8 +122,8 @@ async fn an_operator_that_may_not_read_secrets_says_which_right_it_needs() {
         scene.edit::<EtcdCluster>(NAME, json!({ (field): wanted })).await;
         let (reason, message) = stalls(&scene, "words on the right").await;
         assert_eq!(reason, "SecretsDenied");
-        let told = message.contains(&format!("spec.{field}")) && message.contains("causeway-database-secrets");
-        assert!(told, "{message}");
+        let text = message.contains(&format!("spec.{field}")) && message.contains("causeway-database-secrets");
+        assert!(text, "{message}");
         assert_eq!(uids(&scene).await, before, "no pod was touched");
         scene.edit::<EtcdCluster>(NAME, json!({ (field): Value::Null })).await;
         settled(&scene, "the field taken back").await;
@@ -138,5 +138,5 @@ async fn an_operator_that_may_not_read_secrets_says_which_right_it_needs() {
     )
     .await;
     let object = settled(&scene, "authentication, as soon as it may be").await;
-    assert!(told(&object, "AuthEnabled").is_some_and(|(status, ..)| status == "True"), "{:?}", object.status);
+    assert!(describe(&object, "AuthEnabled").is_some_and(|(status, ..)| status == "True"), "{:?}", object.status);
 }

@@ -43,7 +43,7 @@ pub const NAME: &str = "db";
 /// The label of all that belongs to it.
 pub const LABEL: &str = "causeway.example.com/etcd";
 /// Several members start, one after the other, on a machine that others use, too.
-pub const PATIENCE: Duration = Duration::from_mins(4);
+pub const WAIT_TIMEOUT: Duration = Duration::from_mins(4);
 
 /// So many of these tests run at the same time: each has up to five members, which time each other out where they get
 /// nothing of a processor for a second.
@@ -92,7 +92,7 @@ pub async fn settled(scene: &Scene, what: &str) -> EtcdCluster {
 /// Waits until the object is as `good` says.
 pub async fn becomes(scene: &Scene, what: &str, good: impl Fn(&EtcdCluster) -> bool) -> EtcdCluster {
     let api = scene.api::<EtcdCluster>();
-    wait_within(PATIENCE, what, || async { api.get(NAME).await.expect("the object") }, good).await
+    wait_within(WAIT_TIMEOUT, what, || async { api.get(NAME).await.expect("the object") }, good).await
 }
 
 /// Whether the status says that everything is as the spec wants it.
@@ -108,11 +108,11 @@ pub fn is_settled(object: &EtcdCluster) -> bool {
 
 /// Whether the condition of that type has that status.
 fn says(object: &EtcdCluster, type_: &str, expected: &str) -> bool {
-    told(object, type_).is_some_and(|(status, ..)| status == expected)
+    describe(object, type_).is_some_and(|(status, ..)| status == expected)
 }
 
 /// A condition as (status, reason, message).
-pub fn told(object: &EtcdCluster, type_: &str) -> Option<(String, String, String)> {
+pub fn describe(object: &EtcdCluster, type_: &str) -> Option<(String, String, String)> {
     condition(&object.status.as_ref()?.conditions, type_)
 }
 
@@ -123,7 +123,7 @@ async fn stalls(scene: &Scene, what: &str) -> (String, String) {
         seen == object.metadata.generation && says(object, "Stalled", "True")
     };
     let object = becomes(scene, what, current).await;
-    told(&object, "Stalled").map(|(_, reason, message)| (reason, message)).unwrap_or_default()
+    describe(&object, "Stalled").map(|(_, reason, message)| (reason, message)).unwrap_or_default()
 }
 
 /// The members' pods.
@@ -153,7 +153,7 @@ async fn successor(scene: &Scene, name: &str, before: &str) -> Pod {
     let look = || async { api.get_opt(name).await.expect("an answer") };
     let succeeded =
         |pod: &Option<Pod>| pod.as_ref().is_some_and(|pod| pod.uid().as_deref() != Some(before) && is_ready(pod));
-    wait_within(PATIENCE, &format!("a ready successor of {name}"), look, succeeded).await.expect("the pod")
+    wait_within(WAIT_TIMEOUT, &format!("a ready successor of {name}"), look, succeeded).await.expect("the pod")
 }
 
 /// The name of the member with that ordinal.

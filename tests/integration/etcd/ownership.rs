@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::checker::Checker;
 use super::{
-    LABEL, NAME, PATIENCE, Stage, becomes, bystander, claim_of, claims, pods, running, settled, spec, stalls, told,
-    uids,
+    LABEL, NAME, Stage, WAIT_TIMEOUT, becomes, bystander, claim_of, claims, describe, pods, running, settled, spec,
+    stalls, uids,
 };
 use crate::support::scene::condition;
 use crate::support::wait::wait_within;
@@ -27,7 +27,7 @@ async fn client(scene: &Scene, pod: &str) -> Client {
 /// Adds a member that nobody starts. etcd takes none before all have been connected for a few seconds.
 async fn add_voter(scene: &Scene) {
     let add = || async { client(scene, "db-0").await.member_add(["http://10.9.8.7:2380"], None).await };
-    wait_within(PATIENCE, "etcd to take a voter", add, Result::is_ok).await.expect("just seen");
+    wait_within(WAIT_TIMEOUT, "etcd to take a voter", add, Result::is_ok).await.expect("just seen");
 }
 
 async fn patch<K>(scene: &Scene, name: &str, patch: Value)
@@ -51,7 +51,7 @@ async fn a_cluster_takes_no_volume_that_a_redis_left() {
         ready.is_some_and(|(status, ..)| status == "True")
     };
     let redis = scene.api::<Redis>();
-    wait_within(PATIENCE, "a Redis", || async { redis.get(NAME).await.expect("the object") }, is_ready).await;
+    wait_within(WAIT_TIMEOUT, "a Redis", || async { redis.get(NAME).await.expect("the object") }, is_ready).await;
     scene.delete::<Redis>(NAME).await;
     scene.gone::<Redis>(NAME).await;
     scene.gone::<StatefulSet>(NAME).await;
@@ -127,16 +127,16 @@ async fn a_majority_lost_by_a_strangers_vote_is_told_and_begun_anew() {
     let before = uids(&scene).await;
     scene.delete::<Pod>("db-2").await;
     wait_within(
-        PATIENCE,
+        WAIT_TIMEOUT,
         "another db-2",
         || uids(&scene),
         |now| now.get("db-2").is_some_and(|uid| *uid != before["db-2"]),
     )
     .await;
     let _operator = Operator::start(&scene).await;
-    let lost = |object: &EtcdCluster| told(object, "Quorate").is_some_and(|(_, reason, _)| reason == "QuorumLost");
+    let lost = |object: &EtcdCluster| describe(object, "Quorate").is_some_and(|(_, reason, _)| reason == "QuorumLost");
     let object = becomes(&scene, "the loss to be told", lost).await;
-    let (_, _, message) = told(&object, "Quorate").expect("just seen");
+    let (_, _, message) = describe(&object, "Quorate").expect("just seen");
     assert!(message.contains("2 of 4 voting members") && message.contains("10.9.8.7"), "{message}");
     let recovery = json!({ "fromMember": "db-0", "token": "first" });
     scene.edit::<EtcdCluster>(NAME, json!({ "recovery": recovery })).await;

@@ -67,7 +67,7 @@ async fn two_constraints_of_the_same_kind_are_refused() {
         let mut wrong = spec(1);
         wrong[field] = value;
         let outcome = scene.try_create::<EtcdCluster>(NAME, wrong).await;
-        let said = outcome.expect_err(field).to_string();
-        assert!(said.contains(words), "{said}");
+        let answer = outcome.expect_err(field).to_string();
+        assert!(answer.contains(words), "{answer}");
     }
 }

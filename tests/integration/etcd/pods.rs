@@ -53,7 +53,7 @@ async fn all_pods_deleted_at_once_come_back_with_all_data() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_hangs_is_succeeded_and_comes_back_as_a_follower() {
+async fn a_leader_that_hangs_is_succeeded_and_one_that_hangs_with_another_is_told() {
     let scene = Stage::new("etcd-pods").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(3)).await;
@@ -61,15 +61,37 @@ async fn a_leader_that_hangs_is_succeeded_and_comes_back_as_a_follower() {
     let checker = Checker::start(&scene).await;
     let hanging = bystander::leader(&scene).await;
     let process = process_of(&scene, &hanging).await;
-    let stopped = Stopped::new(process);
+    let (stopped, begun) = (Stopped::new(process), Instant::now());
+    let sick = |object: &causeway::api::EtcdCluster| {
+        super::says(object, "AllMembersReady", "False") && super::says(object, "Quorate", "True")
+    };
+    super::becomes(&scene, "the sick member to be noticed, and another leader", sick).await;
+    took("a leader that hangs is told, and another leads", begun);
     bystander::another_leader(&scene, &hanging).await;
-    let sick = |object: &causeway::api::EtcdCluster| super::says(object, "AllMembersReady", "False");
-    let object = super::becomes(&scene, "the sick member to be noticed", sick).await;
-    assert!(super::says(&object, "Quorate", "True"), "{:?}", object.status);
     checker.goes_on("while a member hangs").await;
     drop(stopped);
     settled(&scene, "all members again").await;
     assert_eq!(uids(&scene).await, before, "who hangs for a moment is not replaced");
+
+    // With a second one nobody leads, and Ready says so for as long as that lasts.
+    let leader = bystander::leader(&scene).await;
+    let follower = before.keys().find(|name| **name != leader).expect("a follower");
+    let processes = [process_of(&scene, &leader).await, process_of(&scene, follower).await];
+    let (stopped, begun) = (processes.map(Stopped::new), Instant::now());
+    let away = |object: &causeway::api::EtcdCluster| {
+        super::says(object, "Quorate", "False") && super::says(object, "Ready", "False")
+    };
+    let object = super::becomes(&scene, "a cluster without a leader to be told", away).await;
+    took("a cluster without a leader is told", begun);
+    let reason = super::describe(&object, "Ready").map(|(_, reason, _)| reason);
+    println!("»   {}", reason.unwrap_or_default());
+    let lost = |object: &causeway::api::EtcdCluster| {
+        super::describe(object, "Quorate").is_some_and(|(_, reason, _)| reason == "QuorumLost")
+    };
+    super::becomes(&scene, "the lost majority to be told", lost).await;
+    took("a majority that hangs is told", begun);
+    drop(stopped);
+    settled(&scene, "the majority again").await;
     checker.finish(&scene, "the leader hangs for a while").await;
 }
 

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::checker::Checker;
 use super::space::{of_member, of_service};
-use super::{NAME, Stage, becomes, bystander, claim_of, claims, running, says, settled, spec, told, took, uids};
+use super::{NAME, Stage, becomes, bystander, claim_of, claims, describe, running, says, settled, spec, took, uids};
 use crate::support::{Operator, Scene, wait_for};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -23,9 +23,12 @@ async fn a_lost_majority_is_told_and_nothing_is_destroyed() {
     let data = bystander::statuses(&scene).await.remove(&survivor).flatten().expect("the survivor answers");
     let begun = Instant::now();
     lose_all_but(&scene, &survivor).await;
+    let object = becomes(&scene, "that nobody leads to be told", |object| says(object, "Quorate", "False")).await;
+    took("a cluster without a majority is told", begun);
+    println!("»   {}", describe(&object, "Quorate").map(|(_, reason, _)| reason).unwrap_or_default());
     let object = becomes(&scene, "the lost majority to be told", is_lost).await;
     took("a lost majority is told", begun);
-    let (_, _, message) = told(&object, "Quorate").expect("a condition");
+    let (_, _, message) = describe(&object, "Quorate").expect("a condition");
     println!("»   {message}");
     assert!(message.contains("majority is lost") && message.contains("kubectl"), "it says what to do: {message}");
     assert!(says(&object, "Ready", "False"), "{:?}", object.status);
@@ -45,7 +48,7 @@ async fn a_lost_majority_is_told_and_nothing_is_destroyed() {
 
 /// Whether the object tells that too few members are left, and not only that they choose a leader.
 fn is_lost(object: &EtcdCluster) -> bool {
-    told(object, "Quorate").is_some_and(|(status, reason, _)| status == "False" && reason == "QuorumLost")
+    describe(object, "Quorate").is_some_and(|(status, reason, _)| status == "False" && reason == "QuorumLost")
 }
 
 /// Deletes volumes and pods of all members but one.
@@ -74,7 +77,7 @@ async fn a_lost_majority_begins_anew_from_the_member_that_its_user_names() {
     let object = settled(&scene, "three members again").await;
     took("three members again, begun anew from one", begun);
     assert_eq!(object.status.as_ref().and_then(|status| status.recovered.as_deref()), Some("first"));
-    let (status, reason, message) = told(&object, "RevisionsSkipped").expect("a condition");
+    let (status, reason, message) = describe(&object, "RevisionsSkipped").expect("a condition");
     assert_eq!((status.as_str(), reason.as_str()), ("False", "MayRepeat"));
     assert!(message.contains("restart clients") && message.contains("3.5.9 cannot"), "{message}");
     checker.goes_on("three members again").await;
@@ -136,7 +139,7 @@ async fn who_saw_what_only_the_lost_members_had_is_told_to_begin_anew() {
     scene.edit::<EtcdCluster>(NAME, json!({ "recovery": recovery })).await;
     let object = settled(&scene, "three members again").await;
     took("three members again, above all revisions", begun);
-    let (status, reason, message) = told(&object, "RevisionsSkipped").expect("a condition");
+    let (status, reason, message) = describe(&object, "RevisionsSkipped").expect("a condition");
     assert_eq!((status.as_str(), reason.as_str()), ("True", "Skipped"), "{message}");
 
     for name in uids(&scene).await.into_keys() {
@@ -152,12 +155,12 @@ async fn who_saw_what_only_the_lost_members_had_is_told_to_begin_anew() {
         }
         let from = WatchOptions::new().with_start_revision(seen + 1);
         let mut watch = client.watch("seen", Some(from)).await.expect("an answer");
-        let mut told = watch.message().await.expect("a message").expect("a message");
-        while !told.canceled() {
-            assert!(told.events().is_empty(), "{name}: {told:?}");
-            told = watch.message().await.expect("a message").expect("that the watch has ended");
+        let mut text = watch.message().await.expect("a message").expect("a message");
+        while !text.canceled() {
+            assert!(text.events().is_empty(), "{name}: {text:?}");
+            text = watch.message().await.expect("a message").expect("that the watch has ended");
         }
-        assert!(told.compact_revision() > seen, "{name}: {told:?}");
+        assert!(text.compact_revision() > seen, "{name}: {text:?}");
     }
     let written = of_service(&scene).await.put("seen", "again", None).await.expect("a write");
     let revision = written.header().expect("a header").revision();

@@ -47,7 +47,7 @@ async fn edited_by_mortals(scene: &Scene, chance: &mut Chance, what: &str, edit:
         let life = usize::try_from(1 + chance.below(LONGEST_LIFE)).expect("a small number");
         interception.arm(Some((Target::Nth(life), chance.moment())));
         let operator = Operator::through(scene, &interception, Operator::client().await, SWEEP);
-        let done = wait_within(super::PATIENCE, what, || done(scene, &interception), Option::is_some).await;
+        let done = wait_within(super::WAIT_TIMEOUT, what, || done(scene, &interception), Option::is_some).await;
         drop(operator);
         if done == Some(true) {
             return died;

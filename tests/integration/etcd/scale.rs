@@ -26,7 +26,8 @@ async fn a_cluster_grows_to_five_and_shrinks_to_one_and_loses_nothing() {
         settled(&scene, &format!("{replicas} members")).await;
         took(&format!("{replicas} members"), begun);
         // Volumes of members that were removed must never come back as they are.
-        wait_within(super::PATIENCE, "their volumes only", || claims(&scene), |claims| claims.len() == replicas).await;
+        wait_within(super::WAIT_TIMEOUT, "their volumes only", || claims(&scene), |claims| claims.len() == replicas)
+            .await;
         checker.goes_on(&format!("{replicas} members")).await;
     }
     assert_eq!(uids(&scene).await, first, "the first member was left alone");

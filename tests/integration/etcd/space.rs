@@ -11,7 +11,7 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use super::checker::Checker;
-use super::{NAME, Stage, access, becomes, bystander, claims, running, settled, spec, told, took, uids};
+use super::{NAME, Stage, access, becomes, bystander, claims, describe, running, settled, spec, took, uids};
 use crate::support::wait::wait_within;
 use crate::support::{Operator, Scene};
 
@@ -22,13 +22,13 @@ const SMALL: usize = 16 * 1024 * 1024;
 /// Of one that is filled by keys: its file grows by 16 MiB at a time, so a smaller one would never be nearly full.
 const LARGE: usize = 192 * 1024 * 1024;
 /// An alarm is heard within a second or two; then each member has to give back its space.
-const PATIENCE: Duration = Duration::from_mins(4);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(4);
 /// Between two writes that may be refused.
 const PAUSE: Duration = Duration::from_millis(200);
 
 async fn client(scene: &Scene, address: Option<String>) -> Client {
     let endpoint = format!("http://{}:2379", address.expect("an address"));
-    let mut options = ConnectOptions::new().with_connect_timeout(PATIENCE).with_timeout(Duration::from_secs(10));
+    let mut options = ConnectOptions::new().with_connect_timeout(WAIT_TIMEOUT).with_timeout(Duration::from_secs(10));
     if let Some(secret) = scene.api::<Secret>().get_opt(access::ROOT).await.expect("an answer") {
         options = options.with_user(ROOT, access::text(&secret, "password"));
     }
@@ -56,7 +56,7 @@ async fn full(scene: &Scene, mut small: Value, quota: usize, key: impl Fn(usize)
             if error.to_string().contains("database space exceeded") {
                 return client;
             }
-            assert!(begun.elapsed() < PATIENCE, "value {number}: {error}");
+            assert!(begun.elapsed() < WAIT_TIMEOUT, "value {number}: {error}");
         }
     }
     panic!("twice the quota was written without an alarm");
@@ -65,7 +65,7 @@ async fn full(scene: &Scene, mut small: Value, quota: usize, key: impl Fn(usize)
 /// Waits until a write is acknowledged.
 async fn writable(client: &Client, what: &str) {
     let look = || async { client.clone().put("after", "1", None).await.map(drop).map_err(|error| error.to_string()) };
-    let written = wait_within(PATIENCE, &format!("{what}: a write"), look, Result::is_ok).await;
+    let written = wait_within(WAIT_TIMEOUT, &format!("{what}: a write"), look, Result::is_ok).await;
     written.expect("just seen");
 }
 
@@ -105,7 +105,7 @@ async fn a_database_full_of_history_whose_clients_log_in_gets_its_space_back_and
     let leader = bystander::leader(&scene).await;
     scene.edit::<EtcdCluster>(NAME, json!({ "config": { "snapshot-count": "5000" } })).await;
     let object = settled(&scene, "the other settings").await;
-    assert_eq!(told(&object, "AuthEnabled").map(|(status, ..)| status).as_deref(), Some("True"));
+    assert_eq!(describe(&object, "AuthEnabled").map(|(status, ..)| status).as_deref(), Some("True"));
     let after = uids(&scene).await;
     assert!(before.iter().all(|(name, uid)| after[name] != *uid), "every pod was replaced");
     assert!(moves(&scene).await > 0, "{leader} handed leadership over before it was replaced");
@@ -125,8 +125,10 @@ async fn a_database_full_of_keys_is_told_and_a_higher_quota_helps() {
     let _operator = Operator::start(&scene).await;
     let mut client = full(&scene, spec(1), LARGE, |number| format!("key-{number}")).await;
     let is_told = |object: &EtcdCluster| {
-        told(object, "Ready").is_some_and(|(_, reason, message)| reason == "NoSpace" && message.contains("Delete keys"))
+        describe(object, "Ready")
+            .is_some_and(|(_, reason, message)| reason == "NoSpace" && message.contains("Delete keys"))
     };
+    let begun = Instant::now();
     // The file grows in steps: what is left of the last one after keys were packed is filled, too.
     let mut more = client.clone();
     let writer = tokio::spawn(async move {
@@ -135,9 +137,12 @@ async fn a_database_full_of_keys_is_told_and_a_higher_quota_helps() {
             tokio::time::sleep(PAUSE).await;
         }
     });
+    let is_full = |object: &EtcdCluster| describe(object, "Ready").is_some_and(|(_, reason, _)| reason == "NoSpace");
+    becomes(&scene, "the alarm to be told", is_full).await;
+    took("NoSpace is told", begun);
     let object = becomes(&scene, "words on the full database", is_told).await;
     writer.abort();
-    let (_, _, message) = told(&object, "Ready").expect("a condition");
+    let (_, _, message) = describe(&object, "Ready").expect("a condition");
     println!("»   {message}");
     assert!(message.contains("spec.config.quota-backend-bytes"), "{message}");
     let count = client.get("key-", Some(etcd_client::GetOptions::new().with_prefix().with_count_only())).await;
@@ -169,7 +174,7 @@ async fn a_member_with_an_alarm_of_damaged_data_is_replaced() {
     let is_other = |now: &std::collections::BTreeMap<String, String>| {
         now.get("data-db-1").is_some_and(|uid| volumes.get("data-db-1") != Some(uid))
     };
-    wait_within(PATIENCE, "another volume for db-1", replaced, is_other).await;
+    wait_within(WAIT_TIMEOUT, "another volume for db-1", replaced, is_other).await;
     settled(&scene, "all members again").await;
     took("a member with an alarm of damaged data is replaced", begun);
     checker.goes_on("all members again").await;
@@ -182,7 +187,7 @@ async fn a_database_full_of_keys_serves_again_once_they_are_deleted() {
     let scene = Stage::new("etcd-space").await;
     let _operator = Operator::start(&scene).await;
     let mut client = full(&scene, spec(1), LARGE, |number| format!("key-{number}")).await;
-    let is_told = |object: &EtcdCluster| told(object, "Ready").is_some_and(|(_, _, it)| it.contains("Delete keys"));
+    let is_told = |object: &EtcdCluster| describe(object, "Ready").is_some_and(|(_, _, it)| it.contains("Delete keys"));
     let look = || async {
         // What is left of the file's last step after keys were packed is filled, too.
         let mut client = client.clone();
@@ -193,7 +198,7 @@ async fn a_database_full_of_keys_serves_again_once_they_are_deleted() {
         }
         scene.api::<EtcdCluster>().get(NAME).await.expect("the cluster")
     };
-    wait_within(PATIENCE, "words on the full database", look, is_told).await;
+    wait_within(WAIT_TIMEOUT, "words on the full database", look, is_told).await;
     let all = etcd_client::DeleteOptions::new().with_prefix();
     assert!(client.delete("key-", Some(all)).await.expect("deletions are accepted").deleted() > 0);
     let begun = Instant::now();

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::access::{self, SERVERS, text};
 use super::checker::Checker;
-use super::{NAME, PATIENCE, Stage, pods, running, settled, spec, stalls, successor, took, uids};
+use super::{NAME, Stage, WAIT_TIMEOUT, pods, running, settled, spec, stalls, successor, took, uids};
 use crate::support::certificates::give;
 use crate::support::rollout_watch::RolloutWatch;
 use crate::support::wait::wait_within;
@@ -85,7 +85,7 @@ async fn renewed(scene: &Scene, before: &str) {
     let secrets = scene.api::<Secret>();
     let changed = |secret: &Secret| text(secret, "tls.crt") != before;
     let get = || async { secrets.get(SERVERS).await.expect("the Secret") };
-    let kept = wait_within(PATIENCE, "another certificate", get, changed).await;
+    let kept = wait_within(WAIT_TIMEOUT, "another certificate", get, changed).await;
     let wanted = CertificateDer::from_pem_slice(text(&kept, "tls.crt").as_bytes()).expect("a certificate").to_vec();
     let look = || async {
         let mut behind = Vec::new();
@@ -97,7 +97,7 @@ async fn renewed(scene: &Scene, before: &str) {
         }
         behind
     };
-    wait_within(PATIENCE, "all members to show it", look, Vec::is_empty).await;
+    wait_within(WAIT_TIMEOUT, "all members to show it", look, Vec::is_empty).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -117,7 +117,7 @@ async fn a_cluster_with_tls_renews_certificates_without_a_restart_and_authoritie
     let (before, checker) = (uids(&scene).await, Checker::start(&scene).await);
     let old = text(&scene.api::<Secret>().get(SERVERS).await.expect("the Secret"), "tls.crt");
     let begun = Instant::now();
-    scene.edit::<EtcdCluster>(NAME, json!({ "tls": { "certificateHours": 24 } })).await;
+    scene.edit::<EtcdCluster>(NAME, json!({ "tls": { "certificateDuration": "24h" } })).await;
     renewed(&scene, &old).await;
     took("all members show a renewed certificate", begun);
     settled(&scene, "renewed certificates").await;
@@ -168,17 +168,17 @@ async fn a_given_secret_is_checked_used_followed_and_not_needed_to_run_on() {
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(3)).await;
     let (before, checker) = (uids(&scene).await, Checker::start(&scene).await);
-    let given = json!({ "tls": { "peer": { "secretName": "given" }, "client": { "secretName": "given" } } });
-    scene.edit::<EtcdCluster>(NAME, given).await;
+    let user_provided = json!({ "tls": { "peer": { "secretName": "given" }, "client": { "secretName": "given" } } });
+    scene.edit::<EtcdCluster>(NAME, user_provided).await;
     let (reason, message) = stalls(&scene, "words on the Secret that is missing").await;
     assert_eq!(reason, "SecretInvalid");
     assert!(message.contains("spec.tls.peer.secretName") && message.contains("no Secret given"), "{message}");
     give(&scene, "given", &["example.com".into()]).await;
-    let told = |object: &EtcdCluster| {
+    let description = |object: &EtcdCluster| {
         let conditions = object.status.iter().flat_map(|status| &status.conditions);
         conditions.into_iter().any(|it| it.type_ == "Stalled" && it.message.contains("not valid for db-0.db-peers"))
     };
-    super::becomes(&scene, "words on the name that is missing", told).await;
+    super::becomes(&scene, "words on the name that is missing", description).await;
     assert_eq!(uids(&scene).await, before, "no pod was touched");
 
     let namespace = &scene.namespace;
@@ -198,7 +198,7 @@ async fn a_given_secret_is_checked_used_followed_and_not_needed_to_run_on() {
         let kept = text(&scene.api::<Secret>().get(SERVERS).await.expect("the Secret"), "ca.crt");
         kept != old && kept.matches("BEGIN").count() == 1
     };
-    wait_within(PATIENCE, "another given authority to be used alone", followed, |followed| *followed).await;
+    wait_within(WAIT_TIMEOUT, "another given authority to be used alone", followed, |followed| *followed).await;
     settled(&scene, "another given authority").await;
     took("another given authority is followed", begun);
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 
 use super::checker::Checker;
-use super::{PATIENCE, Stage, bystander, claim_of, claims, running, settled, spec, successor, took, uids};
+use super::{Stage, WAIT_TIMEOUT, bystander, claim_of, claims, running, settled, spec, successor, took, uids};
 use crate::support::wait::wait_within;
 use crate::support::{Operator, Scene, volumes};
 
@@ -95,7 +95,7 @@ async fn a_member_whose_database_is_spoilt_is_replaced() {
         let another = |now: &BTreeMap<String, String>| {
             now.get(&claim_of(name)).is_some_and(|uid| *uid != before[&claim_of(name)])
         };
-        wait_within(PATIENCE, "another volume", || claims(&scene), another).await;
+        wait_within(WAIT_TIMEOUT, "another volume", || claims(&scene), another).await;
         settled(&scene, "all members again").await;
         took(&format!("a member whose database was spoilt (cut off: {cut_off}) is replaced"), begun);
         let after = claims(&scene).await;

@@ -117,6 +117,11 @@ fn values(schema: &Value) -> Vec<(&'static str, Option<Value>)> {
                 some("a number", json!(7)),
                 some("an object", json!({ "a": 1 })),
             ]);
+            if schema["pattern"].as_str().is_some_and(|pattern| pattern.contains("h)?(")) {
+                values.extend(
+                    ["0s", "1s", "90m", "24h", "999999h", "1d", "-1s"].map(|text| some("a duration", json!(text))),
+                );
+            }
             values.extend(
                 schema["enum"].as_array().into_iter().flatten().map(|one| some("one of its words", one.clone())),
             );

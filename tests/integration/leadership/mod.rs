@@ -1,7 +1,7 @@
 //! Two real processes of the operator, of which one leads: what happens when it is killed, told to stop, or frozen.
 
 mod options;
-mod process;
+pub mod process;
 
 use std::time::{Duration, Instant};
 
@@ -17,8 +17,13 @@ use process::{AT_ONCE, Process};
 /// A standby that has to wait for the end of a lease of 15 s, renewed every 2 s, waits longer.
 const AT_RELEASE: Duration = Duration::from_secs(12);
 
-async fn lease(scene: &Scene) -> LeaseSpec {
-    let lease = scene.api::<Lease>().get_opt("causeway").await.expect("an answer");
+/// The lease of all kinds but databases.
+pub const COMMON: &str = "causeway";
+/// The lease of databases.
+pub const DATABASES: &str = "causeway-databases";
+
+async fn lease_of(scene: &Scene, name: &str) -> LeaseSpec {
+    let lease = scene.api::<Lease>().get_opt(name).await.expect("an answer");
     lease.and_then(|lease| lease.spec).unwrap_or_default()
 }
 
@@ -29,13 +34,25 @@ fn holder(lease: &LeaseSpec) -> &str {
 
 /// Waits until the process of that name leads.
 async fn leads(scene: &Scene, name: &str) -> LeaseSpec {
-    wait_for(&format!("{name} to lead"), || lease(scene), |lease| holder(lease) == name).await
+    leads_by(scene, COMMON, name).await
+}
+
+/// Waits until the process of that name leads by that lease.
+pub async fn leads_by(scene: &Scene, lease: &str, name: &str) -> LeaseSpec {
+    let what = format!("{name} to lead by {lease}");
+    wait_for(&what, || lease_of(scene, lease), |lease| holder(lease) == name).await
+}
+
+/// What the process tells of itself while it leads by that lease, or does not.
+pub fn leader_metric(lease: &str, leads: bool) -> String {
+    format!("causeway_leader{{lease=\"{lease}\"}} {}\n", u8::from(leads))
 }
 
 /// A leader called `first` and a standby called `second`.
 async fn two(scene: &Scene) -> (Process, Process) {
     let first = Process::start(scene, "first").await;
     leads(scene, "first").await;
+    leads_by(scene, DATABASES, "first").await;
     (first, Process::start(scene, "second").await)
 }
 
@@ -73,12 +90,12 @@ async fn a_leader_that_is_told_to_stop_hands_over_at_once() {
     let scene = Scene::new("leadership").await;
     let (mut first, second) = two(&scene).await;
     first.signal("TERM");
-    let told = Instant::now();
+    let message = Instant::now();
     scene.create::<MyIngress>("after", spec()).await;
     leads(&scene, "second").await;
-    let led = told.elapsed();
+    let led = message.elapsed();
     ready(&scene, "after").await;
-    let took = told.elapsed();
+    let took = message.elapsed();
     assert!(first.ended().await.success());
     println!(
         "» a leader told to stop: the other leads after {} ms, the next object is ready after {} ms",
@@ -86,9 +103,13 @@ async fn a_leader_that_is_told_to_stop_hands_over_at_once() {
         took.as_millis()
     );
     assert!(led < AT_RELEASE, "it waited for the lease to end: {led:?}");
+    leads_by(&scene, DATABASES, "second").await;
 
     second.signal("TERM");
-    wait_for("the lease to be released", || lease(&scene), |lease| holder(lease).is_empty()).await;
+    for name in [COMMON, DATABASES] {
+        let what = format!("the lease {name} to be released");
+        wait_for(&what, || lease_of(&scene, name), |lease| holder(lease).is_empty()).await;
+    }
 }
 
 #[tokio::test]
@@ -108,7 +129,7 @@ async fn a_leader_that_was_frozen_changes_nothing_after_another_took_over_and_st
     let taken = leads(&scene, "second").await.acquire_time.expect("a time").0;
     // Every change that it asks for from here on would be a second leader's.
     first.signal("CONT");
-    let stands_by = |(_, metrics): &(u16, String)| metrics.contains("causeway_leader 0\n");
+    let stands_by = |(_, metrics): &(u16, String)| metrics.contains(&leader_metric(COMMON, false));
     wait_for("the first to stand by", || first.get("/metrics"), stands_by).await;
     assert!(first.log().iter().any(|line| line.contains("leading no more")), "{:?}", first.log());
     scene.emulator.no_faults().await;
@@ -142,10 +163,12 @@ async fn a_standby_changes_nothing_and_tells_that_it_does_not_lead() {
     ready(&scene, "app").await;
     let calls = scene.emulator.journal().await.into_iter();
     assert_eq!(calls.filter(|call| call.principal.ends_with("/second")).count(), 0);
-    for (process, leading) in [(&first, "1"), (&second, "0")] {
+    for (process, leading) in [(&first, true), (&second, false)] {
         let (status, metrics) = process.get("/metrics").await;
         assert_eq!(status, 200);
-        assert!(metrics.contains(&format!("causeway_leader {leading}\n")), "{metrics}");
+        for lease in [COMMON, DATABASES] {
+            assert!(metrics.contains(&leader_metric(lease, leading)), "{metrics}");
+        }
     }
 }
 
@@ -162,7 +185,7 @@ async fn the_process_tells_of_itself() {
         "causeway_reconciles_total",
         "causeway_reconcile_duration_seconds",
         "causeway_aws_calls_total",
-        "causeway_leader 1",
+        "causeway_leader{lease=\"causeway\"} 1",
     ] {
         assert!(metrics.contains(name), "{name} is not in {metrics}");
     }

@@ -20,9 +20,9 @@ async fn complaint(scene: &Scene, session: &Session, variable: &str, value: Opti
     let look = || async { child.lock().unwrap().0.try_wait().expect("its status") };
     let ended = wait_for(&format!("the process to refuse {variable}={value:?}"), look, Option::is_some).await;
     assert!(!ended.expect("a status").success());
-    let mut said = String::new();
-    child.lock().unwrap().0.stderr.take().expect("its log").read_to_string(&mut said).expect("a text");
-    said
+    let mut answer = String::new();
+    child.lock().unwrap().0.stderr.take().expect("its log").read_to_string(&mut answer).expect("a text");
+    answer
 }
 
 /// A process that ought to end by itself, and is killed if it does not.
@@ -44,6 +44,7 @@ async fn a_bad_option_is_told_in_one_clear_line() {
         ("CLUSTER_NAME", Some("two words"), "give 1 to 100 letters, digits"),
         ("SWEEP_INTERVAL", Some("0s"), "give at least 1s"),
         ("SWEEP_INTERVAL", Some("often"), "--sweep-interval"),
+        ("DATABASE_LEASE_DURATION", Some("2s"), "give a duration from 5s to 1m"),
         ("METRICS_ADDRESS", Some("everywhere"), "--metrics-address"),
         ("CONCURRENCY", Some("0"), "--concurrency"),
         ("KINDS", Some("MyIngress,Pod"), "possible values: MyApp, MyIngress"),
@@ -53,11 +54,11 @@ async fn a_bad_option_is_told_in_one_clear_line() {
         ("METRICS_ADDRESS", Some("192.0.2.1:80"), "cannot listen on METRICS_ADDRESS 192.0.2.1:80"),
         ("AWS_REGION", None, "set AWS_REGION"),
     ] {
-        let said = complaint(&scene, &session, variable, value).await;
+        let answer = complaint(&scene, &session, variable, value).await;
         assert!(
-            said.lines().any(|line| line.contains(words)),
-            "{variable}={value:?} gives:\n{said}\nand should say: {words}"
+            answer.lines().any(|line| line.contains(words)),
+            "{variable}={value:?} gives:\n{answer}\nand should say: {words}"
         );
-        assert!(!said.contains("panicked"), "{said}");
+        assert!(!answer.contains("panicked"), "{answer}");
     }
 }

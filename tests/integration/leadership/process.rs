@@ -15,6 +15,7 @@ pub const AT_ONCE: usize = 4;
 pub struct Process {
     /// Its name, in the lease and in the principals of AWS's journal.
     pub name: &'static str,
+    command: Command,
     child: Child,
     address: String,
     log: Arc<Mutex<Vec<String>>>,
@@ -55,19 +56,22 @@ impl Process {
     pub async fn start_with(scene: &Scene, name: &'static str, variables: &[(&str, &str)]) -> Self {
         let session = Session::of(scene, name).await;
         let address = format!("127.0.0.1:{}", free_port());
-        let mut child = command(name, scene, &session)
-            .env("METRICS_ADDRESS", &address)
-            .envs(variables.iter().copied())
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the operator starts");
+        let mut command = command(name, scene, &session);
+        command.env("METRICS_ADDRESS", &address).envs(variables.iter().copied());
+        command.stdin(Stdio::null()).stderr(Stdio::piped());
         let log = Arc::new(Mutex::new(Vec::new()));
-        let (lines, kept) = (BufReader::new(child.stderr.take().expect("its log")).lines(), log.clone());
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| kept.lock().unwrap().push(line)));
-        let process = Self { name, child, address, log };
+        let child = begin(&mut command, &log);
+        let process = Self { name, command, child, address, log };
         wait_for(&format!("{name} to be ready"), || process.get("/readyz"), |(status, _)| *status == 200).await;
         process
+    }
+
+    /// Kills it and starts it again, as the kubelet does with a container whose process was killed. Nobody waits until it is
+    /// ready.
+    pub fn start_again(&mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ends");
+        self.child = begin(&mut self.command, &self.log);
     }
 
     /// Status and text of its answer; status 0 when there is none.
@@ -111,6 +115,14 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Starts one, and keeps what it logs.
+fn begin(command: &mut Command, log: &Arc<Mutex<Vec<String>>>) -> Child {
+    let mut child = command.spawn().expect("the operator starts");
+    let (lines, kept) = (BufReader::new(child.stderr.take().expect("its log")).lines(), log.clone());
+    std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| kept.lock().unwrap().push(line)));
+    child
 }
 
 fn free_port() -> u16 {

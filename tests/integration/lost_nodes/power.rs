@@ -8,7 +8,7 @@ use kube::api::DeleteParams;
 use super::cut::redis::with_master_on;
 use super::{POWERLESS, becomes, take_power};
 use crate::redis::checker::{Checker, Promise};
-use crate::redis::{self, claim_of, settled, succeeded, told};
+use crate::redis::{self, claim_of, describe, settled, succeeded};
 use crate::support::{Operator, Scene};
 
 /// What the condition says is done then: the node's object deleted, and the claim whose volume went with it.
@@ -24,9 +24,9 @@ async fn a_master_whose_node_lost_its_power_is_succeeded_and_replaced_when_the_n
     succeeded(&scene, &name).await;
     checker.goes_on("another master").await;
     becomes(&scene, POWERLESS, false).await;
-    let lost = |object: &Redis| told(object, "Ready").is_some_and(|(_, reason, _)| reason == "NodeLost");
+    let lost = |object: &Redis| describe(object, "Ready").is_some_and(|(_, reason, _)| reason == "NodeLost");
     let object = redis::becomes(&scene, "the lost node to be told", lost).await;
-    let (_, _, message) = told(&object, "Ready").expect("a condition");
+    let (_, _, message) = describe(&object, "Ready").expect("a condition");
     assert!(message.contains(&format!("kubectl delete node {POWERLESS}")), "{message}");
 
     // Two nodes are left: the third pod shares one of them.

@@ -45,7 +45,7 @@ fn is_settled(app: &MyApp) -> bool {
 /// Waits until the app's `Ready` condition gives that reason; returns its message.
 async fn ready_says(scene: &Scene, name: &str, reason: &str) -> String {
     let ready = |app: &MyApp| condition(&app.status.clone().unwrap_or_default().conditions, "Ready");
-    let says = |app: &MyApp| ready(app).is_some_and(|(_, said, _)| said == reason);
+    let says = |app: &MyApp| ready(app).is_some_and(|(_, answer, _)| answer == reason);
     let app = scene.app(name, &format!("{name} to be Ready=…/{reason}"), says).await;
     ready(&app).map(|(_, _, message)| message).unwrap_or_default()
 }

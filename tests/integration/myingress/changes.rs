@@ -141,7 +141,7 @@ async fn a_replaced_balancer_goes_on_for_the_grace_period_even_over_a_restart() 
     let scene = Scene::new("change").await;
     let patient = || async {
         let sweep = Duration::from_secs(2);
-        let mut world = Operator::world(&scene, Operator::client().await, scene.aws.clone(), sweep);
+        let mut world = Operator::context(&scene, Operator::client().await, scene.aws.clone(), sweep);
         world.replacement_grace = Duration::from_secs(20);
         Operator::start_in(world)
     };
@@ -150,7 +150,7 @@ async fn a_replaced_balancer_goes_on_for_the_grace_period_even_over_a_restart() 
     let old = created(&scene, "app", spec(json!({ "listeners": [{ "port": 80, "defaultAction": gone }] }))).await;
     scene.edit::<MyIngress>("app", json!({ "scheme": "internal" })).await;
     let new = ready(&scene, "app").await;
-    let told = Instant::now();
+    let text = Instant::now();
     assert_ne!((&new.arn, &new.dns), (&old.arn, &old.dns));
     let replaced = || async { scene.api::<MyIngress>().get("app").await.unwrap().status.unwrap().replaced };
     assert_eq!(replaced().await.map(|it| (it.arn, it.dns)), Some((old.arn.clone(), old.dns.clone())));
@@ -161,7 +161,7 @@ async fn a_replaced_balancer_goes_on_for_the_grace_period_even_over_a_restart() 
     assert_eq!(scene.balancers().await.len(), 2);
     assert!(listeners(&scene, &old.arn).await.contains_key(&80), "it is as it was");
     let left = wait_for("the old one to be gone", || scene.balancers(), |balancers| balancers.len() == 1).await;
-    assert!(told.elapsed() > Duration::from_secs(15), "gone after {:?}", told.elapsed());
+    assert!(text.elapsed() > Duration::from_secs(15), "gone after {:?}", text.elapsed());
     assert_eq!(left[0].load_balancer_arn(), Some(new.arn.as_str()));
     wait_for("the status to forget it", replaced, Option::is_none).await;
 }

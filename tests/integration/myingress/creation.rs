@@ -40,6 +40,20 @@ async fn the_sample_gets_a_balancer_with_its_settings_and_our_tags() {
     assert_eq!(event(&scene, "myapp", "Created").await, "Created load balancer myapp-alb");
 }
 
+/// The call arrives, its answer does not: what it made is found, goes on, and is told of all the same.
+#[tokio::test]
+async fn what_was_made_by_a_call_whose_answer_was_lost_is_told_of() {
+    let scene = Scene::new("create").await;
+    let _operator = Operator::start(&scene).await;
+    scene.emulator.fault(json!({ "kind": "reset_after", "operation": "CreateLoadBalancer", "times": 1 })).await;
+    scene.create::<MyIngress>("myapp", spec(json!({}))).await;
+    ready(&scene, "myapp").await;
+    let note = event(&scene, "myapp", "Created").await;
+    assert!(note.starts_with("Created load balancer myapp-alb"), "{note}");
+    let creates = scene.emulator.elb_operations().await.into_iter().filter(|it| it == "CreateLoadBalancer").count();
+    assert_eq!(creates, 1, "found, not made again");
+}
+
 #[tokio::test]
 async fn a_balancer_has_the_name_that_the_spec_gives_and_one_of_somebody_else_is_told_and_left_alone() {
     let scene = Scene::new("create").await;
@@ -49,11 +63,11 @@ async fn a_balancer_has_the_name_that_the_spec_gives_and_one_of_somebody_else_is
     let foreign = scene.elb.create_load_balancer().name("theirs").subnets("subnet-abc").subnets("subnet-def");
     foreign.send().await.expect("somebody else's balancer");
     scene.create::<MyIngress>("two", spec(json!({ "name": "theirs" }))).await;
-    let told = |object: &MyIngress| {
+    let message = |object: &MyIngress| {
         let conditions = object.status.clone().unwrap_or_default().conditions;
         condition(&conditions, "Ready").is_some_and(|(_, reason, _)| reason == "NameTaken")
     };
-    let object = scene.ingress("two", "the taken name to be told", told).await;
+    let object = scene.ingress("two", "the taken name to be told", message).await;
     assert_eq!(alb_of(&object), None);
     assert_eq!(scene.balancers().await.len(), 2);
     let patch = kube::api::Patch::Merge(json!({ "spec": { "name": "other" } }));
@@ -128,7 +142,7 @@ async fn one_slow_balancer_holds_no_other_up() {
 }
 
 #[tokio::test]
-async fn kubectl_shows_dns_state_ready_and_age() {
+async fn kubectl_shows_dns_state_ready_its_reason_and_age() {
     let scene = Scene::new("create").await;
     let _operator = Operator::start(&scene).await;
     let alb = created(&scene, "myapp", spec(json!({}))).await;
@@ -139,8 +153,8 @@ async fn kubectl_shows_dns_state_ready_and_age() {
     let table: Value = scene.client.request(request).await.expect("a table");
     let columns = table["columnDefinitions"].as_array().unwrap().iter();
     let columns: Vec<_> = columns.filter(|it| it["priority"] == 0).map(|it| it["name"].as_str().unwrap()).collect();
-    assert_eq!(columns, ["Name", "DNS", "State", "Targets", "Ready", "Age"]);
+    assert_eq!(columns, ["Name", "DNS", "State", "Targets", "Ready", "Status", "Age"]);
     let cells = table["rows"][0]["cells"].as_array().unwrap();
     assert_eq!(cells[..3], [json!("myapp"), json!(alb.dns), json!("active")]);
-    assert_eq!(cells[4], json!("True"));
+    assert_eq!(cells[4..6], [json!("True"), json!("Active")]);
 }

@@ -17,7 +17,7 @@ use crate::support::{Operator, Scene};
 #[derive(Clone, Debug)]
 struct LateRole {
     account: String,
-    given: Arc<AtomicBool>,
+    user_provided: Arc<AtomicBool>,
 }
 
 impl ProvideCredentials for LateRole {
@@ -25,7 +25,7 @@ impl ProvideCredentials for LateRole {
     where
         Self: 'a,
     {
-        future::ProvideCredentials::ready(if self.given.load(Ordering::Relaxed) {
+        future::ProvideCredentials::ready(if self.user_provided.load(Ordering::Relaxed) {
             Ok(Credentials::new(&self.account, "test", None, None, "test"))
         } else {
             Err(CredentialsError::not_loaded_no_source())
@@ -36,7 +36,7 @@ impl ProvideCredentials for LateRole {
 #[tokio::test]
 async fn an_operator_without_a_role_says_so_and_goes_on_when_it_has_one() {
     let scene = Scene::new("credentials").await;
-    let role = LateRole { account: scene.emulator.account().into(), given: Arc::default() };
+    let role = LateRole { account: scene.emulator.account().into(), user_provided: Arc::default() };
     let provider = SharedCredentialsProvider::new(role.clone());
     let aws = scene.aws.to_builder().credentials_provider(provider).build();
     let _operator = Operator::start_with(&scene, Operator::client().await, aws, Duration::from_secs(2));
@@ -44,6 +44,6 @@ async fn an_operator_without_a_role_says_so_and_goes_on_when_it_has_one() {
     let message = stalled_by(&scene, "app", "CredentialsMissing").await;
     assert!(message.contains("IAM role") && message.contains("docs/operations.md"), "{message}");
     assert_eq!(scene.emulator.elb_operations().await, Vec::<String>::new());
-    role.given.store(true, Ordering::Relaxed);
+    role.user_provided.store(true, Ordering::Relaxed);
     ready(&scene, "app").await;
 }

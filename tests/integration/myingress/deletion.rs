@@ -83,7 +83,7 @@ async fn an_object_deleted_during_a_replacement_takes_both_balancers_along() {
 async fn an_object_deleted_in_the_grace_period_takes_both_balancers_along_at_once() {
     let scene = Scene::new("delete").await;
     let sweep = std::time::Duration::from_secs(2);
-    let mut world = Operator::world(&scene, Operator::client().await, scene.aws.clone(), sweep);
+    let mut world = Operator::context(&scene, Operator::client().await, scene.aws.clone(), sweep);
     world.replacement_grace = std::time::Duration::from_hours(1);
     let _operator = Operator::start_in(world);
     let old = created(&scene, "app", spec(json!({}))).await;

@@ -66,7 +66,7 @@ async fn fields_of_the_balancer() {
             spec["securityGroups"] = json!(["sg-web", "sg-other"]);
         }),
         ("inbound networks", |spec| spec["inboundCidrs"] = json!(["192.0.2.0/24", "2001:db8::/32"])),
-        ("idle timeout", |spec| spec["idleTimeoutSeconds"] = json!(60)),
+        ("idle timeout", |spec| spec["idleTimeout"] = json!("60s")),
         ("invalid headers kept", |spec| remove(spec, "dropInvalidHeaders")),
         ("HTTP/2 off", |spec| spec["http2"] = json!(false)),
         ("deletion protection", |spec| spec["deletionProtection"] = json!(true)),
@@ -162,12 +162,12 @@ async fn actions_of_rules() {
             rule(spec, 0)["action"]["forward"]["backends"] =
                 json!([{ "name": "cart", "weight": 1 }, { "name": "shop", "weight": 0 }]);
         }),
-        ("stickiness", |spec| rule(spec, 0)["action"]["forward"]["stickinessSeconds"] = json!(60)),
+        ("stickiness", |spec| rule(spec, 0)["action"]["forward"]["stickinessDuration"] = json!("60s")),
         // AWS wants clients to stay with their backend while they stay with its pods: the calls come in another order here
         // than where it is edited back.
         ("no stickiness", |spec| {
             remove(backend(spec, 1), "stickiness");
-            remove(&mut rule(spec, 0)["action"]["forward"], "stickinessSeconds");
+            remove(&mut rule(spec, 0)["action"]["forward"], "stickinessDuration");
         }),
         ("another backend", |spec| rule(spec, 0)["action"]["forward"]["backends"] = json!([{ "name": "api" }])),
         ("a redirect", |spec| {
@@ -212,15 +212,15 @@ async fn fields_of_backends() {
         ("protocol version", |spec| backend(spec, 0)["protocolVersion"] = json!("HTTP2")),
         ("health check", |spec| {
             backend(spec, 0)["healthCheck"] = json!({ "path": "/alive", "port": 8081, "protocol": "HTTPS",
-                "intervalSeconds": 20, "timeoutSeconds": 4, "healthyThreshold": 4, "unhealthyThreshold": 5,
+                "interval": "20s", "timeout": "4s", "healthyThreshold": 4, "unhealthyThreshold": 5,
                 "successCodes": "200-299,304" });
         }),
         ("the usual health check", |spec| remove(backend(spec, 0), "healthCheck")),
-        ("slow start", |spec| backend(spec, 2)["slowStartSeconds"] = json!(30)),
-        ("deregistration delay", |spec| backend(spec, 0)["deregistrationDelaySeconds"] = json!(5)),
+        ("slow start", |spec| backend(spec, 2)["slowStart"] = json!("30s")),
+        ("deregistration delay", |spec| backend(spec, 0)["deregistrationDelay"] = json!("5s")),
         ("algorithm", |spec| backend(spec, 1)["algorithm"] = json!("weighted_random")),
         ("the balancer's cookie", |spec| {
-            backend(spec, 1)["stickiness"] = json!({ "type": "lb_cookie", "seconds": 60 });
+            backend(spec, 1)["stickiness"] = json!({ "type": "lb_cookie", "duration": "60s" });
         }),
         ("no stickiness", |spec| remove(backend(spec, 1), "stickiness")),
         ("an attribute", |spec| {

@@ -36,7 +36,7 @@ async fn the_published_policy_is_enough_for_the_full_example() {
     spec["subnets"] = json!(["subnet-abc", "subnet-def", "subnet-ghi"]);
     spec["ipAddressType"] = json!("dualstack");
     spec["inboundCidrs"] = json!(["192.0.2.0/24", "198.51.100.0/24"]);
-    spec["idleTimeoutSeconds"] = json!(30);
+    spec["idleTimeout"] = json!("30s");
     spec["wafAclArn"] = json!(web_acl(&scene).await);
     spec["minimumCapacityUnits"] = json!(500);
     spec["tags"] = json!({ "team": "storefront", "cost": "1" });

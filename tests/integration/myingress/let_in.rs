@@ -30,8 +30,8 @@ async fn rules(scene: &Scene, group: &str) -> Vec<IpPermission> {
 async fn let_in(scene: &Scene, group: &str) -> Vec<(String, String)> {
     let rules = rules(scene, group).await.into_iter();
     let pairs = rules.flat_map(|rule| rule.user_id_group_pairs.unwrap_or_default());
-    let told = |pair: UserIdGroupPair| (pair.group_id.unwrap_or_default(), pair.description.unwrap_or_default());
-    pairs.map(told).collect()
+    let message = |pair: UserIdGroupPair| (pair.group_id.unwrap_or_default(), pair.description.unwrap_or_default());
+    pairs.map(message).collect()
 }
 
 #[tokio::test]

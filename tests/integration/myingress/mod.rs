@@ -7,6 +7,7 @@ mod creation;
 mod credentials;
 mod deletion;
 mod drift;
+mod drift_events;
 mod edits;
 mod full;
 mod full_cost;
@@ -24,7 +25,6 @@ mod policy;
 mod rivals;
 mod slow;
 mod targets;
-mod told_drift;
 mod trouble;
 mod undecodable;
 
@@ -38,7 +38,7 @@ use crate::support::scene::{condition, is_ready, stalled};
 use crate::support::{Account, Operator, Scene, wait_for};
 
 /// The spec of the sample, with these fields on top.
-fn spec(more: Value) -> Value {
+pub fn spec(more: Value) -> Value {
     let mut spec = json!({ "subnets": ["subnet-abc", "subnet-def"], "scheme": "internet-facing" });
     let Value::Object(more) = more else { panic!("fields are expected, not {more}") };
     spec.as_object_mut().unwrap().extend(more);
@@ -57,7 +57,7 @@ async fn created(scene: &Scene, name: &str, spec: Value) -> AlbStatus {
 }
 
 /// Waits until an object is ready for its present spec.
-async fn ready(scene: &Scene, name: &str) -> AlbStatus {
+pub async fn ready(scene: &Scene, name: &str) -> AlbStatus {
     alb(&scene.ingress(name, &format!("{name} to be ready"), is_ready).await)
 }
 
@@ -66,7 +66,7 @@ fn alb(object: &MyIngress) -> AlbStatus {
 }
 
 /// Host and status code of every rule on port 80, in order.
-async fn answers(scene: &Scene) -> Vec<(String, String)> {
+pub async fn answers(scene: &Scene) -> Vec<(String, String)> {
     let account = Account::of(scene).await.0;
     let balancers = account["balancers"].as_object().cloned().unwrap_or_default();
     let rules =
@@ -80,15 +80,15 @@ async fn answers(scene: &Scene) -> Vec<(String, String)> {
 }
 
 /// Waits until an object is stalled for that reason, in its conditions and in an event of the same words; returns them.
-async fn stalled_by(scene: &Scene, name: &str, reason: &str) -> String {
+pub async fn stalled_by(scene: &Scene, name: &str, reason: &str) -> String {
     let is_stalled = |object: &MyIngress| stalled(object).as_deref() == Some(reason);
     let object = scene.ingress(name, &format!("{name} to be stalled by {reason}"), is_stalled).await;
     let status = object.status.unwrap();
     let (_, _, message) = condition(&status.conditions, "Stalled").unwrap();
     assert_eq!(condition(&status.conditions, "Ready"), Some(("False".into(), reason.into(), message.clone())));
     assert_eq!(condition(&status.conditions, "Reconciling"), None);
-    let told = |events: &Vec<(String, String)>| events.contains(&(reason.to_owned(), message.clone()));
-    wait_for(&format!("an event {reason} about {name} that says: {message}"), || scene.events(name), told).await;
+    let description = |events: &Vec<(String, String)>| events.contains(&(reason.to_owned(), message.clone()));
+    wait_for(&format!("an event {reason} about {name} that says: {message}"), || scene.events(name), description).await;
     message
 }
 

@@ -56,8 +56,8 @@ async fn what_an_object_left_while_no_operator_ran_is_told_and_kept() {
     let events: Api<Event> = Api::namespaced(scene.client.clone(), &scene.namespace);
     let orphaned = || async {
         let all = events.list(&ListParams::default()).await.expect("events").items;
-        let told = all.into_iter().filter(|event| event.reason.as_deref() == Some("Orphaned"));
-        told.filter_map(|event| event.note).collect::<Vec<String>>()
+        let message = all.into_iter().filter(|event| event.reason.as_deref() == Some("Orphaned"));
+        message.filter_map(|event| event.note).collect::<Vec<String>>()
     };
     let notes = wait_for("an event Orphaned", orphaned, |notes| !notes.is_empty()).await;
     assert_eq!(notes.len(), 1, "{notes:?}");

@@ -90,7 +90,7 @@ async fn a_balancer_of_another_cluster_is_never_touched_even_with_the_same_uid()
 #[tokio::test]
 async fn objects_of_the_same_name_in_two_namespaces_each_have_their_own() {
     let (scene, other) = (Scene::new("owner").await, Scene::new("owner").await);
-    let mut world = Operator::world(&scene, Operator::client().await, scene.aws.clone(), SWEEP);
+    let mut world = Operator::context(&scene, Operator::client().await, scene.aws.clone(), SWEEP);
     world.environment.namespaces.push(other.namespace.clone());
     let _operator = Operator::start_in(world);
     scene.create::<MyIngress>("app", spec(json!({}))).await;
@@ -128,7 +128,7 @@ async fn two_clusters_of_one_account_do_not_get_in_each_others_way() {
 async fn clusters_of_the_same_name_in_different_accounts_do_not_see_each_other() {
     let (scene, other) = (Scene::new("owner").await, Scene::new("owner").await);
     let _operator = Operator::start(&scene).await;
-    let mut world = Operator::world(&other, Operator::client().await, other.aws.clone(), SWEEP);
+    let mut world = Operator::context(&other, Operator::client().await, other.aws.clone(), SWEEP);
     world.cluster.name.clone_from(&scene.namespace);
     let _neighbour = Operator::start_in(world);
     let first = created(&scene, "app", spec(json!({}))).await;

@@ -45,8 +45,8 @@ async fn plan(scene: &Scene, arguments: &[&str], input: String) -> (i32, String,
 /// A plan as JSON; its exit code must be this.
 async fn planned(scene: &Scene, code: i32, arguments: &[&str], input: &Value) -> Value {
     let arguments: Vec<&str> = arguments.iter().copied().chain(["-o", "json"]).collect();
-    let (ended, out, told) = plan(scene, &arguments, input.to_string()).await;
-    assert_eq!(ended, code, "{told}{out}");
+    let (ended, out, description) = plan(scene, &arguments, input.to_string()).await;
+    assert_eq!(ended, code, "{description}{out}");
     serde_json::from_str(&out).expect("JSON")
 }
 
@@ -165,17 +165,17 @@ async fn a_mistake_is_told_with_its_field_and_other_kinds_are_skipped() {
     assert!(message.contains("spec.listeners[0].rules[0].action.forward"), "{message}");
 
     let unknown = manifest("web", &spec(json!({ "scheem": "internal" })));
-    let (code, _, told) = plan(&scene, &["-f", "-"], unknown.to_string()).await;
+    let (code, _, description) = plan(&scene, &["-f", "-"], unknown.to_string()).await;
     assert_eq!(code, 1);
-    assert!(told.contains("spec.scheem"), "{told}");
+    assert!(description.contains("spec.scheem"), "{description}");
 
     let service = json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": "app" } });
     let (code, out, _) = plan(&scene, &["-f", "-"], service.to_string()).await;
     assert_eq!(code, 0);
     assert!(out.contains("skipped: Service app"), "{out}");
-    let (code, _, told) = plan(&scene, &[], String::new()).await;
+    let (code, _, description) = plan(&scene, &[], String::new()).await;
     assert_eq!(code, 1);
-    assert!(told.contains("-f"), "{told}");
+    assert!(description.contains("-f"), "{description}");
 }
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn a_client_secret_is_never_shown() {
                 "tokenEndpoint": "https://login.example.com/token",
                 "userInfoEndpoint": "https://login.example.com/userinfo",
                 "clientId": "shop",
-                "clientSecret": { "name": "login" },
+                "clientSecretName": "login",
             },
             "forward": { "backends": [{ "name": "app" }] },
         },

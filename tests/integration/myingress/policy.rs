@@ -95,7 +95,7 @@ async fn a_denial_is_told_in_awss_own_words_and_once() {
         ];
         assert!(words.iter().all(|it| message.contains(it)), "{message}");
         assert!(!message.contains("Encoded"), "{message}");
-        let told = scene.api::<MyIngress>().get("app").await.expect("the object");
+        let text = scene.api::<MyIngress>().get("app").await.expect("the object");
         let tries = || async {
             let calls = scene.emulator.journal().await.into_iter();
             calls.filter(|call| call.operation == operation && call.principal.ends_with("/operator")).count()
@@ -103,6 +103,6 @@ async fn a_denial_is_told_in_awss_own_words_and_once() {
         let before = tries().await;
         wait_for("three more tries", tries, |count| *count >= before + 3).await;
         let after = scene.api::<MyIngress>().get("app").await.expect("the object");
-        assert_eq!(after.metadata.resource_version, told.metadata.resource_version, "no try writes the status anew");
+        assert_eq!(after.metadata.resource_version, text.metadata.resource_version, "no try writes the status anew");
     }
 }

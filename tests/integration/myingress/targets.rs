@@ -54,12 +54,12 @@ async fn targets_follow_endpoints_and_an_empty_set_is_honoured() {
     becomes(&scene, "the other port", &["198.18.7.2:9090"]).await;
     endpoints(&scene, "web", &[("", 9090)], &[]).await;
     becomes(&scene, "no target", &[]).await;
-    let told = |object: &MyIngress| {
+    let text = |object: &MyIngress| {
         let conditions = object.status.clone().unwrap_or_default().conditions;
         condition(&conditions, "TargetsHealthy")
             .is_some_and(|(status, reason, _)| (status, reason) == ("False".into(), "NoTargets".into()))
     };
-    scene.ingress("app", "no target to be told", told).await;
+    scene.ingress("app", "no target to be told", text).await;
 }
 
 #[tokio::test]

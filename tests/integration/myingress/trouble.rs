@@ -145,12 +145,12 @@ async fn aws_that_is_down_for_a_while_is_told_and_tried_again() {
     created(&scene, "first", spec(json!({}))).await;
     scene.emulator.fault(json!({ "kind": "503", "operation": "CreateLoadBalancer" })).await;
     scene.create::<MyIngress>("app", spec(json!({}))).await;
-    let told = |object: &MyIngress| {
+    let text = |object: &MyIngress| {
         let conditions = object.status.clone().unwrap_or_default().conditions;
         crate::support::scene::condition(&conditions, "Reconciling")
             .is_some_and(|(_, reason, _)| reason == "AwsUnavailable")
     };
-    let object = scene.ingress("app", "the trouble to be told", told).await;
+    let object = scene.ingress("app", "the trouble to be told", text).await;
     assert_eq!(crate::support::scene::stalled(&object), None, "nobody need do anything");
     scene.emulator.no_faults().await;
     ready(&scene, "app").await;

@@ -21,8 +21,9 @@ async fn backups_are_never_ready_before_their_schedule_is_there() {
     let scene = Scene::new("ready-backup").await;
     let operator = Operator::start(&scene).await;
     let chronicle = Chronicle::start::<DatabaseBackup>(&scene).await;
-    let negative = json!({ "requests": { "memory": "-1Gi" } });
-    for (name, resources) in [("good", json!({})), ("refused", negative)] {
+    // Only pods are checked for that: our own definition takes it.
+    let too_little = json!({ "requests": { "memory": "2Gi" }, "limits": { "memory": "1Gi" } });
+    for (name, resources) in [("good", json!({})), ("refused", too_little)] {
         scene.create::<DatabaseBackup>(name, json!({ "schedule": "0 0 29 2 *", "resources": resources })).await;
     }
     says::<DatabaseBackup>(&scene, "good", "the schedule", |status, _| status == "True").await;

@@ -62,21 +62,24 @@ async fn a_redis_without_replicas_is_never_ready_too_early() {
     carried_out::<Redis>(&scene, "one", resources).await;
     carried_out::<Redis>(&scene, "one", json!({ "config": { "maxmemory": "64mb" } })).await;
 
-    let told = fails::<Redis>(&scene, "one", json!({ "image": NOTHING }), "ImagePullFailed").await;
-    assert!(told.contains("spec.image") && told.contains(NOTHING), "{told}");
+    let message = fails::<Redis>(&scene, "one", json!({ "image": NOTHING }), "ImagePullFailed").await;
+    assert!(message.contains("spec.image") && message.contains(NOTHING), "{message}");
     carried_out::<Redis>(&scene, "one", json!({ "image": null })).await;
 
     let elsewhere = json!({ "nodeSelector": { "rack": "nowhere" } });
-    let told = fails::<Redis>(&scene, "one", elsewhere, "Unschedulable").await;
-    assert!(told.contains("spec.nodeSelector") && told.contains("nodes are available"), "{told}");
+    let message = fails::<Redis>(&scene, "one", elsewhere, "Unschedulable").await;
+    assert!(message.contains("spec.nodeSelector") && message.contains("nodes are available"), "{message}");
     carried_out::<Redis>(&scene, "one", json!({ "nodeSelector": null })).await;
 
-    let told = fails::<Redis>(&scene, "one", json!({ "exporter": { "image": NOTHING } }), "ImagePullFailed").await;
-    assert!(told.contains("spec.exporter.image") && told.contains(NOTHING), "{told}");
+    let message = fails::<Redis>(&scene, "one", json!({ "exporter": { "image": NOTHING } }), "ImagePullFailed").await;
+    assert!(message.contains("spec.exporter.image") && message.contains(NOTHING), "{message}");
     carried_out::<Redis>(&scene, "one", json!({ "exporter": null })).await;
 
-    let told = fails::<Redis>(&scene, "one", json!({ "priorityClassName": "nobody" }), "PodRefused").await;
-    assert!(told.contains("spec.priorityClassName") && told.contains("no PriorityClass with name nobody"), "{told}");
+    let message = fails::<Redis>(&scene, "one", json!({ "priorityClassName": "nobody" }), "PodRefused").await;
+    assert!(
+        message.contains("spec.priorityClassName") && message.contains("no PriorityClass with name nobody"),
+        "{message}"
+    );
     carried_out::<Redis>(&scene, "one", json!({ "priorityClassName": null })).await;
 
     fails::<Redis>(&scene, "one", json!({ "resources": impossible() }), "ApplyFailed").await;
@@ -116,17 +119,20 @@ async fn an_etcd_of_one_member_is_never_ready_too_early() {
     carried_out::<EtcdCluster>(&scene, "db", resources).await;
     carried_out::<EtcdCluster>(&scene, "db", json!({ "config": { "snapshot-count": "20000" } })).await;
 
-    let told = fails::<EtcdCluster>(&scene, "db", json!({ "image": NOTHING }), "ImagePullFailed").await;
-    assert!(told.contains("spec.image") && told.contains(NOTHING), "{told}");
+    let message = fails::<EtcdCluster>(&scene, "db", json!({ "image": NOTHING }), "ImagePullFailed").await;
+    assert!(message.contains("spec.image") && message.contains(NOTHING), "{message}");
     carried_out::<EtcdCluster>(&scene, "db", json!({ "image": null })).await;
 
     let elsewhere = json!({ "nodeSelector": { "rack": "nowhere" } });
-    let told = fails::<EtcdCluster>(&scene, "db", elsewhere, "Unschedulable").await;
-    assert!(told.contains("spec.nodeSelector") && told.contains("nodes are available"), "{told}");
+    let message = fails::<EtcdCluster>(&scene, "db", elsewhere, "Unschedulable").await;
+    assert!(message.contains("spec.nodeSelector") && message.contains("nodes are available"), "{message}");
     carried_out::<EtcdCluster>(&scene, "db", json!({ "nodeSelector": null })).await;
 
-    let told = fails::<EtcdCluster>(&scene, "db", json!({ "priorityClassName": "nobody" }), "PodRefused").await;
-    assert!(told.contains("spec.priorityClassName") && told.contains("no PriorityClass with name nobody"), "{told}");
+    let message = fails::<EtcdCluster>(&scene, "db", json!({ "priorityClassName": "nobody" }), "PodRefused").await;
+    assert!(
+        message.contains("spec.priorityClassName") && message.contains("no PriorityClass with name nobody"),
+        "{message}"
+    );
     carried_out::<EtcdCluster>(&scene, "db", json!({ "priorityClassName": null })).await;
 
     fails::<EtcdCluster>(&scene, "db", json!({ "resources": impossible() }), "SpecRefused").await;

@@ -19,7 +19,7 @@ use crate::support::wait::wait_within;
 use std::time::Duration;
 
 /// Pods start one after the other, on a machine that others use, too.
-const PATIENCE: Duration = Duration::from_mins(4);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(4);
 
 /// What an object says of its readiness: status, reason, message, and whether that is about its newest generation.
 type Told = (String, String, String, bool);
@@ -32,10 +32,10 @@ where
     let api = scene.api::<K>();
     let look = || async {
         let object = serde_json::to_value(api.get(name).await.expect("the object")).expect("an object");
-        told(&object)
+        describe(&object)
     };
     let (_, _, message, _) =
-        wait_within(PATIENCE, what, look, |(status, reason, _, current)| *current && good(status, reason)).await;
+        wait_within(WAIT_TIMEOUT, what, look, |(status, reason, _, current)| *current && good(status, reason)).await;
     message
 }
 
@@ -59,7 +59,7 @@ where
     says::<K>(scene, name, &what, |status, reason| status == "False" && reason == because).await
 }
 
-fn told(object: &Value) -> Told {
+fn describe(object: &Value) -> Told {
     let ready = judge::ready(object);
     let text = |key: &str| ready[key].as_str().unwrap_or_default().to_owned();
     let current =

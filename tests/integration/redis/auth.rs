@@ -52,12 +52,12 @@ async fn a_password_is_made_and_changed_and_no_client_is_turned_away() {
     let before = uids(&scene).await;
     for pod in pods(&scene).await {
         let address = format!("{}:6379", pod.status.and_then(|status| status.pod_ip).expect("an address"));
-        for given in [None, Some("wrong")] {
-            let refused = match open(&address, given).await {
+        for user_provided in [None, Some("wrong")] {
+            let refused = match open(&address, user_provided).await {
                 Ok(mut line) => redis::cmd("GET").arg("key").query_async::<Option<String>>(&mut line).await.err(),
                 Err(error) => Some(error),
             };
-            assert!(refused.is_some(), "{address} lets anybody in who gives {given:?}");
+            assert!(refused.is_some(), "{address} lets anybody in who gives {user_provided:?}");
         }
     }
 
@@ -155,10 +155,10 @@ async fn change_secret_back(scene: &Scene) {
 async fn the_secret_of_the_users_comes_back_as_it_was_and_masters_are_succeeded() {
     let scene = Stage::new("redis-auth").await;
     let _operator = Operator::start(&scene).await;
-    let given = begun(&scene).await;
+    let user_provided = begun(&scene).await;
     let users = scene.api::<Secret>();
     let known = users.get("cache-users").await.expect("the Secret");
-    let checker = Checker::start_with_password(&scene, &given).await;
+    let checker = Checker::start_with_password(&scene, &user_provided).await;
     let look = || async { users.get_opt("cache-users").await.expect("an answer") };
     let is_known = |now: &Option<Secret>| {
         now.as_ref().is_some_and(|now| {
@@ -176,7 +176,7 @@ async fn the_secret_of_the_users_comes_back_as_it_was_and_masters_are_succeeded(
     checker.event("the master killed");
     super::faults::kill(&scene, &name).await;
     super::succeeded(&scene, &name).await;
-    settled_with(&scene, "all nodes again", Some(&given)).await;
+    settled_with(&scene, "all nodes again", Some(&user_provided)).await;
     checker.goes_on("another master").await;
     checker
         .finish("the Secret of the users deleted and changed, then a master killed", Promise::WhatWasReplicated)

@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 
 use super::checker::{Checker, Promise, open};
 use super::faults::{Cut, Stopped, kill};
-use super::{NAME, PATIENCE, Stage, master, nodes, running, settled, spec, succeeded, successor, uids};
+use super::{NAME, Stage, WAIT_TIMEOUT, master, nodes, running, settled, spec, succeeded, successor, uids};
 use crate::support::{Operator, wait_for};
 
 /// Masters that are killed, one after the other.
@@ -141,13 +141,13 @@ async fn a_master_that_wakes_up_when_another_was_made_acknowledges_no_write_that
     for address in addresses.values() {
         another.push(Box::pin(becomes_master(address)));
     }
-    let (next, ..) = timeout(PATIENCE, select_all(another)).await.expect("another master");
+    let (next, ..) = timeout(WAIT_TIMEOUT, select_all(another)).await.expect("another master");
     drop(stopped);
     let mut acknowledged = Vec::new();
     for (index, client) in clients.iter_mut().enumerate() {
         let mut answer = String::new();
         // Its connection is closed: by the node that steps down, or with its process.
-        timeout(PATIENCE, client.read_to_string(&mut answer)).await.expect("an end").ok();
+        timeout(WAIT_TIMEOUT, client.read_to_string(&mut answer)).await.expect("an end").ok();
         if answer.starts_with("+OK") {
             acknowledged.push(index);
         }
@@ -183,7 +183,7 @@ async fn a_killed_master_that_is_back_first_waits_for_replicas_that_pause() {
     let scene = Stage::new("redis-failover").await;
     let _operator = Operator::start(&scene).await;
     let mut wanted = spec(2);
-    wanted["failover"] = json!({ "hangTimeoutSeconds": 300 });
+    wanted["failover"] = json!({ "hangTimeout": "300s" });
     running(&scene, wanted).await;
     let checker = Checker::start(&scene).await;
     checker.writes(100).await;
@@ -195,8 +195,9 @@ async fn a_killed_master_that_is_back_first_waits_for_replicas_that_pause() {
     }
     kill(&scene, &name).await;
     let waits = |object: &Redis| {
-        super::told(object, "Ready")
-            .is_some_and(|(_, reason, told)| reason == "NoMaster" && told.contains("waiting for a word of cache-"))
+        super::describe(object, "Ready").is_some_and(|(_, reason, message)| {
+            reason == "NoMaster" && message.contains("waiting for a word of cache-")
+        })
     };
     super::becomes(&scene, "the master to be back, and the replicas to be waited for", waits).await;
     drop(paused);

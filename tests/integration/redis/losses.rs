@@ -107,7 +107,7 @@ async fn data_that_are_gone_everywhere_are_told_of() {
     let scene = Stage::new("redis-losses").await;
     let _operator = Operator::start(&scene).await;
     let mut wanted = spec(1);
-    wanted["failover"] = json!({ "dataLossTimeoutSeconds": 5 });
+    wanted["failover"] = json!({ "dataLossTimeout": "5s" });
     running(&scene, wanted).await;
     let checker = Checker::start(&scene).await;
     checker.writes(200).await;
@@ -121,7 +121,7 @@ async fn data_that_are_gone_everywhere_are_told_of() {
     let lost = |object: &Redis| super::says(object, "DataLost", "True");
     let object = becomes(&scene, "the loss to be told", lost).await;
     took("the loss of all data is told", begun);
-    let (_, reason, message) = super::told(&object, "DataLost").expect("a condition");
+    let (_, reason, message) = super::describe(&object, "DataLost").expect("a condition");
     println!("»   {reason}: {message}");
     scene.was_told(NAME, "DataLost", "began empty").await;
     checker.finish("all volumes deleted", Promise::Nothing).await;

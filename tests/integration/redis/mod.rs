@@ -12,6 +12,7 @@ mod exporter;
 mod failover;
 pub mod faults;
 mod incidents;
+mod leaders;
 mod losses;
 pub mod nodes;
 mod ownership;
@@ -49,7 +50,7 @@ pub const LABEL: &str = "causeway.example.com/redis";
 /// The label that tells a pod's role.
 pub const ROLE_LABEL: &str = "causeway.example.com/role";
 /// Several nodes start, on a machine that others use, too.
-pub const PATIENCE: Duration = Duration::from_mins(4);
+pub const WAIT_TIMEOUT: Duration = Duration::from_mins(4);
 
 /// So many of these tests run at the same time: each has up to six nodes, and measures how long nobody could write.
 static PLACES: Semaphore = Semaphore::const_new(4);
@@ -102,7 +103,7 @@ pub async fn settled_with(scene: &Scene, what: &str, password: Option<&str>) -> 
 /// Waits until the object is as `good` says.
 pub async fn becomes(scene: &Scene, what: &str, good: impl Fn(&Redis) -> bool) -> Redis {
     let api = scene.api::<Redis>();
-    wait_within(PATIENCE, what, || async { api.get(NAME).await.expect("the object") }, good).await
+    wait_within(WAIT_TIMEOUT, what, || async { api.get(NAME).await.expect("the object") }, good).await
 }
 
 /// Whether the status says that everything is as the spec wants it.
@@ -120,11 +121,11 @@ pub fn is_settled(object: &Redis) -> bool {
 
 /// Whether the condition of that type has that status.
 fn says(object: &Redis, type_: &str, expected: &str) -> bool {
-    told(object, type_).is_some_and(|(status, ..)| status == expected)
+    describe(object, type_).is_some_and(|(status, ..)| status == expected)
 }
 
 /// A condition as (status, reason, message).
-pub fn told(object: &Redis, type_: &str) -> Option<(String, String, String)> {
+pub fn describe(object: &Redis, type_: &str) -> Option<(String, String, String)> {
     condition(&object.status.as_ref()?.conditions, type_)
 }
 
@@ -135,7 +136,7 @@ async fn stalls(scene: &Scene, what: &str) -> (String, String) {
         seen == object.metadata.generation && says(object, "Stalled", "True")
     };
     let object = becomes(scene, what, current).await;
-    told(&object, "Stalled").map(|(_, reason, message)| (reason, message)).unwrap_or_default()
+    describe(&object, "Stalled").map(|(_, reason, message)| (reason, message)).unwrap_or_default()
 }
 
 /// The pod that the status calls the master.
@@ -187,7 +188,7 @@ async fn successor(scene: &Scene, name: &str, before: &str) -> Pod {
     let look = || async { api.get_opt(name).await.expect("an answer") };
     let succeeded =
         |pod: &Option<Pod>| pod.as_ref().is_some_and(|pod| pod.uid().as_deref() != Some(before) && is_ready(pod));
-    wait_within(PATIENCE, &format!("a ready successor of {name}"), look, succeeded).await.expect("the pod")
+    wait_within(WAIT_TIMEOUT, &format!("a ready successor of {name}"), look, succeeded).await.expect("the pod")
 }
 
 /// The name of a node's claim.
@@ -208,5 +209,5 @@ async fn successor_that_starts(scene: &Scene, name: &str, before: &str) {
         let phase = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.clone());
         pod.as_ref().is_some_and(|pod| pod.uid().as_deref() != Some(before) && phase(pod).as_deref() == Some("Running"))
     };
-    wait_within(PATIENCE, &format!("a successor of {name} that runs"), look, runs).await;
+    wait_within(WAIT_TIMEOUT, &format!("a successor of {name} that runs"), look, runs).await;
 }

@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use tokio::time::timeout;
 
 use super::checker::open;
-use super::{PATIENCE, ROLE_LABEL, pods};
+use super::{ROLE_LABEL, WAIT_TIMEOUT, pods};
 use crate::support::Scene;
 use crate::support::wait::wait_within;
 use crate::support::wait_for;
@@ -74,7 +74,7 @@ pub async fn complete(scene: &Scene, replicas: i32, password: Option<&str>) {
             && known.iter().filter(replica).count() == count - 1
     };
     let what = format!("a master and {replicas} replicas that say so themselves");
-    wait_within(PATIENCE, &what, || all(scene, password), good).await;
+    wait_within(WAIT_TIMEOUT, &what, || all(scene, password), good).await;
 }
 
 async fn ask(pod: &Pod, password: Option<&str>) -> Option<Node> {
@@ -126,8 +126,8 @@ pub async fn field(scene: &Scene, name: &str, field: &str) -> String {
     let address = pod.status.and_then(|status| status.pod_ip).expect("an address");
     let mut connection = open(&format!("{address}:6379"), None).await.expect("the node answers");
     let text: String = redis::cmd("INFO").arg("everything").query_async(&mut connection).await.expect("an answer");
-    let told = text.lines().find_map(|line| line.trim_end().strip_prefix(field)?.strip_prefix(':'));
-    told.unwrap_or_default().to_owned()
+    let message = text.lines().find_map(|line| line.trim_end().strip_prefix(field)?.strip_prefix(':'));
+    message.unwrap_or_default().to_owned()
 }
 
 /// How many nodes have which role and label, whoever they are, once all answer: one look may come too late on a busy
@@ -136,8 +136,8 @@ pub async fn roles(scene: &Scene) -> BTreeMap<String, usize> {
     let answered = |nodes: &BTreeMap<String, Option<Node>>| nodes.values().all(Option::is_some);
     let mut roles = BTreeMap::new();
     for node in wait_for("all nodes to answer", || all(scene, None), answered).await.into_values().flatten() {
-        let told = format!("{}, labelled {}", node.role, node.label.unwrap_or_default());
-        *roles.entry(told).or_default() += 1;
+        let message = format!("{}, labelled {}", node.role, node.label.unwrap_or_default());
+        *roles.entry(message).or_default() += 1;
     }
     roles
 }

@@ -12,8 +12,10 @@ use serde_json::json;
 
 use super::checker::{Checker, Promise};
 use super::faults::kill;
-use super::{LABEL, NAME, PATIENCE, Stage, becomes, claim_of, claims, master, pods, replicas, running, settled, spec};
-use super::{stalls, told, took, uids};
+use super::{
+    LABEL, NAME, Stage, WAIT_TIMEOUT, becomes, claim_of, claims, master, pods, replicas, running, settled, spec,
+};
+use super::{describe, stalls, took, uids};
 use crate::support::scene::condition;
 use crate::support::wait::wait_within;
 use crate::support::{Operator, Scene, volumes};
@@ -29,7 +31,7 @@ async fn a_set_takes_no_volume_that_an_etcd_left() {
         ready.is_some_and(|(status, ..)| status == "True")
     };
     let clusters = scene.api::<EtcdCluster>();
-    wait_within(PATIENCE, "an etcd", || async { clusters.get(NAME).await.expect("the object") }, is_ready).await;
+    wait_within(WAIT_TIMEOUT, "an etcd", || async { clusters.get(NAME).await.expect("the object") }, is_ready).await;
     scene.delete::<EtcdCluster>(NAME).await;
     scene.gone::<EtcdCluster>(NAME).await;
     scene.gone::<StatefulSet>(NAME).await;
@@ -62,12 +64,12 @@ async fn a_master_without_its_label_gets_it_back_and_stays_the_master() {
     let stripped = json!({ "metadata": { "labels": { LABEL: null } } });
     let patched = scene.api::<Pod>().patch(&name, &PatchParams::default(), &Patch::Merge(&stripped)).await;
     patched.expect("the patch is accepted");
-    wait_within(PATIENCE, "the label", || uids(&scene), |now| *now == before).await;
+    wait_within(WAIT_TIMEOUT, "the label", || uids(&scene), |now| *now == before).await;
     settled(&scene, "all nodes").await;
     checker.goes_on("all nodes").await;
     assert_eq!(master(&scene).await, name);
     let object = becomes(&scene, "the object", |_| true).await;
-    assert!(told(&object, "DataLost").is_none(), "nothing is lost");
+    assert!(describe(&object, "DataLost").is_none(), "nothing is lost");
     checker.finish("the label of the master's pod taken off", Promise::Everything).await;
 }
 
@@ -86,7 +88,7 @@ async fn a_replica_whose_file_cannot_be_read_is_filled_again() {
     let another = |now: &std::collections::BTreeMap<String, String>| {
         now.get(&claim_of(&name)).is_some_and(|uid| *uid != before[&claim_of(&name)])
     };
-    wait_within(PATIENCE, "another volume", || claims(&scene), another).await;
+    wait_within(WAIT_TIMEOUT, "another volume", || claims(&scene), another).await;
     settled(&scene, "all nodes again").await;
     took("a replica with a broken append-only file is filled again", begun);
     let after = claims(&scene).await;

@@ -48,7 +48,7 @@ async fn an_operator_that_dies_in_a_failover_leaves_no_harm() {
         checker.event(&format!("the master hangs, and the operator dies at {call}, {}", moment.as_str()));
         let stopped = Stopped::new(&scene, &name).await;
         let over = || async { interception.is_dead() || has_another_master(&scene, &name).await };
-        wait_within(super::PATIENCE, &format!("{call}, {}", moment.as_str()), over, |over| *over).await;
+        wait_within(super::WAIT_TIMEOUT, &format!("{call}, {}", moment.as_str()), over, |over| *over).await;
         died += usize::from(interception.is_dead());
         drop(operator);
         let operator = Operator::start(&scene).await;
@@ -98,11 +98,12 @@ async fn an_operator_that_dies_in_a_planned_switch_loses_nothing() {
         checker.event(&format!("asked for {to}, and the operator dies at {call}, {}", moment.as_str()));
         scene.edit::<Redis>(NAME, json!({ "switchover": { "master": to } })).await;
         let done = || async { interception.is_dead() || settled_at(&scene, to).await };
-        wait_within(super::PATIENCE, &format!("{call}, {}", moment.as_str()), done, |done| *done).await;
+        wait_within(super::WAIT_TIMEOUT, &format!("{call}, {}", moment.as_str()), done, |done| *done).await;
         died += usize::from(interception.is_dead());
         drop(operator);
         let operator = Operator::start(&scene).await;
-        wait_within(super::PATIENCE, &format!("{to} to be the master"), || settled_at(&scene, to), |done| *done).await;
+        wait_within(super::WAIT_TIMEOUT, &format!("{to} to be the master"), || settled_at(&scene, to), |done| *done)
+            .await;
         checker.goes_on(&format!("{to} is the master")).await;
         operator.stop().await;
     }

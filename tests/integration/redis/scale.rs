@@ -50,6 +50,6 @@ async fn an_edit_in_the_middle_of_growing_is_followed() {
     settled(&scene, "one replica").await;
     // Volumes of nodes that went hold old data: nobody is to find them later.
     let few = |claims: &std::collections::BTreeMap<String, String>| claims.len() == 2;
-    wait_within(super::PATIENCE, "the volumes of those that stay", || claims(&scene), few).await;
+    wait_within(super::WAIT_TIMEOUT, "the volumes of those that stay", || claims(&scene), few).await;
     checker.finish("0 → 4 replicas, changed to 1 on the way", Promise::Everything).await;
 }

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{interval, timeout};
 
 use super::checker::{Checker, Entrance, Promise};
-use super::{LABEL, NAME, ROLE_LABEL, Stage, becomes, master, running, settled, spec, succeeded, told};
+use super::{LABEL, NAME, ROLE_LABEL, Stage, becomes, describe, master, running, settled, spec, succeeded};
 use crate::support::rollout_watch::is_ready;
 use crate::support::{Operator, Scene, wait_for};
 
@@ -93,9 +93,9 @@ async fn an_exporter_that_fails_keeps_no_client_from_the_master() {
     pods.patch(&name, &PatchParams::default(), &Patch::Strategic(&broken)).await.expect("the change is accepted");
     let look = || async { pods.get(&name).await.expect("the pod") };
     wait_for("the master's pod not to be ready", look, |pod| !is_ready(pod)).await;
-    let is_told = |object: &Redis| told(object, "Ready").is_some_and(|(status, ..)| status == "False");
+    let is_told = |object: &Redis| describe(object, "Ready").is_some_and(|(status, ..)| status == "False");
     let object = becomes(&scene, "that to be told", is_told).await;
-    println!("» {:?}", told(&object, "Ready"));
+    println!("» {:?}", describe(&object, "Ready"));
     newcomers.go_on(100).await;
     assert_eq!(master(&scene).await, name, "nobody had to take over");
     assert_eq!(slices(&scene, NAME).await, [("cache-ipv4".to_owned(), vec![name])]);

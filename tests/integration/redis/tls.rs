@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::checker::{Checker, Promise, Secure, open};
 use super::exporter::figures;
-use super::{NAME, PATIENCE, Stage, becomes, is_settled, master, pods, spec, stalls, succeeded, took, uids};
+use super::{NAME, Stage, WAIT_TIMEOUT, becomes, is_settled, master, pods, spec, stalls, succeeded, took, uids};
 use crate::support::certificates::give;
 use crate::support::wait::wait_within;
 use crate::support::{Operator, Scene, wait_for};
@@ -75,7 +75,7 @@ async fn renewed(scene: &Scene, secure: &Secure, before: &[u8]) {
         shown
     };
     let good = |shown: &Vec<Option<Vec<u8>>>| shown.iter().all(|it| it.is_some() && *it == shown[0]);
-    wait_within(PATIENCE, "all nodes to show another certificate", look, good).await;
+    wait_within(WAIT_TIMEOUT, "all nodes to show another certificate", look, good).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -90,7 +90,10 @@ async fn a_set_with_tls_fails_over_and_renews_its_certificates_without_a_restart
     let object = becomes(&scene, "nodes with TLS", is_settled).await;
     took("a master and two replicas with TLS serve", begun);
     let connection = object.status.and_then(|status| status.connection).expect("a connection");
-    assert_eq!((connection.scheme.as_deref(), connection.authority_secret.as_deref()), (Some("rediss"), Some(CLIENTS)));
+    assert_eq!(
+        (connection.scheme.as_deref(), connection.authority_secret_name.as_deref()),
+        (Some("rediss"), Some(CLIENTS))
+    );
     let secure = client(&scene, NAME, CLIENTS, true).await;
     let nameless = client(&scene, NAME, CLIENTS, false).await;
     for (name, address) in addresses(&scene).await {
@@ -116,7 +119,7 @@ async fn a_set_with_tls_fails_over_and_renews_its_certificates_without_a_restart
     let shown = secure.shown(&address).await.expect("a certificate");
     let begun = Instant::now();
     checker.event("shorter certificates");
-    scene.edit::<Redis>(NAME, json!({ "tls": { "certificateHours": 24 } })).await;
+    scene.edit::<Redis>(NAME, json!({ "tls": { "certificateDuration": "24h" } })).await;
     renewed(&scene, &secure, &shown).await;
     took("all nodes show a renewed certificate", begun);
     checker.goes_on("renewed certificates").await;
@@ -131,7 +134,7 @@ async fn a_set_with_tls_fails_over_and_renews_its_certificates_without_a_restart
         authorities(&scene).await
     };
     let alone = |trusted: &String| *trusted != authority && trusted.matches("BEGIN").count() == 1;
-    wait_within(PATIENCE, "another authority to be the only one", followed, alone).await;
+    wait_within(WAIT_TIMEOUT, "another authority to be the only one", followed, alone).await;
     becomes(&scene, "another authority", is_settled).await;
     took("another authority is trusted, used, and the old one forgotten", begun);
     checker.use_tls(client(&scene, NAME, CLIENTS, true).await);
@@ -163,7 +166,7 @@ async fn moves_with_tls_and_a_password(there: Value) {
     wanted["tls"] = json!({});
     wanted["auth"] = json!({ "enabled": true });
     // The replicas are to take over, however busy the machine is: not the master that is back before they answer.
-    wanted["failover"] = json!({ "hangTimeoutSeconds": 60 });
+    wanted["failover"] = json!({ "hangTimeout": "60s" });
     scene.create::<Redis>(NAME, wanted).await;
     becomes(&scene, "nodes with TLS", is_settled).await;
     let secure = client(&scene, NAME, CLIENTS, false).await;
@@ -204,12 +207,13 @@ async fn a_given_secret_is_checked_used_followed_and_not_needed_to_run_on() {
     assert!(pods(&scene).await.is_empty(), "nothing is begun without a certificate");
     let namespace = scene.namespace.clone();
     give(&scene, "given", &[format!("cache.{namespace}.svc")]).await;
-    let told = |words: &'static str| {
+    let description = |words: &'static str| {
         move |object: &Redis| {
-            super::told(object, "Stalled").is_some_and(|(status, _, told)| status == "True" && told.contains(words))
+            super::describe(object, "Stalled")
+                .is_some_and(|(status, _, description)| status == "True" && description.contains(words))
         }
     };
-    becomes(&scene, "words on the name that is missing", told("not valid for cache-replicas.")).await;
+    becomes(&scene, "words on the name that is missing", description("not valid for cache-replicas.")).await;
     let names = [format!("cache.{namespace}.svc"), format!("cache-replicas.{namespace}.svc")];
     give(&scene, "given", &names).await;
     becomes(&scene, "nodes with the given certificate", is_settled).await;
@@ -228,10 +232,10 @@ async fn a_given_secret_is_checked_used_followed_and_not_needed_to_run_on() {
         client(&scene, NAME, "given", false).await.shown(&address).await
     };
     let other = |now: &Option<Vec<u8>>| now.as_ref().is_some_and(|now| *now != shown);
-    wait_within(PATIENCE, "another given certificate to be shown", followed, other).await;
+    wait_within(WAIT_TIMEOUT, "another given certificate to be shown", followed, other).await;
     took("another given certificate is followed", begun);
     let alone = || async { authorities(&scene).await.matches("BEGIN").count() };
-    wait_within(PATIENCE, "the old authority to be forgotten", alone, |count| *count == 1).await;
+    wait_within(WAIT_TIMEOUT, "the old authority to be forgotten", alone, |count| *count == 1).await;
     checker.use_tls(client(&scene, NAME, "given", false).await);
     checker.goes_on("another given certificate").await;
 

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::checker::{Checker, Promise};
 use super::faults::Unwritable;
-use super::{NAME, Stage, becomes, master, nodes, running, settled, spec, succeeded, told};
+use super::{NAME, Stage, becomes, describe, master, nodes, running, settled, spec, succeeded};
 use crate::support::{Operator, wait_for};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -42,7 +42,7 @@ async fn a_disk_that_takes_nothing_is_told_where_nobody_can_take_over() {
     let unwritable = Unwritable::new(&scene, "cache-0").await;
     nodes::tell(&scene, "cache-0", &["BGSAVE"]).await;
     let refuses = |object: &Redis| {
-        told(object, "Ready").is_some_and(|(status, reason, words)| {
+        describe(object, "Ready").is_some_and(|(status, reason, words)| {
             status == "False" && reason == "WritesRefused" && words.contains("MISCONF")
         })
     };
@@ -81,7 +81,7 @@ async fn memory_that_is_full_is_told() {
     running(&scene, spec(0)).await;
     scene.edit::<Redis>(NAME, json!({ "config": { "maxmemory": "1" } })).await;
     let refuses = |object: &Redis| {
-        told(object, "Ready").is_some_and(|(status, reason, words)| {
+        describe(object, "Ready").is_some_and(|(status, reason, words)| {
             status == "False" && reason == "WritesRefused" && words.contains("spec.config.maxmemory")
         })
     };

@@ -94,24 +94,24 @@ async fn secret(scene: &Scene, name: &str, key: &str) -> String {
 async fn attack(address: &str, passwords: &[String]) -> Attacker {
     let attacker = Attacker::start(address).await.expect("an attacker");
     let there = attacker.address;
-    let mut said = String::new();
+    let mut output = String::new();
     for target in [format!("redis://{there}"), there.to_string(), format!("redis://causeway@{there}")] {
-        said += &ask(address, &format!("/scrape?target={target}")).await.1;
+        output += &ask(address, &format!("/scrape?target={target}")).await.1;
     }
     for target in ["redis://127.0.0.1:6379", "127.0.0.1:6379", "redis://causeway@127.0.0.1:6379"] {
         for asked in ["check-keys=*", "check-single-keys=db0=salaries", "count-keys=db0=*"] {
-            said += &ask(address, &format!("/scrape?target={target}&{asked}")).await.1;
-            said += &ask(address, &format!("/metrics?target={target}&{asked}")).await.1;
+            output += &ask(address, &format!("/scrape?target={target}&{asked}")).await.1;
+            output += &ask(address, &format!("/metrics?target={target}&{asked}")).await.1;
         }
     }
     for path in ["/", "/metrics", "/discover-cluster-nodes", "/debug/pprof/cmdline", "/-/reload"] {
-        said += &ask(address, path).await.1;
+        output += &ask(address, path).await.1;
     }
     let heard = attacker.heard();
     assert!(!heard.contains("AUTH"), "the exporter logs in at the attacker: {heard:?}");
-    assert!(!said.contains(KEY), "the exporter shows keys: {said}");
+    assert!(!output.contains(KEY), "the exporter shows keys: {output}");
     for password in passwords {
-        assert!(!heard.contains(password) && !said.contains(password), "the exporter gives away a password");
+        assert!(!heard.contains(password) && !output.contains(password), "the exporter gives away a password");
     }
     attacker
 }

@@ -1,3 +1,12 @@
 //! Attacks, as a tenant or a pod of another namespace performs them: each of them fails.
 
+mod backups;
+mod children;
 mod exporter;
+mod groups;
+mod manifests;
+mod memory;
+mod oidc;
+mod secrets;
+mod status;
+mod tenant;

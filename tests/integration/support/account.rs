@@ -7,7 +7,7 @@ use aws_sdk_ec2::types::SecurityGroup;
 use aws_sdk_elasticloadbalancingv2::types::{Listener, LoadBalancer, Rule, TargetGroup, TargetHealthDescription};
 use serde_json::{Value, json};
 
-use super::told::told;
+use super::journal_value::from_debug;
 use super::{Scene, wait_for};
 
 /// An account, as JSON.
@@ -37,7 +37,7 @@ impl Account {
             .await
             .into_iter()
             .filter(|group| group.vpc_id() == Some("vpc-causeway"))
-            .map(|group| (group.group_name().unwrap_or_default().to_owned(), sorted(told(&group))))
+            .map(|group| (group.group_name().unwrap_or_default().to_owned(), sorted(from_debug(&group))))
             .collect();
         Some(Self(json!({ "balancers": balancers, "targetGroups": groups, "securityGroups": security })))
     }
@@ -60,12 +60,12 @@ impl Account {
     pub fn facts(&self, scene: &Scene) -> Facts {
         let mut lines = BTreeMap::new();
         flatten("", &self.0, &mut lines);
-        let told = |(path, value): (String, String)| {
+        let message = |(path, value): (String, String)| {
             let line = format!("{path} = {value}").replace(&scene.namespace, "<namespace>");
             without_randomness(&line.replace(scene.emulator.account(), "<account>"))
         };
         let counts = |(path, _): &(String, String)| !path.ends_with(" rule priority");
-        Facts(lines.into_iter().filter(counts).map(told).collect())
+        Facts(lines.into_iter().filter(counts).map(message).collect())
     }
 }
 
@@ -174,13 +174,13 @@ pub async fn targets(scene: &Scene, group: &str) -> BTreeMap<String, String> {
 pub async fn targets_if_there(scene: &Scene, group: &str) -> Option<BTreeMap<String, String>> {
     let answer = scene.elb.describe_target_health().target_group_arn(group).send().await.ok()?;
     let targets = answer.target_health_descriptions.unwrap_or_default().into_iter();
-    let told = |target: TargetHealthDescription| {
+    let message = |target: TargetHealthDescription| {
         let place =
             target.target().map(|it| format!("{}:{}", it.id().unwrap_or_default(), it.port().unwrap_or_default()));
         let state = target.target_health().and_then(|health| health.state()).map(|state| state.as_str().to_owned());
         (place.unwrap_or_default(), state.unwrap_or_default())
     };
-    Some(targets.map(told).collect())
+    Some(targets.map(message).collect())
 }
 
 async fn tags(scene: &Scene, arn: &str) -> Option<BTreeMap<String, String>> {
@@ -229,10 +229,10 @@ async fn described_listener(scene: &Scene, listener: &Listener) -> Option<Value>
     let mut described_rules = Vec::new();
     for rule in in_order(rules.rules.unwrap_or_default()) {
         let tags = tags(scene, rule.rule_arn().unwrap_or_default()).await?;
-        described_rules.push(json!({ "rule": told(&rule), "tags": tags }));
+        described_rules.push(json!({ "rule": from_debug(&rule), "tags": tags }));
     }
     Some(json!({
-        "listener": told(listener),
+        "listener": from_debug(listener),
         "tags": tags(scene, arn).await?,
         "attributes": pairs(attributes.attributes(), |it| (it.key(), it.value())),
         "furtherCertificates": further,
@@ -244,7 +244,7 @@ async fn described_group(scene: &Scene, group: &TargetGroup) -> Option<Value> {
     let arn = group.target_group_arn().unwrap_or_default();
     let attributes = scene.elb.describe_target_group_attributes().target_group_arn(arn).send().await.ok()?;
     Some(json!({
-        "group": told(group),
+        "group": from_debug(group),
         "tags": tags(scene, arn).await?,
         "attributes": pairs(attributes.attributes(), |it| (it.key(), it.value())),
         "targets": targets_if_there(scene, arn).await?,

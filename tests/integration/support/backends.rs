@@ -42,10 +42,14 @@ pub async fn endpoints(scene: &Scene, service: &str, ports: &[(&str, u16)], addr
     api.patch(&name, &force, &Patch::Apply(&object)).await.expect("the endpoints are taken");
 }
 
-/// A Secret with one key.
+/// The label by which a Secret may be used by each of our kinds.
+pub const USABLE_BY_ALL: &str = "myingress.redis.etcdcluster.databasebackup.databaserestore";
+
+/// A Secret with one key that all our kinds may use.
 pub async fn secret(scene: &Scene, name: &str, key: &str, value: &str) {
+    let metadata = json!({ "name": name, "labels": { "causeway.example.com/usable-by": USABLE_BY_ALL } });
     let object = json!({
-        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name }, "stringData": { key: value },
+        "apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": { key: value },
     });
     let force = PatchParams::apply("test").force();
     scene.api::<Secret>().patch(name, &force, &Patch::Apply(&object)).await.expect("the Secret is taken");

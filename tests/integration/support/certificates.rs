@@ -12,6 +12,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::Scene;
+use super::backends::USABLE_BY_ALL;
 
 /// A certificate and its key, as PEM.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +59,8 @@ pub async fn give(scene: &Scene, name: &str, names: &[String]) {
         vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth, rcgen::ExtendedKeyUsagePurpose::ClientAuth];
     let leaf = leaf.signed_by(&key, &authority).expect("a certificate");
     let object = json!({
-        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "metadata": { "name": name },
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
+        "metadata": { "name": name, "labels": { "causeway.example.com/usable-by": USABLE_BY_ALL } },
         "stringData": { "tls.crt": leaf.pem(), "tls.key": key.serialize_pem(), "ca.crt": authority.pem() },
     });
     let apply = PatchParams::apply("test").force();

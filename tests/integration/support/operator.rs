@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
-use causeway::backup::jobs::Settings;
+use causeway::backup::jobs::{Identity, Settings};
 use causeway::clients;
 use causeway::cluster::Cluster;
-use causeway::controllers::{self, World};
+use causeway::controllers::{self, Context};
 use causeway::external::budget::Budget;
 use causeway::external::etcd::Grpc;
 use causeway::external::redis::Tcp;
@@ -19,7 +19,7 @@ use kube::{Client, Config};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{Interception, Scene};
+use super::{Interception, Scene, role};
 
 /// What tells the cluster of an operator from others of its name, unless a test says otherwise.
 pub const CLUSTER_UID: &str = "uid-of-this-cluster";
@@ -45,20 +45,20 @@ impl Operator {
 
     /// Starts them with clients of the caller's choice.
     pub fn start_with(scene: &Scene, client: Client, aws: SdkConfig, sweep: Duration) -> Self {
-        Self::start_in(Self::world(scene, client, aws, sweep))
+        Self::start_in(Self::context(scene, client, aws, sweep))
     }
 
     /// Starts them so that all their calls, of Kubernetes, AWS, etcd and Redis, go through `interception`.
     pub fn through(scene: &Scene, interception: &Interception, client: Client, sweep: Duration) -> Self {
         let (client, aws) = (interception.kubernetes(client), interception.aws(&scene.aws));
-        let mut world = Self::world(scene, client, aws, sweep);
-        world.etcd = interception.etcd(world.etcd);
-        world.redis = interception.redis(world.redis);
-        Self::start_in(world)
+        let mut context = Self::context(scene, client, aws, sweep);
+        context.etcd = interception.etcd(context.etcd);
+        context.redis = interception.redis(context.redis);
+        Self::start_in(context)
     }
 
     /// What [`Self::start_with`] makes the controllers from.
-    pub fn world(scene: &Scene, client: Client, aws: SdkConfig, sweep: Duration) -> World {
+    pub fn context(scene: &Scene, client: Client, aws: SdkConfig, sweep: Duration) -> Context {
         let environment = Environment {
             client,
             metrics: Metrics::new(),
@@ -69,7 +69,7 @@ impl Operator {
             instance: "test".into(),
             stop: CancellationToken::new(),
         };
-        World {
+        Context {
             kinds: scene.kinds.clone(),
             environment,
             aws,
@@ -78,10 +78,11 @@ impl Operator {
             cluster: Cluster { name: scene.namespace.clone(), uid: Some(CLUSTER_UID.into()) },
             backups: Settings {
                 cluster: scene.namespace.clone(),
-                role: Some(format!("arn:aws:iam::{}:role/causeway-backup-jobs", scene.emulator.account())),
+                identity: Some(Identity::WebIdentity(role::of_jobs(scene.emulator.account(), "{namespace}"))),
                 image: Some(std::env::var("CAUSEWAY_TEST_IMAGE").unwrap_or_else(|_| "causeway:dev".into())),
                 region: "us-east-1".into(),
                 aws_endpoint: Some(scene.emulator.endpoint().to_owned()),
+                namespace: scene.namespace.clone(),
                 ..Settings::default()
             },
             replacement_grace: Duration::from_secs(1),
@@ -92,9 +93,9 @@ impl Operator {
     }
 
     /// Starts them in a world of the caller's choice.
-    pub fn start_in(world: World) -> Self {
-        let (metrics, stop) = (world.environment.metrics.clone(), world.environment.stop.clone());
-        let task = tokio::spawn(controllers::run(world));
+    pub fn start_in(context: Context) -> Self {
+        let (metrics, stop) = (context.environment.metrics.clone(), context.environment.stop.clone());
+        let task = tokio::spawn(controllers::run(context));
         Self { metrics, stop, task }
     }
 

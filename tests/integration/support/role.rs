@@ -54,6 +54,36 @@ impl Session {
         assume(&scene.emulator, &arn, name).await
     }
 
+    /// A session of a role for whoever holds a token of a service account; or what STS answers.
+    pub async fn by_token(scene: &Scene, arn: &str, token: &str) -> Result<Self, String> {
+        let action = ("Action", "AssumeRoleWithWebIdentity");
+        let about = [("RoleArn", arn), ("RoleSessionName", "attack"), ("WebIdentityToken", token)];
+        ask(&scene.emulator, &[action, ("Version", "2011-06-15"), about[0], about[1], about[2]]).await
+    }
+
+    /// A session of one role for all Jobs, as EKS Pod Identity gives it to a pod of that namespace.
+    pub async fn of_pod(scene: &Scene, namespace: &str) -> Self {
+        let (account, cluster) = (scene.emulator.account(), scene.namespace.as_str());
+        let values = [("ACCOUNT_ID", account), ("AWS_REGION", "us-east-1"), ("CLUSTER_NAME", cluster)];
+        let role = json!({
+            "name": "causeway-backup",
+            "trust_policy": filled("trust-backup-jobs-pod-identity.json", &values),
+            "policies": { "jobs": filled("policy-backup-jobs.json", &values) },
+        });
+        let arn = scene.emulator.send("POST", "role", &role).await["arn"].clone();
+        let tags = json!({
+            "eks-cluster-arn": format!("arn:aws:eks:us-east-1:{account}:cluster/{cluster}"),
+            "eks-cluster-name": cluster,
+            "kubernetes-namespace": namespace,
+            "kubernetes-service-account": "causeway-backup",
+            "kubernetes-pod-name": "attack",
+            "kubernetes-pod-uid": "uid",
+        });
+        let given = scene.emulator.send("POST", "pod-identity", &json!({ "role": arn, "tags": tags })).await;
+        let field = |name: &str| given[name].as_str().expect("credentials").to_owned();
+        Self { key_id: field("AccessKeyId"), secret: field("SecretAccessKey"), token: field("SessionToken") }
+    }
+
     /// A configuration of clients with these credentials.
     pub fn config(&self, scene: &Scene) -> SdkConfig {
         let token = Some(self.token.clone());
@@ -64,24 +94,64 @@ impl Session {
 
 /// A policy of `iam/`, filled in as `iam/README.md` describes.
 fn published_policy(file: &str, account: &str, cluster: &str) -> Value {
+    filled(file, &[("ACCOUNT_ID", account), ("AWS_REGION", "us-east-1"), ("CLUSTER_NAME", cluster)])
+}
+
+/// A file of `iam/` with these values for its placeholders.
+fn filled(file: &str, values: &[(&str, &str)]) -> Value {
     let path = format!("{}/iam/{file}", env!("CARGO_MANIFEST_DIR"));
-    let text = fs::read_to_string(path).expect("the policy");
-    let values = [("${ACCOUNT_ID}", account), ("${AWS_REGION}", "us-east-1"), ("${CLUSTER_NAME}", cluster)];
-    let filled = values.iter().fold(text, |text, (placeholder, value)| text.replace(placeholder, value));
-    serde_json::from_str(&filled).expect("the policy is JSON")
+    let text = fs::read_to_string(path).expect("the file");
+    let with_value = |text: String, (name, value): &(&str, &str)| text.replace(&format!("${{{name}}}"), value);
+    serde_json::from_str(&values.iter().fold(text, with_value)).expect("JSON")
+}
+
+/// ARN of the role of a namespace's Jobs.
+pub fn of_jobs(account: &str, namespace: &str) -> String {
+    format!("arn:aws:iam::{account}:role/causeway-backup-{namespace}")
+}
+
+/// Makes the account know tokens of the cluster; gives their issuer.
+pub async fn trust_cluster(scene: &Scene) -> String {
+    let published = async |path: &str| -> Value {
+        let request = http::Request::get(path).body(Vec::new()).expect("a request");
+        scene.client.request(request).await.expect("the cluster tells of its issuer")
+    };
+    let issuer = published("/.well-known/openid-configuration").await["issuer"].as_str().expect("an issuer").to_owned();
+    let keys = published("/openid/v1/jwks").await;
+    scene.emulator.send("POST", "oidc", &json!({ "issuer": issuer, "jwks": keys })).await;
+    issuer
+}
+
+/// Makes the role of a namespace's Jobs, as `iam/README.md` describes it for tokens of that issuer.
+pub async fn put_jobs(scene: &Scene, issuer: &str, namespace: &str) {
+    let provider = issuer.trim_start_matches("https://");
+    let account = scene.emulator.account();
+    let values = [("ACCOUNT_ID", account), ("OIDC_PROVIDER", provider), ("NAMESPACE", namespace)];
+    let role = json!({
+        "name": format!("causeway-backup-{namespace}"),
+        "trust_policy": filled("trust-backup-jobs.json", &values),
+        "policies": { "jobs": published_policy("policy-backup-jobs.json", account, &scene.namespace) },
+        "tags": { "kubernetes-namespace": namespace },
+    });
+    scene.emulator.send("POST", "role", &role).await;
 }
 
 /// `sts:AssumeRole`; the emulator reads the account from the access key and verifies no signature.
 async fn assume(emulator: &Emulator, arn: &str, name: &str) -> Session {
+    let form = [("Action", "AssumeRole"), ("Version", "2011-06-15"), ("RoleArn", arn), ("RoleSessionName", name)];
+    ask(emulator, &form).await.expect("a session")
+}
+
+/// Credentials that STS gives for a request; or what it answers.
+async fn ask(emulator: &Emulator, form: &[(&'static str, &str)]) -> Result<Session, String> {
     let url = emulator.endpoint().to_owned();
     let signature = format!(
         "AWS4-HMAC-SHA256 Credential={}/20260101/us-east-1/sts/aws4_request, SignedHeaders=host, Signature=0",
         emulator.account()
     );
-    let form = [("Action", "AssumeRole"), ("Version", "2011-06-15"), ("RoleArn", arn), ("RoleSessionName", name)]
-        .map(|(key, value)| (key, value.to_owned()));
+    let form: Vec<(&str, String)> = form.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
     let answer = tokio::task::spawn_blocking(move || {
-        let agent = ureq::Agent::config_builder().proxy(None).build().new_agent();
+        let agent = ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build().new_agent();
         let mut answer =
             agent.post(&url).header("Authorization", &signature).send_form(form).expect("an answer of STS");
         answer.body_mut().read_to_string().expect("a text")
@@ -89,8 +159,8 @@ async fn assume(emulator: &Emulator, arn: &str, name: &str) -> Session {
     .await
     .expect("the request ends");
     let field = |name: &str| {
-        let rest = answer.split_once(&format!("<{name}>")).unwrap_or_else(|| panic!("no {name} in {answer}")).1;
-        rest.split('<').next().unwrap_or_default().to_owned()
+        let rest = answer.split_once(&format!("<{name}>")).map(|(_, rest)| rest);
+        rest.and_then(|rest| rest.split('<').next()).map(str::to_owned).ok_or_else(|| answer.clone())
     };
-    Session { key_id: field("AccessKeyId"), secret: field("SecretAccessKey"), token: field("SessionToken") }
+    Ok(Session { key_id: field("AccessKeyId")?, secret: field("SecretAccessKey")?, token: field("SessionToken")? })
 }

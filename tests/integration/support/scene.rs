@@ -19,7 +19,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::wait::PATIENCE;
+use super::wait::WAIT_TIMEOUT;
 use super::{Emulator, kinds, served, wait_for, witness};
 
 /// A namespace in the cluster and an account in AWS.
@@ -66,7 +66,7 @@ impl Scene {
             .load()
             .await;
         // A bystander has time, also on a machine where everything runs at once.
-        let patient = TimeoutConfig::builder().operation_timeout(PATIENCE).build();
+        let patient = TimeoutConfig::builder().operation_timeout(WAIT_TIMEOUT).build();
         // And LocalStack closes connections that were idle for seconds, in whatever moment that is: who only looks asks again.
         let retries = RetryConfig::standard();
         let bystander = aws.to_builder().timeout_config(patient).retry_config(retries).build();
@@ -185,7 +185,7 @@ impl Scene {
     /// Waits until something with that reason was told of an object, in a note with those words: events follow the status.
     pub async fn was_told(&self, name: &str, reason: &str, words: &str) {
         let good = |events: &Vec<(String, String)>| {
-            events.iter().any(|(told, note)| told.contains(reason) && note.contains(words))
+            events.iter().any(|(text, note)| text.contains(reason) && note.contains(words))
         };
         wait_for(&format!("an event {reason} of {name} with: {words}"), || self.events(name), good).await;
     }
@@ -216,7 +216,13 @@ impl Drop for Scene {
             eprintln!("the scene stays for a look: namespace {namespace}, AWS account {account}, with\n{seen}");
             return;
         }
-        apart(&self.namespace, clean).expect("the cleaner ends").expect("the namespace is deleted");
+        let cleaned = apart(&self.namespace, async |client, namespace| {
+            clean(client, namespace).await?;
+            // What nobody looks at any more need not be carried, checked and looked through.
+            self.emulator.send("POST", "reset", &Value::Null).await;
+            Ok(())
+        });
+        cleaned.expect("the cleaner ends").expect("the namespace is deleted");
     }
 }
 

@@ -21,6 +21,8 @@ const BY_NAME: &[(&str, &[Served])] = &[
     ("myingress::", &[MyIngress]),
     ("redis::ownership::", &[EtcdCluster, Redis]),
     ("redis::", &[Redis]),
+    ("security::groups::", &[MyIngress]),
+    ("security::oidc::", &[MyIngress]),
     ("traffic::", &[MyIngress]),
 ];
 

@@ -5,17 +5,20 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 /// Long enough for a loaded machine; a healthy one needs a fraction.
-pub const PATIENCE: Duration = Duration::from_mins(4);
-/// Looks are a large part of what the API server does while tests run.
-const PAUSE: Duration = Duration::from_millis(200);
+pub const WAIT_TIMEOUT: Duration = Duration::from_mins(4);
+/// Looks are a large part of what the API server does while tests run: what took long may be seen a little later.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_millis(400);
+/// The part of the time waited until now that the next pause takes.
+const SHARE: u32 = 20;
 
-/// Looks again and again until `good` holds for what `look` sees; returns that. Panics after [`PATIENCE`].
+/// Looks again and again until `good` holds for what `look` sees; returns that. Panics after [`WAIT_TIMEOUT`].
 pub async fn wait_for<T, F>(what: &str, look: impl FnMut() -> F, good: impl Fn(&T) -> bool) -> T
 where
     T: Debug,
     F: Future<Output = T>,
 {
-    wait_within(PATIENCE, what, look, good).await
+    wait_within(WAIT_TIMEOUT, what, look, good).await
 }
 
 /// The same with another patience.
@@ -36,14 +39,14 @@ where
             return seen;
         }
         assert!(begun.elapsed() < patience, "waited {patience:?} for {what}; last seen: {}", told_briefly(&seen));
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep((begun.elapsed() / SHARE).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).await;
     }
 }
 
 /// What was seen, without what is absent and without who manages which field: those are hundreds of lines.
 fn told_briefly(seen: &impl Debug) -> String {
     let text = format!("{seen:#?}");
-    let mut told = String::new();
+    let mut message = String::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         let indent = &line[..line.len() - line.trim_start().len()];
@@ -51,11 +54,11 @@ fn told_briefly(seen: &impl Debug) -> String {
             let end = format!("{indent}),");
             lines.by_ref().find(|line| *line == end);
         } else if !line.ends_with(": None,") {
-            told.push_str(line);
-            told.push('\n');
+            message.push_str(line);
+            message.push('\n');
         }
     }
-    told
+    message
 }
 
 #[test]

@@ -70,8 +70,8 @@ pub fn spec(listener: Value, more: Value) -> Value {
 /// A backend that is checked as often as AWS allows.
 pub fn backend(name: &str, more: Value) -> Value {
     let mut backend = json!({
-        "name": name, "port": "http", "deregistrationDelaySeconds": 5,
-        "healthCheck": { "intervalSeconds": 5, "timeoutSeconds": 2 },
+        "name": name, "port": "http", "deregistrationDelay": "5s",
+        "healthCheck": { "interval": "5s", "timeout": "2s" },
     });
     let Value::Object(more) = more else { panic!("fields are expected, not {more}") };
     backend.as_object_mut().unwrap().extend(more);
@@ -87,11 +87,11 @@ pub fn forward(backends: &[(&str, u16)]) -> Value {
 
 /// Waits until the object is ready with so many healthy targets, and requests meet just that; returns its entrance.
 pub async fn serving(scene: &Scene, name: &str, targets: usize) -> Entrance {
-    let told = format!("{targets}/{targets}");
+    let message = format!("{targets}/{targets}");
     let serves = |object: &MyIngress| {
-        is_ready(object) && object.status.as_ref().is_some_and(|status| status.targets.as_deref() == Some(&told))
+        is_ready(object) && object.status.as_ref().is_some_and(|status| status.targets.as_deref() == Some(&message))
     };
-    let object = scene.ingress(name, &format!("{name} to be ready with targets {told}"), serves).await;
+    let object = scene.ingress(name, &format!("{name} to be ready with targets {message}"), serves).await;
     in_force(scene).await;
     of(scene, &object).await.expect("its balancer carries requests")
 }

@@ -16,7 +16,7 @@ const CLIENTS: u32 = 8;
 /// Requests per second of all clients together.
 const RATE: u32 = 200;
 /// A request without an answer has failed.
-const PATIENCE: Duration = Duration::from_secs(15);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 /// Clients that nobody stopped stop by themselves.
 const LONGEST: Duration = Duration::from_mins(5);
 
@@ -58,7 +58,7 @@ impl Exchange {
     }
 
     /// In a few words.
-    pub fn told(&self) -> String {
+    pub fn describe(&self) -> String {
         match &self.outcome {
             Ok(answer) => format!("{} {}", answer.code, answer.word),
             Err(error) => error.clone(),
@@ -170,7 +170,7 @@ fn agent(kept: bool) -> Agent {
         .http_status_as_error(false)
         .proxy(None)
         .max_redirects(0)
-        .timeout_global(Some(PATIENCE))
+        .timeout_global(Some(ANSWER_TIMEOUT))
         .max_idle_connections(usize::from(kept))
         .max_idle_connections_per_host(usize::from(kept))
         // Sooner than the balancer closes it, so that no request meets a connection that is being closed.
@@ -203,8 +203,8 @@ impl Record {
         let line = |exchange: &&Exchange| {
             let kind = if exchange.kept { "kept" } else { "new" };
             let (at, took) = (exchange.sent - self.begun, exchange.over - exchange.sent);
-            let told = exchange.told();
-            format!("  {:8.3} s  {:5} ms  {kind:4}  {}  {told}\n", at.as_secs_f64(), took.as_millis(), exchange.path)
+            let message = exchange.describe();
+            format!("  {:8.3} s  {:5} ms  {kind:4}  {}  {message}\n", at.as_secs_f64(), took.as_millis(), exchange.path)
         };
         exchanges.iter().take(20).map(line).collect()
     }
@@ -219,11 +219,11 @@ impl Record {
             let took: Vec<Duration> = of_kind.map(|it| it.over - it.sent).collect();
             println!("»   {:6} on {kind:16}  {}", took.len(), spread(took));
         }
-        let mut told: BTreeMap<String, usize> = BTreeMap::new();
+        let mut message: BTreeMap<String, usize> = BTreeMap::new();
         for exchange in &self.exchanges {
-            *told.entry(exchange.told()).or_default() += 1;
+            *message.entry(exchange.describe()).or_default() += 1;
         }
-        for (answer, count) in told {
+        for (answer, count) in message {
             println!("»   {count:6} {answer}");
         }
         let failures = self.failures();
@@ -237,6 +237,6 @@ impl Record {
 pub fn spread(mut took: Vec<Duration>) -> String {
     took.sort_unstable();
     let at = |percent: usize| took.get((took.len() * percent / 100).min(took.len().saturating_sub(1)));
-    let told = |percent| at(percent).map_or(0.0, |took| took.as_secs_f64() * 1000.0);
-    format!("p50 {:.1} ms, p99 {:.1} ms, longest {:.1} ms", told(50), told(99), told(100))
+    let message = |percent| at(percent).map_or(0.0, |took| took.as_secs_f64() * 1000.0);
+    format!("p50 {:.1} ms, p99 {:.1} ms, longest {:.1} ms", message(50), message(99), message(100))
 }

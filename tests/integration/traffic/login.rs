@@ -49,11 +49,11 @@ impl Browser {
             cookies.join("; ")
         );
         stream.write_all(request.as_bytes()).await.expect("a request");
-        let mut said = Vec::new();
+        let mut output = Vec::new();
         // Not everybody says good-bye before the end.
-        stream.read_to_end(&mut said).await.ok();
-        let said = String::from_utf8_lossy(&said).into_owned();
-        let (head, text) = said.split_once("\r\n\r\n").unwrap_or((&said, ""));
+        stream.read_to_end(&mut output).await.ok();
+        let output = String::from_utf8_lossy(&output).into_owned();
+        let (head, text) = output.split_once("\r\n\r\n").unwrap_or((&output, ""));
         let mut answer = Answer { status: 0, location: String::new(), text: text.to_owned() };
         answer.status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
         for (name, value) in head.lines().filter_map(|line| line.split_once(": ")) {
@@ -106,7 +106,7 @@ fn spec(certificate: &str, provider: &Provider) -> Value {
     let shop = &forward(&[("shop", 1)])["forward"];
     let oidc = json!({
         "issuer": url, "authorizationEndpoint": format!("{url}/authorize"), "tokenEndpoint": format!("{url}/token"),
-        "userInfoEndpoint": format!("{url}/user"), "clientId": CLIENT, "clientSecret": { "name": "login" },
+        "userInfoEndpoint": format!("{url}/user"), "clientId": CLIENT, "clientSecretName": "login",
     });
     let claims = json!([{ "name": "scope", "format": "space-separated-values", "values": ["orders"] }]);
     let jwt = json!({ "issuer": url, "jwksEndpoint": format!("{url}/keys"), "claims": claims });
@@ -168,9 +168,9 @@ async fn clients_log_in_and_another_client_secret_is_used_within_seconds() {
     // One that is gone is told.
     scene.api::<Secret>().delete("login", &DeleteParams::default()).await.expect("it goes");
     let message = || async { scene.api::<MyIngress>().get("web").await.expect("the object") };
-    let told = |object: &MyIngress| {
+    let description = |object: &MyIngress| {
         let conditions = object.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
         conditions.iter().any(|condition| condition.message.contains("clientSecret"))
     };
-    wait_for("the object to tell that its Secret is gone", message, told).await;
+    wait_for("the object to tell that its Secret is gone", message, description).await;
 }

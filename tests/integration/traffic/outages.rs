@@ -108,7 +108,7 @@ async fn all_pods_gone_and_back_fail_requests_only_in_between() {
     wait_for("no targets", || entrance::registered(&scene, "web"), BTreeSet::is_empty).await;
     entrance::in_force(&scene).await;
     load.until("nobody to answer", |exchanges| {
-        exchanges.len() > 20 && exchanges.iter().all(|it| it.told() == "503 No")
+        exchanges.len() > 20 && exchanges.iter().all(|it| it.describe() == "503 No")
     })
     .await;
     let back = Instant::now();

@@ -52,7 +52,7 @@ async fn another_scheme_gives_no_wrong_answer() {
             object.status.as_ref().and_then(|status| status.alb.as_ref()).is_some_and(|alb| alb.dns != old)
         };
         let object = scene.ingress("web", "another DNS name in the status", moved).await;
-        let told = Instant::now();
+        let message = Instant::now();
         // The data plane reads what AWS has in a rhythm of its own.
         let carried = wait_for("the new balancer to carry requests", || entrance::of(&scene, &object), Option::is_some);
         entrance = carried.await.expect("it was waited for");
@@ -65,10 +65,11 @@ async fn another_scheme_gives_no_wrong_answer() {
         let record = stayers.stop();
         record.print(&format!("the old name while {scheme} takes over"));
         assert_right(&record.exchanges);
-        let first = record.failures().first().map(|failure| failure.sent.saturating_duration_since(told).as_millis());
+        let first =
+            record.failures().first().map(|failure| failure.sent.saturating_duration_since(message).as_millis());
         println!(
             "»   new name told after {} ms, ready after {} ms; the old name stops {first:?} ms after the new one is told",
-            (told - begun).as_millis(),
+            (message - begun).as_millis(),
             (ready - begun).as_millis(),
         );
     }

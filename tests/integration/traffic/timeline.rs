@@ -61,11 +61,16 @@ impl Timeline {
         for (phase, end) in self.phases.iter().zip(ends) {
             let after =
                 record.exchanges.iter().filter(|it| it.sent > phase.settled && end.is_none_or(|end| it.over < end));
-            let mut answers: Vec<String> = after.map(|it| format!("{} {}", it.path, it.told())).collect();
+            let mut answers: Vec<String> = after.map(|it| format!("{} {}", it.path, it.describe())).collect();
             answers.sort_unstable();
             let counted = answers.chunk_by(|a, b| a == b).map(|same| format!("{} ×{}", same[0], same.len()));
-            let told: Vec<String> = counted.collect();
-            println!("»   {:5} ms  {:44} {}", (phase.settled - phase.begun).as_millis(), phase.what, told.join(", "));
+            let message: Vec<String> = counted.collect();
+            println!(
+                "»   {:5} ms  {:44} {}",
+                (phase.settled - phase.begun).as_millis(),
+                phase.what,
+                message.join(", ")
+            );
         }
     }
 }

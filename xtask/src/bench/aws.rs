@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -23,7 +24,7 @@ pub struct Account {
     /// Twelve digits; as an access key they lead to the account.
     pub number: String,
     /// The newest call that was told of.
-    told: AtomicU64,
+    message: AtomicU64,
 }
 
 /// A call as the journal has it.
@@ -34,6 +35,10 @@ pub struct Call {
     pub operation: String,
     /// How it ended: `OK` or AWS's error code; nothing while it is under way.
     outcome: Option<String>,
+    /// When it arrived, to the millisecond.
+    time: Timestamp,
+    /// How long it took from then on.
+    duration_ms: Option<f64>,
 }
 
 impl Call {
@@ -41,12 +46,18 @@ impl Call {
     pub fn was_throttled(&self) -> bool {
         self.outcome.as_deref() == Some("Throttling")
     }
+
+    /// When it arrived and when it had ended, as the clock of the machine has it; nothing while it is under way.
+    pub fn times(&self) -> Option<(SystemTime, SystemTime)> {
+        let arrived = SystemTime::from(self.time);
+        self.duration_ms.map(|took| (arrived, arrived + Duration::from_secs_f64(took / 1000.0)))
+    }
 }
 
 impl Account {
     /// The account with a VPC and subnets, and room for so many balancers.
     pub fn seeded(endpoint: &str, number: String, load_balancers: usize) -> Result<Self> {
-        let account = Self { http: Http::new(endpoint), number, told: AtomicU64::default() };
+        let account = Self { http: Http::new(endpoint), number, message: AtomicU64::default() };
         account.admin("POST", "seed", "", "")?;
         account.set(&json!({ "load_balancers": load_balancers, "target_groups": TARGET_GROUPS }))?;
         Ok(account)
@@ -75,27 +86,61 @@ impl Account {
 
     /// The calls since the last time this was asked, oldest first.
     pub fn calls(&self) -> Result<Vec<Call>> {
-        let since = format!("&since={}", self.told.load(Ordering::Relaxed));
-        let calls: Vec<Call> = serde_json::from_value(self.admin("GET", "journal", &since, "")?)?;
+        let calls = self.calls_so_far()?;
         if let Some(last) = calls.last() {
-            self.told.store(last.id, Ordering::Relaxed);
+            self.message.store(last.id, Ordering::Relaxed);
         }
         Ok(calls)
     }
 
+    /// The same, for another look at those under way: the next time they are told of again.
+    pub fn calls_so_far(&self) -> Result<Vec<Call>> {
+        let since = format!("&since={}", self.message.load(Ordering::Relaxed));
+        Ok(serde_json::from_value(self.admin("GET", "journal", &since, "")?)?)
+    }
+
     /// Creates a balancer by one HTTP request and says how long that took: there is no faster way.
     pub fn create_load_balancer(&self, name: &str) -> Result<Duration> {
-        let body = format!(
-            "Action=CreateLoadBalancer&Version=2015-12-01&Name={name}&Scheme=internet-facing\
-             &Subnets.member.1=subnet-abc&Subnets.member.2=subnet-def&Tags.member.1.Key=bench&Tags.member.1.Value=raw"
+        let parameters = format!(
+            "Name={name}&Scheme=internet-facing&Subnets.member.1=subnet-abc&Subnets.member.2=subnet-def\
+             &Tags.member.1.Key=bench&Tags.member.1.Value=raw"
         );
+        let begun = Instant::now();
+        self.balancing("CreateLoadBalancer", &parameters)?;
+        Ok(begun.elapsed())
+    }
+
+    /// Makes a target group for addresses in the account's VPC and returns its ARN.
+    pub fn create_target_group(&self, name: &str) -> Result<String> {
+        let answer = self.balancing("DescribeSubnets", "SubnetId.1=subnet-abc")?;
+        let vpc = between(&answer, "<vpcId>", "</vpcId>").context("the account has no VPC")?;
+        let parameters = format!("Name={name}&Protocol=HTTP&Port=80&TargetType=ip&VpcId={vpc}");
+        let answer = self.balancing("CreateTargetGroup", &parameters)?;
+        let arn =
+            between(&answer, "<TargetGroupArn>", "</TargetGroupArn>").context("CreateTargetGroup names no ARN")?;
+        Ok(arn.to_owned())
+    }
+
+    /// Registers an address by one HTTP request and says how long that took.
+    pub fn register_target(&self, group: &str, address: &str) -> Result<Duration> {
+        let group = group.replace(':', "%3A").replace('/', "%2F");
+        let parameters = format!("TargetGroupArn={group}&Targets.member.1.Id={address}&Targets.member.1.Port=8080");
+        let begun = Instant::now();
+        self.balancing("RegisterTargets", &parameters)?;
+        Ok(begun.elapsed())
+    }
+
+    /// One call of Elastic Load Balancing, or the one of EC2 that it needs.
+    fn balancing(&self, action: &str, parameters: &str) -> Result<String> {
+        let (service, version) = match action {
+            "DescribeSubnets" => ("ec2", "2016-11-15"),
+            _ => ("elasticloadbalancing", "2015-12-01"),
+        };
         let headers = [
             ("Content-Type", "application/x-www-form-urlencoded; charset=utf-8"),
-            ("Authorization", &self.signature("elasticloadbalancing")),
+            ("Authorization", &self.signature(service)),
         ];
-        let begun = Instant::now();
-        self.http.send("POST", "/", &headers, &body)?;
-        Ok(begun.elapsed())
+        self.http.send("POST", "/", &headers, &format!("Action={action}&Version={version}&{parameters}"))
     }
 
     /// `LocalStack` reads account and service from the signature and does not verify it.
@@ -113,6 +158,11 @@ impl Account {
         let answer = self.http.send(method, &path, &[], body)?;
         serde_json::from_str(&answer).with_context(|| format!("{path}: not JSON"))
     }
+}
+
+/// What stands between two words, the first time.
+fn between<'a>(text: &'a str, from: &str, to: &str) -> Option<&'a str> {
+    text.split_once(from)?.1.split_once(to).map(|(inner, _)| inner)
 }
 
 /// Calls by operation, such as `CreateLoadBalancer 1, DescribeTags 1`.

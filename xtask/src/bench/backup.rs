@@ -108,4 +108,4 @@ fn whole(what: &str, bytes: u64, mebibytes: usize) -> Result<()> {
 }
 
 /// How long anything may take until a benchmark gives up.
-const PATIENCE: Duration = Duration::from_mins(10);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(10);

@@ -11,7 +11,7 @@ use super::kubernetes::{Event, Watch};
 use super::scene::Scene;
 
 /// How long anything may take until a benchmark gives up.
-pub const PATIENCE: Duration = Duration::from_mins(3);
+pub const DATABASE_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// A kind of database.
 pub struct Database {

@@ -22,7 +22,7 @@ const SUBNETS: [&str; 2] = ["subnet-abc", "subnet-def"];
 const NO_SWEEP: &str = "1h";
 
 /// How long anything may take until a benchmark gives up.
-const PATIENCE: Duration = Duration::from_mins(3);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// Takes all figures.
 pub fn measure(bench: &Bench) -> Result<Report> {

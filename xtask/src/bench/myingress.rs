@@ -23,7 +23,7 @@ const FLEET: usize = 1000;
 const NO_SWEEP: &str = "1h";
 
 /// How long a thousand objects may take until the benchmark gives up.
-const PATIENCE: Duration = Duration::from_mins(30);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(30);
 
 /// Takes all figures.
 pub fn measure(bench: &Bench) -> Result<Report> {

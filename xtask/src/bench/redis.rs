@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use super::databases::{Database, PATIENCE, idle, is_ready};
+use super::databases::{DATABASE_TIMEOUT, Database, idle, is_ready};
 use super::report::{Report, amount};
 use super::scene::Bench;
 use crate::progress::{Progress, Step};
@@ -17,7 +17,7 @@ const PORT: u16 = 6379;
 const NAME: &str = "cache";
 const ROUNDS: usize = 5;
 /// A node that says nothing for so long says nothing any more.
-const SILENCE: Duration = Duration::from_secs(5);
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Takes all figures.
 pub fn measure(bench: &Bench) -> Result<Report> {
@@ -48,10 +48,10 @@ fn begin(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
             let watch = REDIS.watch(&scene)?;
             let begun = Instant::now();
             REDIS.apply(&scene, NAME, spec(replicas))?;
-            let ready = watch.until("all nodes to serve", PATIENCE, is_ready)?;
+            let ready = watch.until("all nodes to serve", DATABASE_TIMEOUT, is_ready)?;
             took.push(ready.duration_since(begun));
             scene.delete_other(&REDIS.path(), &format!("{}/{NAME}", REDIS.plural))?;
-            watch.until("the set to be gone", PATIENCE, |event| event.deleted)?;
+            watch.until("the set to be gone", DATABASE_TIMEOUT, |event| event.deleted)?;
             operator.stop()?;
             scene.end()?;
         }
@@ -78,7 +78,7 @@ fn connections(nodes: &[String], report: &mut Report) -> Result<()> {
 /// A number from what a node says of itself. <https://redis.io/docs/latest/commands/info/>
 fn figure(node: &str, section: &str, name: &str) -> Result<f64> {
     let mut line = TcpStream::connect((node, PORT)).with_context(|| format!("{node} does not answer"))?;
-    line.set_read_timeout(Some(SILENCE))?;
+    line.set_read_timeout(Some(READ_TIMEOUT))?;
     write!(line, "INFO {section}\r\n")?;
     let mut reader = BufReader::new(line);
     let mut head = String::new();

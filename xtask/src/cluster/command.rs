@@ -93,30 +93,32 @@ fn up(name: &str, nodes: u8) -> Result<()> {
 fn status(name: &str) -> Result<()> {
     host::require_root()?;
     let state = State::of(name)?;
-    let said = state.status();
+    let answer = state.status();
     let room = processes::find(state.path())?;
     let cluster = Cluster::find(name)?;
     let healthy = cluster.as_ref().is_some_and(Cluster::is_healthy);
-    let condition = match (&room, &said) {
-        (None, Some(said)) if said.phase == Phase::Failed => {
-            format!("no: {}", said.detail.lines().next().unwrap_or_default())
+    let condition = match (&room, &answer) {
+        (None, Some(answer)) if answer.phase == Phase::Failed => {
+            format!("no: {}", answer.detail.lines().next().unwrap_or_default())
         }
         (None, Some(_)) => "no: it was ended from outside".to_owned(),
         (None, None) => "no".to_owned(),
-        (Some(_), Some(said)) if said.phase == Phase::Starting => format!("starting: waiting for {}", said.detail),
+        (Some(_), Some(answer)) if answer.phase == Phase::Starting => {
+            format!("starting: waiting for {}", answer.detail)
+        }
         (Some(_), _) if healthy => "yes".to_owned(),
         (Some(_), _) => "broken: the API server does not answer".to_owned(),
     };
     row("name", name);
     row("running", &condition);
-    if let (Some(room), Some(said)) = (&room, &said) {
+    if let (Some(room), Some(answer)) = (&room, &answer) {
         row("since", &state.age().map(ago).unwrap_or_default());
-        row("API", &said.server);
-        row("node", &said.node);
+        row("API", &answer.server);
+        row("node", &answer.node);
         row("process", &room.pid.to_string());
         row("kubeconfig", &state.kubeconfig().display().to_string());
     }
-    if said.is_some() {
+    if answer.is_some() {
         row("logs", &state.logs().display().to_string());
     }
     if !healthy {

@@ -13,7 +13,7 @@ use super::state::{Phase, Status};
 use crate::host;
 use crate::progress::Step;
 
-const PATIENCE: Duration = Duration::from_mins(2);
+const START_TIMEOUT: Duration = Duration::from_mins(2);
 
 impl Cluster {
     /// Starts the node of that number, from 2, unless it runs; a taint keeps pods away that do not tolerate it.
@@ -42,10 +42,10 @@ impl Cluster {
             .stderr(output)
             .spawn()
             .with_context(|| format!("cannot start {name}"))?;
-        step.wait_for(format!("{name} (its log: {})", log.display()), PATIENCE, || {
+        step.wait_for(format!("{name} (its log: {})", log.display()), START_TIMEOUT, || {
             if let Some(code) = node.try_wait()? {
-                let said = fs::read_to_string(&log).unwrap_or_default();
-                return Ok(Some(Err(anyhow::anyhow!("{name} ended with {code}: {}", said.trim_end()))));
+                let answer = fs::read_to_string(&log).unwrap_or_default();
+                return Ok(Some(Err(anyhow::anyhow!("{name} ended with {code}: {}", answer.trim_end()))));
             }
             let status = fs::read(directory.join("status.json")).ok();
             let status: Option<Status> = status.and_then(|content| serde_json::from_slice(&content).ok());

@@ -9,14 +9,14 @@ use anyhow::{Context, Result};
 
 use super::state::{Phase, State};
 use super::{Cluster, MARK, build, process, remove};
-use crate::host::{self, Need};
+use crate::host::{self, Requirement};
 use crate::progress::{Progress, Step};
 
 /// What the room starts or calls that a plain Debian does not have.
 const PACKAGES: &[&str] = &["containerd", "runc", "containernetworking-plugins", "nftables", "util-linux", "mount"];
 
 /// On two busy cores a start has been seen to take 20 s.
-const PATIENCE: Duration = Duration::from_mins(3);
+const START_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// Where a cluster keeps persistent volumes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub enum Volumes {
 }
 
 pub fn up(name: &str, volumes: Volumes, steps: &mut Progress) -> Result<Cluster> {
-    host::require(&[Need::Linux, Need::Root, Need::Go])?;
+    host::require(&[Requirement::Linux, Requirement::Root, Requirement::Go])?;
     let state = State::of(name)?;
     steps.step("Install the cluster's Debian packages", |step| host::install_packages(step, PACKAGES))?;
     let program = steps.step("Build the cluster", build)?;
@@ -83,8 +83,8 @@ fn launch(state: &State, program: &Path, volumes: Volumes, step: &Step) -> Resul
         .stderr(output)
         .spawn()
         .context("cannot start the cluster's room")?;
-    let mut said = String::new();
-    step.wait_for(format!("the cluster (its log: {})", log.display()), PATIENCE, || {
+    let mut answer = String::new();
+    step.wait_for(format!("the cluster (its log: {})", log.display()), START_TIMEOUT, || {
         let ended = room.try_wait()?;
         let status = state.status();
         match &status {
@@ -93,9 +93,9 @@ fn launch(state: &State, program: &Path, volumes: Volumes, step: &Step) -> Resul
                     return Ok(Some(Ok(Cluster { state: State::of(state.name())?, room })));
                 }
             }
-            Some(status) if status.phase == Phase::Starting && status.detail != said => {
-                said.clone_from(&status.detail);
-                step.note(format!("waiting for {said}"));
+            Some(status) if status.phase == Phase::Starting && status.detail != answer => {
+                answer.clone_from(&status.detail);
+                step.note(format!("waiting for {answer}"));
             }
             _ => {}
         }
@@ -106,8 +106,8 @@ fn launch(state: &State, program: &Path, volumes: Volumes, step: &Step) -> Resul
     })?
 }
 
-fn why(said: Option<String>, log: &Path) -> anyhow::Error {
-    match said {
+fn why(answer: Option<String>, log: &Path) -> anyhow::Error {
+    match answer {
         Some(reason) if !reason.is_empty() => anyhow::anyhow!("{reason}"),
         _ => anyhow::anyhow!("{}", fs::read_to_string(log).unwrap_or_default().trim_end()),
     }

@@ -14,7 +14,7 @@ const BACKUP: &str = "backup";
 /// What is written, lost, and brought back.
 const KEY: &str = "greeting";
 /// Jobs pull nothing and have little to do, on a machine that may be slow.
-const PATIENCE: Duration = Duration::from_mins(3);
+const BACKUP_TIMEOUT: Duration = Duration::from_mins(3);
 
 /// A database of the examples, and a client in one of its pods.
 struct Database {
@@ -86,9 +86,9 @@ fn back_up(kubectl: &Kubectl<'_>, token: &str, step: &Step) -> Result<String> {
     let before = jobs(kubectl)?;
     let asked = format!("causeway.example.com/backup-now={token}");
     kubectl.run(&["-n", "default", "annotate", "databasebackup", BACKUP, &asked, "--overwrite"])?;
-    let job =
-        step.wait_for("the Job of a backup", PATIENCE, || Ok(jobs(kubectl)?.difference(&before).next().cloned()))?;
-    step.wait_for(format!("{job} to back both databases up"), PATIENCE, || {
+    let job = step
+        .wait_for("the Job of a backup", BACKUP_TIMEOUT, || Ok(jobs(kubectl)?.difference(&before).next().cloned()))?;
+    step.wait_for(format!("{job} to back both databases up"), BACKUP_TIMEOUT, || {
         let ended = field(kubectl, &job, "{.status.conditions[?(@.status==\"True\")].type}")?;
         if ended.contains("Failed") {
             bail!("{job} failed:\n{}", kubectl.run(&["-n", "default", "logs", &job])?);
@@ -125,7 +125,7 @@ fn restore(kubectl: &Kubectl<'_>, database: &Database, id: &str) -> Result<Strin
 }
 
 fn ends_well(kubectl: &Kubectl<'_>, restore: &str, step: &Step) -> Result<()> {
-    step.wait_for(format!("{restore} to succeed"), PATIENCE, || {
+    step.wait_for(format!("{restore} to succeed"), BACKUP_TIMEOUT, || {
         let phase = field(kubectl, restore, "{.status.phase}")?;
         if phase == "Failed" {
             bail!("{restore} failed: {}", field(kubectl, restore, "{.status.message}")?);

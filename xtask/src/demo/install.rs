@@ -9,7 +9,8 @@ use super::kubectl::Kubectl;
 use crate::host;
 use crate::progress::Step;
 
-const NAMESPACE: &str = "causeway-system";
+/// Where the operator is installed.
+pub const NAMESPACE: &str = "causeway-system";
 
 /// Renders a kustomization, with the operator's image replaced by `reference`.
 pub fn render(kubectl: &Kubectl<'_>, kustomization: &Path, image: &str, reference: &str) -> Result<String> {
@@ -89,7 +90,7 @@ fn wait(kubectl: &Kubectl<'_>, arguments: &[&str], step: &Step) -> Result<()> {
 }
 
 /// What a user would look at first when something does not come up.
-fn what_happened(kubectl: &Kubectl<'_>, namespace: &str) -> String {
+pub fn what_happened(kubectl: &Kubectl<'_>, namespace: &str) -> String {
     let questions: [&[&str]; 3] = [
         &[
             "-n",

@@ -11,8 +11,11 @@ use crate::localstack::LocalStack;
 
 const ACCOUNT: &str = "000000000000";
 
+/// The namespace whose Jobs of backups have a role: that of the demo's objects.
+const NAMESPACE: &str = "default";
+
 /// Makes LocalStack trust the cluster's issuer, the role `causeway` trust the operator's service account, and another one
-/// the Jobs of backups.
+/// the Jobs of backups of one namespace.
 pub fn create(kubectl: &Kubectl<'_>, localstack: &LocalStack<'_>) -> Result<()> {
     let published = |path: &str| -> Result<Value> { Ok(serde_json::from_str(&kubectl.run(&["get", "--raw", path])?)?) };
     let discovery = published("/.well-known/openid-configuration")?;
@@ -23,10 +26,14 @@ pub fn create(kubectl: &Kubectl<'_>, localstack: &LocalStack<'_>) -> Result<()> 
         "causeway-network": document("policy-network.json", issuer)?,
         "causeway-backups": document("policy-backup-operator.json", issuer)?,
     });
-    localstack.put_role(ACCOUNT, "causeway", &document("trust-irsa.json", issuer)?, &operator)?;
-    let jobs = json!({ "causeway-backup-jobs": document("policy-backup-jobs.json", issuer)? });
-    localstack.put_role(ACCOUNT, "causeway-backup-jobs", &document("trust-backup-jobs.json", issuer)?, &jobs)
+    localstack.put_role(ACCOUNT, "causeway", &document("trust-irsa.json", issuer)?, &operator, &json!({}))?;
+    let jobs = json!({ "jobs": document("policy-backup-jobs.json", issuer)? });
+    let (name, tags) = (format!("causeway-backup-{NAMESPACE}"), json!({ "kubernetes-namespace": NAMESPACE }));
+    localstack.put_role(ACCOUNT, &name, &document("trust-backup-jobs.json", issuer)?, &jobs, &tags)
 }
+
+/// What policies have IAM fill in, with each request.
+const VARIABLE: &str = "${aws:";
 
 /// A file of `iam/` with its placeholders filled in, as `iam/README.md` describes.
 fn document(file: &str, issuer: &str) -> Result<Value> {
@@ -35,11 +42,12 @@ fn document(file: &str, issuer: &str) -> Result<Value> {
         ("${ACCOUNT_ID}", ACCOUNT),
         ("${AWS_REGION}", "us-east-1"),
         ("${CLUSTER_NAME}", "local"),
+        ("${NAMESPACE}", NAMESPACE),
         ("${OIDC_PROVIDER}", issuer.trim_start_matches("https://")),
     ]
     .iter()
     .fold(template, |text, (placeholder, value)| text.replace(placeholder, value));
-    if let Some(at) = filled.find("${") {
+    if let Some(at) = filled.match_indices("${").map(|(at, _)| at).find(|at| !filled[*at..].starts_with(VARIABLE)) {
         bail!("iam/{file} has an unknown placeholder: {}", filled[at..].lines().next().unwrap_or_default());
     }
     serde_json::from_str(&filled).with_context(|| format!("iam/{file} is not JSON"))
@@ -63,6 +71,7 @@ mod tests {
             "policy-backup-operator.json",
             "policy-backup-jobs.json",
             "trust-backup-jobs.json",
+            "trust-backup-jobs-pod-identity.json",
         ] {
             document(file, "https://issuer.example").unwrap();
         }

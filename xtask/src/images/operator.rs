@@ -31,6 +31,14 @@ pub fn build(profile: &str, step: &Step) -> Result<PathBuf> {
     Ok(target_directory()?.join(profile).join("causeway"))
 }
 
+/// The program at that path, or else one that is compiled in that profile.
+pub fn given_or_built(path: Option<&Path>, profile: &str, step: &Step) -> Result<PathBuf> {
+    match path {
+        Some(path) => path.canonicalize().with_context(|| format!("there is no {}", path.display())),
+        None => build(profile, step),
+    }
+}
+
 /// The image of that program.
 pub fn image(binary: &Path) -> Result<Image> {
     let root = workshop()?.join("operator");

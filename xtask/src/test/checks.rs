@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::report::Outcome;
-use super::{cargo, directory, log};
+use super::{cargo, crates, directory, log};
 use crate::host;
 use crate::progress::Step;
 
@@ -26,9 +26,19 @@ pub fn formatting(step: &Step) -> Result<Outcome> {
 
 /// No warning anywhere.
 pub fn lints(step: &Step) -> Result<Outcome> {
+    step.run(&mut clippy(&[])?, &log("lints")?)?;
+    // Now all crates are compiled that tests and lints need.
+    match crates::keep(step) {
+        Ok(()) => Ok(Outcome::Passed),
+        Err(error) => Ok(Outcome::Partly(format!("compiled crates are not kept for other checkouts: {error:#}"))),
+    }
+}
+
+/// The lints of all Rust, with further options of Cargo's.
+pub fn clippy(options: &[&str]) -> Result<Command> {
     let mut command = cargo(["clippy", "--workspace", "--all-targets", "--keep-going"])?;
-    step.run(command.args(["--", "--deny", "warnings"]), &log("lints")?)?;
-    Ok(Outcome::Passed)
+    command.args(options).args(["--", "--deny", "warnings"]);
+    Ok(command)
 }
 
 /// Licences, sources and banned crates; known vulnerabilities too where their database can be fetched.

@@ -13,10 +13,17 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
+use super::processors::machine_now;
 use crate::progress::Step;
 
-/// What all tests that run at the same time may need together.
+/// What all tests that run at the same time may need together, where processors are busy.
 const ROOM: u32 = 14;
+/// The same where they have time to spare.
+const LARGE_ROOM: u32 = 20;
+/// Processors have time to spare that are idle for this share of it.
+const SPARE: f64 = 0.15;
+/// The time over which that is judged.
+const WINDOW: Duration = Duration::from_secs(3);
 /// How often it is looked which tests have ended.
 const LOOK: Duration = Duration::from_millis(50);
 /// Off a terminal a line in so long is enough to see that it goes on.
@@ -35,7 +42,7 @@ struct Group {
 }
 
 /// Tests of no group need as little as these.
-const OTHERS: Group = Group { prefix: "", needs: 2, most: 6 };
+const OTHERS: Group = Group { prefix: "", needs: 2, most: 8 };
 
 const GROUPS: &[Group] = &[
     // Each takes a node away.
@@ -104,14 +111,14 @@ pub fn order(mut names: Vec<String>, times: &BTreeMap<String, f64>) -> Vec<Strin
     keyed.into_iter().map(|(_, _, name)| name).collect()
 }
 
-/// The place of the next test to begin, beside those of the groups that run.
-fn next(waiting: &[String], running: &[&'static Group]) -> Option<usize> {
+/// The place of the next test to begin, beside those of the groups that run, in that room.
+fn next(waiting: &[String], running: &[&'static Group], room: u32) -> Option<usize> {
     let used: u32 = running.iter().map(|group| group.needs).sum();
     waiting.iter().position(|name| {
         let group = group(name);
         let same = running.iter().filter(|other| other.prefix == group.prefix).count();
         // Alone, a test has all the room that there is.
-        running.is_empty() || same < group.most && used + group.needs <= ROOM
+        running.is_empty() || same < group.most && used + group.needs <= room
     })
 }
 
@@ -127,9 +134,10 @@ pub fn run(
     let total = names.len();
     let (mut waiting, mut running, mut done): (_, Vec<Running>, _) = (names, Vec::new(), Vec::<Done>::new());
     let mut noted = Instant::now();
+    let mut spare = Spare::new();
     loop {
         let groups: Vec<_> = running.iter().map(|test| test.group).collect();
-        if let Some(place) = next(&waiting, &groups) {
+        if let Some(place) = next(&waiting, &groups, spare.room()) {
             running.push(begin(waiting.remove(place), folder, &start)?);
             continue;
         }
@@ -158,6 +166,31 @@ pub fn run(
     }
 }
 
+/// Whether the processors have time to spare.
+struct Spare {
+    since: Instant,
+    /// Busy and idle then.
+    times: (Duration, Duration),
+}
+
+impl Spare {
+    fn new() -> Self {
+        Self { since: Instant::now(), times: machine_now() }
+    }
+
+    /// The room that there is now. A larger one is for one test: what that does to the processors is seen first.
+    fn room(&mut self) -> u32 {
+        if self.since.elapsed() < WINDOW {
+            return ROOM;
+        }
+        let (busy, idle) = machine_now();
+        let (was_busy, was_idle) = std::mem::replace(&mut self.times, (busy, idle));
+        let (busy, idle) = (busy.saturating_sub(was_busy).as_secs_f64(), idle.saturating_sub(was_idle).as_secs_f64());
+        self.since = Instant::now();
+        if idle >= SPARE * (busy + idle) { LARGE_ROOM } else { ROOM }
+    }
+}
+
 fn begin(name: String, folder: &Path, start: &impl Fn(&str) -> Result<Command>) -> Result<Running> {
     let output = folder.join(format!("{}.log", name.replace("::", ".")));
     let file = File::create(&output).with_context(|| format!("cannot write {}", output.display()))?;
@@ -179,7 +212,7 @@ fn ended(mut test: Running, most: Duration) -> Result<Result<Done, Running>> {
         test.child.kill().context("cannot end a test that runs for too long")?;
     }
     // Its times are there until somebody has asked for its status.
-    let processor = processor_time(pid);
+    let processor = time_in(&Path::new("/proc").join(pid.as_raw_nonzero().to_string()));
     let status: ExitStatus = test.child.wait().context("cannot wait for a test")?;
     Ok(Ok(Done {
         name: test.name,
@@ -191,9 +224,10 @@ fn ended(mut test: Running, most: Duration) -> Result<Result<Done, Running>> {
     }))
 }
 
-/// What a process has used of the processors, as <https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html> has it.
-fn processor_time(pid: Pid) -> Duration {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+/// What a process, `/proc/PID`, has used of the processors, as
+/// <https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html> has it.
+pub fn time_in(process: &Path) -> Duration {
+    let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
     // The name of the program, in brackets, may contain anything.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
     let ticks: u64 = fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
@@ -232,11 +266,12 @@ mod tests {
     fn a_group_that_is_full_keeps_no_other_waiting() {
         let waiting = names(&["etcd::d", "myapp::a"]);
         let (etcd, redis, other) = (group("etcd::a"), group("redis::a"), group("myapp::b"));
-        assert_eq!(next(&waiting, &[etcd, etcd]), Some(0));
-        assert_eq!(next(&waiting, &[etcd, etcd, redis]), Some(1), "there is no room for one more");
-        assert_eq!(next(&waiting, &[etcd, etcd, etcd]), Some(1), "there are as many as may be");
-        assert_eq!(next(&waiting, &[etcd, etcd, etcd, other]), None);
-        assert_eq!(next(&names(&["etcd::d"]), &[]), Some(0));
+        assert_eq!(next(&waiting, &[etcd, etcd], ROOM), Some(0));
+        assert_eq!(next(&waiting, &[etcd, etcd, redis], ROOM), Some(1), "there is no room for one more");
+        assert_eq!(next(&waiting, &[etcd, etcd, redis], LARGE_ROOM), Some(0), "now there is");
+        assert_eq!(next(&waiting, &[etcd, etcd, etcd], LARGE_ROOM), Some(1), "there are as many as may be");
+        assert_eq!(next(&waiting, &[etcd, etcd, etcd, other], ROOM), None);
+        assert_eq!(next(&names(&["etcd::d"]), &[], ROOM), Some(0));
     }
 
     #[test]

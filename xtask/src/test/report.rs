@@ -42,17 +42,17 @@ pub struct Report {
 }
 
 /// A step that runs beside others.
-pub struct Part {
+pub struct Part<'a> {
     name: &'static str,
-    work: Work,
+    work: Work<'a>,
 }
 
 /// What a step does.
-type Work = Box<dyn FnOnce(&Step) -> Result<Outcome> + Send>;
+type Work<'a> = Box<dyn FnOnce(&Step) -> Result<Outcome> + Send + 'a>;
 
-impl Part {
+impl<'a> Part<'a> {
     /// A step of that name.
-    pub fn new(name: &'static str, work: impl FnOnce(&Step) -> Result<Outcome> + Send + 'static) -> Self {
+    pub fn new(name: &'static str, work: impl FnOnce(&Step) -> Result<Outcome> + Send + 'a) -> Self {
         Self { name, work: Box::new(work) }
     }
 
@@ -119,8 +119,11 @@ impl Report {
         self.keep(name, begun.elapsed(), result, &tests);
     }
 
-    /// Runs steps side by side that need not wait for each other, and keeps what came of each.
-    pub fn side_by_side(&mut self, parts: Vec<Part>) {
+    /// Runs steps side by side that need not wait for each other, if there are any, and keeps what came of each.
+    pub fn side_by_side(&mut self, parts: Vec<Part<'_>>) {
+        if parts.is_empty() {
+            return;
+        }
         let names: Vec<_> = parts.iter().map(|part| part.name).collect();
         let names = names.join(", ");
         let ran = self.progress.step(&names, |step| {

@@ -1,6 +1,7 @@
 //! The suites of tests: how each is run, and how its output is counted.
 
 use std::collections::BTreeMap;
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use super::processors::Moment;
 use super::queue::{self, Done};
 use super::report::{Outcome, Tests};
 use super::{cargo as in_checkout, directory, log};
@@ -65,14 +67,20 @@ pub fn cargo(suite: &Suite, filter: Option<&str>, step: &Step) -> Result<Outcome
         }
         Suite::Integration { cluster, localstack, thorough } => {
             let of_kind = |name: &str| !name.starts_with(LOST_NODES);
-            side_by_side(cluster, localstack, *thorough, filter, of_kind, step)?
+            side_by_side(cluster, localstack, *thorough, filter, of_kind, queue::order, step)?
         }
         Suite::LostNodes { cluster, localstack } => {
             let of_kind = |name: &str| name.starts_with(LOST_NODES);
-            side_by_side(cluster, localstack, false, filter, of_kind, step)?
+            side_by_side(cluster, localstack, false, filter, of_kind, by_name, step)?
         }
     };
     Ok(Outcome::Tests(tests))
+}
+
+/// Tests that run one after the other need no longest first; by name, the one that takes a node for good is the last.
+fn by_name(mut names: Vec<String>, _: &BTreeMap<String, f64>) -> Vec<String> {
+    names.sort();
+    names
 }
 
 /// The longest that one test may take.
@@ -87,12 +95,14 @@ fn side_by_side(
     thorough: bool,
     filter: Option<&str>,
     of_kind: fn(&str) -> bool,
+    order: fn(Vec<String>, &BTreeMap<String, f64>) -> Vec<String>,
     step: &Step,
 ) -> Result<Tests> {
-    let binary = integration_tests()?;
+    let (binary, sample) = (integration_tests()?, sample()?);
     let wanted = |name: &String| of_kind(name) && filter.is_none_or(|filter| name.contains(filter));
     let names: Vec<_> = names_in(&binary)?.into_iter().filter(wanted).collect();
-    let kept = directory()?.join("times.json");
+    // For all checkouts: a fresh clone knows, too, which tests take longest.
+    let kept = host::cache_dir()?.join("test-times.json");
     let mut times: BTreeMap<String, f64> =
         fs::read(&kept).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
     let start = |name: &str| {
@@ -107,17 +117,40 @@ fn side_by_side(
             .env("CAUSEWAY_TEST_NODE", cluster.root())
             .env("AWS_ENDPOINT_URL", &localstack.endpoint)
             .env("AWS_REGION", "us-east-1")
+            .env(SAMPLE, &sample)
             // A failed wait says where it was and what it saw; frames of the runtime would bury that.
             .env("RUST_BACKTRACE", "0")
             .envs(thorough.then_some(("CAUSEWAY_THOROUGH", "yes")));
         Ok(command)
     };
     let longest = if thorough { LONGEST_THOROUGH } else { LONGEST };
-    let order = queue::order(names, &times);
+    let order = order(names, &times);
+    let begin = Moment::now(&cluster.process());
     let done = queue::run(order, longest, &directory()?.join("integration"), step, start)?;
+    let end = Moment::now(&cluster.process());
     times.extend(done.iter().map(|test| (test.name.clone(), test.took.as_secs_f64())));
     fs::write(&kept, serde_json::to_vec_pretty(&times)?).with_context(|| format!("cannot write {}", kept.display()))?;
-    Ok(counted(&done))
+    let mut tests = counted(&done);
+    let seen = end.since(&begin, &done).into_iter();
+    tests
+        .figures
+        .extend(seen.chain([format!("cases chosen by {SAMPLE}={sample}")]).map(|line| format!("{FIGURE}{line}")));
+    Ok(tests)
+}
+
+/// The number that says which cases are tried where not all are: the commit, so that many commits try all, and the same one
+/// always the same. Who looks into a failure gives that of the failed run.
+const SAMPLE: &str = "CAUSEWAY_SAMPLE";
+
+fn sample() -> Result<String> {
+    if let Ok(given) = env::var(SAMPLE) {
+        return Ok(given);
+    }
+    let mut git = Command::new("git");
+    let output = git.args(["rev-parse", "--short=8", "HEAD"]).current_dir(host::repo_root()?).output();
+    let commit = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
+    // Where there is no git, or more than eight digits are needed to tell commits apart.
+    Ok(commit.get(..8).unwrap_or("0").to_owned())
 }
 
 /// The program with the integration tests, compiled before.
@@ -174,18 +207,25 @@ fn counted(done: &[Done]) -> Tests {
     tests
 }
 
-/// The tests of LocalStack's extension, on a LocalStack of their own.
+/// The tests of LocalStack's extension, on two servers of their own: some wait for seconds, for health checks to fail.
 pub fn python(step: &Step) -> Result<Outcome> {
     let python = localstack::prepare(step)?.join("bin/python");
-    let mut command = Command::new(python);
+    // Other runs of pytest do not tidy up there, and its name is short: HAProxy takes paths of sockets of at most 97 bytes.
+    let files = std::env::temp_dir().join(format!("causeway-{}", std::process::id()));
+    // Beside tests of databases that must answer each other within a second.
+    let mut command = Command::new("nice");
     command
-        .args(["-m", "pytest", "-p", "no:cacheprovider"])
+        .args(["-n", "10"])
+        .arg(python)
+        .args(["-m", "pytest", "-p", "no:cacheprovider", "--numprocesses", "2", "--dist", "loadfile", "--basetemp"])
+        .arg(&files)
         .current_dir(host::repo_root()?.join("localstack"))
-        // Where other runs of pytest do not tidy up.
-        .env("PYTEST_DEBUG_TEMPROOT", directory()?)
         .env("PYTHONDONTWRITEBYTECODE", "1");
     let log = log("python")?;
     let result = step.run(&mut command, &log);
+    if files.exists() {
+        fs::remove_dir_all(&files).with_context(|| format!("cannot remove {}", files.display()))?;
+    }
     Ok(Outcome::Tests(pytest_counts(&read(&log)?).judged(result)))
 }
 
@@ -306,6 +346,15 @@ test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 7 filtered out; fini
         assert_eq!((tests.passed, tests.failed, tests.ignored), (3, 1, 1));
         assert!(tests.failures.contains("it broke") && !tests.failures.contains("test a"), "{}", tests.failures);
         assert_eq!(tests.figures, ["» 12 crash points tried"]);
+    }
+
+    #[test]
+    fn the_test_that_takes_a_node_for_good_is_the_last_however_long_the_others_took() {
+        let names = ["lost_nodes::power::a", "lost_nodes::cut::redis::b", "lost_nodes::cut::leader::c"];
+        let times =
+            BTreeMap::from([(names[0].to_owned(), 59.0), (names[1].to_owned(), 63.0), (names[2].to_owned(), 1.0)]);
+        let order = by_name(names.map(str::to_owned).to_vec(), &times);
+        assert_eq!(order.last().map(String::as_str), Some(names[0]), "{order:?}");
     }
 
     #[test]

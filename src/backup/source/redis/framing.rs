@@ -23,11 +23,11 @@ impl Framing {
     /// Reads the line before the data: `$<bytes>` or `$EOF:<mark>`.
     #[must_use]
     pub fn announced(line: &str) -> Option<Self> {
-        let told = line.strip_prefix('$')?;
-        match told.strip_prefix("EOF:") {
+        let message = line.strip_prefix('$')?;
+        match message.strip_prefix("EOF:") {
             Some(mark) if mark.len() == MARK => Some(Self::Marked { mark: mark.into(), held: Vec::new() }),
             Some(_) => None,
-            None => told.parse().ok().map(Self::Sized),
+            None => message.parse().ok().map(Self::Sized),
         }
     }
 

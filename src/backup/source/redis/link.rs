@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_util::bytes::{Bytes, BytesMut};
 
-use super::super::SILENCE;
+use super::super::READ_TIMEOUT;
 use crate::backup::{Error, secrets};
 
 /// A connection that is not made by then is not made.
@@ -35,7 +35,7 @@ pub enum LinkError {
     #[error("the connection broke: {0}")]
     Broken(#[from] std::io::Error),
     /// Nothing came.
-    #[error("nothing came for {} s", SILENCE.as_secs())]
+    #[error("nothing came for {} s", READ_TIMEOUT.as_secs())]
     Silent,
     /// It said no, in its words.
     #[error("{0}")]
@@ -75,9 +75,9 @@ impl Reply {
 
     /// What it says, for errors.
     #[must_use]
-    pub fn told(&self) -> String {
+    pub fn describe(&self) -> String {
         match self {
-            Self::Refusal(told) => told.clone(),
+            Self::Refusal(message) => message.clone(),
             _ => "an answer of another kind".into(),
         }
     }
@@ -132,7 +132,7 @@ impl Link {
     pub async fn ask<T: AsRef<[u8]>>(&mut self, parts: &[T]) -> Result<Reply, LinkError> {
         self.send(&command(parts)).await?;
         match self.reply().await? {
-            Reply::Refusal(told) => Err(LinkError::Refused(told)),
+            Reply::Refusal(message) => Err(LinkError::Refused(message)),
             reply => Ok(reply),
         }
     }
@@ -143,7 +143,7 @@ impl Link {
             self.stream.write_all(bytes).await?;
             self.stream.flush().await
         };
-        timeout(SILENCE, sent).await.map_err(|_| LinkError::Silent)?.map_err(LinkError::Broken)
+        timeout(READ_TIMEOUT, sent).await.map_err(|_| LinkError::Silent)?.map_err(LinkError::Broken)
     }
 
     /// Sends bytes together with others, once they are many.
@@ -163,7 +163,7 @@ impl Link {
 
     async fn fill(&mut self) -> Result<(), LinkError> {
         self.buffer.reserve(READ);
-        match timeout(SILENCE, self.stream.read_buf(&mut self.buffer)).await {
+        match timeout(READ_TIMEOUT, self.stream.read_buf(&mut self.buffer)).await {
             Ok(Ok(0)) => Err(LinkError::Broken(std::io::ErrorKind::UnexpectedEof.into())),
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(LinkError::Broken(error)),
@@ -215,8 +215,8 @@ impl Link {
     /// How many bytes the reply has that follows; none for nothing.
     pub async fn length(&mut self) -> Result<Option<u64>, LinkError> {
         let line = self.line().await?;
-        if let Some(told) = line.strip_prefix('-') {
-            return Err(LinkError::Refused(told.to_owned()));
+        if let Some(message) = line.strip_prefix('-') {
+            return Err(LinkError::Refused(message.to_owned()));
         }
         match line.strip_prefix('$').map(str::parse::<i64>) {
             Some(Ok(length)) => Ok(u64::try_from(length).ok()),

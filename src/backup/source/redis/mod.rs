@@ -172,7 +172,7 @@ async fn request(link: &mut Link) -> Result<Framing, LinkError> {
         answer = link.line().await?;
     }
     match answer.strip_prefix('-') {
-        Some(told) => Err(LinkError::Refused(told.to_owned())),
+        Some(message) => Err(LinkError::Refused(message.to_owned())),
         None => Framing::announced(&answer).ok_or(LinkError::Strange(answer)),
     }
 }

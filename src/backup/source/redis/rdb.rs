@@ -60,11 +60,11 @@ impl RdbCheck {
         let Some((&[END], sum)) = self.last.split_first_chunk::<1>().filter(|_| self.last.len() == SUM + 1) else {
             return Err("the RDB file ended before its end".into());
         };
-        let told = sum.try_into().map(u64::from_le_bytes).unwrap_or_default();
+        let message = sum.try_into().map(u64::from_le_bytes).unwrap_or_default();
         self.sum.update(&[END]);
-        match (told, self.sum.finalize()) {
+        match (message, self.sum.finalize()) {
             (0, _) => Ok(Proof::None),
-            (told, found) if told == found => Ok(Proof::Checksum),
+            (message, found) if message == found => Ok(Proof::Checksum),
             _ => Err("the RDB file is not what the checksum at its end says".into()),
         }
     }
@@ -130,6 +130,8 @@ mod tests {
             at in any::<prop::sample::Index>(),
             bit in 0..8_u8,
         ) {
+            // By chance, one that has the sign of its end twice is whole without its last byte, too.
+            prop_assume!(data.last() != Some(&END));
             let mut whole = file(&data);
             prop_assert!(check(&whole[..whole.len() - 1], cut).is_err());
             let at = at.index(whole.len());

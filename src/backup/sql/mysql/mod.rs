@@ -12,7 +12,7 @@ pub use source::MysqlDump;
 use std::process::Stdio;
 
 use super::child::{Failure, Program};
-use super::{Account, CONNECT_SECONDS, PATIENCE};
+use super::{Account, CONNECT_SECONDS, PROGRAM_SILENCE_TIMEOUT};
 use crate::backup::Error;
 use crate::runtime::hexadecimal;
 
@@ -34,12 +34,12 @@ struct Tools {
 impl Tools {
     /// Looks which there are. MariaDB's have names of their own in later versions.
     async fn find(account: Account) -> Result<Self, Error> {
-        let (client, told) = match version("mariadb").await {
+        let (client, message) = match version("mariadb").await {
             Err(Error::ToolMissing(_)) => ("mysql", version("mysql").await?),
-            told => ("mariadb", told?),
+            message => ("mariadb", message?),
         };
         let dump = if client == "mariadb" { "mariadb-dump" } else { "mysqldump" };
-        Ok(Self { account, maria: told.contains("MariaDB"), client, dump })
+        Ok(Self { account, maria: message.contains("MariaDB"), client, dump })
     }
 
     /// One of them that talks to the server. Its password is in its environment.
@@ -79,20 +79,20 @@ impl Tools {
     async fn answer(&self, statement: &str) -> Result<Result<Vec<String>, Failure>, Error> {
         let arguments = ["--batch", "--skip-column-names", "--execute", statement];
         let program = self.program(self.client).args([format!("--connect-timeout={CONNECT_SECONDS}")]).args(arguments);
-        let told = program.run(Stdio::null(), PATIENCE).await?;
-        Ok(told.map(|text| text.lines().map(str::to_owned).collect()))
+        let message = program.run(Stdio::null(), PROGRAM_SILENCE_TIMEOUT).await?;
+        Ok(message.map(|text| text.lines().map(str::to_owned).collect()))
     }
 
     /// Logs in; gives the server's version.
     async fn log_in(&self) -> Result<String, Error> {
-        let told = self.answer("SELECT VERSION()").await?.map_err(|failure| self.account.refused(&failure))?;
+        let message = self.answer("SELECT VERSION()").await?.map_err(|failure| self.account.refused(&failure))?;
         if let Some(name) = &self.account.database {
             let there = self.answer(&format!("USE {}", quoted(name))).await?;
             if self.account.side == super::Side::Source {
                 there.map_err(|failure| self.account.refused(&failure))?;
             }
         }
-        Ok(told.into_iter().next().unwrap_or_default())
+        Ok(message.into_iter().next().unwrap_or_default())
     }
 
     /// Databases that are not the server's own.
@@ -124,8 +124,8 @@ impl Tools {
 }
 
 async fn version(name: &'static str) -> Result<String, Error> {
-    let told = Program::new(name).args(["--version"]).run(Stdio::null(), PATIENCE).await?;
-    told.map_err(|failure| Error::SourceFailed(failure.to_string()))
+    let message = Program::new(name).args(["--version"]).run(Stdio::null(), PROGRAM_SILENCE_TIMEOUT).await?;
+    message.map_err(|failure| Error::SourceFailed(failure.to_string()))
 }
 
 /// An identifier as statements have it.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use super::super::tables::{Tables, alike};
-use super::super::{Account, DATABASES, Fetched, PATIENCE, WHOLE_JOB};
+use super::super::{Account, DATABASES, Fetched, PROGRAM_SILENCE_TIMEOUT, WHOLE_JOB};
 use super::rows::Rows;
 use super::{MARK, Tools, hex, quoted, text};
 use crate::backup::Error;
@@ -63,8 +63,8 @@ impl<'a> Work<'a> {
             None => fetched.lines(DATABASES)?,
             Some(_) => {
                 let field = tools.account.side.field(tools.account.kind, "database");
-                let told = format!("{field}: the backup is of all databases of a server: leave the field out");
-                return Err(Error::Unsupported(told));
+                let message = format!("{field}: the backup is of all databases of a server: leave the field out");
+                return Err(Error::Unsupported(message));
             }
         };
         Ok(Some(Self { tools, dump, tables: fetched.tables(name)?, databases, alone }))
@@ -135,10 +135,10 @@ impl<'a> Work<'a> {
         let failed = |failure| self.tools.account.side.failed(&failure);
         let mut dump = self.tools.dump(&self.databases, self.alone, true).start(Stdio::null())?;
         let mut rows = Rows::default();
-        while let Some(chunk) = dump.next(PATIENCE).await.map_err(failed)? {
+        while let Some(chunk) = dump.next(PROGRAM_SILENCE_TIMEOUT).await.map_err(failed)? {
             rows.push(&chunk);
         }
-        dump.end(PATIENCE).await.map_err(failed)?;
+        dump.end(PROGRAM_SILENCE_TIMEOUT).await.map_err(failed)?;
         let there = rows.finish().ok_or_else(|| Error::TargetFailed("its dump to compare with has no end".into()))?;
         Ok(self.tables.difference(&there, exact))
     }

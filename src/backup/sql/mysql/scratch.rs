@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use super::super::child::{Child, Program};
-use super::super::{Account, Fetched, PATIENCE, Side};
+use super::super::{Account, Fetched, PROGRAM_SILENCE_TIMEOUT, Side};
 use super::{Tools, restore};
 use crate::backup::Error;
 use crate::backup::secrets::Login;
@@ -48,7 +48,7 @@ pub async fn verify(fetched: &Fetched, work: &Path) -> Result<u64, Error> {
     } else {
         maker.args(["--initialize-insecure"])
     };
-    maker.run(Stdio::null(), PATIENCE).await?.map_err(|failure| Side::Scratch.failed(&failure))?;
+    maker.run(Stdio::null(), PROGRAM_SILENCE_TIMEOUT).await?.map_err(|failure| Side::Scratch.failed(&failure))?;
     // Else MySQL looks for a directory of its packages, and has a second socket and half a gibibyte of statistics.
     let lean = ["--secure-file-priv=NULL", "--mysqlx=OFF", "--performance-schema=OFF"];
     let lean = lean.iter().filter(|_| !tools.maria);

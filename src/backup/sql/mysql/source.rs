@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use super::super::dump::Writer;
-use super::super::{Account, DATABASES, DUMP, PATIENCE, TABLES};
+use super::super::{Account, DATABASES, DUMP, PROGRAM_SILENCE_TIMEOUT, TABLES};
 use super::Tools;
 use super::rows::Rows;
 use crate::backup::Error;
@@ -44,11 +44,12 @@ impl MysqlDump {
         }
         let dump = self.tools.dump(&self.databases, alone.is_some(), false).start(Stdio::null())?;
         let mut rows = Rows::default();
-        let written = into.observed(&format!("{DUMP}{name}"), dump, PATIENCE, |bytes| rows.push(bytes)).await;
+        let written =
+            into.observed(&format!("{DUMP}{name}"), dump, PROGRAM_SILENCE_TIMEOUT, |bytes| rows.push(bytes)).await;
         written.map_err(|failure| self.tools.account.side.failed(&failure))?;
         let Some(tables) = rows.finish() else {
-            let told = format!("{} ended well, but the last line of its dump is missing", self.tools.dump);
-            return Err(Error::SourceDamaged(told));
+            let message = format!("{} ended well, but the last line of its dump is missing", self.tools.dump);
+            return Err(Error::SourceDamaged(message));
         };
         contents.keys = tables.rows();
         contents.facts.insert("tables".into(), tables.0.len().to_string());

@@ -36,15 +36,15 @@ impl Database {
     /// Makes it, with nothing that belongs to it.
     pub async fn make(&self, target: Target<'_>) -> Result<(), Error> {
         let Some(create) = self.script.lines().find(|line| makes(line)) else {
-            let told = "the name of a database goes over several lines: make it, and restore again";
-            return Err(Error::Unsupported(told.into()));
+            let message = "the name of a database goes over several lines: make it, and restore again";
+            return Err(Error::Unsupported(message.into()));
         };
         Session::open(target.account, target.first).await?.tell(create.trim_end_matches(';')).await
     }
 
     /// Gives it all that the dump says of it, or nothing.
-    pub async fn dress(&self, target: Target<'_>) -> Result<(), Error> {
-        target.carry_out("database.sql", &given(&self.script)).await
+    pub async fn apply_grants(&self, target: Target<'_>) -> Result<(), Error> {
+        target.carry_out("database.sql", &user_provided(&self.script)).await
     }
 }
 
@@ -67,7 +67,7 @@ fn makes(line: &str) -> bool {
 
 /// What of a script does not make the database, nor go there: that would end the transaction. Texts may go over several
 /// lines, which are nothing else whatever they look like.
-fn given(script: &str) -> String {
+fn user_provided(script: &str) -> String {
     let mut quote = None;
     let mut kept = String::with_capacity(script.len());
     for line in script.split_inclusive('\n') {
@@ -137,6 +137,6 @@ mod tests {
             "SET lock_timeout = 0;\nALTER DATABASE shop OWNER TO app;\n{text}\
              ALTER DATABASE shop SET work_mem TO '7MB';\n"
         );
-        assert_eq!(given(&script), expected);
+        assert_eq!(user_provided(&script), expected);
     }
 }

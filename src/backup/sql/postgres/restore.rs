@@ -90,7 +90,7 @@ pub async fn restore(account: &Account, fetched: &Fetched, work: &Path, force: b
             if state == State::Missing {
                 database.make(target).await?;
             }
-            database.dress(target).await?;
+            database.apply_grants(target).await?;
         }
         if state != State::Done {
             load(account, pair, state, superuser).await?;
@@ -116,12 +116,12 @@ fn pairs<'a>(account: &'a Account, fetched: &'a Fetched) -> Result<Vec<Pair<'a>>
         (Some(_), None, [only]) => vec![*only],
         (Some(name), None, several) => {
             let there: Vec<&str> = several.iter().map(|(name, _)| *name).collect();
-            let told = format!(
+            let message = format!(
                 "{}: the backup has no database {name}, and of {}: name one of them, or leave it out for all",
                 account.side.field(account.kind, "database"),
                 there.join(", ")
             );
-            return Err(Error::Unsupported(told));
+            return Err(Error::Unsupported(message));
         }
     };
     let pair = |(name, dump): (&'a str, &'a Path)| {

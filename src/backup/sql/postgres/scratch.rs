@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use super::super::child::{Child, Program};
-use super::super::{Account, Fetched, PATIENCE, Side};
+use super::super::{Account, Fetched, PROGRAM_SILENCE_TIMEOUT, Side};
 use super::session::Session;
 use super::{MAINTENANCE, restore};
 use crate::backup::Error;
@@ -25,7 +25,7 @@ pub async fn verify(fetched: &Fetched, work: &Path) -> Result<u64, Error> {
     let made = Program::new("initdb")
         .args(["--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--username=postgres", "--pgdata"])
         .args([&data]);
-    made.run(Stdio::null(), PATIENCE).await?.map_err(|failure| Side::Scratch.failed(&failure))?;
+    made.run(Stdio::null(), PROGRAM_SILENCE_TIMEOUT).await?.map_err(|failure| Side::Scratch.failed(&failure))?;
     // Nothing of it is kept, so nothing is written twice or waited for.
     let settings = ["fsync=off", "full_page_writes=off", "synchronous_commit=off", "wal_level=minimal"];
     let quiet = ["max_wal_senders=0", "autovacuum=off", "listen_addresses=", "dynamic_shared_memory_type=mmap"];

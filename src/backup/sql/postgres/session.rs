@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::super::child::{Child, Failure};
 use super::super::tables::{Table, Tables};
-use super::super::{Account, PATIENCE};
+use super::super::{Account, PROGRAM_SILENCE_TIMEOUT};
 use super::program;
 use crate::backup::Error;
 
@@ -93,7 +93,7 @@ impl Session {
                 let line: Vec<u8> = self.rest.drain(..=at).collect();
                 return Ok(Some(String::from_utf8_lossy(&line[..at]).into_owned()));
             }
-            match self.child.next(PATIENCE).await? {
+            match self.child.next(PROGRAM_SILENCE_TIMEOUT).await? {
                 Some(chunk) => self.rest.extend_from_slice(&chunk),
                 None => return Ok(None),
             }
@@ -227,14 +227,14 @@ impl Session {
 
 /// Why the tables could not be locked, with the way to find out who is in the way.
 fn not_held(failure: Failure, database: &str) -> Failure {
-    if !failure.said().contains("lock timeout") {
+    if !failure.api_message().contains("lock timeout") {
         return failure;
     }
-    let told = format!(
+    let message = format!(
         "for {LOCK_SECONDS} s somebody has had a table of database {database} to himself, so that it cannot be read: end \
          that transaction; SELECT pid, relation::regclass FROM pg_locks WHERE mode = 'AccessExclusiveLock' names it"
     );
-    Failure::Ended("psql", told)
+    Failure::Ended("psql", message)
 }
 
 #[cfg(test)]
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn a_table_that_stays_locked_is_told_with_the_query_that_finds_who_locks_it() {
         let timeout = Failure::Ended("psql", "ERROR:  canceling statement due to lock timeout".into());
-        assert!(not_held(timeout, "shop").said().contains("a table of database shop"));
+        assert!(not_held(timeout, "shop").api_message().contains("a table of database shop"));
         let other = Failure::Ended("psql", "ERROR:  permission denied for table orders".into());
         assert_eq!(not_held(other.clone(), "shop"), other);
     }

@@ -7,7 +7,7 @@
 use std::process::Stdio;
 
 use super::super::dump::Writer;
-use super::super::{Account, DUMP, GLOBALS, PATIENCE, TABLES};
+use super::super::{Account, DUMP, GLOBALS, PROGRAM_SILENCE_TIMEOUT, TABLES};
 use super::session::{LOCK_SECONDS, Session};
 use super::{MAINTENANCE, program};
 use crate::backup::Error;
@@ -51,7 +51,9 @@ impl PostgresDump {
             tracing::warn!("the user is no superuser: passwords of roles are left out");
             globals = globals.args(["--no-role-passwords"]);
         }
-        into.program(GLOBALS, globals.start(Stdio::null())?, PATIENCE).await.map_err(|it| self.failed(&it))?;
+        into.program(GLOBALS, globals.start(Stdio::null())?, PROGRAM_SILENCE_TIMEOUT)
+            .await
+            .map_err(|it| self.failed(&it))?;
         let mut contents = Contents::default();
         let mut tables = 0;
         for database in &self.databases {
@@ -63,7 +65,9 @@ impl PostgresDump {
             let dump = program("pg_dump", &self.account, database)?.args(arguments).args([&patience]);
             let dump = dump.args(["--snapshot", &snapshot]);
             let dump = dump.start(Stdio::null())?;
-            into.program(&format!("{DUMP}{database}"), dump, PATIENCE).await.map_err(|it| self.failed(&it))?;
+            into.program(&format!("{DUMP}{database}"), dump, PROGRAM_SILENCE_TIMEOUT)
+                .await
+                .map_err(|it| self.failed(&it))?;
             let found = session.tables().await?;
             tracing::info!(database, tables = found.0.len(), rows = found.rows(), "dumped");
             contents.keys += found.rows();

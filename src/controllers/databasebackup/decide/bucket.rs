@@ -2,7 +2,7 @@
 
 use super::super::action::{Action, Change, Hardening};
 use super::super::facts::{Bucket, Observed};
-use super::super::names::{CAUSEWAY, CLUSTER, MANAGED_BY, OFFERED};
+use super::super::names::{CAUSEWAY, CLUSTER, MANAGED_BY, OFFERED, is_ours};
 use crate::api::DatabaseBackup;
 use crate::external::s3::{BucketFacts, Encryption, Found, Tags};
 
@@ -27,17 +27,25 @@ pub fn verdict(object: &DatabaseBackup, observed: &Observed, bucket: &Bucket) ->
     let change = |change| Action::Bucket { bucket: Box::new(bucket.clone()), change };
     let tags = tags_of(cluster);
     let found = match bucket.found.as_ref()? {
+        Found::Absent if is_of_another_cluster(bucket) => {
+            let message = format!(
+                "bucket {name} is named as one that an operator makes for its cluster: choose another \
+                 spec.destination.bucket, or leave it out"
+            );
+            return Some(Verdict::Refused("BucketNameReserved", message));
+        }
         Found::Absent => return Some(Verdict::Change(change(Change::Create(tags)))),
-        Found::Forbidden(said) => {
-            let told = format!(
-                "bucket {name} belongs to another account, or the operator may not look at it ({said}): choose another \
+        Found::Forbidden(api_message) => {
+            let message = format!(
+                "bucket {name} belongs to another account, or the operator may not look at it ({api_message}): choose another \
                  spec.destination.bucket, or allow s3:GetBucketTagging (see iam/policy-backup-operator.json)"
             );
-            return Some(Verdict::Refused("BucketForbidden", told));
+            return Some(Verdict::Refused("BucketForbidden", message));
         }
-        Found::Invalid(said) => {
-            let told = format!("bucket {name} cannot be used: {said}; check spec.destination.bucket and region");
-            return Some(Verdict::Refused("BucketInvalid", told));
+        Found::Invalid(api_message) => {
+            let message =
+                format!("bucket {name} cannot be used: {api_message}; check spec.destination.bucket and region");
+            return Some(Verdict::Refused("BucketInvalid", message));
         }
         Found::There(found) => found,
     };
@@ -49,11 +57,11 @@ pub fn verdict(object: &DatabaseBackup, observed: &Observed, bucket: &Bucket) ->
         if bucket.usual && found.tags.is_empty() && found.empty {
             return Some(Verdict::Change(change(Change::Tag(tags))));
         }
-        let told = format!(
+        let message = format!(
             "bucket {name} exists and is not ours: give it the tag {OFFERED}={cluster} to let backups into it, or choose \
              another spec.destination.bucket"
         );
-        return Some(Verdict::Refused(BUCKET_FOREIGN, told));
+        return Some(Verdict::Refused(BUCKET_FOREIGN, message));
     }
     if place.endpoint.is_some() {
         return Some(Verdict::Usable("Owned"));
@@ -62,9 +70,11 @@ pub fn verdict(object: &DatabaseBackup, observed: &Observed, bucket: &Bucket) ->
     Some(if changes.is_empty() { Verdict::Usable("Owned") } else { Verdict::Change(change(Change::Harden(changes))) })
 }
 
-/// Whether tags say that this cluster made the bucket.
-pub fn is_ours(tags: &Tags, cluster: &str) -> bool {
-    tags.get(CLUSTER).is_some_and(|it| it == cluster) && tags.get(MANAGED_BY).is_some_and(|it| it == CAUSEWAY)
+/// Whether a bucket that somebody names would be in the way of the operator of another cluster, which makes one of this name for
+/// itself: `causeway-CLUSTER-ACCOUNT-REGION`.
+fn is_of_another_cluster(bucket: &Bucket) -> bool {
+    let of_account = format!("-{}-", bucket.owner);
+    !bucket.usual && bucket.place.bucket.starts_with("causeway-") && bucket.place.bucket.contains(&of_account)
 }
 
 fn tags_of(cluster: &str) -> Tags {
@@ -80,8 +90,8 @@ fn drift(object: &DatabaseBackup, name: &str, found: &BucketFacts) -> Vec<Harden
         changes.push(Hardening::EnforceOwner);
     }
     changes.extend(encryption(object, found).map(Hardening::Encrypt));
-    if !found.asks_for_tls(name) {
-        changes.push(Hardening::AskForTls(Box::new(found.clone())));
+    if !found.is_guarded(name) {
+        changes.push(Hardening::Guard(Box::new(found.clone())));
     }
     if !found.aborts_uploads() {
         changes.push(Hardening::AbortUploads(Box::new(found.clone())));
@@ -100,5 +110,26 @@ fn encryption(object: &DatabaseBackup, found: &BucketFacts) -> Option<Encryption
             Some(Encryption { bucket_key: true, ..live.clone() })
         }
         Some(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::fixtures::{backup, observed};
+    use super::*;
+
+    #[test]
+    fn a_bucket_that_another_cluster_will_need_is_not_made() {
+        let (object, observed) = (backup(), observed());
+        let verdict_on = |name: &str, usual: bool| {
+            let mut bucket = observed.bucket.clone().expect("a bucket");
+            bucket.place.bucket = name.to_owned();
+            bucket.usual = usual;
+            verdict(&object, &observed, &bucket)
+        };
+        let theirs = "causeway-other-111122223333-eu-west-1";
+        assert!(matches!(verdict_on(theirs, false), Some(Verdict::Refused("BucketNameReserved", _))));
+        assert!(matches!(verdict_on(theirs, true), Some(Verdict::Change(_))), "its own");
+        assert!(matches!(verdict_on("shop-backups", false), Some(Verdict::Change(_))));
     }
 }

@@ -4,7 +4,7 @@ use kube::ResourceExt;
 
 use super::super::action::Action;
 use super::super::resources;
-use super::View;
+use super::super::view::View;
 use crate::backup::jobs::service_account;
 use crate::backup::plan::BackupPlan;
 use crate::runtime::manifest::Manifest;
@@ -42,10 +42,12 @@ fn unless_met(view: &View<'_>, child: Manifest) -> Option<Action> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::facts::Observed;
+    use super::super::super::action::Action;
+    use super::super::super::facts::{Observed, Withheld};
     use super::super::super::fixtures::backup;
     use super::super::tests::{decided, settled, words};
     use crate::api::DatabaseBackup;
+    use crate::consent::Refusal;
     use crate::external::s3::{BucketFacts, Found, Tags};
     use crate::runtime::Health;
 
@@ -88,8 +90,53 @@ mod tests {
         object.spec.destination.endpoint = None;
         assert_eq!(why(&object, &observed), (Vec::new(), "ScheduleInvalid".to_owned()));
         object.spec.schedule = "@daily".into();
-        observed.settings.role = None;
+        observed.settings.identity = None;
         assert_eq!(why(&object, &observed), (Vec::new(), "RoleMissing".to_owned()));
+    }
+
+    #[test]
+    fn a_database_whose_secret_does_not_agree_is_taken_out_of_the_schedule_and_told() {
+        let object = backup();
+        let mut observed = settled(&object);
+        let database = observed.sources.remove(0);
+        let refusal = Refusal { reason: "SecretNotShared", message: "Secret cache-auth does not agree".into() };
+        observed.withheld.push(Withheld { database, refusal });
+        let plan = decided(&object, &observed);
+        assert_eq!(words(&plan), ["Apply(ConfigMap nightly-plan)", "Apply(CronJob nightly)"]);
+        let schedule = plan.actions.iter().find_map(|action| match action {
+            Action::Apply { child, .. } if child.kind() == "CronJob" => Some(&child.value["spec"]),
+            _ => None,
+        });
+        let schedule = schedule.expect("a schedule");
+        assert_eq!(schedule["suspend"], true, "it stands still");
+        assert!(!schedule.to_string().contains("cache-auth"), "and mounts nothing: {schedule}");
+        let Health::Stalled(cause) = &plan.health else { panic!("stalled") };
+        assert_eq!((cause.reason, plan.status.next_run.is_none()), ("SecretNotShared", true));
+        assert!(cause.message.starts_with("Redis cache is not backed up: Secret cache-auth"), "{}", cause.message);
+        let overdue = plan.parts.iter().find(|part| part.type_ == "BackupOverdue").expect("the condition");
+        assert_eq!(overdue.status, Some(true), "a backup is missing all the same: {overdue:?}");
+    }
+
+    #[test]
+    fn a_secret_that_does_not_agree_any_more_stops_a_schedule_that_cannot_be_brought_up_to_date() {
+        let mut object = backup();
+        let mut observed = settled(&object);
+        let schedule = observed.children.values_mut().find(|child| child.value["kind"] == "CronJob");
+        let pod = &mut schedule.expect("a schedule").value["spec"]["jobTemplate"]["spec"]["template"]["spec"];
+        pod["volumes"] = serde_json::json!([{ "name": "secret-0", "secret": { "secretName": "withdrawn" } }]);
+        let bucket = observed.bucket.clone();
+        object.spec.schedule = "61 * * * *".into();
+        assert_eq!(why(&object, &observed), (vec!["Hold(nightly)".to_owned()], "ScheduleInvalid".to_owned()));
+        object.spec.schedule = "@daily".into();
+        observed.bucket = None;
+        assert_eq!(words(&decided(&object, &observed)), ["Hold(nightly)"], "AWS does not answer");
+        observed.bucket = bucket;
+        if let Some(bucket) = &mut observed.bucket {
+            bucket.found = Some(Found::Forbidden("no".into()));
+        }
+        assert_eq!(why(&object, &observed), (vec!["Hold(nightly)".to_owned()], "BucketForbidden".to_owned()));
+        held(&mut observed);
+        assert_eq!(why(&object, &observed), (Vec::new(), "BucketForbidden".to_owned()), "it stands still");
     }
 
     #[test]

@@ -2,7 +2,6 @@
 //!
 //! Whether there is a backup, only S3 says; Jobs say why there is none. Kubernetes starts the Jobs, also while we are away.
 
-mod accepted;
 mod bucket;
 mod children;
 mod pruning;
@@ -11,37 +10,30 @@ mod runs;
 mod status;
 #[cfg(test)]
 mod tests;
-mod verification;
+
+#[cfg(test)]
+pub(super) use tests::{catalog, decided, manifest, now, settled, words};
+
+use std::time::Duration;
 
 use jiff::Timestamp;
-use kube::ResourceExt;
 
+use super::accepted::{Accepted, ENDPOINT_NOT_ALLOWED, PREFIX_INVALID, accepted};
 use super::action::Action;
 use super::facts::Observed;
 use super::resources;
+use super::verification;
+use super::view::View;
 use crate::api::{DatabaseBackup, DatabaseBackupStatus};
-use crate::backup::jobs::prefix_of;
-use crate::runtime::{Health, Part, Plan};
+use crate::consent::Refusal;
+use crate::runtime::{ExtraCondition, Health, Plan};
 
-pub use accepted::{Accepted, When, accepted};
-pub use bucket::is_ours;
-pub use removal::{are_overdue, decide_removal, written_under};
-pub use status::newest;
-pub use verification::{candidate, untold};
+pub use removal::decide_removal;
 
-use accepted::ENDPOINT_NOT_ALLOWED;
 use bucket::{BUCKET_FOREIGN, Verdict};
 
-/// What is looked at.
-struct View<'a> {
-    object: &'a DatabaseBackup,
-    observed: &'a Observed,
-    /// The status as it was told last.
-    before: DatabaseBackupStatus,
-    /// What all keys begin with, without a slash at the end.
-    prefix: String,
-    now: Timestamp,
-}
+/// How often Secrets that may not be used are asked again.
+const REFUSED: Duration = Duration::from_secs(30);
 
 /// What to do so that backups are taken, kept and told of as the object says.
 pub fn decide(object: &DatabaseBackup, observed: &Observed, now: Timestamp) -> Plan<Action, DatabaseBackupStatus> {
@@ -52,53 +44,53 @@ pub fn decide(object: &DatabaseBackup, observed: &Observed, now: Timestamp) -> P
     }
     match accepted(object, &observed.settings) {
         Ok(accepted) => view.decide(&accepted),
-        Err((reason, told)) => {
-            // A mistake in other fields or options is no reason to stop backups.
-            let hold = children::hold(&view).filter(|_| reason == ENDPOINT_NOT_ALLOWED);
+        Err((reason, message)) => {
+            // A mistake in other fields or options is no reason to stop backups, but it keeps the schedule as it is.
+            let stops = matches!(reason, ENDPOINT_NOT_ALLOWED | PREFIX_INVALID) || observed.mounts_more(object);
+            let hold = children::hold(&view).filter(|_| stops);
+            let actions = hold.into_iter().chain(view.record()).collect();
             let status = DatabaseBackupStatus { next_run: None, ..view.before };
-            plan(hold.into_iter().collect(), status, Health::stalled(reason, told), Vec::new())
+            plan(actions, status, Health::stalled(reason, message), Vec::new())
         }
     }
 }
 
-/// What all keys of an object begin with, without a slash at the end.
-pub fn prefix(object: &DatabaseBackup) -> String {
-    let (namespace, uid) = (object.namespace().unwrap_or_default(), object.uid().unwrap_or_default());
-    prefix_of(&object.spec.destination, &namespace, &object.name_any(), &uid)
-}
-
-impl<'a> View<'a> {
-    fn of(object: &'a DatabaseBackup, observed: &'a Observed, now: Timestamp) -> Self {
-        Self { object, observed, before: object.status.clone().unwrap_or_default(), prefix: prefix(object), now }
-    }
-
-    /// The schedule stands still, and nothing else happens.
+impl View<'_> {
+    /// The schedule stands still, and nothing else happens but that what Jobs reported is recorded.
     fn suspended(&self) -> Plan<Action, DatabaseBackupStatus> {
         let status = DatabaseBackupStatus { next_run: None, next_verification: None, ..self.before.clone() };
         let mut parts = vec![status::not_overdue()];
         parts.extend(self.object.spec.verify.is_none().then(verification::not_asked));
-        plan(children::hold(self).into_iter().collect(), status, Health::Suspended, parts)
+        let actions = children::hold(self).into_iter().chain(self.record()).collect();
+        plan(actions, status, Health::Suspended, parts)
     }
 
     fn decide(&self, accepted: &Accepted) -> Plan<Action, DatabaseBackupStatus> {
         let Accepted { schedule, verify } = accepted;
-        let told = resources::plan(self.object, self.observed, &self.prefix);
+        let message = resources::plan(self.object, self.observed, &self.prefix);
         let (mut actions, mut health) = (runs::tell(self), self.health());
         actions.extend(verification::tell(self));
-        let record_first = !actions.is_empty();
+        let write_status_first = !actions.is_empty();
+        // Before anything follows from it, and before a bucket is made: whoever removes the object goes by the record.
+        actions.extend(self.record());
         let results = verification::results(self);
         let agenda = verification::agenda(self, verify.as_ref());
         let mut parts = vec![status::overdue(self, schedule)];
+        parts.extend(status::unrecorded(self));
         parts.push(verification::part(self, verify.as_ref(), &agenda, &results));
         let verdict =
             self.observed.bucket.as_ref().and_then(|bucket| bucket::verdict(self.object, self.observed, bucket));
-        // What is somebody else's is not written into any more.
-        if matches!(verdict, Some(Verdict::Refused(BUCKET_FOREIGN, _))) {
+        // What is somebody else's is not written into any more. What a Secret no longer agrees to ends, also where the schedule
+        // cannot be brought up to date.
+        let foreign = children::foreign(self);
+        let is_theirs = matches!(verdict, Some(Verdict::Refused(BUCKET_FOREIGN, _)));
+        let updates = foreign.is_none() && message.is_some() && matches!(verdict, Some(Verdict::Usable(_)));
+        if is_theirs || (!updates && self.observed.mounts_more(self.object)) {
             actions.extend(children::hold(self));
         }
-        if let Some(told) = children::foreign(self) {
-            health = Health::stalled("NameTaken", told);
-        } else if let (Some(verdict), Some(told), Some(bucket)) = (verdict, told, &self.observed.bucket) {
+        if let Some(message) = foreign {
+            health = Health::stalled("NameTaken", message);
+        } else if let (Some(verdict), Some(message), Some(bucket)) = (verdict, message, &self.observed.bucket) {
             let name = &bucket.place.bucket;
             parts.push(status::bucket_part(name, &verdict));
             match verdict {
@@ -106,16 +98,17 @@ impl<'a> View<'a> {
                     actions.push(change);
                     health = Health::progressing("PreparingBucket", format!("bucket {name} is made ready"));
                 }
-                Verdict::Refused(reason, told) => health = Health::stalled(reason, told),
+                Verdict::Refused(reason, message) => health = Health::stalled(reason, message),
                 Verdict::Usable(_) => {
-                    let children = children::step(self, &told);
+                    let children = children::step(self, &message);
                     // What is written before they are applied must not be what is true after that.
                     if !children.is_empty() && matches!(health, Health::Ready(_)) {
                         health = Health::progressing("Applying", "the schedule is brought up to date");
                     }
                     actions.extend(children);
-                    actions.extend(runs::now(self, &told));
-                    actions.extend(verification::step(self, verify.as_ref(), &told));
+                    actions.extend(runs::now(self, &message));
+                    let openable = verify.as_ref().filter(|_| self.observed.identity_refused.is_none());
+                    actions.extend(verification::step(self, openable, &message));
                     actions.extend(verification::tidy(self));
                     actions.extend(pruning::step(self, schedule, bucket, &results));
                 }
@@ -123,15 +116,43 @@ impl<'a> View<'a> {
         } else {
             health = Health::progressing("PreparingBucket", "the bucket was not looked at yet");
         }
-        let requeue = agenda.wake(self.now);
+        let requeue = agenda.wake(self.now).into_iter().chain(self.next_question()).min();
         let status = agenda.noted_in(status::status(self, schedule, results));
-        // Whoever removes the object goes by the status: no bucket is made of which it says nothing.
-        let record_first = record_first || status.bucket != self.before.bucket;
-        Plan { record_first, requeue, ..plan(actions, status, health, parts) }
+        // No bucket is made of which the status says nothing.
+        let write_status_first = write_status_first || status.bucket != self.before.bucket;
+        Plan { write_status_first, requeue, ..plan(actions, status, health, parts) }
+    }
+
+    /// What is to be recorded.
+    fn record(&self) -> Option<Action> {
+        let recording = self.observed.recording.as_ref()?;
+        let is_known = self.observed.recorded.as_ref() == Some(&recording.record);
+        (!is_known).then(|| Action::Record(Box::new(recording.clone())))
+    }
+
+    /// When Secrets that may not be used are asked again whether they agree. The others are asked with every sweep.
+    fn next_question(&self) -> Option<Duration> {
+        self.observed.is_refused().then_some(REFUSED)
+    }
+
+    /// Why a Secret may not be used.
+    fn refused(&self) -> Option<Health> {
+        let withheld = self
+            .observed
+            .withheld
+            .first()
+            .map(|it| (format!("{} is not backed up: ", it.database.access.source.title), &it.refusal));
+        let identity = self.observed.identity_refused.as_ref();
+        let identity = identity.map(|it| ("spec.encryption.identitySecretName: ".to_owned(), it));
+        let (what, Refusal { reason, message }) = withheld.or(identity)?;
+        Some(Health::stalled(reason, format!("{what}{message}")))
     }
 
     /// Whether backups can be taken.
     fn health(&self) -> Health {
+        if let Some(refused) = self.refused() {
+            return refused;
+        }
         let titles: Vec<&str> = self.observed.sources.iter().map(|it| it.access.source.title.as_str()).collect();
         let source = self.object.spec.source.as_ref();
         let named = source.and_then(|source| {
@@ -140,10 +161,10 @@ impl<'a> View<'a> {
         });
         match named.filter(|_| titles.is_empty()) {
             Some((field, kind, name)) => {
-                let told = format!(
+                let message = format!(
                     "spec.source.{field}: there is no {kind} {name} in this namespace: make it, or name another"
                 );
-                Health::progressing("SourceMissing", told)
+                Health::progressing("SourceMissing", message)
             }
             None if titles.is_empty() => {
                 Health::ready("NothingToBackUp", "there is no EtcdCluster and no Redis in this namespace yet")
@@ -160,7 +181,7 @@ fn plan(
     actions: Vec<Action>,
     status: DatabaseBackupStatus,
     health: Health,
-    parts: Vec<Part>,
+    parts: Vec<ExtraCondition>,
 ) -> Plan<Action, DatabaseBackupStatus> {
-    Plan { actions, status, health, parts, record_first: false, requeue: None }
+    Plan { actions, status, health, parts, write_status_first: false, requeue: None }
 }

@@ -7,12 +7,13 @@ use jiff::{SignedDuration, Timestamp};
 use super::super::action::{Action, Change};
 use super::super::facts::Bucket;
 use super::super::retention::{Proofs, kept, kept_proven};
-use super::{View, verification};
+use super::super::verification;
+use super::super::view::View;
 use crate::api::databasebackup::BackupVerification;
 use crate::backup::jobs::Stored;
 use crate::backup::manifest::{DATA, NAME, due_of, id_of};
-use crate::controllers::schedule::Schedule;
 use crate::external::s3::DELETED_AT_ONCE;
+use crate::schedule::Schedule;
 
 /// What is younger may be of a run whose pod is out of sight.
 const YOUNG: SignedDuration = SignedDuration::from_hours(1);
@@ -28,6 +29,10 @@ pub fn step(view: &View<'_>, schedule: &Schedule, bucket: &Bucket, results: &[Ba
         let mut kept = kept_here(view, schedule, &complete, results.iter().find(|result| result.folder == *folder));
         kept.extend(verification::running(view, folder));
         for (due, backup) in found {
+            // What nobody reported may be anybody's: it is told of, and people delete it.
+            if backup.doubt.is_some() && backup.is_complete() {
+                continue;
+            }
             if !(if backup.is_complete() { !kept.contains(due) } else { is_left_over(view, *due, backup, &complete) }) {
                 continue;
             }

@@ -1,51 +1,38 @@
 //! What a deleted object leaves behind, and what not.
 
-use jiff::{SignedDuration, Timestamp};
-use kube::{Resource, ResourceExt};
+use kube::ResourceExt;
 
 use super::super::action::{Action, Change};
 use super::super::facts::Observed;
-use super::prefix;
+use super::super::names::prefix;
 use crate::api::DatabaseBackup;
 use crate::external::s3::DELETED_AT_ONCE;
 use crate::runtime::{ActionEvent, Removal};
 
-/// Pods have half a minute to end. One on a node that is lost never does, and neither does its Job.
-const PATIENCE: SignedDuration = SignedDuration::from_secs(45);
-
-/// Whether all that may still write was told to end so long ago that what ends at all has ended.
-pub fn are_overdue(object: &DatabaseBackup, observed: &Observed, now: Timestamp) -> bool {
-    let is_old = |since: Timestamp| now.duration_since(since) > PATIENCE;
-    let asked = object.meta().deletion_timestamp.as_ref().map(|time| time.0);
-    // An operator that was away has not told them yet.
-    let schedule = observed.child("CronJob", &object.name_any()).filter(|child| child.ours);
-    let was_told = schedule.is_none_or(|child| child.value["metadata"]["deletionTimestamp"].is_string());
-    asked.is_some_and(is_old) && was_told && observed.all_jobs().all(|job| job.going.is_some_and(is_old))
-}
-
 /// Steps until the object may go: what runs is stopped, or it would write on; then what it wrote is deleted.
 pub fn decide_removal(object: &DatabaseBackup, observed: &Observed) -> Removal<Action> {
-    let farewell = |reason, note| Removal { actions: Vec::new(), farewell: Some(ActionEvent::normal(reason, note)) };
+    let final_event =
+        |reason, note| Removal { actions: Vec::new(), final_event: Some(ActionEvent::normal(reason, note)) };
     let Some(remains) = &observed.remains else {
         let note = match object.status.as_ref().and_then(|status| status.bucket.as_ref()) {
             Some(bucket) => format!("backups stay in bucket {bucket}: spec.deletionPolicy is Retain"),
             None => "no backup was taken".to_owned(),
         };
-        return farewell("Retained", note);
+        return final_event("Retained", note);
     };
     if let Some(why) = &remains.given_up {
         let note = format!("backups stay in S3, for they could not be deleted: {why}");
-        return Removal { actions: Vec::new(), farewell: Some(ActionEvent::warning("CleanupGivenUp", note)) };
+        return Removal { actions: Vec::new(), final_event: Some(ActionEvent::warning("CleanupGivenUp", note)) };
     }
     let mut stops = stops(object, observed);
     // Overdue ones were stopped before: the object goes as soon as nothing is left to delete.
     if !stops.is_empty() && !remains.overdue {
         stops.push(Action::AwaitJobs);
-        return Removal { actions: stops, farewell: None };
+        return Removal { actions: stops, final_event: None };
     }
     let mut actions = Vec::new();
     let Some(bucket) = &observed.bucket else {
-        return farewell("Deleted", "no bucket is known, so nothing was deleted".to_owned());
+        return final_event("Deleted", "no bucket is known, so nothing was deleted".to_owned());
     };
     let change = |change| Action::Bucket { bucket: Box::new(bucket.clone()), change };
     for objects in remains.objects.chunks(DELETED_AT_ONCE) {
@@ -56,21 +43,24 @@ pub fn decide_removal(object: &DatabaseBackup, observed: &Observed) -> Removal<A
     if actions.is_empty() && remains.bucket_may_go {
         actions.push(change(Change::Delete));
     }
+    if actions.is_empty() && observed.recorded.is_some() {
+        actions.push(Action::ForgetRecord);
+    }
     if !actions.is_empty() {
-        return Removal { actions, farewell: None };
+        return Removal { actions, final_event: None };
     }
     let deleted = format!("all backups are deleted from bucket {}", bucket.place.bucket);
     let jobs: Vec<&str> = observed.all_jobs().map(|job| job.name.as_str()).collect();
     if jobs.is_empty() {
-        return farewell("Deleted", deleted);
+        return final_event("Deleted", deleted);
     }
     let note = format!(
         "{deleted}, but these Jobs are not gone, as on a node that is lost: {}. One of them may still write under \
          {}/: delete by hand what it leaves there",
         jobs.join(", "),
-        written_under(object),
+        prefix(object),
     );
-    Removal { actions, farewell: Some(ActionEvent::warning("JobsRemained", note)) }
+    Removal { actions, final_event: Some(ActionEvent::warning("JobsRemained", note)) }
 }
 
 /// Ends whatever may write.
@@ -81,20 +71,17 @@ fn stops(object: &DatabaseBackup, observed: &Observed) -> Vec<Action> {
     schedule.into_iter().chain(observed.all_jobs().map(|job| stop("Job", &job.name, &job.uid))).collect()
 }
 
-/// What keys of its backups begin with, as the status tells it, without a slash at the end.
-pub fn written_under(object: &DatabaseBackup) -> String {
-    let told = object.status.as_ref().and_then(|status| status.prefix.clone());
-    told.unwrap_or_else(|| prefix(object))
-}
-
 #[cfg(test)]
 mod tests {
+    use jiff::SignedDuration;
     use serde_json::json;
 
-    use super::super::super::facts::{Job, Verification};
-    use super::super::super::fixtures::backup;
+    use super::super::super::facts::{Job, Remains, Verification};
+    use super::super::super::fixtures::{backup, prepared};
     use super::super::tests::{now, settled};
     use super::*;
+    use crate::backup::record::Record;
+    use crate::external::s3::{Object, Upload};
 
     #[test]
     fn only_what_was_told_to_end_long_ago_is_overdue() {
@@ -106,20 +93,80 @@ mod tests {
         };
         let job = |going| Job { name: "nightly-1".into(), going, ..Job::default() };
         let mut observed = settled(&backup());
-        let told = json!(ago(50));
+        let message = json!(ago(50));
         let schedule = observed.children.values_mut().find(|child| child.value["kind"] == "CronJob");
         let schedule = &mut schedule.expect("a schedule").value["metadata"]["deletionTimestamp"];
-        *schedule = told;
+        *schedule = message;
         observed.jobs.push(job(Some(ago(50))));
-        assert!(are_overdue(&since(50), &observed, now()));
-        assert!(!are_overdue(&since(40), &observed, now()), "pods still have time");
-        assert!(!are_overdue(&backup(), &observed, now()), "it is not deleted");
+        assert!(observed.jobs_are_overdue(&since(50), now()));
+        assert!(!observed.jobs_are_overdue(&since(40), now()), "pods still have time");
+        assert!(!observed.jobs_are_overdue(&backup(), now()), "it is not deleted");
         for going in [None, Some(ago(5))] {
             let verification = Verification { job: job(going), ..Verification::default() };
             let late = Observed { verifications: vec![verification], ..observed.clone() };
-            assert!(!are_overdue(&since(50), &late, now()), "nobody told it in time");
+            assert!(!late.jobs_are_overdue(&since(50), now()), "nobody told it in time");
         }
         let late = settled(&backup());
-        assert!(!are_overdue(&since(50), &late, now()), "a schedule may begin Jobs");
+        assert!(!late.jobs_are_overdue(&since(50), now()), "a schedule may begin Jobs");
+    }
+
+    #[test]
+    fn a_deleted_objects_record_goes_after_what_it_speaks_of() {
+        let object = backup();
+        let remains = Some(Remains { bucket_may_go: true, ..Remains::default() });
+        let mut observed = Observed { remains, recorded: Some(Record::default()), ..prepared() };
+        let text = |observed: &Observed| -> Vec<String> {
+            decide_removal(&object, observed).actions.iter().map(|it| format!("{it:?}")).collect()
+        };
+        assert_eq!(text(&observed), ["DeleteBucket(causeway-prod-111122223333-eu-west-1)"]);
+        observed.remains = Some(Remains::default());
+        assert_eq!(text(&observed), ["ForgetRecord"]);
+        observed.recorded = None;
+        assert!(text(&observed).is_empty());
+        observed = Observed { remains: None, recorded: Some(Record::default()), ..observed };
+        assert!(text(&observed).is_empty(), "where backups stay, the record does");
+    }
+
+    #[test]
+    fn a_deleted_object_leaves_its_backups_unless_told_otherwise() {
+        let mut object = backup();
+        let mut observed = settled(&object);
+        let removal = decide_removal(&object, &observed);
+        assert!(removal.actions.is_empty());
+        observed.remains = Some(Remains {
+            objects: vec![Object { key: "shop/nightly/uid-1/redis-cache/x/data".into(), size: 1, modified: now() }],
+            uploads: vec![Upload { key: "k".into(), id: "i".into(), begun: now() }],
+            ..Remains::default()
+        });
+        observed.jobs.push(Job { name: "nightly-1".into(), uid: "uid-j".into(), ..Job::default() });
+        let text = |observed: &Observed| -> Vec<String> {
+            decide_removal(&object, observed).actions.iter().map(|it| format!("{it:?}")).collect()
+        };
+        assert_eq!(text(&observed), ["Stop(CronJob nightly)", "Stop(Job nightly-1)", "AwaitJobs"]);
+        let bucket = "causeway-prod-111122223333-eu-west-1";
+        let deletions = [format!("DeleteObjects({bucket})"), format!("AbortUpload({bucket})")];
+        // The node of its pod is lost.
+        let mut lost = observed.clone();
+        lost.remains.as_mut().expect("remains").overdue = true;
+        assert_eq!(text(&lost), deletions);
+        lost.remains = Some(Remains { overdue: true, ..Remains::default() });
+        assert!(text(&lost).is_empty());
+        let final_event = decide_removal(&object, &lost).final_event.expect("a farewell");
+        assert_eq!((final_event.reason, final_event.warning), ("JobsRemained", true));
+        assert!(final_event.note.contains("lost: nightly-1. One"), "{}", final_event.note);
+        assert!(final_event.note.contains("under shop/nightly/uid-1/"), "{}", final_event.note);
+        observed.jobs.clear();
+        observed.children.clear();
+        assert_eq!(text(&observed), deletions);
+        observed.remains = Some(Remains { bucket_may_go: true, ..Remains::default() });
+        assert_eq!(text(&observed), [format!("DeleteBucket({bucket})")]);
+        observed.remains = Some(Remains::default());
+        assert!(text(&observed).is_empty());
+        observed.remains = Some(Remains { given_up: Some("denied".into()), ..Remains::default() });
+        let final_event = decide_removal(&object, &observed).final_event.expect("a farewell");
+        assert_eq!(final_event.reason, "CleanupGivenUp");
+        // Whatever is wrong with the spec.
+        object.spec.schedule = "nonsense".into();
+        assert!(decide_removal(&object, &observed).actions.is_empty());
     }
 }

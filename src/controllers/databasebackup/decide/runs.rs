@@ -2,8 +2,8 @@
 
 use super::super::action::{Action, Ended};
 use super::super::facts::Job;
+use super::super::view::View;
 use super::super::{names, resources};
-use super::View;
 use crate::backup::manifest::id_of;
 use crate::backup::plan::BackupPlan;
 use crate::runtime::ActionEvent;
@@ -11,10 +11,10 @@ use crate::runtime::ActionEvent;
 /// Jobs that ended and were not told of.
 pub fn tell(view: &View<'_>) -> Vec<Action> {
     let news = view.observed.jobs.iter().filter(|job| job.end.is_some() && !view.before.ended.contains(&job.name));
-    news.filter_map(told).collect()
+    news.filter_map(describe).collect()
 }
 
-fn told(job: &Job) -> Option<Action> {
+fn describe(job: &Job) -> Option<Action> {
     let end = job.end.as_ref()?;
     let event = match &end.failure {
         Some((_, message)) => ActionEvent::warning("BackupFailed", format!("Job {} failed: {message}", job.name)),

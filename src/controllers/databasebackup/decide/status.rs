@@ -1,22 +1,22 @@
 //! What is told of backups.
 
-use std::collections::BTreeSet;
-
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::super::facts::{Database, Job};
+use super::super::facts::{Database, Job, newest};
+use super::super::verification;
+use super::super::view::View;
 use super::bucket::Verdict;
-use super::{View, runs, verification};
+use super::runs;
 use crate::api::DatabaseBackupStatus;
 use crate::api::databasebackup::{BackupFailure, BackupRun, BackupVerification};
-use crate::backup::jobs::Catalog;
-use crate::backup::manifest::{Manifest, id_of};
-use crate::controllers::schedule::Schedule;
-use crate::runtime::Part;
+use crate::backup::jobs::{Catalog, Doubt};
+use crate::backup::manifest::{Document, id_of};
+use crate::runtime::ExtraCondition;
+use crate::schedule::Schedule;
 
-/// So many of the newest backups are told of.
-pub const RECENT: usize = 20;
+/// So many backups that do not count are told of by name.
+const NAMED: usize = 5;
 /// So many ended Jobs are remembered.
 const ENDED: usize = 200;
 
@@ -39,13 +39,13 @@ pub fn status(view: &View<'_>, schedule: &Schedule, results: Vec<BackupVerificat
     if let Some((job, end)) = last {
         // Why a Job failed is asked for once: its pods do not stay.
         let known = view.before.last_failure.clone().filter(|failure| failure.job == job.name);
-        let told = |(reason, message): (String, String)| BackupFailure {
+        let text = |(reason, message): (String, String)| BackupFailure {
             time: Time(end.at),
             reason,
             message,
             job: job.name.clone(),
         };
-        status.last_failure = end.failure.clone().map(|failure| known.unwrap_or_else(|| told(failure)));
+        status.last_failure = end.failure.clone().map(|failure| known.unwrap_or_else(|| text(failure)));
     }
     if let Some(catalog) = &observed.catalog {
         status.recent = recent(view, catalog);
@@ -57,31 +57,24 @@ pub fn status(view: &View<'_>, schedule: &Schedule, results: Vec<BackupVerificat
         let (backups, bytes) = catalog.total();
         status.backups = i64::try_from(backups).unwrap_or(i64::MAX);
         status.stored_bytes = signed(bytes);
-        status.size = Some(in_words(bytes));
+        // Before the first backup the column stays blank.
+        status.size = (backups > 0).then(|| in_words(bytes));
     }
     status.verified = results;
     status
 }
 
-/// The newest complete backups of all databases: instant and folder.
-pub fn newest(catalog: &Catalog) -> Vec<(Timestamp, &String)> {
-    let complete =
-        catalog.folders.keys().flat_map(|folder| catalog.complete(folder).into_iter().map(move |due| (due, folder)));
-    let sorted: BTreeSet<(Timestamp, &String)> = complete.collect();
-    sorted.into_iter().rev().take(RECENT).collect()
-}
-
 fn recent(view: &View<'_>, catalog: &Catalog) -> Vec<BackupRun> {
-    let told = |due: Timestamp, folder: &String| {
+    let text = |due: Timestamp, folder: &String| {
         let id = id_of(due);
         let before = view.before.recent.iter().find(|run| run.id == id && run.folder == *folder);
         let manifest = || view.observed.manifests.get(&(folder.clone(), due)).map(|it| run(folder, it));
         before.cloned().or_else(manifest)
     };
-    newest(catalog).into_iter().filter_map(|(due, folder)| told(due, folder)).collect()
+    newest(catalog).into_iter().filter_map(|(due, folder)| text(due, folder)).collect()
 }
 
-fn run(folder: &str, manifest: &Manifest) -> BackupRun {
+fn run(folder: &str, Document { manifest, .. }: &Document) -> BackupRun {
     BackupRun {
         id: manifest.id.clone(),
         source: manifest.source.clone(),
@@ -95,25 +88,60 @@ fn run(folder: &str, manifest: &Manifest) -> BackupRun {
     }
 }
 
+/// What lies among the backups and does not count; what is not known is told as it was. While a Job runs, what it wrote
+/// is not reported yet.
+pub fn unrecorded(view: &View<'_>) -> Option<ExtraCondition> {
+    const TYPE: &str = "UnrecordedBackups";
+    let catalog = view.observed.catalog.as_ref()?;
+    let is_running = view.observed.is_running();
+    let doubts: Vec<(&str, Timestamp, Doubt)> =
+        catalog.doubtful().filter(|(_, _, doubt)| !is_running || is_certain(*doubt)).collect();
+    if doubts.is_empty() {
+        return (!is_running).then(|| ExtraCondition {
+            type_: TYPE,
+            status: None,
+            reason: "None",
+            message: String::new(),
+        });
+    }
+    let name =
+        |(folder, due, doubt): &(&str, Timestamp, Doubt)| format!("{folder}/{} {}", id_of(*due), doubt.describe());
+    let named = doubts.iter().rev().take(NAMED).map(name).collect::<Vec<_>>().join(", ");
+    let more = doubts.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    let bucket = view.observed.bucket.as_ref().map_or("", |bucket| bucket.place.bucket.as_str());
+    let message = format!(
+        "under s3://{bucket}/{}/ lie backups that do not count and are neither restored nor deleted: {named}{more}. Look who          may write there; then delete them (aws s3 rm --recursive), or let them count by spec.acceptUnrecordedBefore",
+        view.prefix
+    );
+    Some(ExtraCondition { type_: TYPE, status: Some(true), reason: "NotRecorded", message })
+}
+
+/// Whether no report can take the doubt away.
+fn is_certain(doubt: Doubt) -> bool {
+    matches!(doubt, Doubt::Future | Doubt::Early)
+}
+
 /// Whether a backup is not there that should be by now.
-pub fn overdue(view: &View<'_>, schedule: &Schedule) -> Part {
+pub fn overdue(view: &View<'_>, schedule: &Schedule) -> ExtraCondition {
     let Some(catalog) = &view.observed.catalog else {
         // What is not known is told as it was.
-        return Part { status: was_overdue(view), ..not_overdue() };
+        return ExtraCondition { status: was_overdue(view), ..not_overdue() };
     };
-    let patience = SignedDuration::from_secs(view.object.spec.retry.deadline_seconds);
+    let patience = SignedDuration::from_secs(view.object.spec.retry.deadline.signed_seconds());
     let slot = view.now.checked_sub(patience).ok().and_then(|then| schedule.last(then));
     let made = view.object.metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0);
     let Some(slot) = slot.filter(|slot| *slot >= made) else { return not_overdue() };
     let newest = |database: &Database| catalog.complete(&database.access.source.folder).last().copied();
     let lacks = |database: &&Database| database.since <= slot && newest(database).is_none_or(|newest| newest < slot);
-    let lacking = view.observed.sources.iter().filter(lacks);
+    let withheld = view.observed.withheld.iter().map(|it| &it.database);
+    let lacking = view.observed.sources.iter().chain(withheld).filter(lacks);
     let titles: Vec<&str> = lacking.map(|database| database.access.source.title.as_str()).collect();
     if titles.is_empty() {
         return not_overdue();
     }
     let why = view.before.last_failure.as_ref().map_or_else(String::new, |failure| format!(": {}", failure.message));
-    Part {
+    ExtraCondition {
         type_: "BackupOverdue",
         status: Some(true),
         reason: "BackupMissing",
@@ -122,8 +150,8 @@ pub fn overdue(view: &View<'_>, schedule: &Schedule) -> Part {
 }
 
 /// Nothing is missing.
-pub fn not_overdue() -> Part {
-    Part {
+pub fn not_overdue() -> ExtraCondition {
+    ExtraCondition {
         type_: "BackupOverdue",
         status: Some(false),
         reason: "UpToDate",
@@ -132,19 +160,19 @@ pub fn not_overdue() -> Part {
 }
 
 fn was_overdue(view: &View<'_>) -> Option<bool> {
-    let told = view.before.conditions.iter().find(|condition| condition.type_ == "BackupOverdue")?;
-    Some(told.status == "True")
+    let text = view.before.conditions.iter().find(|condition| condition.type_ == "BackupOverdue")?;
+    Some(text.status == "True")
 }
 
 /// Whether the bucket can be used.
-pub fn bucket_part(name: &str, verdict: &Verdict) -> Part {
+pub fn bucket_part(name: &str, verdict: &Verdict) -> ExtraCondition {
     let (status, reason, message) = match verdict {
         Verdict::Usable("Offered") => (true, "Offered", format!("bucket {name} is used as it is: its tag offers it")),
         Verdict::Usable(reason) => (true, *reason, format!("bucket {name} is ours, private and encrypted")),
         Verdict::Change(_) => (false, "Preparing", format!("bucket {name} is made ready")),
-        Verdict::Refused(reason, told) => (false, *reason, told.clone()),
+        Verdict::Refused(reason, text) => (false, *reason, text.clone()),
     };
-    Part { type_: "BucketReady", status: Some(status), reason, message }
+    ExtraCondition { type_: "BucketReady", status: Some(status), reason, message }
 }
 
 /// Bytes for people.

@@ -6,32 +6,36 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::super::action::{Action, Change, Hardening};
-use super::super::facts::{Child, Job, Observed, Remains};
+use super::super::facts::{Child, Job, Observed, Recording};
 use super::super::fixtures::{backup, observed, prepared, tags};
 use super::super::names;
 use super::*;
 use crate::api::databasebackup::Verify;
-use crate::backup::jobs::{Catalog, End};
-use crate::backup::manifest::{Contents, Manifest, due_of, id_of};
-use crate::external::s3::{BucketFacts, Found, Listing, Object, Tags, Upload};
-use crate::runtime::settle;
+use crate::backup::jobs::{Catalog, Doubt, End};
+use crate::backup::manifest::{Contents, Document, Manifest, due_of, id_of};
+use crate::backup::record::Record;
+use crate::external::s3::{BucketFacts, Found, Listing, Object, Tags};
+use crate::runtime::merge_conditions;
 
 const NOW: &str = "2026-11-22T12:00:00Z";
 
-pub(super) fn now() -> Timestamp {
+pub(in crate::controllers::databasebackup) fn now() -> Timestamp {
     NOW.parse().expect("an instant")
 }
 
-pub(super) fn decided(object: &DatabaseBackup, observed: &Observed) -> Plan<Action, DatabaseBackupStatus> {
+pub(in crate::controllers::databasebackup) fn decided(
+    object: &DatabaseBackup,
+    observed: &Observed,
+) -> Plan<Action, DatabaseBackupStatus> {
     decide(object, observed, now())
 }
 
-pub(super) fn words(plan: &Plan<Action, DatabaseBackupStatus>) -> Vec<String> {
+pub(in crate::controllers::databasebackup) fn words(plan: &Plan<Action, DatabaseBackupStatus>) -> Vec<String> {
     plan.actions.iter().map(|action| format!("{action:?}")).collect()
 }
 
 /// Nothing in S3, and all children there.
-pub(super) fn settled(object: &DatabaseBackup) -> Observed {
+pub(in crate::controllers::databasebackup) fn settled(object: &DatabaseBackup) -> Observed {
     let mut observed = Observed { catalog: Some(Catalog::default()), ..prepared() };
     for action in decided(object, &observed).actions {
         let Action::Apply { child, .. } = action else { continue };
@@ -46,7 +50,11 @@ pub(super) fn settled(object: &DatabaseBackup) -> Observed {
 }
 
 /// Complete backups, and such that lack their manifest.
-pub(super) fn catalog(complete: &[&str], incomplete: &[&str], modified: Timestamp) -> Catalog {
+pub(in crate::controllers::databasebackup) fn catalog(
+    complete: &[&str],
+    incomplete: &[&str],
+    modified: Timestamp,
+) -> Catalog {
     let object = |id: &str, file: &str| Object { key: format!("p/redis-cache/{id}/{file}"), size: 10, modified };
     let whole = complete.iter().flat_map(|id| [object(id, "data"), object(id, "manifest.json")]);
     let half = incomplete.iter().map(|id| object(id, "data"));
@@ -54,8 +62,8 @@ pub(super) fn catalog(complete: &[&str], incomplete: &[&str], modified: Timestam
 }
 
 /// What is written of a backup.
-pub(super) fn manifest(due: Timestamp) -> Manifest {
-    Manifest {
+pub(in crate::controllers::databasebackup) fn manifest(due: Timestamp) -> Document {
+    let manifest = Manifest {
         format: 1,
         id: id_of(due),
         source: "Redis cache".into(),
@@ -70,7 +78,8 @@ pub(super) fn manifest(due: Timestamp) -> Manifest {
         compression: "zstd".into(),
         encryption: None,
         contents: Contents { keys: 5, ..Contents::default() },
-    }
+    };
+    Document { manifest, sha256: "ab".repeat(32) }
 }
 
 fn with_tags(tags: Tags, empty: bool, usual: bool) -> Observed {
@@ -92,7 +101,7 @@ fn a_bucket_is_made_then_hardened_and_then_backups_are_scheduled() {
         [Action::Bucket { change: Change::Harden(all), .. }] => all.iter().map(Hardening::name).collect(),
         other => panic!("{other:?}"),
     };
-    assert_eq!(names, ["BlockPublicAccess", "EnforceOwner", "Encrypt", "AskForTls", "AbortUploads"]);
+    assert_eq!(names, ["BlockPublicAccess", "EnforceOwner", "Encrypt", "Guard", "AbortUploads"]);
     let ready = decided(&object, &prepared());
     assert_eq!(
         words(&ready),
@@ -105,10 +114,10 @@ fn a_settled_world_needs_nothing_and_is_ready() {
     let object = backup();
     let plan = decided(&object, &settled(&object));
     assert_eq!(words(&plan), Vec::<String>::new());
-    let conditions = settle(&[], &plan.health, &plan.parts, Some(1), now());
-    let told: BTreeMap<&str, &str> = conditions.iter().map(|it| (it.type_.as_str(), it.status.as_str())).collect();
-    assert_eq!(told.get("Ready"), Some(&"True"));
-    assert_eq!(told.get("BucketReady"), Some(&"True"));
+    let conditions = merge_conditions(&[], &plan.health, &plan.parts, Some(1), now());
+    let text: BTreeMap<&str, &str> = conditions.iter().map(|it| (it.type_.as_str(), it.status.as_str())).collect();
+    assert_eq!(text.get("Ready"), Some(&"True"));
+    assert_eq!(text.get("BucketReady"), Some(&"True"));
     assert_eq!(plan.status.next_run.map(|time| time.0.to_string()).as_deref(), Some("2026-11-23T02:00:00Z"));
 }
 
@@ -121,17 +130,20 @@ fn ready_is_not_said_before_the_schedule_is_there_as_it_is_asked_for() {
         other => format!("{other:?}"),
     };
     let first = decided(&object, &prepared());
-    assert!(first.record_first, "the bucket is recorded before it is used");
+    assert!(first.write_status_first, "the bucket is recorded before it is used");
     assert_eq!(reason(&first), "Applying");
     let mut edited = backup();
     edited.spec.schedule = "0 3 * * *".into();
     let mut ended = settled(&object);
     ended.jobs.push(Job { name: "nightly-1".into(), end: Some(End { at: now(), failure: None }), ..Job::default() });
     let news = decided(&edited, &ended);
-    assert!(news.record_first, "there is something to tell");
+    assert!(news.write_status_first, "there is something to tell");
     assert_eq!(reason(&news), "Applying");
-    let told = decided(&object, &ended);
-    assert!(told.record_first && matches!(told.health, Health::Ready(_)), "a Job that ended makes nothing unready");
+    let text = decided(&object, &ended);
+    assert!(
+        text.write_status_first && matches!(text.health, Health::Ready(_)),
+        "a Job that ended makes nothing unready"
+    );
     let unseen = decided(&object, &Observed { bucket: None, ..settled(&object) });
     assert_eq!(reason(&unseen), "PreparingBucket", "nobody looked");
 }
@@ -167,7 +179,7 @@ fn what_the_operator_lacks_is_named() {
         let Health::Stalled(cause) = plan.health else { panic!("stalled") };
         cause.message
     };
-    assert!(without(|observed, _| observed.settings.role = None).contains("BACKUP_ROLE_ARN"));
+    assert!(without(|observed, _| observed.settings.identity = None).contains("BACKUP_ROLE_ARN"));
     assert!(without(|observed, _| observed.settings.image = None).contains("JOB_IMAGE"));
     assert!(
         without(|_, object| object.spec.destination.endpoint = Some("http://x".into())).contains("BACKUP_ENDPOINTS")
@@ -212,7 +224,7 @@ fn an_ended_job_is_told_of_once_with_its_reason() {
     observed.jobs.push(Job { name: "nightly-1".into(), end: Some(End { at: now(), failure }), ..Job::default() });
     let plan = decided(&object, &observed);
     assert_eq!(words(&plan), ["Tell(BackupFailed)"]);
-    assert!(plan.record_first);
+    assert!(plan.write_status_first);
     assert_eq!(plan.status.last_failure.as_ref().map(|it| it.reason.as_str()), Some("SourceUnreachable"));
     object.status = Some(plan.status);
     // Its pods are gone: Kubernetes' words do not take the place of theirs.
@@ -287,6 +299,69 @@ fn backups_that_no_rule_keeps_go_manifest_first_and_dead_ends_when_they_are_old(
 }
 
 #[test]
+fn what_nobody_reported_is_told_of_neither_counted_nor_deleted_and_pushes_nothing_out() {
+    let mut object = backup();
+    object.spec.retention = serde_json::from_value(json!({ "keepLast": 1 })).expect("rules");
+    let mut observed = settled(&object);
+    let (ours, forged) = ("20261121T020000Z", ["20261122T020000Z", "20991231T000000Z"]);
+    let mut found = catalog(&[ours, forged[0], forged[1]], &[], now());
+    for (id, doubt) in forged.iter().zip([Doubt::NotRecorded, Doubt::Future]) {
+        let due = due_of(id).expect("an ID");
+        found.folders.get_mut("redis-cache").and_then(|backups| backups.get_mut(&due)).expect("it").doubt = Some(doubt);
+    }
+    observed.catalog = Some(found);
+    let plan = decided(&object, &observed);
+    assert_eq!(words(&plan), Vec::<String>::new(), "nothing is deleted");
+    assert_eq!(plan.status.backups, 1);
+    let part =
+        |plan: Plan<Action, DatabaseBackupStatus>| plan.parts.into_iter().find(|it| it.type_ == "UnrecordedBackups");
+    let part = |observed: &Observed| part(decided(&object, observed));
+    let told = part(&observed).expect("a condition");
+    assert_eq!(told.status, Some(true));
+    for words in
+        ["20261122T020000Z was reported by no Job", "20991231T000000Z is due in the future", "shop/nightly/uid-1/"]
+    {
+        assert!(told.message.contains(words), "{words}: {}", told.message);
+    }
+    // What a Job that runs has written is not reported yet; the future is the future.
+    observed.jobs.push(Job { name: "nightly-1".into(), ..Job::default() });
+    let told = part(&observed).expect("a condition");
+    assert!(!told.message.contains("20261122T020000Z"), "{}", told.message);
+    let clean = Observed { catalog: Some(catalog(&[ours], &[], now())), jobs: Vec::new(), ..observed };
+    assert_eq!(part(&clean).and_then(|part| part.status), None, "the condition goes");
+}
+
+#[test]
+fn what_counts_is_recorded_before_anything_follows_from_it() {
+    let object = backup();
+    let recording = Recording { record: Record { name: "nightly".into(), ..Record::default() }, accepted: 0 };
+    let before = Observed { recording: Some(recording.clone()), ..observed() };
+    let expected = ["Record(0 accepted)", "CreateBucket(causeway-prod-111122223333-eu-west-1)"];
+    assert_eq!(words(&decided(&object, &before)), expected);
+    let after = Observed { recorded: Some(recording.record), ..before };
+    assert_eq!(words(&decided(&object, &after)), expected[1..]);
+}
+
+#[test]
+fn what_jobs_reported_is_recorded_of_a_suspended_and_of_an_invalid_object() {
+    let mut object = backup();
+    let recording = Recording { record: Record { name: "nightly".into(), ..Record::default() }, accepted: 0 };
+    let observed = Observed {
+        recorded: Some(Record::default()),
+        recording: Some(recording.clone()),
+        bucket: None,
+        ..settled(&object)
+    };
+    object.spec.suspend = true;
+    assert_eq!(words(&decided(&object, &observed)), ["Hold(nightly)", "Record(0 accepted)"]);
+    object.spec.suspend = false;
+    object.spec.schedule = "61 * * * *".into();
+    assert_eq!(words(&decided(&object, &observed)), ["Record(0 accepted)"]);
+    let after = Observed { recorded: Some(recording.record), ..observed };
+    assert!(decided(&object, &after).actions.is_empty(), "once");
+}
+
+#[test]
 fn suspended_the_schedule_stands_still_and_nothing_else_happens() {
     let mut object = backup();
     let mut observed = settled(&object);
@@ -299,7 +374,7 @@ fn suspended_the_schedule_stands_still_and_nothing_else_happens() {
     assert_eq!((plan.health, plan.status.next_run), (Health::Suspended, None));
     // Whatever else is wrong.
     object.spec.schedule = "61 * * * *".into();
-    observed.settings.role = None;
+    observed.settings.identity = None;
     let plan = decided(&object, &observed);
     assert_eq!((words(&plan), plan.health), (vec!["Hold(nightly)".to_owned()], Health::Suspended));
     let key = ("CronJob".to_owned(), "nightly".to_owned());
@@ -309,49 +384,6 @@ fn suspended_the_schedule_stands_still_and_nothing_else_happens() {
     let schedule = observed.children.get_mut(&key).expect("a schedule");
     (schedule.ours, schedule.value["spec"]["suspend"]) = (true, json!(true));
     assert!(decided(&object, &observed).actions.is_empty(), "it stands still");
-}
-
-#[test]
-fn a_deleted_object_leaves_its_backups_unless_told_otherwise() {
-    let mut object = backup();
-    let mut observed = settled(&object);
-    let removal = decide_removal(&object, &observed);
-    assert!(removal.actions.is_empty());
-    observed.remains = Some(Remains {
-        objects: vec![Object { key: "shop/nightly/uid-1/redis-cache/x/data".into(), size: 1, modified: now() }],
-        uploads: vec![Upload { key: "k".into(), id: "i".into(), begun: now() }],
-        ..Remains::default()
-    });
-    observed.jobs.push(Job { name: "nightly-1".into(), uid: "uid-j".into(), ..Job::default() });
-    let told = |observed: &Observed| -> Vec<String> {
-        decide_removal(&object, observed).actions.iter().map(|it| format!("{it:?}")).collect()
-    };
-    assert_eq!(told(&observed), ["Stop(CronJob nightly)", "Stop(Job nightly-1)", "AwaitJobs"]);
-    let bucket = "causeway-prod-111122223333-eu-west-1";
-    let deletions = [format!("DeleteObjects({bucket})"), format!("AbortUpload({bucket})")];
-    // The node of its pod is lost.
-    let mut lost = observed.clone();
-    lost.remains.as_mut().expect("remains").overdue = true;
-    assert_eq!(told(&lost), deletions);
-    lost.remains = Some(Remains { overdue: true, ..Remains::default() });
-    assert!(told(&lost).is_empty());
-    let farewell = decide_removal(&object, &lost).farewell.expect("a farewell");
-    assert_eq!((farewell.reason, farewell.warning), ("JobsRemained", true));
-    assert!(farewell.note.contains("lost: nightly-1. One"), "{}", farewell.note);
-    assert!(farewell.note.contains("under shop/nightly/uid-1/"), "{}", farewell.note);
-    observed.jobs.clear();
-    observed.children.clear();
-    assert_eq!(told(&observed), deletions);
-    observed.remains = Some(Remains { bucket_may_go: true, ..Remains::default() });
-    assert_eq!(told(&observed), [format!("DeleteBucket({bucket})")]);
-    observed.remains = Some(Remains::default());
-    assert!(told(&observed).is_empty());
-    observed.remains = Some(Remains { given_up: Some("denied".into()), ..Remains::default() });
-    let farewell = decide_removal(&object, &observed).farewell.expect("a farewell");
-    assert_eq!(farewell.reason, "CleanupGivenUp");
-    // Whatever is wrong with the spec.
-    object.spec.schedule = "nonsense".into();
-    assert!(decide_removal(&object, &observed).actions.is_empty());
 }
 
 #[test]

@@ -18,11 +18,14 @@ use crate::runtime::manifest::Manifest;
 use crate::runtime::{ActionEvent, Health, Plan};
 
 /// How often a Job that runs is looked at: its pod does not wake us.
-const GLANCE: Duration = Duration::from_secs(3);
+const POLL_INTERVAL: Duration = Duration::from_secs(3);
 /// How long its owner is given to note it: no more than a write.
 const SOON: Duration = Duration::from_secs(1);
 /// How often is looked for what is not there yet.
 const WAIT: Duration = Duration::from_secs(5);
+
+/// How often a Secret that may not be used is asked again.
+const UNSHARED: Duration = Duration::from_secs(30);
 
 /// One change of the world.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +40,7 @@ pub enum Action {
         /// The Job.
         job: Box<Manifest>,
         /// What it does, for people.
-        told: String,
+        text: String,
     },
 }
 
@@ -46,7 +49,7 @@ impl Action {
     pub fn event(&self) -> Option<ActionEvent> {
         match self {
             Self::Apply { .. } => None,
-            Self::Start { told, .. } => Some(ActionEvent::normal("RestoreStarted", told.clone())),
+            Self::Start { text, .. } => Some(ActionEvent::normal("RestoreStarted", text.clone())),
         }
     }
 }
@@ -60,16 +63,16 @@ pub fn decide(object: &DatabaseRestore, observed: &Observed, now: Timestamp) -> 
     match &observed.job {
         Some(job) if !job.ours => {
             let name = resources::name(object);
-            let told = format!(
+            let text = format!(
                 "Job {name} exists and does not belong to this object: delete it, or choose another metadata.name"
             );
-            stays(before, Health::stalled("NameTaken", told), None)
+            stays(before, Health::stalled("NameTaken", text), None)
         }
         Some(job) => follow(object, before, job),
         // It was there, and somebody deleted it: what it did meanwhile, nobody knows.
         None if before.job.is_some() => {
-            let told = "the Job was deleted before it ended: the target may hold a part of the backup";
-            ended(failed(before, "JobDeleted", told, now))
+            let text = "the Job was deleted before it ended: the target may hold a part of the backup";
+            ended(failed(before, "JobDeleted", text, now))
         }
         None => begin(object, observed, before),
     }
@@ -85,25 +88,28 @@ fn begin(
         Choice::Unknown => {
             return stays(before, Health::progressing("Pending", "the backup is looked for"), Some(WAIT));
         }
-        Choice::Waiting(reason, told) if *reason == NOT_NOTED => {
-            return stays(before, Health::progressing(reason, told.clone()), Some(SOON));
+        Choice::Waiting(reason, text) if *reason == NOT_NOTED => {
+            return stays(before, Health::progressing(reason, text.clone()), Some(SOON));
         }
-        Choice::Waiting(reason, told) => {
-            return stays(before, Health::progressing(reason, told.clone()), Some(WAIT));
+        Choice::Waiting(reason, text) => {
+            return stays(before, Health::progressing(reason, text.clone()), Some(WAIT));
         }
-        Choice::Refused(reason, told) => return stays(before, Health::stalled(reason, told.clone()), None),
+        Choice::Unshared(reason, text) => {
+            return stays(before, Health::stalled(reason, text.clone()), Some(UNSHARED));
+        }
+        Choice::Refused(reason, text) => return stays(before, Health::stalled(reason, text.clone()), None),
         Choice::Made(chosen) => chosen,
     };
-    let told = told(chosen);
+    let text = describe(chosen);
     let account = service_account(object);
     let is_met = observed.account.as_ref().is_some_and(|live| account.is_met_by(live));
     let apply = |child| Action::Apply { child: Box::new(child) };
     let mut actions: Vec<Action> = (!is_met).then(|| apply(account)).into_iter().collect();
     actions.push(apply(resources::config_map(object, chosen)));
     let job = Box::new(resources::job(object, &observed.settings, chosen));
-    actions.push(Action::Start { job, told: told.clone() });
-    let status = DatabaseRestoreStatus { message: Some(told.clone()), ..before };
-    Plan { actions, ..stays(status, Health::progressing("Starting", told), Some(GLANCE)) }
+    actions.push(Action::Start { job, text: text.clone() });
+    let status = DatabaseRestoreStatus { message: Some(text.clone()), ..before };
+    Plan { actions, ..stays(status, Health::progressing("Starting", text), Some(POLL_INTERVAL)) }
 }
 
 /// There is one.
@@ -125,18 +131,18 @@ fn follow(object: &DatabaseRestore, before: DatabaseRestoreStatus, job: &Job) ->
         None => {
             // Nobody goes back from writing to fetching: a second try may fetch again, but the target was touched.
             let writing = job.writing || status.phase == RestorePhase::Restoring;
-            let (phase, reason, told) = if writing {
+            let (phase, reason, text) = if writing {
                 (RestorePhase::Restoring, "Restoring", format!("{what} is written into the target"))
             } else {
                 (RestorePhase::Fetching, "Fetching", format!("{what} is fetched and checked"))
             };
             status.phase = phase;
-            status.message = Some(told.clone());
-            stays(status, Health::progressing(reason, told), Some(GLANCE))
+            status.message = Some(text.clone());
+            stays(status, Health::progressing(reason, text), Some(POLL_INTERVAL))
         }
         Some(end) => {
-            if let Some((reason, told)) = &end.failure {
-                return ended(failed(status, reason, told, end.at));
+            if let Some((reason, text)) = &end.failure {
+                return ended(failed(status, reason, text, end.at));
             }
             let keys = job.keys.map_or_else(String::new, |keys| format!(": {keys} keys"));
             ended(DatabaseRestoreStatus {
@@ -150,24 +156,24 @@ fn follow(object: &DatabaseRestore, before: DatabaseRestoreStatus, job: &Job) ->
     }
 }
 
-fn failed(status: DatabaseRestoreStatus, reason: &str, told: &str, at: Timestamp) -> DatabaseRestoreStatus {
+fn failed(status: DatabaseRestoreStatus, reason: &str, text: &str, at: Timestamp) -> DatabaseRestoreStatus {
     DatabaseRestoreStatus {
         phase: RestorePhase::Failed,
         finished: Some(Time(at)),
         reason: Some(reason.to_owned()),
-        message: Some(format!("{reason}: {told}")),
+        message: Some(format!("{reason}: {text}")),
         ..status
     }
 }
 
 /// It succeeded or failed, and that is that.
 fn ended(status: DatabaseRestoreStatus) -> Plan<Action, DatabaseRestoreStatus> {
-    let told = status.message.clone().unwrap_or_default();
+    let text = status.message.clone().unwrap_or_default();
     let health = match status.phase {
-        RestorePhase::Succeeded => Health::ready("Succeeded", told),
-        _ => Health::stalled("Failed", format!("{told}. To try again, make another DatabaseRestore")),
+        RestorePhase::Succeeded => Health::ready("Succeeded", text),
+        _ => Health::stalled("Failed", format!("{text}. To try again, make another DatabaseRestore")),
     };
-    Plan { actions: Vec::new(), status, health, parts: Vec::new(), record_first: false, requeue: None }
+    Plan { actions: Vec::new(), status, health, parts: Vec::new(), write_status_first: false, requeue: None }
 }
 
 fn stays(
@@ -178,9 +184,9 @@ fn stays(
     if let Health::Progressing(cause) | Health::Stalled(cause) = &health {
         status.message = Some(cause.message.clone());
     }
-    Plan { actions: Vec::new(), status, health, parts: Vec::new(), record_first: false, requeue }
+    Plan { actions: Vec::new(), status, health, parts: Vec::new(), write_status_first: false, requeue }
 }
 
-fn told(chosen: &Chosen) -> String {
+fn describe(chosen: &Chosen) -> String {
     format!("backup {} of {} into {}", chosen.manifest.id, chosen.manifest.source, chosen.target.access.source.title)
 }

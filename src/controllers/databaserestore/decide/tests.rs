@@ -2,14 +2,16 @@
 
 use serde_json::json;
 
+use super::super::choice::{pick, unencrypted, unfit, unrecorded};
 use super::super::facts::Target;
-use super::super::observe::{NOT_NOTED, pick, unfit, unnoted};
+use super::super::observe::{NOT_NOTED, unnoted};
 use super::*;
-use crate::api::Redis;
 use crate::api::databaserestore::{RestoreOutcome, Restored};
-use crate::backup::jobs::{Catalog, End, Served, Settings, of_redis};
-use crate::backup::manifest::{Contents, Manifest as Backup};
+use crate::api::{DatabaseBackup, Redis};
+use crate::backup::jobs::{Catalog, Doubt, End, Identity, Served, Settings, of_redis};
+use crate::backup::manifest::{Contents, Manifest as Backup, due_of};
 use crate::backup::plan::Destination;
+use crate::backup::record::Record;
 use crate::external::s3::{Listing, Object};
 
 fn restore(from: &serde_json::Value) -> DatabaseRestore {
@@ -52,6 +54,7 @@ fn target(version: &str) -> Target {
 fn chosen() -> Observed {
     let chosen = Chosen {
         manifest: backup("redis", "7.0.15"),
+        sha256: "ab".repeat(32),
         folder: "redis-cache".into(),
         origin: Destination {
             bucket: "b".into(),
@@ -66,7 +69,11 @@ fn chosen() -> Observed {
         identity: None,
     };
     Observed {
-        settings: Settings { role: Some("role".into()), image: Some("causeway:1".into()), ..Settings::default() },
+        settings: Settings {
+            identity: Some(Identity::WebIdentity("role".into())),
+            image: Some("causeway:1".into()),
+            ..Settings::default()
+        },
         choice: Choice::Made(Box::new(chosen)),
         ..Observed::default()
     }
@@ -183,9 +190,9 @@ fn the_latest_is_the_newest_complete_one() {
 #[test]
 fn of_several_databases_one_has_to_be_named() {
     let found = catalog(&[("redis-a", "20261122T000500Z", true), ("redis-b", "20261122T000500Z", true)]);
-    let Err(Choice::Refused(reason, told)) = pick(&latest(), &found, &target("7.0.15")) else { panic!("refused") };
+    let Err(Choice::Refused(reason, text)) = pick(&latest(), &found, &target("7.0.15")) else { panic!("refused") };
     assert_eq!(reason, "SourceAmbiguous");
-    assert!(told.contains("spec.from.source") && told.contains("redis-a, redis-b"), "{told}");
+    assert!(text.contains("spec.from.source") && text.contains("redis-a, redis-b"), "{text}");
     let named = restore(&json!({ "backup": "nightly", "source": "Redis/b" }));
     assert_eq!(pick(&named, &found, &target("7.0.15")).expect("a backup").0, "redis-b");
     let other = restore(&json!({ "backup": "nightly", "source": "Redis/c" }));
@@ -210,6 +217,77 @@ fn the_latest_of_a_database_that_was_made_anew_is_older_than_that() {
     assert_eq!(picked(&other).as_deref(), Ok("2026-11-22T00:10:00Z"), "backups of others are no matter");
     let first = Target { born: Some(at(50)), ..anew };
     assert!(matches!(pick(&latest(), &found, &first), Err(Choice::Refused("BackupMissing", _))));
+}
+
+#[test]
+fn what_no_job_reported_is_refused_and_never_the_latest() {
+    let mut found = catalog(&[("redis-cache", "20261122T000500Z", true), ("redis-cache", "20991231T000000Z", true)]);
+    let forged = due_of("20991231T000000Z").expect("an ID");
+    let mut doubt = |doubt| {
+        let stored = found.folders.get_mut("redis-cache").and_then(|backups| backups.get_mut(&forged)).expect("it");
+        stored.doubt = Some(doubt);
+        found.clone()
+    };
+    for (doubt, words) in [
+        (doubt(Doubt::NotRecorded), "was reported by no Job"),
+        (doubt(Doubt::Future), "is due in the future"),
+        (doubt(Doubt::Early), "was written before it was due"),
+        (doubt(Doubt::Changed), "was written again after it was recorded"),
+    ] {
+        let (_, due) = pick(&latest(), &doubt, &target("7.0.15")).expect("a backup");
+        assert_eq!(due.to_string(), "2026-11-22T00:05:00Z");
+        let named = restore(&json!({ "backup": "nightly", "id": "20991231T000000Z" }));
+        let Err(Choice::Refused("NotRecorded", text)) = pick(&named, &doubt, &target("7.0.15")) else {
+            panic!("refused")
+        };
+        assert!(text.contains(words) && text.contains("spec.from.acceptUnrecorded"), "{text}");
+    }
+    found.folders.get_mut("redis-cache").expect("it").retain(|due, _| *due == forged);
+    let Err(Choice::Waiting("BackupMissing", text)) = pick(&latest(), &found, &target("7.0.15")) else {
+        panic!("waits")
+    };
+    assert!(text.contains("1 lie there and do not count, such as redis-cache/20991231T000000Z"), "{text}");
+}
+
+#[test]
+fn backups_of_which_nothing_is_recorded_need_consent() {
+    let backup: DatabaseBackup = serde_json::from_value(json!({
+        "apiVersion": "example.com/v1", "kind": "DatabaseBackup",
+        "metadata": { "name": "nightly", "namespace": "shop", "uid": "uid-0" }, "spec": { "schedule": "@daily" },
+    }))
+    .expect("an object");
+    let uid = "5ee0e5f6-3a5c-4e6a-9d0c-6f5f0a3b8f11";
+    let lost = restore(&json!({ "backup": "nightly", "uid": uid }));
+    assert!(matches!(unrecorded(&latest(), &backup, None), Some(Choice::Waiting("NoBackup", _))));
+    let Some(Choice::Refused("NotRecorded", text)) = unrecorded(&lost, &backup, None) else { panic!("refused") };
+    assert!(text.contains(&format!("causeway-backups-{uid}")) && text.contains("acceptUnrecorded: true"), "{text}");
+    assert_eq!(unrecorded(&lost, &backup, Some(&Record::default())), None);
+    let consents = restore(&json!({ "backup": "nightly", "uid": uid, "acceptUnrecorded": true }));
+    assert_eq!(unrecorded(&consents, &backup, None), None);
+}
+
+#[test]
+fn encryption_that_is_asked_for_is_demanded() {
+    let object = |encryption: serde_json::Value| -> DatabaseBackup {
+        let spec = json!({ "schedule": "@daily", "encryption": encryption });
+        let object = json!({
+            "apiVersion": "example.com/v1", "kind": "DatabaseBackup", "metadata": { "name": "nightly" }, "spec": spec,
+        });
+        serde_json::from_value(object).expect("an object")
+    };
+    let (plain, asks) = (object(json!(null)), object(json!({ "recipients": ["age1"] })));
+    let with_key = restore(&json!({ "backup": "nightly", "identitySecretName": "key" }));
+    let consents = restore(&json!({ "backup": "nightly", "acceptUnencrypted": true }));
+    let open = backup("redis", "7.0.15");
+    let sealed = Backup { encryption: Some("age".into()), ..open.clone() };
+    let refused = |restore: &DatabaseRestore, object: &DatabaseBackup, manifest: &Backup| {
+        unencrypted(restore, object, manifest).map(|(reason, _)| reason)
+    };
+    assert_eq!(refused(&latest(), &plain, &open), None);
+    assert_eq!(refused(&latest(), &asks, &open), Some("NotEncrypted"));
+    assert_eq!(refused(&with_key, &plain, &open), Some("NotEncrypted"));
+    assert_eq!(refused(&consents, &asks, &open), None);
+    assert_eq!(refused(&latest(), &asks, &sealed), None);
 }
 
 #[test]

@@ -21,10 +21,12 @@ use crate::external::etcd::Password;
 pub struct Auth {
     /// We may not read Secrets.
     pub denied: bool,
+    /// The Secret with the password that root is to have does not agree to be used.
+    pub unshared: bool,
     /// The password that root is to have, where its Secret has one.
-    pub given: Option<Password>,
+    pub user_provided: Option<Password>,
     /// What is noted of the one that it has.
-    pub kept: Option<Kept>,
+    pub kept: Option<StoredPasswords>,
     /// A Secret of our name is somebody else's.
     pub foreign: bool,
     /// How members let us in.
@@ -33,7 +35,7 @@ pub struct Auth {
 
 /// What is noted of root's password.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Kept {
+pub struct StoredPasswords {
     /// The Secret as it was.
     pub version: Version,
     /// It goes when the object goes.
@@ -70,7 +72,7 @@ impl Access {
     }
 }
 
-impl Kept {
+impl StoredPasswords {
     /// All passwords that etcd may have.
     pub fn passwords(&self) -> impl Iterator<Item = &Password> {
         [&self.current].into_iter().chain(&self.next)
@@ -83,7 +85,7 @@ pub fn concerns(object: &EtcdCluster) -> bool {
 }
 
 /// Name of the Secret with the password that root is to have.
-pub fn given_secret(object: &EtcdCluster) -> String {
+pub fn user_provided_secret(object: &EtcdCluster) -> String {
     object.spec.auth.secret_name.clone().unwrap_or_else(|| format!("{}-auth", object.name_any()))
 }
 

@@ -5,14 +5,15 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
 
-use super::{Auth, Kept, given_secret, kept_secret};
+use super::{Auth, StoredPasswords, kept_secret, user_provided_secret};
 use crate::api::common::FIELD_MANAGER;
 use crate::api::{DeletionPolicy, EtcdCluster};
-use crate::controllers::etcdcluster::error::Error;
+use crate::consent::ETCDCLUSTER;
 use crate::controllers::etcdcluster::names;
 use crate::controllers::etcdcluster::tls::facts::Version;
 use crate::external::etcd::{Password, ROOT};
-use crate::runtime::{Class, class_of_kubernetes, hexadecimal};
+use crate::runtime::{Class, class_of_kubernetes};
+use crate::stateful::{Error, random_password};
 
 /// Passwords that are to be noted.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,20 +31,23 @@ pub struct Note {
 /// Reads all that matter to the object.
 pub async fn read(client: &Client, object: &EtcdCluster) -> Result<Auth, Error> {
     let api: Api<Secret> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
-    let (given, kept) = (given_secret(object), kept_secret(object));
-    let read = tokio::try_join!(api.get_opt(&given), api.get_opt(&kept));
-    let (given, kept) = match read {
+    let (user_provided, kept) = (user_provided_secret(object), kept_secret(object));
+    let read = tokio::try_join!(api.get_opt(&user_provided), api.get_opt(&kept));
+    let (user_provided, kept) = match read {
         Ok(read) => read,
         Err(source) if class_of_kubernetes(&source) == Class::Denied => {
             return Ok(Auth { denied: true, ..Auth::default() });
         }
         Err(source) => return Err(Error::Read { what: "Secrets", source }),
     };
+    let (name, uid) = (object.name_any(), object.uid().unwrap_or_default());
+    let shared = |secret: &Secret| ETCDCLUSTER.may_use(&secret.metadata, &name, &uid);
     let foreign = kept.as_ref().is_some_and(|secret| !is_ours(secret, object));
     Ok(Auth {
-        given: given.and_then(|secret| password(&secret, "password")),
+        unshared: user_provided.as_ref().is_some_and(|secret| !shared(secret)),
+        user_provided: user_provided.filter(shared).and_then(|secret| password(&secret, "password")),
         kept: kept.filter(|_| !foreign).and_then(|secret| {
-            Some(Kept {
+            Some(StoredPasswords {
                 version: Version {
                     uid: secret.uid().unwrap_or_default(),
                     version: secret.resource_version().unwrap_or_default(),
@@ -76,9 +80,16 @@ fn password(secret: &Secret, key: &str) -> Option<Password> {
 pub async fn make(client: &Client, object: &EtcdCluster, known: Option<&Password>) -> Result<(), Error> {
     let password = match known {
         Some(Password(known)) => known.clone(),
-        None => random()?,
+        None => random_password()?,
     };
-    create(client, object, given_secret(object), goes(object), &json!({ "username": ROOT, "password": password })).await
+    create(
+        client,
+        object,
+        user_provided_secret(object),
+        goes(object),
+        &json!({ "username": ROOT, "password": password }),
+    )
+    .await
 }
 
 /// Notes passwords. Whoever changed the Secret meanwhile wins.
@@ -131,13 +142,6 @@ fn failed(source: kube::Error, name: String, verb: &'static str) -> Error {
     }
 }
 
-/// A password that nobody guesses.
-fn random() -> Result<String, Error> {
-    let mut bytes = [0; 24];
-    getrandom::fill(&mut bytes).map_err(|error| Error::Random(error.to_string()))?;
-    Ok(hexadecimal(&bytes))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,10 +169,10 @@ mod tests {
 
     #[test]
     fn passwords_are_lines_and_never_shown() {
-        let mut given = secret(&[], "x");
-        given.data = serde_json::from_value(json!({ "password": "aHVudGVyMgo=", "empty": "Cg==" })).unwrap();
-        assert_eq!(password(&given, "password"), Some(Password("hunter2".into())));
-        assert_eq!(password(&given, "empty"), None);
-        assert!(!format!("{:?}", password(&given, "password")).contains("hunter2"));
+        let mut user_provided = secret(&[], "x");
+        user_provided.data = serde_json::from_value(json!({ "password": "aHVudGVyMgo=", "empty": "Cg==" })).unwrap();
+        assert_eq!(password(&user_provided, "password"), Some(Password("hunter2".into())));
+        assert_eq!(password(&user_provided, "empty"), None);
+        assert!(!format!("{:?}", password(&user_provided, "password")).contains("hunter2"));
     }
 }

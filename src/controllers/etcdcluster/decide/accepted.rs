@@ -1,9 +1,9 @@
 //! What of a spec can be done to the cluster as it runs.
 
 use super::{View, auth, certificates, children};
-use crate::controllers::child_fields;
 use crate::controllers::etcdcluster::{names, settings};
-use crate::controllers::schedule::Schedule;
+use crate::schedule::Schedule;
+use crate::stateful::child_fields;
 
 /// Why the spec cannot be followed, with the field and the fix.
 pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
@@ -25,16 +25,16 @@ fn schedules(view: &View<'_>) -> Option<(&'static str, String)> {
     let backup = spec.backup_schedule.as_ref().map(|schedule| ("spec.backupSchedule", schedule));
     defrag.into_iter().chain(backup).find_map(|(field, text)| {
         let mistake = Schedule::read(text, None).err()?;
-        Some(("ScheduleInvalid", mistake.told(field, text)))
+        Some(("ScheduleInvalid", mistake.describe(field, text)))
     })
 }
 
 fn recovery(view: &View<'_>) -> Option<(&'static str, String)> {
     let asked = view.object.spec.recovery.as_ref().filter(|_| super::recovery::is_asked_for(view))?;
-    let known = |ordinal: i32| view.observed.claims.contains_key(&ordinal);
-    let told = || {
+    let known = |ordinal: i32| view.observed.set.claims.contains_key(&ordinal);
+    let message = || {
         let names: Vec<&str> =
-            view.observed.claims.values().map(|claim| claim.name.trim_start_matches("data-")).collect();
+            view.observed.set.claims.values().map(|claim| claim.name.trim_start_matches("data-")).collect();
         if names.is_empty() {
             return "spec.recovery: no member has a volume, so there is nothing to begin anew from. Remove spec.recovery; a new \
                     cluster with the data of a backup is begun by spec.restoreFrom"
@@ -43,7 +43,7 @@ fn recovery(view: &View<'_>) -> Option<(&'static str, String)> {
         format!("spec.recovery.fromMember must be a member whose volume is there: {}", names.join(", "))
     };
     let ordinal = names::ordinal_of(view.object, &asked.from_member);
-    ordinal.is_none_or(|ordinal| !known(ordinal)).then(|| ("RecoveryInvalid", told()))
+    ordinal.is_none_or(|ordinal| !known(ordinal)).then(|| ("RecoveryInvalid", message()))
 }
 
 /// What only the apiserver can judge of pods, such as where they may run.
@@ -61,29 +61,29 @@ fn version(view: &View<'_>) -> Option<(&'static str, String)> {
     let (lowest, highest) = (running.iter().min().copied().or(recorded)?, running.iter().max().copied().or(recorded)?);
     let asked = &view.object.spec.version;
     if wanted.0 < highest.0 && lowest.0 == highest.0 {
-        let told = format!(
+        let message = format!(
             "spec.version: etcd cannot go back from 3.{} to {asked}: set a version of 3.{}, or restore a backup into a new \
              cluster",
             highest.0, highest.0
         );
-        return Some(("DowngradeRefused", told));
+        return Some(("DowngradeRefused", message));
     }
     if wanted.0 > lowest.0 + 1 {
-        let told = format!(
+        let message = format!(
             "spec.version: etcd goes up by one minor version at a time: set a version of 3.{} first",
             lowest.0 + 1
         );
-        return Some(("UpgradeTooFar", told));
+        return Some(("UpgradeTooFar", message));
     }
     // Members that were removed long ago may come back with 3.6 unless a late 3.5 has run before.
     // <https://etcd.io/blog/2025/zombie_members_upgrade/>
     if wanted.0 == 6 && lowest < (5, 26) {
-        let told = format!(
+        let message = format!(
             "spec.version: the members run 3.5.{}, from which an upgrade to 3.6 can bring removed members back: set 3.5.26 or a \
              later 3.5 first",
             lowest.1
         );
-        return Some(("UpgradeTooFar", told));
+        return Some(("UpgradeTooFar", message));
     }
     None
 }

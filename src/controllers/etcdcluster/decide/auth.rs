@@ -1,12 +1,15 @@
 //! Authentication: turned on and off, its password changed, and told of where nobody is let in.
 
+use kube::ResourceExt;
+
 use super::super::action::Action;
 use super::super::auth::secrets::{Note, goes};
-use super::super::auth::{Access, concerns, given_secret, kept_secret};
+use super::super::auth::{Access, concerns, kept_secret, user_provided_secret};
 use super::{OFTEN, Step, View, majority};
 use crate::api::etcdcluster::AuthStatus;
+use crate::consent::{ETCDCLUSTER, not_shared};
 use crate::external::etcd::Password;
-use crate::runtime::Part;
+use crate::runtime::ExtraCondition;
 
 /// bcrypt, by which etcd keeps passwords, knows no more bytes.
 const LONGEST: usize = 72;
@@ -17,33 +20,37 @@ const BROKEN: &str = "AuthBroken";
 /// What of the passwords cannot be, with the field and the fix.
 pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     let auth = &view.observed.auth;
-    let (wanted, secret) = (view.object.spec.auth.enabled, given_secret(view.object));
+    let (wanted, secret) = (view.object.spec.auth.enabled, user_provided_secret(view.object));
     if auth.denied {
-        let told = format!(
+        let description = format!(
             "spec.auth needs the right to get, create and patch Secrets, such as {secret}: bind the ClusterRole \
              causeway-database-secrets in this namespace (kubectl create rolebinding causeway-database-secrets \
              --clusterrole=causeway-database-secrets --serviceaccount=causeway-system:causeway)"
         );
-        return Some(("SecretsDenied", told));
+        return Some(("SecretsDenied", description));
     }
     if auth.foreign {
-        let told = format!(
+        let description = format!(
             "spec.auth.enabled needs Secret {}, which is somebody else's: delete it, or choose another metadata.name",
             kept_secret(view.object)
         );
-        return Some(("NameTaken", told));
+        return Some(("NameTaken", description));
     }
     if !wanted {
         return None;
     }
-    match &auth.given {
+    if auth.unshared {
+        let namespace = view.object.namespace().unwrap_or_default();
+        return Some(("SecretNotShared", format!("spec.auth: {}", not_shared(&namespace, &secret, ETCDCLUSTER.kind))));
+    }
+    match &auth.user_provided {
         None if view.object.spec.auth.secret_name.is_some() => {
-            let told = format!("spec.auth.secretName: Secret {secret} has no key password: make it");
-            Some(("PasswordMissing", told))
+            let description = format!("spec.auth.secretName: Secret {secret} has no key password: make it");
+            Some(("PasswordMissing", description))
         }
         Some(Password(text)) if text.len() > LONGEST || text.contains(char::is_control) => {
-            let told = format!("Secret {secret}: key password must have 1 to {LONGEST} bytes in one line");
-            Some(("PasswordInvalid", told))
+            let description = format!("Secret {secret}: key password must have 1 to {LONGEST} bytes in one line");
+            Some(("PasswordInvalid", description))
         }
         _ => None,
     }
@@ -60,14 +67,14 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
         let via = via().filter(|_| matches!(auth.access, Access::With(_)))?;
         return Some(act(vec![Action::DisableAuth { via }], "turning authentication off"));
     }
-    let (Some(given), Some(kept)) = (&auth.given, &auth.kept) else { return Some(prepare(view)) };
+    let (Some(user_provided), Some(kept)) = (&auth.user_provided, &auth.kept) else { return Some(prepare(view)) };
     let action = match (&auth.access, &kept.next) {
         (Access::With(works), Some(next)) if works == next => note(view, next, None),
         (Access::With(_), Some(next)) => Action::ChangePassword { password: next.clone(), via: via()? },
-        (Access::With(_), None) if kept.current != *given => note(view, &kept.current, Some(given)),
-        (Access::Free, next) if kept.current != *given || next.is_some() => note(view, given, None),
+        (Access::With(_), None) if kept.current != *user_provided => note(view, &kept.current, Some(user_provided)),
+        (Access::Free, next) if kept.current != *user_provided || next.is_some() => note(view, user_provided, None),
         (Access::Free, _) => {
-            let root = Action::PrepareRoot { password: given.clone(), via: via()? };
+            let root = Action::PrepareRoot { password: user_provided.clone(), via: via()? };
             return Some(act(vec![root, Action::EnableAuth { via: via()? }], "turning authentication on"));
         }
         (Access::With(_), None) if kept.goes != goes(view.object) => note(view, &kept.current, None),
@@ -78,14 +85,16 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
 
 /// Nobody is let in: only another password in the Secret can change that, or somebody who knows root's.
 pub fn shut(view: &View<'_>, accepted: bool) -> Option<Step> {
-    let told = shut_out(view)?;
-    let repair = match (&view.observed.auth.given, &view.observed.auth.kept) {
-        (given, None) if accepted && (given.is_some() || view.object.spec.auth.enabled) => return Some(prepare(view)),
-        // None of those that are noted is right, so none of them is lost.
-        (Some(given), Some(kept)) if accepted && kept.passwords().all(|known| known != given) => {
-            note(view, &kept.current, Some(given))
+    let description = shut_out(view)?;
+    let repair = match (&view.observed.auth.user_provided, &view.observed.auth.kept) {
+        (user_provided, None) if accepted && (user_provided.is_some() || view.object.spec.auth.enabled) => {
+            return Some(prepare(view));
         }
-        _ => return Some(Step { again: OFTEN, ..Step::stalled(BROKEN, told) }),
+        // None of those that are noted is right, so none of them is lost.
+        (Some(user_provided), Some(kept)) if accepted && kept.passwords().all(|known| known != user_provided) => {
+            note(view, &kept.current, Some(user_provided))
+        }
+        _ => return Some(Step { again: OFTEN, ..Step::stalled(BROKEN, description) }),
     };
     Some(act(vec![repair], "trying the password that the Secret has"))
 }
@@ -112,15 +121,15 @@ pub fn begins(view: &View<'_>) -> bool {
 }
 
 /// Whether clients must log in; not told while it is not known.
-pub fn part(view: &View<'_>) -> Option<Part> {
+pub fn part(view: &View<'_>) -> Option<ExtraCondition> {
     let part = |status: Option<bool>, reason: &'static str, message: String| {
-        Some(Part { type_: "AuthEnabled", status, reason, message })
+        Some(ExtraCondition { type_: "AuthEnabled", status, reason, message })
     };
     if !concerns(view.object) || record(view).is_none() {
         return part(None, "NotAsked", String::new());
     }
-    if let Some(told) = shut_out(view) {
-        return part(Some(false), BROKEN, told);
+    if let Some(description) = shut_out(view) {
+        return part(Some(false), BROKEN, description);
     }
     let secret = kept_secret(view.object);
     match &view.observed.auth.access {
@@ -133,20 +142,20 @@ pub fn part(view: &View<'_>) -> Option<Part> {
 }
 
 /// What members say of a majority while nobody may ask them who belongs to it.
-pub fn quorate(view: &View<'_>) -> Option<Part> {
-    let told = shut_out(view)?;
+pub fn quorate(view: &View<'_>) -> Option<ExtraCondition> {
+    let description = shut_out(view)?;
     let led = view.observed.statuses.values().filter(|status| status.leader != 0).count();
-    let known = view.observed.pods.len();
+    let known = view.observed.set.pods.len();
     let message = if view.observed.reserved.is_empty() {
-        format!("{led} of {known} members have a leader; {told}")
+        format!("{led} of {known} members have a leader; {description}")
     } else {
-        format!("members tell nothing without a login; {told}")
+        format!("members tell nothing without a login; {description}")
     };
-    Some(Part { type_: "Quorate", status: Some(led >= majority(known)), reason: BROKEN, message })
+    Some(ExtraCondition { type_: "Quorate", status: Some(led >= majority(known)), reason: BROKEN, message })
 }
 
 fn shut_out(view: &View<'_>) -> Option<String> {
-    let secret = given_secret(view.object);
+    let secret = user_provided_secret(view.object);
     match view.observed.auth.access {
         Access::Refused => Some(format!(
             "etcd does not take root's password, which somebody has changed: put the one that it has into Secret {secret} \
@@ -166,12 +175,12 @@ fn shut_out(view: &View<'_>) -> Option<String> {
 
 /// The Secrets are made, one after the other.
 fn prepare(view: &View<'_>) -> Step {
-    let action = match &view.observed.auth.given {
+    let action = match &view.observed.auth.user_provided {
         None => {
             let known = view.observed.auth.kept.as_ref().map(|kept| kept.current.clone());
-            Action::MakePassword { secret: given_secret(view.object), known }
+            Action::MakePassword { secret: user_provided_secret(view.object), known }
         }
-        Some(given) => note(view, given, None),
+        Some(user_provided) => note(view, user_provided, None),
     };
     act(vec![action], "making root's password")
 }
@@ -181,6 +190,6 @@ fn note(view: &View<'_>, current: &Password, next: Option<&Password>) -> Action 
     Action::NotePassword(Note { version, current: current.clone(), next: next.cloned(), goes: goes(view.object) })
 }
 
-fn act(actions: Vec<Action>, told: &str) -> Step {
-    Step::act(actions, "ChangingAuth", told)
+fn act(actions: Vec<Action>, description: &str) -> Step {
+    Step::act(actions, "ChangingAuth", description)
 }

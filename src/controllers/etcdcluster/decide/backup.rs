@@ -6,7 +6,7 @@ use super::super::action::Action;
 use super::super::facts::{Backup, Child};
 use super::super::{names, resources};
 use super::{Step, View};
-use crate::runtime::Part;
+use crate::runtime::ExtraCondition;
 
 /// Makes the `DatabaseBackup` as it should be, or takes it away. Last of all: members never wait for it.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
@@ -36,9 +36,9 @@ fn is_going(live: &Child) -> bool {
 }
 
 /// How backups are, in the words of the `DatabaseBackup`; none as long as nobody has looked for it.
-pub fn part(view: &View<'_>) -> Option<Part> {
+pub fn part(view: &View<'_>) -> Option<ExtraCondition> {
     let part = |status: Option<bool>, reason: &'static str, message: String| {
-        Some(Part { type_: "BackupReady", status, reason, message })
+        Some(ExtraCondition { type_: "BackupReady", status, reason, message })
     };
     if view.object.spec.backup_schedule.is_none() {
         return part(None, "NotAsked", String::new());
@@ -47,32 +47,32 @@ pub fn part(view: &View<'_>) -> Option<Part> {
     match &view.observed.backup {
         Backup::Unknown => None,
         Backup::KindMissing => {
-            let told = "spec.backupSchedule: no backups are taken, the kind DatabaseBackup of example.com/v1 is not \
+            let text = "spec.backupSchedule: no backups are taken, the kind DatabaseBackup of example.com/v1 is not \
                         installed: install its definition, or remove the field";
-            part(Some(false), "KindMissing", told.into())
+            part(Some(false), "KindMissing", text.into())
         }
         Backup::Denied => {
-            let told = "spec.backupSchedule: no backups are taken, for Causeway may not keep DatabaseBackups: allow get, \
+            let text = "spec.backupSchedule: no backups are taken, for Causeway may not keep DatabaseBackups: allow get, \
                         list, watch, create, patch and delete of databasebackups.example.com";
-            part(Some(false), "BackupDenied", told.into())
+            part(Some(false), "BackupDenied", text.into())
         }
         Backup::Absent => part(Some(false), "BackupPending", format!("DatabaseBackup {name} is not there yet")),
         Backup::Present(live) if !live.ours => {
-            let told = format!(
+            let text = format!(
                 "spec.backupSchedule: DatabaseBackup {name} exists and does not belong to this object: delete or rename it, \
                  or remove the field"
             );
-            part(Some(false), "NameTaken", told)
+            part(Some(false), "NameTaken", text)
         }
         Backup::Present(live) => {
             let Some(ready) = ready(&live.value) else {
-                let told = format!("DatabaseBackup {name} has not told yet how it is");
-                return part(Some(false), "BackupPending", told);
+                let text = format!("DatabaseBackup {name} has not told yet how it is");
+                return part(Some(false), "BackupPending", text);
             };
             let word = |key: &str| ready[key].as_str().unwrap_or_default();
             let is_ready = word("status") == "True";
-            let told = format!("DatabaseBackup {name}: {}: {}", word("reason"), word("message"));
-            part(Some(is_ready), if is_ready { "BackupReady" } else { "BackupNotReady" }, told)
+            let text = format!("DatabaseBackup {name}: {}: {}", word("reason"), word("message"));
+            part(Some(is_ready), if is_ready { "BackupReady" } else { "BackupNotReady" }, text)
         }
     }
 }

@@ -3,13 +3,13 @@
 use jiff::Timestamp;
 
 use super::super::action::Action;
-use super::super::tls::facts::{Kept, SideFacts, Source};
-use super::super::tls::write::{Certify, Due};
+use super::super::tls::facts::{SideFacts, Source, StoredCertificate};
 use super::super::tls::{Mode, Side};
 use super::{Step, View};
-use crate::controllers::tls::course::Situation;
-use crate::controllers::tls::{Need, Site};
-use crate::runtime::Part;
+use crate::runtime::ExtraCondition;
+use crate::stateful::tls::rotation::Situation;
+use crate::stateful::tls::write::Certify;
+use crate::stateful::tls::{CertificateConfig, RotationStep};
 
 /// The next certificate that is due. Those in use are renewed whatever the spec says.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
@@ -24,12 +24,12 @@ pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
         match source {
             Source::Unusable(why) if side.wanted(view.object) != Mode::Plain => Some(("SecretInvalid", why.clone())),
             _ if kept.is_none() && side == Side::Peer && is_lost(view, source) => {
-                let told = format!(
+                let text = format!(
                     "Secret {} is gone, and nothing is left that the members trust: they run on, but one that starts again \
                      cannot join them. Restore the Secret from a backup",
                     side.secret(view.object)
                 );
-                Some(("SecretLost", told))
+                Some(("SecretLost", text))
             }
             _ => None,
         }
@@ -42,7 +42,7 @@ fn is_lost(view: &View<'_>, source: &Source) -> bool {
 }
 
 /// Until when the members' certificates are valid. The condition changes with them, and not with the time.
-pub fn part(view: &View<'_>) -> Part {
+pub fn part(view: &View<'_>) -> ExtraCondition {
     let kept = |side: Side| {
         let leaf = view.observed.certificates.side(side).kept.as_ref()?.leaf.as_ref()?;
         let is_used = in_use(view, side) || side.wanted(view.object) != Mode::Plain;
@@ -51,7 +51,7 @@ pub fn part(view: &View<'_>) -> Part {
     let all: Vec<(Side, Timestamp)> = Side::ALL.into_iter().filter_map(kept).collect();
     let expired = all.iter().any(|(_, ends)| *ends <= view.now);
     let until = all.iter().map(|(side, ends)| format!("the {} side until {ends}", side.word()));
-    Part {
+    ExtraCondition {
         type_: "CertificatesValid",
         status: (!all.is_empty()).then_some(!expired),
         reason: if expired { "Expired" } else { "Valid" },
@@ -61,20 +61,20 @@ pub fn part(view: &View<'_>) -> Part {
 
 /// Whether members have files for that side.
 fn in_use(view: &View<'_>, side: Side) -> bool {
-    view.observed.pods.values().any(|pod| pod.transport.side(side).mode.has_files())
+    view.observed.set.pods.values().any(|pod| pod.own.transport.side(side).mode.has_files())
 }
 
 fn side_step(view: &View<'_>, side: Side, accepted: bool) -> Option<Step> {
-    let names = side.site(view.object);
+    let names = side.config(view.object);
     let due = situation(view, side, &names, accepted).due()?;
     Some(certify(view, side, due))
 }
 
-fn situation<'a>(view: &'a View<'_>, side: Side, names: &'a Site, accepted: bool) -> Situation<'a> {
+fn situation<'a>(view: &'a View<'_>, side: Side, names: &'a CertificateConfig, accepted: bool) -> Situation<'a> {
     let facts = view.observed.certificates.side(side);
-    let label = facts.kept.as_ref().map(Kept::label);
+    let label = facts.kept.as_ref().map(StoredCertificate::label);
     Situation {
-        site: names,
+        config: names,
         facts,
         wanted: accepted && side.wanted(view.object) != Mode::Plain,
         in_use: in_use(view, side),
@@ -85,36 +85,40 @@ fn situation<'a>(view: &'a View<'_>, side: Side, names: &'a Site, accepted: bool
 
 /// Whether all members were started with the files of that label.
 fn all_started(view: &View<'_>, side: Side, label: &str) -> bool {
-    let mut channels = view.observed.pods.values().map(|pod| pod.transport.side(side));
+    let mut channels = view.observed.set.pods.values().map(|pod| pod.own.transport.side(side));
     channels.all(|channel| !channel.mode.has_files() || channel.trust.as_deref() == Some(label))
 }
 
 /// Whom the user's clients trust: a new authority before members show what it signed.
 fn trust_of_clients(view: &View<'_>) -> Option<Step> {
-    let site = Side::Client.site(view.object);
-    let due =
-        situation(view, Side::Client, &site, true).trust_of_clients(view.observed.certificates.for_clients.as_ref())?;
+    let config = Side::Client.config(view.object);
+    let due = situation(view, Side::Client, &config, true)
+        .trust_of_clients(view.observed.certificates.for_clients.as_ref())?;
     Some(certify(view, Side::Client, due))
 }
 
 /// What the user's clients show.
 fn clients(view: &View<'_>, accepted: bool) -> Option<Step> {
-    let site = Side::Client.site(view.object);
+    let config = Side::Client.config(view.object);
     let due =
-        situation(view, Side::Client, &site, accepted).clients(view.observed.certificates.for_clients.as_ref())?;
+        situation(view, Side::Client, &config, accepted).clients(view.observed.certificates.for_clients.as_ref())?;
     Some(certify(view, Side::Client, due))
 }
 
-fn certify(view: &View<'_>, side: Side, (need, why): (Need, String)) -> Step {
+fn certify(view: &View<'_>, side: Side, (need, why): (RotationStep, String)) -> Step {
     let certificates = &view.observed.certificates;
     let SideFacts { source, kept } = certificates.side(side);
     let version = match need {
-        Need::Authority => certificates.authorities.clone(),
-        Need::Trust | Need::Leaf | Need::Forget => kept.as_ref().map(|kept| kept.version.clone()),
-        Need::Clients | Need::TrustOfClients => certificates.for_clients.as_ref().map(|kept| kept.version.clone()),
+        RotationStep::Authority => certificates.authorities.clone(),
+        RotationStep::Trust | RotationStep::Leaf | RotationStep::Forget => {
+            kept.as_ref().map(|kept| kept.version.clone())
+        }
+        RotationStep::Clients | RotationStep::TrustOfClients => {
+            certificates.for_clients.as_ref().map(|kept| kept.version.clone())
+        }
     };
-    let told = format!("certificates of the {} side: {why}", side.word());
-    let (secret, due) = (side.site(view.object).secret_of(need), Due::of(need, side));
-    let action = Action::Certify(Certify { secret, version, source: source.id(), due, why });
-    Step::act(vec![action], "IssuingCertificates", told)
+    let text = format!("certificates of the {} side: {why}", side.word());
+    let secret = side.config(view.object).secret_of(need);
+    let action = Action::Certify(side, Certify { secret, version, source: source.id(), need, why });
+    Step::act(vec![action], "IssuingCertificates", text)
 }

@@ -5,48 +5,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::ResourceExt;
 use serde_json::Value;
 
-use super::super::action::Action;
 use super::super::names;
 use super::super::resources::{self, Begin, Shape};
 use super::super::settings::{AT_FIRST_START, Start};
 use super::super::tls::{Mode, Side};
 use super::{OFTEN, Step, View, recovery};
 use crate::external::etcd::Member;
-use crate::runtime::manifest::{Manifest, amount, applied};
+use crate::runtime::manifest::{Manifest, applied};
 
 /// Somebody else's object of a child's name: nothing is touched. Of pods and volumes that is so until the cluster has
 /// begun; afterwards they only keep it from growing ([`taken`]).
 pub fn foreign(view: &View<'_>) -> Option<Step> {
-    let beginning = view.observed.foreign.values().next().filter(|_| !view.has_begun()).cloned();
-    let told = beginning.or_else(|| child_of_others(view))?;
-    Some(Step { again: OFTEN, ..Step::stalled("NameTaken", told) })
+    let beginning = view.observed.set.foreign.values().next().filter(|_| !view.has_begun()).cloned();
+    let message = beginning.or_else(|| view.observed.set.child_of_others())?;
+    Some(Step { again: OFTEN, ..Step::stalled("NameTaken", message) })
 }
 
 /// Somebody else's pod or volume claim of a name that we need, once the cluster has begun.
 pub fn taken(view: &View<'_>) -> Option<(&'static str, String)> {
-    view.observed.foreign.values().next().map(|told| ("NameTaken", told.clone()))
-}
-
-fn child_of_others(view: &View<'_>) -> Option<String> {
-    let ((kind, name), _) = view.observed.children.iter().find(|(_, child)| !child.ours)?;
-    Some(format!("{kind} {name} exists and does not belong to this object: delete it, or choose another metadata.name"))
-}
-
-/// Pods and volume claims of ours whose label somebody took off: no Service leads to such a pod, and its `StatefulSet` lets
-/// go of it and cannot make another of its name.
-pub fn label(view: &View<'_>) -> Option<Step> {
-    let pods = view.observed.pods.values().filter(|pod| pod.unlabelled && !pod.terminating);
-    let pods = pods.map(|pod| ("Pod", &pod.name, &pod.uid));
-    let claims = view.observed.claims.values().filter(|claim| claim.unlabelled && !claim.terminating);
-    let claims = claims.map(|claim| ("PersistentVolumeClaim", &claim.name, &claim.uid));
-    let label = |(kind, name, uid): (&'static str, &String, &String)| Action::Label {
-        kind,
-        name: name.clone(),
-        uid: uid.clone(),
-    };
-    let actions: Vec<Action> = pods.chain(claims).map(label).collect();
-    let told = "putting the label back that somebody took off";
-    (!actions.is_empty()).then(|| Step::act(actions, "Applying", told))
+    view.observed.set.foreign.values().next().map(|message| ("NameTaken", message.clone()))
 }
 
 /// Children that are missing or differ. A spec that cannot be accepted changes none; but who may start without data
@@ -61,37 +38,24 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     } else {
         wanted.extend(restarted(view, &start));
     }
-    let missing_set = accepted && view.observed.child("StatefulSet", &view.object.name_any()).is_none();
-    if missing_set && view.observed.pods.values().any(|pod| pod.controlled) {
-        // Somebody deleted the set, and its pods go with it. A new one that meets their names waits for minutes.
+    let set = &view.observed.set;
+    let is_going = accepted && set.is_going(&view.object.name_any());
+    if is_going {
         wanted.retain(|child| child.kind() != "StatefulSet");
-        let told = "waiting for the pods of a StatefulSet that was deleted to stop";
-        let actions = wanted.into_iter().filter_map(|child| unless_met(view, child)).collect();
-        return Some(Step::act(actions, "Applying", told));
     }
-    let actions: Vec<Action> = wanted.into_iter().filter_map(|child| unless_met(view, child)).collect();
-    if actions.is_empty() {
-        return None;
-    }
-    let told = if view.has_begun() { "bringing the children up to date" } else { "creating the children" };
-    Some(Step::act(actions, "Applying", told))
-}
-
-fn unless_met(view: &View<'_>, child: Manifest) -> Option<Action> {
-    let live = view.observed.child(child.kind(), child.name());
-    if live.is_some_and(|live| child.is_met_by(&live.value)) {
-        return None;
-    }
-    // Templates of volumes cannot be changed: the set is made anew around its pods.
-    if let Some(live) = live.filter(|live| child.needs_another(&live.value)) {
-        return Some(Action::Orphan { name: child.name().to_owned(), uid: live.uid.clone() });
-    }
-    Some(Action::Apply { uid: live.map(|live| live.uid.clone()), child: Box::new(child) })
+    let actions = wanted.into_iter().filter_map(|child| set.unless_met(child));
+    let message = match () {
+        () if is_going => "waiting for the pods of a StatefulSet that was deleted to stop",
+        () if view.has_begun() => "bringing the children up to date",
+        () => "creating the children",
+    };
+    let waiting = is_going.then(|| Step::wait("Applying", message));
+    Step::children(actions, "Applying", message).or(waiting)
 }
 
 /// Only the settings of members without data, in the `ConfigMap` as it is.
 fn restarted(view: &View<'_>, start: &Start) -> Option<Manifest> {
-    let live = view.observed.child("ConfigMap", &view.object.name_any())?;
+    let live = view.observed.set.child("ConfigMap", &view.object.name_any())?;
     let written = written_start(view)?;
     if written == *start {
         return None;
@@ -113,7 +77,7 @@ fn restarted(view: &View<'_>, start: &Start) -> Option<Manifest> {
 
 /// How members without data may start, as the `ConfigMap` has it.
 pub fn written_start(view: &View<'_>) -> Option<Start> {
-    let live = view.observed.child("ConfigMap", &view.object.name_any())?;
+    let live = view.observed.set.child("ConfigMap", &view.object.name_any())?;
     let data: BTreeMap<String, String> = serde_json::from_value(live.value["data"].clone()).ok()?;
     Start::of(&data)
 }
@@ -168,6 +132,7 @@ fn masked(id: u64) -> String {
 /// The last ordinal of volumes that an earlier object of this name left.
 pub fn earlier_volumes(view: &View<'_>) -> Option<i32> {
     view.observed
+        .set
         .claims
         .iter()
         .filter(|(_, claim)| !claim.ours && !claim.terminating)
@@ -180,7 +145,7 @@ fn shape<'a>(view: &View<'a>, start: &Start) -> Shape<'a> {
     match recovery::survivor(view) {
         Some(ordinal) => Shape { first: ordinal, replicas: 1, begin: recovery::begin(view) },
         // The others come after it has started as usual: their volumes would be taken for those of the lost cluster.
-        None => match view.observed.pods.iter().find(|(_, pod)| pod.forced) {
+        None => match view.observed.set.pods.iter().find(|(_, pod)| pod.own.forced) {
             Some((ordinal, _)) => Shape { first: *ordinal, replicas: 1, begin: Begin::Usual },
             None => Shape { first: 0, replicas: replicas(view, start), begin: Begin::Usual },
         },
@@ -197,7 +162,7 @@ fn replicas(view: &View<'_>, start: &Start) -> i32 {
     if view.has_begun() {
         let known = view.object.status.iter().flat_map(|status| &status.members);
         let known = needed(known.filter_map(|member| names::ordinal_of(view.object, &member.name)).collect());
-        let volumes = || needed(view.observed.claims.keys().copied().collect());
+        let volumes = || needed(view.observed.set.claims.keys().copied().collect());
         return known.or_else(volumes).unwrap_or(view.object.spec.replicas);
     }
     i32::try_from(start.members.len()).unwrap_or(view.object.spec.replicas)
@@ -205,19 +170,5 @@ fn replicas(view: &View<'_>, start: &Start) -> i32 {
 
 /// Larger volumes, last of all: a storage class that cannot do it must keep nobody from anything else.
 pub fn grow(view: &View<'_>, accepted: bool) -> Option<Step> {
-    if !accepted {
-        return None;
-    }
-    let wanted = amount(&view.object.spec.storage_size)?;
-    let small = view
-        .observed
-        .claims
-        .values()
-        .find(|claim| !claim.terminating && amount(&claim.size).is_some_and(|size| size < wanted))?;
-    let action = Action::GrowClaim {
-        name: small.name.clone(),
-        uid: small.uid.clone(),
-        size: view.object.spec.storage_size.clone(),
-    };
-    Some(Step::act(vec![action], "GrowingVolumes", format!("volume claim {} grows", small.name)))
+    view.observed.set.grow(view.object.spec.volume_size(), |_| accepted)
 }

@@ -11,10 +11,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::super::action::Action;
 use super::super::names;
-use super::{Step, View, members};
+use super::{Step, View, leadership};
 use crate::api::etcdcluster::{Defrag, DefragStatus};
-use crate::controllers::schedule::Schedule;
 use crate::runtime::Health;
+use crate::schedule::Schedule;
 
 /// Less than that is not worth a disturbance: databases grow by as much at once.
 const LEAST: i64 = 16 * 1024 * 1024;
@@ -35,20 +35,20 @@ pub fn step(view: &View<'_>) -> Option<Step> {
     let other = view.members.keys().copied().find(|ordinal| *ordinal != leader && waste(ordinal).is_some());
     let next = other.or_else(|| Some(leader).filter(|leader| waste(leader).is_some()))?;
     if next == leader && view.members.len() > 1 {
-        return members::hand_over(view, leader, |_| true);
+        return leadership::hand_over(view, leader, |_| true);
     }
     let name = names::pod(view.object, next);
-    let told = format!("giving back {} MiB that {name} does not use", waste(&next)? >> 20);
+    let message = format!("giving back {} MiB that {name} does not use", waste(&next)? >> 20);
     let action = Action::Defragment { name, via: view.observed.endpoint(next)? };
     // Planned, and a majority serves meanwhile: the cluster is as its object says.
     Some(Step {
-        health: Health::ready("Defragmenting", told.clone()),
-        ..Step::act(vec![action], "Defragmenting", told)
+        health: Health::ready("Defragmenting", message.clone()),
+        ..Step::act(vec![action], "Defragmenting", message)
     })
 }
 
-/// The step as it is to be recorded.
-pub fn record(view: &View<'_>, step: &Step) -> Option<DefragStatus> {
+/// The step as it is to be recorded; `rests` where nothing else is left to do.
+pub fn record(view: &View<'_>, step: &Step, rests: bool) -> Option<DefragStatus> {
     let asked = view.object.spec.defrag.as_ref()?;
     let now = Time(Timestamp::from_second(view.now.as_second()).unwrap_or(view.now));
     let Some(followed) = followed(view) else {
@@ -66,7 +66,7 @@ pub fn record(view: &View<'_>, step: &Step) -> Option<DefragStatus> {
         record.members.push(name.to_owned());
         record.last_defragmented = Some(now.clone());
     }
-    if overdue(view, asked, followed).is_some_and(|late| step.rests || late > LATEST) {
+    if overdue(view, asked, followed).is_some_and(|late| rests || late > LATEST) {
         record.done_until = now;
         record.members.clear();
     }

@@ -2,7 +2,7 @@
 
 use kube::ResourceExt;
 
-use super::super::facts::Loss;
+use super::super::facts::{Loss, Pod};
 use super::{NEVER_STARTS, QUORUM_LOST, View, majority};
 use crate::api::etcdcluster::MemberStatus;
 use crate::controllers::etcdcluster::{auth, membership, names};
@@ -10,14 +10,14 @@ use crate::external::etcd::Member;
 
 impl View<'_> {
     /// How many voted when that was known last, by whoever still answers or by the status, and the strangers among them.
-    fn last_votes(&self) -> (usize, Vec<String>) {
+    pub(super) fn last_votes(&self) -> (usize, Vec<String>) {
         let status = self.object.status.as_ref();
         let remembered = &self.observed.remembered;
         if !remembered.is_empty() && status.is_some_and(|status| !status.members.is_empty()) {
             let ours = membership::ours(self.object, self.observed, remembered);
             let strange = |member: &&Member| !ours.values().any(|ours| ours.id == member.id);
             let voters = || remembered.iter().filter(|member| !member.is_learner);
-            return (voters().count(), voters().filter(strange).map(membership::told).collect());
+            return (voters().count(), voters().filter(strange).map(membership::describe).collect());
         }
         let ours = status.iter().flat_map(|status| &status.members).filter(|member| !member.is_learner).count();
         let unknown = status.iter().flat_map(|status| &status.unknown_members).filter(|member| !member.is_learner);
@@ -28,15 +28,19 @@ impl View<'_> {
 
     /// Whether the member of that name answers.
     fn answers(&self, name: &str) -> bool {
-        let ordinal = names::ordinal_of(self.object, name);
-        let answers =
-            |ordinal: i32| self.observed.statuses.contains_key(&ordinal) || self.observed.reserved.contains(&ordinal);
-        ordinal.is_some_and(answers)
+        names::ordinal_of(self.object, name).is_some_and(|ordinal| self.answers_at(ordinal))
     }
 
-    /// Whether the pod of that name is on its way.
+    /// Whether the member of that ordinal answers, be it only that it wants a login.
+    pub(super) fn answers_at(&self, ordinal: i32) -> bool {
+        self.observed.statuses.contains_key(&ordinal) || self.observed.reserved.contains(&ordinal)
+    }
+
+    /// Whether the pod of that name is on its way. One that was ready has arrived, and does not answer any more; but one that
+    /// was told to go is ready for some seconds yet, and another is on its way in its place.
     fn is_young(&self, name: &str) -> bool {
-        self.observed.pods.values().any(|pod| pod.name == name && pod.young)
+        let starts = |pod: &Pod| pod.young && (pod.terminating || !pod.ready);
+        self.observed.set.pods.values().any(|pod| pod.name == name && starts(pod))
     }
 
     /// Why there is no majority, and what to do.
@@ -45,12 +49,12 @@ impl View<'_> {
         let answering = self.observed.statuses.len() + self.observed.reserved.len();
         let led = self.observed.statuses.values().filter(|status| status.leader != 0).count();
         if self.observed.reserved.len() >= majority(known.max(1)) {
-            let secret = auth::given_secret(self.object);
-            let told = format!(
+            let secret = auth::user_provided_secret(self.object);
+            let message = format!(
                 "{answering} of {known} members answer, and tell nothing before a login: trying root's password of Secret \
                  {secret}"
             );
-            return ("LoggingIn", told);
+            return ("LoggingIn", message);
         }
         if answering >= majority(known) || led > 0 {
             let silent: Vec<&str> = self
@@ -80,21 +84,21 @@ impl View<'_> {
             return ("MembersStarting", format!("{answering} of {known} members answer, and {starting} are starting"));
         }
         let silent: Vec<&str> = silent.into_iter().map(|member| member.name.as_str()).collect();
-        if let Some(told) = self.gone(known, answering, strangers.len(), &silent) {
-            return (QUORUM_LOST, told);
+        if let Some(message) = self.gone(known, answering, strangers.len(), &silent) {
+            return (QUORUM_LOST, message);
         }
         if !strangers.is_empty() {
             return (QUORUM_LOST, lost_with_strangers(known, answering, &silent, &strangers));
         }
         let trouble = self.pod_trouble().map_or_else(String::new, |(_, text)| format!("; {text}"));
-        let told = format!(
+        let message = format!(
             "the majority is lost: {answering} of {known} members answer, and writes are refused. Bring {} back (kubectl \
              describe pod {}): nothing is deleted. If they are lost for good, set spec.recovery.fromMember to a member that \
              is left{trouble}",
             silent.join(" or "),
             silent.first().copied().unwrap_or_default(),
         );
-        (QUORUM_LOST, told)
+        (QUORUM_LOST, message)
     }
 }
 
@@ -103,7 +107,7 @@ impl View<'_> {
     /// A voter that somebody else added may still be brought back by whoever did.
     fn gone(&self, known: usize, answering: usize, strangers: usize, silent: &[&str]) -> Option<String> {
         let loss = |name: &str| {
-            let pod = self.observed.pods.values().find(|pod| pod.name == name)?;
+            let pod = self.observed.set.pods.values().find(|pod| pod.name == name)?;
             Some(match pod.loss()? {
                 Loss::Empty => format!("the volume of {name} is empty"),
                 Loss::Damaged(evidence) => format!("{name} cannot open its data ({evidence})"),

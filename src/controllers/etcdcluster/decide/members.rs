@@ -4,8 +4,9 @@ use super::super::action::Action;
 use super::super::facts::{Claim, Loss, Pod};
 use super::super::names;
 use super::super::tls::Mode;
-use super::{Step, View, delete_pod, rollout, strangers};
+use super::{Step, View, delete_claim, delete_pod, leadership, rollout, strangers};
 use crate::external::etcd::{AlarmKind, Member};
+use crate::stateful::ChildAction;
 
 /// The next step of the members, if they need one.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
@@ -25,17 +26,16 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
 /// Notes on each volume whose data it holds, so that it is known when they are those of a member that was removed.
 fn marks(view: &View<'_>) -> Option<Step> {
     let unmarked = view.members.iter().filter_map(|(ordinal, member)| {
-        let claim = view.observed.claims.get(ordinal).filter(|claim| !claim.terminating)?;
-        let runs = view.is_healthy(*ordinal) && view.observed.pods.get(ordinal).is_some_and(|pod| !pod.terminating);
+        let claim = view.observed.set.claims.get(ordinal).filter(|claim| !claim.terminating)?;
+        let runs = view.is_healthy(*ordinal) && view.observed.set.pods.get(ordinal).is_some_and(|pod| !pod.terminating);
         let is_noted = claim.member == Some(member.id);
-        ((runs && !is_noted) || (is_noted && !claim.is_deletable())).then(|| Action::MarkClaim {
+        ((runs && !is_noted) || (is_noted && !claim.is_deletable())).then(|| ChildAction::MarkClaim {
             name: claim.name.clone(),
             uid: claim.uid.clone(),
             member: member.id,
         })
     });
-    let actions: Vec<Action> = unmarked.collect();
-    (!actions.is_empty()).then(|| Step::act(actions, "Applying", "noting whose data the volumes hold"))
+    Step::children(unmarked, "Applying", "noting whose data the volumes hold")
 }
 
 /// A member whose peers somebody sends elsewhere: it is the same member, and its data are as good as before.
@@ -45,21 +45,21 @@ fn readdress(view: &View<'_>) -> Option<Step> {
         !member.peer_urls.iter().all(at)
     };
     let (ordinal, member) = view.members.iter().find(is_astray)?;
-    let by_tls = match view.observed.pods.get(ordinal)?.transport.peer.mode {
+    let by_tls = match view.observed.set.pods.get(ordinal)?.own.transport.peer.mode {
         Mode::Plain => false,
         Mode::Secure => true,
         Mode::Both => view.transport().peer.mode == Mode::Secure,
     };
     let name = names::pod(view.object, *ordinal);
-    let told = format!("{name} is to be reached by its peers where it is, not at {}", member.peer_urls.join(", "));
+    let message = format!("{name} is to be reached by its peers where it is, not at {}", member.peer_urls.join(", "));
     let action = Action::UpdatePeer {
         name,
         id: member.id,
         peer_url: names::peer_url(view.object, *ordinal, by_tls),
-        pods: view.observed.pods.values().map(|pod| (pod.name.clone(), pod.uid.clone())).collect(),
+        pods: view.observed.set.pods.values().map(|pod| (pod.name.clone(), pod.uid.clone())).collect(),
         via: view.via()?,
     };
-    Some(Step::act(vec![action], "Applying", told))
+    Some(Step::act(vec![action], "Applying", message))
 }
 
 /// A member that has not started yet, or does not vote yet: nobody else is touched meanwhile.
@@ -70,16 +70,16 @@ fn joining(view: &View<'_>, wanted: i32, accepted: bool) -> Option<Step> {
     if member.is_learner && *ordinal >= wanted {
         return remove(view, *ordinal, member, "spec.replicas is smaller");
     }
-    let claim = view.observed.claims.get(ordinal).filter(|claim| !claim.terminating);
+    let claim = view.observed.set.claims.get(ordinal).filter(|claim| !claim.terminating);
     if let Some(claim) = claim.filter(|claim| claim.member.is_some_and(|id| id != member.id)) {
         return Some(wipe(view, *ordinal, claim, "it holds data of a member that was removed"));
     }
-    let pod = view.observed.pods.get(ordinal).filter(|pod| !pod.terminating);
+    let pod = view.observed.set.pods.get(ordinal).filter(|pod| !pod.terminating);
     if member.is_learner && view.is_healthy(*ordinal) && has_caught_up(view, *ordinal, member) {
         let action = Action::Promote { name, id: member.id, via: view.via()? };
         return Some(Step::act(vec![action], "MemberJoining", "letting a member vote that has caught up"));
     }
-    let told = format!("{name} joins: {} of {} members are healthy", healthy(view), view.members.len());
+    let message = format!("{name} joins: {} of {} members are healthy", healthy(view), view.members.len());
     let has_started = !member.client_urls.is_empty();
     let loss = pod.and_then(Pod::loss).filter(|_| !view.is_healthy(*ordinal));
     if matches!(loss, Some(Loss::Damaged(_))) || (loss == Some(Loss::Empty) && has_started) {
@@ -88,18 +88,18 @@ fn joining(view: &View<'_>, wanted: i32, accepted: bool) -> Option<Step> {
     }
     if let Some(pod) = pod.filter(|pod| accepted && !pod.ready && pod.trouble.is_some() && view.is_outdated(pod)) {
         let why = "it does not start, and was made from an earlier spec";
-        return Some(Step::act(vec![delete_pod(pod, why)], "MemberJoining", told));
+        return Some(Step::act(vec![delete_pod(pod, why)], "MemberJoining", message));
     }
     if let Some(pod) = pod
         && pod.trouble.as_deref() == Some("CrashLoopBackOff")
         && pod.loss() == Some(Loss::Empty)
     {
         // It started before it was allowed to; the kubelet would let it wait for minutes.
-        return Some(Step::act(vec![delete_pod(pod, "it may start now")], "MemberJoining", told));
+        return Some(Step::act(vec![delete_pod(pod, "it may start now")], "MemberJoining", message));
     }
     Some(match view.pod_trouble() {
-        Some((reason, text)) => Step::trouble(reason, format!("{told}; {text}")),
-        None => Step::wait("MemberJoining", told),
+        Some((reason, text)) => Step::trouble(reason, format!("{message}; {text}")),
+        None => Step::wait("MemberJoining", message),
     })
 }
 
@@ -120,7 +120,7 @@ fn damaged(view: &View<'_>) -> Option<Step> {
         alarms.any(|alarm| alarm.kind == AlarmKind::Corrupt && alarm.member == member.id)
     };
     let found = view.members.iter().find_map(|(ordinal, member)| {
-        let pod = view.observed.pods.get(ordinal)?;
+        let pod = view.observed.set.pods.get(ordinal)?;
         let why = match pod.loss().filter(|_| !view.is_healthy(*ordinal)) {
             Some(Loss::Empty) => "its volume is empty".to_owned(),
             Some(Loss::Damaged(evidence)) => format!("its data are damaged: {evidence}"),
@@ -144,19 +144,19 @@ fn damaged(view: &View<'_>) -> Option<Step> {
 fn gap(view: &View<'_>, wanted: i32) -> Option<Step> {
     let last = *view.members.keys().last()?;
     let ordinal = (0..last).find(|ordinal| !view.members.contains_key(ordinal)).filter(|ordinal| *ordinal < wanted)?;
-    let claim = view.observed.claims.get(&ordinal);
+    let claim = view.observed.set.claims.get(&ordinal);
     if let Some(claim) = claim {
         // Whatever it holds, no member has it any more.
         if claim.terminating {
-            let told = format!("volume claim {} goes away", claim.name);
-            let pod = view.observed.pods.get(&ordinal).filter(|pod| !pod.terminating);
+            let message = format!("volume claim {} goes away", claim.name);
+            let pod = view.observed.set.pods.get(&ordinal).filter(|pod| !pod.terminating);
             // The claim stays as long as a pod uses it.
             let actions = pod.map(|pod| delete_pod(pod, "its volume is replaced")).into_iter().collect();
-            return Some(Step::act(actions, "MemberReplacing", told));
+            return Some(Step::act(actions, "MemberReplacing", message));
         }
         let id_of_nobody = claim.member.is_some();
         let removed_before_noted =
-            view.observed.pods.get(&ordinal).is_some_and(|pod| matches!(pod.loss(), Some(Loss::Damaged(_))));
+            view.observed.set.pods.get(&ordinal).is_some_and(|pod| matches!(pod.loss(), Some(Loss::Damaged(_))));
         if id_of_nobody || removed_before_noted {
             return Some(wipe(view, ordinal, claim, "it holds data of a member that was removed"));
         }
@@ -170,14 +170,17 @@ fn leftover(view: &View<'_>) -> Option<Step> {
     let id_is_known = |claim: &Claim| view.members.values().any(|member| claim.member == Some(member.id));
     let actions: Vec<Action> = view
         .observed
+        .set
         .claims
         .iter()
-        .filter(|(ordinal, claim)| **ordinal > last && !view.observed.pods.contains_key(ordinal) && !claim.terminating)
+        .filter(|(ordinal, claim)| {
+            **ordinal > last && !view.observed.set.pods.contains_key(ordinal) && !claim.terminating
+        })
         .filter(|(_, claim)| claim.is_deletable() && !id_is_known(claim))
         .map(|(_, claim)| delete_claim(claim, "its member was removed"))
         .collect();
     if actions.is_empty() {
-        let going = view.observed.pods.iter().find(|(ordinal, _)| **ordinal > last);
+        let going = view.observed.set.pods.iter().find(|(ordinal, _)| **ordinal > last);
         return going.map(|(_, pod)| Step::wait("Scaling", format!("waiting for pod {} to stop", pod.name)));
     }
     Some(Step::act(actions, "Scaling", "removing volumes of members that were removed"))
@@ -189,14 +192,14 @@ fn smaller(view: &View<'_>, wanted: i32) -> Option<Step> {
         return None;
     }
     let (ordinal, member) = view.members.iter().next_back()?;
-    let told = format!("{} of {wanted} wanted members", view.members.len());
+    let message = format!("{} of {wanted} wanted members", view.members.len());
     if !view.can_remove(*ordinal) {
-        let told =
-            format!("{told}: waiting for a majority of those that stay to be healthy before the next is removed");
-        return Some(Step::wait("Scaling", told));
+        let message =
+            format!("{message}: waiting for a majority of those that stay to be healthy before the next is removed");
+        return Some(Step::wait("Scaling", message));
     }
     if view.leader() == Some(*ordinal) {
-        return Some(hand_over(view, *ordinal, |_| true).unwrap_or_else(|| Step::wait("Scaling", told)));
+        return Some(leadership::hand_over(view, *ordinal, |_| true).unwrap_or_else(|| Step::wait("Scaling", message)));
     }
     remove(view, *ordinal, member, "spec.replicas is smaller")
 }
@@ -207,11 +210,11 @@ fn larger(view: &View<'_>, wanted: i32) -> Option<Step> {
     if next >= wanted {
         return None;
     }
-    if let Some(pod) = view.observed.pods.get(&next) {
+    if let Some(pod) = view.observed.set.pods.get(&next) {
         // Its volume may hold data of a member that was removed; that is looked after once the pod is gone.
         return Some(Step::wait("Scaling", format!("pod {} goes away first", pod.name)));
     }
-    if let Some(claim) = view.observed.claims.get(&next) {
+    if let Some(claim) = view.observed.set.claims.get(&next) {
         if claim.terminating {
             return Some(Step::wait("Scaling", format!("volume claim {} goes away first", claim.name)));
         }
@@ -220,68 +223,52 @@ fn larger(view: &View<'_>, wanted: i32) -> Option<Step> {
         }
     }
     if let Some(sick) = view.voters().find(|voter| !view.is_healthy(*voter)) {
-        let told = format!(
+        let message = format!(
             "{} of {wanted} members; the next is added when {} is healthy",
             view.members.len(),
             names::pod(view.object, sick)
         );
-        return Some(Step::wait("Scaling", told));
+        return Some(Step::wait("Scaling", message));
     }
     add(view, next, "Scaling")
 }
 
-/// Hands leadership to a healthy member that `fits`.
-pub fn hand_over(view: &View<'_>, from: i32, fits: impl Fn(i32) -> bool) -> Option<Step> {
-    let to = view.voters().find(|voter| *voter != from && view.is_healthy(*voter) && fits(*voter))?;
-    let action = Action::MoveLeader {
-        from: names::pod(view.object, from),
-        to: names::pod(view.object, to),
-        id: view.members.get(&to)?.id,
-        via: view.observed.endpoint(from)?,
-    };
-    Some(Step::act(vec![action], "MovingLeader", "moving leadership before the leader is disturbed"))
-}
-
 fn add(view: &View<'_>, ordinal: i32, reason: &'static str) -> Option<Step> {
     let name = names::pod(view.object, ordinal);
-    if let Some(told) = view.observed.foreign.get(&ordinal) {
-        return Some(Step::trouble("NameTaken", told.clone()));
+    if let Some(message) = view.observed.set.foreign.get(&ordinal) {
+        return Some(Step::trouble("NameTaken", message.clone()));
     }
     if view.strangers().any(|member| member.is_learner) {
         // There can be but one that learns.
         return strangers::trouble(view);
     }
-    let told = format!("adding {name}");
+    let message = format!("adding {name}");
     let by_tls = view.transport().peer.mode == Mode::Secure;
     let action = Action::AddLearner { name, peer_url: names::peer_url(view.object, ordinal, by_tls), via: view.via()? };
-    Some(Step::act(vec![action], reason, told))
+    Some(Step::act(vec![action], reason, message))
 }
 
 fn remove(view: &View<'_>, ordinal: i32, member: &Member, why: &str) -> Option<Step> {
     let name = names::pod(view.object, ordinal);
-    let told = format!("removing {name}: {why}");
+    let message = format!("removing {name}: {why}");
     let action = Action::Remove { name, id: member.id, why: why.to_owned(), via: view.via()? };
-    Some(Step::act(vec![action], "MemberRemoving", told))
+    Some(Step::act(vec![action], "MemberRemoving", message))
 }
 
 /// Deletes the volume and the pod that holds on to it.
 fn wipe(view: &View<'_>, ordinal: i32, claim: &Claim, why: &str) -> Step {
     if !claim.is_deletable() {
-        let told = format!(
+        let message = format!(
             "volume claim {} holds what an earlier object left, and no member of this one has used it: if nobody needs that, \
              delete it (kubectl delete pvc {})",
             claim.name, claim.name
         );
-        return Step::trouble("NameTaken", told);
+        return Step::trouble("NameTaken", message);
     }
-    let pod = view.observed.pods.get(&ordinal).filter(|pod| !pod.terminating);
+    let pod = view.observed.set.pods.get(&ordinal).filter(|pod| !pod.terminating);
     let mut actions = vec![delete_claim(claim, why)];
     actions.extend(pod.map(|pod| delete_pod(pod, "its volume is replaced")));
     Step::act(actions, "MemberReplacing", format!("emptying {}: {why}", claim.name))
-}
-
-pub fn delete_claim(claim: &Claim, why: &str) -> Action {
-    Action::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone(), why: why.to_owned() }
 }
 
 fn healthy(view: &View<'_>) -> usize {

@@ -11,10 +11,10 @@ use super::super::action::Action;
 use super::super::facts::Skip;
 use super::super::names;
 use super::super::resources::Begin;
-use super::{QUORUM_LOST, Step, View, delete_pod, members};
+use super::{QUORUM_LOST, Step, View, delete_claim, delete_pod};
 use crate::api::etcdcluster::RecoveredRevisions;
 use crate::recovery::REVISIONS;
-use crate::runtime::Part;
+use crate::runtime::ExtraCondition;
 
 /// Whether a recovery is asked for that was not done yet.
 pub fn is_asked_for(view: &View<'_>) -> bool {
@@ -25,14 +25,14 @@ pub fn is_asked_for(view: &View<'_>) -> bool {
 /// The member that is to be alone now: until it has begun the cluster anew, and the volumes of all others are gone. With
 /// their data they could still agree with each other on how things were, beside the new cluster.
 pub fn survivor(view: &View<'_>) -> Option<i32> {
-    let forced = view.observed.pods.iter().find(|(_, pod)| pod.forced).map(|(ordinal, _)| *ordinal);
+    let forced = view.observed.set.pods.iter().find(|(_, pod)| pod.own.forced).map(|(ordinal, _)| *ordinal);
     if view.observed.quorum.is_some() {
-        return forced.filter(|ordinal| view.observed.claims.keys().any(|other| other != ordinal));
+        return forced.filter(|ordinal| view.observed.set.claims.keys().any(|other| other != ordinal));
     }
     let asked = view.object.spec.recovery.as_ref().filter(|_| is_asked_for(view))?;
     let ordinal = names::ordinal_of(view.object, &asked.from_member)?;
     let is_lost = view.has_begun() && view.missing_majority().0 == QUORUM_LOST;
-    (view.observed.claims.contains_key(&ordinal) && (has_started(view) || forced.is_some() || is_lost))
+    (view.observed.set.claims.contains_key(&ordinal) && (has_started(view) || forced.is_some() || is_lost))
         .then_some(ordinal)
 }
 
@@ -46,7 +46,7 @@ pub fn begin<'a>(view: &View<'a>) -> Begin<'a> {
 
 /// Whether the pods were told to be that member alone: while they stop and start, it is not seen that a majority is lost.
 fn has_started(view: &View<'_>) -> bool {
-    let set = view.observed.child("StatefulSet", &view.object.name_any());
+    let set = view.observed.set.child("StatefulSet", &view.object.name_any());
     set.is_some_and(|set| !set.value["spec"]["template"]["metadata"]["labels"][names::FORCED].is_null())
 }
 
@@ -57,7 +57,7 @@ pub fn ends(view: &View<'_>) -> bool {
 
 /// Whether the member that has begun the cluster anew is not known yet to have told what became of revisions.
 fn is_pending(view: &View<'_>) -> bool {
-    view.observed.pods.values().any(|pod| pod.forced && pod.skip == Skip::Pending)
+    view.observed.set.pods.values().any(|pod| pod.own.forced && pod.own.skip == Skip::Pending)
 }
 
 /// Whether the cluster is another one than is recorded. It is recorded before anything else is done: by nothing else is it
@@ -70,8 +70,8 @@ pub fn is_another(view: &View<'_>) -> bool {
 
 /// What became of revisions; none where nobody begins anew.
 pub fn revisions(view: &View<'_>) -> Option<RecoveredRevisions> {
-    let pod = view.observed.pods.values().find(|pod| pod.forced)?;
-    let reason = match &pod.skip {
+    let pod = view.observed.set.pods.values().find(|pod| pod.own.forced)?;
+    let reason = match &pod.own.skip {
         Skip::Done => return Some(RecoveredRevisions { skipped: true, reason: None }),
         Skip::Refused(reason) => reason.clone(),
         _ => "the operator does not know its own image: set its option JOB_IMAGE".into(),
@@ -80,49 +80,50 @@ pub fn revisions(view: &View<'_>) -> Option<RecoveredRevisions> {
 }
 
 /// Whether watchers and caches are safe after a recovery.
-pub fn part(view: &View<'_>) -> Part {
-    let part = |status, reason, message| Part { type_: "RevisionsSkipped", status, reason, message };
+pub fn part(view: &View<'_>) -> ExtraCondition {
+    let part = |status, reason, message| ExtraCondition { type_: "RevisionsSkipped", status, reason, message };
     let status = view.object.status.as_ref();
     let asked = view.object.spec.recovery.as_ref().filter(|_| !is_asked_for(view));
     match asked.and(status.and_then(|status| status.recovered_revisions.as_ref())) {
         None => part(None, "NotAsked", String::new()),
         Some(RecoveredRevisions { skipped: true, .. }) => {
-            let told = format!(
+            let text = format!(
                 "revisions begin above all that were ever given, {REVISIONS} further on: who watches or reads from an \
                  earlier one is told that it is compacted"
             );
-            part(Some(true), "Skipped", told)
+            part(Some(true), "Skipped", text)
         }
         Some(RecoveredRevisions { reason, .. }) => {
-            let told = format!(
+            let text = format!(
                 "revisions that only the lost members had may be given again, to other writes: restart clients that watch \
                  or cache, then remove spec.recovery. They could not be skipped: {}",
                 reason.as_deref().unwrap_or_default()
             );
-            part(Some(false), "MayRepeat", told)
+            part(Some(false), "MayRepeat", text)
         }
     }
 }
 
 /// The next step of a recovery, once its pods are as they should be.
 pub fn step(view: &View<'_>) -> Option<Step> {
-    let pods = || view.observed.pods.iter().filter(|(_, pod)| !pod.terminating);
+    let pods = || view.observed.set.pods.iter().filter(|(_, pod)| !pod.terminating);
     if let Some(ordinal) = survivor(view) {
         let name = names::pod(view.object, ordinal);
         if is_pending(view) && view.observed.quorum.is_some() {
             return Some(Step::wait("Recovering", format!("waiting for word of what became of {name}'s revisions")));
         }
         if view.observed.quorum.is_some() {
-            let others = view.observed.claims.iter().filter(|(other, claim)| **other != ordinal && !claim.terminating);
+            let others =
+                view.observed.set.claims.iter().filter(|(other, claim)| **other != ordinal && !claim.terminating);
             let why = "its data are those of the cluster that was lost";
-            let actions = others.map(|(_, claim)| members::delete_claim(claim, why)).collect();
+            let actions = others.map(|(_, claim)| delete_claim(claim, why)).collect();
             return Some(Step::act(
                 actions,
                 "Recovering",
                 format!("the cluster has begun anew from {name}: emptying the others"),
             ));
         }
-        let others = || view.observed.pods.iter().filter(|(other, _)| **other != ordinal);
+        let others = || view.observed.set.pods.iter().filter(|(other, _)| **other != ordinal);
         if others().next().is_some() {
             let names: Vec<&str> = others().map(|(_, pod)| pod.name.as_str()).collect();
             let lost = others().find_map(|(_, pod)| Some((&pod.name, pod.lost_node.as_ref()?)));
@@ -132,15 +133,18 @@ pub fn step(view: &View<'_>) -> Option<Step> {
                      or the pod (kubectl delete pod {pod} --force)"
                 )
             });
-            let told =
+            let text =
                 format!("waiting for {} to stop before {name} begins the cluster anew{remedy}", names.join(", "));
-            return Some(Step::trouble("Recovering", told));
+            return Some(Step::trouble("Recovering", text));
         }
-        let old = pods().filter(|(_, pod)| !pod.forced).map(|(_, pod)| delete_pod(pod, "it begins the cluster anew"));
+        let old =
+            pods().filter(|(_, pod)| !pod.own.forced).map(|(_, pod)| delete_pod(pod, "it begins the cluster anew"));
         return Some(Step::act(old.collect(), "Recovering", format!("beginning the cluster anew from {name}")));
     }
     // Whoever is left as it is would begin anew at every start, without the members that have joined it since.
-    let old: Vec<Action> =
-        pods().filter(|(_, pod)| pod.forced).map(|(_, pod)| delete_pod(pod, "it has begun the cluster anew")).collect();
+    let old: Vec<Action> = pods()
+        .filter(|(_, pod)| pod.own.forced)
+        .map(|(_, pod)| delete_pod(pod, "it has begun the cluster anew"))
+        .collect();
     (!old.is_empty()).then(|| Step::act(old, "Recovering", "starting the recovered member as usual"))
 }

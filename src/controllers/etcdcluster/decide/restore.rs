@@ -3,7 +3,7 @@
 use super::super::names;
 use super::{View, auth, children};
 use crate::api::EtcdCluster;
-use crate::controllers::restore_from::Database;
+use crate::stateful::restore_from::Database;
 
 /// The cluster, as far as a restore is concerned. It takes writes as soon as a majority has a leader,
 /// and, with authentication, knows the password that the restore logs in with.
@@ -12,7 +12,7 @@ pub fn database<'a>(view: &'a View<'_>) -> Database<'a, EtcdCluster> {
         object: view.object,
         asked: view.object.spec.restore_from.as_ref(),
         before: view.object.status.as_ref().and_then(|status| status.restored.as_ref()),
-        seen: &view.observed.restore,
+        seen: &view.observed.set.restore,
         serves: view.leader().is_some() && auth::is_settled(view),
         found_volumes: children::earlier_volumes(view).is_some(),
         labels: names::labels(view.object),

@@ -2,7 +2,7 @@
 
 use super::super::facts::Pod;
 use super::super::names;
-use super::{Step, View, delete_pod, members};
+use super::{Step, View, delete_pod, leadership};
 
 /// How many entries a member may lag behind the leader to count as well: it applies them in moments.
 const LAG: u64 = 5_000;
@@ -10,10 +10,10 @@ const LAG: u64 = 5_000;
 /// A pod that was made from an earlier spec and will not get well by waiting: it comes before changes of the members, for
 /// they wait for all to be well.
 pub fn mend(view: &View<'_>, accepted: bool) -> Option<Step> {
-    let outdated = |ordinal: &i32| view.observed.pods.get(ordinal).is_some_and(|pod| view.is_outdated(pod));
+    let outdated = |ordinal: &i32| view.observed.set.pods.get(ordinal).is_some_and(|pod| view.is_outdated(pod));
     let stuck = |ordinal: &i32| is_stuck(view, *ordinal) && view.can_miss(*ordinal);
     let ordinal = view.members.keys().find(|ordinal| accepted && stuck(ordinal) && outdated(ordinal))?;
-    let pod = view.observed.pods.get(ordinal)?;
+    let pod = view.observed.set.pods.get(ordinal)?;
     let why = "it is not well, and was made from an earlier spec";
     Some(Step::act(vec![delete_pod(pod, why)], "RollingOut", format!("replacing {}: {why}", pod.name)))
 }
@@ -21,15 +21,15 @@ pub fn mend(view: &View<'_>, accepted: bool) -> Option<Step> {
 /// The next pod to replace, or whom to wait for.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let outdated = |pod: &Pod| accepted && view.is_outdated(pod);
-    let count = view.observed.pods.values().filter(|pod| outdated(pod)).count();
-    let told = format!("{count} of {} pods to be replaced", view.observed.pods.len());
+    let count = view.observed.set.pods.values().filter(|pod| outdated(pod)).count();
+    let message = format!("{count} of {} pods to be replaced", view.observed.set.pods.len());
     let away: Vec<i32> = view.members.keys().copied().filter(|ordinal| !is_well(view, *ordinal)).collect();
-    let is_outdated = |ordinal: &i32| view.observed.pods.get(ordinal).is_some_and(outdated);
+    let is_outdated = |ordinal: &i32| view.observed.set.pods.get(ordinal).is_some_and(outdated);
     if !away.is_empty() {
         let names: Vec<String> = away.iter().map(|ordinal| names::pod(view.object, *ordinal)).collect();
         let reason = if count > 0 { "RollingOut" } else { "MembersUnhealthy" };
         let waiting = format!("waiting for {}", names.join(", "));
-        let waiting = if count > 0 { format!("{told}, {waiting}") } else { waiting };
+        let waiting = if count > 0 { format!("{message}, {waiting}") } else { waiting };
         return Some(match view.pod_trouble() {
             Some((reason, text)) => Step::trouble(reason, format!("{waiting}; {text}")),
             None => Step::wait(reason, waiting),
@@ -38,16 +38,16 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let leader = view.leader();
     let follower = view.members.keys().rev().find(|ordinal| is_outdated(ordinal) && Some(**ordinal) != leader);
     let next = follower.copied().or_else(|| leader.filter(is_outdated))?;
-    let pod = view.observed.pods.get(&next)?;
+    let pod = view.observed.set.pods.get(&next)?;
     if Some(next) == leader && view.members.len() > 1 {
         let current = |ordinal: i32| !is_outdated(&ordinal);
-        return Some(members::hand_over(view, next, current).unwrap_or_else(|| Step::wait("RollingOut", told)));
+        return Some(leadership::hand_over(view, next, current).unwrap_or_else(|| Step::wait("RollingOut", message)));
     }
     // A single member has nobody to stand in for it.
     if view.members.len() > 1 && !view.can_miss(next) {
-        return Some(Step::wait("RollingOut", format!("{told}, waiting for a majority of the others")));
+        return Some(Step::wait("RollingOut", format!("{message}, waiting for a majority of the others")));
     }
-    Some(Step::act(vec![delete_pod(pod, "the spec changed")], "RollingOut", told))
+    Some(Step::act(vec![delete_pod(pod, "the spec changed")], "RollingOut", message))
 }
 
 /// The member answers, follows, and its pod serves.
@@ -60,12 +60,12 @@ fn is_well(view: &View<'_>, ordinal: i32) -> bool {
     let furthest = || view.observed.statuses.values().map(|status| status.applied_index).max();
     let leader = view.leader().and_then(index).or_else(furthest);
     let follows = leader.zip(index(ordinal)).is_some_and(|(leader, own)| own + LAG >= leader);
-    let serves = view.observed.pods.get(&ordinal).is_some_and(|pod| pod.ready && !pod.terminating);
+    let serves = view.observed.set.pods.get(&ordinal).is_some_and(|pod| pod.ready && !pod.terminating);
     view.is_healthy(ordinal) && follows && serves
 }
 
 /// It will not get well by waiting.
 fn is_stuck(view: &View<'_>, ordinal: i32) -> bool {
-    let pod = view.observed.pods.get(&ordinal);
+    let pod = view.observed.set.pods.get(&ordinal);
     !view.is_healthy(ordinal) && pod.is_some_and(|pod| !pod.terminating && !pod.ready)
 }

@@ -5,9 +5,13 @@ use super::super::action::Action;
 use super::super::names;
 use super::{LATER, Step, View};
 use crate::external::etcd::{Alarm, AlarmKind, Status};
+use crate::runtime::Health;
 
 /// etcd's own default for quota-backend-bytes.
 const DEFAULT_QUOTA: i64 = 2 * 1024 * 1024 * 1024;
+
+/// Why nothing is written.
+const NO_SPACE: &str = "NoSpace";
 
 /// So many revisions are not worth another compaction.
 const FEW: i64 = 1000;
@@ -18,6 +22,14 @@ pub fn stale(view: &View<'_>) -> Option<Step> {
     let gone = |alarm: &&Alarm| !quorum.members.iter().any(|member| member.id == alarm.member);
     let stale: Vec<Alarm> = quorum.alarms.iter().filter(gone).copied().collect();
     (!stale.is_empty()).then(|| disarm(&stale, view, "ending alarms of members that are gone"))
+}
+
+/// Whether clients are refused their writes, and the status does not say so yet: giving space back takes seconds.
+pub fn is_news(view: &View<'_>, step: &Step) -> bool {
+    let conditions = view.object.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    // What failed on the way is told as well, and must not be taken back by each try.
+    let known = conditions.iter().any(|it| it.type_ == "Ready" && it.status == "False");
+    !known && matches!(&step.health, Health::Progressing(cause) if cause.reason == NO_SPACE)
 }
 
 /// The next step out of an alarm.
@@ -32,7 +44,7 @@ pub fn step(view: &View<'_>) -> Option<Step> {
     let status = view.observed.statuses.get(&leader)?;
     let compact = || {
         let action = Action::Compact { revision: status.revision, via: via.clone() };
-        Some(Step::act(vec![action], "NoSpace", "no space is left: forgetting old revisions"))
+        Some(Step::act(vec![action], NO_SPACE, "no space is left: forgetting old revisions"))
     };
     // Keys are deleted meanwhile, each by another revision: who waited for the last one would never come further.
     let Some(done) = view.observed.compacted.filter(|done| done.revision + FEW >= status.revision) else {
@@ -52,9 +64,9 @@ pub fn step(view: &View<'_>) -> Option<Step> {
     };
     let give_back = |ordinal: i32| {
         let name = names::pod(view.object, ordinal);
-        let told = format!("no space is left: giving back what {name} does not use");
+        let message = format!("no space is left: giving back what {name} does not use");
         let action = Action::Defragment { name, via: view.observed.endpoint(ordinal)? };
-        Some(Step::act(vec![action], "NoSpace", told))
+        Some(Step::act(vec![action], NO_SPACE, message))
     };
     if in_use > enough {
         if done.revision < status.revision {
@@ -63,13 +75,13 @@ pub fn step(view: &View<'_>) -> Option<Step> {
         if !done.measured {
             return give_back(next(&|_| true)?);
         }
-        let told = format!(
+        let message = format!(
             "no space is left: {} MiB of {} are in use. Delete keys, or set spec.config.quota-backend-bytes higher (at most \
              8589934592)",
             in_use >> 20,
             quota >> 20
         );
-        return Some(Step { again: LATER / 4, ..Step::wait("NoSpace", told) });
+        return Some(Step { again: LATER / 4, ..Step::wait(NO_SPACE, message) });
     }
     if let Some(bloated) = next(&|status| status.db_size > enough) {
         return give_back(bloated);
@@ -80,12 +92,12 @@ pub fn step(view: &View<'_>) -> Option<Step> {
 fn disarm(alarms: &[Alarm], view: &View<'_>, why: &'static str) -> Step {
     let via = view.via();
     let actions = alarms.iter().filter_map(|alarm| Some(Action::Disarm { alarm: *alarm, via: via.clone()? }));
-    Step::act(actions.collect(), "NoSpace", why)
+    Step::act(actions.collect(), NO_SPACE, why)
 }
 
 fn quota(view: &View<'_>) -> i64 {
-    let given = view.object.spec.config.get("quota-backend-bytes").and_then(|text| text.parse().ok());
-    given.filter(|quota| *quota > 0).unwrap_or(DEFAULT_QUOTA)
+    let user_provided = view.object.spec.config.get("quota-backend-bytes").and_then(|text| text.parse().ok());
+    user_provided.filter(|quota| *quota > 0).unwrap_or(DEFAULT_QUOTA)
 }
 
 #[cfg(test)]
@@ -94,20 +106,32 @@ mod tests {
     use std::collections::BTreeMap;
 
     use jiff::Timestamp;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
     use super::*;
-    use crate::controllers::etcdcluster::facts::{Compaction, Observed, Pod, Quorum};
+    use crate::api::{EtcdCluster, EtcdClusterStatus};
+    use crate::controllers::etcdcluster::facts::{Compaction, Observed, Pod, Quorum, Set};
     use crate::controllers::etcdcluster::fixtures::cluster;
     use crate::external::etcd::{Member, Status};
 
     /// What is done about a single member that is full, at that revision, with so much in use.
     fn next(revision: i64, db_in_use: i64, compacted: impl Into<Option<Compaction>>) -> Option<Action> {
-        let object = cluster(1);
-        let member = Member { id: 1, peer_urls: vec![names::peer_url(&object, 0, false)], ..Member::default() };
+        found(&cluster(1), revision, db_in_use, compacted).0.actions.into_iter().next()
+    }
+
+    /// The step, and whether it is news to the status.
+    fn found(
+        object: &EtcdCluster,
+        revision: i64,
+        db_in_use: i64,
+        compacted: impl Into<Option<Compaction>>,
+    ) -> (Step, bool) {
+        let member = Member { id: 1, peer_urls: vec![names::peer_url(object, 0, false)], ..Member::default() };
         let status =
             Status { member_id: 1, leader: 1, revision, db_size: DEFAULT_QUOTA, db_in_use, ..Status::default() };
+        let pod = Pod { address: Some("10.0.0.1".into()), ..Pod::default() };
         let observed = Observed {
-            pods: BTreeMap::from([(0, Pod { address: Some("10.0.0.1".into()), ..Pod::default() })]),
+            set: Set { pods: BTreeMap::from([(0, pod)]), ..Set::default() },
             statuses: BTreeMap::from([(0, status)]),
             quorum: Some(Quorum {
                 cluster_id: 1,
@@ -117,14 +141,36 @@ mod tests {
             compacted: compacted.into(),
             ..Observed::default()
         };
-        let (members, now) = (observed.members(&object), Timestamp::UNIX_EPOCH);
+        let (members, now) = (observed.members(object), Timestamp::UNIX_EPOCH);
         let (transport, revision) = (OnceCell::new(), OnceCell::new());
-        let view = View { object: &object, observed: &observed, members, now, transport, revision };
-        step(&view).unwrap().actions.into_iter().next()
+        let view = View { object, observed: &observed, members, now, transport, revision };
+        let step = step(&view).unwrap();
+        let is_news = is_news(&view, &step);
+        (step, is_news)
     }
 
     fn until(revision: i64, measured: bool) -> Compaction {
         Compaction { revision, measured }
+    }
+
+    /// Under load history is forgotten and space given back in seconds, in which clients are refused.
+    #[test]
+    fn that_writes_are_refused_is_told_before_anything_is_done_about_it_and_once() {
+        let mut object = cluster(1);
+        assert!(found(&object, 7000, 1, None).1);
+        let ready = |reason: &str| Condition {
+            type_: "Ready".into(),
+            status: if reason == "Serving" { "True" } else { "False" }.into(),
+            reason: reason.into(),
+            message: String::new(),
+            observed_generation: None,
+            last_transition_time: Time(Timestamp::UNIX_EPOCH),
+        };
+        for (reason, expected) in [("Serving", true), ("NoSpace", false), ("EtcdCallFailed", false)] {
+            object.status = Some(EtcdClusterStatus { conditions: vec![ready(reason)], ..EtcdClusterStatus::default() });
+            assert_eq!(found(&object, 7000, 1, None).1, expected, "{reason}");
+            assert_eq!(found(&object, 7000, 1, until(7000, false)).1, expected, "{reason}");
+        }
     }
 
     #[test]

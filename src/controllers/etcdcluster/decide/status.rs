@@ -1,24 +1,23 @@
 //! What is told of a cluster.
 
-use kube::ResourceExt;
-
 use super::super::membership::never_started;
 use super::super::names;
 use super::{View, auth, backup, certificates, recovery};
 use crate::api::EtcdClusterStatus;
 use crate::api::etcdcluster::{MemberStatus, UnknownMember};
 use crate::external::etcd::{AlarmKind, Member};
-use crate::runtime::Part;
+use crate::runtime::ExtraCondition;
+use crate::stateful::names::selector_text;
+use crate::stateful::step::numbers;
 
 /// The status without conditions. What is not known now stays as it was told last.
 pub fn status(view: &View<'_>) -> EtcdClusterStatus {
     let before = view.object.status.clone().unwrap_or_default();
     let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
-    let selector = format!("{}={}", names::LABEL, view.object.name_any());
-    let alive = view.observed.pods.values().filter(|pod| !pod.terminating);
+    let alive = view.observed.set.pods.values().filter(|pod| !pod.terminating);
     let status = EtcdClusterStatus {
         replicas: count(alive.count()),
-        selector: Some(selector),
+        selector: Some(selector_text(view.object)),
         auth: auth::record(view),
         ..before
     };
@@ -46,7 +45,7 @@ pub fn status(view: &View<'_>) -> EtcdClusterStatus {
     };
     let leader = view.leader();
     let members: Vec<MemberStatus> =
-        view.members.iter().map(|(ordinal, member)| told(view, *ordinal, member, leader)).collect();
+        view.members.iter().map(|(ordinal, member)| describe(view, *ordinal, member, leader)).collect();
     let versions = members.iter().filter_map(|member| member.version.clone());
     EtcdClusterStatus {
         ready_replicas: count(members.iter().filter(|member| member.is_healthy && !member.is_learner).count()),
@@ -70,7 +69,7 @@ fn unknown(member: &Member) -> UnknownMember {
     }
 }
 
-fn told(view: &View<'_>, ordinal: i32, member: &Member, leader: Option<i32>) -> MemberStatus {
+fn describe(view: &View<'_>, ordinal: i32, member: &Member, leader: Option<i32>) -> MemberStatus {
     let name = names::pod(view.object, ordinal);
     let before = view.object.status.iter().flat_map(|status| &status.members).find(|known| known.name == name);
     let status = view.observed.status_of(ordinal, member);
@@ -84,30 +83,30 @@ fn told(view: &View<'_>, ordinal: i32, member: &Member, leader: Option<i32>) -> 
     }
 }
 
-fn numbers(version: &str) -> Vec<u32> {
-    version.split('.').filter_map(|part| part.parse().ok()).collect()
-}
-
 fn is_full(view: &View<'_>) -> bool {
     let mut alarms = view.observed.quorum.iter().flat_map(|quorum| &quorum.alarms);
     alarms.any(|alarm| alarm.kind == AlarmKind::NoSpace)
 }
 
 /// Conditions beside the three: whether there is a majority, whether all members are well, and alarms.
-pub fn parts(view: &View<'_>) -> Vec<Part> {
+pub fn parts(view: &View<'_>) -> Vec<ExtraCondition> {
     let Some(quorum) = &view.observed.quorum else {
         let (reason, message) = if view.has_begun() {
             view.missing_majority()
         } else {
             ("Bootstrapping", "the members have not found each other yet".into())
         };
-        let lost = Part { type_: "Quorate", status: Some(false), reason, message };
+        let lost = ExtraCondition { type_: "Quorate", status: Some(false), reason, message };
         let (quorate, members) = match auth::quorate(view) {
             Some(quorate) => (quorate, "nobody who may ask them knows the members"),
             None => (lost, "no majority agrees on the members"),
         };
-        let members =
-            Part { type_: "AllMembersReady", status: Some(false), reason: quorate.reason, message: members.into() };
+        let members = ExtraCondition {
+            type_: "AllMembersReady",
+            status: Some(false),
+            reason: quorate.reason,
+            message: members.into(),
+        };
         let mut parts = vec![certificates::part(view), quorate, members];
         parts.push(recovery::part(view));
         parts.extend(backup::part(view));
@@ -124,7 +123,7 @@ pub fn parts(view: &View<'_>) -> Vec<Part> {
         .map(|ordinal| names::pod(view.object, *ordinal))
         .collect();
     let all = silent.is_empty() && strangers == 0 && view.members.values().all(|member| !member.is_learner);
-    let told = match (all, silent.as_slice()) {
+    let text = match (all, silent.as_slice()) {
         (true, _) => format!("all {} members answer and vote", view.members.len()),
         (false, []) if strangers > 0 => format!("{strangers} members are not Causeway's: it cannot ask them"),
         (false, []) => "a member does not vote yet".into(),
@@ -134,19 +133,19 @@ pub fn parts(view: &View<'_>) -> Vec<Part> {
     let full = is_full(view);
     let mut parts = vec![
         certificates::part(view),
-        Part {
+        ExtraCondition {
             type_: "Quorate",
             status: Some(true),
             reason: "QuorumHealthy",
             message: format!("{healthy} of {voters} voting members are healthy{ours}"),
         },
-        Part {
+        ExtraCondition {
             type_: "AllMembersReady",
             status: Some(all),
             reason: if all { "AllReady" } else { "MembersNotReady" },
-            message: told,
+            message: text,
         },
-        Part {
+        ExtraCondition {
             type_: "Alarm",
             status: (corrupt || full).then_some(true),
             reason: if corrupt { "Corrupt" } else { "NoSpace" },

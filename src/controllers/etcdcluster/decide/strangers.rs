@@ -1,7 +1,7 @@
 //! Members that somebody else added: they vote, and Causeway can neither ask nor start them.
 
 use super::super::action::Action;
-use super::super::membership::{never_started, told};
+use super::super::membership::{describe, never_started};
 use super::{OFTEN, Step, View, majority};
 use crate::external::etcd::Member;
 
@@ -14,7 +14,7 @@ pub fn step(view: &View<'_>) -> Option<Step> {
     let asked = view.object.spec.remove_unknown_members;
     let goes = |member: &&Member| (asked || never_started(member)) && can_go(view, member);
     let member = view.strangers().find(goes)?;
-    let (name, why) = (told(member), why(member));
+    let (name, why) = (describe(member), why(member));
     let action = Action::Remove { name: name.clone(), id: member.id, why: why.into(), via: view.via()? };
     Some(Step::act(vec![action], "MemberRemoving", format!("removing {name}: {why}")))
 }
@@ -35,7 +35,7 @@ fn why(member: &Member) -> &'static str {
 
 /// Those that are left: nothing else is left to do.
 pub fn trouble(view: &View<'_>) -> Option<Step> {
-    let names: Vec<String> = view.strangers().map(told).collect();
+    let names: Vec<String> = view.strangers().map(describe).collect();
     if names.is_empty() {
         return None;
     }
@@ -45,10 +45,10 @@ pub fn trouble(view: &View<'_>) -> Option<Step> {
     } else {
         "if nobody needs them, set spec.removeUnknownMembers to true"
     };
-    let told = format!(
+    let message = format!(
         "the cluster has members that Causeway did not add, cannot ask and counts as failed: {all}. {votes} vote, {} must \
          agree: {fix}",
         majority(votes)
     );
-    Some(Step { again: OFTEN, ..Step::stalled(UNKNOWN, told) })
+    Some(Step { again: OFTEN, ..Step::stalled(UNKNOWN, message) })
 }

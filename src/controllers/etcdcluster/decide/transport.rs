@@ -23,7 +23,7 @@ pub fn transport(view: &View<'_>) -> Transport {
 /// Which files pods are to have: those that are there, or were when the pods were made.
 fn trust(view: &View<'_>, side: Side) -> Option<String> {
     let kept = view.observed.certificates.side(side).kept.as_ref();
-    kept.map(super::super::tls::facts::Kept::label).or_else(|| label_of_set(view, side.trust_label()))
+    kept.map(super::super::tls::facts::StoredCertificate::label).or_else(|| label_of_set(view, side.trust_label()))
 }
 
 fn peer_mode(view: &View<'_>) -> Mode {
@@ -62,7 +62,7 @@ fn client_mode(view: &View<'_>, peer: Mode) -> Mode {
     if view.observed.quorum.is_none() && has_set(view) {
         return Mode::of(label_of_set(view, Side::Client.mode_label()).as_deref());
     }
-    let anybody = |mode: Mode| view.observed.pods.values().any(|pod| pod.transport.client.mode == mode);
+    let anybody = |mode: Mode| view.observed.set.pods.values().any(|pod| pod.own.transport.client.mode == mode);
     match Side::Client.wanted(view.object) {
         Mode::Secure if anybody(Mode::Plain) => Mode::Both,
         Mode::Plain if anybody(Mode::Secure) => Mode::Both,
@@ -72,12 +72,12 @@ fn client_mode(view: &View<'_>, peer: Mode) -> Mode {
 }
 
 fn has_set(view: &View<'_>) -> bool {
-    view.observed.child("StatefulSet", &view.object.name_any()).is_some()
+    view.observed.set.child("StatefulSet", &view.object.name_any()).is_some()
 }
 
 /// A label of the pods that the `StatefulSet` makes.
 fn label_of_set(view: &View<'_>, label: &str) -> Option<String> {
-    let set = view.observed.child("StatefulSet", &view.object.name_any())?;
+    let set = view.observed.set.child("StatefulSet", &view.object.name_any())?;
     set.value["spec"]["template"]["metadata"]["labels"][label].as_str().map(str::to_owned)
 }
 
@@ -87,24 +87,31 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
         return None;
     }
     let by_tls = Side::Peer.wanted(view.object) == Mode::Secure;
-    let all_listen = view.observed.pods.values().all(|pod| pod.transport.peer.mode == Mode::Both && !pod.terminating);
-    let known = view.members.keys().all(|ordinal| view.observed.pods.contains_key(ordinal));
+    let all_listen =
+        view.observed.set.pods.values().all(|pod| pod.own.transport.peer.mode == Mode::Both && !pod.terminating);
+    let known = view.members.keys().all(|ordinal| view.observed.set.pods.contains_key(ordinal));
     let behind =
         |member: &&crate::external::etcd::Member| member.peer_urls.iter().any(|url| names::is_https(url) != by_tls);
     let left = view.members.values().copied().filter(behind).count();
     let (ordinal, member) = view.members.iter().find(|(_, member)| behind(member))?;
-    let told = format!("{left} of {} members are to be reached by {}", view.members.len(), scheme(by_tls));
+    let message = format!("{left} of {} members are to be reached by {}", view.members.len(), scheme(by_tls));
     if !all_listen || !known {
-        return Some(Step::wait("ChangingTransport", told));
+        return Some(Step::wait("ChangingTransport", message));
     }
     let action = Action::UpdatePeer {
         name: names::pod(view.object, *ordinal),
         id: member.id,
         peer_url: names::peer_url(view.object, *ordinal, by_tls),
-        pods: view.observed.pods.values().map(|pod| (pod.name.clone(), pod.uid.clone())).collect::<BTreeMap<_, _>>(),
+        pods: view
+            .observed
+            .set
+            .pods
+            .values()
+            .map(|pod| (pod.name.clone(), pod.uid.clone()))
+            .collect::<BTreeMap<_, _>>(),
         via: view.via()?,
     };
-    Some(Step::act(vec![action], "ChangingTransport", told))
+    Some(Step::act(vec![action], "ChangingTransport", message))
 }
 
 fn scheme(by_tls: bool) -> &'static str {

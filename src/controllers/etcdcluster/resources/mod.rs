@@ -1,19 +1,15 @@
 //! Builds the children. Pure.
 
-mod anew;
 mod backup;
+mod force_new_cluster;
 mod services;
 mod statefulset;
 
-use k8s_openapi::api::core::v1::ConfigMap;
-use kube::ResourceExt;
-use kube::api::ObjectMeta;
-
-use super::names;
 use super::settings::{Start, settings};
 use super::tls::Transport;
 use crate::api::EtcdCluster;
-use crate::runtime::manifest::{Manifest, controlled};
+use crate::runtime::manifest::Manifest;
+use crate::stateful::builders;
 
 pub use backup::{backup, backup_kind};
 pub use statefulset::{revision, statefulset};
@@ -29,11 +25,7 @@ pub fn around(object: &EtcdCluster) -> Vec<Manifest> {
 
 /// The settings of the members.
 pub fn config_map(object: &EtcdCluster, start: &Start, transport: &Transport) -> Manifest {
-    Manifest::hashed(&ConfigMap {
-        metadata: metadata(object, object.name_any()),
-        data: Some(settings(object, start, transport)),
-        ..ConfigMap::default()
-    })
+    Manifest::hashed(&builders::config_map(object, settings(object, start, transport)))
 }
 
 /// How pods begin.
@@ -50,7 +42,7 @@ pub enum Begin<'a> {
 
 impl Begin<'_> {
     /// Whether they begin the cluster anew.
-    pub fn is_anew(self) -> bool {
+    pub fn forces_new_cluster(self) -> bool {
         self != Self::Usual
     }
 }
@@ -71,15 +63,12 @@ pub fn pods(object: &EtcdCluster, shape: Shape<'_>, transport: &Transport) -> Ma
     Manifest::hashed(&statefulset(object, shape, transport))
 }
 
-fn metadata(object: &EtcdCluster, name: String) -> ObjectMeta {
-    controlled(object, name, names::labels(object))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
 
     use super::super::fixtures::cluster;
+    use super::super::names;
     use super::super::tls::{Channel, Mode};
     use super::*;
     use crate::api::etcdcluster::Recovery;
@@ -118,8 +107,8 @@ mod tests {
     #[test]
     fn the_revision_follows_what_members_are_made_from_but_not_how_many_there_are() {
         let (base, plain) = (cluster(3), Transport::default());
-        let revision = |object: &EtcdCluster, anew| {
-            let begin = if anew { Begin::Anew { own_image: None } } else { Begin::Usual };
+        let revision = |object: &EtcdCluster, force_new_cluster| {
+            let begin = if force_new_cluster { Begin::Anew { own_image: None } } else { Begin::Usual };
             revision(object, begin, &plain)
         };
         assert_eq!(revision(&base, false), revision(&cluster(5), false));

@@ -2,79 +2,34 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::apps::v1::{
-    StatefulSet, StatefulSetOrdinals, StatefulSetPersistentVolumeClaimRetentionPolicy, StatefulSetSpec,
-    StatefulSetUpdateStrategy,
-};
+use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{
-    ConfigMapKeySelector, Container, ContainerPort, EnvVar, EnvVarSource, HTTPGetAction, KeyToPath,
-    ObjectFieldSelector, PersistentVolumeClaim, PersistentVolumeClaimSpec, PodSecurityContext, PodSpec,
-    PodTemplateSpec, Probe, SeccompProfile, SecretVolumeSource, Volume, VolumeMount, VolumeResourceRequirements,
+    ConfigMapKeySelector, Container, EnvVar, EnvVarSource, HTTPGetAction, KeyToPath, ObjectFieldSelector, PodSpec,
+    Probe, SecretVolumeSource, Volume,
 };
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
-use kube::api::ObjectMeta;
 
-use super::super::names::{
-    self, CLIENT_PORT, CONTAINER, FORCED, INCARNATION, METRICS_PORT, PEER_PORT, PEER_TLS_PORT, REVISION, VOLUME,
-};
+use super::super::names::{self, CLIENT_PORT, FORCED, METRICS_PORT, PEER_PORT, PEER_TLS_PORT, REVISION, VOLUME};
 use super::super::settings::{ADVERTISED_PORT, ADVERTISED_SCHEME, AT_FIRST_START, VOLUME_PATH, lasting, listening};
 use super::super::tls::{Side, Transport};
-use super::{Begin, Shape, anew, metadata};
-use crate::api::{DeletionPolicy, EtcdCluster};
-use crate::controllers::placement::Placement;
+use super::{Begin, Shape, force_new_cluster};
+use crate::api::EtcdCluster;
 use crate::runtime::{fingerprint, requirements, unprivileged};
+use crate::stateful::Database;
+use crate::stateful::builders::{self, Pods, container_port, mount};
 
 /// An unprivileged user; etcd needs no other rights than those on its volume.
 const USER: i64 = 65_532;
-/// etcd hands leadership over when it is told to stop, which takes up to an election.
-const STOP_SECONDS: i64 = 30;
-
-/// The pods are made all at once, and replaced only when somebody deletes them: the order is for us to choose.
+/// The pods, and the claims of their volumes.
 pub fn statefulset(object: &EtcdCluster, shape: Shape<'_>, transport: &Transport) -> StatefulSet {
-    let policy = match object.spec.deletion_policy {
-        DeletionPolicy::Delete => "Delete",
-        DeletionPolicy::Retain => "Retain",
-    };
-    StatefulSet {
-        metadata: metadata(object, object.name_any()),
-        spec: Some(StatefulSetSpec {
-            replicas: Some(shape.replicas),
-            ordinals: Some(StatefulSetOrdinals { start: Some(shape.first) }),
-            service_name: Some(names::peers(object)),
-            pod_management_policy: Some("Parallel".into()),
-            update_strategy: Some(StatefulSetUpdateStrategy {
-                type_: Some("OnDelete".into()),
-                ..StatefulSetUpdateStrategy::default()
-            }),
-            // A volume is deleted after its member was removed, and not because a number became smaller.
-            persistent_volume_claim_retention_policy: Some(StatefulSetPersistentVolumeClaimRetentionPolicy {
-                when_deleted: Some(policy.into()),
-                when_scaled: Some("Retain".into()),
-            }),
-            selector: LabelSelector { match_labels: Some(names::selector(object)), match_expressions: None },
-            template: PodTemplateSpec {
-                metadata: Some(ObjectMeta {
-                    labels: Some({
-                        let mut labels = names::labels(object);
-                        labels.insert(REVISION.into(), revision(object, shape.begin, transport));
-                        labels.extend(transport_labels(transport));
-                        if shape.begin.is_anew() {
-                            labels.insert(FORCED.into(), "true".into());
-                        }
-                        labels
-                    }),
-                    ..ObjectMeta::default()
-                }),
-                spec: Some(pod_spec(object, shape.begin, transport)),
-            },
-            volume_claim_templates: Some(vec![claim(object)]),
-            ..StatefulSetSpec::default()
-        }),
-        status: None,
+    let mut labels = transport_labels(transport);
+    labels.insert(REVISION.into(), revision(object, shape.begin, transport));
+    if shape.begin.forces_new_cluster() {
+        labels.insert(FORCED.into(), "true".into());
     }
+    let spec = pod_spec(object, shape.begin, transport);
+    builders::statefulset(object, Pods { first: Some(shape.first), replicas: shape.replicas, labels, spec })
 }
 
 /// Hash of what the pods are made from: another revision means other pods.
@@ -83,7 +38,10 @@ pub fn revision(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -
     let pods = serde_json::to_vec(&pod_spec(object, begin, transport)).unwrap_or_default();
     let settings = serde_json::to_vec(&lasting(object)).unwrap_or_default();
     let labels = serde_json::to_vec(&transport_labels(transport)).unwrap_or_default();
-    fingerprint(&[&pods, &settings, &labels], 16)
+    let given = builders::given_metadata(object);
+    let mut parts = vec![pods.as_slice(), &settings, &labels];
+    parts.extend(Some(given.as_slice()).filter(|given| !given.is_empty()));
+    fingerprint(&parts, 16)
 }
 
 /// What a member speaks, and whom it trusts: etcd reads certificates anew for each connection, but authorities only when
@@ -100,77 +58,30 @@ fn transport_labels(transport: &Transport) -> BTreeMap<String, String> {
     labels
 }
 
-fn claim(object: &EtcdCluster) -> PersistentVolumeClaim {
-    let mut labels = names::labels(object);
-    labels.insert(INCARNATION.into(), object.uid().unwrap_or_default());
-    PersistentVolumeClaim {
-        metadata: ObjectMeta { name: Some(VOLUME.into()), labels: Some(labels), ..ObjectMeta::default() },
-        spec: Some(PersistentVolumeClaimSpec {
-            access_modes: Some(vec!["ReadWriteOnce".into()]),
-            storage_class_name: object.spec.storage_class_name.clone(),
-            resources: Some(VolumeResourceRequirements {
-                requests: Some(BTreeMap::from([("storage".into(), Quantity(object.spec.storage_size.clone()))])),
-                ..VolumeResourceRequirements::default()
-            }),
-            ..PersistentVolumeClaimSpec::default()
-        }),
-        status: None,
-    }
-}
-
-/// Restricted by Kubernetes' Pod Security Standards.
-/// <https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted>
 fn pod_spec(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -> PodSpec {
-    let placement = Placement {
-        pods: names::selector(object),
-        node_selector: &object.spec.node_selector,
-        tolerations: &object.spec.tolerations,
-        affinity: object.spec.affinity.as_ref(),
-        constraints: object.spec.topology_spread_constraints.as_ref(),
-        alone: false,
-    };
-    let pod = placement.put(PodSpec {
-        volumes: Some(certificates(object, transport)).filter(|all| !all.is_empty()),
-        automount_service_account_token: Some(false),
-        enable_service_links: Some(false),
-        termination_grace_period_seconds: Some(STOP_SECONDS),
-        security_context: Some(PodSecurityContext {
-            run_as_non_root: Some(true),
-            run_as_user: Some(USER),
-            run_as_group: Some(USER),
-            fs_group: Some(USER),
-            // Changing the owner of every file takes long on a large volume, and is needed only once.
-            fs_group_change_policy: Some("OnRootMismatch".into()),
-            seccomp_profile: Some(SeccompProfile { type_: "RuntimeDefault".into(), localhost_profile: None }),
-            ..PodSecurityContext::default()
-        }),
-        priority_class_name: object.spec.priority_class_name.clone(),
-        containers: vec![container(object, begin, transport)],
-        ..PodSpec::default()
-    });
+    let pod =
+        builders::pod_spec(object, USER, vec![container(object, begin, transport)], certificates(object, transport));
     match begin {
         Begin::Anew { own_image: Some(own_image) } => {
-            anew::above(object, pod, own_image, variables(object, Begin::Usual, transport))
+            force_new_cluster::above(object, pod, own_image, variables(object, Begin::Usual, transport))
         }
         _ => pod,
     }
 }
 
 fn container(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -> Container {
-    let mut mounts =
-        vec![VolumeMount { name: VOLUME.into(), mount_path: VOLUME_PATH.into(), ..VolumeMount::default() }];
-    mounts.extend(sides(transport).map(|side| VolumeMount {
-        name: volume_of(side),
-        mount_path: side.files(),
-        read_only: Some(true),
-        ..VolumeMount::default()
-    }));
-    let mut ports = vec![port("client", CLIENT_PORT), port("peer", PEER_PORT), port("metrics", METRICS_PORT)];
+    let mut mounts = vec![mount(VOLUME, VOLUME_PATH, false)];
+    mounts.extend(sides(transport).map(|side| mount(volume_of(side), side.files(), true)));
+    let mut ports = vec![
+        container_port("client", CLIENT_PORT),
+        container_port("peer", PEER_PORT),
+        container_port("metrics", METRICS_PORT),
+    ];
     if transport.peer.mode.has_files() {
-        ports.push(port("peer-tls", PEER_TLS_PORT));
+        ports.push(container_port("peer-tls", PEER_TLS_PORT));
     }
     Container {
-        name: CONTAINER.into(),
+        name: EtcdCluster::APP.into(),
         image: Some(object.spec.image.clone().unwrap_or_else(|| image(&object.spec.version))),
         command: Some(vec!["/usr/local/bin/etcd".into()]),
         env: Some(variables(object, begin, transport)),
@@ -252,7 +163,7 @@ fn variables(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -> V
         ),
         variable("ETCD_ADVERTISE_CLIENT_URLS", &advertised(object, transport)),
     ]);
-    if begin.is_anew() {
+    if begin.forces_new_cluster() {
         variables.push(variable("ETCD_FORCE_NEW_CLUSTER", "true"));
     }
     variables
@@ -278,15 +189,6 @@ fn setting(object: &EtcdCluster, name: String) -> EnvVar {
 
 pub(super) fn variable(name: &str, value: &str) -> EnvVar {
     EnvVar { name: name.into(), value: Some(value.into()), value_from: None }
-}
-
-fn port(name: &str, number: u16) -> ContainerPort {
-    ContainerPort {
-        name: Some(name.into()),
-        container_port: number.into(),
-        protocol: Some("TCP".into()),
-        ..ContainerPort::default()
-    }
 }
 
 fn probe(path: &str) -> Probe {

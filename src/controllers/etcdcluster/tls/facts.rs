@@ -2,7 +2,7 @@
 
 use super::Side;
 
-pub use crate::controllers::tls::facts::{Kept, SideFacts, Source, Version};
+pub use crate::stateful::tls::facts::{SideFacts, Source, StoredCertificate, Version};
 
 /// All that is known of a cluster's certificates.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -10,7 +10,7 @@ pub struct Certificates {
     pub peer: SideFacts,
     pub client: SideFacts,
     /// What the user's clients have.
-    pub for_clients: Option<Kept>,
+    pub for_clients: Option<StoredCertificate>,
     /// The Secret with the authorities.
     pub authorities: Option<Version>,
 }

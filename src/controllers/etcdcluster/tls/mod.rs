@@ -11,15 +11,16 @@
 
 pub mod facts;
 pub mod secrets;
-pub mod write;
 
+use jiff::SignedDuration;
 use kube::ResourceExt;
 
 use super::names;
 use crate::api::EtcdCluster;
 use crate::api::etcdcluster::{ClientTlsMode, Tls};
-use crate::controllers::tls::Site;
-use crate::controllers::tls::given::Needs;
+use crate::consent::ETCDCLUSTER;
+use crate::stateful::tls::user_provided::Needs;
+use crate::stateful::tls::{CertificateConfig, lifetime};
 
 /// The subject of what members and Causeway show: etcd takes who shows it for its root user, where clients are verified.
 const ROOT: &str = "root";
@@ -101,7 +102,7 @@ impl Side {
     }
 
     /// The Secret that the user gives.
-    pub fn given(self, tls: &Tls) -> Option<&String> {
+    pub fn user_provided(self, tls: &Tls) -> Option<&String> {
         match self {
             Self::Peer => tls.peer.as_ref()?.secret_name.as_ref(),
             Self::Client => tls.client.as_ref()?.secret_name.as_ref(),
@@ -144,24 +145,25 @@ impl Side {
     }
 
     /// Where certificates are kept, and what they are to be.
-    pub fn site(self, object: &EtcdCluster) -> Site {
+    pub fn config(self, object: &EtcdCluster) -> CertificateConfig {
         let tls = object.spec.tls.as_ref();
-        Site {
+        CertificateConfig {
             word: self.word(),
             authority_secret: authority_secret(object),
             secret: self.secret(object),
             clients_secret: (self == Self::Client).then(|| clients_secret(object)),
-            given: tls.and_then(|tls| self.given(tls)).cloned(),
+            user_provided: tls.and_then(|tls| self.user_provided(tls)).cloned(),
             field: match self {
                 Self::Peer => "spec.tls.peer.secretName",
                 Self::Client => "spec.tls.client.secretName",
             },
+            kind: ETCDCLUSTER.kind,
             needs: self.needs(object),
             names: self.names(object),
             authority: format!("{} {} {}", object.namespace().unwrap_or_default(), object.name_any(), self.word()),
             subject: ROOT.to_owned(),
-            certificate_hours: tls.map(|tls| tls.certificate_hours),
-            authority_hours: tls.map_or(1, |tls| tls.authority_hours),
+            certificate_lifetime: tls.map(|tls| lifetime(&tls.certificate_duration)),
+            authority_lifetime: tls.map_or(SignedDuration::from_hours(1), |tls| lifetime(&tls.authority_duration)),
             renewal: tls.and_then(|tls| tls.renewal.clone()),
             named_by_content: false,
         }

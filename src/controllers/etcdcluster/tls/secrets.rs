@@ -10,8 +10,8 @@ use super::{Side, authority_secret, clients_secret, server_name};
 use crate::api::EtcdCluster;
 use crate::controllers::etcdcluster::error::Error;
 use crate::controllers::etcdcluster::facts::Child;
-use crate::controllers::tls::secrets as shared;
 use crate::external::etcd::Credentials;
+use crate::stateful::tls::secrets as shared;
 
 /// The Secrets as they are. Nothing of it is ever printed.
 pub struct Secrets(shared::Secrets);
@@ -19,23 +19,20 @@ pub struct Secrets(shared::Secrets);
 impl Secrets {
     /// Reads all that matter to the object.
     pub async fn read(client: &Client, object: &EtcdCluster) -> Result<Self, Error> {
-        let sites = Side::ALL.map(|side| side.site(object));
-        Ok(Self(shared::Secrets::read(client, object, &sites).await?))
+        let configs = Side::ALL.map(|side| side.config(object));
+        Ok(Self(shared::Secrets::read(client, object, &configs).await?))
     }
 
     /// Those that have names of ours, as children: without their contents.
     pub fn children(&self) -> Vec<((String, String), Child)> {
-        let child = |(name, uid, ours): (&String, String, bool)| {
-            (("Secret".to_owned(), name.clone()), Child { value: serde_json::Value::Null, uid, ours })
-        };
-        self.0.children().map(child).collect()
+        self.0.children()
     }
 
     /// What of them may be known.
     pub fn facts(&self, object: &EtcdCluster, now: Timestamp) -> Certificates {
         Certificates {
-            peer: self.0.facts(&Side::Peer.site(object), now),
-            client: self.0.facts(&Side::Client.site(object), now),
+            peer: self.0.facts(&Side::Peer.config(object), now),
+            client: self.0.facts(&Side::Client.config(object), now),
             for_clients: self.0.kept(&clients_secret(object)),
             authorities: self.0.version(&authority_secret(object)),
         }

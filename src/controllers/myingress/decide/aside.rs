@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::api::MyIngress;
 use crate::controllers::myingress::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
 use crate::controllers::myingress::members::key;
+use crate::controllers::myingress::ownership::ObjectKey;
 use crate::controllers::myingress::refusals::Refusal;
 use crate::external::elbv2::{Pairs, RuleSettings};
 use crate::runtime::Health;
@@ -47,6 +48,11 @@ impl<'a> Aside<'a> {
     /// Whether the plan would have had something that was refused.
     pub fn is_empty(&self) -> bool {
         self.met.borrow().is_empty()
+    }
+
+    /// Whether the plan would have had something that was refused and concerns such a member, or nobody in particular.
+    pub fn holds_for(&self, concerns: impl Fn(&ObjectKey) -> bool) -> bool {
+        self.met().into_iter().any(|refusal| refusal.blamed.as_ref().is_none_or(&concerns))
     }
 
     fn meets(&self, is_it: impl Fn(&Action) -> bool) -> bool {

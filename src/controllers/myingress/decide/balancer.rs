@@ -10,9 +10,9 @@ use crate::api::myingress::ManagedKeys;
 use crate::api::{MyIngress, MyIngressStatus};
 use crate::controllers::myingress::action::{Action, BalancerAction};
 use crate::controllers::myingress::assets::Member;
+use crate::controllers::myingress::facts::{Adoption, Observed};
 use crate::controllers::myingress::model::{Complaint, SubnetsModel, default_balancer_attribute};
 use crate::controllers::myingress::names::candidates;
-use crate::controllers::myingress::observe::{Adoption, Observed};
 use crate::controllers::myingress::ownership::adoption_tag;
 use crate::external::ec2::Subnet;
 use crate::external::elbv2::{IpAddressType, NewBalancer, Pairs};
@@ -47,7 +47,7 @@ pub fn plan(
 ) -> Result<(), Complaint> {
     let before = object.status.as_ref().and_then(|status| status.managed.as_ref());
     plan.status.managed = status::managed(scene.model, before);
-    plan.record_first = before != plan.status.managed.as_ref() && plan.status.managed.is_some();
+    plan.write_status_first = before != plan.status.managed.as_ref() && plan.status.managed.is_some();
     let Some(member) = current else { return missing(scene, security, plan) };
     let subnets = subnets(scene, Some(member))?;
     plan.actions.extend(repairs(scene, member, subnets, security, before).into_iter().map(Action::Balancer));

@@ -84,7 +84,7 @@ pub fn plan(scene: &Scene, own: &SecurityGroup, actions: &mut Vec<Action>) {
 /// Takes away the rules of ours that nobody asks for any more. As long as that is not sure, they stay.
 pub fn clear(scene: &Scene, own: &SecurityGroup, actions: &mut Vec<Action>) {
     let targets = targets(scene, own);
-    if targets.unclear || !scene.frozen.is_empty() {
+    if targets.unclear || scene.frozen.iter().any(|member| !scene.is_guest(member)) {
         return;
     }
     let owner = &scene.observed.owner;

@@ -19,9 +19,9 @@ pub fn backend_tag(backend: &Backend) -> (String, String) {
 
 /// What the group of an owner follows by its tag.
 pub fn remembered(owner: &Owner, grouped: bool, member: &GroupMember) -> Option<Backend> {
-    let mut said = member.tags.get(&key())?.split(' ');
-    let (service, port) = said.next()?.split_once(':')?;
-    let nodes = said.map(|label| label.split_once('=')).collect::<Option<Vec<_>>>()?;
+    let mut api_message = member.tags.get(&key())?.split(' ');
+    let (service, port) = api_message.next()?.split_once(':')?;
+    let nodes = api_message.map(|label| label.split_once('=')).collect::<Option<Vec<_>>>()?;
     let namespace =
         if grouped { member.tags.get(&super::member_tag_key())?.split_once('/')?.0 } else { &owner.namespace };
     let kind = member.group.kind.as_ref()?;

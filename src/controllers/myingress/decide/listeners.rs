@@ -1,19 +1,22 @@
 //! Listeners and their rules.
 
+mod guests;
 mod refused;
+mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::attributes::drifted;
 use super::secrets::{fingerprint_of, secret_tag, with_known_secret};
 use super::{Scene, differing, shifts, tags};
+use crate::api::MyIngress;
 use crate::controllers::myingress::action::{Action, ListenerAction};
 use crate::controllers::myingress::assets::{ListenerMember, Member, RuleMember};
 use crate::controllers::myingress::certificates;
 use crate::controllers::myingress::model::{
     CertificatesModel, Complaint, ListenerModel, RuleModel, default_listener_attributes,
 };
-use crate::controllers::myingress::rules::{self, Present, Step, Wanted};
+use crate::controllers::myingress::ownership::{ObjectKey, member_of};
 use crate::external::elbv2::{ListenerSettings, Pairs, RuleAction, RuleSettings};
 
 /// Makes listeners and rules, changes them, and deletes those that nobody wants.
@@ -25,13 +28,20 @@ pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) -> Resul
     for (port, wanted) in &scene.model.listeners {
         let known = present.values().find(|member| member.listener.settings.port == *port);
         let mut listener = Listener::new(scene, current, *port, wanted, &arns);
-        let reduced;
+        let (reduced, extended);
+        let mut stuck = BTreeSet::new();
         if let Some(member) = known
-            && let Some(rest) = listener.without_refused(member)
+            && let Some((rest, members)) = listener.without_refused(member)
         {
-            reduced = rest;
+            (reduced, stuck) = (rest, members);
             listener.wanted = &reduced;
-            listener.kept = listener.unmatched(member);
+            listener.kept = listener.unmatched(member, &stuck);
+        }
+        if let Some(member) = known
+            && let Some(all) = listener.with_guests(member, &stuck)
+        {
+            extended = all;
+            listener.wanted = &extended;
         }
         match known {
             None => planned.extend(listener.create()?),
@@ -54,8 +64,7 @@ pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) -> Resul
     planned.extend(tags::removals(&current.balancer.arn, stale));
     let surplus = present.values().filter(|member| {
         let port = member.listener.settings.port;
-        let kept = member.rules.values().any(|rule| scene.is_frozen(&rule.tags));
-        scene.observed.owner.owns(&member.tags) && !scene.model.listeners.contains_key(&port) && !kept
+        scene.observed.owner.owns(&member.tags) && !scene.model.listeners.contains_key(&port) && !is_kept(scene, member)
     });
     planned.extend(surplus.map(|member| ListenerAction::Delete {
         balancer: current.balancer.arn.clone(),
@@ -66,8 +75,28 @@ pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) -> Resul
     Ok(())
 }
 
-/// Whether requests still go to former target groups, because the new ones have no healthy target yet.
-pub fn waits(scene: &Scene, current: &Member) -> bool {
+/// Whether somebody of the group's own namespace who cannot take part now has the listener: by its spec, or by rules or targets
+/// of before.
+pub fn is_kept(scene: &Scene, member: &ListenerMember) -> bool {
+    let has_port = |object: &MyIngress| {
+        object.spec.listeners.iter().any(|listener| listener.port == member.listener.settings.port)
+    };
+    member.rules.values().any(|rule| scene.is_frozen_at_home(&rule.tags))
+        || keeps_default(scene, member)
+        || scene.frozen_at_home().any(has_port)
+}
+
+/// Whether requests that no rule matches go to targets of such a member.
+fn keeps_default(scene: &Scene, member: &ListenerMember) -> bool {
+    member.listener.settings.default_actions.iter().flat_map(forwarded_to).any(|arn| {
+        let group = scene.observed.assets.groups.get(arn);
+        group.is_some_and(|group| scene.is_frozen_at_home(&group.tags))
+    })
+}
+
+/// Whether requests of a member still go to former target groups, because the new ones have no healthy target yet. Guests
+/// keep nobody else waiting.
+pub fn waits(object: &ObjectKey, scene: &Scene, current: &Member) -> bool {
     let arns = scene.group_arns();
     let present = current.listeners.iter().flat_map(|listeners| listeners.values());
     present.into_iter().any(|member| {
@@ -75,8 +104,16 @@ pub fn waits(scene: &Scene, current: &Member) -> bool {
         let Some(wanted) = scene.model.listeners.get(&port) else { return false };
         let listener = Listener::new(scene, current, port, wanted, &arns);
         let own = listener.own(member);
-        let rules = wanted.rules.iter().zip(own).filter_map(|(rule, own)| listener.step(rule, own));
-        listener.preparation(member).is_some() || rules.chain(listener.default_step(member)).any(|(_, waits)| waits)
+        let concerns = |rule: &RuleModel| rule.member == *object || !scene.is_guest(&rule.member);
+        let rules = wanted
+            .rules
+            .iter()
+            .zip(own)
+            .filter(|(rule, _)| concerns(rule))
+            .filter_map(|(rule, own)| listener.step(rule, own));
+        listener.preparation(member).is_some()
+            || listener.holds_back(object, member)
+            || rules.chain(listener.default_step(member)).any(|(_, waits)| waits)
     })
 }
 
@@ -156,7 +193,7 @@ impl<'a> Listener<'a> {
         // The new default certificate must not be taken away as a further one before it is the default.
         let surplus: BTreeSet<String> = member.certificates.difference(&further).cloned().collect();
         let settled = settings.as_ref().is_none_or(|settings| !self.differs(member, settings));
-        if !surplus.is_empty() && settled {
+        if !surplus.is_empty() && settled && !is_kept(self.scene, member) {
             let (port, certificates) = (self.port, surplus);
             planned.push(ListenerAction::RemoveCertificates { balancer: balancer(), arn: arn(), port, certificates });
         }
@@ -175,7 +212,7 @@ impl<'a> Listener<'a> {
         tags.extend(fingerprint_of(&self.scene.observed.owner, default_actions).map(secret_tag));
         self.tag(&member.listener.arn, &tags, &member.tags, planned);
         for (arn, index) in self.becoming(member) {
-            if let Some(rule) = member.rules.get(arn) {
+            if let Some(rule) = member.rules.get(arn).filter(|rule| !self.scene.is_frozen(&rule.tags)) {
                 self.tag(arn, &self.rule_tags(&self.wanted.rules[index]), &rule.tags, planned);
             }
         }
@@ -189,6 +226,9 @@ impl<'a> Listener<'a> {
         let of_listener = tags::stale_with_secret(self.scene, &self.scene.tags(None), &member.tags, actions);
         let rules = self.becoming(member).into_iter().filter_map(|(arn, index)| {
             let (rule, wanted) = (member.rules.get(arn)?, &self.wanted.rules[index]);
+            if self.scene.is_frozen(&rule.tags) {
+                return None;
+            }
             let tags = self.rule_tags(wanted);
             let stale = tags::stale_with_secret(self.scene, &tags, &rule.tags, Some(&wanted.settings.actions));
             Some((arn.to_owned(), stale))
@@ -200,9 +240,13 @@ impl<'a> Listener<'a> {
     /// AWS see those groups; `None` where nothing is to be waited for.
     fn preparation(&self, member: &ListenerMember) -> Option<Vec<ListenerAction>> {
         let default = &member.listener.settings.default_actions;
-        let wanted = self.wanted.rules.iter().map(|rule| &rule.settings.actions).chain([&self.wanted.default_actions]);
+        // Those of guests wait by themselves: they are behind all others.
+        let rules = self.wanted.rules.iter().filter(|rule| !self.scene.is_guest(&rule.member));
+        let wanted = rules.map(|rule| &rule.settings.actions).chain([&self.wanted.default_actions]);
         let wanted = wanted.map(|actions| self.resolved(actions)).collect::<Option<Vec<_>>>()?.concat();
-        let present = member.rules.values().map(|it| &it.rule.settings.actions).chain([default]);
+        let guests = |rule: &RuleMember| member_of(&rule.tags).is_some_and(|it| self.scene.is_guest(&it));
+        let own = member.rules.values().filter(|rule| !guests(rule));
+        let present = own.map(|it| &it.rule.settings.actions).chain([default]);
         let present: Vec<RuleAction> = present.flatten().cloned().collect();
         let awaited = shifts::awaited(&wanted, &present, &self.scene.observed.summaries);
         if awaited.is_empty() {
@@ -221,7 +265,7 @@ impl<'a> Listener<'a> {
             let settings = ListenerSettings { default_actions, ..member.listener.settings.clone() };
             planned.push(ListenerAction::Modify { balancer: balancer(), arn: listener(), settings });
         }
-        for rule in member.rules.values().filter(|rule| self.is_ours(rule)) {
+        for rule in member.rules.values().filter(|rule| self.is_ours(rule) && !guests(rule)) {
             if let Some(actions) = add(&rule.rule.settings.actions) {
                 let (arn, settings) = (rule.rule.arn.clone(), RuleSettings { actions, ..rule.rule.settings.clone() });
                 planned.push(ListenerAction::ModifyRule {
@@ -240,10 +284,7 @@ impl<'a> Listener<'a> {
     /// What the listener is to be set to; `None` while a target group is missing.
     fn settings(&self, member: &ListenerMember, default: Option<String>) -> Option<ListenerSettings> {
         let present = &member.listener.settings;
-        let kept = present.default_actions.iter().flat_map(forwarded_to).any(|arn| {
-            let group = self.scene.observed.assets.groups.get(arn);
-            group.is_some_and(|group| self.scene.is_frozen(&group.tags))
-        });
+        let kept = keeps_default(self.scene, member);
         Some(ListenerSettings {
             port: self.port,
             protocol: self.wanted.protocol,
@@ -265,73 +306,6 @@ impl<'a> Listener<'a> {
         Some(shifts::step(actions, present, &self.scene.observed.summaries))
     }
 
-    fn steps(&self, member: &ListenerMember, settings: Option<&ListenerSettings>) -> Result<Vec<Step>, Complaint> {
-        let wanted = self.wanted.rules.iter().zip(self.own(member));
-        let Some(rules) = wanted.map(|(rule, own)| self.rule(rule, own)).collect::<Option<Vec<_>>>() else {
-            // A target group is missing; it comes first.
-            return Ok(Vec::new());
-        };
-        let becoming = self.becoming(member);
-        let present: Vec<Present> = member
-            .rules
-            .values()
-            .map(|it| {
-                let mut rule = it.rule.clone();
-                if let Some(wanted) = becoming.get(rule.arn.as_str()).map(|index| &rules[*index]) {
-                    with_known_secret(&mut rule.settings.actions, &it.tags, &wanted.tags, &wanted.settings.actions);
-                }
-                Present { rule, ours: self.is_ours(it) }
-            })
-            .collect();
-        let differs = settings.is_some_and(|settings| self.differs(member, settings));
-        rules::plan(&rules, &present, differs).map_err(|clash| Complaint {
-            reason: "PriorityTaken",
-            message: format!("{}.priority: {}", clash.key, clash.reason),
-        })
-    }
-
-    /// Which wanted rule each of our rules becomes, as [`rules::plan`] has it: of several with the same conditions the
-    /// first becomes the first.
-    fn becoming<'m>(&self, member: &'m ListenerMember) -> BTreeMap<&'m str, usize> {
-        let mut ours: Vec<&RuleMember> = member.rules.values().filter(|rule| self.is_ours(rule)).collect();
-        ours.sort_by_key(|rule| rule.rule.priority);
-        let mut becoming = BTreeMap::new();
-        for (index, wanted) in self.wanted.rules.iter().enumerate() {
-            let fits = |rule: &&RuleMember| rule.rule.settings.conditions == wanted.settings.conditions;
-            if let Some(place) = ours.iter().position(fits) {
-                becoming.insert(ours.remove(place).rule.arn.as_str(), index);
-            }
-        }
-        becoming
-    }
-
-    /// Of each wanted rule the one of ours that becomes it.
-    fn own<'m>(&self, member: &'m ListenerMember) -> Vec<Option<&'m RuleMember>> {
-        let mut own = vec![None; self.wanted.rules.len()];
-        for (arn, index) in self.becoming(member) {
-            own[index] = member.rules.get(arn);
-        }
-        own
-    }
-
-    /// The rule as it is to be now, where that one of ours becomes it; `None` while a target group is missing.
-    fn rule(&self, rule: &RuleModel, own: Option<&RuleMember>) -> Option<Wanted> {
-        let (actions, _) = self.step(rule, own)?;
-        Some(Wanted {
-            key: rule.field.clone(),
-            priority: rule.priority,
-            settings: RuleSettings { actions, ..rule.settings.clone() },
-            tags: self.rule_tags(rule),
-        })
-    }
-
-    /// What the rule is to do now, and whether that is only a step on the way.
-    fn step(&self, rule: &RuleModel, own: Option<&RuleMember>) -> Option<(Vec<RuleAction>, bool)> {
-        let actions = self.resolved(&rule.settings.actions)?;
-        let present = own.map(|it| it.rule.settings.actions.as_slice());
-        Some(shifts::step(actions, present.unwrap_or_default(), &self.scene.observed.summaries))
-    }
-
     /// Whether the listener is set to something else.
     fn differs(&self, member: &ListenerMember, settings: &ListenerSettings) -> bool {
         let mut known = member.listener.settings.clone();
@@ -343,27 +317,6 @@ impl<'a> Listener<'a> {
             &settings.default_actions,
         );
         known != *settings
-    }
-
-    fn action(
-        &self,
-        member: &ListenerMember,
-        step: Step,
-        settings: Option<&ListenerSettings>,
-    ) -> Option<ListenerAction> {
-        let (balancer, listener, port) = (self.balancer.to_owned(), member.listener.arn.clone(), self.port);
-        Some(match step {
-            Step::Create { priority, settings, tags } => {
-                ListenerAction::CreateRule { balancer, listener, port, priority, settings, tags }
-            }
-            Step::Modify { arn, settings } => ListenerAction::ModifyRule { balancer, listener, port, arn, settings },
-            Step::SetPriorities(priorities) => ListenerAction::SetPriorities { balancer, listener, port, priorities },
-            Step::SetDefault => ListenerAction::Modify { balancer, arn: listener, settings: settings?.clone() },
-            Step::Delete { arn } => {
-                let priority = member.rules.get(&arn).map(|rule| rule.rule.priority)?;
-                ListenerAction::DeleteRule { balancer, listener, port, arn, priority }
-            }
-        })
     }
 
     /// The default certificate and the further ones.
@@ -396,17 +349,6 @@ impl<'a> Listener<'a> {
             other => Some(other.clone()),
         };
         actions.iter().map(resolve).collect()
-    }
-
-    fn rule_tags(&self, rule: &RuleModel) -> Pairs {
-        let mut tags = self.scene.tags(Some(&rule.member));
-        tags.extend(fingerprint_of(&self.scene.observed.owner, &rule.settings.actions).map(secret_tag));
-        tags
-    }
-
-    fn is_ours(&self, rule: &RuleMember) -> bool {
-        let kept = self.kept.contains(&rule.rule.arn);
-        self.scene.observed.owner.owns(&rule.tags) && !self.scene.is_frozen(&rule.tags) && !kept
     }
 
     fn tag(&self, arn: &str, wanted: &Pairs, present: &Pairs, planned: &mut Vec<ListenerAction>) {

@@ -9,6 +9,7 @@ mod attributes;
 mod balancer;
 mod entries;
 mod followed;
+mod frozen;
 mod groups;
 mod listeners;
 mod named;
@@ -29,10 +30,10 @@ use jiff::Timestamp;
 use super::action::Action;
 use super::assets::Member;
 use super::error::SECRET_DENIED;
+use super::facts::Observed;
 use super::members::key;
 use super::model::{Complaint, Model};
-use super::observe::Observed;
-use super::ownership::{ObjectKey, member_tag};
+use super::ownership::{ObjectKey, member_of, member_tag};
 use super::rivals;
 use crate::api::{MyIngress, MyIngressStatus};
 use crate::external::elbv2::{Pairs, State};
@@ -43,7 +44,7 @@ use aside::Aside;
 pub use entries::{ours as entries_of, shut_out};
 pub use groups::bindings;
 pub use listeners::forwarded_to;
-pub use removal::{decide_removal, unprotects};
+pub use removal::decide_removal;
 
 /// A Secret that may not be read is looked at again after this.
 const SECRET_RETRY: Duration = Duration::from_mins(1);
@@ -54,7 +55,7 @@ const RIVAL_RETRY: Duration = Duration::from_mins(1);
 pub fn decide(object: &MyIngress, observed: &Observed, now: Timestamp) -> Plan<Action, MyIngressStatus> {
     let mut plan = Plan {
         actions: Vec::new(),
-        record_first: false,
+        write_status_first: false,
         status: status::before(object),
         health: Health::progressing("Creating", "the load balancer is being created"),
         parts: Vec::new(),
@@ -86,12 +87,13 @@ pub fn decide(object: &MyIngress, observed: &Observed, now: Timestamp) -> Plan<A
         return plan;
     };
     let aside = Aside::new(&observed.refusals);
-    let scene = Scene { observed, model, frozen: frozen(observed), once_set: tags::once_set(observed), now, aside };
+    let frozen = frozen::frozen(observed, model);
+    let scene = Scene { observed, model, frozen, once_set: tags::once_set(observed), now, aside };
     match changes(object, &scene, current, &mut plan) {
         Ok(()) => {}
         Err(complaint) => {
             plan.actions.clear();
-            plan.record_first = false;
+            plan.write_status_first = false;
             status::describe(&mut plan, object, observed, current);
             plan.health = Health::stalled(complaint.reason, complaint.message);
         }
@@ -99,7 +101,7 @@ pub fn decide(object: &MyIngress, observed: &Observed, now: Timestamp) -> Plan<A
     let leads = leads(object, observed);
     if !leads && !plan.actions.is_empty() {
         plan.actions.clear();
-        plan.record_first = false;
+        plan.write_status_first = false;
         plan.health = Health::progressing("Updating", "another member of the group is updating the load balancer");
     }
     if plan.actions.is_empty() && !matches!(plan.health, Health::Stalled(_)) {
@@ -126,7 +128,7 @@ fn changes(
     if let Some(verify) = balancer::verify(current) {
         // Shown at once; changed once its tags are seen to be ours.
         status::describe(plan, object, observed, current);
-        plan.record_first = true;
+        plan.write_status_first = true;
         plan.actions.push(verify);
         scene.aside.leave_out(&mut plan.actions);
         return Ok(());
@@ -162,8 +164,8 @@ fn changes(
         security::clear(scene, &mut plan.actions);
         scene.aside.leave_out(&mut plan.actions);
     }
-    // A balancer that lacks something does not take over from one that has it.
-    if plan.actions.is_empty() && scene.aside.is_empty() {
+    // A balancer that lacks something does not take over from one that has it, unless only guests lack it.
+    if plan.actions.is_empty() && !scene.aside.holds_for(|member| !scene.is_guest(member)) {
         replacement::switch(object, scene, current, plan);
         scene.aside.leave_out(&mut plan.actions);
     }
@@ -183,8 +185,8 @@ fn changes(
 struct Scene<'a> {
     observed: &'a Observed,
     model: &'a Model,
-    /// Values of the member tag of those whose rules and target groups stay as they are.
-    frozen: BTreeSet<String>,
+    /// Those whose rules and target groups stay as they are.
+    frozen: BTreeSet<ObjectKey>,
     /// Tag keys that a spec once set.
     once_set: BTreeSet<String>,
     now: Timestamp,
@@ -194,7 +196,22 @@ struct Scene<'a> {
 
 impl Scene<'_> {
     fn is_frozen(&self, tags: &Pairs) -> bool {
-        tags.get(&member_tag_key()).is_some_and(|member| self.frozen.contains(member))
+        member_of(tags).is_some_and(|member| self.frozen.contains(&member))
+    }
+
+    /// Whether it is frozen and not a guest's: so it keeps its place, and what all share keeps it.
+    fn is_frozen_at_home(&self, tags: &Pairs) -> bool {
+        member_of(tags).is_some_and(|member| self.frozen.contains(&member) && !self.is_guest(&member))
+    }
+
+    /// Those of the group's own namespace that cannot take part now.
+    fn frozen_at_home(&self) -> impl Iterator<Item = &MyIngress> {
+        let present = self.observed.members.present.iter().map(AsRef::as_ref);
+        present.filter(move |object| self.frozen.contains(&key(object)) && !self.is_guest(&key(object)))
+    }
+
+    fn is_guest(&self, member: &ObjectKey) -> bool {
+        self.observed.members.is_guest(member)
     }
 
     /// The tags of something that is the owner's, or one member's of its group.
@@ -212,13 +229,6 @@ impl Scene<'_> {
         let groups = self.observed.assets.groups.iter();
         groups.map(|(arn, member)| (member.group.name.as_str(), arn.as_str())).collect()
     }
-}
-
-/// Members that cannot take part now: a mistake in a spec must not take away what it had made.
-fn frozen(observed: &Observed) -> BTreeSet<String> {
-    let unable = observed.members.refused.keys().chain(observed.built.complaints.keys()).cloned();
-    let unable: BTreeSet<ObjectKey> = unable.chain(observed.members.suspended()).collect();
-    unable.iter().map(|member| member_tag(member).1).collect()
 }
 
 fn member_tag_key() -> String {

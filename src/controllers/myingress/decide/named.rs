@@ -37,19 +37,19 @@ pub fn group<'a>(
         ),
         [] => complaint(
             "SecurityGroupNotFound",
-            format!("the load balancer is in {vpc}, and {called} is {}: use a group of {vpc}", told(&all)),
+            format!("the load balancer is in {vpc}, and {called} is {}: use a group of {vpc}", describe(&all)),
         ),
         _ => complaint(
             "SecurityGroupAmbiguous",
-            format!("the tag {NAME}={called} is that of {}: give the id of the one that is meant", told(&here)),
+            format!("the tag {NAME}={called} is that of {}: give the id of the one that is meant", describe(&here)),
         ),
     }
 }
 
-fn told(groups: &[&SecurityGroup]) -> String {
-    let mut told: Vec<String> = groups.iter().map(|group| format!("{} in {}", group.id, group.vpc)).collect();
-    told.sort();
-    told.join(" and ")
+fn describe(groups: &[&SecurityGroup]) -> String {
+    let mut text: Vec<String> = groups.iter().map(|group| format!("{} in {}", group.id, group.vpc)).collect();
+    text.sort();
+    text.join(" and ")
 }
 
 #[cfg(test)]
@@ -89,9 +89,9 @@ mod tests {
             ("sg-5", "SecurityGroupNotFound", "the load balancer is in vpc-1, and sg-5 is sg-5 in vpc-2"),
             ("twin", "SecurityGroupAmbiguous", "is that of sg-3 in vpc-1 and sg-4 in vpc-1: give the id"),
         ] {
-            let told = group(called, "spec.securityGroups", &all(), "vpc-1").unwrap_err();
-            assert!(told.message.starts_with("spec.securityGroups: ") && told.message.contains(words), "{told:?}");
-            assert_eq!(told.reason, reason);
+            let text = group(called, "spec.securityGroups", &all(), "vpc-1").unwrap_err();
+            assert!(text.message.starts_with("spec.securityGroups: ") && text.message.contains(words), "{text:?}");
+            assert_eq!(text.reason, reason);
         }
     }
 }

@@ -2,30 +2,22 @@
 
 use super::listeners::forwarded_to;
 use super::{balancer, entries, groups, security};
-use crate::api::{DeletionPolicy, MyIngress, MyIngressSpec};
+use crate::api::{DeletionPolicy, MyIngress};
 use crate::controllers::myingress::action::{Action, BalancerAction, ListenerAction};
 use crate::controllers::myingress::assets::{GroupMember, Member};
+use crate::controllers::myingress::facts::Observed;
 use crate::controllers::myingress::members::key;
-use crate::controllers::myingress::model::nothing_here;
-use crate::controllers::myingress::observe::Observed;
+use crate::controllers::myingress::model::{DELETION_PROTECTION, nothing_here, unprotects};
 use crate::controllers::myingress::ownership::{group_of, member_tag};
 use crate::external::elbv2::{ListenerSettings, Pairs};
 use crate::runtime::{ActionEvent, Removal};
 
-const DELETION_PROTECTION: &str = "deletion_protection.enabled";
-
-/// Whether the spec turns deletion protection off, so that it may be turned off before a deletion.
-pub fn unprotects(spec: &MyIngressSpec) -> bool {
-    spec.deletion_protection == Some(false)
-        || spec.attributes.get(DELETION_PROTECTION).map(String::as_str) == Some("false")
-}
-
 /// How to clean up after a deleted object.
 pub fn decide_removal(object: &MyIngress, observed: &Observed) -> Removal<Action> {
-    let mut removal = Removal { actions: Vec::new(), farewell: None };
+    let mut removal = Removal { actions: Vec::new(), final_event: None };
     if let Some(lost) = &observed.disowned {
         let note = format!("Left load balancer {} in AWS: its tags no longer name this object", lost.name);
-        removal.farewell = Some(ActionEvent::normal("LeftAlone", note));
+        removal.final_event = Some(ActionEvent::normal("LeftAlone", note));
     }
     if !observed.members.is_deserted() || is_guest(object) {
         // The others of the group go on, and a group is not a guest's to remove: only what this one had goes.
@@ -36,7 +28,7 @@ pub fn decide_removal(object: &MyIngress, observed: &Observed) -> Removal<Action
         let balancers = observed.assets.balancers.values();
         let names: Vec<&str> = balancers.map(|member| member.balancer.name.as_str()).collect();
         let note = format!("Left load balancer {} in AWS, as spec.deletionPolicy says", names.join(", "));
-        removal.farewell = (!names.is_empty()).then(|| ActionEvent::normal("Retained", note));
+        removal.final_event = (!names.is_empty()).then(|| ActionEvent::normal("Retained", note));
         return removal;
     }
     if !observed.bound.is_empty() {

@@ -13,7 +13,9 @@ use crate::api::myingress::ReplacedStatus;
 use crate::api::{MyIngress, MyIngressStatus};
 use crate::controllers::myingress::action::Action;
 use crate::controllers::myingress::assets::Member;
-use crate::controllers::myingress::observe::Observed;
+use crate::controllers::myingress::facts::Observed;
+use crate::controllers::myingress::ownership::member_of;
+use crate::external::elbv2::Pairs;
 use crate::runtime::Plan;
 
 /// Lets users see the new balancer, and then removes those that it replaces: only once it serves, and once nobody uses
@@ -35,7 +37,7 @@ pub fn switch(object: &MyIngress, scene: &Scene, current: &Member, plan: &mut Pl
     plan.actions.extend(surplus.into_iter().map(|member| delete(scene.observed, member)));
     // The new DNS name must be known before the old one stops to answer.
     let shown = object.status.as_ref().and_then(|status| status.alb.as_ref());
-    plan.record_first |= shown.is_none_or(|alb| alb.arn != current.balancer.arn);
+    plan.write_status_first |= shown.is_none_or(|alb| alb.arn != current.balancer.arn);
 }
 
 /// The old balancer, and since when it is old.
@@ -43,8 +45,8 @@ fn replaced(object: &MyIngress, scene: &Scene, current: &Member, surplus: &[&Mem
     let there = |arn: &str| surplus.iter().any(|member| member.balancer.arn == arn);
     // Of a group, another member may have told its users later.
     let members = scene.observed.members.present.iter();
-    let told = members.filter_map(|member| member.status.as_ref()?.replaced.as_ref());
-    let known = told.filter(|replaced| there(&replaced.arn)).max_by_key(|replaced| replaced.since.0);
+    let message = members.filter_map(|member| member.status.as_ref()?.replaced.as_ref());
+    let known = message.filter(|replaced| there(&replaced.arn)).max_by_key(|replaced| replaced.since.0);
     if let Some(known) = known {
         return Some(known.clone());
     }
@@ -70,12 +72,14 @@ fn whole_second(now: Timestamp) -> Time {
 }
 
 /// Whether the balancer can take over from those that it replaces: it is active, and where their targets are healthy
-/// its own are too.
+/// its own are too. Targets of guests keep nobody waiting.
 pub fn replaces(observed: &Observed, current: &Member) -> bool {
     let groups_of = |ours: bool| {
         let scheme_names = observed.built.model.iter().flat_map(|model| model.groups.keys());
         let wanted: BTreeSet<&String> = scheme_names.collect();
-        let groups = observed.assets.groups.iter().filter(move |(_, it)| wanted.contains(&it.group.name) == ours);
+        let is_guests = |tags: &Pairs| member_of(tags).is_some_and(|member| observed.members.is_guest(&member));
+        let groups = observed.assets.groups.iter().filter(|(_, it)| !is_guests(&it.tags));
+        let groups = groups.filter(|(_, it)| wanted.contains(&it.group.name) == ours);
         groups.filter_map(|(arn, _)| observed.summaries.get(arn)).collect::<Vec<_>>()
     };
     let served = groups_of(false).iter().any(|summary| summary.healthy > 0);

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 
 use super::swaps::swaps;
 use super::tags::stale;
-use super::{Scene, differing, entries, named};
+use super::{Scene, differing, entries, listeners, named};
 use crate::controllers::myingress::action::{Action, SecurityAction};
-use crate::controllers::myingress::assets::Member;
-use crate::controllers::myingress::model::{Complaint, SecurityModel, SubnetsModel, is_group_id};
+use crate::controllers::myingress::assets::{ListenerMember, Member};
+use crate::controllers::myingress::model::{
+    Complaint, SecurityModel, SubnetsModel, canonical_network, counted, is_group_id,
+};
 use crate::controllers::myingress::names::security_group_name;
-use crate::external::ec2::SecurityGroup;
+use crate::external::ec2::{Permission, SecurityGroup, Source};
 
 /// The security groups that the balancer is to have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +26,7 @@ pub enum Groups {
 pub fn plan(scene: &Scene, current: Option<&Member>, actions: &mut Vec<Action>) -> Result<Groups, Complaint> {
     match &scene.model.balancer.security {
         SecurityModel::Default => return Ok(Groups::Are(None)),
-        SecurityModel::Given(groups) => return given(scene, current, groups),
+        SecurityModel::Given(groups) => return user_provided(scene, current, groups),
         SecurityModel::Managed { .. } => {}
     }
     let tags = scene.tags(None);
@@ -34,7 +36,8 @@ pub fn plan(scene: &Scene, current: Option<&Member>, actions: &mut Vec<Action>) 
         actions.push(Action::Security(SecurityAction::Create { name, vpc, tags }));
         return Ok(Groups::Later);
     };
-    let (id, wanted) = (group.id.clone(), scene.model.inbound());
+    let (id, mut wanted) = (group.id.clone(), scene.model.inbound());
+    wanted.extend(kept(scene, group, &wanted));
     let swaps = swaps(&group.ingress, &wanted).into_iter();
     actions.extend(swaps.map(|swap| Action::Security(swap.action(id.clone()))));
     let keys = stale(scene, &tags, &group.tags);
@@ -49,8 +52,37 @@ pub fn plan(scene: &Scene, current: Option<&Member>, actions: &mut Vec<Action>) 
     Ok(Groups::Are(Some(BTreeSet::from([group.id.clone()]))))
 }
 
+/// Who was let in for members of the group's own namespace that cannot take part now: on ports that only they have, and by
+/// networks of their own on others. Where a security group has no room for both, these give way.
+fn kept(scene: &Scene, group: &SecurityGroup, wanted: &BTreeSet<Permission>) -> BTreeSet<Permission> {
+    if scene.frozen_at_home().next().is_none() {
+        return BTreeSet::new();
+    }
+    let is_theirs = |port: u16, source: &Source| {
+        let listeners = scene.frozen_at_home().flat_map(|object| &object.spec.listeners);
+        let networks = listeners.filter(|it| it.port == port).flat_map(|it| &it.inbound_cidrs);
+        networks.filter_map(|cidr| canonical_network(cidr)).any(|network| *source == Source::Network(network))
+    };
+    let balancers = || scene.observed.assets.balancers.values();
+    let is_open = |port: u16| {
+        let on_port = |it: &ListenerMember| it.listener.settings.port == port && listeners::is_kept(scene, it);
+        balancers().any(|it| it.listeners.as_ref().is_none_or(|listeners| listeners.values().any(on_port)))
+    };
+    let stays = |permission: &&Permission| {
+        let port =
+            permission.ports.filter(|ports| ports.from == ports.to).and_then(|ports| u16::try_from(ports.from).ok());
+        port.is_some_and(|port| {
+            let is_shared = scene.model.listeners.contains_key(&port);
+            if is_shared { is_theirs(port, &permission.source) } else { is_open(port) }
+        })
+    };
+    let kept: BTreeSet<Permission> = group.ingress.iter().filter(stays).cloned().collect();
+    let (four, six) = counted(wanted.union(&kept));
+    if four.max(six) <= scene.observed.limits.security_group_rules { kept } else { BTreeSet::new() }
+}
+
 /// The groups that the spec gives, by their ids.
-fn given(scene: &Scene, current: Option<&Member>, groups: &BTreeSet<String>) -> Result<Groups, Complaint> {
+fn user_provided(scene: &Scene, current: Option<&Member>, groups: &BTreeSet<String>) -> Result<Groups, Complaint> {
     let id = |called: &String| {
         if is_group_id(called) {
             return Ok(called.clone());

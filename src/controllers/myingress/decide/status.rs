@@ -8,12 +8,13 @@ use crate::api::myingress::{AlbStatus, ListenerStatus, ManagedKeys, TargetGroupS
 use crate::api::{MyIngress, MyIngressStatus};
 use crate::controllers::myingress::action::Action;
 use crate::controllers::myingress::assets::Member;
+use crate::controllers::myingress::certificates;
+use crate::controllers::myingress::facts::Observed;
 use crate::controllers::myingress::members::key;
-use crate::controllers::myingress::model::{Model, SecurityModel};
-use crate::controllers::myingress::observe::Observed;
+use crate::controllers::myingress::model::{CertificatesModel, Model, SecurityModel};
 use crate::controllers::myingress::targets::{CheckPort, Endpoints};
-use crate::external::elbv2::{Pairs, Protocol, State};
-use crate::runtime::{Health, Part, Plan};
+use crate::external::elbv2::{Condition, Match, Pairs, Protocol, State};
+use crate::runtime::{ExtraCondition, Health, Plan};
 
 /// Tells whether every backend has healthy targets.
 pub const TARGETS_HEALTHY: &str = "TargetsHealthy";
@@ -104,9 +105,9 @@ fn target_groups(object: &MyIngress, observed: &Observed, model: &Model) -> Vec<
     groups
 }
 
-fn targets_healthy(groups: &[TargetGroupStatus]) -> Part {
+fn targets_healthy(groups: &[TargetGroupStatus]) -> ExtraCondition {
     let sick = groups.iter().find(|group| group.healthy < group.total || group.total == 0);
-    let part = |status, reason, message| Part { type_: TARGETS_HEALTHY, status, reason, message };
+    let part = |status, reason, message| ExtraCondition { type_: TARGETS_HEALTHY, status, reason, message };
     match sick {
         None if groups.is_empty() => part(None, "", String::new()),
         None => part(Some(true), "AllHealthy", "every target of every backend is healthy".into()),
@@ -129,7 +130,10 @@ pub fn health(object: &MyIngress, scene: &Scene, current: &Member) -> Health {
     if let Some((reason, message)) = missing_backend(object, scene).or_else(unreached) {
         return Health::stalled(reason, message);
     }
-    if super::listeners::waits(scene, current) {
+    if let Some(message) = uncertified(object, scene) {
+        return Health::stalled("CertificateNotFound", message);
+    }
+    if super::listeners::waits(&key(object), scene, current) {
         return Health::progressing(
             "WaitingForTargets",
             "requests go to the new targets as soon as one of them is healthy; until then the former ones serve",
@@ -146,6 +150,30 @@ pub fn health(object: &MyIngress, scene: &Scene, current: &Member) -> Health {
             "AWS could not set the load balancer up: see its state reason in AWS, then delete this object and create it again",
         ),
     }
+}
+
+/// A host of the object's rules for which an HTTPS listener has no certificate. Of guests alone: for the hosts of the others
+/// certificates are found.
+fn uncertified(object: &MyIngress, scene: &Scene) -> Option<String> {
+    let (key, known) = (key(object), &scene.observed.certificates);
+    if !scene.is_guest(&key) {
+        return None;
+    }
+    scene.model.listeners.iter().find_map(|(port, listener)| {
+        let CertificatesModel::Discovered { hosts } = &listener.certificates else { return None };
+        let given = certificates::covering(hosts, known, *port).ok()?;
+        let rules = listener.rules.iter().filter(|rule| rule.member == key);
+        let named = rules.flat_map(|rule| rule.settings.conditions.iter()).filter_map(|condition| match condition {
+            Condition::Host(Match::Wildcards(hosts)) => Some(hosts),
+            _ => None,
+        });
+        let bare = named.flatten().find(|host| !certificates::is_covered(host, &given, known))?;
+        Some(format!(
+            "spec.listeners: the listener on port {port} has no certificate for {bare}: ask the members of namespace {} to \
+             name one in certificateArns, for only they add certificates",
+            scene.observed.owner.namespace
+        ))
+    })
 }
 
 /// A backend of the object that cannot be followed, told by field and fix.

@@ -8,16 +8,18 @@ use super::secrets::secret_tag;
 use crate::api::myingress::ManagedKeys;
 use crate::controllers::myingress::action::ListenerAction;
 use crate::controllers::myingress::assets::Member;
-use crate::controllers::myingress::observe::Observed;
+use crate::controllers::myingress::facts::Observed;
+use crate::controllers::myingress::members::key;
 use crate::external::elbv2::{Pairs, RuleAction};
 
 /// One call removes tags of at most so many things.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_RemoveTags.html>
 const MOST_ARNS: usize = 20;
 
-/// Keys that a spec of any member once set.
+/// Keys that a spec of any member once set; guests set none.
 pub fn once_set(observed: &Observed) -> BTreeSet<String> {
-    let statuses = observed.members.present.iter().filter_map(|member| member.status.as_ref());
+    let members = observed.members.present.iter().filter(|member| !observed.members.is_guest(&key(member)));
+    let statuses = members.filter_map(|member| member.status.as_ref());
     statuses.filter_map(|status| status.managed.as_ref()).flat_map(|managed| managed.tags.clone()).collect()
 }
 

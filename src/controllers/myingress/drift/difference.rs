@@ -11,7 +11,7 @@ pub struct Difference {
     /// The kind of part, a word of this program.
     pub part: &'static str,
     /// What it is and how it differed.
-    pub told: String,
+    pub message: String,
 }
 
 /// A kind of thing, its place among the others, and what people know it by.
@@ -27,32 +27,32 @@ struct Known {
 /// What is not the same in what was found and in what is right.
 pub fn differences(found: &Assets, right: &Assets) -> Vec<Difference> {
     let (before, after) = (things(found), things(right));
-    let mut told = Vec::new();
+    let mut message = Vec::new();
     for (id, known) in &after {
         let is_there = |id: &String| before.contains_key(id);
         if is_there(id) {
-            told.extend(changed(known, &known.thing.fields(found), &known.thing.fields(right)));
+            message.extend(changed(known, &known.thing.fields(found), &known.thing.fields(right)));
         } else if known.on.as_ref().is_none_or(is_there) {
-            told.push(Difference { part: known.part, told: format!("{} was missing", known.subject) });
+            message.push(Difference { part: known.part, message: format!("{} was missing", known.subject) });
         }
     }
     for (_, known) in before.iter().filter(|(id, _)| !after.contains_key(*id)) {
         if known.on.as_ref().is_none_or(|on| after.contains_key(on)) {
-            told.push(Difference { part: known.part, told: format!("{} was too much", known.subject) });
+            message.push(Difference { part: known.part, message: format!("{} was too much", known.subject) });
         }
     }
-    told
+    message
 }
 
 /// One difference for each kind of part.
 fn changed(known: &Known, before: &Fields, after: &Fields) -> Vec<Difference> {
     let mut parts: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
     for field in difference(before, after) {
-        parts.entry(part(known, &field.path)).or_default().push(told(&field));
+        parts.entry(part(known, &field.path)).or_default().push(describe(&field));
     }
     let difference = |(part, fields): (_, Vec<String>)| {
-        let told = format!("{}: {}", known.subject, fields.join(", "));
-        Difference { part, told }
+        let message = format!("{}: {}", known.subject, fields.join(", "));
+        Difference { part, message }
     };
     parts.into_iter().map(difference).collect()
 }
@@ -75,7 +75,7 @@ fn part(known: &Known, path: &str) -> &'static str {
     }
 }
 
-fn told(field: &Field) -> String {
+fn describe(field: &Field) -> String {
     match (&field.old, &field.new) {
         (Some(old), Some(new)) => format!("{} was {old}, not {new}", field.path),
         (Some(old), None) => format!("{} was {old}", field.path),

@@ -22,10 +22,10 @@ fn a_refusal_names_the_field_what_aws_said_and_what_to_do() {
     let attributes: Pairs = [("access_logs.s3.bucket".to_owned(), "logs".to_owned())].into();
     let action = Action::Balancer(BalancerAction::SetAttributes { arn: "b".into(), attributes });
     let object = standing("web", json!({ "accessLogs": { "bucket": "logs" } }));
-    let told = Error::of_action(error.clone(), &action, &owner(), &object);
-    assert_eq!(told.reason(), "AttributesInvalid");
+    let text = Error::of_action(error.clone(), &action, &owner(), &object);
+    assert_eq!(text.reason(), "AttributesInvalid");
     assert_eq!(
-        told.to_string(),
+        text.to_string(),
         "spec.accessLogs.bucket: AWS refuses it (Access Denied for bucket: logs); name a bucket of the balancer's region \
          whose policy lets Elastic Load Balancing write"
     );
@@ -43,6 +43,6 @@ fn only_a_refusal_is_blamed_on_a_field() {
         ambiguous: false,
     };
     let action = Action::Balancer(BalancerAction::SetAttributes { arn: "b".into(), attributes: Pairs::new() });
-    let told = Error::of_action(error, &action, &owner(), &standing("web", json!({})));
-    assert!(matches!(told, Error::Throttled(_)));
+    let text = Error::of_action(error, &action, &owner(), &standing("web", json!({})));
+    assert!(matches!(text, Error::Throttled(_)));
 }

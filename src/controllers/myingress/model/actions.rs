@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::backends::Named;
 use super::field::Field;
 use super::regexes::regex;
-use super::{Complaint, Context, authentication, text};
+use super::{Complaint, Inputs, authentication, text};
 use crate::api::myingress::{ActionSpec, FixedResponseSpec, ForwardSpec, RedirectSpec, RewriteSpec};
 use crate::external::elbv2::{
     FixedResponse, Protocol, ProtocolVersion, Redirect, RuleAction, Transform, TransformedPart,
@@ -33,7 +33,7 @@ pub struct Listening<'a> {
     /// The object's backends by name.
     pub backends: &'a BTreeMap<String, Named>,
     /// What is known beside the objects.
-    pub context: &'a Context<'a>,
+    pub context: &'a Inputs<'a>,
 }
 
 /// The actions of a rule or of a listener: authentication first, then the one that answers.
@@ -114,16 +114,17 @@ fn forward_to(spec: &ForwardSpec, listening: &Listening<'_>, field: &Field<'_>) 
             return arn.complain("is in the list twice: add the weights");
         }
     }
-    if spec.stickiness_seconds.is_some_and(|seconds| !(1..=WEEK).contains(&seconds)) {
-        return field.name("stickinessSeconds").complain(format_args!("must be 1 to {WEEK}"));
+    let stickiness = spec.stickiness_duration.as_ref().map(|it| u32::try_from(it.seconds()).unwrap_or(u32::MAX));
+    if stickiness.is_some_and(|seconds| !(1..=WEEK).contains(&seconds)) {
+        return field.name("stickinessDuration").complain("must be 1s to 168h");
     }
-    if let Some(name) = sticky.filter(|_| groups.len() > 1 && spec.stickiness_seconds.is_none()) {
+    if let Some(name) = sticky.filter(|_| groups.len() > 1 && stickiness.is_none()) {
         // AWS: "You must enable group stickiness before enabling target stickiness".
-        return field.name("stickinessSeconds").complain(format_args!(
+        return field.name("stickinessDuration").complain(format_args!(
             "is needed: backend {name:?} has stickiness, and AWS wants clients to stay with their backend first"
         ));
     }
-    Ok(RuleAction::Forward { groups, stickiness: spec.stickiness_seconds })
+    Ok(RuleAction::Forward { groups, stickiness })
 }
 
 fn redirect_to(spec: &RedirectSpec, listening: &Listening<'_>, field: &Field<'_>) -> Result<RuleAction, Complaint> {
@@ -295,7 +296,7 @@ mod tests {
     #[test]
     fn weights_are_one_unless_given() {
         let backends = json!([{ "name": "a" }, { "name": "b", "weight": 0 }]);
-        let forward = action(&http(), json!({ "forward": { "backends": backends, "stickinessSeconds": 60 } }));
+        let forward = action(&http(), json!({ "forward": { "backends": backends, "stickinessDuration": "60s" } }));
         let RuleAction::Forward { groups, stickiness } = forward else { panic!("{forward:?}") };
         let named: Vec<(&str, u16)> = groups.iter().map(|(name, weight)| (&name[..5], *weight)).collect();
         assert_eq!((named, stickiness), (vec![("web-a", 1), ("web-b", 0)], Some(60)));
@@ -303,17 +304,20 @@ mod tests {
 
     #[test]
     fn backends_with_sticky_clients_share_requests_only_where_clients_stay_with_their_backend() {
-        let sharing = |names: &[&str], seconds: Option<u32>| {
+        let sharing = |names: &[&str], duration: Option<&str>| {
             let backends: Value = names.iter().map(|name| json!({ "name": name })).collect();
-            let forward = json!({ "backends": backends, "stickinessSeconds": seconds });
+            let forward = json!({ "backends": backends, "stickinessDuration": duration });
             let mut spec = with(&http(), json!({ "forward": forward }));
-            spec["backends"][1]["stickiness"] = json!({ "seconds": 60 });
+            spec["backends"][1]["stickiness"] = json!({ "duration": "60s" });
             spec
         };
-        let (_, said) = complaint(sharing(&["a", "b"], None));
-        assert!(said.contains("forward.stickinessSeconds is needed: backend \"b\" has stickiness"), "{said}");
-        for (names, seconds) in [(&["a", "b"][..], Some(60)), (&["b"], None), (&["a"], None)] {
-            assert_eq!(model(sharing(names, seconds)).listeners.len(), 1);
+        let (_, api_message) = complaint(sharing(&["a", "b"], None));
+        assert!(
+            api_message.contains("forward.stickinessDuration is needed: backend \"b\" has stickiness"),
+            "{api_message}"
+        );
+        for (names, duration) in [(&["a", "b"][..], Some("60s")), (&["b"], None), (&["a"], None)] {
+            assert_eq!(model(sharing(names, duration)).listeners.len(), 1);
         }
     }
 
@@ -371,8 +375,8 @@ mod tests {
                 "fixedResponse.body has 1026 bytes: use at most 1024",
             ),
         ] {
-            let (_, said) = complaint(with(&listener, spec));
-            assert!(said.contains(words), "{said}\nshould say: {words}");
+            let (_, api_message) = complaint(with(&listener, spec));
+            assert!(api_message.contains(words), "{api_message}\nshould say: {words}");
         }
         let reason = complaint(with(&http(), forward(json!([{ "name": "c" }])))).0;
         assert_eq!(reason, "BackendMissing");
@@ -403,8 +407,8 @@ mod tests {
             ),
             (rule(forward(), json!({ "url": { "regex": "a", "replace": "\n" } })), "rewrite.url.replace has '\\n'"),
         ] {
-            let (_, said) = complaint(spec);
-            assert!(said.contains(words), "{said}\nshould say: {words}");
+            let (_, api_message) = complaint(spec);
+            assert!(api_message.contains(words), "{api_message}\nshould say: {words}");
         }
     }
 }

@@ -4,9 +4,13 @@
 use super::Complaint;
 use super::field::Field;
 use super::text;
+use crate::api::MyIngressSpec;
 use crate::external::elbv2::{Pairs, Protocol};
 
 const LONGEST: usize = 1024;
+
+/// The attribute that keeps a balancer from being deleted.
+pub const DELETION_PROTECTION: &str = "deletion_protection.enabled";
 
 /// What an attribute may be.
 enum Values {
@@ -26,7 +30,7 @@ fn of_balancer(key: &str) -> Option<Values> {
     Some(match key {
         "access_logs.s3.enabled"
         | "connection_logs.s3.enabled"
-        | "deletion_protection.enabled"
+        | DELETION_PROTECTION
         | "health_check_logs.s3.enabled"
         | "ipv6.deny_all_igw_traffic"
         | "routing.http.drop_invalid_header_fields.enabled"
@@ -43,6 +47,12 @@ fn of_balancer(key: &str) -> Option<Values> {
         "client_keep_alive.seconds" => Number(60, 604_800),
         _ => return None,
     })
+}
+
+/// Whether the spec turns deletion protection off, so that it may be turned off before a deletion.
+pub fn unprotects(spec: &MyIngressSpec) -> bool {
+    spec.deletion_protection == Some(false)
+        || spec.attributes.get(DELETION_PROTECTION).map(String::as_str) == Some("false")
 }
 
 /// An attribute of a target group of instances or addresses.
@@ -204,9 +214,13 @@ mod tests {
 
     #[test]
     fn a_field_and_the_map_must_not_say_the_same() {
-        let said = [("spec.http2", "routing.http2.enabled", "true".to_owned())];
-        let both = with_fields(&pairs("routing.http2.enabled", "true"), said.clone(), &Field::spec()).unwrap_err();
+        let api_message = [("spec.http2", "routing.http2.enabled", "true".to_owned())];
+        let both =
+            with_fields(&pairs("routing.http2.enabled", "true"), api_message.clone(), &Field::spec()).unwrap_err();
         assert_eq!(both.message, "spec[routing.http2.enabled] says again what spec.http2 says: remove one of the two");
-        assert_eq!(with_fields(&Pairs::new(), said, &Field::spec()).unwrap(), pairs("routing.http2.enabled", "true"));
+        assert_eq!(
+            with_fields(&Pairs::new(), api_message, &Field::spec()).unwrap(),
+            pairs("routing.http2.enabled", "true")
+        );
     }
 }

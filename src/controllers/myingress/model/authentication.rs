@@ -6,8 +6,7 @@ use super::actions::{Listening, WEEK};
 use super::field::Field;
 use super::{Complaint, text};
 use crate::api::myingress::{
-    ActionSpec, CognitoSpec, JwtClaimFormat, JwtClaimSpec, JwtSpec, OidcSpec, SecretKey, SessionSpec,
-    UnauthenticatedRequests,
+    ActionSpec, CognitoSpec, JwtClaimFormat, JwtClaimSpec, JwtSpec, OidcSpec, SessionSpec, UnauthenticatedRequests,
 };
 use crate::external::elbv2::{Cognito, Jwt, JwtClaim, Oidc, Protocol, RuleAction, Session, Unauthenticated};
 
@@ -52,7 +51,7 @@ fn oidc(spec: &OidcSpec, listening: &Listening<'_>, field: &Field<'_>) -> Result
         text::https_url(url, LONGEST, &field.name(name))?;
     }
     text::unbroken(&spec.client_id, 1, LONGEST, &field.name("clientId"))?;
-    let secret = client_secret(&spec.client_secret, listening, &field.name("clientSecret"))?;
+    let secret = client_secret(spec, listening, field)?;
     Ok(RuleAction::AuthenticateOidc(Box::new(Oidc {
         issuer: spec.issuer.clone(),
         authorization_endpoint: spec.authorization_endpoint.clone(),
@@ -65,8 +64,10 @@ fn oidc(spec: &OidcSpec, listening: &Listening<'_>, field: &Field<'_>) -> Result
 }
 
 /// The secret itself never gets into a message.
-fn client_secret(spec: &SecretKey, listening: &Listening<'_>, field: &Field<'_>) -> Result<String, Complaint> {
-    let (name, key, namespace) = (spec.name.as_str(), spec.key.as_str(), listening.namespace);
+fn client_secret(spec: &OidcSpec, listening: &Listening<'_>, field: &Field<'_>) -> Result<String, Complaint> {
+    let (name, key, namespace) =
+        (spec.client_secret_name.as_str(), spec.client_secret_key.as_str(), listening.namespace);
+    let field = field.name("clientSecretName");
     let place = (namespace.to_owned(), name.to_owned(), key.to_owned());
     let Some(secret) = listening.context.secrets.get(&place) else {
         return field.called("SecretMissing").complain(format_args!(
@@ -102,7 +103,7 @@ fn session(spec: Option<&SessionSpec>, field: &Field<'_>) -> Result<Session, Com
     let session = Session {
         cookie: spec.cookie_name.unwrap_or_else(|| "AWSELBAuthSessionCookie".into()),
         scope: spec.scope.unwrap_or_else(|| "openid".into()),
-        timeout_seconds: spec.timeout_seconds.unwrap_or(WEEK),
+        timeout_seconds: spec.timeout.map_or(WEEK, |it| u32::try_from(it.seconds()).unwrap_or(u32::MAX)),
         unauthenticated: match spec.unauthenticated_requests {
             UnauthenticatedRequests::Authenticate => Unauthenticated::Authenticate,
             UnauthenticatedRequests::Allow => Unauthenticated::Allow,
@@ -114,7 +115,7 @@ fn session(spec: Option<&SessionSpec>, field: &Field<'_>) -> Result<Session, Com
     text::of_characters(&session.cookie, 1, 128, &field.name("cookieName"), allowed, "letters, digits and _ . -")?;
     text::printable(&session.scope, 1, LONGEST, &field.name("scope"))?;
     if !(1..=WEEK).contains(&session.timeout_seconds) {
-        return field.name("timeoutSeconds").complain(format_args!("must be 1 to {WEEK}"));
+        return field.name("timeout").complain("must be 1s to 168h");
     }
     let parameters = field.name("parameters");
     if session.parameters.len() > MOST_PARAMETERS {
@@ -182,7 +183,7 @@ mod tests {
         let mut spec = json!({
             "issuer": "https://i.example.com", "authorizationEndpoint": "https://i.example.com/a",
             "tokenEndpoint": "https://i.example.com/t", "userInfoEndpoint": "https://i.example.com/u",
-            "clientId": "c", "clientSecret": { "name": "shop-login" },
+            "clientId": "c", "clientSecretName": "shop-login",
         });
         change(&mut spec);
         json!({ "authenticateOidc": spec })
@@ -207,13 +208,14 @@ mod tests {
 
     #[test]
     fn a_secret_that_is_missing_or_broken_is_named_and_never_shown() {
-        let (reason, said) = complaint(on(443, oidc_spec(|it| it["clientSecret"]["key"] = json!("other"))));
+        let (reason, api_message) = complaint(on(443, oidc_spec(|it| it["clientSecretKey"] = json!("other"))));
         assert_eq!(reason, "SecretMissing");
-        let words = "authenticateOidc.clientSecret names key \"other\" of Secret \"shop-login\" in namespace \"shop\"";
-        assert!(said.contains(words), "{said}");
-        let (reason, said) = complaint(on(443, oidc_spec(|it| it["clientSecret"]["key"] = json!("broken"))));
+        let words =
+            "authenticateOidc.clientSecretName names key \"other\" of Secret \"shop-login\" in namespace \"shop\"";
+        assert!(api_message.contains(words), "{api_message}");
+        let (reason, api_message) = complaint(on(443, oidc_spec(|it| it["clientSecretKey"] = json!("broken"))));
         assert_eq!(reason, "SecretInvalid");
-        assert!(!said.contains("s3cr3t"), "{said}");
+        assert!(!api_message.contains("s3cr3t"), "{api_message}");
     }
 
     #[test]
@@ -230,17 +232,14 @@ mod tests {
             ),
             (on(443, oidc_spec(|it| it["tokenEndpoint"] = json!("https://"))), "tokenEndpoint must be a full URL"),
             (on(443, oidc_spec(|it| it["clientId"] = json!("a\n"))), "clientId has '\\n'"),
-            (
-                on(443, oidc_spec(|it| it["session"] = json!({ "timeoutSeconds": 0 }))),
-                "session.timeoutSeconds must be 1 to 604800",
-            ),
+            (on(443, oidc_spec(|it| it["session"] = json!({ "timeout": "0s" }))), "session.timeout must be 1s to 168h"),
             (on(443, oidc_spec(|it| it["session"] = json!({ "cookieName": "a;b" }))), "session.cookieName has ';'"),
             (on(443, json!({ "authenticateCognito": cognito })), "userPoolArn must be an ARN of cognito-idp"),
             (on(443, jwt_spec(&claim("exp", "string-array", "b"))), "claims[0].name must not be exp, iss, nbf or iat"),
             (on(443, jwt_spec(&claim("a", "space-separated-values", "b c"))), "claims[0].values[0] has ' '"),
         ] {
-            let (_, said) = complaint(spec);
-            assert!(said.contains(words), "{said}\nshould say: {words}");
+            let (_, api_message) = complaint(spec);
+            assert!(api_message.contains(words), "{api_message}\nshould say: {words}");
         }
         let mut two = oidc_spec(|_| {});
         two["validateJwt"] = json!({ "issuer": "i", "jwksEndpoint": "https://i.example.com/k" });

@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use super::defaults::default_group_attributes;
 use super::field::Field;
 use super::{Complaint, GroupModel, attributes, text};
+use crate::api::Duration;
 use crate::api::myingress::{
     Algorithm, BackendProtocol, BackendSpec, BackendTargetType, BackendVersion, HealthCheckSpec, Scheme, StickinessType,
 };
@@ -157,11 +158,14 @@ fn port(port: &IntOrString, field: &Field<'_>) -> Result<PortName, Complaint> {
 }
 
 /// The number of the port of checks, or its name in the Service; neither for the port of the traffic.
-fn check_port(said: Option<&IntOrString>, field: &Field<'_>) -> Result<(Option<u16>, Option<String>), Complaint> {
-    match said {
+fn check_port(
+    api_message: Option<&IntOrString>,
+    field: &Field<'_>,
+) -> Result<(Option<u16>, Option<String>), Complaint> {
+    match api_message {
         None => Ok((None, None)),
         Some(IntOrString::String(word)) if word == TRAFFIC_PORT => Ok((None, None)),
-        Some(said) => Ok(match port(said, field)? {
+        Some(api_message) => Ok(match port(api_message, field)? {
             PortName::Number(number) => (Some(number), None),
             PortName::Name(name) => (None, Some(name)),
         }),
@@ -186,37 +190,40 @@ fn health_check(
         ProtocolVersion::Grpc => ("/AWS.ALB/healthcheck", "12", (0, 99)),
         ProtocolVersion::Http1 | ProtocolVersion::Http2 => ("/", "200", (200, 499)),
     };
-    let interval = spec.interval_seconds.unwrap_or(15);
+    let interval = spec.interval.as_ref().map_or(15, seconds);
     let check = HealthCheck {
         protocol: spoken(spec.protocol.unwrap_or(protocol)),
         port: None,
         path: spec.path.clone().unwrap_or_else(|| path.into()),
         interval,
-        timeout: spec.timeout_seconds.unwrap_or_else(|| interval.saturating_sub(1).min(5)),
+        timeout: spec.timeout.as_ref().map_or_else(|| interval.saturating_sub(1).min(5), seconds),
         healthy: spec.healthy_threshold.unwrap_or(2),
         unhealthy: spec.unhealthy_threshold.unwrap_or(2),
         codes: success_codes(spec.success_codes.as_deref().unwrap_or(codes), range, &field.name("successCodes"))?,
     };
-    for (name, number, least, most) in [
-        ("intervalSeconds", check.interval, 5, 300),
-        ("timeoutSeconds", check.timeout, 2, 120),
-        ("healthyThreshold", check.healthy.into(), 2, 10),
-        ("unhealthyThreshold", check.unhealthy.into(), 2, 10),
+    for (name, number, least, most, unit) in [
+        ("interval", check.interval, 5, 300, "s"),
+        ("timeout", check.timeout, 2, 120, "s"),
+        ("healthyThreshold", check.healthy.into(), 2, 10, ""),
+        ("unhealthyThreshold", check.unhealthy.into(), 2, 10, ""),
     ] {
         if !(least..=most).contains(&number) {
-            return field.name(name).complain(format_args!("must be {least} to {most}"));
+            return field.name(name).complain(format_args!("must be {least}{unit} to {most}{unit}"));
         }
     }
     if check.timeout >= check.interval {
-        return field
-            .name("timeoutSeconds")
-            .complain(format_args!("must be less than the interval, {}", check.interval));
+        return field.name("timeout").complain(format_args!("must be less than the interval, {}s", check.interval));
     }
     text::unbroken(&check.path, 1, 1024, &field.name("path"))?;
     if !check.path.starts_with('/') {
         return field.name("path").complain("must begin with /");
     }
     Ok(check)
+}
+
+/// Seconds as AWS counts them. What does not fit is out of every bound.
+fn seconds(duration: &Duration) -> u16 {
+    u16::try_from(duration.seconds()).unwrap_or(u16::MAX)
 }
 
 /// Codes as AWS writes them: `200`, `200,204` or `200-299`.
@@ -243,12 +250,12 @@ fn group_attributes(spec: &BackendSpec, field: &Field<'_>) -> Result<Pairs, Comp
         Algorithm::LeastOutstandingRequests => "least_outstanding_requests",
         Algorithm::WeightedRandom => "weighted_random",
     });
-    let mut said = Vec::new();
-    let mut say = |name, key, value: Option<String>| said.extend(value.map(|value| (name, key, value)));
+    let mut api_message = Vec::new();
+    let mut say = |name, key, value: Option<String>| api_message.extend(value.map(|value| (name, key, value)));
     say("algorithm", ALGORITHM, algorithm.map(Into::into));
-    say("slowStartSeconds", SLOW_START, spec.slow_start_seconds.map(|it| it.to_string()));
-    let delay = spec.deregistration_delay_seconds.map(|it| it.to_string());
-    say("deregistrationDelaySeconds", "deregistration_delay.timeout_seconds", delay);
+    say("slowStart", SLOW_START, spec.slow_start.as_ref().map(|it| it.seconds().to_string()));
+    let delay = spec.deregistration_delay.as_ref().map(|it| it.seconds().to_string());
+    say("deregistrationDelay", "deregistration_delay.timeout_seconds", delay);
     if let Some(stickiness) = &spec.stickiness {
         let (kind, seconds) = match stickiness.kind {
             StickinessType::LbCookie => ("lb_cookie", "stickiness.lb_cookie.duration_seconds"),
@@ -256,11 +263,11 @@ fn group_attributes(spec: &BackendSpec, field: &Field<'_>) -> Result<Pairs, Comp
         };
         say("stickiness", "stickiness.enabled", Some("true".into()));
         say("stickiness", "stickiness.type", Some(kind.into()));
-        say("stickiness.seconds", seconds, stickiness.seconds.map(|it| it.to_string()));
+        say("stickiness.duration", seconds, stickiness.duration.as_ref().map(|it| it.seconds().to_string()));
         say("stickiness.cookieName", COOKIE, stickiness.cookie_name.clone());
     }
     let map = field.name("attributes");
-    let asked = attributes::with_fields(&spec.attributes, said, &map)?;
+    let asked = attributes::with_fields(&spec.attributes, api_message, &map)?;
     attributes::check_target_group(&asked, &map)?;
     let mut all = default_group_attributes();
     all.extend(asked);
@@ -272,7 +279,7 @@ fn group_attributes(spec: &BackendSpec, field: &Field<'_>) -> Result<Pairs, Comp
 fn go_together(all: &Pairs, field: &Field<'_>) -> Result<(), Complaint> {
     let is = |key: &str, value: &str| all.get(key).is_some_and(|it| it == value);
     if !is(SLOW_START, "0") && !is(ALGORITHM, "round_robin") {
-        return field.name("slowStartSeconds").complain("works with algorithm round_robin only: remove one of the two");
+        return field.name("slowStart").complain("works with algorithm round_robin only: remove one of the two");
     }
     if is(ANOMALIES, "on") && !is(ALGORITHM, "weighted_random") {
         return field.name("attributes").key(ANOMALIES).complain("needs algorithm weighted_random");
@@ -330,7 +337,7 @@ mod tests {
         let (path, codes) = ("/".to_owned(), "200".to_owned());
         let (protocol, port, interval, timeout, healthy, unhealthy) = (Protocol::Https, None, 15, 5, 2, 2);
         assert_eq!(check, HealthCheck { protocol, port, path, interval, timeout, healthy, unhealthy, codes });
-        let quick = group(json!({ "port": 80, "healthCheck": { "intervalSeconds": 5 } })).health_check;
+        let quick = group(json!({ "port": 80, "healthCheck": { "interval": "5s" } })).health_check;
         assert_eq!(quick.timeout, 4);
         let grpc = group(json!({ "port": 80, "protocolVersion": "GRPC" })).health_check;
         assert_eq!((grpc.path.as_str(), grpc.codes.as_str()), ("/AWS.ALB/healthcheck", "12"));
@@ -338,26 +345,26 @@ mod tests {
 
     #[test]
     fn what_is_not_said_is_awss_default() {
-        let attributes = group(json!({ "port": 80, "slowStartSeconds": 30 })).attributes;
+        let attributes = group(json!({ "port": 80, "slowStart": "30s" })).attributes;
         let mut wanted = default_group_attributes();
         wanted.insert(SLOW_START.into(), "30".into());
         assert_eq!(attributes, wanted);
-        let cookie = json!({ "type": "app_cookie", "cookieName": "SESSION", "seconds": 9 });
+        let cookie = json!({ "type": "app_cookie", "cookieName": "SESSION", "duration": "9s" });
         let attributes = group(json!({ "port": 80, "stickiness": cookie })).attributes;
-        let told = ["stickiness.enabled", "stickiness.type", COOKIE, "stickiness.app_cookie.duration_seconds"];
-        assert_eq!(told.map(|key| attributes[key].as_str()), ["true", "app_cookie", "SESSION", "9"]);
+        let message = ["stickiness.enabled", "stickiness.type", COOKIE, "stickiness.app_cookie.duration_seconds"];
+        assert_eq!(message.map(|key| attributes[key].as_str()), ["true", "app_cookie", "SESSION", "9"]);
     }
 
     #[test]
     fn checks_are_on_a_number_or_on_a_named_port_of_the_service() {
-        for (said, number, name) in [
+        for (api_message, number, name) in [
             (json!(9090), Some(9090), None),
             (json!("9090"), Some(9090), None),
             (json!("metrics"), None, Some("metrics")),
             (json!("traffic-port"), None, None),
         ] {
-            let group = group(json!({ "port": 80, "healthCheck": { "port": said } }));
-            assert_eq!((group.health_check.port, group.backend.check.as_deref()), (number, name), "{said}");
+            let group = group(json!({ "port": 80, "healthCheck": { "port": api_message } }));
+            assert_eq!((group.health_check.port, group.backend.check.as_deref()), (number, name), "{api_message}");
         }
     }
 
@@ -383,8 +390,8 @@ mod tests {
             (json!({ "port": "" }), "port must be a port of the Service"),
             (json!({ "port": "ht tp" }), "port has ' '"),
             (json!({ "port": 80, "service": "A" }), "service has 'A'"),
-            (check(json!({ "timeoutSeconds": 15 })), "healthCheck.timeoutSeconds must be less than the interval, 15"),
-            (check(json!({ "intervalSeconds": 4 })), "healthCheck.intervalSeconds must be 5 to 300"),
+            (check(json!({ "timeout": "15s" })), "healthCheck.timeout must be less than the interval, 15s"),
+            (check(json!({ "interval": "4s" })), "healthCheck.interval must be 5s to 300s"),
             (check(json!({ "healthyThreshold": 1 })), "healthCheck.healthyThreshold must be 2 to 10"),
             (check(json!({ "path": "a" })), "healthCheck.path must begin with /"),
             (check(json!({ "port": 0 })), "healthCheck.port must be a port of the Service: its name, or a number"),
@@ -393,12 +400,12 @@ mod tests {
             (check(json!({ "successCodes": "299-200" })), "healthCheck.successCodes must be codes"),
             (check(json!({ "successCodes": "200," })), "healthCheck.successCodes must be codes"),
             (
-                json!({ "port": 80, "slowStartSeconds": 29 }),
+                json!({ "port": 80, "slowStart": "29s" }),
                 "attributes[slow_start.duration_seconds] must be 0, or a number from 30 to 900",
             ),
             (
-                json!({ "port": 80, "slowStartSeconds": 30, "algorithm": "weighted_random" }),
-                "slowStartSeconds works with algorithm round_robin only",
+                json!({ "port": 80, "slowStart": "30s", "algorithm": "weighted_random" }),
+                "slowStart works with algorithm round_robin only",
             ),
             (json!({ "port": 80, "attributes": { ANOMALIES: "on" } }), "needs algorithm weighted_random"),
             (cookie("awsalb-x"), "stickiness.cookieName must not begin with AWSALB"),
@@ -413,9 +420,12 @@ mod tests {
                 "says again what algorithm says: remove one of the two",
             ),
         ] {
-            let (reason, said) = fixtures::complaint(using(backend));
-            assert_eq!(reason, "BackendInvalid", "{said}");
-            assert!(said.starts_with("spec.backends[0].") && said.contains(words), "{said}\nshould say: {words}");
+            let (reason, api_message) = fixtures::complaint(using(backend));
+            assert_eq!(reason, "BackendInvalid", "{api_message}");
+            assert!(
+                api_message.starts_with("spec.backends[0].") && api_message.contains(words),
+                "{api_message}\nshould say: {words}"
+            );
         }
     }
 

@@ -140,13 +140,13 @@ fn tagged(selector: &SubnetSelector, field: &Field<'_>) -> Result<SubnetsModel, 
 fn security(spec: &MyIngressSpec, field: &Field<'_>) -> Result<SecurityModel, Complaint> {
     let (groups, cidrs) = (field.name("securityGroups"), field.name("inboundCidrs"));
     let lists = field.name("inboundPrefixLists");
-    let given = called(&spec.security_groups, &groups)?;
+    let user_provided = called(&spec.security_groups, &groups)?;
     let prefix_lists = ids(&spec.inbound_prefix_lists, "pl-", &lists)?;
     let networks = spec.inbound_cidrs.iter().enumerate().map(|(index, it)| text::network(it, &cidrs.at(index)));
     let networks: BTreeSet<String> = networks.collect::<Result<_, _>>()?;
-    match (given.is_empty(), networks.is_empty() && prefix_lists.is_empty()) {
+    match (user_provided.is_empty(), networks.is_empty() && prefix_lists.is_empty()) {
         (true, true) => Ok(SecurityModel::Default),
-        (false, true) => Ok(SecurityModel::Given(given)),
+        (false, true) => Ok(SecurityModel::Given(user_provided)),
         (true, false) => Ok(SecurityModel::Managed { cidrs: networks, prefix_lists, targets: BTreeSet::new() }),
         (false, false) => {
             let own = if networks.is_empty() { lists } else { cidrs };
@@ -157,37 +157,41 @@ fn security(spec: &MyIngressSpec, field: &Field<'_>) -> Result<SecurityModel, Co
 
 /// Security groups by id, or by name: the value of their tag `Name`.
 fn called(groups: &[String], field: &Field<'_>) -> Result<BTreeSet<String>, Complaint> {
-    let mut found = BTreeSet::new();
-    for (index, group) in groups.iter().enumerate() {
-        let field = field.at(index);
+    distinct(groups, field, |group, field| {
         if is_group_id(group) {
-            text::id(group, "sg-", &field)?;
+            text::id(group, "sg-", field)
         } else {
-            text::of_characters(group, 1, 256, &field, |c| !c.is_control(), "characters that can be printed")?;
+            text::of_characters(group, 1, 256, field, |c| !c.is_control(), "characters that can be printed")
         }
-        if !found.insert(group.clone()) {
+    })
+}
+
+fn ids(ids: &[String], prefix: &str, field: &Field<'_>) -> Result<BTreeSet<String>, Complaint> {
+    distinct(ids, field, |id, field| text::id(id, prefix, field))
+}
+
+/// A list in which nothing is twice.
+fn distinct(
+    list: &[String],
+    field: &Field<'_>,
+    check: impl Fn(&str, &Field<'_>) -> Result<(), Complaint>,
+) -> Result<BTreeSet<String>, Complaint> {
+    let mut found = BTreeSet::new();
+    for (index, item) in list.iter().enumerate() {
+        let field = field.at(index);
+        check(item, &field)?;
+        if !found.insert(item.clone()) {
             return field.complain("is in the list twice: remove it");
         }
     }
     Ok(found)
 }
 
-fn ids(ids: &[String], prefix: &str, field: &Field<'_>) -> Result<BTreeSet<String>, Complaint> {
-    let mut found = BTreeSet::new();
-    for (index, id) in ids.iter().enumerate() {
-        text::id(id, prefix, &field.at(index))?;
-        if !found.insert(id.clone()) {
-            return field.at(index).complain("is in the list twice: remove it");
-        }
-    }
-    Ok(found)
-}
-
 fn balancer_attributes(spec: &MyIngressSpec, field: &Field<'_>) -> Result<Pairs, Complaint> {
-    let mut said = Vec::new();
-    let mut say = |name, key, value: Option<String>| said.extend(value.map(|value| (name, key, value)));
-    let timeout = spec.idle_timeout_seconds.map(|it| it.to_string());
-    say("spec.idleTimeoutSeconds", "idle_timeout.timeout_seconds", timeout);
+    let mut api_message = Vec::new();
+    let mut say = |name, key, value: Option<String>| api_message.extend(value.map(|value| (name, key, value)));
+    let timeout = spec.idle_timeout.as_ref().map(|it| it.seconds().to_string());
+    say("spec.idleTimeout", "idle_timeout.timeout_seconds", timeout);
     let protection = spec.deletion_protection.map(|it| it.to_string());
     say("spec.deletionProtection", "deletion_protection.enabled", protection);
     say("spec.http2", "routing.http2.enabled", spec.http2.map(|it| it.to_string()));
@@ -201,7 +205,7 @@ fn balancer_attributes(spec: &MyIngressSpec, field: &Field<'_>) -> Result<Pairs,
         say("spec.accessLogs", "access_logs.s3.prefix", Some(logs.prefix.clone().unwrap_or_default()));
     }
     let map = field.name("attributes").called("AttributesInvalid");
-    let all = attributes::with_fields(&spec.attributes, said, &map)?;
+    let all = attributes::with_fields(&spec.attributes, api_message, &map)?;
     attributes::check_balancer(&all, &map)?;
     Ok(all)
 }
@@ -239,9 +243,10 @@ fn check_tags(tags: &Pairs, grouped: bool, field: &Field<'_>) -> Result<(), Comp
         let entry = field.key(key);
         text::of_characters(key, 1, 128, &entry, in_tags, "letters, digits, spaces and _ . : / = + - @")?;
         text::of_characters(value, 0, 256, &entry, in_tags, "letters, digits, spaces and _ . : / = + - @")?;
-        let reserved = key.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("aws:"))
-            || key.strip_prefix(PREFIX).is_some_and(|rest| rest.starts_with('/'))
-            || key == "ManagedBy";
+        // Tags differ by letter case in AWS, and policies that name them may not: other cases of our keys would mislead.
+        // https://docs.aws.amazon.com/IAM/latest/UserGuide/id_tags.html#id_tags_rules_case-insensitive
+        let begins = |start: &str| key.get(..start.len()).is_some_and(|its| its.eq_ignore_ascii_case(start));
+        let reserved = begins("aws:") || begins(&format!("{PREFIX}/")) || key.eq_ignore_ascii_case("ManagedBy");
         if reserved {
             return entry
                 .complain(format_args!("must not be ManagedBy nor begin with aws: or {PREFIX}/: choose another key"));
@@ -267,13 +272,13 @@ fn in_tags(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controllers::myingress::model::fixtures::{born, built, complaint, model, told};
+    use crate::controllers::myingress::model::fixtures::{born, built, complaint, describe, model};
     use serde_json::{Value, json};
 
     #[test]
     fn fields_and_map_become_attributes() {
         let balancer = model(json!({
-            "idleTimeoutSeconds": 90, "deletionProtection": false, "http2": true, "dropInvalidHeaders": true,
+            "idleTimeout": "90s", "deletionProtection": false, "http2": true, "dropInvalidHeaders": true,
             "accessLogs": { "bucket": "logs" }, "attributes": { "client_keep_alive.seconds": "60" },
         }))
         .balancer;
@@ -350,7 +355,7 @@ mod tests {
             ),
             (json!({ "inboundCidrs": ["10.0.0.0"] }), "spec.inboundCidrs[0] must be a network"),
             (
-                json!({ "idleTimeoutSeconds": 4001 }),
+                json!({ "idleTimeout": "4001s" }),
                 "spec.attributes[idle_timeout.timeout_seconds] must be a number from 1 to 4000",
             ),
             (json!({ "attributes": { "routing.http2.enabled": "yes" } }), "must be one of true, false"),
@@ -377,11 +382,14 @@ mod tests {
             (json!({ "tags": { "a": "b\n" } }), r"spec.tags[a] has '\n'"),
             (json!({ "tags": { "AWS:a": "b" } }), "spec.tags[AWS:a] must not be ManagedBy nor begin with aws:"),
             (json!({ "tags": { "causeway.example.com/x": "b" } }), "choose another key"),
+            (json!({ "tags": { "Causeway.example.com/let-in": "b" } }), "choose another key"),
+            (json!({ "tags": { "managedby": "b" } }), "choose another key"),
+            (json!({ "tags": { "Aws:a": "b" } }), "choose another key"),
         ] {
-            let (_, said) = complaint(spec);
-            assert!(said.contains(words), "{said}\nshould say: {words}");
+            let (_, api_message) = complaint(spec);
+            assert!(api_message.contains(words), "{api_message}\nshould say: {words}");
         }
         let nowhere = built(&[&born("web", 0, json!({}))]);
-        assert!(told(&nowhere, "web").starts_with("spec.subnets is missing: give at least two subnets"));
+        assert!(describe(&nowhere, "web").starts_with("spec.subnets is missing: give at least two subnets"));
     }
 }

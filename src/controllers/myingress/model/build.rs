@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kube::ResourceExt;
 
+use super::guests;
 use super::member::part;
 use super::merge::Draft;
 use super::{Complaint, Limits, Model};
@@ -15,7 +16,7 @@ use crate::controllers::myingress::ownership::{ObjectKey, Owner};
 pub type Secrets = BTreeMap<(String, String, String), String>;
 
 /// What the builder needs beside the objects.
-pub struct Context<'a> {
+pub struct Inputs<'a> {
     /// Whom the balancer belongs to.
     pub owner: &'a Owner,
     /// Client secrets.
@@ -33,21 +34,24 @@ pub struct Built {
     pub complaints: BTreeMap<ObjectKey, Complaint>,
 }
 
-/// Puts members in their order: by `spec.group.order` (0 unless given), then by age, then by namespace and name.
-pub fn order(members: &mut [&MyIngress]) {
+/// Puts members in their order: those of the group's own namespace first, then by `spec.group.order` (0 unless given), then by
+/// age, then by namespace and name.
+pub fn order(members: &mut [&MyIngress], home: &str) {
     members.sort_by_cached_key(|object| {
         let order = object.spec.group.as_ref().and_then(|group| group.order).unwrap_or_default();
         let born = object.creation_timestamp();
         // One that the cluster has not dated yet is the youngest.
-        (order, born.is_none(), born, object.namespace(), object.name_any())
+        let namespace = object.namespace();
+        (namespace.as_deref() != Some(home), order, born.is_none(), born, namespace, object.name_any())
     });
 }
 
 /// What the members, in their order, want AWS to have. A member with a complaint contributes nothing.
 ///
-/// The first valid member with subnets says where the balancer stands, and comes first where members contradict each
-/// other: so no other member can take the balancer away from the group. Else the earlier member comes first.
-pub fn build(members: &[&MyIngress], context: &Context<'_>) -> Built {
+/// The first valid member with subnets of the group's own namespace says where the balancer stands, and comes first where
+/// members contradict each other: so no other member can take the balancer away from the group. Else the earlier member comes
+/// first. Members of other namespaces, its guests, are added when all is decided; nothing they say changes that.
+pub fn build(members: &[&MyIngress], context: &Inputs<'_>) -> Built {
     let mut hopeless: BTreeMap<ObjectKey, Complaint> = BTreeMap::new();
     loop {
         let (draft, complaints) = attempt(members, &hopeless, context);
@@ -66,12 +70,14 @@ pub fn build(members: &[&MyIngress], context: &Context<'_>) -> Built {
 fn attempt(
     members: &[&MyIngress],
     hopeless: &BTreeMap<ObjectKey, Complaint>,
-    context: &Context<'_>,
+    context: &Inputs<'_>,
 ) -> (Option<Draft>, BTreeMap<ObjectKey, Complaint>) {
     let mut complaints = hopeless.clone();
     let mut seen = BTreeSet::new();
     let hopeful = |object: &&MyIngress| !hopeless.contains_key(&key(object)) && seen.insert(key(object));
-    let candidates: Vec<&MyIngress> = members.iter().copied().filter(hopeful).collect();
+    let candidates = members.iter().copied().filter(hopeful);
+    let (candidates, guests): (Vec<&MyIngress>, Vec<&MyIngress>) =
+        candidates.partition(|object| key(object).0 == context.owner.namespace);
     let Some((anchor, start)) = anchor(&candidates, context, &mut complaints) else {
         let message =
             "nobody says where the balancer of the group stands: give one of its members subnets or a subnetSelector";
@@ -79,13 +85,27 @@ fn attempt(
             let nowhere = || Complaint { reason: "SubnetsMissing", message: message.into() };
             complaints.entry(key(object)).or_insert_with(nowhere);
         }
+        complaints.extend(guests.into_iter().map(|object| (key(object), guests::without_home(context.owner))));
         return (None, complaints);
     };
     let mut draft = start;
     for (place, object) in candidates.iter().enumerate().filter(|(place, _)| *place != anchor) {
-        match part(object, draft.scheme(), context).and_then(|part| draft.with(&part, place, context.limits)) {
+        match part(&key(object), &object.spec, draft.scheme(), context)
+            .and_then(|part| draft.with(&part, place, context.limits))
+        {
             Ok(merged) => draft = merged,
             Err(complaint) => drop(complaints.insert(key(object), complaint)),
+        }
+    }
+    // A port that has no certificate is not opened: its guests are told when that is known.
+    if draft.without_certificate().is_empty() {
+        for object in guests {
+            let admitted = guests::admitted(object, context.owner, &draft.protocols());
+            let part = admitted.and_then(|spec| part(&key(object), &spec, draft.scheme(), context));
+            match part.and_then(|part| draft.with_guest(&part, context.limits)) {
+                Ok(merged) => draft = merged,
+                Err(complaint) => drop(complaints.insert(key(object), complaint)),
+            }
         }
     }
     (Some(draft), complaints)
@@ -94,11 +114,12 @@ fn attempt(
 /// The first valid member that says where the balancer stands, and the balancer with nobody else.
 fn anchor(
     candidates: &[&MyIngress],
-    context: &Context<'_>,
+    context: &Inputs<'_>,
     complaints: &mut BTreeMap<ObjectKey, Complaint>,
 ) -> Option<(usize, Draft)> {
     candidates.iter().enumerate().find_map(|(place, object)| {
-        let begun = part(object, object.spec.scheme, context).map(|part| Draft::of(&part, place, context.limits));
+        let begun = part(&key(object), &object.spec, object.spec.scheme, context)
+            .map(|part| Draft::of(&part, place, context.limits));
         match begun {
             Ok(Some(Ok(draft))) => Some((place, draft)),
             Ok(None) => None,
@@ -114,11 +135,11 @@ fn anchor(
 mod tests {
     use super::*;
     use crate::api::myingress::Scheme;
-    use crate::controllers::myingress::model::fixtures::{born, built, joining, standing, told};
+    use crate::controllers::myingress::model::fixtures::{born, built, describe, joining, standing};
     use serde_json::json;
 
     fn names(mut members: Vec<&MyIngress>) -> Vec<String> {
-        order(&mut members);
+        order(&mut members, "shop");
         members.into_iter().map(ResourceExt::name_any).collect()
     }
 
@@ -148,8 +169,8 @@ mod tests {
         let (one, other) = (joining("a", json!({})), joining("b", json!({ "tags": { "aws:x": "" } })));
         let built = built(&[&one, &other]);
         assert_eq!(built.model, None);
-        assert!(told(&built, "a").starts_with("nobody says where the balancer of the group stands"));
-        assert!(told(&built, "b").starts_with("spec.tags[aws:x]"));
+        assert!(describe(&built, "a").starts_with("nobody says where the balancer of the group stands"));
+        assert!(describe(&built, "b").starts_with("spec.tags[aws:x]"));
     }
 
     #[test]
@@ -158,7 +179,7 @@ mod tests {
         let fine = standing("b", json!({ "listeners": [{ "port": 80 }] }));
         let built = built(&[&bare, &fine]);
         assert_eq!(built.model.as_ref().unwrap().listeners.keys().collect::<Vec<_>>(), [&80]);
-        assert!(told(&built, "a").starts_with("spec.listeners[0] is HTTPS and needs a certificate"));
+        assert!(describe(&built, "a").starts_with("spec.listeners[0] is HTTPS and needs a certificate"));
     }
 
     #[test]

@@ -312,8 +312,8 @@ mod tests {
         let one = |keys: &[&str]| Condition::Query(keys.iter().map(|key| (Some((*key).into()), "1".into())).collect());
         let rule = json!({ "query": [pair("a"), pair("b")], "queryAll": [pair("c"), pair("d")] });
         assert_eq!(of(rule).unwrap(), [one(&["a", "b"]), one(&["c"]), one(&["d"])]);
-        let said = of(json!({ "queryAll": [{ "key": "a", "value": "é" }] })).unwrap_err();
-        assert!(said.starts_with("spec.queryAll[0].value has"), "{said}");
+        let api_message = of(json!({ "queryAll": [{ "key": "a", "value": "é" }] })).unwrap_err();
+        assert!(api_message.starts_with("spec.queryAll[0].value has"), "{api_message}");
     }
 
     #[test]
@@ -361,8 +361,8 @@ mod tests {
             ),
             (json!({ "sourceCidrs": ["255.255.255.255/32"] }), "spec.sourceCidrs[0] is the address of a broadcast"),
         ] {
-            let said = of(rule).unwrap_err();
-            assert!(said.contains(words), "{said}\nshould say: {words}");
+            let api_message = of(rule).unwrap_err();
+            assert!(api_message.contains(words), "{api_message}\nshould say: {words}");
         }
     }
 
@@ -373,8 +373,11 @@ mod tests {
         };
         assert!(of(json!({ "paths": paths(5, "Exact") })).is_ok());
         assert!(of(json!({ "paths": paths(2, "Prefix"), "methods": ["GET"] })).is_ok());
-        let said = of(json!({ "paths": paths(3, "Prefix") })).unwrap_err();
-        assert_eq!(said, "spec has 6 condition values, and AWS takes 5 (a Prefix path counts as two): make two rules");
+        let api_message = of(json!({ "paths": paths(3, "Prefix") })).unwrap_err();
+        assert_eq!(
+            api_message,
+            "spec has 6 condition values, and AWS takes 5 (a Prefix path counts as two): make two rules"
+        );
         let stars = |text: &str| of(json!({ "query": [{ "key": "a", "value": text }] }));
         assert!(stars("*****").is_ok());
         assert!(stars(r"*****\*").is_ok());

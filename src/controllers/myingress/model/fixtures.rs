@@ -5,7 +5,7 @@ use kube::api::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::build::Secrets;
-use super::{Built, Context, Limits, Model, build};
+use super::{Built, Inputs, Limits, Model, build};
 use crate::api::{MyIngress, MyIngressSpec};
 use crate::controllers::myingress::ownership::Owner;
 
@@ -40,6 +40,15 @@ pub fn joining(name: &str, more: Value) -> MyIngress {
     born(name, 0, spec)
 }
 
+/// A member of the group `all` in the namespace `guests`, which is not the group's own.
+pub fn guest(name: &str, second: i64, more: Value) -> MyIngress {
+    let mut spec = json!({ "group": { "name": "all", "namespace": "shop" } });
+    merge(&mut spec, more);
+    let mut object = born(name, second, spec);
+    object.metadata.namespace = Some("guests".into());
+    object
+}
+
 fn merge(into: &mut Value, more: Value) {
     if let (Value::Object(into), Value::Object(more)) = (into, more) {
         into.extend(more);
@@ -56,7 +65,7 @@ pub fn secrets() -> Secrets {
 pub fn built(members: &[&MyIngress]) -> Built {
     let (cluster, namespace, name, uid) = ("prod".into(), "shop".into(), "all".into(), "uid-all".into());
     let owner = Owner { cluster, namespace, name, uid };
-    build(members, &Context { owner: &owner, secrets: &secrets(), limits: &Limits::default() })
+    build(members, &Inputs { owner: &owner, secrets: &secrets(), limits: &Limits::default() })
 }
 
 /// What AWS should have for this one object.
@@ -74,8 +83,9 @@ pub fn complaint(spec: Value) -> (&'static str, String) {
     (complaint.reason, complaint.message)
 }
 
-/// The text of the complaint about member `name`, or nothing.
-pub fn told(built: &Built, name: &str) -> String {
-    let complaint = built.complaints.get(&("shop".to_owned(), name.to_owned()));
+/// The text of the complaint about the first member called `name`, or nothing.
+pub fn describe(built: &Built, name: &str) -> String {
+    let mut complaints = built.complaints.iter().filter(|((_, it), _)| it == name);
+    let complaint = complaints.next().map(|(_, complaint)| complaint);
     complaint.map(|complaint| complaint.message.clone()).unwrap_or_default()
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::actions::nothing_here;
-use super::fixtures::{built, joining, standing, told};
+use super::fixtures::{built, describe, joining, standing};
 use super::{Model, SecurityModel};
 use crate::api::MyIngress;
 
@@ -22,7 +22,7 @@ fn both(first: &MyIngress, second: &MyIngress) -> Model {
 fn refused(first: &MyIngress, second: &MyIngress) -> String {
     let together = built(&[first, second]);
     assert_eq!(together.model, built(&[first]).model);
-    told(&together, "b")
+    describe(&together, "b")
 }
 
 fn answering(host: &str, priority: Option<u16>) -> Value {
@@ -105,18 +105,18 @@ fn listeners_that_contradict_each_other_are_told_to_the_later_member() {
         (on_80(&[("attributes", json!({ "a": "1" }))]), on_80(&[("attributes", json!({ "a": "2" }))]), "attributes[a]"),
         (on_80(&[("defaultAction", response(200))]), on_80(&[("defaultAction", response(201))]), "defaultAction"),
     ] {
-        let said = refused(&standing("a", first), &joining("b", second));
+        let api_message = refused(&standing("a", first), &joining("b", second));
         let words = "differs from that of shop/a, which has the same port and came first: make them equal, or leave it out here";
-        assert_eq!(said, format!("spec.listeners[0].{field} {words}"));
+        assert_eq!(api_message, format!("spec.listeners[0].{field} {words}"));
     }
 }
 
 #[test]
 fn a_priority_is_had_once() {
     let spec = || on_80(&[("rules", json!([answering("a.x", Some(7))]))]);
-    let said = refused(&standing("a", spec()), &joining("b", spec()));
+    let api_message = refused(&standing("a", spec()), &joining("b", spec()));
     let rule = "spec.listeners[0].rules[0]";
-    assert_eq!(said, format!("{rule}.priority is 7, as that of {rule} of shop/a: choose another number"));
+    assert_eq!(api_message, format!("{rule}.priority is 7, as that of {rule} of shop/a: choose another number"));
 }
 
 #[test]
@@ -133,9 +133,12 @@ fn only_the_member_that_stands_first_says_what_the_balancer_is() {
         (json!({ "inboundCidrs": ["::/0"] }), "inboundCidrs"),
         (json!({ "http2": false }), "attributes[routing.http2.enabled]"),
     ] {
-        let said = refused(&standing("a", json!({})), &joining("b", second));
-        assert!(said.starts_with(&format!("spec.{field} ")), "{said}");
-        assert!(said.contains("differs from that of shop/a, which says where the balancer stands"), "{said}");
+        let api_message = refused(&standing("a", json!({})), &joining("b", second));
+        assert!(api_message.starts_with(&format!("spec.{field} ")), "{api_message}");
+        assert!(
+            api_message.contains("differs from that of shop/a, which says where the balancer stands"),
+            "{api_message}"
+        );
     }
 }
 
@@ -158,9 +161,9 @@ fn networks_and_tags_add_up() {
         balancer.security,
         SecurityModel::Managed { cidrs, prefix_lists: BTreeSet::new(), targets: BTreeSet::new() }
     );
-    let said = refused(&first, &joining("b", json!({ "tags": { "b": "3" } })));
+    let api_message = refused(&first, &joining("b", json!({ "tags": { "b": "3" } })));
     assert_eq!(
-        said,
+        api_message,
         "spec.tags[b] differs from that of shop/a, which came first: make them equal, or leave it out here"
     );
 }
@@ -170,6 +173,9 @@ fn the_member_that_overflows_a_limit_is_the_one_left_out() {
     let rules = |number: usize| -> Value { (0..number).map(|it| answering(&format!("h{it}.x"), None)).collect() };
     let first = standing("a", on_80(&[("rules", rules(99))]));
     both(&first, &joining("b", on_80(&[("rules", rules(1))])));
-    let said = refused(&first, &joining("b", on_80(&[("rules", rules(2))])));
-    assert!(said.starts_with("spec.listeners brings the balancer to 101 rules, and AWS takes 100"), "{said}");
+    let api_message = refused(&first, &joining("b", on_80(&[("rules", rules(2))])));
+    assert!(
+        api_message.starts_with("spec.listeners brings the balancer to 101 rules, and AWS takes 100"),
+        "{api_message}"
+    );
 }

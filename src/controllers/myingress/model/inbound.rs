@@ -121,8 +121,8 @@ mod tests {
                 "spec.listeners[0].inboundCidrs[0] must be a network",
             ),
         ] {
-            let (_, said) = complaint(spec);
-            assert!(said.contains(words), "{said}\nshould say: {words}");
+            let (_, api_message) = complaint(spec);
+            assert!(api_message.contains(words), "{api_message}\nshould say: {words}");
         }
     }
 }

@@ -52,9 +52,9 @@ impl Default for Limits {
 impl Limits {
     /// What `DescribeAccountLimits` says, and the default for what it leaves out.
     /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_DescribeAccountLimits.html>
-    pub fn said(said: &BTreeMap<String, usize>) -> Self {
+    pub fn api_message(answer: &BTreeMap<String, usize>) -> Self {
         let default = Self::default();
-        let of = |name: &str, default: usize| said.get(name).copied().unwrap_or(default);
+        let of = |name: &str, default: usize| answer.get(name).copied().unwrap_or(default);
         Self {
             listeners: of("listeners-per-application-load-balancer", default.listeners),
             rules: of("rules-per-application-load-balancer", default.rules),
@@ -139,8 +139,8 @@ mod tests {
 
     #[test]
     fn a_raised_quota_is_used_and_what_is_not_said_is_the_default() {
-        let said = [("rules-per-application-load-balancer", 200), ("network-load-balancers", 7)];
-        let limits = Limits::said(&said.map(|(name, most)| (name.to_owned(), most)).into());
+        let answer = [("rules-per-application-load-balancer", 200), ("network-load-balancers", 7)];
+        let limits = Limits::api_message(&answer.map(|(name, most)| (name.to_owned(), most)).into());
         assert_eq!(limits, Limits { rules: 200, ..Limits::default() });
         check(&listeners(2, 100, 0), 0, &limits).unwrap();
         let complaint = check(&listeners(3, 67, 0), 0, &limits).unwrap_err();

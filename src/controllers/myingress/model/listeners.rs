@@ -8,7 +8,7 @@ use super::actions::{self, Listening};
 use super::backends::Named;
 use super::conditions::conditions;
 use super::field::Field;
-use super::{Complaint, Context, Limits, RuleModel, attributes, text};
+use super::{Complaint, Inputs, Limits, RuleModel, attributes, text};
 use crate::api::myingress::{
     ListenerProtocol, ListenerSpec, MutualAuthenticationMode, MutualAuthenticationSpec, RuleSpec,
 };
@@ -47,7 +47,7 @@ pub fn listeners(
     specs: &[ListenerSpec],
     member: &ObjectKey,
     backends: &BTreeMap<String, Named>,
-    context: &Context<'_>,
+    context: &Inputs<'_>,
     field: &Field<'_>,
 ) -> Result<BTreeMap<u16, ListenerPart>, Complaint> {
     let mut found = BTreeMap::new();
@@ -113,12 +113,12 @@ fn listener(
 }
 
 fn only_for_https(spec: &ListenerSpec, field: &Field<'_>) -> Result<(), Complaint> {
-    for (name, given) in [
+    for (name, user_provided) in [
         ("certificateArns", !spec.certificate_arns.is_empty()),
         ("sslPolicy", spec.ssl_policy.is_some()),
         ("mutualAuthentication", spec.mutual_authentication.is_some()),
     ] {
-        if given {
+        if user_provided {
             return field.name(name).complain("is for HTTPS listeners: set protocol to HTTPS, or remove it");
         }
     }
@@ -237,8 +237,11 @@ mod tests {
     fn the_first_certificate_is_the_default_and_none_is_twice() {
         let arn = |name: &str| format!("arn:aws:acm:eu-west-1:000000000000:certificate/{name}");
         let arns = ["b", "c", "a", "b", "c"].map(arn);
-        let given = CertificatesModel::Given(["b", "a", "c"].map(arn).to_vec());
-        assert_eq!(model(one(&json!({ "port": 443, "certificateArns": arns }))).listeners[&443].certificates, given);
+        let user_provided = CertificatesModel::Given(["b", "a", "c"].map(arn).to_vec());
+        assert_eq!(
+            model(one(&json!({ "port": 443, "certificateArns": arns }))).listeners[&443].certificates,
+            user_provided
+        );
     }
 
     #[test]
@@ -287,10 +290,13 @@ mod tests {
                 "rules[1].priority is 7, as that of another",
             ),
         ] {
-            let (_, said) = complaint(one(&listener));
-            assert!(said.starts_with("spec.listeners[0]") && said.contains(words), "{said}\nshould say: {words}");
+            let (_, api_message) = complaint(one(&listener));
+            assert!(
+                api_message.starts_with("spec.listeners[0]") && api_message.contains(words),
+                "{api_message}\nshould say: {words}"
+            );
         }
-        let (_, said) = complaint(json!({ "listeners": [{ "port": 80 }, { "port": 80 }] }));
-        assert_eq!(said, "spec.listeners[1].port is 80 a second time: merge the listeners");
+        let (_, api_message) = complaint(json!({ "listeners": [{ "port": 80 }, { "port": 80 }] }));
+        assert_eq!(api_message, "spec.listeners[1].port is 80 a second time: merge the listeners");
     }
 }

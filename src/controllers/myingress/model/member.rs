@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use super::balancer::{BalancerPart, balancer};
 use super::field::Field;
 use super::listeners::{ListenerPart, listeners};
-use super::{Complaint, Context, GroupModel, SecurityModel, actions, backends};
-use crate::api::MyIngress;
+use super::{Complaint, GroupModel, Inputs, SecurityModel, actions, backends};
+use crate::api::MyIngressSpec;
 use crate::api::myingress::Scheme;
-use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::ownership::ObjectKey;
 
 /// One object's part of a balancer.
@@ -24,12 +23,12 @@ pub struct Part {
     pub listeners: BTreeMap<u16, ListenerPart>,
 }
 
-/// What the object contributes to a balancer of this scheme.
-pub fn part(object: &MyIngress, scheme: Scheme, context: &Context<'_>) -> Result<Part, Complaint> {
-    let (member, spec, field) = (key(object), &object.spec, Field::spec());
+/// What the object with this spec contributes to a balancer of this scheme.
+pub fn part(member: &ObjectKey, spec: &MyIngressSpec, scheme: Scheme, context: &Inputs<'_>) -> Result<Part, Complaint> {
+    let field = Field::spec();
     let balancer = balancer(spec, &field)?;
-    let backends = backends::backends(&spec.backends, &member, context.owner, scheme, &field.name("backends"))?;
-    let listeners = listeners(&spec.listeners, &member, &backends, context, &field.name("listeners"))?;
+    let backends = backends::backends(&spec.backends, member, context.owner, scheme, &field.name("backends"))?;
+    let listeners = listeners(&spec.listeners, member, &backends, context, &field.name("listeners"))?;
     if let Some((_, listener)) = listeners.iter().find(|(_, it)| !it.inbound.is_empty())
         && !matches!(balancer.security, SecurityModel::Managed { .. })
     {
@@ -47,5 +46,5 @@ pub fn part(object: &MyIngress, scheme: Scheme, context: &Context<'_>) -> Result
     let used = actions::groups_of(actions);
     let groups = backends.into_values().filter(|it| used.contains(&it.group)).map(|it| (it.group, it.model));
     let groups = groups.collect();
-    Ok(Part { member, balancer, groups, listeners })
+    Ok(Part { member: member.clone(), balancer, groups, listeners })
 }

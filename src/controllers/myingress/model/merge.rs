@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::balancer::{BalancerPart, within_tag_limit};
 use super::field::Field;
+use super::guests;
 use super::inbound;
 use super::limits::{self, Limits};
 use super::listeners::ListenerPart;
@@ -50,6 +51,8 @@ struct ListenerDraft {
     default_actions: Option<Given<Vec<RuleAction>>>,
     /// Rules by the place of their member in the group.
     rules: BTreeMap<usize, Vec<RuleModel>>,
+    /// Rules of guests, in the order in which they follow all others.
+    guests: Vec<RuleModel>,
     /// Who has this listener, and where in its spec.
     members: BTreeMap<ObjectKey, String>,
 }
@@ -57,20 +60,20 @@ struct ListenerDraft {
 impl Draft {
     /// A balancer where the member says; `None` where it does not say. `place` is the member's place in the group.
     pub fn of(part: &Part, place: usize, limits: &Limits) -> Option<Result<Self, Complaint>> {
-        let said = part.balancer.clone();
+        let api_message = part.balancer.clone();
         let draft = Self {
             anchor: part.member.clone(),
             balancer: BalancerModel {
-                scheme: said.scheme,
-                ip_address_type: said.ip_address_type,
-                subnets: said.subnets?,
-                security: said.security,
-                attributes: said.attributes,
+                scheme: api_message.scheme,
+                ip_address_type: api_message.ip_address_type,
+                subnets: api_message.subnets?,
+                security: api_message.security,
+                attributes: api_message.attributes,
                 tags: BTreeMap::new(),
-                web_acl: said.web_acl,
-                capacity: said.capacity,
-                name: said.name,
-                adopt: said.adopt,
+                web_acl: api_message.web_acl,
+                capacity: api_message.capacity,
+                name: api_message.name,
+                adopt: api_message.adopt,
             },
             tagged_by: BTreeMap::new(),
             groups: BTreeMap::new(),
@@ -100,38 +103,59 @@ impl Draft {
         Ok(draft)
     }
 
+    /// The same balancer with a member of another namespace more: it adds rules behind all others, and target groups.
+    pub fn with_guest(&self, part: &Part, limits: &Limits) -> Result<Self, Complaint> {
+        let mut draft = self.clone();
+        for (port, listener) in &part.listeners {
+            // Which ports there are was checked before.
+            if let Some(ours) = draft.listeners.get_mut(port) {
+                ours.admit(listener, &part.member)?;
+            }
+        }
+        draft.groups.extend(part.groups.clone());
+        let sizes: Vec<_> = draft.listeners.values().map(ListenerDraft::size).collect();
+        limits::check(&sizes, draft.groups.len(), limits)?;
+        draft.rules_fit(&part.member)?;
+        Ok(draft)
+    }
+
+    /// What is spoken on each port.
+    pub fn protocols(&self) -> BTreeMap<u16, Protocol> {
+        self.listeners.iter().map(|(port, listener)| (*port, listener.protocol.value)).collect()
+    }
+
     /// The scheme, which names of target groups depend on.
     pub fn scheme(&self) -> Scheme {
         self.balancer.scheme
     }
 
     /// What the anchor says goes for all; others may repeat it.
-    fn agree_on_balancer(&mut self, said: &BalancerPart) -> Result<(), Complaint> {
+    fn agree_on_balancer(&mut self, api_message: &BalancerPart) -> Result<(), Complaint> {
         let field = Field::spec().called(CONFLICT);
         let (ours, anchor) = (&mut self.balancer, &self.anchor);
         let differs =
             |name: &'static str| field.name(name).wrong(differs_from(anchor, "which says where the balancer stands"));
-        if said.subnets.as_ref().is_some_and(|subnets| *subnets != ours.subnets) {
-            let ids = matches!(said.subnets, Some(SubnetsModel::Ids(_)));
+        if api_message.subnets.as_ref().is_some_and(|subnets| *subnets != ours.subnets) {
+            let ids = matches!(api_message.subnets, Some(SubnetsModel::Ids(_)));
             return Err(differs(if ids { "subnets" } else { "subnetSelector" }));
         }
         // Left out, a scheme reads as the default one: without subnets beside it, that says nothing.
-        let says_scheme = said.subnets.is_some() || said.scheme != Scheme::default();
-        if says_scheme && said.scheme != ours.scheme {
+        let says_scheme = api_message.subnets.is_some() || api_message.scheme != Scheme::default();
+        if says_scheme && api_message.scheme != ours.scheme {
             return Err(differs("scheme"));
         }
-        if said.ip_address_type.is_some() && said.ip_address_type != ours.ip_address_type {
+        if api_message.ip_address_type.is_some() && api_message.ip_address_type != ours.ip_address_type {
             return Err(differs("ipAddressType"));
         }
-        if said.web_acl.is_some() && said.web_acl != ours.web_acl {
+        if api_message.web_acl.is_some() && api_message.web_acl != ours.web_acl {
             return Err(differs("wafAclArn"));
         }
-        if said.capacity.is_some() && said.capacity != ours.capacity {
+        if api_message.capacity.is_some() && api_message.capacity != ours.capacity {
             return Err(differs("minimumCapacityUnits"));
         }
-        match (&mut ours.security, &said.security) {
+        match (&mut ours.security, &api_message.security) {
             (_, SecurityModel::Default) => {}
-            (SecurityModel::Given(ours), SecurityModel::Given(said)) if ours == said => {}
+            (SecurityModel::Given(ours), SecurityModel::Given(api_message)) if ours == api_message => {}
             (
                 SecurityModel::Managed { cidrs, prefix_lists, .. },
                 SecurityModel::Managed { cidrs: more, prefix_lists: more_lists, .. },
@@ -142,16 +166,16 @@ impl Draft {
             (_, SecurityModel::Given(_)) => return Err(differs("securityGroups")),
             (_, SecurityModel::Managed { .. }) => return Err(differs("inboundCidrs")),
         }
-        if !said.target_security_groups.is_empty() {
+        if !api_message.target_security_groups.is_empty() {
             let SecurityModel::Managed { targets, .. } = &mut ours.security else {
                 return field.name("targetSecurityGroups").called("SpecInvalid").complain(
                     "needs a security group that is made for the balancer, for it is let in: set spec.inboundCidrs or \
                      spec.inboundPrefixLists where the balancer's subnets are, or remove it",
                 );
             };
-            targets.extend(said.target_security_groups.clone());
+            targets.extend(api_message.target_security_groups.clone());
         }
-        for (key, value) in &said.attributes {
+        for (key, value) in &api_message.attributes {
             if ours.attributes.get(key) != Some(value) {
                 let attributes = field.name("attributes");
                 let text = differs_from(anchor, "which says where the balancer stands");
@@ -206,7 +230,7 @@ impl Draft {
 
 impl ListenerDraft {
     fn of(part: &ListenerPart, member: &ObjectKey, place: usize) -> Self {
-        let given = |value: &String| Given { value: value.clone(), by: member.clone() };
+        let user_provided = |value: &String| Given { value: value.clone(), by: member.clone() };
         Self {
             protocol: Given { value: part.protocol, by: member.clone() },
             certificates: given_by(part.certificates.as_ref(), member),
@@ -214,9 +238,10 @@ impl ListenerDraft {
             ssl_policy: given_by(part.ssl_policy.as_ref(), member),
             mutual_authentication: given_by(part.mutual_authentication.as_ref(), member),
             inbound: part.inbound.clone(),
-            attributes: part.attributes.iter().map(|(key, value)| (key.clone(), given(value))).collect(),
+            attributes: part.attributes.iter().map(|(key, value)| (key.clone(), user_provided(value))).collect(),
             default_actions: given_by(part.default_actions.as_ref(), member),
             rules: BTreeMap::from([(place, part.rules.clone())]),
+            guests: Vec::new(),
             members: BTreeMap::from([(member.clone(), part.field.clone())]),
         }
     }
@@ -229,9 +254,9 @@ impl ListenerDraft {
         let mutual = part.mutual_authentication.as_ref();
         agree(&mut self.mutual_authentication, mutual, member, &at("mutualAuthentication"))?;
         for (key, value) in &part.attributes {
-            let mut given = self.attributes.remove(key);
-            agree(&mut given, Some(value), member, &at(&format!("attributes[{key}]")))?;
-            self.attributes.extend(given.map(|given| (key.clone(), given)));
+            let mut user_provided = self.attributes.remove(key);
+            agree(&mut user_provided, Some(value), member, &at(&format!("attributes[{key}]")))?;
+            self.attributes.extend(user_provided.map(|user_provided| (key.clone(), user_provided)));
         }
         agree(&mut self.default_actions, part.default_actions.as_ref(), member, &at("defaultAction"))?;
         self.inbound.extend(part.inbound.clone());
@@ -241,32 +266,44 @@ impl ListenerDraft {
         Ok(self)
     }
 
+    /// Lets a guest's rules follow all others. Their priorities put them in order among themselves.
+    fn admit(&mut self, part: &ListenerPart, member: &ObjectKey) -> Result<(), Complaint> {
+        for rule in &part.rules {
+            guests::answers_nothing_of(self.rules.values().flatten(), rule)?;
+        }
+        let ordered = in_order(&[&part.rules], &[]).map_err(|misplaced| complaint(misplaced, member))?;
+        self.guests.extend(ordered.into_iter().map(|rule| RuleModel { priority: None, ..rule.clone() }));
+        Ok(())
+    }
+
     fn size(&self) -> limits::Size {
         limits::Size {
-            rules: self.rules.values().map(Vec::len).sum(),
+            rules: self.rules.values().map(Vec::len).sum::<usize>() + self.guests.len(),
             further_certificates: self.certificates.as_ref().map_or(0, |it| it.value.len().saturating_sub(1)),
         }
     }
 
     fn in_order(&self) -> Result<Vec<&RuleModel>, Misplaced<'_>> {
-        in_order(&self.rules.values().map(Vec::as_slice).collect::<Vec<_>>())
+        in_order(&self.rules.values().map(Vec::as_slice).collect::<Vec<_>>(), &self.guests)
     }
 
     fn model(self) -> Option<ListenerModel> {
         let rules = self.in_order().ok()?.into_iter().cloned().collect();
-        let attributes = self.attributes.into_iter().map(|(key, given)| (key, given.value));
+        let attributes = self.attributes.into_iter().map(|(key, user_provided)| (key, user_provided.value));
         Some(ListenerModel {
             protocol: self.protocol.value,
             certificates: match (self.protocol.value, self.certificates) {
                 (Protocol::Http, _) => CertificatesModel::None,
-                (Protocol::Https, Some(given)) => CertificatesModel::Given(given.value),
+                (Protocol::Https, Some(user_provided)) => CertificatesModel::Given(user_provided.value),
                 (Protocol::Https, None) => CertificatesModel::Discovered { hosts: self.hosts },
             },
-            ssl_policy: self.ssl_policy.map(|given| given.value),
-            mutual_authentication: self.mutual_authentication.map(|given| given.value),
+            ssl_policy: self.ssl_policy.map(|user_provided| user_provided.value),
+            mutual_authentication: self.mutual_authentication.map(|user_provided| user_provided.value),
             inbound: self.inbound,
             attributes: attributes.collect(),
-            default_actions: self.default_actions.map_or_else(actions::nothing_here, |given| given.value),
+            default_actions: self
+                .default_actions
+                .map_or_else(actions::nothing_here, |user_provided| user_provided.value),
             rules,
         })
     }
@@ -286,9 +323,9 @@ fn agree<T: Clone + PartialEq>(
     match (&ours, theirs) {
         (_, None) => {}
         (None, Some(value)) => *ours = Some(Given { value: value.clone(), by: member.clone() }),
-        (Some(given), Some(value)) if given.value == *value => {}
-        (Some(given), Some(_)) => {
-            let text = differs_from(&given.by, "which has the same port and came first");
+        (Some(user_provided), Some(value)) if user_provided.value == *value => {}
+        (Some(user_provided), Some(_)) => {
+            let text = differs_from(&user_provided.by, "which has the same port and came first");
             return Err(Complaint { reason: CONFLICT, message: format!("{field} {text}") });
         }
     }

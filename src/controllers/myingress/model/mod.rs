@@ -9,6 +9,7 @@ mod build;
 mod conditions;
 mod defaults;
 mod field;
+mod guests;
 mod inbound;
 mod limits;
 mod listeners;
@@ -25,6 +26,8 @@ mod golden;
 #[cfg(test)]
 mod groups;
 #[cfg(test)]
+mod guests_tests;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod specs;
@@ -39,14 +42,16 @@ use crate::external::elbv2::{
 };
 
 pub use actions::nothing_here;
+pub use attributes::{DELETION_PROTECTION, unprotects};
 pub use backends::backend_called;
-pub use build::{Built, Context, build, order};
+pub use build::{Built, Inputs, build, order};
 pub use conditions::conditions_of;
 pub use defaults::{
     default_balancer_attribute, default_balancer_attributes, default_group_attributes, default_listener_attributes,
 };
 pub use inbound::{MOST_RULES, counted};
 pub use limits::{Limits, is_nearly_used};
+pub use text::canonical_network;
 
 /// A balancer with all its parts, as the members of its group want it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -15,19 +15,20 @@ pub enum Misplaced<'a> {
     NoRoom(&'a RuleModel),
 }
 
-/// The rules in the order of their evaluation; `lists` are those of each object.
+/// The rules in the order of their evaluation; `lists` are those of each object, and `last` those that follow all others,
+/// whatever numbers these have.
 ///
 /// A rule with a priority has that number. One without has the next free number after the rule that precedes it in its
 /// own object's list, or the lowest free one if it is the first. So there is always a set of ascending numbers for the
 /// outcome in which every given priority is kept.
-pub fn in_order<'a>(lists: &[&'a [RuleModel]]) -> Result<Vec<&'a RuleModel>, Misplaced<'a>> {
-    let mut given: BTreeMap<u16, &RuleModel> = BTreeMap::new();
+pub fn in_order<'a>(lists: &[&'a [RuleModel]], last: &'a [RuleModel]) -> Result<Vec<&'a RuleModel>, Misplaced<'a>> {
+    let mut user_provided: BTreeMap<u16, &RuleModel> = BTreeMap::new();
     for rule in lists.iter().copied().flatten() {
-        if let Some(other) = rule.priority.and_then(|priority| given.insert(priority, rule)) {
+        if let Some(other) = rule.priority.and_then(|priority| user_provided.insert(priority, rule)) {
             return Err(Misplaced::Taken(rule, other));
         }
     }
-    let mut taken: BTreeSet<u16> = given.into_keys().collect();
+    let mut taken: BTreeSet<u16> = user_provided.into_keys().collect();
     let mut numbered = Vec::new();
     for list in lists {
         let mut before = 0;
@@ -42,6 +43,14 @@ pub fn in_order<'a>(lists: &[&'a [RuleModel]]) -> Result<Vec<&'a RuleModel>, Mis
         }
     }
     numbered.sort_by_key(|(number, _)| *number);
+    let mut before = numbered.last().map_or(0, |(number, _)| *number);
+    for rule in last {
+        if before == HIGHEST {
+            return Err(Misplaced::NoRoom(rule));
+        }
+        before += 1;
+        numbered.push((before, rule));
+    }
     Ok(numbered.into_iter().map(|(_, rule)| rule).collect())
 }
 
@@ -63,7 +72,7 @@ mod tests {
 
     fn order(lists: &[Vec<RuleModel>]) -> Vec<&str> {
         let lists: Vec<_> = lists.iter().map(Vec::as_slice).collect();
-        in_order(&lists).unwrap().into_iter().map(|rule| rule.field.as_str()).collect()
+        in_order(&lists, &[]).unwrap().into_iter().map(|rule| rule.field.as_str()).collect()
     }
 
     #[test]
@@ -86,9 +95,17 @@ mod tests {
     #[test]
     fn what_cannot_be_placed_is_named() {
         let (a, b) = (rules("a", &[Some(7)]), rules("b", &[None, Some(7)]));
-        assert_eq!(in_order(&[&a, &b]), Err(Misplaced::Taken(&b[1], &a[0])));
+        assert_eq!(in_order(&[&a, &b], &[]), Err(Misplaced::Taken(&b[1], &a[0])));
         let last = rules("a", &[Some(HIGHEST), None]);
-        assert_eq!(in_order(&[&last]), Err(Misplaced::NoRoom(&last[1])));
+        assert_eq!(in_order(&[&last], &[]), Err(Misplaced::NoRoom(&last[1])));
+    }
+
+    #[test]
+    fn what_comes_last_follows_the_highest_number() {
+        let (home, guests) = (rules("a", &[Some(HIGHEST - 1), None]), rules("b", &[None]));
+        assert_eq!(in_order(&[&home], &guests), Err(Misplaced::NoRoom(&guests[0])));
+        let ordered = in_order(&[&home[..1]], &guests).unwrap();
+        assert_eq!(ordered, [&home[0], &guests[0]]);
     }
 
     proptest! {
@@ -99,7 +116,7 @@ mod tests {
         ) {
             let lists: Vec<_> = priorities.iter().enumerate().map(|(it, list)| rules(&it.to_string(), list)).collect();
             let slices: Vec<_> = lists.iter().map(Vec::as_slice).collect();
-            if let Ok(ordered) = in_order(&slices) {
+            if let Ok(ordered) = in_order(&slices, &[]) {
                 let mut before = 0;
                 for rule in &ordered {
                     let least = before + 1;

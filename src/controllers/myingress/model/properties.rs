@@ -17,7 +17,7 @@ fn members() -> impl Strategy<Value = Vec<MyIngress>> {
 
 fn built_in_order(members: &[MyIngress]) -> Built {
     let mut members: Vec<&MyIngress> = members.iter().collect();
-    order(&mut members);
+    order(&mut members, "shop");
     built(&members)
 }
 

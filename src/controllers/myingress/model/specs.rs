@@ -129,7 +129,9 @@ impl Taste {
                     ("port", Some(port)),
                     (
                         "healthCheck",
-                        check.map(|(interval, codes)| json!({ "intervalSeconds": interval, "successCodes": codes })),
+                        check.map(
+                            |(interval, codes)| json!({ "interval": format!("{interval}s"), "successCodes": codes }),
+                        ),
                     ),
                     ("protocolVersion", version),
                     ("attributes", attributes),
@@ -171,6 +173,7 @@ fn text() -> impl Strategy<Value = Value> {
 }
 
 fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
-    let given = fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.filter(|it| !it.is_null())?)));
-    Value::Object(given.collect::<Map<_, _>>())
+    let user_provided =
+        fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.filter(|it| !it.is_null())?)));
+    Value::Object(user_provided.collect::<Map<_, _>>())
 }

@@ -75,7 +75,8 @@ pub fn network(text: &str, field: &Field<'_>) -> Result<String, Complaint> {
     })
 }
 
-fn canonical_network(text: &str) -> Option<String> {
+/// The network as AWS writes it: without the bits that do not count.
+pub fn canonical_network(text: &str) -> Option<String> {
     let (address, length) = text.split_once('/')?;
     let length: u32 = length.bytes().all(|b| b.is_ascii_digit()).then(|| length.parse().ok())??;
     let base = match address.parse().ok()? {

@@ -17,7 +17,7 @@ use crate::external::aws::AwsError;
 use crate::external::elbv2::Elbv2;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
-use crate::runtime::{Decoded, said};
+use crate::runtime::{Decoded, api_message};
 
 /// Why orphans could not be listed or removed.
 #[derive(Debug, thiserror::Error)]
@@ -26,10 +26,10 @@ pub enum Error {
     #[error(transparent)]
     Clients(#[from] clients::Error),
     /// Which cluster this is could not be read.
-    #[error("cannot read the namespace kube-system, whose uid stands for the cluster: {}", said(.0))]
+    #[error("cannot read the namespace kube-system, whose uid stands for the cluster: {}", api_message(.0))]
     Cluster(#[source] kube::Error),
     /// Without a list of all objects nothing is known to be nobody's.
-    #[error("cannot list MyIngress objects of all namespaces: {}", said(.0))]
+    #[error("cannot list MyIngress objects of all namespaces: {}", api_message(.0))]
     Listing(#[source] kube::Error),
     /// An object has no name that tags could be compared with.
     #[error("MyIngress {0} cannot be decoded at all: correct it first, for what is in AWS may be its own")]

@@ -122,7 +122,7 @@ fn listener(action: &ListenerAction, before: &Assets, after: &Assets) -> Vec<Cha
         if fields.is_empty() && secret {
             // Nothing else tells what this call is for.
             let hidden = || Some("(hidden)".to_owned());
-            fields.push(Field { path: "clientSecret".into(), old: hidden(), new: hidden() });
+            fields.push(Field { path: "clientSecretName".into(), old: hidden(), new: hidden() });
         }
         vec![call(operation, subject, fields)]
     };
@@ -150,9 +150,9 @@ fn listener(action: &ListenerAction, before: &Assets, after: &Assets) -> Vec<Cha
             certificates.iter().map(|arn| call("RemoveListenerCertificates", place(port), fields(arn))).collect()
         }
         ListenerAction::AddTags { arn, port, .. } => match listener_with_rule(after, &balancer, arn) {
-            Some((listener, told)) => {
+            Some((listener, message)) => {
                 let thing = Thing::Rule { balancer: balancer.clone(), listener, arn: arn.clone() };
-                one("AddTags", format!("rule {told} on port {port} of {name}"), thing, false)
+                one("AddTags", format!("rule {message} on port {port} of {name}"), thing, false)
             }
             None => one("AddTags", place(port), this(arn), false),
         },

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::report::Field;
 use super::text;
 use crate::controllers::myingress::assets::{Assets, GroupMember, ListenerMember, Member, RuleMember};
-use crate::controllers::myingress::simulation::{CHOSEN_BY_AWS, MADE_UP};
+use crate::controllers::myingress::predicted::{CHOSEN_BY_AWS, MADE_UP};
 use crate::external::ec2::SecurityGroup;
 use crate::external::elbv2::{Pairs, RuleAction};
 
@@ -87,8 +87,8 @@ pub fn listener_of<'a>(assets: &'a Assets, balancer: &str, arn: &str) -> Option<
 
 /// The conditions of a rule in one line.
 pub fn conditions(member: &RuleMember) -> String {
-    let told = member.rule.settings.conditions.iter().map(text::condition);
-    told.map(|(what, values)| format!("{what} {values}")).collect::<Vec<_>>().join(" and ")
+    let message = member.rule.settings.conditions.iter().map(text::condition);
+    message.map(|(what, values)| format!("{what} {values}")).collect::<Vec<_>>().join(" and ")
 }
 
 /// What is not the same before and after.
@@ -187,8 +187,8 @@ fn group(member: &GroupMember, fields: &mut Fields) {
         set("healthCheck.protocol", text::protocol(check.protocol).into());
         set("healthCheck.port", check.port.map_or("traffic-port".into(), |port| port.to_string()));
         set("healthCheck.path", check.path.clone());
-        set("healthCheck.intervalSeconds", check.interval.to_string());
-        set("healthCheck.timeoutSeconds", check.timeout.to_string());
+        set("healthCheck.interval", check.interval.to_string());
+        set("healthCheck.timeout", check.timeout.to_string());
         set("healthCheck.healthyThreshold", check.healthy.to_string());
         set("healthCheck.unhealthyThreshold", check.unhealthy.to_string());
         set("healthCheck.successCodes", check.codes.clone());

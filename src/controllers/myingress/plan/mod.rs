@@ -7,8 +7,8 @@
 mod changes;
 mod checks;
 mod documents;
+mod dry_run;
 mod fields;
-mod rehearsal;
 mod report;
 mod table;
 mod text;
@@ -28,10 +28,10 @@ use super::drift;
 use super::members::{key, members_of};
 use super::orphans::Journal;
 use super::ownership::{ObjectKey, group_of};
+use super::predicted::PredictedAws;
 use super::refusals::Refusals;
 use super::region::Region;
 use super::secrets::Secrets;
-use super::simulation::Simulation;
 use super::targets::Targets;
 use crate::api::MyIngress;
 use crate::clients;
@@ -43,9 +43,9 @@ use crate::external::elbv2::Elbv2;
 use crate::health::Health;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
-use crate::runtime::{Decoded, Environment, Listed, said};
+use crate::runtime::{CacheSync, Decoded, Environment, api_message};
 use documents::Documents;
-use rehearsal::{Rehearsal, Rehearsed};
+use dry_run::{DryRun, DryRunResult};
 use report::{Origin, Report};
 
 pub(super) use fields::{Fields, Thing, difference};
@@ -72,10 +72,10 @@ pub enum Error {
     #[error(transparent)]
     Clients(#[from] clients::Error),
     /// Which cluster this is could not be read.
-    #[error("cannot read the namespace kube-system, whose uid stands for the cluster: {}", said(.0))]
+    #[error("cannot read the namespace kube-system, whose uid stands for the cluster: {}", api_message(.0))]
     Cluster(#[source] kube::Error),
     /// The objects could not be read.
-    #[error("cannot list MyIngress objects: {}", said(.0))]
+    #[error("cannot list MyIngress objects: {}", api_message(.0))]
     Listing(#[source] kube::Error),
     /// Services, endpoints or pods could not be read.
     #[error("the cluster could not be read within {} s{}", LISTING.as_secs(), .0.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
@@ -106,7 +106,7 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
         region: Region::new(&aws, &metrics, &fence, budget, elb.clone(), identity),
         targets: Targets::new(elb, Ec2::new(&aws, metrics.clone(), fence.clone())),
         secrets: Secrets::new(client.clone()),
-        stores: Mutex::new(vec![(store.clone(), Listed::of(store))]),
+        stores: Mutex::new(vec![(store.clone(), CacheSync::of(store))]),
         bound: Mutex::default(),
         groups_seen: Mutex::default(),
         refusals: Refusals::default(),
@@ -123,15 +123,15 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
     let environment = environment(client, metrics, &options, &known);
     show(writer, &known);
     kind.region.sweep().await.map_err(Error::Aws)?;
-    let rehearsed = async {
+    let result = async {
         let ready = tokio::time::timeout(LISTING, kind.targets.ready()).await;
         ready.map_err(|_| Error::Unread(kind.targets.watch_trouble()))?;
-        Ok::<_, Error>(rehearsed(&kind, planned).await)
+        Ok::<_, Error>(result(&kind, planned).await)
     };
     let objects = tokio::select! {
         // Watches for as long as the rehearsal needs it.
         () = kind.targets.watch(&environment) => Vec::new(),
-        objects = rehearsed => objects?,
+        objects = result => objects?,
     };
     let report = Report { objects, skipped: documents.skipped };
     print(&report, options.output).map_err(Error::Output)?;
@@ -225,25 +225,25 @@ fn show(mut writer: reflector::store::Writer<MyIngress>, known: &[MyIngress]) {
     }
 }
 
-async fn rehearsed(kind: &MyIngressKind, planned: Vec<(MyIngress, Origin)>) -> Vec<report::ObjectReport> {
-    let mut rehearsal = Rehearsal { kind, simulation: Simulation::default() };
-    let mut objects: Vec<Rehearsed> =
-        planned.into_iter().map(|(object, origin)| Rehearsed::new(object, origin)).collect();
+async fn result(kind: &MyIngressKind, planned: Vec<(MyIngress, Origin)>) -> Vec<report::ObjectReport> {
+    let mut dry_run = DryRun { kind, predicted: PredictedAws::default() };
+    let mut objects: Vec<DryRunResult> =
+        planned.into_iter().map(|(object, origin)| DryRunResult::new(object, origin)).collect();
     for _ in 0..PASSES {
         let mut quiet = true;
         for object in &mut objects {
-            quiet &= !rehearsal.go_on(object).await;
+            quiet &= !dry_run.go_on(object).await;
         }
         if quiet {
             break;
         }
     }
-    for rehearsed in &mut objects {
-        if rehearsed.object.meta().deletion_timestamp.is_none() && !rehearsed.object.spec.suspend {
-            rehearsed.report.checks = checks::checks(kind, &rehearsed.object).await;
+    for result in &mut objects {
+        if result.object.meta().deletion_timestamp.is_none() && !result.object.spec.suspend {
+            result.report.checks = checks::checks(kind, &result.object).await;
         }
     }
-    objects.into_iter().map(|rehearsed| rehearsed.report).collect()
+    objects.into_iter().map(|result| result.report).collect()
 }
 
 fn print(report: &Report, format: PlanFormat) -> io::Result<()> {

@@ -55,8 +55,8 @@ fn a_wrong_log_bucket_is_blamed_on_the_field_that_names_it() {
     let attributes =
         pairs(&[("access_logs.s3.bucket", "b"), ("access_logs.s3.enabled", "true"), ("access_logs.s3.prefix", "")]);
     let action = Action::Balancer(BalancerAction::SetAttributes { arn: "b".into(), attributes });
-    let said = "Access Denied for bucket: logs. Please check S3bucket permission";
-    let refused = error("ModifyLoadBalancerAttributes", "InvalidConfigurationRequest", said);
+    let api_message = "Access Denied for bucket: logs. Please check S3bucket permission";
+    let refused = error("ModifyLoadBalancerAttributes", "InvalidConfigurationRequest", api_message);
     let field = blamed(&refused, &action, json!({ "accessLogs": { "bucket": "logs" } }));
     assert_eq!(field.as_deref(), Some("spec.accessLogs.bucket"));
     let map = json!({ "attributes": { "access_logs.s3.bucket": "logs" } });
@@ -65,30 +65,30 @@ fn a_wrong_log_bucket_is_blamed_on_the_field_that_names_it() {
 
 #[test]
 fn an_attribute_is_called_as_the_spec_calls_it() {
-    let spec = json!({ "idleTimeoutSeconds": 90, "attributes": { "no.such": "1" } });
+    let spec = json!({ "idleTimeout": "90s", "attributes": { "no.such": "1" } });
     let attributes = pairs(&[("idle_timeout.timeout_seconds", "90"), ("no.such", "1")]);
     let action = Action::Balancer(BalancerAction::SetAttributes { arn: "b".into(), attributes });
-    for (said, field) in [
+    for (api_message, field) in [
         ("Load balancer attribute key 'no.such' is not recognized", "spec.attributes[no.such]"),
-        ("The value of 'idle_timeout.timeout_seconds' is not valid", "spec.idleTimeoutSeconds"),
-        ("Something is wrong", "spec.idleTimeoutSeconds, spec.attributes[no.such]"),
+        ("The value of 'idle_timeout.timeout_seconds' is not valid", "spec.idleTimeout"),
+        ("Something is wrong", "spec.idleTimeout, spec.attributes[no.such]"),
     ] {
-        let refused = error("ModifyLoadBalancerAttributes", "ValidationError", said);
-        assert_eq!(blamed(&refused, &action, spec.clone()).as_deref(), Some(field), "{said}");
+        let refused = error("ModifyLoadBalancerAttributes", "ValidationError", api_message);
+        assert_eq!(blamed(&refused, &action, spec.clone()).as_deref(), Some(field), "{api_message}");
     }
 }
 
 #[test]
 fn certificates_policies_and_trust_stores_are_named_by_their_place() {
     let action = listener(https(443, "a"));
-    for (code, said, field) in [
+    for (code, api_message, field) in [
         ("CertificateNotFound", "not found".to_owned(), "spec.listeners[1].certificateArns[0]"),
         ("SSLPolicyNotFound", "SSL policy 'p' not found".into(), "spec.listeners[1].sslPolicy"),
         ("TrustStoreNotFound", "not found".into(), "spec.listeners[1].mutualAuthentication.trustStoreArn"),
         ("TrustStoreNotReady", "not ready".into(), "spec.listeners[1].mutualAuthentication.trustStoreArn"),
         ("ValidationError", "something else".into(), "spec.listeners[1]"),
     ] {
-        let refused = error("CreateListener", code, &said);
+        let refused = error("CreateListener", code, &api_message);
         assert_eq!(blamed(&refused, &action, two_listeners()).as_deref(), Some(field), "{code}");
     }
     let elsewhere = listener(https(8443, "a"));
@@ -103,8 +103,8 @@ fn of_further_certificates_the_one_that_aws_names_is_blamed() {
         let (balancer, listener, port) = ("b".into(), "l".into(), 443);
         Action::Listener(ListenerAction::AddCertificates { balancer, arn: listener, port, certificates })
     };
-    let said = format!("Certificate ARN '{}' is not valid", arn("c"));
-    let refused = error("AddListenerCertificates", "CertificateNotFound", &said);
+    let api_message = format!("Certificate ARN '{}' is not valid", arn("c"));
+    let refused = error("AddListenerCertificates", "CertificateNotFound", &api_message);
     let field = |certificates| blamed(&refused, &add(certificates), two_listeners());
     assert_eq!(field(&["b", "c"]).as_deref(), Some("spec.listeners[1].certificateArns[2]"));
     let vague = error("AddListenerCertificates", "CertificateNotFound", "not found");
@@ -130,7 +130,7 @@ fn a_target_group_is_found_by_its_name() {
     let forward = |name: &str, port: u16| json!({ "port": port, "defaultAction": { "forward": { "backends": [{ "name": name }] } } });
     let spec = json!({
         "listeners": [forward("a", 80), forward("b", 81)],
-        "backends": [{ "name": "a", "port": 80 }, { "name": "b", "port": 80, "slowStartSeconds": 30 }],
+        "backends": [{ "name": "a", "port": 80 }, { "name": "b", "port": 80, "slowStart": "30s" }],
     });
     let groups = model(spec.clone()).groups;
     let (name, _) = groups.into_iter().find(|(_, group)| group.backend_name == "b").unwrap();
@@ -138,7 +138,7 @@ fn a_target_group_is_found_by_its_name() {
     let refused = error("ModifyTargetGroupAttributes", "ValidationError", "no");
     let set = GroupAction::SetAttributes { arn: "g".into(), name, attributes };
     let field = blamed(&refused, &Action::Group(set), spec.clone());
-    assert_eq!(field.as_deref(), Some("spec.backends[1].slowStartSeconds"));
+    assert_eq!(field.as_deref(), Some("spec.backends[1].slowStart"));
     let stranger = GroupAction::SetAttributes { arn: "g".into(), name: "other".into(), attributes: Pairs::new() };
     assert_eq!(blamed(&refused, &Action::Group(stranger), spec), None);
 }

@@ -9,7 +9,7 @@ use super::Region;
 use crate::controllers::myingress::model::{Limits, is_nearly_used};
 
 const FRESH: Duration = Duration::from_hours(1);
-const PATIENCE: Duration = Duration::from_secs(3);
+const LIMITS_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What is known of the account.
 #[derive(Default)]
@@ -17,7 +17,7 @@ pub struct Account {
     limits: Limits,
     read: Option<Instant>,
     /// They could not be read, and the log says so.
-    told: bool,
+    message: bool,
     /// Quotas of which nearly all is used, and the log says so.
     nearly_used: BTreeSet<&'static str>,
 }
@@ -35,15 +35,15 @@ impl Region {
             return;
         }
         // An answer that does not come holds nobody up: the next sweep asks again.
-        let Ok(said) = timeout(PATIENCE, self.elb.account_limits()).await else { return };
+        let Ok(api_message) = timeout(LIMITS_TIMEOUT, self.elb.account_limits()).await else { return };
         let mut known = self.known();
-        match said {
-            Ok(said) => {
-                let limits = Limits::said(&said);
+        match api_message {
+            Ok(api_message) => {
+                let limits = Limits::api_message(&api_message);
                 let changed = known.account.read.is_some() && known.account.limits != limits;
                 known.account.limits = limits;
                 known.account.read = Some(Instant::now());
-                known.account.told = false;
+                known.account.message = false;
                 if changed {
                     let assets = &known.assets;
                     let tags = assets.balancers.values().map(|it| &it.tags);
@@ -51,9 +51,9 @@ impl Region {
                     known.wake(woken);
                 }
             }
-            Err(error) if !known.account.told => {
+            Err(error) if !known.account.message => {
                 tracing::warn!(%error, "the account's quotas could not be read: those of a new account are taken for them");
-                known.account.told = true;
+                known.account.message = true;
             }
             Err(_) => {}
         }

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use super::Region;
-use super::doubts::Named;
-use super::unconfirmed::Unconfirmed;
+use super::in_flight::InFlight;
+use super::unconfirmed::Named;
 use crate::controllers::myingress::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
 use crate::controllers::myingress::assets::Answer;
 use crate::controllers::myingress::ownership::Owner;
@@ -19,7 +19,7 @@ impl Region {
         if let Action::Balancer(BalancerAction::Verify { arn, name }) = action {
             return self.verify(arn, name).await;
         }
-        let unconfirmed = Unconfirmed::new(self, owner, action);
+        let in_flight = InFlight::new(self, owner, action);
         let made = match action {
             Action::Security(action) => self.change_security(owner, action).await,
             Action::Balancer(BalancerAction::Create(new)) => self.create_balancer(owner, new).await,
@@ -28,7 +28,7 @@ impl Region {
             Action::Listener(action) => self.change_listener(action).await,
             Action::Bind(_) => Ok(Answer::Done),
         };
-        unconfirmed.confirmed();
+        in_flight.confirmed();
         match made {
             Ok(answer) => {
                 self.enter(action, answer);
@@ -79,8 +79,11 @@ impl Region {
             self.known().written(arn);
         }
         match action {
-            Action::Balancer(BalancerAction::Create(new)) => self.doubt(Named::Balancer, &new.name, &owner.uid),
-            Action::Group(GroupAction::Create(new)) => self.doubt(Named::Group, &new.name, &owner.uid),
+            // Whether a create of ours made it was noted before the call.
+            Action::Balancer(BalancerAction::Create(new)) => {
+                self.mark_unconfirmed(Named::Balancer, &new.name, &owner.uid);
+            }
+            Action::Group(GroupAction::Create(new)) => self.mark_unconfirmed(Named::Group, &new.name, &owner.uid),
             Action::Group(
                 GroupAction::SetHealthCheck { arn, name, .. }
                 | GroupAction::SetAttributes { arn, name, .. }
@@ -88,12 +91,12 @@ impl Region {
                 | GroupAction::RemoveTags { arn, name, .. }
                 | GroupAction::Delete { arn, name, .. },
             ) => {
-                self.doubt(Named::Group, name, &owner.uid);
+                self.mark_unconfirmed(Named::Group, name, &owner.uid);
                 if let Some(member) = self.known().assets.groups.get_mut(arn) {
                     member.attributes = None;
                 }
             }
-            Action::Security(_) => drop(self.known().security.doubts.insert(owner.uid.clone(), Instant::now())),
+            Action::Security(_) => drop(self.known().security.unconfirmed.insert(owner.uid.clone(), Instant::now())),
             Action::Balancer(_) | Action::Listener(_) => {
                 let Some(arn) = action.balancer() else { return };
                 let mut known = self.known();
@@ -108,7 +111,7 @@ impl Region {
                 drop(known);
                 // One that is gone is found to be so by looking at its name again.
                 if matches!(action, Action::Balancer(_)) || error.is("LoadBalancerNotFound") {
-                    self.doubt(Named::Balancer, &name, &owner.uid);
+                    self.mark_unconfirmed(Named::Balancer, &name, &owner.uid);
                 }
             }
             Action::Bind(_) => {}
@@ -118,7 +121,7 @@ impl Region {
     /// Creates a balancer. Whether AWS answers with one that was there before is found out by [`Self::verify`].
     async fn create_balancer(&self, owner: &Owner, new: &NewBalancer) -> Result<Answer, AwsError> {
         // Unless it is entered, nobody knows what has that name.
-        self.doubt(Named::Balancer, &new.name, &owner.uid);
+        self.mark_created(Named::Balancer, &new.name, &owner.uid);
         match self.elb.create(new).await {
             Ok(balancer) => Ok(Answer::Balancer(balancer, new.tags.clone())),
             Err(error) => {
@@ -191,7 +194,7 @@ impl Region {
     async fn change_group(&self, owner: &Owner, action: &GroupAction) -> Result<Answer, AwsError> {
         match action {
             GroupAction::Create(new) => {
-                self.doubt(Named::Group, &new.name, &owner.uid);
+                self.mark_created(Named::Group, &new.name, &owner.uid);
                 let made = self.elb.create_target_group(new).await;
                 if made.as_ref().is_ok() || made.as_ref().is_err_and(|error| !error.ambiguous) {
                     self.settled(&new.name);

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use futures::channel::mpsc::UnboundedSender;
 
 use super::account::Account;
-use super::doubts::Doubt;
 use super::lookups::Lookups;
 use super::sweep::List;
+use super::unconfirmed::{Made, Unconfirmed};
 use super::{Depth, security};
 use crate::controllers::myingress::assets::{Assets, GroupMember, Member};
 use crate::controllers::myingress::ownership::Concerned;
@@ -24,7 +24,9 @@ pub struct Known {
     /// How recent our knowledge of an ARN or id is.
     pub marks: HashMap<String, Mark>,
     /// Names for which the outcome of a call is not known.
-    pub doubts: HashMap<String, Doubt>,
+    pub unconfirmed: HashMap<String, Unconfirmed>,
+    /// What was found made though its answer was lost, by uid of its owner, until somebody asks.
+    pub found_made: HashMap<String, Vec<Made>>,
     /// ARNs that an object claims although their tags deny it: these may be put back.
     pub disowned: BTreeSet<String>,
     /// How much is known of security groups.

@@ -112,10 +112,10 @@ impl Region {
         read: impl Future<Output = Result<T, AwsError>>,
     ) -> Result<T, AwsError> {
         let shared: Arc<SharedRead> = self.reads().entry(lookup).or_default().clone();
-        let (found, mut told) = shared.get(&owner.concerned(), known, read).await?;
+        let (found, mut message) = shared.get(&owner.concerned(), known, read).await?;
         // This one goes on by itself.
-        told.remove(&owner.concerned());
-        self.known().wake(told);
+        message.remove(&owner.concerned());
+        self.known().wake(message);
         Ok(found)
     }
 

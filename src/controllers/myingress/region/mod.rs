@@ -4,10 +4,10 @@
 mod account;
 mod changes;
 mod details;
-mod doubts;
+mod dry_run;
+mod in_flight;
 mod known;
 mod lookups;
-mod pretend;
 mod refresh;
 mod security;
 mod shared;
@@ -43,6 +43,7 @@ use shared::SharedRead;
 
 pub use details::Depth;
 pub use refresh::keep_fresh;
+pub use unconfirmed::{Made, Named};
 
 /// The snapshot, and the clients by which it is read and the region is changed.
 pub struct Region {

@@ -21,7 +21,7 @@ pub struct Knowledge {
     /// Uids of owners that had none when they were first looked at: all that they have was made by this process.
     pub complete: BTreeSet<String>,
     /// Uids of owners for which a change was made whose outcome is not known, and since when.
-    pub doubts: HashMap<String, Instant>,
+    pub unconfirmed: HashMap<String, Instant>,
 }
 
 impl Region {
@@ -35,7 +35,7 @@ impl Region {
                     security.complete.insert(owner.uid.clone());
                 }
                 let known = security.listed || security.complete.contains(&owner.uid);
-                (known, security.doubts.contains_key(&owner.uid))
+                (known, security.unconfirmed.contains_key(&owner.uid))
             };
             if doubted {
                 self.read_security_groups_of(owner).await?;
@@ -58,7 +58,7 @@ impl Region {
         changed.extend(known.enter_security_groups(found, begun, |_| true));
         known.security.listed = true;
         known.security.complete.clear();
-        known.security.doubts.retain(|_, since| *since > begun);
+        known.security.unconfirmed.retain(|_, since| *since > begun);
         let woken = changed.iter().filter_map(|tags| self.concerned(tags)).collect();
         known.wake(woken);
         Ok(())
@@ -73,7 +73,7 @@ impl Region {
         let mut known = self.known();
         known.enter_entries(&entries, begun, |from| asked.contains(from));
         known.enter_security_groups(found, begun, |group| owner.owns(&group.tags));
-        known.security.doubts.retain(|uid, since| *uid != owner.uid || *since > begun);
+        known.security.unconfirmed.retain(|uid, since| *uid != owner.uid || *since > begun);
         Ok(())
     }
 }

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use crate::controllers::myingress::ownership::Concerned;
 use crate::external::aws::AwsError;
 use crate::runtime::Class;
+use crate::runtime::tenant::for_everybody;
 
 /// After a failure nobody asks for so long; doubled with each failure in a row.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
@@ -31,7 +32,7 @@ struct Failure {
     pause: Duration,
     until: Instant,
     /// Who was told: they are woken when a read succeeds.
-    told: BTreeSet<Concerned>,
+    message: BTreeSet<Concerned>,
 }
 
 impl SharedRead {
@@ -52,20 +53,20 @@ impl SharedRead {
             return Ok((known, BTreeSet::new()));
         }
         self.not_failed_lately(whom)?;
-        match read.await {
+        match for_everybody(read).await {
             Ok(found) => {
-                let told = self.failure().take().map(|failure| failure.told).unwrap_or_default();
-                Ok((found, told))
+                let message = self.failure().take().map(|failure| failure.message).unwrap_or_default();
+                Ok((found, message))
             }
             Err(error) => {
                 let mut failure = self.failure();
-                let (pause, mut told) = failure
+                let (pause, mut message) = failure
                     .take()
-                    .map_or((FIRST_PAUSE, BTreeSet::new()), |it| ((it.pause * 2).min(LONGEST_PAUSE), it.told));
+                    .map_or((FIRST_PAUSE, BTreeSet::new()), |it| ((it.pause * 2).min(LONGEST_PAUSE), it.message));
                 let lasts = matches!(error.class, Class::Denied | Class::Invalid);
                 let pause = if lasts { LASTING_PAUSE } else { pause };
-                told.insert(whom.clone());
-                *failure = Some(Failure { error: error.clone(), pause, until: Instant::now() + pause, told });
+                message.insert(whom.clone());
+                *failure = Some(Failure { error: error.clone(), pause, until: Instant::now() + pause, message });
                 Err(error)
             }
         }
@@ -79,7 +80,7 @@ impl SharedRead {
     fn not_failed_lately(&self, whom: &Concerned) -> Result<(), AwsError> {
         match self.failure().as_mut().filter(|failure| failure.until > Instant::now()) {
             Some(failure) => {
-                failure.told.insert(whom.clone());
+                failure.message.insert(whom.clone());
                 Err(failure.error.clone())
             }
             None => Ok(()),
@@ -186,8 +187,8 @@ mod tests {
         let (shared, source) = (SharedRead::default(), Source::default());
         all(&shared, &source, false).await;
         advance(FIRST_PAUSE).await;
-        let (_, told) = shared.get(&object(1), || None, source.read(true)).await.unwrap();
-        assert_eq!(told.len(), 300);
+        let (_, message) = shared.get(&object(1), || None, source.read(true)).await.unwrap();
+        assert_eq!(message.len(), 300);
         assert!(!shared.matters());
     }
 

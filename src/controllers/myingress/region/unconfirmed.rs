@@ -1,167 +1,141 @@
-//! A change that was begun and whose outcome nobody will hear, because whoever waited for it was dropped: its call may
-//! be on its way to AWS. It leaves as much doubt as an answer that never came.
+//! Names for which the outcome of a call is not known: its answer was lost, or the name turned out to be taken.
+
+use std::time::{Duration, Instant};
 
 use super::Region;
-use crate::controllers::myingress::action::Action;
+use crate::controllers::myingress::assets::{GroupMember, Member};
 use crate::controllers::myingress::ownership::Owner;
 use crate::external::aws::AwsError;
+use crate::external::elbv2::{Balancer, Pairs};
 
-/// Held while a change is under way.
-#[must_use]
-pub struct Unconfirmed<'a> {
-    region: &'a Region,
-    owner: &'a Owner,
-    action: &'a Action,
-    confirmed: bool,
+/// What is not known about a name.
+#[derive(Clone, Debug)]
+pub struct Unconfirmed {
+    /// Since when.
+    since: Instant,
+    /// What may have the name.
+    what: Named,
+    /// Uid of the owner that would have it.
+    uid: String,
+    /// A create of ours may have made it.
+    created: bool,
 }
 
-impl<'a> Unconfirmed<'a> {
-    pub fn new(region: &'a Region, owner: &'a Owner, action: &'a Action) -> Self {
-        Self { region, owner, action, confirmed: false }
-    }
-
-    /// The outcome is known, and dealt with.
-    pub fn confirmed(mut self) {
-        self.confirmed = true;
-    }
+/// Something that a call made whose answer was lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// What it is.
+    pub what: Named,
+    /// Its name.
+    pub name: String,
 }
 
-impl Drop for Unconfirmed<'_> {
-    fn drop(&mut self) {
-        if !self.confirmed {
-            tracing::warn!(action = ?self.action, "a change was abandoned: what became of it is read before anything else");
-            self.region.distrust(self.owner, self.action, &AwsError::abandoned());
-        }
-    }
+/// What may have a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// A load balancer.
+    Balancer,
+    /// A target group.
+    Group,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::{BTreeMap, BTreeSet};
-    use std::time::Instant;
+impl Region {
+    /// Notes that nobody knows what has that name.
+    pub(super) fn mark_unconfirmed(&self, what: Named, name: &str, uid: &str) {
+        let unconfirmed = Unconfirmed { since: Instant::now(), what, uid: uid.to_owned(), created: false };
+        let mut known = self.known();
+        let created = known.unconfirmed.get(name).is_some_and(|earlier| earlier.created && earlier.uid == uid);
+        known.unconfirmed.insert(name.to_owned(), Unconfirmed { created, ..unconfirmed });
+    }
 
-    use aws_credential_types::Credentials;
-    use tokio::net::TcpListener;
+    /// Notes that a create of ours may have made what has that name.
+    pub(super) fn mark_created(&self, what: Named, name: &str, uid: &str) {
+        let unconfirmed = Unconfirmed { since: Instant::now(), what, uid: uid.to_owned(), created: true };
+        self.known().unconfirmed.insert(name.to_owned(), unconfirmed);
+    }
 
-    use crate::api::myingress::Scheme;
-    use crate::clients;
-    use crate::controllers::myingress::action::{BalancerAction, GroupAction, ListenerAction, SecurityAction};
-    use crate::controllers::myingress::assets::{GroupMember, Member};
-    use crate::external::budget::Budget;
-    use crate::external::elbv2::{Balancer, Elbv2, IpAddressType, NewBalancer, Pairs, State, TargetGroup};
-    use crate::leader::Fence;
-    use crate::metrics::Metrics;
+    /// Notes that it is known what has that name.
+    pub(super) fn settled(&self, name: &str) {
+        self.known().unconfirmed.remove(name);
+    }
 
-    /// A region whose AWS takes calls and never answers, with a balancer and a target group.
-    async fn silent() -> (Region, TcpListener) {
-        let aws = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let endpoint = format!("http://{}", aws.local_addr().expect("an address"));
-        let credentials = Credentials::new("key", "secret", None, None, "test");
-        let config = clients::aws().region("us-east-1").credentials_provider(credentials).endpoint_url(endpoint);
-        let (config, metrics, fence) = (config.load().await, Metrics::new(), Fence::unfenced());
-        let elb = Elbv2::new(&config, metrics.clone(), fence.clone(), Budget::unlimited());
-        let region = Region::new(&config, &metrics, &fence, Budget::unlimited(), elb, "prod".into());
-        let balancer = Balancer {
-            arn: "lb".into(),
-            name: "web-alb".into(),
-            dns: "web.example".into(),
-            zone_id: None,
-            scheme: Some(Scheme::Internal),
-            state: State::Active,
-            vpc: "vpc-1".into(),
-            ip_address_type: Some(IpAddressType::Ipv4),
-            subnets: BTreeSet::new(),
-            security_groups: BTreeSet::new(),
+    /// Finds out what became of calls on these names, and on all names of the owner, whose outcome is not known. That
+    /// nothing has a name is believed only when the doubt is older than `patience`.
+    pub async fn confirm_created(&self, owner: &Owner, names: &[String], patience: Duration) -> Result<(), AwsError> {
+        let concerning = |(name, unconfirmed): (&String, &Unconfirmed)| {
+            (names.contains(name) || unconfirmed.uid == owner.uid).then(|| (name.clone(), unconfirmed.clone()))
         };
-        let group = TargetGroup {
-            arn: "tg".into(),
-            name: "web-app".into(),
-            kind: None,
-            health_check: None,
-            balancers: BTreeSet::new(),
-        };
-        {
-            let assets = &mut region.known().assets;
-            assets.balancers.insert("lb".into(), Member::new(balancer, Pairs::new()));
-            let member = GroupMember { group, tags: Pairs::new(), attributes: Some(Pairs::new()), fresh: false };
-            assets.groups.insert("tg".into(), member);
+        let all: Vec<(String, Unconfirmed)> = self.known().unconfirmed.iter().filter_map(concerning).collect();
+        for (name, unconfirmed) in all {
+            let tags = match unconfirmed.what {
+                Named::Balancer => self.look_for_balancer(&name).await?,
+                Named::Group => self.look_for_group(&name).await?,
+            };
+            if tags.is_none() && unconfirmed.since.elapsed() < patience {
+                let unknown = format!("whether {name} was created is not known yet");
+                return Err(AwsError::raced("Describe", unknown));
+            }
+            let ours = unconfirmed.uid == owner.uid && tags.is_some_and(|tags| owner.owns(&tags));
+            if unconfirmed.created && ours {
+                let made = Made { what: unconfirmed.what, name: name.clone() };
+                self.known().found_made.entry(owner.uid.clone()).or_default().push(made);
+            }
+            self.settled(&name);
         }
-        (region, aws)
+        Ok(())
     }
 
-    fn owner() -> Owner {
-        Owner { cluster: "prod".into(), namespace: "shop".into(), name: "web".into(), uid: "1".into() }
+    /// What was made for the owner by calls whose answers were lost, and found since this was last asked.
+    pub fn take_found_made(&self, uid: &str) -> Vec<Made> {
+        self.known().found_made.remove(uid).unwrap_or_default()
     }
 
-    /// Begins a change, and abandons it once its call is on its way.
-    async fn abandoned(region: &Region, aws: &TcpListener, action: Action) {
-        let owner = owner();
-        tokio::select! {
-            outcome = region.change(&owner, &action) => panic!("it ended: {outcome:?}"),
-            call = aws.accept() => drop(call.expect("a call")),
+    /// The tags of what has the name.
+    async fn look_for_balancer(&self, name: &str) -> Result<Option<Pairs>, AwsError> {
+        let member = match self.elb.named(name).await? {
+            Some(balancer) => Some(self.with_tags(balancer).await?),
+            None => None,
+        };
+        let found = member.as_ref().map(|(_, tags)| tags.clone());
+        let mut known = self.known();
+        known.assets.balancers.retain(|_, member| member.balancer.name != name);
+        if let Some((balancer, tags)) = member {
+            let arn = balancer.arn.clone();
+            // Nothing is known of what stands on it.
+            let member = Member::unread(balancer, tags);
+            known.shown(&arn);
+            known.assets.balancers.insert(arn, member);
         }
+        Ok(found)
     }
 
-    #[tokio::test]
-    async fn an_abandoned_creation_leaves_its_name_in_doubt() {
-        let (region, aws) = silent().await;
-        let new = NewBalancer {
-            name: "other-alb".into(),
-            scheme: Scheme::Internal,
-            ip_address_type: IpAddressType::Ipv4,
-            subnets: BTreeSet::new(),
-            security_groups: BTreeSet::new(),
-            tags: Pairs::new(),
+    /// The tags of what has the name.
+    async fn look_for_group(&self, name: &str) -> Result<Option<Pairs>, AwsError> {
+        let member = match self.elb.target_group_named(name).await? {
+            Some(group) => {
+                let tags = self.tags_of(&group.arn, name).await?;
+                Some(GroupMember { group, tags, attributes: None, fresh: false })
+            }
+            None => None,
         };
-        abandoned(&region, &aws, Action::Balancer(BalancerAction::Create(new))).await;
-        assert!(region.known().doubts.contains_key("other-alb"));
+        let found = member.as_ref().map(|member| member.tags.clone());
+        let mut known = self.known();
+        known.assets.groups.retain(|_, member| member.group.name != name);
+        if let Some(member) = member {
+            known.shown(&member.group.arn);
+            known.assets.groups.insert(member.group.arn.clone(), member);
+        }
+        Ok(found)
     }
 
-    #[tokio::test]
-    async fn an_abandoned_change_of_a_balancer_leaves_it_in_doubt() {
-        let (region, aws) = silent().await;
-        let begun = Instant::now();
-        let attributes = Pairs::from([("idle_timeout.timeout_seconds".into(), "30".into())]);
-        let action = BalancerAction::SetAttributes { arn: "lb".into(), attributes };
-        abandoned(&region, &aws, Action::Balancer(action)).await;
-        let known = region.known();
-        assert!(known.doubts.contains_key("web-alb"));
-        assert!(known.written_since("lb", begun), "a read that was begun before is not believed");
+    async fn with_tags(&self, balancer: Balancer) -> Result<(Balancer, Pairs), AwsError> {
+        let tags = self.tags_of(&balancer.arn, &balancer.name).await?;
+        Ok((balancer, tags))
     }
 
-    #[tokio::test]
-    async fn after_an_abandoned_change_of_a_listener_all_of_them_are_read() {
-        let (region, aws) = silent().await;
-        let action = ListenerAction::SetPriorities {
-            balancer: "lb".into(),
-            listener: "listener".into(),
-            port: 80,
-            priorities: BTreeMap::from([("rule".into(), 1)]),
-        };
-        abandoned(&region, &aws, Action::Listener(action)).await;
-        assert_eq!(region.known().assets.balancers["lb"].listeners, None);
-    }
-
-    #[tokio::test]
-    async fn after_an_abandoned_change_of_a_target_group_it_is_read() {
-        let (region, aws) = silent().await;
-        let attributes = Pairs::from([("stickiness.enabled".into(), "true".into())]);
-        let action = GroupAction::SetAttributes { arn: "tg".into(), name: "web-app".into(), attributes };
-        abandoned(&region, &aws, Action::Group(action)).await;
-        let known = region.known();
-        assert_eq!(known.assets.groups["tg"].attributes, None);
-        assert!(known.doubts.contains_key("web-app"));
-    }
-
-    #[tokio::test]
-    async fn after_an_abandoned_change_of_a_security_group_only_its_owners_are_read() {
-        let (region, aws) = silent().await;
-        region.known().security.listed = true;
-        let action = SecurityAction::Delete { id: "sg-1".into(), name: "web".into() };
-        abandoned(&region, &aws, Action::Security(action)).await;
-        let known = region.known();
-        assert_eq!(known.security.doubts.keys().collect::<Vec<_>>(), [&owner().uid]);
-        assert!(known.security.listed, "the others' are known");
+    pub(super) async fn tags_of(&self, arn: &str, name: &str) -> Result<Pairs, AwsError> {
+        let mut tags = self.elb.tags(&[arn.to_owned()]).await?;
+        // Reads lag behind writes. What has no tags would count as somebody else's, so look again.
+        tags.remove(arn).ok_or_else(|| AwsError::raced("DescribeTags", format!("{name} is not to be seen yet")))
     }
 }

@@ -15,17 +15,17 @@ pub struct Layout {
 }
 
 /// Where the wanted rules, in their order, and our present ones, in theirs, stand; `None` if there are not enough
-/// numbers.
-pub fn layout(goals: &[Goal], ours: &[&Rule], others: &[&Rule]) -> Option<Layout> {
+/// numbers. Those from `count` on stand above `floor`.
+pub fn layout(goals: &[Goal], count: usize, floor: u16, ours: &[&Rule], others: &[&Rule]) -> Option<Layout> {
     let now: Vec<u16> = ours.iter().map(|rule| rule.priority).collect();
     let others: Vec<u16> = others.iter().map(|rule| rule.priority).collect();
     let unchanged = |goal: &Goal| goal.reused.is_some_and(|index| ours[index].settings == goal.wanted.settings);
     let only_moves = goals.iter().all(unchanged);
-    if !only_moves && let Some(finals) = upwards(goals, &now, &others) {
+    if !only_moves && let Some(finals) = upwards(goals, count, floor, &now, &others) {
         return Some(Layout { finals, waiting: now });
     }
     let others = Taken::by(&others);
-    let finals = anywhere(goals, &now, &others)?;
+    let finals = anywhere(goals, count, floor, &now, &others)?;
     if only_moves && goals.len() == ours.len() {
         // One call moves all.
         return Some(Layout { finals, waiting: now });
@@ -41,7 +41,7 @@ pub fn layout(goals: &[Goal], ours: &[&Rule], others: &[&Rule]) -> Option<Layout
 
 /// Final numbers to which no rule has to move down, and at which none stands that would have to make room.
 /// Once rules were made to wait there are such numbers: a plan that takes over from another makes none wait again.
-fn upwards(goals: &[Goal], now: &[u16], others: &[u16]) -> Option<Vec<u16>> {
+fn upwards(goals: &[Goal], count: usize, floor: u16, now: &[u16], others: &[u16]) -> Option<Vec<u16>> {
     let taken = Taken::by(now.iter().chain(others));
     let place = |goal: &Goal| {
         let now = goal.reused.map(|index| now[index]);
@@ -55,18 +55,62 @@ fn upwards(goals: &[Goal], now: &[u16], others: &[u16]) -> Option<Vec<u16>> {
         }
     };
     let places: Option<Vec<Place>> = goals.iter().map(place).collect();
-    numbers::assigned(&places?, &taken)
+    let places = places?;
+    in_two(&places, count, floor, &taken).or_else(|| {
+        // The first may stand where the last have to: they move up.
+        let (first, last) = places.split_at(count);
+        if last.is_empty() || floor == 0 {
+            return None;
+        }
+        behind(lowest(first, &taken)?, last, floor, &taken)
+    })
 }
 
 /// Final numbers that move as few rules as possible. Rules that will go may have to make room.
-fn anywhere(goals: &[Goal], now: &[u16], others: &Taken) -> Option<Vec<u16>> {
+fn anywhere(goals: &[Goal], count: usize, floor: u16, now: &[u16], others: &Taken) -> Option<Vec<u16>> {
     let place = |goal: &Goal| match (goal.wanted.priority, goal.reused) {
         (Some(priority), _) => Place::Fixed(priority),
         (None, Some(index)) => Place::Preferred(now[index]),
         (None, None) => Place::Any,
     };
     let places: Vec<Place> = goals.iter().map(place).collect();
-    numbers::assigned(&places, others)
+    in_two(&places, count, floor, others).or_else(|| {
+        // Numbers that the first keep may leave the last no room.
+        let free = |place: &Place| if matches!(place, Place::Fixed(_)) { *place } else { Place::Any };
+        in_two(&places.iter().map(free).collect::<Vec<_>>(), count, floor, others)
+    })
+}
+
+/// A number for each place, those from `count` on above `floor` and above all before them.
+fn in_two(places: &[Place], count: usize, floor: u16, taken: &Taken) -> Option<Vec<u16>> {
+    let (first, last) = places.split_at(count);
+    if last.is_empty() || floor == 0 {
+        return numbers::assigned(places, taken);
+    }
+    behind(numbers::assigned(first, taken)?, last, floor, taken)
+}
+
+/// These numbers, and one for each place of the last, above `floor` and above them all.
+fn behind(mut all: Vec<u16>, last: &[Place], floor: u16, taken: &Taken) -> Option<Vec<u16>> {
+    let start = all.last().copied().unwrap_or(0).max(floor);
+    // The first of these stands for all that comes before.
+    let behind: Vec<Place> = std::iter::once(Place::Fixed(start)).chain(last.iter().copied()).collect();
+    all.extend(numbers::assigned(&behind, taken)?.into_iter().skip(1));
+    Some(all)
+}
+
+/// The lowest number for each place.
+fn lowest(places: &[Place], taken: &Taken) -> Option<Vec<u16>> {
+    let mut before = 0;
+    let mut number = |place: &Place| {
+        before = match *place {
+            Place::Fixed(fixed) => (fixed > before).then_some(fixed),
+            Place::AtMost(now) => (before + 1..=now).find(|it| *it == now || !taken.has(*it)),
+            Place::Preferred(_) | Place::Any => (before + 1..=numbers::HIGHEST).find(|it| !taken.has(*it)),
+        }?;
+        Some(before)
+    };
+    places.iter().map(&mut number).collect()
 }
 
 /// Those of our present rules that nobody wants, in their order.

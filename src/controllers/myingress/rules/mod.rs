@@ -53,6 +53,8 @@ pub struct Wanted {
     pub key: String,
     /// The priority that the user asked for.
     pub priority: Option<u16>,
+    /// Whether it comes after all that are not, whatever their numbers. It has no priority, and is listed after them.
+    pub last: bool,
     /// What it does; target groups are named by ARN.
     pub settings: RuleSettings,
     /// Tags that it is created with.
@@ -67,6 +69,8 @@ pub struct Present {
     pub rule: Rule,
     /// Whether it may be touched. One that may not keeps its priority.
     pub ours: bool,
+    /// Whether rules that come last follow it, though it may not be touched.
+    pub held: bool,
 }
 
 /// A call, or a few, that change the listener.
@@ -112,6 +116,8 @@ pub enum Step {
 /// - Where the numbers up to the next priority do not suffice, the last of the rules between come after that one, and
 ///   after the rules that follow it, wherever there is room.
 ///
+/// - Rules that come last follow all others, and those of ours that may not be touched.
+///
 /// Numbers of rules without a priority do not change as long as there is one free where a rule comes in.
 ///
 /// A caller who joins the lists of several owners puts what each lists before its first priority in front of all other
@@ -119,10 +125,12 @@ pub enum Step {
 pub fn plan(wanted: &[Wanted], present: &[Present], default_differs: bool) -> Result<Vec<Step>, Clash> {
     let others: Vec<&Rule> = present.iter().filter(|it| !it.ours).map(|it| &it.rule).collect();
     let ordered = order::evaluated(wanted, &others)?;
+    let count = wanted.len() - ordered.iter().filter(|it| it.last).count();
     let mut ours: Vec<&Rule> = present.iter().filter(|it| it.ours).map(|it| &it.rule).collect();
     ours.sort_unstable_by_key(|rule| rule.priority);
     let goals = matched(&ordered, &ours);
-    let places = layout(&goals, &ours, &others);
+    let floor = present.iter().filter(|it| !it.ours && it.held).map(|it| it.rule.priority).max().unwrap_or(0);
+    let places = layout(&goals, count, floor, &ours, &others);
     let Layout { finals, waiting } = places.ok_or_else(|| order::full(wanted, wanted.len() - 1))?;
 
     let mut schedule = Schedule::new(&ours);

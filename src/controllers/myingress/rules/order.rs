@@ -57,7 +57,7 @@ pub fn evaluated<'a>(wanted: &'a [Wanted], others: &[&Rule]) -> Result<Vec<&'a W
     // Rules with a priority, each with those that follow it, and in front those that follow none.
     let mut runs: BTreeMap<u16, Run> = BTreeMap::from([(0, Run::default())]);
     let mut behind = 0;
-    for (index, rule) in wanted.iter().enumerate() {
+    for (index, rule) in wanted.iter().enumerate().filter(|(_, rule)| !rule.last) {
         if let Some(priority) = rule.priority {
             if !(1..=HIGHEST).contains(&priority) {
                 return Err(clash(index, Reason::OutOfRange(priority)));
@@ -86,10 +86,11 @@ pub fn evaluated<'a>(wanted: &'a [Wanted], others: &[&Rule]) -> Result<Vec<&'a W
         displaced = rest.split_off(room);
         ordered.extend(rest);
     }
-    match displaced.front() {
-        Some(index) => Err(full(wanted, *index)),
-        None => Ok(ordered.into_iter().map(|index| &wanted[index]).collect()),
+    if let Some(index) = displaced.front() {
+        return Err(full(wanted, *index));
     }
+    ordered.extend((0..wanted.len()).filter(|index| wanted[*index].last));
+    Ok(ordered.into_iter().map(|index| &wanted[index]).collect())
 }
 
 /// No number is left for this rule.

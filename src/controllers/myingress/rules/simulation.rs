@@ -121,6 +121,7 @@ impl Listener {
         let present = |(priority, standing): (&u16, &Standing)| Present {
             rule: Rule { arn: standing.arn.clone(), priority: *priority, settings: standing.settings.clone() },
             ours: standing.ours,
+            held: Self::is_held(*priority, standing),
         };
         // In an order that means nothing.
         let present: Vec<Present> = self.rules.iter().map(present).rev().collect();
@@ -150,6 +151,11 @@ impl Listener {
             matching().all(|it| it.ours).then_some(answer)
         };
         REQUESTS.iter().map(answer).collect()
+    }
+
+    /// Every other number of others is one that rules which come last follow.
+    fn is_held(priority: u16, standing: &Standing) -> bool {
+        !standing.ours && priority.is_multiple_of(2)
     }
 
     pub fn of(&self, ours: bool) -> Vec<(u16, &Standing)> {
@@ -191,15 +197,18 @@ fn scene() -> impl Strategy<Value = Scene> {
     let rule = (0..6_usize, 200..203_u16);
     let present = prop::collection::btree_map(number(), (rule.clone(), prop::bool::weighted(0.85)), 0..9);
     let wanted = prop::collection::vec((rule, prop::option::weighted(0.35, number())), 0..9);
-    (prop::collection::vec(pattern(), 6), present, wanted, any::<bool>()).prop_map(
-        |(patterns, present, wanted, new_default)| {
+    let last = prop_oneof![1 => Just(0), 1 => 0..9_usize];
+    (prop::collection::vec(pattern(), 6), present, wanted, last, any::<bool>()).prop_map(
+        |(patterns, present, wanted, last, new_default)| {
+            let first = wanted.len().saturating_sub(last);
             let mut listener = Listener::default();
             for (priority, ((which, status), ours)) in present {
                 listener.add(priority, settings(patterns[which], status), ours, BTreeMap::new());
             }
             let wanted = wanted.into_iter().enumerate().map(|(index, ((which, status), priority))| Wanted {
                 key: format!("rules[{index}]"),
-                priority,
+                priority: priority.filter(|_| index < first),
+                last: index >= first,
                 settings: settings(patterns[which], status),
                 tags: BTreeMap::from([("key".to_owned(), format!("rules[{index}]"))]),
             });
@@ -298,8 +307,12 @@ proptest! {
         let number = |rule: &Wanted| *listener.rules.iter().find(|(_, it)| it.tags == rule.tags).unwrap().0;
         let mut before = 0;
         let mut behind = 0;
+        let held = listener.rules.iter().filter(|(priority, it)| Listener::is_held(**priority, it)).map(|(it, _)| *it);
+        let first = wanted.iter().filter(|rule| !rule.last).map(number).chain(held).max().unwrap_or(0);
         for rule in &wanted {
-            if let Some(priority) = rule.priority {
+            if rule.last {
+                prop_assert!(number(rule) > before.max(first));
+            } else if let Some(priority) = rule.priority {
                 prop_assert_eq!(number(rule), priority);
                 behind = priority;
             } else {

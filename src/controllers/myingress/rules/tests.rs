@@ -14,7 +14,7 @@ use crate::external::elbv2::{Condition, Match};
 fn rule(host: usize, priority: Option<u16>, status: u16) -> Wanted {
     let mut settings = settings([None; 4], status);
     settings.conditions = [Condition::Host(Match::Wildcards([format!("{host}.example.com")].into()))].into();
-    Wanted { key: format!("host {host}"), priority, settings, tags: BTreeMap::new() }
+    Wanted { key: format!("host {host}"), priority, last: false, settings, tags: BTreeMap::new() }
 }
 
 fn rules(count: usize) -> Vec<Wanted> {

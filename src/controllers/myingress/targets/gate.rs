@@ -79,14 +79,14 @@ fn explained(standing: &Standing) -> Option<Gate> {
         let trouble = standing.trouble.as_ref()?;
         return Some(closed("TargetNotRegistered", format!("{target} is to be registered: {trouble}")));
     };
-    let said = health.description.as_ref().map(|said| format!(": {said}")).unwrap_or_default();
+    let answer = health.description.as_ref().map(|answer| format!(": {answer}")).unwrap_or_default();
     Some(match health.state {
-        TargetState::Unhealthy => closed("TargetUnhealthy", format!("{target} fails its health checks{said}")),
+        TargetState::Unhealthy => closed("TargetUnhealthy", format!("{target} fails its health checks{answer}")),
         TargetState::Unused => {
             let why = "no listener of an active load balancer sends to its target group yet";
             closed("TargetUnused", format!("{target} is not checked: {why}"))
         }
-        TargetState::Unavailable => closed("TargetUnavailable", format!("the health of {target} is not known{said}")),
+        TargetState::Unavailable => closed("TargetUnavailable", format!("the health of {target} is not known{answer}")),
         TargetState::Draining => closed("TargetNotRegistered", format!("{target} is to be registered anew")),
         TargetState::Initial | TargetState::Healthy => {
             closed("TargetInitial", format!("{target} is registered; its first health checks are under way"))
@@ -181,8 +181,8 @@ mod tests {
             }
             // What was decided is not decided again.
             if let Some(gate) = decided {
-                let told = GatedPod { gate: Some(gate), ..pod };
-                prop_assert_eq!(verdict(&told, &standings), None);
+                let text = GatedPod { gate: Some(gate), ..pod };
+                prop_assert_eq!(verdict(&text, &standings), None);
             }
         }
     }

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, oneshot};
 
-use super::belief::Belief;
+use super::cache::TargetCache;
 use super::cadence::next_look;
-use super::course::Course;
-use super::lanes::Lane;
+use super::planner::Planner;
+use super::priority::Priority;
 use super::summary::summary;
 use super::wanted::Wanted;
 use super::{Backend, Binding, Endpoints, Shared, Summary};
@@ -35,7 +35,7 @@ pub struct State {
     /// Objects to wake, by who bound the group.
     wake: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     /// Where it is on its way to its endpoints.
-    pub course: Course,
+    pub planner: Planner,
     /// It has agreed with its endpoints before: requests may depend on it.
     pub established: bool,
     /// Since when it has known of endpoints that it does not follow yet.
@@ -52,19 +52,19 @@ pub struct State {
     looked: Instant,
     looks: u32,
     rechecks: Vec<oneshot::Sender<Result<(), AwsError>>>,
-    told: Option<(Endpoints, Summary)>,
+    message: Option<(Endpoints, Summary)>,
 }
 
 impl Group {
     /// A group of which only what the binding says is known.
     pub fn new(arn: &str, binding: &Binding) -> Self {
         let now = Instant::now();
-        let belief = if binding.created { Belief::empty(now) } else { Belief::default() };
+        let cache = if binding.created { TargetCache::empty(now) } else { TargetCache::default() };
         let state = State {
             vpc: binding.vpc.clone(),
             backend: binding.backend.clone(),
             wake: BTreeMap::new(),
-            course: Course::from(belief),
+            planner: Planner::from(cache),
             established: false,
             behind_since: None,
             changing: Setback::default(),
@@ -74,7 +74,7 @@ impl Group {
             looked: now,
             looks: 0,
             rechecks: Vec::new(),
-            told: None,
+            message: None,
         };
         Self { arn: arn.to_owned(), changed: Notify::new(), state: Mutex::new(state) }
     }
@@ -140,12 +140,12 @@ impl State {
             Endpoints::Known(Wanted { targets, .. }) => self.trouble(targets),
             _ => self.reading.text(),
         };
-        summary(&self.course.belief, endpoints, trouble)
+        summary(&self.planner.cache, endpoints, trouble)
     }
 
     /// What keeps the group from having these targets.
     pub fn trouble(&self, wanted: &BTreeSet<Target>) -> Option<&str> {
-        self.changing.text().or_else(|| self.course.refusal(wanted)).or_else(|| self.reading.text())
+        self.changing.text().or_else(|| self.planner.refusal(wanted)).or_else(|| self.reading.text())
     }
 
     /// Whom to wake, if what there is to tell is not what was told last.
@@ -159,10 +159,10 @@ impl State {
             other => other.clone(),
         };
         let news = Some((situation, summary));
-        if self.told == news {
+        if self.message == news {
             return BTreeSet::new();
         }
-        self.told = news;
+        self.message = news;
         self.everybody()
     }
 
@@ -188,22 +188,22 @@ impl State {
     }
 
     /// Whether a read is due, and how urgent it is.
-    pub fn look_due(&self, now: Instant) -> Option<Lane> {
+    pub fn look_due(&self, now: Instant) -> Option<Priority> {
         let due = self.look_at().is_some_and(|at| at <= now);
-        if !due && !self.rechecks.is_empty() && !self.course.belief.unknown() {
-            return Some(Lane::Recheck);
+        if !due && !self.rechecks.is_empty() && !self.planner.cache.unknown() {
+            return Some(Priority::Recheck);
         }
-        due.then(|| match (self.course.belief.unknown(), self.established, self.pods_wait) {
-            (true, true, _) => Lane::Follow,
-            (true, false, _) => Lane::Fill,
-            (false, _, true) => Lane::Gate,
-            (false, _, false) => Lane::Status,
+        due.then(|| match (self.planner.cache.unknown(), self.established, self.pods_wait) {
+            (true, true, _) => Priority::Follow,
+            (true, false, _) => Priority::Fill,
+            (false, _, true) => Priority::Gate,
+            (false, _, false) => Priority::Status,
         })
     }
 
     fn look_at(&self) -> Option<Instant> {
-        let states = self.course.belief.targets().map(|(_, health)| health.state);
-        let due = if self.course.belief.unknown() {
+        let states = self.planner.cache.targets().map(|(_, health)| health.state);
+        let due = if self.planner.cache.unknown() {
             self.looked
         } else {
             self.looked + next_look(states, self.pods_wait, self.looks)?
@@ -214,7 +214,7 @@ impl State {
     /// When something is to be done even if nothing happens. `looking`: a read is under way.
     pub fn due(&self, looking: bool) -> Option<Instant> {
         let look = if looking { None } else { self.look_at() };
-        let change = self.changing.again_at.or_else(|| self.course.offered_again());
+        let change = self.changing.again_at.or_else(|| self.planner.offered_again());
         [look, change, self.gates_at].into_iter().flatten().min()
     }
 }

@@ -10,26 +10,26 @@
 //!                           └─▶ gate, summary ─▶ the pods' readiness gates, the objects' status
 //! ```
 //!
-//! `wanted`, `belief`, `course`, `cadence`, `gate` and `summary` decide and are pure. `watches`, `keeper` and `pods`
+//! `wanted`, `cache`, `planner`, `cadence`, `gate` and `summary` decide and are pure. `watches`, `worker` and `pods`
 //! act. Nothing here is needed after a restart: groups are bound again, and each is read once.
 
-mod belief;
+mod cache;
 mod cadence;
 mod cluster;
-mod course;
+mod dry_run;
 mod facts;
 mod gate;
 mod group;
-mod keeper;
-mod lanes;
+mod planner;
 mod pods;
+mod priority;
 mod registry;
-mod rehearsal;
+#[cfg(test)]
+mod simulation;
 mod summary;
 mod wanted;
 mod watches;
-#[cfg(test)]
-mod world;
+mod worker;
 mod zones;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,7 +47,7 @@ use cluster::{Cluster, Concerned};
 use registry::Registry;
 use zones::Zones;
 
-pub use course::Step;
+pub use planner::Step;
 pub use wanted::{CheckPort, Wanted};
 
 /// A port of a Service, as a target group's targets are to reach it.
@@ -183,7 +183,7 @@ impl Targets {
     pub async fn run(&self, environment: &Environment) {
         tokio::select! {
             () = watches::run(&self.shared, environment) => {}
-            () = keeper::run(&self.shared, &self.elb, &self.zones, environment) => {}
+            () = worker::run(&self.shared, &self.elb, &self.zones, environment) => {}
         }
     }
 

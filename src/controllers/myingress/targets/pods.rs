@@ -158,7 +158,7 @@ fn groups_of(shared: &Shared, cluster: &Cluster, namespace: &str, pods: &BTreeSe
 fn standing(group: &Group, wanted: &Wanted, name: &str, pod: &GatedPod) -> Option<Standing> {
     let target = wanted.gated.get(name)?.clone();
     let state = group.state();
-    let health = pod.able_since.and_then(|since| state.course.belief.health_after(&target, since).cloned());
+    let health = pod.able_since.and_then(|since| state.planner.cache.health_after(&target, since).cloned());
     let trouble = state.trouble(&wanted.targets).map(str::to_owned);
     Some(Standing { wanted: wanted.targets.contains(&target), target, health, trouble })
 }

@@ -230,7 +230,7 @@ mod tests {
         group.recheck(answer);
         registry.bind(Vec::new(), &owner);
         assert!(registry.retire(&group) && registry.group("arn").is_none());
-        let told = timeout(Duration::from_secs(10), answered).await.expect("an end of the waiting");
-        assert!(told.is_err(), "nobody looked");
+        let message = timeout(Duration::from_secs(10), answered).await.expect("an end of the waiting");
+        assert!(message.is_err(), "nobody looked");
     }
 }

@@ -1,43 +1,43 @@
 //! Sums a target group up for a status. Pure.
 
-use super::belief::Belief;
+use super::cache::TargetCache;
 use super::wanted::Wanted;
 use super::{Endpoints, Summary};
 use crate::external::elbv2::{Target, TargetHealth, TargetState};
 
 /// How the group stands; `error` is why it does not follow its endpoints.
-pub fn summary(belief: &Belief, endpoints: &Endpoints, error: Option<&str>) -> Summary {
-    let count = |state: TargetState| belief.targets().filter(|(_, health)| health.state == state).count();
-    let registered = belief.targets().filter(|(_, health)| health.state != TargetState::Draining).count();
+pub fn summary(cache: &TargetCache, endpoints: &Endpoints, error: Option<&str>) -> Summary {
+    let count = |state: TargetState| cache.targets().filter(|(_, health)| health.state == state).count();
+    let registered = cache.targets().filter(|(_, health)| health.state != TargetState::Draining).count();
     let wanted = match endpoints {
         Endpoints::Known(Wanted { targets, .. }) => Some(targets),
         _ => None,
     };
     let checked = [TargetState::Initial, TargetState::Unavailable].into_iter().any(|state| count(state) > 0);
-    let same = wanted.is_none_or(|wanted| belief.difference(wanted).is_empty());
+    let same = wanted.is_none_or(|wanted| cache.difference(wanted).is_empty());
     Summary {
         healthy: count(TargetState::Healthy),
         registered,
         total: wanted.map_or(registered, std::collections::BTreeSet::len),
         draining: count(TargetState::Draining),
-        known: !belief.unknown(),
-        settled: !belief.unknown() && same && !checked,
-        trouble: error.map(str::to_owned).or_else(|| unhealthy(belief)),
+        known: !cache.unknown(),
+        settled: !cache.unknown() && same && !checked,
+        trouble: error.map(str::to_owned).or_else(|| unhealthy(cache)),
     }
 }
 
-fn unhealthy(belief: &Belief) -> Option<String> {
-    let mut failing = belief.targets().filter(|(_, health)| health.state == TargetState::Unhealthy);
-    let first = failing.next().map(told)?;
+fn unhealthy(cache: &TargetCache) -> Option<String> {
+    let mut failing = cache.targets().filter(|(_, health)| health.state == TargetState::Unhealthy);
+    let first = failing.next().map(describe)?;
     Some(match failing.count() {
         0 => first,
         others => format!("{first} (and {others} more)"),
     })
 }
 
-fn told((target, health): (&Target, &TargetHealth)) -> String {
-    let said = health.description.as_deref().map(|said| format!(": {said}")).unwrap_or_default();
-    format!("{}:{} unhealthy{said}", target.id, target.port)
+fn describe((target, health): (&Target, &TargetHealth)) -> String {
+    let answer = health.description.as_deref().map(|answer| format!(": {answer}")).unwrap_or_default();
+    format!("{}:{} unhealthy{answer}", target.id, target.port)
 }
 
 #[cfg(test)]
@@ -48,12 +48,13 @@ mod tests {
     use super::*;
     use TargetState::{Draining, Healthy, Initial, Unhealthy};
 
-    fn belief(states: &[TargetState]) -> Belief {
-        let mut belief = Belief::default();
+    fn cache(states: &[TargetState]) -> TargetCache {
+        let mut cache = TargetCache::default();
         let health = |state| TargetHealth { state, description: Some("Health checks failed".into()) };
-        let said: BTreeMap<_, _> = states.iter().enumerate().map(|(at, state)| (target(at), health(*state))).collect();
-        belief.read(said, Instant::now());
-        belief
+        let answer: BTreeMap<_, _> =
+            states.iter().enumerate().map(|(at, state)| (target(at), health(*state))).collect();
+        cache.read(answer, Instant::now());
+        cache
     }
 
     fn target(at: usize) -> Target {
@@ -66,21 +67,21 @@ mod tests {
 
     #[test]
     fn counts_what_is_wanted() {
-        let two = summary(&belief(&[Healthy, Unhealthy, Draining]), &known(2), None);
+        let two = summary(&cache(&[Healthy, Unhealthy, Draining]), &known(2), None);
         let trouble = Some("10.0.0.1:80 unhealthy: Health checks failed".to_owned());
         assert_eq!(
             two,
             Summary { healthy: 1, registered: 2, total: 2, draining: 1, known: true, settled: true, trouble }
         );
-        assert!(!summary(&belief(&[Healthy, Initial]), &known(2), None).settled);
-        assert!(!summary(&belief(&[Healthy]), &known(2), None).settled);
-        assert!(!summary(&Belief::default(), &known(0), None).settled);
-        assert_eq!(summary(&belief(&[Healthy]), &Endpoints::NoSlices, None).total, 1);
+        assert!(!summary(&cache(&[Healthy, Initial]), &known(2), None).settled);
+        assert!(!summary(&cache(&[Healthy]), &known(2), None).settled);
+        assert!(!summary(&TargetCache::default(), &known(0), None).settled);
+        assert_eq!(summary(&cache(&[Healthy]), &Endpoints::NoSlices, None).total, 1);
     }
 
     #[test]
     fn an_error_is_told_before_a_failing_target() {
-        let failing = belief(&[Unhealthy, Unhealthy, Unhealthy]);
+        let failing = cache(&[Unhealthy, Unhealthy, Unhealthy]);
         let trouble = |error| summary(&failing, &known(3), error).trouble.unwrap();
         assert_eq!(trouble(None), "10.0.0.0:80 unhealthy: Health checks failed (and 2 more)");
         assert_eq!(trouble(Some("throttled")), "throttled");

@@ -51,10 +51,10 @@ pub fn endpoints(cluster: &Cluster, backend: &Backend) -> Endpoints {
         return Endpoints::Unsuitable(format!("Service {name} is an ExternalName, which has no endpoints: {fix}"));
     }
     let Some(port) = service.ports.iter().find(|port| named(port, &backend.port)) else {
-        return Endpoints::PortMissing { ports: service.ports.iter().map(told).collect() };
+        return Endpoints::PortMissing { ports: service.ports.iter().map(describe).collect() };
     };
     if !port.tcp {
-        return Endpoints::Unsuitable(format!("port {} of Service {name} does not speak TCP", told(port)));
+        return Endpoints::Unsuitable(format!("port {} of Service {name} does not speak TCP", describe(port)));
     }
     let endpoints = match backend.target_type {
         TargetType::Ip => addresses(cluster, backend, service, port),
@@ -75,16 +75,16 @@ pub fn endpoints(cluster: &Cluster, backend: &Backend) -> Endpoints {
 /// <https://github.com/kubernetes-sigs/aws-load-balancer-controller/blob/main/docs/guide/ingress/annotations.md#healthcheck-port>
 fn checked_on(cluster: &Cluster, backend: &Backend, service: &Service, name: &str) -> CheckPort {
     let Some(port) = service.ports.iter().find(|port| port.name == name) else {
-        return CheckPort::Missing { ports: service.ports.iter().map(told).collect() };
+        return CheckPort::Missing { ports: service.ports.iter().map(describe).collect() };
     };
     let of = &backend.service;
     if !port.tcp {
-        return CheckPort::Unsuitable(format!("port {} of Service {of} does not speak TCP", told(port)));
+        return CheckPort::Unsuitable(format!("port {} of Service {of} does not speak TCP", describe(port)));
     }
     if backend.target_type == TargetType::Instance {
         let closed = || {
             let fix = "make it a NodePort or LoadBalancer Service, or give a number";
-            CheckPort::Unsuitable(format!("port {} of Service {of} is not open on the nodes: {fix}", told(port)))
+            CheckPort::Unsuitable(format!("port {} of Service {of} is not open on the nodes: {fix}", describe(port)))
         };
         return port.node_port.map_or_else(closed, CheckPort::Is);
     }
@@ -110,7 +110,7 @@ fn named(port: &ServicePort, wanted: &PortName) -> bool {
 }
 
 /// A port in a person's words.
-fn told(port: &ServicePort) -> String {
+fn describe(port: &ServicePort) -> String {
     if port.name.is_empty() { port.number.to_string() } else { format!("{} ({})", port.number, port.name) }
 }
 
@@ -154,7 +154,7 @@ fn instances(cluster: &Cluster, backend: &Backend, service: &Service, port: &Ser
     let name = &backend.service;
     let Some(node_port) = port.node_port else {
         let fix = "make it a NodePort or LoadBalancer Service, or use targetType: ip";
-        let port = told(port);
+        let port = describe(port);
         return Endpoints::Unsuitable(format!("port {port} of Service {name} is not open on the nodes: {fix}"));
     };
     let serving: Option<BTreeSet<&str>> = if service.local_only {

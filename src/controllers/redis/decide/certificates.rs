@@ -6,20 +6,20 @@ use super::super::action::Action;
 use super::super::facts::Pod;
 use super::super::{settings, tls};
 use super::{Step, View, target};
-use crate::controllers::tls::course::{Due, Situation};
-use crate::controllers::tls::facts::{Kept, Source};
-use crate::controllers::tls::write::Certify;
-use crate::controllers::tls::{Need, Site};
-use crate::runtime::Part;
+use crate::runtime::ExtraCondition;
+use crate::stateful::tls::facts::{Source, StoredCertificate};
+use crate::stateful::tls::rotation::{Due, Situation};
+use crate::stateful::tls::write::Certify;
+use crate::stateful::tls::{CertificateConfig, RotationStep};
 
 /// What of the certificates cannot be, with the field and the fix.
 pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     view.object.spec.tls.as_ref()?;
     let certificates = &view.observed.certificates;
     if certificates.denied {
-        let told = "spec.tls needs Secrets: bind the ClusterRole causeway-database-secrets in this namespace to the operator \
+        let text = "spec.tls needs Secrets: bind the ClusterRole causeway-database-secrets in this namespace to the operator \
                     (docs/redis.md), or make another Redis without spec.tls";
-        return Some(("SecretsDenied", told.into()));
+        return Some(("SecretsDenied", text.into()));
     }
     match &certificates.nodes.source {
         Source::Unusable(why) => Some(("SecretInvalid", why.clone())),
@@ -34,34 +34,34 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     if certificates.denied {
         return None;
     }
-    let site = tls::site(view.object);
+    let config = tls::config(view.object);
     let (facts, for_clients) = (&certificates.nodes, certificates.for_clients.as_ref());
-    let content = facts.kept.as_ref().and_then(Kept::content);
-    let all_have = |content: String| view.observed.pods.values().all(|pod| tls::has_loaded(pod, &content));
+    let content = facts.kept.as_ref().and_then(StoredCertificate::content);
+    let all_have = |content: String| view.observed.set.pods.values().all(|pod| tls::has_loaded(pod, &content));
     let situation = Situation {
-        site: &site,
+        config: &config,
         facts,
         wanted: accepted,
-        in_use: !view.observed.pods.is_empty(),
+        in_use: !view.observed.set.pods.is_empty(),
         all_have: content.is_some_and(all_have),
         now: view.now,
     };
     let due = situation.trust_of_clients(for_clients).or_else(|| situation.due());
     let due = due.or_else(|| situation.clients(for_clients))?;
-    Some(certify(view, &site, due))
+    Some(certify(view, &config, due))
 }
 
-fn certify(view: &View<'_>, site: &Site, (need, why): Due) -> Step {
+fn certify(view: &View<'_>, config: &CertificateConfig, (need, why): Due) -> Step {
     let certificates = &view.observed.certificates;
-    let version_of = |kept: &Option<Kept>| kept.as_ref().map(|kept| kept.version.clone());
+    let version_of = |kept: &Option<StoredCertificate>| kept.as_ref().map(|kept| kept.version.clone());
     let version = match need {
-        Need::Authority => certificates.authority.clone(),
-        Need::Trust | Need::Leaf | Need::Forget => version_of(&certificates.nodes.kept),
-        Need::Clients | Need::TrustOfClients => version_of(&certificates.for_clients),
+        RotationStep::Authority => certificates.authority.clone(),
+        RotationStep::Trust | RotationStep::Leaf | RotationStep::Forget => version_of(&certificates.nodes.kept),
+        RotationStep::Clients | RotationStep::TrustOfClients => version_of(&certificates.for_clients),
     };
-    let told = format!("certificates: {why}");
-    let (secret, source) = (site.secret_of(need), certificates.nodes.source.id());
-    Step::act(vec![Action::Certify(Certify { secret, version, source, need, why })], "IssuingCertificates", told)
+    let text = format!("certificates: {why}");
+    let (secret, source) = (config.secret_of(need), certificates.nodes.source.id());
+    Step::act(vec![Action::Certify(Certify { secret, version, source, need, why })], "IssuingCertificates", text)
 }
 
 /// Processes that have not loaded what is kept. Those that do not answer load it when they start.
@@ -76,19 +76,19 @@ pub fn load(view: &View<'_>) -> Option<Step> {
             settings: settings::certificates(&content),
             note: tls::note(&content, &info.run_id),
             content: content.clone(),
-            renewed: pod.certificates.is_some(),
+            renewed: pod.own.certificates.is_some(),
         })
     };
-    let actions: Vec<Action> = view.observed.pods.values().filter(behind).filter_map(load).collect();
+    let actions: Vec<Action> = view.observed.set.pods.values().filter(behind).filter_map(load).collect();
     (!actions.is_empty()).then(|| Step::act(actions, "LoadingCertificates", "nodes load their certificates"))
 }
 
 /// Until when the nodes' certificate is valid. The condition changes with it, and not with the time.
-pub fn part(view: &View<'_>) -> Part {
+pub fn part(view: &View<'_>) -> ExtraCondition {
     let leaf = view.observed.certificates.nodes.kept.as_ref().and_then(|kept| kept.leaf.as_ref());
     let ends: Option<Timestamp> = leaf.filter(|_| view.object.spec.tls.is_some()).map(|leaf| leaf.ends);
     let expired = ends.is_some_and(|ends| ends <= view.now);
-    Part {
+    ExtraCondition {
         type_: "CertificatesValid",
         status: ends.map(|_| !expired),
         reason: if expired { "Expired" } else { "Valid" },

@@ -1,8 +1,8 @@
 //! A replica that cannot read its data begins empty, and fetches them from the master.
 
-use super::super::action::Action;
 use super::super::facts::Pod;
-use super::{Step, View, delete_pod, status};
+use super::{Step, View, failover};
+use crate::stateful::ChildAction;
 
 /// Empties one that is no master, while a master with all data serves. Its volume is never the last with data: while the
 /// master lacks any, or is empty where the node was not, somebody may want to repair the file.
@@ -18,12 +18,12 @@ pub fn step(view: &View<'_>) -> Option<Step> {
             && pod.trouble.is_some()
             && pod.damage().is_some()
     };
-    let (ordinal, pod) = view.observed.pods.iter().find(is_damaged)?;
+    let (ordinal, pod) = view.observed.set.pods.iter().find(is_damaged)?;
     let (name, evidence) = (&pod.name, pod.damage()?);
-    let lost = view.before.last_failover.as_ref().and_then(status::loss);
+    let lost = view.before.last_failover.as_ref().and_then(failover::loss);
     let had_more = info.keys == 0 && view.recorded(*ordinal).is_some_and(|node| node.keys > 0);
     let why = format!("its data cannot be read: {evidence}");
-    let claim = view.observed.claims.get(ordinal);
+    let claim = view.observed.set.claims.get(ordinal);
     let kept = claim.is_some_and(|claim| !claim.ours && !claim.terminating);
     if lost.is_some() || had_more || kept {
         let because = match lost {
@@ -31,17 +31,16 @@ pub fn step(view: &View<'_>) -> Option<Step> {
             None if had_more => "the master is empty".into(),
             None => "an earlier object of this name left its volume".into(),
         };
-        let told = format!(
+        let message = format!(
             "{name} cannot read its data ({evidence}), and is not emptied, for {because}: repair its files, or delete its \
              volume claim data-{name} and then the pod"
         );
-        return Some(Step::trouble("NodeDamaged", told));
+        return Some(Step::trouble("NodeDamaged", message));
     }
     let mut actions = Vec::new();
     if let Some(claim) = claim.filter(|claim| !claim.terminating && !view.object.spec.storage.ephemeral) {
-        let (name, uid) = (claim.name.clone(), claim.uid.clone());
-        actions.push(Action::DeleteClaim { name, uid, why: why.clone() });
+        actions.push(ChildAction::delete_claim(claim, why.as_str()));
     }
-    actions.push(delete_pod(pod, &why));
-    Some(Step::act(actions, "Replacing", format!("emptying {name}, which fetches all data from the master: {why}")))
+    actions.push(ChildAction::delete_pod(pod, why.as_str()));
+    Step::children(actions, "Replacing", format!("emptying {name}, which fetches all data from the master: {why}"))
 }

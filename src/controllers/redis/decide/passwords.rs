@@ -1,10 +1,14 @@
 //! Who may log in: a password that is changed takes effect in running processes, and the one before stays good.
 
+use kube::ResourceExt;
+
 use super::super::action::Action;
-use super::super::facts::{Hidden, Users};
+use super::super::facts::{SecretString, Users};
 use super::super::{names, resources};
 use super::{Step, View};
+use crate::consent::{REDIS, not_shared};
 use crate::external::redis::Login;
+use crate::stateful::ChildAction;
 
 /// Longer ones are a mistake.
 const LONGEST: usize = 512;
@@ -18,19 +22,24 @@ pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     let named = view.object.spec.auth.secret_name.as_ref();
     let secret = named.cloned().unwrap_or_else(|| names::password(view.object));
     if passwords.denied {
-        let told = format!(
+        let message = format!(
             "spec.auth.enabled needs Secrets: bind the ClusterRole causeway-database-secrets in this namespace to the operator \
              (docs/redis.md), or remove spec.auth (Secret {secret})"
         );
-        return Some(("SecretsDenied", told));
+        return Some(("SecretsDenied", message));
     }
-    match &passwords.given {
+    if passwords.unshared {
+        let namespace = view.object.namespace().unwrap_or_default();
+        let message = format!("spec.auth: {}", not_shared(&namespace, &secret, REDIS.kind));
+        return Some(("SecretNotShared", message));
+    }
+    match &passwords.user_provided {
         None if named.is_some() => {
             Some(("PasswordMissing", format!("spec.auth.secretName: Secret {secret} has no key password: make it")))
         }
-        Some(Hidden(text)) if text.is_empty() || text.len() > LONGEST || text.contains(char::is_control) => {
-            let told = format!("Secret {secret}: key password must have 1 to {LONGEST} characters in one line");
-            Some(("PasswordInvalid", told))
+        Some(SecretString(text)) if text.is_empty() || text.len() > LONGEST || text.contains(char::is_control) => {
+            let message = format!("Secret {secret}: key password must have 1 to {LONGEST} characters in one line");
+            Some(("PasswordInvalid", message))
         }
         _ => None,
     }
@@ -42,12 +51,14 @@ pub fn step(view: &View<'_>) -> Option<Step> {
         return None;
     }
     let passwords = &view.observed.passwords;
-    let action = match (&passwords.given, &passwords.users) {
+    let action = match (&passwords.user_provided, &passwords.users) {
         (None, _) => Action::MakePassword { secret: names::password(view.object) },
-        (Some(given), None) => Action::MakeUsers { secret: names::users(view.object), hash: resources::hash(&given.0) },
+        (Some(user_provided), None) => {
+            Action::MakeUsers { secret: names::users(view.object), hash: resources::hash(&user_provided.0) }
+        }
         (Some(_), Some(known)) => {
             let wanted = users(view).filter(|wanted| wanted != known || passwords.users_lost)?;
-            Action::Apply { child: Box::new(resources::users_secret(view.object, &wanted)), uid: None }
+            ChildAction::Apply { child: Box::new(resources::users_secret(view.object, &wanted)), uid: None }.into()
         }
     };
     Some(Step::act(vec![action], "Configuring", "users are made for the password of clients"))
@@ -57,7 +68,7 @@ pub fn step(view: &View<'_>) -> Option<Step> {
 pub fn users(view: &View<'_>) -> Option<Users> {
     let passwords = &view.observed.passwords;
     let known = passwords.users.clone()?;
-    let hash = passwords.given.as_ref().map(|given| resources::hash(&given.0));
+    let hash = passwords.user_provided.as_ref().map(|user_provided| resources::hash(&user_provided.0));
     let known = Users { exporter: true, ..known };
     match hash {
         Some(hash) if hash != known.current => Some(Users { previous: Some(known.current), current: hash, ..known }),

@@ -4,14 +4,14 @@ use kube::ResourceExt;
 
 use super::super::facts::Pod;
 use super::super::names;
-use super::{Step, View, delete_pod, services, switchover};
+use super::{Step, View, delete_pod, failover, services};
 
 /// The next pod to replace, or whom to wait for.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let outdated = |pod: &Pod| accepted && !pod.terminating && view.is_outdated(pod);
-    let count = view.observed.pods.values().filter(|pod| outdated(pod)).count();
-    let told = format!("{count} of {} pods to be replaced", view.observed.pods.len());
-    let replace = |pod: &Pod| Step::act(vec![delete_pod(pod, "the spec changed")], "RollingOut", told.clone());
+    let count = view.observed.set.pods.values().filter(|pod| outdated(pod)).count();
+    let message = format!("{count} of {} pods to be replaced", view.observed.set.pods.len());
+    let replace = |pod: &Pod| Step::act(vec![delete_pod(pod, "the spec changed")], "RollingOut", message.clone());
     let (master, _, _) = view.serving_master()?;
     let away: Vec<i32> = (0..view.wanted()).filter(|ordinal| *ordinal != master && !is_well(view, *ordinal)).collect();
     // It serves nobody, and may never again: an older version does not read what a newer one sends.
@@ -23,13 +23,13 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
         let names: Vec<String> = away.iter().map(|ordinal| names::pod(view.object, *ordinal)).collect();
         let reason = if count > 0 { "RollingOut" } else { "ReplicasNotReady" };
         let waiting = format!("waiting for {} to have all data", names.join(", "));
-        let waiting = if count > 0 { format!("{told}, {waiting}") } else { waiting };
+        let waiting = if count > 0 { format!("{message}, {waiting}") } else { waiting };
         return Some(match view.pod_trouble() {
             Some((reason, text)) => Step::trouble(reason, format!("{waiting}; {text}")),
             None => Step::wait(reason, waiting),
         });
     }
-    let replica = view.observed.pods.iter().rev().find(|(ordinal, pod)| **ordinal != master && outdated(pod));
+    let replica = view.observed.set.pods.iter().rev().find(|(ordinal, pod)| **ordinal != master && outdated(pod));
     if let Some((_, pod)) = replica {
         return Some(replace(pod));
     }
@@ -38,13 +38,13 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
         // A single node has nobody to stand in for it.
         return Some(replace(pod));
     }
-    Some(switchover::away(view, master, "RollingOut").unwrap_or_else(|| Step::wait("RollingOut", told)))
+    Some(failover::move_away(view, master, "RollingOut").unwrap_or_else(|| Step::wait("RollingOut", message)))
 }
 
 /// A pod that does not start, and was made from an earlier spec: nothing is lost with it, whoever is the master.
 pub fn hopeless(view: &View<'_>) -> Option<Step> {
     let silent = |pod: &&Pod| pod.trouble.is_some() && pod.info().is_none() && !pod.terminating;
-    let pod = view.observed.pods.values().find(|pod| silent(pod) && view.is_outdated(pod))?;
+    let pod = view.observed.set.pods.values().find(|pod| silent(pod) && view.is_outdated(pod))?;
     let why = "it does not start, and was made from an earlier spec";
     Some(Step::act(vec![delete_pod(pod, why)], "RollingOut", format!("replacing {}: {why}", pod.name)))
 }
@@ -55,7 +55,7 @@ pub fn unfinished(view: &View<'_>) -> Option<Step> {
     let Some((master, pod, _)) = view.serving_master() else {
         return Some(Step::wait("NoMaster", "waiting for the master to answer"));
     };
-    if let Some((_, spare)) = view.observed.pods.iter().find(|(ordinal, _)| **ordinal >= view.wanted()) {
+    if let Some((_, spare)) = view.observed.set.pods.iter().find(|(ordinal, _)| **ordinal >= view.wanted()) {
         return Some(Step::wait("ScalingDown", format!("waiting for pod {} to stop", spare.name)));
     }
     let name = names::pod(view.object, master);
@@ -65,8 +65,8 @@ pub fn unfinished(view: &View<'_>) -> Option<Step> {
             format!("waiting for pod {name} to stop, and for its successor to serve"),
         ));
     }
-    if let Some(told) = services::strange(view) {
-        return Some(Step::trouble("ForeignEndpoints", told));
+    if let Some(message) = services::strange(view) {
+        return Some(Step::trouble("ForeignEndpoints", message));
     }
     let service = view.object.name_any();
     if !services::lead_to_master(view) {
@@ -75,11 +75,11 @@ pub fn unfinished(view: &View<'_>) -> Option<Step> {
     if pod.ready {
         return None;
     }
-    let told = format!("clients of Service {service} are served by {name}; its pod is not ready");
+    let message = format!("clients of Service {service} are served by {name}; its pod is not ready");
     Some(match view.pod_trouble() {
-        Some((reason, text)) => Step::trouble(reason, format!("{told}; {text}")),
+        Some((reason, text)) => Step::trouble(reason, format!("{message}; {text}")),
         // Whatever ends it wakes us.
-        None => Step::trouble("MasterNotReady", told),
+        None => Step::trouble("MasterNotReady", message),
     })
 }
 

@@ -6,7 +6,7 @@
 use kube::ResourceExt;
 
 use super::super::action::{Action, Publication, Target};
-use super::super::facts::{Child, Pod, Voice};
+use super::super::facts::{Child, NodeState, Pod};
 use super::super::names;
 use super::super::resources::{Way, family_of, is_of_kubernetes, service_of, slice, ways_of};
 use super::{View, target};
@@ -18,7 +18,7 @@ const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
 /// Takes those out of both Services who must not be found there, and what Kubernetes wrote while they had selectors.
 pub fn out(view: &View<'_>) -> Vec<Action> {
     let mut actions = keep(view, &view.object.name_any(), |pod| is_entitled(view, pod));
-    actions.extend(keep(view, &names::replicas(view.object), |pod| pod.voice != Voice::Gone));
+    actions.extend(keep(view, &names::replicas(view.object), |pod| pod.own.state != NodeState::Gone));
     actions.extend(swept(view));
     actions
 }
@@ -44,7 +44,7 @@ pub fn to_master(view: &View<'_>, ordinal: i32) -> Vec<Action> {
 
 /// Leads readers to those replicas.
 pub fn to_replicas(view: &View<'_>, is_one: impl Fn(i32, &Pod) -> bool) -> Vec<Action> {
-    let found = view.observed.pods.iter().filter(|(ordinal, pod)| is_one(**ordinal, pod));
+    let found = view.observed.set.pods.iter().filter(|(ordinal, pod)| is_one(**ordinal, pod));
     let ways: Vec<Way> = found.filter_map(|(_, pod)| Way::to(pod)).collect();
     lead(view, &names::replicas(view.object), &ways, None)
 }
@@ -58,7 +58,7 @@ pub fn not_as_replica(view: &View<'_>, ordinal: i32) -> Vec<Action> {
 /// already.
 pub fn taken_over(view: &View<'_>) -> Vec<Action> {
     let unselect = |service: String| {
-        let live = view.observed.child("Service", &service).filter(|live| live.ours && selects(live))?;
+        let live = view.observed.set.child("Service", &service).filter(|live| live.ours && selects(live))?;
         Some(Action::Unselect { uid: live.uid.clone(), service })
     };
     [view.object.name_any(), names::replicas(view.object)].into_iter().filter_map(unselect).collect()
@@ -69,7 +69,7 @@ pub fn lead_to_master(view: &View<'_>) -> bool {
     let service = view.object.name_any();
     let Some((_, pod, _)) = view.serving_master() else { return false };
     let ways = ways(view, &service);
-    let is_there = view.observed.child("Service", &service).is_some_and(|live| !selects(live));
+    let is_there = view.observed.set.child("Service", &service).is_some_and(|live| !selects(live));
     is_there && !ways.is_empty() && ways.iter().all(|(_, way)| way.leads_to(pod))
 }
 
@@ -95,10 +95,10 @@ pub fn foreign(view: &View<'_>) -> Option<String> {
 /// Whether that node may be behind the master's Service. Whoever is not heard for a moment stays: it may be us who are cut
 /// off. One that is gone comes back as a replica, so it is out before that.
 fn is_entitled(view: &View<'_>, pod: &Pod) -> bool {
-    let may_lead = match &pod.voice {
-        Voice::Answers(info) => info.is_master(),
-        Voice::Silent(_) | Voice::Refuses(_) => true,
-        Voice::Gone => false,
+    let may_lead = match &pod.own.state {
+        NodeState::Answers(info) => info.is_master(),
+        NodeState::Silent(_) | NodeState::Refuses(_) => true,
+        NodeState::Gone => false,
     };
     let hands_over = pod.info().is_some_and(|info| info.handing_over);
     match &view.before.failover {
@@ -113,7 +113,7 @@ fn keep(view: &View<'_>, service: &str, stays: impl Fn(&Pod) -> bool) -> Vec<Act
     let take_out = |family: &str| {
         let live = own(view, service, family)?;
         let all = ways_of(&live.value);
-        let still = |way: &&Way| view.observed.pods.values().any(|pod| way.leads_to(pod) && stays(pod));
+        let still = |way: &&Way| view.observed.set.pods.values().any(|pod| way.leads_to(pod) && stays(pod));
         let left: Vec<Way> = all.iter().filter(still).cloned().collect();
         if left.len() == all.len() { None } else { publication(view, service, family, &left, None) }
     };
@@ -167,7 +167,7 @@ fn selects(service: &Child) -> bool {
 /// What Kubernetes wrote while a Service had a selector stays when it has none, and nobody corrects it.
 fn swept(view: &View<'_>) -> Vec<Action> {
     let sweep = |service: String| {
-        let live = view.observed.child("Service", &service)?;
+        let live = view.observed.set.child("Service", &service)?;
         let left = view.observed.slices.iter().filter(|(_, slice)| {
             service_of(&slice.value) == Some(&service) && is_of_kubernetes(&slice.value) && !selects(live)
         });

@@ -1,17 +1,21 @@
 //! What is told of a master and its replicas.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
 use super::super::facts::Pod;
 use super::super::{names, tls};
-use super::{Record, Step, View, certificates, election};
+use super::failover::{is_cut_off, loss};
+use super::{Record, Step, View, certificates};
 use crate::api::RedisStatus;
 use crate::api::redis::{Connection, LastFailover, NodeStatus};
 use crate::external::redis::Info;
-use crate::runtime::{Health, Part};
+use crate::runtime::{ExtraCondition, Health};
+use crate::stateful::names::selector_text;
+use crate::stateful::step::numbers;
 
 /// A replica that lost its master for less long is about to find it again.
 const LOST_SECONDS: u64 = 2;
@@ -52,18 +56,18 @@ pub fn status(view: &View<'_>, step: &Step) -> RedisStatus {
         status.masterless_since = None;
     }
     status.nodes = unless_trifling(&view.before.nodes, nodes(view));
-    let alive = view.observed.pods.values().filter(|pod| !pod.terminating).count();
+    let alive = view.observed.set.pods.values().filter(|pod| !pod.terminating).count();
     status.replicas = i32::try_from(alive).unwrap_or(i32::MAX).saturating_sub(1).max(0);
-    let ready = view.observed.pods.keys().filter(|ordinal| view.follows(**ordinal)).count();
+    let ready = view.observed.set.pods.keys().filter(|ordinal| view.follows(**ordinal)).count();
     status.ready_replicas = i32::try_from(ready).unwrap_or(i32::MAX);
-    status.selector = Some(format!("{}={}", names::LABEL, view.object.name_any()));
-    let versions = view.observed.pods.values().filter_map(|pod| Some(pod.info()?.version.clone()));
+    status.selector = Some(selector_text(view.object));
+    let versions = view.observed.set.pods.values().filter_map(|pod| Some(pod.info()?.version.clone()));
     status.version = versions.min_by_key(|version| numbers(version)).or(status.version);
     status.connection = Some(Connection {
         host: format!("{}.{}.svc", view.object.name_any(), view.object.namespace().unwrap_or_default()),
         port: names::PORT.into(),
         scheme: Some(names::scheme(view.object).to_owned()),
-        authority_secret: tls::trusted_secret(view.object),
+        authority_secret_name: tls::trusted_secret(view.object),
     });
     status.phase = Some(phase(view, step, &status).to_owned());
     status
@@ -90,7 +94,7 @@ fn phase(view: &View<'_>, step: &Step, status: &RedisStatus) -> &'static str {
 /// had data decides what is done when they are gone, too.
 fn nodes(view: &View<'_>) -> Vec<NodeStatus> {
     let mut nodes: BTreeMap<i32, NodeStatus> =
-        view.observed.pods.iter().map(|(ordinal, pod)| (*ordinal, told(view, *ordinal, pod))).collect();
+        view.observed.set.pods.iter().map(|(ordinal, pod)| (*ordinal, describe(view, *ordinal, pod))).collect();
     if view.serving_master().is_none() {
         for before in &view.before.nodes {
             let Some(ordinal) = names::ordinal_of(view.object, &before.name) else { continue };
@@ -105,7 +109,7 @@ fn unheard(before: NodeStatus) -> NodeStatus {
     NodeStatus { role: "unknown".into(), ready: false, link: None, ..before }
 }
 
-fn told(view: &View<'_>, ordinal: i32, pod: &Pod) -> NodeStatus {
+fn describe(view: &View<'_>, ordinal: i32, pod: &Pod) -> NodeStatus {
     let before = view.recorded(ordinal).cloned().unwrap_or_default();
     let is_master = view.master() == Some(ordinal) && pod.info().is_some_and(Info::is_master);
     let Some(info) = pod.info() else {
@@ -142,7 +146,7 @@ fn is_followed_by(master: &Info, pod: &Pod) -> bool {
 /// that makes none of them worse.
 fn in_sync(view: &View<'_>, ordinal: i32, info: &Info, before: bool) -> bool {
     let Some((master, _, _)) = view.serving_master().filter(|_| view.before.failover.is_none()) else { return before };
-    if ordinal == master || view.follows(ordinal) {
+    if ordinal == master || (view.follows(ordinal) && !is_cut_off(view, info, Duration::ZERO)) {
         return true;
     }
     let syncing = info.link().is_some_and(|link| link.syncing);
@@ -163,34 +167,21 @@ fn unless_trifling(before: &[NodeStatus], after: Vec<NodeStatus>) -> Vec<NodeSta
     if same { before.to_vec() } else { after }
 }
 
-fn numbers(version: &str) -> Vec<u32> {
-    version.split('.').filter_map(|part| part.parse().ok()).collect()
-}
-
-/// How writes were lost with a change of the master, if they were.
-pub fn loss(last: &LastFailover) -> Option<String> {
-    let from = last.from.as_deref().unwrap_or_default();
-    election::LOSSES.contains(&last.reason.as_str()).then(|| match last.reason.as_str() {
-        "DataGone" => format!("no node had the data of {from} any more, and {} began empty", last.to),
-        _ => format!("{} took over from {from} without all of its data", last.to),
-    })
-}
-
 /// Conditions beside the three: whether all replicas have all data, and whether any were lost.
-pub fn parts(view: &View<'_>, status: &RedisStatus) -> Vec<Part> {
+pub fn parts(view: &View<'_>, status: &RedisStatus) -> Vec<ExtraCondition> {
     let wanted = view.object.spec.replicas;
     let ready = status.ready_replicas;
     let all = ready >= wanted && view.serving_master().is_some();
     let lost = status.last_failover.as_ref().and_then(|last| Some((loss(last)?, last.epoch)));
     vec![
         certificates::part(view),
-        Part {
+        ExtraCondition {
             type_: "Replicated",
             status: Some(all),
             reason: if all { "AllInSync" } else { "ReplicasBehind" },
             message: format!("{ready} of {wanted} replicas have all data and follow the master"),
         },
-        Part {
+        ExtraCondition {
             type_: "DataLost",
             status: lost.as_ref().map(|_| true),
             reason: "WritesLost",

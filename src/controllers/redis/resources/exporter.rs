@@ -1,9 +1,7 @@
 //! The container beside each node that tells Prometheus of it.
 //! <https://github.com/oliver006/redis_exporter#command-line-flags>
 
-use k8s_openapi::api::core::v1::{
-    Container, ContainerPort, EnvVar, KeyToPath, SecretVolumeSource, Volume, VolumeMount,
-};
+use k8s_openapi::api::core::v1::{Container, EnvVar, KeyToPath, SecretVolumeSource, Volume, VolumeMount};
 
 use super::super::names::{self, EXPORTER_USER, PORT};
 use super::super::settings::{EXPORTER_FILE, EXPORTER_PATH, TLS_PATH};
@@ -11,6 +9,7 @@ use super::statefulset::certificates;
 use crate::api::Redis;
 use crate::api::redis::{ClientCertificates, Exporter};
 use crate::runtime::{requirements, unprivileged};
+use crate::stateful::builders::container_port;
 
 /// Where it answers.
 const EXPORTER_PORT: u16 = 9121;
@@ -30,12 +29,7 @@ pub fn exporter(object: &Redis) -> Option<Container> {
         name: CONTAINER.into(),
         image: Some(image.clone().unwrap_or_else(|| IMAGE.into())),
         env: Some(environment(object)),
-        ports: Some(vec![ContainerPort {
-            name: Some("metrics".into()),
-            container_port: EXPORTER_PORT.into(),
-            protocol: Some("TCP".into()),
-            ..ContainerPort::default()
-        }]),
+        ports: Some(vec![container_port("metrics", EXPORTER_PORT)]),
         volume_mounts: mounts(object),
         resources: Some(requirements(resources.as_ref(), ("10m", "32Mi"))),
         security_context: Some(unprivileged()),

@@ -8,15 +8,14 @@ mod users;
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::ResourceExt;
-use kube::api::ObjectMeta;
+use k8s_openapi::api::core::v1::Secret;
 
 use super::facts::Users;
 use super::{names, settings};
 use crate::api::Redis;
 use crate::runtime::fingerprint;
-use crate::runtime::manifest::{Manifest, controlled};
+use crate::runtime::manifest::Manifest;
+use crate::stateful::builders;
 
 pub use slices::{Way, family_of, is_of_kubernetes, service_of, slice, ways_of};
 pub use statefulset::{revision, statefulset};
@@ -34,11 +33,8 @@ pub fn around(object: &Redis) -> Vec<Manifest> {
 
 /// The settings that processes start with.
 pub fn config_map(object: &Redis) -> Manifest {
-    Manifest::hashed(&ConfigMap {
-        metadata: metadata(object, object.name_any()),
-        data: Some(BTreeMap::from([(settings::FILE.to_owned(), settings::file(object))])),
-        ..ConfigMap::default()
-    })
+    let data = BTreeMap::from([(settings::FILE.to_owned(), settings::file(object))]);
+    Manifest::hashed(&builders::config_map(object, data))
 }
 
 /// So many pods, and the claims of their volumes.
@@ -49,7 +45,7 @@ pub fn pods(object: &Redis, count: i32) -> Manifest {
 /// The users that processes know, and their passwords' hashes.
 pub fn users_secret(object: &Redis, users: &Users) -> Manifest {
     Manifest::hashed(&Secret {
-        metadata: metadata(object, names::users(object)),
+        metadata: builders::metadata(object, names::users(object)),
         data: Some(users::data(users)),
         ..Secret::default()
     })
@@ -60,10 +56,6 @@ pub fn live_settings(object: &Redis, users: Option<&Users>) -> String {
     let settings = serde_json::to_vec(&settings::live(object)).unwrap_or_default();
     let rules = serde_json::to_vec(&rules(object, users)).unwrap_or_default();
     fingerprint(&[&settings, &rules], 16)
-}
-
-fn metadata(object: &Redis, name: String) -> ObjectMeta {
-    controlled(object, name, names::labels(object))
 }
 
 #[cfg(test)]

@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use super::super::facts::Pod;
 use super::super::names::{self, PORT, SLICER};
-use super::metadata;
 use crate::api::Redis;
 use crate::runtime::manifest::Manifest;
+use crate::stateful::builders::metadata;
 
 /// Label of slices: their Service.
 const SERVICE: &str = "kubernetes.io/service-name";
@@ -40,7 +40,7 @@ pub struct Way {
 impl Way {
     /// The way to a pod, if it has an address.
     pub fn to(pod: &Pod) -> Option<Self> {
-        let (pod_name, uid, node) = (pod.name.clone(), pod.uid.clone(), pod.node.clone());
+        let (pod_name, uid, node) = (pod.name.clone(), pod.uid.clone(), pod.own.host.clone());
         Some(Self { address: pod.address.clone()?, pod: pod_name, uid, node })
     }
 

@@ -2,35 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::apps::v1::{
-    StatefulSet, StatefulSetPersistentVolumeClaimRetentionPolicy, StatefulSetSpec, StatefulSetUpdateStrategy,
-};
+use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{
-    ConfigMapVolumeSource, Container, ContainerPort, EmptyDirVolumeSource, ExecAction, KeyToPath, Lifecycle,
-    LifecycleHandler, PersistentVolumeClaim, PersistentVolumeClaimSpec, PodSecurityContext, PodSpec, PodTemplateSpec,
-    Probe, SeccompProfile, SecretVolumeSource, SleepAction, TCPSocketAction, Volume, VolumeMount,
-    VolumeResourceRequirements,
+    ConfigMapVolumeSource, Container, EmptyDirVolumeSource, ExecAction, KeyToPath, Lifecycle, LifecycleHandler,
+    PodSpec, Probe, SecretVolumeSource, SleepAction, TCPSocketAction, Volume, VolumeMount,
 };
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
-use kube::api::ObjectMeta;
 
-use super::super::names::{self, CONTAINER, INCARNATION, PORT, REVISION, VOLUME};
+use super::super::names::{self, PORT, REVISION, VOLUME};
 use super::super::settings::{FILE, SETTINGS_PATH, TLS_PATH, USERS_FILE, USERS_PATH, VOLUME_PATH, lasting};
 use super::super::tls;
 use super::exporter::{self, exporter};
-use super::metadata;
-use crate::api::redis::Spread;
-use crate::api::{DeletionPolicy, Redis};
-use crate::controllers::placement::Placement;
+use crate::api::Redis;
 use crate::runtime::{fingerprint, requirements, unprivileged};
+use crate::stateful::Database;
+use crate::stateful::builders::{self, Pods, container_port, mount};
 
 /// The user of the official images.
 const USER: i64 = 999;
-/// A master that is told to stop waits so long for its replicas, and then writes what is left to its volume.
-const STOP_SECONDS: i64 = 30;
 /// So long a pod that is deleted goes on serving: time to hand over before its process is told to stop.
 const HAND_OVER_SECONDS: i64 = 2;
 /// Between two looks whether a node listens.
@@ -48,39 +38,10 @@ const TLS_VOLUME: &str = "tls";
 /// Name of the volume with the users.
 const USERS_VOLUME: &str = "users";
 
-/// The pods are made all at once, and replaced only when somebody deletes them: the order is for us to choose.
-pub fn statefulset(object: &Redis, count: i32) -> StatefulSet {
-    let policy = match object.spec.deletion_policy {
-        DeletionPolicy::Delete => "Delete",
-        DeletionPolicy::Retain => "Retain",
-    };
-    let mut labels = names::labels(object);
-    labels.insert(REVISION.into(), revision(object));
-    StatefulSet {
-        metadata: metadata(object, object.name_any()),
-        spec: Some(StatefulSetSpec {
-            replicas: Some(count),
-            service_name: Some(names::peers(object)),
-            pod_management_policy: Some("Parallel".into()),
-            update_strategy: Some(StatefulSetUpdateStrategy {
-                type_: Some("OnDelete".into()),
-                ..StatefulSetUpdateStrategy::default()
-            }),
-            // A volume is deleted when its node is not wanted any more, and not because a number became smaller.
-            persistent_volume_claim_retention_policy: Some(StatefulSetPersistentVolumeClaimRetentionPolicy {
-                when_deleted: Some(policy.into()),
-                when_scaled: Some("Retain".into()),
-            }),
-            selector: LabelSelector { match_labels: Some(names::selector(object)), match_expressions: None },
-            template: PodTemplateSpec {
-                metadata: Some(ObjectMeta { labels: Some(labels), ..ObjectMeta::default() }),
-                spec: Some(pod_spec(object)),
-            },
-            volume_claim_templates: (!object.spec.storage.ephemeral).then(|| vec![claim(object)]),
-            ..StatefulSetSpec::default()
-        }),
-        status: None,
-    }
+/// The pods, and the claims of their volumes.
+pub fn statefulset(object: &Redis, replicas: i32) -> StatefulSet {
+    let labels = BTreeMap::from([(REVISION.to_owned(), revision(object))]);
+    builders::statefulset(object, Pods { first: None, replicas, labels, spec: pod_spec(object) })
 }
 
 /// Hash of what the pods are made from: another revision means other pods.
@@ -93,29 +54,12 @@ pub fn revision(object: &Redis) -> String {
     // Strings and numbers cannot fail to serialize.
     let pods = serde_json::to_vec(&pods).unwrap_or_default();
     let settings = serde_json::to_vec(&lasting(object)).unwrap_or_default();
-    fingerprint(&[&pods, &settings], 16)
+    let given = builders::given_metadata(object);
+    let mut parts = vec![pods.as_slice(), &settings];
+    parts.extend(Some(given.as_slice()).filter(|given| !given.is_empty()));
+    fingerprint(&parts, 16)
 }
 
-fn claim(object: &Redis) -> PersistentVolumeClaim {
-    let mut labels = names::labels(object);
-    labels.insert(INCARNATION.into(), object.uid().unwrap_or_default());
-    PersistentVolumeClaim {
-        metadata: ObjectMeta { name: Some(VOLUME.into()), labels: Some(labels), ..ObjectMeta::default() },
-        spec: Some(PersistentVolumeClaimSpec {
-            access_modes: Some(vec!["ReadWriteOnce".into()]),
-            storage_class_name: object.spec.storage.class_name.clone(),
-            resources: Some(VolumeResourceRequirements {
-                requests: Some(BTreeMap::from([("storage".into(), Quantity(object.spec.storage.size.clone()))])),
-                ..VolumeResourceRequirements::default()
-            }),
-            ..PersistentVolumeClaimSpec::default()
-        }),
-        status: None,
-    }
-}
-
-/// Restricted by Kubernetes' Pod Security Standards.
-/// <https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted>
 fn pod_spec(object: &Redis) -> PodSpec {
     let mut volumes = vec![Volume {
         name: SETTINGS_VOLUME.into(),
@@ -152,47 +96,17 @@ fn pod_spec(object: &Redis) -> PodSpec {
             ..Volume::default()
         });
     }
-    let placement = Placement {
-        pods: names::selector(object),
-        node_selector: &object.spec.node_selector,
-        tolerations: &object.spec.tolerations,
-        affinity: object.spec.affinity.as_ref(),
-        constraints: object.spec.topology_spread_constraints.as_ref(),
-        alone: object.spec.spread == Spread::Required,
-    };
-    placement.put(PodSpec {
-        automount_service_account_token: Some(false),
-        enable_service_links: Some(false),
-        termination_grace_period_seconds: Some(STOP_SECONDS),
-        security_context: Some(PodSecurityContext {
-            run_as_non_root: Some(true),
-            run_as_user: Some(USER),
-            run_as_group: Some(USER),
-            fs_group: Some(USER),
-            // Changing the owner of every file takes long on a large volume, and is needed only once.
-            fs_group_change_policy: Some("OnRootMismatch".into()),
-            seccomp_profile: Some(SeccompProfile { type_: "RuntimeDefault".into(), localhost_profile: None }),
-            ..PodSecurityContext::default()
-        }),
-        priority_class_name: object.spec.priority_class_name.clone(),
-        containers: std::iter::once(container(object)).chain(exporter(object)).collect(),
-        volumes: Some(volumes),
-        ..PodSpec::default()
-    })
+    let containers = std::iter::once(container(object)).chain(exporter(object)).collect();
+    builders::pod_spec(object, USER, containers, volumes)
 }
 
 fn container(object: &Redis) -> Container {
     Container {
-        name: CONTAINER.into(),
+        name: Redis::APP.into(),
         image: Some(object.spec.image.clone().unwrap_or_else(|| format!("redis:{}", object.spec.version))),
         command: Some(vec!["sh".into(), "-c".into(), START.into(), "sh".into(), format!("{SETTINGS_PATH}/{FILE}")]),
         working_dir: Some(VOLUME_PATH.into()),
-        ports: Some(vec![ContainerPort {
-            name: Some("redis".into()),
-            container_port: PORT.into(),
-            protocol: Some("TCP".into()),
-            ..ContainerPort::default()
-        }]),
+        ports: Some(vec![container_port("redis", PORT)]),
         startup_probe: object.spec.tls.is_some().then(|| probe(OFTEN_SECONDS, START_SECONDS / OFTEN_SECONDS)),
         // Whether a node may serve is said by its role, which is taken from it while it reads its data or lost its
         // master. What hangs is replaced after another took over: a probe that kills a busy master does harm.
@@ -260,15 +174,6 @@ fn mounts(object: &Redis) -> Vec<VolumeMount> {
 /// The certificates, for whoever in the pod needs them.
 pub fn certificates() -> VolumeMount {
     mount(TLS_VOLUME, TLS_PATH, true)
-}
-
-fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
-    VolumeMount {
-        name: name.into(),
-        mount_path: path.into(),
-        read_only: read_only.then_some(true),
-        ..VolumeMount::default()
-    }
 }
 
 #[cfg(test)]

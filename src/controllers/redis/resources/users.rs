@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::ByteString;
 use sha2::{Digest, Sha256};
 
-use super::super::facts::{Hidden, Users};
+use super::super::facts::{SecretString, Users};
 use super::super::names::{EXPORTER_USER, INTERNAL_USER, PORT};
 use super::super::settings::{EXPORTER_FILE, USERS_FILE};
 use crate::api::Redis;
@@ -99,7 +99,7 @@ pub fn data(users: &Users) -> BTreeMap<String, ByteString> {
 pub fn of(data: &BTreeMap<String, ByteString>) -> Option<Users> {
     let text = |key: &str| String::from_utf8(data.get(key)?.0.clone()).ok().filter(|text| !text.is_empty());
     Some(Users {
-        internal: Hidden(text("internal")?),
+        internal: SecretString(text("internal")?),
         current: text("current")?,
         previous: text("previous"),
         exporter: data.contains_key(EXPORTER_FILE),
@@ -112,7 +112,12 @@ mod tests {
     use super::*;
 
     fn users() -> Users {
-        Users { internal: Hidden("inner".into()), current: hash("new"), previous: Some(hash("old")), exporter: true }
+        Users {
+            internal: SecretString("inner".into()),
+            current: hash("new"),
+            previous: Some(hash("old")),
+            exporter: true,
+        }
     }
 
     #[test]

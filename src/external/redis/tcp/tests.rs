@@ -65,6 +65,56 @@ async fn where_nobody_listens_the_process_is_gone() {
     assert_eq!(asked(&Endpoint { address, login: None, tls: None }).await, Err(Trouble::Gone));
 }
 
+/// A listener that answers the first question with a bulk string without end; it counts what it could send.
+async fn endless() -> (Endpoint, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        stream.read_u8().await.expect("a question");
+        stream.write_all(b"$536870912\r\n").await.expect("the beginning");
+        while stream.write_all(&[b'x'; 4096]).await.is_ok() {
+            counted.fetch_add(4096, Ordering::SeqCst);
+        }
+    });
+    (Endpoint { address, login: None, tls: None }, count)
+}
+
+#[tokio::test]
+async fn of_an_answer_without_end_little_is_read_and_its_sender_is_not_gone() {
+    for request in [Request::Info, Request::Probe] {
+        let (node, count) = endless().await;
+        let tcp = Tcp::default();
+        let answer = timeout(Duration::from_secs(20), tcp.call(&node, &request)).await.expect("it is given up");
+        let error = answer.expect_err("an answer that is too long");
+        assert_eq!(error.trouble, Trouble::Refused, "{error}");
+        assert!(error.message.contains("longer than 256 KiB"), "{error}");
+        // The kernel's buffers take some megabytes before the sender is stopped.
+        assert!(count.load(Ordering::SeqCst) < 32 * 1024 * 1024, "{count:?} bytes were sent");
+    }
+}
+
+#[tokio::test]
+async fn answers_that_are_whole_may_be_many() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        let info = "x".repeat(LONGEST / 2);
+        let answer = format!("${}\r\n{info}\r\n", info.len());
+        let mut question = [0; 4096];
+        while stream.read(&mut question).await.is_ok_and(|count| count > 0) {
+            stream.write_all(answer.as_bytes()).await.expect("it is told");
+        }
+    });
+    let (tcp, node) = (Tcp::default(), Endpoint { address, login: None, tls: None });
+    for _ in 0..5 {
+        assert!(matches!(tcp.call(&node, &Request::Info).await, Ok(Reply::Info(_))));
+    }
+}
+
 #[tokio::test]
 async fn a_way_that_leads_nowhere_tells_nothing() {
     // A broadcast is for nobody to connect to: the kernel refuses at once.
@@ -74,20 +124,13 @@ async fn a_way_that_leads_nowhere_tells_nothing() {
 
 #[tokio::test]
 async fn a_node_that_hangs_finds_word_left_over_the_connection_that_it_took() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let node = Endpoint { address: listener.local_addr().expect("an address").to_string(), login: None, tls: None };
-    let awake = tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.expect("a connection");
-        stream.read_u8().await.expect("a question");
-        stream.write_all(MASTER).await.expect("it is told");
-        (stream, listener)
-    });
+    let (node, taken) = hanging().await;
     let tcp = Tcp::default();
-    let heir = Request::StepDown { host: "10.0.0.2".into(), port: 6379 };
+    let heir = step_down();
     let trouble = tcp.call(&node, &heir).await.map_err(|error| error.trouble);
     assert_eq!(trouble, Err(Trouble::Broken), "no connection is made for that");
     tcp.call(&node, &Request::Role).await.expect("a role");
-    let (mut stream, _listener) = awake.await.expect("it took the connection");
+    let (mut stream, _listener) = taken.await.expect("it took the connection");
     // From here on it hangs.
     let question = timeout(Duration::from_millis(20), tcp.call(&node, &Request::Role)).await;
     assert!(question.is_err(), "nobody answers");
@@ -103,6 +146,103 @@ async fn a_node_that_hangs_finds_word_left_over_the_connection_that_it_took() {
     let at = |word: &str| read.find(word).unwrap_or_else(|| panic!("no {word} in {read:?}"));
     assert!(at("ROLE") < at("REPLICAOF") && at("REPLICAOF") < at("CLIENT"), "{read:?}");
     word.abort();
+}
+
+/// A new leader has no other connection: the word ends what comes after the process wakes up, and may be late for what waited.
+#[tokio::test]
+async fn word_over_a_connection_that_the_node_did_not_take_is_sent_and_not_called_left() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let node = Endpoint { address: listener.local_addr().expect("an address").to_string(), login: None, tls: None };
+    let tcp = Tcp::default();
+    let question = timeout(Duration::from_millis(100), tcp.call(&node, &Request::Role)).await;
+    assert!(question.is_err(), "nobody answers");
+    let heir = step_down();
+    let left = tcp.call(&node, &heir).await.map_err(|error| error.message);
+    assert!(left.as_ref().is_err_and(|why| why.contains("has not taken")), "{left:?}");
+    let (stream, _) = listener.accept().await.expect("it wakes up");
+    stream.readable().await.expect("words");
+    assert!(in_socket(&stream).contains("REPLICAOF"));
+}
+
+/// A node that takes one connection, answers one question over it, and hangs from then on.
+async fn hanging() -> (Endpoint, tokio::task::JoinHandle<(TcpStream, TcpListener)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let node = Endpoint { address: listener.local_addr().expect("an address").to_string(), login: None, tls: None };
+    let taken = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.expect("a connection");
+        stream.read_u8().await.expect("a question");
+        stream.write_all(MASTER).await.expect("it is told");
+        (stream, listener)
+    });
+    (node, taken)
+}
+
+/// The same after its answer: connected to, and silent from here on.
+async fn hung() -> (Tcp, Endpoint, TcpStream, TcpListener) {
+    let (node, taken) = hanging().await;
+    let tcp = Tcp::default();
+    tcp.call(&node, &Request::Role).await.expect("a role");
+    let (stream, listener) = taken.await.expect("it took the connection");
+    (tcp, node, stream, listener)
+}
+
+fn step_down() -> Request {
+    Request::StepDown { host: "10.0.0.2".into(), port: 6379 }
+}
+
+/// What is in the socket now.
+fn in_socket(stream: &TcpStream) -> String {
+    let mut read = String::new();
+    let mut bytes = [0; 4096];
+    while let Ok(length @ 1..) = stream.try_read(&mut bytes) {
+        read += std::str::from_utf8(&bytes[..length]).expect("text");
+    }
+    read
+}
+
+#[tokio::test]
+async fn word_is_left_once_it_is_in_the_socket_of_a_node_that_answers_nothing() {
+    let (tcp, node, stream, _listener) = hung().await;
+    let heir = step_down();
+    let left = timeout(Duration::from_secs(5), tcp.call(&node, &heir)).await.expect("nobody waits for an answer");
+    assert!(left.is_ok(), "{left:?}");
+    stream.readable().await.expect("words");
+    let read = in_socket(&stream);
+    assert!(read.contains("REPLICAOF") && read.contains("pubsub"), "{read:?}");
+}
+
+#[tokio::test]
+async fn word_is_left_over_the_connection_that_the_node_took_whatever_was_made_since() {
+    let (tcp, node, stream, _listener) = hung().await;
+    let heir = step_down();
+    // The kernel makes connections for a process that hangs: it takes them when it has answered what waited.
+    for _ in 0..2 {
+        tcp.put_aside(&node);
+        let question = timeout(Duration::from_millis(20), tcp.call(&node, &Request::Role)).await;
+        assert!(question.is_err(), "nobody answers");
+    }
+    let left = timeout(Duration::from_secs(5), tcp.call(&node, &heir)).await.expect("nobody waits for an answer");
+    assert!(left.is_ok(), "{left:?}");
+    timeout(Duration::from_secs(5), stream.readable()).await.expect("words over the first connection").expect("open");
+    let read = in_socket(&stream);
+    assert!(read.contains("REPLICAOF") && read.contains("pubsub"), "{read:?}");
+}
+
+#[tokio::test]
+async fn word_is_not_called_left_while_the_socket_takes_no_more_bytes() {
+    let (tcp, node, mut stream, _listener) = hung().await;
+    let large = Request::Configure(vec![("requirepass".into(), "x".repeat(16 * 1024 * 1024))]);
+    let mut stuck = tcp.call(&node, &large);
+    assert!(timeout(Duration::from_millis(100), &mut stuck).await.is_err(), "nobody reads");
+    let heir = step_down();
+    let mut word = tcp.call(&node, &heir);
+    assert!(timeout(Duration::from_millis(100), &mut word).await.is_err(), "it is not in the socket");
+    let reads = tokio::spawn(async move {
+        let mut bytes = vec![0; 1024 * 1024];
+        while let Ok(1..) = stream.read(&mut bytes).await {}
+    });
+    timeout(Duration::from_secs(10), word).await.expect("there is room again").expect("it is left");
+    reads.abort();
 }
 
 /// A listener that answers the role, and to writes what the test wants: nothing where that is left out.
@@ -140,11 +280,11 @@ async fn a_write_that_is_refused_is_told_in_the_words_of_the_node() {
         let node = with_writes(Some(answer.as_bytes())).await;
         let tcp = Tcp::default();
         for _ in 0..2 {
-            let told = tcp.call(&node, &Request::Probe).await.map_err(|error| (error.trouble, error.message));
-            match (told, expected) {
+            let text = tcp.call(&node, &Request::Probe).await.map_err(|error| (error.trouble, error.message));
+            match (text, expected) {
                 (Ok(reply), None) => assert_eq!(reply, Reply::Done),
-                (Err(told), Some(words)) => assert_eq!(told, (Trouble::Refused, words.to_owned())),
-                (told, expected) => panic!("{answer}: {told:?}, not {expected:?}"),
+                (Err(text), Some(words)) => assert_eq!(text, (Trouble::Refused, words.to_owned())),
+                (text, expected) => panic!("{answer}: {text:?}, not {expected:?}"),
             }
         }
     }

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::PATIENCE;
+use super::WAIT_TIMEOUT;
 use crate::support::wait::wait_within;
 use crate::support::{Scene, wait_for};
 use crate::traffic::load::spread;
@@ -186,7 +186,7 @@ fn pairs(pairs: &[KeyValue]) -> BTreeMap<String, String> {
 /// Everything that was written and is there.
 async fn everything(scene: &Scene) -> (BTreeMap<String, String>, Header) {
     let look = || async { whole(scene).await };
-    wait_within(PATIENCE, "a read of everything", look, Result::is_ok).await.expect("just read")
+    wait_within(WAIT_TIMEOUT, "a read of everything", look, Result::is_ok).await.expect("just read")
 }
 
 async fn whole(scene: &Scene) -> Result<(BTreeMap<String, String>, Header), String> {

@@ -4,7 +4,7 @@ use causeway::api::EtcdCluster;
 
 use super::super::{CUT, Cut, becomes, by_node, everywhere, nodes_are_there};
 use crate::etcd::checker::Checker;
-use crate::etcd::{self, bystander, running, settled, told, uids};
+use crate::etcd::{self, bystander, describe, running, settled, uids};
 use crate::support::{Operator, Scene};
 
 /// What is on a dead node is told, and not replaced behind its back: it may be alive there.
@@ -23,9 +23,9 @@ async fn a_leader_whose_node_is_cut_off_is_told_of_and_comes_back_as_itself() {
     let cut = Cut::new(CUT);
     checker.goes_on("another leader").await;
     becomes(&scene, CUT, false).await;
-    let lost = |object: &EtcdCluster| told(object, "Ready").is_some_and(|(_, reason, _)| reason == "NodeLost");
+    let lost = |object: &EtcdCluster| describe(object, "Ready").is_some_and(|(_, reason, _)| reason == "NodeLost");
     let object = etcd::becomes(&scene, "the lost node to be told", lost).await;
-    let (_, reason, message) = told(&object, "Ready").expect("a condition");
+    let (_, reason, message) = describe(&object, "Ready").expect("a condition");
     println!("»   {reason}: {message}");
     assert!(message.contains(name) && message.contains(CUT), "{message}");
     checker.goes_on("while its node is away").await;

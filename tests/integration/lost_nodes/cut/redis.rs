@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::super::{CUT, Cut, POWERLESS, becomes, by_node, everywhere, nodes_are_there};
 use crate::redis::checker::{Checker, Promise};
-use crate::redis::{self, NAME, master, pods, running, settled, succeeded, switchover, told};
+use crate::redis::{self, NAME, describe, master, pods, running, settled, succeeded, switchover};
 use crate::support::{Operator, Scene};
 
 /// One node of the set on each node of Kubernetes, the master on the given one.
@@ -38,9 +38,9 @@ async fn a_master_whose_node_is_cut_off_is_succeeded_and_returns_as_a_replica() 
     succeeded(&scene, &name).await;
     checker.goes_on("another master").await;
     becomes(&scene, CUT, false).await;
-    let lost = |object: &Redis| told(object, "Ready").is_some_and(|(_, reason, _)| reason == "NodeLost");
+    let lost = |object: &Redis| describe(object, "Ready").is_some_and(|(_, reason, _)| reason == "NodeLost");
     let object = redis::becomes(&scene, "the lost node to be told", lost).await;
-    let (_, reason, message) = told(&object, "Ready").expect("a condition");
+    let (_, reason, message) = describe(&object, "Ready").expect("a condition");
     println!("»   {reason}: {message}");
     assert!(message.contains(&name) && message.contains(CUT), "{message}");
     checker.goes_on("while its node is away").await;

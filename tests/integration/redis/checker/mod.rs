@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::{NAME, PATIENCE};
+use super::{NAME, WAIT_TIMEOUT};
 use crate::support::wait::wait_within;
 use crate::support::{Scene, wait_for};
 use book::{Book, key};
@@ -135,7 +135,8 @@ impl Checker {
     pub async fn serves(&self, what: &str, clients: usize) {
         let now = Instant::now();
         let look = || async { locked(&self.book).served_since(now).len() };
-        wait_within(PATIENCE, &format!("{what}: writes of {clients} clients"), look, |served| *served >= clients).await;
+        wait_within(WAIT_TIMEOUT, &format!("{what}: writes of {clients} clients"), look, |served| *served >= clients)
+            .await;
     }
 
     /// Waits for so many further writes.
@@ -257,5 +258,5 @@ async fn stored(entrance: &Entrance, keys: &[(usize, u64)]) -> HashSet<(usize, u
         }
         Ok::<_, String>(stored)
     };
-    wait_within(PATIENCE, "a read of everything", look, Result::is_ok).await.expect("just read")
+    wait_within(WAIT_TIMEOUT, "a read of everything", look, Result::is_ok).await.expect("just read")
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::book::{Audit, Book, Class, Write};
 use super::watch::Watched;
 
-/// `spec.failover.maxLagSeconds` as it is by default: nothing older may be lost with a master.
+/// `spec.failover.maxLag` as it is by default: nothing older may be lost with a master.
 const MAX_LAG: Duration = Duration::from_secs(10);
 
 /// What a set promises in a situation.

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::PATIENCE;
+use super::WAIT_TIMEOUT;
 use crate::bench::http::Http;
 use crate::bench::scene::Scene;
 use crate::progress::Step;
@@ -105,7 +105,7 @@ impl Source {
     /// A new one with so much in it.
     pub fn filled(scene: &Scene, kind: Kind, mebibytes: usize, step: &Step) -> Result<Self> {
         scene.apply_other(PODS, "pods", &kind.pod())?;
-        let host = step.wait_for("the server to answer", PATIENCE, || {
+        let host = step.wait_for("the server to answer", WAIT_TIMEOUT, || {
             let pod = scene.get_other(PODS, &format!("pods/{}", kind.name()))?;
             let ready = pod["status"]["conditions"].as_array().into_iter().flatten();
             let ready = ready.into_iter().any(|it| it["type"] == "Ready" && it["status"] == "True");

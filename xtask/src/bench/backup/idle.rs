@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use serde_json::json;
 
-use super::PATIENCE;
+use super::WAIT_TIMEOUT;
 use crate::bench::aws::by_operation;
 use crate::bench::databases::is_ready;
 use crate::bench::report::{Report, amount};
@@ -25,7 +25,7 @@ const SWEEPS: u32 = 4;
 
 pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
     let scene = bench.scene(2, 0)?;
-    let role = format!("arn:aws:iam::{}:role/jobs", scene.account.number);
+    let role = format!("arn:aws:iam::{}:role/jobs-{{namespace}}", scene.account.number);
     let more = [("BACKUP_ROLE_ARN", role.as_str()), ("JOB_IMAGE", "causeway:dev")];
     let mut operator = scene.operator_with(&format!("{}s", SWEEP.as_secs()), &more)?;
     operator.ready()?;
@@ -43,7 +43,7 @@ pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
         scene.apply_other(API, PLURAL, &object)?;
     }
     watch
-        .until("all to be ready", PATIENCE, |event| {
+        .until("all to be ready", WAIT_TIMEOUT, |event| {
             if is_ready(event) {
                 missing.remove(event.name());
             }
@@ -78,7 +78,7 @@ pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
         scene.delete_other(API, &format!("{PLURAL}/nightly-{index}"))?;
     }
     let mut left = OBJECTS;
-    watch.until("all to be gone", PATIENCE, |event| {
+    watch.until("all to be gone", WAIT_TIMEOUT, |event| {
         left -= usize::from(event.deleted);
         left == 0
     })?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::PATIENCE;
+use super::WAIT_TIMEOUT;
 use crate::bench::operator_process::{cpu_seconds, memory_kib};
 
 /// Between two looks. The peak is kept by the kernel; only what a process adds in its last moment is missed.
@@ -53,8 +53,8 @@ pub fn run(commands: Vec<Command>, into: Option<fs::File>) -> Result<Ran> {
     let begun = Instant::now();
     let mut stages = start(commands, into)?;
     while stages.iter().any(|stage| !stage.ended) {
-        if begun.elapsed() > PATIENCE {
-            bail!("waited {} s for {}", PATIENCE.as_secs(), stages[0].name);
+        if begun.elapsed() > WAIT_TIMEOUT {
+            bail!("waited {} s for {}", WAIT_TIMEOUT.as_secs(), stages[0].name);
         }
         for stage in stages.iter_mut().filter(|stage| !stage.ended) {
             stage.look()?;

@@ -18,7 +18,7 @@ use crate::progress::Step;
 pub const OBJECTS: usize = 200;
 /// Begun at once.
 const BATCH: usize = 20;
-const PATIENCE: Duration = Duration::from_mins(10);
+const DATABASE_TIMEOUT: Duration = Duration::from_mins(10);
 /// The operator looks at each object about once a minute.
 const IDLE: Duration = Duration::from_mins(3);
 
@@ -88,7 +88,7 @@ pub fn measure(
 fn create(scene: &Scene, watch: &Watch, (database, spec): (&Database, &Value), range: Range<usize>) -> Result<()> {
     let mut missing: HashSet<String> = range.map(|index| format!("db-{index}")).collect();
     missing.iter().try_for_each(|name| database.apply(scene, name, spec.clone()))?;
-    let all = watch.until("objects to be ready", PATIENCE, |event| {
+    let all = watch.until("objects to be ready", DATABASE_TIMEOUT, |event| {
         if is_ready(event) {
             missing.remove(event.name());
         }

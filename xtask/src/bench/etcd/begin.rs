@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::{ETCD, METRICS_PORT, spec};
-use crate::bench::databases::{PATIENCE, addresses, is_ready, says};
+use crate::bench::databases::{DATABASE_TIMEOUT, addresses, is_ready, says};
 use crate::bench::http::Http;
 use crate::bench::report::Report;
 use crate::bench::scene::{Bench, Scene};
@@ -53,7 +53,7 @@ fn cluster(scene: &Scene, replicas: usize, took: &mut Vec<Duration>) -> Result<V
     let begun = Instant::now();
     ETCD.apply(scene, NAME, spec(replicas))?;
     let mut quorate = None;
-    watch.until("all members to be ready", PATIENCE, |event| {
+    watch.until("all members to be ready", DATABASE_TIMEOUT, |event| {
         if says(event, "Quorate") {
             quorate.get_or_insert(event.at);
         }
@@ -62,7 +62,7 @@ fn cluster(scene: &Scene, replicas: usize, took: &mut Vec<Duration>) -> Result<V
     took.push(quorate.context("it is ready without a majority")?.duration_since(begun));
     let set = scene.get_other(SETS, &format!("statefulsets/{NAME}"))?;
     scene.delete_other(&ETCD.path(), &format!("{}/{NAME}", ETCD.plural))?;
-    watch.until("the cluster to be gone", PATIENCE, |event| event.deleted)?;
+    watch.until("the cluster to be gone", DATABASE_TIMEOUT, |event| event.deleted)?;
     operator.stop()?;
     Ok(set)
 }
@@ -120,7 +120,7 @@ fn peers() -> Value {
 /// Waits until a member has a leader.
 fn answered(scene: &Scene, step: &Step) -> Result<()> {
     let health = |address: &String| Http::new(&format!("http://{address}:{METRICS_PORT}")).get_json("/health");
-    step.wait_for("a majority of bare pods", PATIENCE, || {
+    step.wait_for("a majority of bare pods", DATABASE_TIMEOUT, || {
         let pods = addresses(scene, &format!("app%3D{BARE}"))?;
         let good = pods.iter().any(|pod| health(pod).is_ok_and(|health| health["health"] == "true"));
         Ok(good.then_some(()))

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::{NO_SWEEP, PATIENCE, SUBNETS};
+use super::{NO_SWEEP, SUBNETS, WAIT_TIMEOUT};
 use crate::bench::aws::by_operation;
 use crate::bench::kubernetes::Watch;
 use crate::bench::many::{self, SWEEPS_PER_HOUR, create, next_sweep};
@@ -31,7 +31,7 @@ pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
     burst(&scene, &watch, &operator, report, step)?;
 
     step.note(format!("{FLEET} objects"));
-    create(&scene, &watch, BURST..FLEET, &bare(SUBNETS), PATIENCE, is_ready)?;
+    create(&scene, &watch, BURST..FLEET, &bare(SUBNETS), WAIT_TIMEOUT, is_ready)?;
     report.add("rss_peak_kib_500_objects", operator.memory_kib("VmHWM")?, "while 500 were created");
     step.note("waiting for the memory to settle");
     let (memory, how) = operator.settled_memory_kib()?;
@@ -52,7 +52,7 @@ fn burst(scene: &Scene, watch: &Watch, operator: &Operator, report: &mut Report,
     step.note(format!("{BURST} objects at once"));
     scene.account.calls()?;
     let cpu = operator.cpu_seconds()?;
-    let took = create(scene, watch, 0..BURST, &bare(SUBNETS), PATIENCE, is_ready)?;
+    let took = create(scene, watch, 0..BURST, &bare(SUBNETS), WAIT_TIMEOUT, is_ready)?;
     let calls = scene.account.calls()?;
     let note = format!("first apply to last DNS name; the applies alone took {:.1} s", took.applied.as_secs_f64());
     report.add("burst_200_seconds", took.named.as_secs_f64(), note);
@@ -116,7 +116,7 @@ fn sweeps(scene: &Scene, idle_cpu: f64, report: &mut Report, step: &Step) -> Res
 fn remove(scene: &Scene, watch: &Watch, report: &mut Report, step: &Step) -> Result<()> {
     step.note("removing all");
     scene.account.calls()?;
-    let took = many::remove(scene, watch, FLEET, PATIENCE)?;
+    let took = many::remove(scene, watch, FLEET, WAIT_TIMEOUT)?;
     let calls = scene.account.calls()?;
     report.add("delete_500_seconds", took.as_secs_f64(), "all at once");
     let how = format!("{}; 28 of them are the first read of a new process", by_operation(&calls));

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use super::{NO_SWEEP, PATIENCE, SUBNETS};
+use super::{NO_SWEEP, SUBNETS, WAIT_TIMEOUT};
 use crate::bench::report::Report;
 use crate::bench::scene::{Bench, is_ready, shows_dns};
 use crate::progress::Step;
@@ -27,13 +27,13 @@ pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
         let begun = Instant::now();
         scene.apply(&name, SUBNETS)?;
         let mut first = None;
-        let at = watch.until("a DNS name", PATIENCE, |event| {
+        let at = watch.until("a DNS name", WAIT_TIMEOUT, |event| {
             first.get_or_insert(event.at);
             event.name() == name && shows_dns(event)
         })?;
         visible.push(first.unwrap_or(at).duration_since(begun));
         shown.push(at.duration_since(begun));
-        watch.until("it to be ready", PATIENCE, |event| event.name() == name && is_ready(event))?;
+        watch.until("it to be ready", WAIT_TIMEOUT, |event| event.name() == name && is_ready(event))?;
     }
     for durations in [&mut visible, &mut shown, &mut raw] {
         durations.remove(0);
@@ -45,7 +45,7 @@ pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
 
     scene.delete_all()?;
     let mut left = OBJECTS + 1;
-    watch.until("all to be gone", PATIENCE, |event| {
+    watch.until("all to be gone", WAIT_TIMEOUT, |event| {
         left -= usize::from(event.deleted);
         left == 0
     })?;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::{NO_SWEEP, PATIENCE, SUBNETS};
+use super::{NO_SWEEP, SUBNETS, WAIT_TIMEOUT};
 use crate::bench::report::Report;
 use crate::bench::scene::{Bench, is_ready, shows_dns};
 use crate::progress::Step;
@@ -28,11 +28,11 @@ pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
         let name = format!("waiting-{index}");
         scene.apply(&name, SUBNETS)?;
         let operator = scene.operator(NO_SWEEP)?;
-        let at = watch.until("a DNS name", PATIENCE, |event| event.name() == name && shows_dns(event))?;
+        let at = watch.until("a DNS name", WAIT_TIMEOUT, |event| event.name() == name && shows_dns(event))?;
         shown.push(at.duration_since(operator.started));
-        watch.until("it to be ready", PATIENCE, |event| event.name() == name && is_ready(event))?;
+        watch.until("it to be ready", WAIT_TIMEOUT, |event| event.name() == name && is_ready(event))?;
         scene.delete_all()?;
-        watch.until("it to be gone", PATIENCE, |event| event.name() == name && event.deleted)?;
+        watch.until("it to be gone", WAIT_TIMEOUT, |event| event.name() == name && event.deleted)?;
         operator.stop()?;
     }
     report.add_median("start_to_dns_ms_p50", &mut shown, "process start to the DNS name of an object that was there");

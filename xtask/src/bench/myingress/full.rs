@@ -32,7 +32,8 @@ impl Example {
             endpoints(scene, name, (port_name, pod_port), &[address])?;
         }
         let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "shop-login" },
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": { "name": "shop-login", "labels": { "causeway.example.com/usable-by": "myingress" } },
             "stringData": { "clientSecret": "s3cr3t" },
         });
         scene.apply_other("/api/v1", "secrets", &secret)?;

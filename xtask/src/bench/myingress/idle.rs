@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::full::{Example, is_complete};
-use super::{FLEET, NO_SWEEP, PATIENCE};
+use super::{FLEET, NO_SWEEP, WAIT_TIMEOUT};
 use crate::bench::aws::{Call, by_operation};
 use crate::bench::many::{self, SWEEPS_PER_HOUR, next_sweep};
 use crate::bench::operator_process::Operator;
@@ -34,7 +34,7 @@ pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
     for begin in (0..FLEET).step_by(BATCH) {
         step.note(format!("{begin} full ones are there"));
         let batch = begin..FLEET.min(begin + BATCH);
-        let took = many::create(&scene, &watch, batch, &spec, PATIENCE, is_complete)?;
+        let took = many::create(&scene, &watch, batch, &spec, WAIT_TIMEOUT, is_complete)?;
         seconds += took.good.as_secs_f64();
         calls.extend(scene.account.calls()?);
     }
@@ -53,7 +53,7 @@ pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
 
     step.note("removing all");
     let operator = scene.operator(NO_SWEEP)?;
-    let took = many::remove(&scene, &watch, FLEET, PATIENCE)?;
+    let took = many::remove(&scene, &watch, FLEET, WAIT_TIMEOUT)?;
     report.add("delete_full_1000_seconds", took.as_secs_f64(), "all at once, by a process that finds them first");
     operator.stop()?;
     scene.end()

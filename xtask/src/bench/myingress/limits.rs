@@ -7,7 +7,7 @@
 use anyhow::Result;
 
 use super::idle::count_sweeps;
-use super::{FLEET, NO_SWEEP, PATIENCE, SUBNETS};
+use super::{FLEET, NO_SWEEP, SUBNETS, WAIT_TIMEOUT};
 use crate::bench::aws::by_operation;
 use crate::bench::many;
 use crate::bench::report::{Report, amount};
@@ -33,7 +33,7 @@ pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
     let at_least = (amount(FLEET) - BURST * share) / (PER_SECOND * share);
     step.note(format!("{FLEET} bare ones, which {SHARE} times AWS's limits allow in {at_least} s"));
     let writes = operator.kubernetes_writes()?;
-    let took = many::create(&scene, &watch, 0..FLEET, &bare(SUBNETS), PATIENCE, is_ready)?.good.as_secs_f64();
+    let took = many::create(&scene, &watch, 0..FLEET, &bare(SUBNETS), WAIT_TIMEOUT, is_ready)?.good.as_secs_f64();
     let calls = scene.account.calls()?;
     let throttled = calls.iter().filter(|call| call.was_throttled()).count();
     let how = format!("first apply to last Ready; limits × {SHARE}, by which it takes {at_least} s at least");
@@ -51,7 +51,7 @@ pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
     count_sweeps(&scene, "bare", report, step)?.stop()?;
     let operator = scene.operator(NO_SWEEP)?;
     step.note("removing all");
-    many::remove(&scene, &watch, FLEET, PATIENCE)?;
+    many::remove(&scene, &watch, FLEET, WAIT_TIMEOUT)?;
     operator.stop()?;
     scene.end()
 }

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use super::{Listener, forwarded_to};
 use crate::controllers::myingress::assets::{ListenerMember, RuleMember};
 use crate::controllers::myingress::model::{ListenerModel, RuleModel};
+use crate::controllers::myingress::ownership::{ObjectKey, member_of};
 
 impl Listener<'_> {
-    /// What is wanted without the rules that AWS refused, and those that need a target group that it refused; `None` where
-    /// there are none.
-    pub(super) fn without_refused(&self, member: &ListenerMember) -> Option<ListenerModel> {
+    /// What is wanted without the rules that AWS refused, and those that need a target group that it refused, and whose these
+    /// are; `None` where there are none.
+    pub(super) fn without_refused(&self, member: &ListenerMember) -> Option<(ListenerModel, BTreeSet<ObjectKey>)> {
         let aside = &self.scene.aside;
         let groupless = |rule: &RuleModel| {
             let mut named = rule.settings.actions.iter().flat_map(forwarded_to);
@@ -20,15 +21,20 @@ impl Listener<'_> {
             held || groupless(rule)
         };
         let all = self.wanted.rules.iter().zip(self.own(member));
-        let rules: Vec<RuleModel> =
-            all.filter(|(rule, own)| !refused(rule, *own)).map(|(rule, _)| rule.clone()).collect();
-        (rules.len() < self.wanted.rules.len()).then(|| ListenerModel { rules, ..self.wanted.clone() })
+        let (left_out, rules): (Vec<_>, Vec<_>) = all.partition(|(rule, own)| refused(rule, *own));
+        let members: BTreeSet<ObjectKey> = left_out.into_iter().map(|(rule, _)| rule.member.clone()).collect();
+        let rules: Vec<RuleModel> = rules.into_iter().map(|(rule, _)| rule.clone()).collect();
+        (!members.is_empty()).then(|| (ListenerModel { rules, ..self.wanted.clone() }, members))
     }
 
-    /// Our rules that become none of those that are wanted.
-    pub(super) fn unmatched(&self, member: &ListenerMember) -> BTreeSet<String> {
+    /// Rules of ours of these members that become none of those that are wanted; guests have none that keep their places.
+    pub(super) fn unmatched(&self, member: &ListenerMember, of: &BTreeSet<ObjectKey>) -> BTreeSet<String> {
         let becoming = self.becoming(member);
+        // Outside of a group no tag says whose a rule is.
+        let concerned = |rule: &RuleMember| {
+            member_of(&rule.tags).is_none_or(|member| of.contains(&member) && !self.scene.is_guest(&member))
+        };
         let ours = member.rules.iter().filter(|(arn, rule)| self.is_ours(rule) && !becoming.contains_key(arn.as_str()));
-        ours.map(|(arn, _)| arn.clone()).collect()
+        ours.filter(|(_, rule)| concerned(rule)).map(|(arn, _)| arn.clone()).collect()
     }
 }

@@ -1,0 +1,23 @@
+# The operator's image, for those who have a builder; `cargo xtask image` makes one without. For two architectures:
+#   docker buildx build --platform linux/amd64,linux/arm64 --tag REGISTRY/causeway:VERSION --push .
+# The program is linked to glibc: both stages are of Debian 12, so that it finds the version it was linked with.
+FROM rust:1.95-slim-bookworm AS build
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends protobuf-compiler libprotobuf-dev \
+    && rm -rf /var/lib/apt/lists/*
+WORKDIR /src
+COPY . .
+RUN --mount=type=cache,target=/usr/local/cargo/registry \
+    --mount=type=cache,target=/src/target,sharing=locked \
+    cargo build --release --locked --package causeway --bin causeway \
+    && cp target/release/causeway /causeway
+
+# glibc, libgcc and root certificates; no shell and no package manager.
+FROM gcr.io/distroless/cc-debian12:nonroot
+LABEL org.opencontainers.image.title="Causeway" \
+      org.opencontainers.image.description="A Kubernetes operator that bridges Kubernetes and AWS" \
+      org.opencontainers.image.source="https://github.com/causeway-operator/causeway" \
+      org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=build /causeway /usr/local/bin/causeway
+USER 65532:65532
+ENTRYPOINT ["/usr/local/bin/causeway"]

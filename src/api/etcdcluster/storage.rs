@@ -1,0 +1,41 @@
+//! Where the members of an etcd cluster keep their data.
+
+use kube::KubeSchema;
+use serde::{Deserialize, Serialize};
+
+use super::EtcdClusterSpec;
+
+/// How large volumes are whose size is not given.
+const USUAL_SIZE: &str = "8Gi";
+
+/// The volume of each member.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Storage {
+    /// Size of each member's volume, such as `10Gi`; `8Gi` unless given. It may grow where the storage class allows that; it
+    /// never shrinks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32))]
+    #[x_kube(validation = ("isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))", "spec.storage.size must be a positive quantity such as 10Gi"))]
+    pub size: Option<String>,
+
+    /// Storage class of the members' volumes, such as `gp3`; the cluster's default where it is left out. It cannot change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub class_name: Option<String>,
+}
+
+impl EtcdClusterSpec {
+    /// Size of each member's volume, as a quantity.
+    #[must_use]
+    pub fn volume_size(&self) -> &str {
+        let size = self.storage.as_ref().and_then(|storage| storage.size.as_deref());
+        self.storage_size.as_deref().or(size).unwrap_or(USUAL_SIZE)
+    }
+
+    /// Storage class of the members' volumes; the cluster's default where there is none.
+    #[must_use]
+    pub fn storage_class(&self) -> Option<&String> {
+        self.storage.as_ref()?.class_name.as_ref()
+    }
+}

@@ -1,0 +1,154 @@
+//! What a spec says of pods and Services, with the fields and values that Kubernetes has for them; with bounds, so that an
+//! object stays small and a wrong value is refused early.
+
+use std::collections::BTreeMap;
+
+use kube::KubeSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+/// What a quantity is made of, without a sign: amounts of resources are not negative.
+/// <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/>
+const QUANTITY: &str = "^([0-9]{1,16}([.][0-9]{0,9})?|[.][0-9]{1,9})([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,2})?$";
+
+/// Any larger integer has no exact neighbours where JSON is read as floating point numbers.
+const LARGEST: u64 = 9_007_199_254_740_991;
+
+/// The schema of a container's `ResourceRequirements`, but for claims of devices.
+/// <https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/>
+pub fn resources(_: &mut SchemaGenerator) -> Schema {
+    let amounts = |description: &str| {
+        json_schema!({
+            "description": description,
+            "type": "object",
+            "maxProperties": 8,
+            "additionalProperties": {
+                "x-kubernetes-int-or-string": true, "pattern": QUANTITY, "maxLength": 32, "minimum": 0, "maximum": LARGEST,
+            },
+            "x-kubernetes-validations": [{
+                "rule": "self.all(k, k.size() <= 63)",
+                "message": "names of resources must have at most 63 characters, such as cpu or memory",
+            }],
+        })
+    };
+    json_schema!({
+        "type": "object",
+        "properties": {
+            "requests": amounts("What is reserved for each container, such as `{ cpu: 500m, memory: 512Mi }`."),
+            "limits": amounts("What each container may use at most, such as `{ memory: 1Gi }`: one that takes more memory is killed."),
+        },
+    })
+}
+
+/// The schema of a pod's tolerations.
+/// <https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/>
+pub fn tolerations(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 20,
+        "items": {
+            "type": "object",
+            "properties": {
+                "key": {
+                    "description": "Key of the taint, such as `dedicated`; left out (with `operator: Exists`), every taint.",
+                    "type": "string", "maxLength": 317,
+                },
+                "operator": {
+                    "description": "`Equal` (the default): the taint has this `value`; `Exists`: whatever its value.",
+                    "type": "string", "enum": ["Exists", "Equal"],
+                },
+                "value": {
+                    "description": "Value of the taint, with `operator: Equal`.",
+                    "type": "string", "maxLength": 63,
+                },
+                "effect": {
+                    "description": "`NoSchedule`, `PreferNoSchedule` or `NoExecute`; left out, all of them.",
+                    "type": "string", "enum": ["NoSchedule", "PreferNoSchedule", "NoExecute"],
+                },
+                "tolerationSeconds": {
+                    "description": "With `effect: NoExecute`: seconds that a running pod may stay after the taint was added, such as 300; left out, for ever.",
+                    "type": "integer", "format": "int64", "minimum": 0, "maximum": LARGEST,
+                },
+            },
+        },
+    })
+}
+
+/// Labels and annotations of pods.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodMetadata {
+    /// Labels of the pods, such as `team: shop`. Those by which Causeway finds its pods cannot be given.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 20, "additionalProperties" = { "type": "string", "maxLength": 63, "pattern": "^([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?$" }))]
+    #[x_kube(
+        validation = ("self.all(k, k.matches('^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$') && k.size() <= 317)", "spec.podMetadata.labels keys must be keys of labels, such as team or example.com/team"),
+        validation = ("self.all(k, !k.matches('(^|[.])(kubernetes[.]io|k8s[.]io|istio[.]io|linkerd[.]io|azure[.]com|amazonaws[.]com)/') && !k.startsWith('causeway.example.com/') && k != 'controller-revision-hash')", "spec.podMetadata.labels must not have keys of Kubernetes, service meshes or causeway.example.com, nor controller-revision-hash: pods are found by them")
+    )]
+    pub labels: BTreeMap<String, String>,
+
+    /// Annotations of the pods, such as `example.com/team: shop`. Keys of Kubernetes, of networks and of service meshes, such
+    /// as `kubernetes.io`, `cni.cncf.io`, `projectcalico.org` and `istio.io`, cannot be given: they make others mount Secrets
+    /// into pods, or change what pods may do. An exception is `sidecar.istio.io/inject: "false"`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 20, "additionalProperties" = { "type": "string", "maxLength": 4096 }))]
+    #[x_kube(
+        validation = ("self.all(k, k.matches('^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$') && k.size() <= 317)", "spec.podMetadata.annotations keys must be keys of annotations, such as example.com/team"),
+        validation = ("self.all(k, !k.startsWith('causeway.example.com/'))", "spec.podMetadata.annotations must not have keys of causeway.example.com: they are Causeway's own"),
+        validation = ("self.all(k, !k.matches('(^|[.])(kubernetes[.]io|k8s[.]io|cncf[.]io|projectcalico[.]org|cilium[.]io|istio[.]io|linkerd[.]io|amazonaws[.]com|hashicorp[.]com)/') || (k == 'sidecar.istio.io/inject' && self[k] == 'false'))", "spec.podMetadata.annotations must not have keys of Kubernetes, networks, service meshes or injectors: they decide what pods may do")
+    )]
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// A Secret with which images are pulled.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImagePullSecret {
+    /// Name of a Secret of the namespace, of type `kubernetes.io/dockerconfigjson`, such as `registry`.
+    #[schemars(length(min = 1, max = 253), regex(pattern = "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"))]
+    pub name: String,
+}
+
+/// A Service for clients.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServiceTemplate {
+    /// Who reaches it: `ClusterIP` (the default) pods of the cluster, `NodePort` also clients of every node's port,
+    /// `LoadBalancer` also clients of a load balancer that the cluster's cloud provider makes.
+    #[serde(rename = "type", default)]
+    pub kind: ServiceType,
+
+    /// Annotations of the Service, such as `service.beta.kubernetes.io/aws-load-balancer-scheme: internal`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 30, "additionalProperties" = { "type": "string", "maxLength": 4096 }))]
+    #[x_kube(
+        validation = ("self.all(k, k.matches('^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$') && k.size() <= 317)", "annotations of a Service must have keys such as example.com/team"),
+        validation = ("self.all(k, !k.startsWith('causeway.example.com/'))", "annotations of a Service must not have keys of causeway.example.com: they are Causeway's own")
+    )]
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// Who reaches a Service.
+/// <https://kubernetes.io/docs/concepts/services-networking/service/#publishing-services-service-types>
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ServiceType {
+    /// Pods of the cluster.
+    #[default]
+    #[serde(rename = "ClusterIP")]
+    ClusterIp,
+    /// Also clients of a port of every node.
+    NodePort,
+    /// Also clients of a load balancer.
+    LoadBalancer,
+}
+
+impl ServiceType {
+    /// As Kubernetes calls it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ClusterIp => "ClusterIP",
+            Self::NodePort => "NodePort",
+            Self::LoadBalancer => "LoadBalancer",
+        }
+    }
+}

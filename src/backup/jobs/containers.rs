@@ -1,0 +1,94 @@
+//! The containers of a Job's pod: ours, those of a database's image, and what each of them is given.
+
+use k8s_openapi::api::core::v1::{Container, EnvVar, PodSecurityContext, PodSpec};
+
+use super::run::Run;
+use super::{SERVICE_ACCOUNT, volumes};
+use crate::runtime::{requirements, restricted, unprivileged};
+
+/// An unprivileged user that no image gives files to.
+const USER: i64 = 65_532;
+/// A backup that is stopped aborts its upload before.
+const STOP_SECONDS: i64 = 30;
+/// CPU and memory of a container that is given none.
+const USUAL: (&str, &str) = ("50m", "64Mi");
+/// Variable that only containers have which talk to AWS.
+const REGION: &str = "AWS_REGION";
+
+pub fn base() -> PodSpec {
+    PodSpec {
+        restart_policy: Some("Never".into()),
+        service_account_name: Some(SERVICE_ACCOUNT.into()),
+        automount_service_account_token: Some(false),
+        enable_service_links: Some(false),
+        termination_grace_period_seconds: Some(STOP_SECONDS),
+        security_context: Some(PodSecurityContext { fs_group: Some(USER), ..restricted(USER) }),
+        ..PodSpec::default()
+    }
+}
+
+/// A container of our own image. It knows its plan, and nobody knows it.
+pub fn ours(run: Run<'_>, command: &str) -> Container {
+    Container {
+        name: "causeway".into(),
+        image: run.settings.image.clone(),
+        args: Some(vec![command.into()]),
+        env: Some(vec![variable("LOG_FORMAT", "json")]),
+        volume_mounts: Some(vec![volumes::plan_mount()]),
+        resources: Some(requirements(run.resources, USUAL)),
+        // What it was about when it could not say so itself.
+        termination_message_policy: Some("FallbackToLogsOnError".into()),
+        security_context: Some(unprivileged()),
+        ..Container::default()
+    }
+}
+
+/// Lets a container of our own image talk to AWS.
+pub fn with_identity(run: Run<'_>, mut container: Container) -> Container {
+    let settings = run.settings;
+    let environment = container.env.get_or_insert_default();
+    environment.push(variable(REGION, &settings.region));
+    environment.extend(settings.aws_endpoint.iter().map(|url| variable("AWS_ENDPOINT_URL", url)));
+    if let Some(role) = settings.identity.as_ref().and_then(|identity| identity.role_in(run.namespace)) {
+        environment.push(variable("AWS_ROLE_ARN", &role));
+        environment.push(variable("AWS_WEB_IDENTITY_TOKEN_FILE", &volumes::token_path()));
+        container.volume_mounts.get_or_insert_default().push(volumes::token_mount());
+    }
+    container
+}
+
+/// Lets a container log in to the databases.
+pub fn with_secrets(run: Run<'_>, mut container: Container) -> Container {
+    container.volume_mounts.get_or_insert_default().extend(volumes::secret_mounts(run));
+    container
+}
+
+/// Containers that have nothing to do with AWS. EKS gives all others of a pod credentials, whatever their image is.
+pub fn without_identity(pod: &PodSpec) -> String {
+    let all = pod.init_containers.iter().flatten().chain(&pod.containers);
+    let is_without = |it: &&Container| !it.env.iter().flatten().any(|variable| variable.name == REGION);
+    all.filter(is_without).map(|it| it.name.as_str()).collect::<Vec<_>>().join(",")
+}
+
+/// A container of a database's image.
+pub fn server(name: &str, image: &str, command: &[&str]) -> Container {
+    Container {
+        name: name.into(),
+        image: Some(image.into()),
+        command: Some(command.iter().map(|word| (*word).to_owned()).collect()),
+        resources: Some(requirements(None, USUAL)),
+        termination_message_policy: Some("FallbackToLogsOnError".into()),
+        security_context: Some(unprivileged()),
+        ..Container::default()
+    }
+}
+
+/// Runs as long as the main container does, and ends with it.
+/// <https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/>
+pub fn sidecar(container: Container) -> Container {
+    Container { restart_policy: Some("Always".into()), ..container }
+}
+
+pub fn variable(name: &str, value: &str) -> EnvVar {
+    EnvVar { name: name.into(), value: Some(value.into()), value_from: None }
+}

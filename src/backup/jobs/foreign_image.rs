@@ -1,0 +1,51 @@
+//! Our program in the image of a database, beside the programs of that: an init container of our own image copies it into
+//! a volume, and the other container begins with the copy. Pure.
+
+use k8s_openapi::api::core::v1::{Container, EmptyDirVolumeSource, Volume, VolumeMount};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+
+use super::containers::variable;
+use super::volumes::mount;
+use crate::backup::install::{CERTIFICATES, DIRECTORY, LIBRARIES, PROGRAM, USERS};
+
+/// Bytes for what the program keeps to itself, such as a copy of a key that nobody else may read. It is no disk's.
+const PRIVATE: &str = "16Mi";
+
+/// The container that copies our program, made of one of our own image.
+pub fn install(container: Container) -> Container {
+    Container {
+        name: "install".into(),
+        args: Some(vec!["install".into(), DIRECTORY.into()]),
+        env: None,
+        volume_mounts: Some(vec![program(false)]),
+        ..container
+    }
+}
+
+/// Has a container run in that image. It must come after [`install`].
+pub fn in_image(mut container: Container, image: &str) -> Container {
+    container.image = Some(image.to_owned());
+    container.command = Some(vec![format!("{DIRECTORY}/{PROGRAM}")]);
+    let environment = container.env.get_or_insert_default();
+    // For our program alone: those that it starts get none of this.
+    environment.push(variable("LD_LIBRARY_PATH", &format!("{DIRECTORY}/{LIBRARIES}")));
+    environment.push(variable("SSL_CERT_FILE", &format!("{DIRECTORY}/{CERTIFICATES}")));
+    let users = VolumeMount { sub_path: Some(USERS.into()), ..mount("program", "/etc/passwd", true) };
+    container.volume_mounts.get_or_insert_default().extend([program(true), users, mount("private", "/tmp", false)]);
+    container
+}
+
+/// What both mount.
+pub fn volumes() -> [Volume; 2] {
+    let empty = |name: &str, source: EmptyDirVolumeSource| Volume {
+        name: name.into(),
+        empty_dir: Some(source),
+        ..Volume::default()
+    };
+    let private = EmptyDirVolumeSource { medium: Some("Memory".into()), size_limit: Some(Quantity(PRIVATE.into())) };
+    [empty("program", EmptyDirVolumeSource::default()), empty("private", private)]
+}
+
+fn program(read_only: bool) -> VolumeMount {
+    mount("program", DIRECTORY, read_only)
+}

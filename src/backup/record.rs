@@ -1,0 +1,239 @@
+//! What the operator recorded of backups, in a `ConfigMap` of its own namespace, where tenants cannot write. Pure.
+//!
+//! Keys in S3 and manifests are anybody's who may write into the bucket, and the status is anybody's who may write that. What
+//! is counted, deleted by retention and brought back is what a Job of the object reported, and by the SHA-256 of its manifest
+//! no other takes its place.
+
+mod data;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::jobs::{Catalog, Doubt, Stored};
+use super::manifest::{SECONDS, due_of, is_early, is_future, is_sha256};
+use super::report::{Outcome, Report};
+
+/// So many backups of one object are recorded: a `ConfigMap` has place for no more.
+const MOST: usize = 10_000;
+/// The clocks of S3 and of Kubernetes differ by no more.
+const CLOCKS: SignedDuration = SignedDuration::from_mins(1);
+/// Folders have names of so many characters at most.
+const LONGEST_FOLDER: usize = 200;
+
+/// Backups of one object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// Namespace of the object.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The bucket that it writes into.
+    pub bucket: String,
+    /// Evidence of each backup, by folder and by the instant it was due.
+    pub backups: BTreeMap<String, BTreeMap<Timestamp, Evidence>>,
+    /// UIDs of ended Jobs whose reports are in it, as long as there are these Jobs.
+    pub jobs: BTreeSet<String>,
+}
+
+/// Why a backup is believed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// A Job reported it: its manifest has this SHA-256, hexadecimal.
+    Manifest(String),
+    /// It was there when the operator first looked, or was accepted: nothing of it was written later than this.
+    Listed(Timestamp),
+}
+
+/// What the pods of a Job that ended reported.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reported {
+    /// UID of the Job.
+    pub job: String,
+    /// Reports of its pods; none of those that are gone.
+    pub reports: Vec<Report>,
+    /// When it was made and when it ended, where its pods may have made backups of which no report tells: one that has run
+    /// into its deadline is deleted, and takes its report with it.
+    /// <https://kubernetes.io/docs/concepts/workloads/controllers/job/#job-termination-and-cleanup>
+    pub unreported: Option<(Timestamp, Timestamp)>,
+}
+
+impl Reported {
+    /// Whether nothing of it has to be looked for in S3.
+    fn is_whole(&self) -> bool {
+        let is_plain = |it: &Outcome| it.error.is_some() || it.manifest.as_deref().is_some_and(is_sha256);
+        let is_told = |report: &Report| report.omitted == 0 && report.results.iter().all(is_plain);
+        self.unreported.is_none() && self.reports.iter().all(is_told)
+    }
+}
+
+impl Record {
+    /// Name of the `ConfigMap` of the object with that UID.
+    #[must_use]
+    pub fn name_of(uid: &str) -> String {
+        format!("causeway-backups-{uid}")
+    }
+
+    /// The evidence of a backup.
+    #[must_use]
+    pub fn evidence(&self, folder: &str, due: Timestamp) -> Option<&Evidence> {
+        self.backups.get(folder)?.get(&due)
+    }
+
+    /// Takes what Jobs reported. What is recorded already stays: nothing is written twice.
+    pub fn note(&mut self, reported: &[Reported], catalog: &Catalog, now: Timestamp) {
+        for Reported { job, reports, unreported } in reported {
+            self.jobs.insert(job.clone());
+            for report in reports {
+                for outcome in &report.results {
+                    self.note_outcome(outcome, catalog, now);
+                }
+                if report.omitted > 0 {
+                    self.note_omitted(report, catalog, now);
+                }
+            }
+            if let Some((made, ended)) = *unreported {
+                self.note_unreported(made, ended, catalog, now);
+            }
+        }
+    }
+
+    /// Takes what Jobs reported with a hash, where nobody looks into S3. A Job of which there is more to take stays a new one.
+    pub fn note_hashed(&mut self, reported: &[Reported], now: Timestamp) {
+        for it in reported {
+            for outcome in it.reports.iter().flat_map(|report| &report.results) {
+                self.note_outcome(outcome, &Catalog::default(), now);
+            }
+            if it.is_whole() {
+                self.jobs.insert(it.job.clone());
+            }
+        }
+    }
+
+    fn note_outcome(&mut self, outcome: &Outcome, catalog: &Catalog, now: Timestamp) {
+        let Some(due) = due_of(&outcome.id).filter(|due| !is_future(*due, now)) else { return };
+        if outcome.error.is_some() || !is_folder(&outcome.folder) {
+            return;
+        }
+        let hash = outcome.manifest.clone().filter(|hash| is_sha256(hash));
+        let listed = || complete(catalog, &outcome.folder, due).map(|stored| Evidence::Listed(stored.modified));
+        let Some(evidence) = hash.map(Evidence::Manifest).or_else(listed) else { return };
+        self.backups.entry(outcome.folder.clone()).or_default().entry(due).or_insert(evidence);
+    }
+
+    /// Of many databases a report has no place for all that went well: failures are left out last. One of them may be due
+    /// some seconds later, where something lay in its way.
+    fn note_omitted(&mut self, report: &Report, catalog: &Catalog, now: Timestamp) {
+        let ids: BTreeSet<&str> = report.results.iter().map(|outcome| outcome.id.as_str()).collect();
+        let is_told = |folder: &str| report.results.iter().any(|outcome| outcome.folder == *folder);
+        for first in ids.into_iter().filter_map(due_of).filter(|due| !is_future(*due, now)) {
+            let all = first..=first + SignedDuration::from_secs(SECONDS - 1);
+            self.note_listed(catalog, |folder, due, _| all.contains(&due) && !is_told(folder), now);
+        }
+    }
+
+    /// What was written while a Job ran, and was due by then, is taken for its own.
+    fn note_unreported(&mut self, made: Timestamp, ended: Timestamp, catalog: &Catalog, now: Timestamp) {
+        let is_not_after = |earlier: Timestamp, later: Timestamp| earlier.duration_since(later) <= CLOCKS;
+        let is_meant = |_: &str, due: Timestamp, stored: &Stored| {
+            let written = stored.modified;
+            is_not_after(made, written) && is_not_after(written, ended) && is_not_after(due, written)
+        };
+        self.note_listed(catalog, is_meant, now);
+    }
+
+    /// Takes complete backups as they lie there of which nothing is recorded.
+    fn note_listed(&mut self, catalog: &Catalog, is_meant: impl Fn(&str, Timestamp, &Stored) -> bool, now: Timestamp) {
+        for (folder, backups) in catalog.folders.iter().filter(|(folder, _)| is_folder(folder)) {
+            for (due, stored) in backups.iter().filter(|(_, stored)| stored.is_complete()) {
+                if !is_future(*due, now) && is_meant(folder, *due, stored) {
+                    let listed = Evidence::Listed(stored.modified);
+                    self.backups.entry(folder.clone()).or_default().entry(*due).or_insert(listed);
+                }
+            }
+        }
+    }
+
+    /// Takes what is complete, was last written before `instant` and does not count yet; gives how many that are.
+    pub fn accept(&mut self, catalog: &Catalog, instant: Timestamp, now: Timestamp) -> usize {
+        let mut accepted = 0;
+        for (folder, backups) in catalog.folders.iter().filter(|(folder, _)| is_folder(folder)) {
+            for (due, stored) in backups.iter().filter(|(_, stored)| stored.is_complete() && stored.modified < instant)
+            {
+                if matches!(self.doubt(folder, *due, stored, now), Some(Doubt::NotRecorded | Doubt::Changed)) {
+                    let listed = Evidence::Listed(stored.modified);
+                    self.backups.entry(folder.clone()).or_default().insert(*due, listed);
+                    accepted += 1;
+                }
+            }
+        }
+        accepted
+    }
+
+    /// Forgets backups and Jobs that are gone. Where nothing at all is left, or not all was listed, the evidence stays: a
+    /// bucket that is out of sight for a moment must not cost it.
+    pub fn tidy(&mut self, catalog: &Catalog, jobs: &BTreeSet<String>) {
+        self.jobs.retain(|job| jobs.contains(job));
+        if !catalog.cut && !catalog.folders.is_empty() {
+            for (folder, backups) in &mut self.backups {
+                let there = catalog.folders.get(folder);
+                backups.retain(|due, _| there.is_some_and(|there| there.contains_key(due)));
+            }
+        }
+        self.shorten();
+        self.backups.retain(|_, backups| !backups.is_empty());
+    }
+
+    /// Forgets the oldest where there are more than a `ConfigMap` has place for.
+    fn shorten(&mut self) {
+        let all = self.backups.values().flat_map(BTreeMap::keys);
+        let mut dues: Vec<Timestamp> = all.copied().collect();
+        let Some(beyond) = dues.len().checked_sub(MOST).filter(|beyond| *beyond > 0) else { return };
+        dues.sort_unstable();
+        let oldest = dues[beyond];
+        self.backups.values_mut().for_each(|backups| backups.retain(|due, _| *due >= oldest));
+    }
+
+    /// What is in S3, with doubts where something of it does not count.
+    #[must_use]
+    pub fn judged(&self, mut catalog: Catalog, now: Timestamp) -> Catalog {
+        for (folder, backups) in &mut catalog.folders {
+            for (due, stored) in backups {
+                stored.doubt = self.doubt(folder, *due, stored, now);
+            }
+        }
+        catalog
+    }
+
+    fn doubt(&self, folder: &str, due: Timestamp, stored: &Stored, now: Timestamp) -> Option<Doubt> {
+        match self.evidence(folder, due) {
+            _ if is_future(due, now) => Some(Doubt::Future),
+            // Whoever may write into the bucket knows when a backup will be due: the Job may have taken his for its own.
+            _ if is_early(due, stored.modified) => Some(Doubt::Early),
+            None => Some(Doubt::NotRecorded),
+            Some(Evidence::Listed(at)) if stored.modified > *at => Some(Doubt::Changed),
+            Some(Evidence::Listed(_) | Evidence::Manifest(_)) => None,
+        }
+    }
+}
+
+/// What is in S3 where somebody said that whatever lies there is believed: all but the future.
+#[must_use]
+pub fn believed(mut catalog: Catalog, now: Timestamp) -> Catalog {
+    for (due, stored) in catalog.folders.values_mut().flatten() {
+        stored.doubt = is_future(*due, now).then_some(Doubt::Future);
+    }
+    catalog
+}
+
+fn complete<'a>(catalog: &'a Catalog, folder: &str, due: Timestamp) -> Option<&'a Stored> {
+    catalog.folders.get(folder)?.get(&due).filter(|stored| stored.is_complete())
+}
+
+/// Whether it can be a part of a key of a `ConfigMap`.
+fn is_folder(folder: &str) -> bool {
+    let is_usual = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || matches!(it, b'.' | b'-');
+    (1..=LONGEST_FOLDER).contains(&folder.len()) && folder.bytes().all(is_usual)
+}

@@ -1,0 +1,194 @@
+//! What counts.
+
+use super::super::manifest::id_of;
+use super::*;
+use crate::external::s3::{Listing, Object};
+
+const OLD: &str = "20261121T000000Z";
+const NEW: &str = "20261122T000000Z";
+const AHEAD: &str = "20991231T000000Z";
+
+fn now() -> Timestamp {
+    "2026-11-22T12:00:00Z".parse().unwrap()
+}
+
+fn due(id: &str) -> Timestamp {
+    due_of(id).unwrap()
+}
+
+fn catalog(ids: &[(&str, Timestamp)]) -> Catalog {
+    let objects = ids.iter().flat_map(|(id, modified)| {
+        ["data", "manifest.json"].map(|file| Object {
+            key: format!("p/redis-a/{id}/{file}"),
+            size: 1,
+            modified: *modified,
+        })
+    });
+    Catalog::of("p/", &Listing { objects: objects.collect(), cut: false }, Vec::new())
+}
+
+fn reported(id: &str, manifest: Option<&str>, error: Option<&str>) -> Reported {
+    let (manifest, error) = (manifest.map(Into::into), error.map(Into::into));
+    let outcome = Outcome { folder: "redis-a".into(), id: id.into(), manifest, error, ..Outcome::default() };
+    let reports = vec![Report { results: vec![outcome], omitted: 0 }];
+    Reported { job: "job".into(), reports, ..Reported::default() }
+}
+
+fn doubts(record: &Record, catalog: Catalog) -> Vec<(String, Doubt)> {
+    let judged = record.judged(catalog, now());
+    judged.doubtful().map(|(_, due, doubt)| (id_of(due), doubt)).collect()
+}
+
+#[test]
+fn only_what_a_job_reported_counts() {
+    let found = catalog(&[(OLD, now()), (NEW, now()), (AHEAD, now())]);
+    let mut record = Record::default();
+    record.note(&[reported(OLD, Some(&"a".repeat(64)), None)], &found, now());
+    let expected = vec![(NEW.to_owned(), Doubt::NotRecorded), (AHEAD.to_owned(), Doubt::Future)];
+    assert_eq!(doubts(&record, found.clone()), expected);
+    assert_eq!(record.judged(found.clone(), now()).complete("redis-a"), [due(OLD)].into());
+    assert_eq!(record.judged(found.clone(), now()).total().0, 1);
+    // Nobody is believed who says that the future has come, or who failed.
+    record.note(&[reported(AHEAD, Some(&"a".repeat(64)), None), reported(NEW, None, Some("no"))], &found, now());
+    assert_eq!(doubts(&record, found.clone()), expected);
+    // A second report of the same backup changes nothing.
+    record.note(&[reported(OLD, Some(&"b".repeat(64)), None)], &found, now());
+    assert_eq!(record.evidence("redis-a", due(OLD)), Some(&Evidence::Manifest("a".repeat(64))));
+}
+
+#[test]
+fn what_was_written_before_it_was_due_never_counts_whoever_reported_it() {
+    let at = |minutes| due(NEW) - SignedDuration::from_mins(minutes);
+    let (early, in_time) = (catalog(&[(NEW, at(11))]), catalog(&[(NEW, at(10))]));
+    let mut record = Record::default();
+    record.note(&[reported(NEW, Some(&"a".repeat(64)), None)], &early, now());
+    assert_eq!(doubts(&record, early.clone()), [(NEW.to_owned(), Doubt::Early)]);
+    assert!(doubts(&record, in_time).is_empty(), "clocks differ");
+    let mut record = Record::default();
+    record.note(&[reported(NEW, None, None)], &early, now());
+    assert_eq!(doubts(&record, early.clone()), [(NEW.to_owned(), Doubt::Early)], "without a hash, too");
+    assert_eq!(Record::default().accept(&early, now(), now()), 0, "not even to be accepted");
+}
+
+#[test]
+fn a_report_without_a_hash_holds_for_what_lies_there_then() {
+    let found = catalog(&[(OLD, now())]);
+    let mut record = Record::default();
+    record.note(&[reported(OLD, None, None)], &found, now());
+    assert!(doubts(&record, found).is_empty());
+    let later = catalog(&[(OLD, now() + SignedDuration::from_secs(1))]);
+    assert_eq!(doubts(&record, later), [(OLD.to_owned(), Doubt::Changed)]);
+}
+
+#[test]
+fn what_a_report_has_no_place_for_counts_unless_it_failed() {
+    let objects = ["redis-a", "redis-b", "redis-c"].into_iter().flat_map(|folder| {
+        ["data", "manifest.json"].map(|file| Object {
+            key: format!("p/{folder}/{NEW}/{file}"),
+            size: 1,
+            modified: now(),
+        })
+    });
+    let found = Catalog::of("p/", &Listing { objects: objects.collect(), cut: false }, Vec::new());
+    let mut told = reported(NEW, None, Some("no"));
+    told.reports[0].omitted = 2;
+    let mut record = Record::default();
+    record.note(&[told], &found, now());
+    assert_eq!(record.backups.keys().collect::<Vec<_>>(), ["redis-b", "redis-c"]);
+}
+
+#[test]
+fn what_a_report_has_no_place_for_may_be_due_some_seconds_later() {
+    let id = |seconds| id_of(due(NEW) + SignedDuration::from_secs(seconds));
+    let found = catalog(&[(&id(-1), now()), (&id(3), now()), (&id(59), now()), (&id(60), now())]);
+    let mut told = reported(NEW, Some(&"a".repeat(64)), None);
+    told.reports[0].results[0].folder = "redis-b".into();
+    told.reports[0].omitted = 1;
+    let mut record = Record::default();
+    record.note(&[told], &found, now());
+    let dues: Vec<String> = record.backups["redis-a"].keys().map(|due| id_of(*due)).collect();
+    assert_eq!(dues, [id(3), id(59)], "those of the minute before and after have reports of their own");
+}
+
+#[test]
+fn what_was_written_while_a_job_ran_that_reported_nothing_counts_as_it_lies_there() {
+    let after = |minutes: i64| due(NEW) + SignedDuration::from_mins(minutes);
+    let run = Reported { job: "job".into(), unreported: Some((after(0), after(60))), ..Reported::default() };
+    let noted = |written: Timestamp| {
+        let mut record = Record::default();
+        record.note(std::slice::from_ref(&run), &catalog(&[(NEW, written)]), now());
+        record.evidence("redis-a", due(NEW)).cloned()
+    };
+    for written in [after(-1), after(0), after(30), after(61)] {
+        assert_eq!(noted(written), Some(Evidence::Listed(written)), "{written}");
+    }
+    let second = SignedDuration::from_secs(1);
+    for written in [after(-1) - second, after(61) + second] {
+        assert_eq!(noted(written), None, "{written}: somebody else did");
+    }
+    let found = catalog(&[(OLD, after(-5)), (NEW, after(5)), ("20261122T000700Z", after(5)), (AHEAD, after(5))]);
+    let mut record = Record::default();
+    record.note(&[reported(NEW, Some(&"a".repeat(64)), None)], &found, now());
+    record.note(&[run], &found, now());
+    assert_eq!(record.backups["redis-a"].len(), 1, "none of before, none that was not due yet, and none twice");
+    assert_eq!(record.evidence("redis-a", due(NEW)), Some(&Evidence::Manifest("a".repeat(64))));
+}
+
+#[test]
+fn what_has_a_hash_is_recorded_without_a_look_into_s3_and_the_rest_after_one() {
+    let hash = "a".repeat(64);
+    let mut omitted = reported(NEW, Some(&hash), None);
+    omitted.reports[0].omitted = 1;
+    let unreported = Reported { unreported: Some((now(), now())), ..reported(NEW, Some(&hash), None) };
+    for (told, counts, is_done) in [
+        (reported(NEW, Some(&hash), None), true, true),
+        (reported(NEW, None, Some("no")), false, true),
+        (reported(NEW, None, None), false, false),
+        (reported(NEW, Some("no hash"), None), false, false),
+        (omitted, true, false),
+        (unreported, true, false),
+    ] {
+        let mut record = Record::default();
+        record.note_hashed(std::slice::from_ref(&told), now());
+        assert_eq!(record.evidence("redis-a", due(NEW)).is_some(), counts, "{told:?}");
+        assert_eq!(record.jobs.contains("job"), is_done, "{told:?}");
+    }
+}
+
+#[test]
+fn what_is_accepted_is_what_lay_there_before_and_never_the_future() {
+    let before = now() - SignedDuration::from_hours(1);
+    let found = catalog(&[(OLD, before), (NEW, now()), (AHEAD, before)]);
+    let mut record = Record::default();
+    assert_eq!(record.accept(&found, now(), now()), 1);
+    let expected = vec![(NEW.to_owned(), Doubt::NotRecorded), (AHEAD.to_owned(), Doubt::Future)];
+    assert_eq!(doubts(&record, found.clone()), expected);
+    assert_eq!(record.accept(&found, now(), now()), 0, "once");
+    assert_eq!(believed(found, now()).complete("redis-a").len(), 2, "whoever believes all gets no future, too");
+}
+
+#[test]
+fn a_record_fits_a_config_map_also_where_not_all_was_listed() {
+    let mut record = Record::default();
+    let backups = record.backups.entry("redis-a".into()).or_default();
+    let first = due(OLD);
+    let dues = (0..).map(|minutes| first + SignedDuration::from_mins(minutes)).take(MOST + 5);
+    backups.extend(dues.map(|due| (due, Evidence::Manifest("a".repeat(64)))));
+    record.backups.entry("redis-gone".into()).or_default().insert(first, Evidence::Listed(first));
+    record.tidy(&Catalog { cut: true, ..Catalog::default() }, &BTreeSet::new());
+    assert_eq!(record.backups.keys().collect::<Vec<_>>(), ["redis-a"]);
+    assert_eq!(record.backups["redis-a"].len(), MOST);
+    assert!(record.evidence("redis-a", first).is_none(), "the oldest go");
+    let bytes: usize = record.data().iter().map(|(key, text)| key.len() + text.len()).sum();
+    assert!(bytes < 1024 * 1024, "{bytes}");
+}
+
+#[test]
+fn what_is_gone_is_forgotten_but_not_with_a_bucket_that_is_out_of_sight() {
+    let mut record = Record::default();
+    record.note(&[reported(OLD, Some(&"a".repeat(64)), None)], &Catalog::default(), now());
+    record.tidy(&Catalog::default(), &["job".to_owned()].into());
+    assert!(record.evidence("redis-a", due(OLD)).is_some() && record.jobs.contains("job"));
+    record.tidy(&catalog(&[(NEW, now())]), &BTreeSet::new());
+    assert_eq!(record, Record::default());
+}

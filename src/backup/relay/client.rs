@@ -1,0 +1,103 @@
+//! The side that sends to S3: it takes what comes for data, and believes nothing else.
+
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+use tokio_util::bytes::Bytes;
+
+use super::frame::{End, Failure, Frame};
+use crate::backup::Error;
+use crate::backup::manifest::Contents;
+use crate::backup::plan::Source;
+
+/// The other container has been started, but may not listen yet.
+const START_TIMEOUT: Duration = Duration::from_mins(1);
+/// Pause between two looks whether it does.
+const PAUSE: Duration = Duration::from_millis(50);
+/// The other container says each minute that it is still at work, and ends a program that writes nothing sooner than that.
+const SILENCE_TIMEOUT: Duration = Duration::from_mins(20);
+/// Characters of a reason, and of a server's version.
+const LONGEST_WORD: usize = 64;
+const LONGEST_VERSION: usize = 256;
+
+/// The data of a database on their way from the other container.
+pub struct Relayed {
+    stream: UnixStream,
+    kind: &'static str,
+    expected: Option<u64>,
+    end: Option<End>,
+}
+
+impl Relayed {
+    /// Asks for a database.
+    pub async fn open(socket: &Path, source: &Source) -> Result<Self, Error> {
+        let begun = Instant::now();
+        let mut stream = loop {
+            match UnixStream::connect(socket).await {
+                Ok(stream) => break stream,
+                Err(error) if begun.elapsed() > START_TIMEOUT => return Err(gone(&error)),
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        };
+        Frame::Request(source.folder.clone()).write(&mut stream).await.map_err(|error| gone(&error))?;
+        Ok(Self { stream, kind: source.server.kind(), expected: None, end: None })
+    }
+
+    /// As manifests have it.
+    pub fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    /// How many bytes will come, where that is known.
+    pub fn expected(&self) -> Option<u64> {
+        self.expected
+    }
+
+    /// The next bytes; none when all of them came.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
+        while self.end.is_none() {
+            let frame = match timeout(SILENCE_TIMEOUT, Frame::read(&mut self.stream)).await {
+                Ok(Ok(frame)) => frame,
+                Ok(Err(error)) => return Err(gone(&error)),
+                Err(_) => {
+                    let message = format!("the container dump sent nothing for {} s", SILENCE_TIMEOUT.as_secs());
+                    return Err(Error::SourceFailed(message));
+                }
+            };
+            match frame {
+                // The database is at work.
+                Frame::Data(data) if data.is_empty() => {}
+                Frame::Data(data) => return Ok(Some(data)),
+                Frame::Expected(bytes) => self.expected = Some(bytes),
+                Frame::End(end) if end.version.chars().count() > LONGEST_VERSION => {
+                    return Err(Error::SourceFailed("the container dump tells of a version that is none".into()));
+                }
+                Frame::End(end) => self.end = Some(end),
+                Frame::Failed(failure) => return Err(dumped(failure)),
+                Frame::Request(_) => {
+                    return Err(Error::SourceFailed("the container dump asks instead of answering".into()));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The server's version and what the data hold, once they have all come.
+    pub fn finish(self) -> (String, Contents) {
+        let End { version, contents } = self.end.unwrap_or_default();
+        (version, contents)
+    }
+}
+
+fn dumped(failure: Failure) -> Error {
+    let Failure { reason, message, is_final } = failure;
+    let is_word = (1..=LONGEST_WORD).contains(&reason.len()) && reason.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    Error::Dump { reason: if is_word { reason } else { "SourceFailed".into() }, message, is_final }
+}
+
+fn gone(error: &io::Error) -> Error {
+    Error::SourceFailed(format!("the container dump, which talks to the database, does not answer: {error}"))
+}

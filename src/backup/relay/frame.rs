@@ -1,0 +1,157 @@
+//! What goes over the socket: frames of a kind (one byte), a length (four bytes, the highest first) and as many bytes.
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio_util::bytes::Bytes;
+
+use crate::backup::manifest::Contents;
+
+/// Bytes of a frame with data at most.
+pub const DATA_LIMIT: usize = 256 * 1024;
+/// Bytes of any other frame at most: as many as a manifest may have.
+const LIMIT: usize = 1024 * 1024;
+
+const REQUEST: u8 = b'?';
+const EXPECTED: u8 = b'#';
+const DATA: u8 = b'+';
+const END: u8 = b'.';
+const FAILED: u8 = b'!';
+
+/// A frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// The folder of the database that is asked for.
+    Request(String),
+    /// How many bytes will come.
+    Expected(u64),
+    /// Some of the data, at most [`DATA_LIMIT`] bytes; none where the database is still at work.
+    Data(Bytes),
+    /// All data came, and are what the database had.
+    End(End),
+    /// They did not.
+    Failed(Failure),
+}
+
+/// What is known of a dump that is complete.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// The server's version.
+    pub version: String,
+    /// What the data hold.
+    pub contents: Contents,
+}
+
+/// Why there is no dump.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// A stable word.
+    pub reason: String,
+    /// A sentence.
+    pub message: String,
+    /// Whether another try would fail alike.
+    pub is_final: bool,
+}
+
+impl Frame {
+    /// Sends it.
+    pub async fn write(&self, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+        let json = |value: Result<Vec<u8>, serde_json::Error>| value.map(Bytes::from).map_err(io::Error::from);
+        let (kind, payload) = match self {
+            Self::Request(folder) => (REQUEST, Bytes::copy_from_slice(folder.as_bytes())),
+            Self::Expected(bytes) => (EXPECTED, Bytes::copy_from_slice(&bytes.to_be_bytes())),
+            Self::Data(data) => (DATA, data.clone()),
+            Self::End(end) => (END, json(serde_json::to_vec(end))?),
+            Self::Failed(failure) => (FAILED, json(serde_json::to_vec(failure))?),
+        };
+        let length = u32::try_from(payload.len()).map_err(|_| damaged("a frame is too large"))?;
+        to.write_u8(kind).await?;
+        to.write_u32(length).await?;
+        to.write_all(&payload).await?;
+        to.flush().await
+    }
+
+    /// Receives one. Whoever ends without [`Frame::End`] or [`Frame::Failed`] has failed: that is an error, too.
+    pub async fn read(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Self> {
+        let kind = from.read_u8().await?;
+        let length = from.read_u32().await? as usize;
+        if length > if kind == DATA { DATA_LIMIT } else { LIMIT } {
+            return Err(damaged("a frame is too large"));
+        }
+        let mut payload = vec![0; length];
+        from.read_exact(&mut payload).await?;
+        match kind {
+            REQUEST => String::from_utf8(payload).map(Self::Request).map_err(|_| damaged("a request is no text")),
+            EXPECTED => {
+                let bytes = payload.try_into().map_err(|_| damaged("a size has not eight bytes"))?;
+                Ok(Self::Expected(u64::from_be_bytes(bytes)))
+            }
+            DATA => Ok(Self::Data(payload.into())),
+            END => Ok(Self::End(serde_json::from_slice(&payload)?)),
+            FAILED => Ok(Self::Failed(serde_json::from_slice(&payload)?)),
+            _ => Err(damaged("a frame is of no kind that is known")),
+        }
+    }
+}
+
+fn damaged(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(bytes: &[u8]) -> io::Result<Frame> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(Frame::read(&mut &bytes[..]))
+    }
+
+    fn written(frame: &Frame) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(frame.write(&mut bytes)).expect("it is written");
+        bytes
+    }
+
+    #[test]
+    fn frames_come_as_they_went_and_none_is_taken_that_lacks_its_end() {
+        let failure = Failure { reason: "SourceFailed".into(), message: "it broke".into(), is_final: true };
+        let end = End { version: "15.3".into(), contents: Contents { keys: 5, ..Contents::default() } };
+        for frame in [
+            Frame::Request("redis-cache".into()),
+            Frame::Expected(u64::MAX),
+            Frame::Data(Bytes::from_static(b"data")),
+            Frame::Data(Bytes::new()),
+            Frame::End(end),
+            Frame::Failed(failure),
+        ] {
+            let bytes = written(&frame);
+            assert_eq!(read(&bytes).expect("a frame"), frame);
+            for length in 0..bytes.len() {
+                assert!(read(&bytes[..length]).is_err(), "{frame:?} cut to {length} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn a_frame_that_is_too_large_is_refused_before_there_is_memory_for_it() {
+        for (kind, limit) in [(DATA, DATA_LIMIT), (END, LIMIT), (REQUEST, LIMIT)] {
+            let mut bytes = vec![kind];
+            bytes.extend_from_slice(&u32::try_from(limit + 1).expect("a length").to_be_bytes());
+            assert_eq!(read(&bytes).expect_err("too large").kind(), io::ErrorKind::InvalidData);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_nothing_but_an_error_comes_of_it(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            if let Ok(frame) = read(&bytes) {
+                prop_assert!(written(&frame).len() <= bytes.len() * 2 + 64);
+            }
+        }
+    }
+}

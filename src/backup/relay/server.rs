@@ -1,0 +1,138 @@
+//! The side that dumps: one database at a time, for whoever connects.
+
+use std::io;
+use std::path::Path;
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::io::AsyncWrite;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::time::timeout;
+use tokio_util::bytes::Bytes;
+use tokio_util::sync::CancellationToken;
+
+use super::frame::{DATA_LIMIT, End, Failure, Frame};
+use crate::backup::Error;
+use crate::backup::plan::{BackupPlan, Source};
+use crate::backup::source::Dump;
+
+/// Characters of an error that go over the socket.
+const TOLD: usize = 2000;
+
+/// Whoever waits for data hears so often that they are still waited for, as while tables are counted after their dump.
+const HEARTBEAT: Duration = Duration::from_mins(1);
+
+/// Dumps databases of the plan for whoever asks for them, until `stop`.
+pub async fn serve(plan: &BackupPlan, socket: &Path, stop: &CancellationToken) -> Result<(), Error> {
+    let failed = |source| Error::Work { path: socket.to_owned(), source };
+    match std::fs::remove_file(socket) {
+        // A process before this one left it.
+        Ok(()) => tracing::warn!("this container was started again"),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(failed(error)),
+    }
+    let listener = UnixListener::bind(socket).map_err(failed)?;
+    tokio::select! {
+        error = listen(plan, &listener) => Err(failed(error)),
+        () = stop.cancelled() => Ok(()),
+    }
+}
+
+/// Answers one after the other. Gives why nobody can connect any more.
+async fn listen(plan: &BackupPlan, listener: &UnixListener) -> io::Error {
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => return error,
+        };
+        if let Err(error) = Box::pin(answer(plan, stream)).await {
+            tracing::warn!(%error, "the container that sends backups to S3 is gone");
+        }
+    }
+}
+
+/// Answers one request.
+async fn answer(plan: &BackupPlan, mut stream: UnixStream) -> io::Result<()> {
+    let Frame::Request(folder) = Frame::read(&mut stream).await? else { return Ok(()) };
+    let Some(source) = plan.sources.iter().find(|source| source.folder == folder) else {
+        let error = Error::Unsupported(format!("the plan has no source {folder}"));
+        return Frame::Failed(failure(&error)).write(&mut stream).await;
+    };
+    match dump(source, &mut stream).await {
+        Ok(()) => Ok(()),
+        Err(Gone::Database(error)) => {
+            tracing::error!(source = source.title, %error, reason = error.reason(), "not dumped");
+            Frame::Failed(failure(&error)).write(&mut stream).await
+        }
+        Err(Gone::Reader(error)) => Err(error),
+    }
+}
+
+/// Who failed.
+enum Gone {
+    Database(Error),
+    Reader(io::Error),
+}
+
+async fn dump(source: &Source, stream: &mut UnixStream) -> Result<(), Gone> {
+    let mut dump = Dump::open(source).await.map_err(Gone::Database)?;
+    let mut expected = None;
+    while let Some(mut data) = beating(dump.next(), stream).await.map_err(Gone::Reader)?.map_err(Gone::Database)? {
+        if expected.is_none()
+            && let Some(bytes) = dump.expected()
+        {
+            expected = Some(bytes);
+            Frame::Expected(bytes).write(stream).await.map_err(Gone::Reader)?;
+        }
+        while !data.is_empty() {
+            let frame = Frame::Data(data.split_to(data.len().min(DATA_LIMIT)));
+            frame.write(stream).await.map_err(Gone::Reader)?;
+        }
+    }
+    let (version, contents) = dump.finish();
+    Frame::End(End { version, contents }).write(stream).await.map_err(Gone::Reader)
+}
+
+/// Waits for something, and sends a frame without data each minute until it is there.
+async fn beating<T>(work: impl Future<Output = T>, stream: &mut (impl AsyncWrite + Unpin)) -> io::Result<T> {
+    let mut work = pin!(work);
+    loop {
+        match timeout(HEARTBEAT, work.as_mut()).await {
+            Ok(done) => return Ok(done),
+            Err(_) => Frame::Data(Bytes::new()).write(stream).await?,
+        }
+    }
+}
+
+fn failure(error: &Error) -> Failure {
+    let message = error.to_string().chars().take(TOLD).collect();
+    Failure { reason: error.reason().to_owned(), message, is_final: error.is_final() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_waits_hears_each_minute_that_the_database_is_still_at_work() {
+        let (mut ours, mut theirs) = tokio::io::duplex(1024);
+        let counting = async {
+            tokio::time::sleep(Duration::from_secs(150)).await;
+            7
+        };
+        assert_eq!(beating(counting, &mut ours).await.expect("somebody listens"), 7);
+        assert_eq!(beating(async { 8 }, &mut ours).await.expect("somebody listens"), 8);
+        drop(ours);
+        for _ in 0..2 {
+            assert_eq!(Frame::read(&mut theirs).await.expect("a frame"), Frame::Data(Bytes::new()));
+        }
+        assert!(Frame::read(&mut theirs).await.is_err(), "no more than two");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_works_for_a_reader_that_is_gone() {
+        let (mut ours, theirs) = tokio::io::duplex(1024);
+        drop(theirs);
+        assert!(beating(std::future::pending::<()>(), &mut ours).await.is_err());
+    }
+}

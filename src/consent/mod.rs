@@ -1,0 +1,142 @@
+//! Secrets agree to be used by a label: whoever may write an object of ours must not have a Secret sent away that he may not
+//! read himself. Pure, but for `reading`.
+
+mod reading;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+pub use reading::{Refusal, refusals};
+
+/// Label of a Secret; its value is the kind that may use it, or several of them, joined by a dot.
+pub const USABLE_BY: &str = "causeway.example.com/usable-by";
+
+/// The value of the label for `MyIngress`.
+pub const MYINGRESS: &str = "myingress";
+
+/// The value of the label for `DatabaseBackup`.
+pub const DATABASEBACKUP: &str = "databasebackup";
+
+/// The value of the label for `DatabaseRestore`.
+pub const DATABASERESTORE: &str = "databaserestore";
+
+/// A kind of databases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DatabaseKind {
+    /// The value of the label.
+    pub kind: &'static str,
+    /// Label of what Causeway makes for a database of this kind, with its name.
+    pub made_for: &'static str,
+}
+
+/// `Redis`.
+pub const REDIS: DatabaseKind = DatabaseKind { kind: "redis", made_for: "causeway.example.com/redis" };
+
+/// `EtcdCluster`.
+pub const ETCDCLUSTER: DatabaseKind = DatabaseKind { kind: "etcdcluster", made_for: "causeway.example.com/etcd" };
+
+/// To whom a Secret must agree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Consent {
+    /// To the kind that names it.
+    Named,
+    /// To the database of that name and uid, which uses it as well; one that was made for it does.
+    Database(DatabaseKind, String, String),
+}
+
+impl Consent {
+    /// The value of the label that gives it to objects of `kind`.
+    fn value<'a>(&'a self, kind: &'a str) -> &'a str {
+        match self {
+            Self::Named => kind,
+            Self::Database(database, ..) => database.kind,
+        }
+    }
+
+    /// Whether a Secret with these metadata gives it to objects of `kind`.
+    fn is_given(&self, secret: &ObjectMeta, kind: &str) -> bool {
+        match self {
+            Self::Named => is_given(secret.labels.as_ref(), kind),
+            Self::Database(database, name, uid) => database.may_use(secret, name, uid),
+        }
+    }
+}
+
+impl DatabaseKind {
+    /// Whether the database of that name and uid may use a Secret: one that was made for it, or that has the label. Like a
+    /// volume, a Secret may be that of an earlier object of the name; then nobody owns it.
+    pub fn may_use(&self, secret: &ObjectMeta, name: &str, uid: &str) -> bool {
+        let label = secret.labels.as_ref().and_then(|labels| labels.get(self.made_for));
+        let made = label.is_some_and(|label| label == name)
+            && secret.owner_references.iter().flatten().all(|owner| owner.uid == uid);
+        made || is_given(secret.labels.as_ref(), self.kind)
+    }
+}
+
+/// Whether a Secret with these labels agrees to be used by objects of that kind.
+pub fn is_given(labels: Option<&BTreeMap<String, String>>, kind: &str) -> bool {
+    let value = labels.and_then(|labels| labels.get(USABLE_BY));
+    value.is_some_and(|kinds| kinds.split('.').any(|usable_by| usable_by == kind))
+}
+
+/// The command that has a Secret agree.
+pub fn command(namespace: &str, name: &str, kind: &str) -> String {
+    format!("kubectl -n {namespace} label secret {name} {USABLE_BY}={kind}")
+}
+
+/// Why a Secret is not used, and the command that has it agree.
+pub fn not_shared(namespace: &str, name: &str, kind: &str) -> String {
+    format!(
+        "Secret {name} does not agree to be used by objects of this kind: whoever it belongs to labels it ({}; several kinds \
+         are joined by a dot)",
+        command(namespace, name, kind)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_secret_agrees_by_the_label_of_the_kind_and_nothing_else() {
+        let labelled = |key: &str, value: &str| BTreeMap::from([(key.to_owned(), value.to_owned())]);
+        assert!(is_given(Some(&labelled(USABLE_BY, MYINGRESS)), MYINGRESS));
+        assert!(is_given(Some(&labelled(USABLE_BY, "redis.myingress")), MYINGRESS), "several kinds");
+        assert!(!is_given(Some(&labelled(USABLE_BY, "redis")), MYINGRESS));
+        assert!(!is_given(Some(&labelled(USABLE_BY, "myingress-too")), MYINGRESS));
+        assert!(!is_given(Some(&labelled(USABLE_BY, "")), MYINGRESS));
+        assert!(!is_given(Some(&labelled("usable-by", MYINGRESS)), MYINGRESS));
+        assert!(!is_given(None, MYINGRESS));
+    }
+
+    #[test]
+    fn all_kinds_together_are_a_label() {
+        let all = [MYINGRESS, REDIS.kind, ETCDCLUSTER.kind, DATABASEBACKUP, DATABASERESTORE].join(".");
+        // https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set
+        assert!(all.len() <= 63, "{all}");
+    }
+
+    #[test]
+    fn a_database_uses_what_was_made_for_it_and_nothing_of_another() {
+        let secret = |label: &str, name: &str, owners: &[&str]| -> ObjectMeta {
+            let owner = |uid: &&str| json!({ "apiVersion": "v1", "kind": "any", "name": "any", "uid": uid });
+            let owners: Vec<_> = owners.iter().map(owner).collect();
+            serde_json::from_value(json!({ "labels": { label: name }, "ownerReferences": owners })).expect("metadata")
+        };
+        let may = |secret: &ObjectMeta| {
+            let consent = Consent::Database(REDIS, "cache".into(), "uid".into());
+            consent.is_given(secret, DATABASEBACKUP)
+        };
+        assert!(may(&secret(REDIS.made_for, "cache", &["uid"])));
+        assert!(may(&secret(REDIS.made_for, "cache", &[])), "of an earlier object of the name");
+        assert!(may(&secret(USABLE_BY, "redis", &["another"])), "it says so");
+        assert!(!may(&secret(REDIS.made_for, "cache", &["another"])));
+        assert!(!may(&secret(REDIS.made_for, "billing", &["uid"])));
+        assert!(!may(&secret(ETCDCLUSTER.made_for, "cache", &["uid"])), "of an etcd of the same name");
+        assert!(!may(&secret(USABLE_BY, DATABASEBACKUP, &[])), "the database itself may not use it");
+        assert!(!may(&ObjectMeta::default()), "somebody else's that has the name that we would give it");
+    }
+}

@@ -1,0 +1,69 @@
+//! Asks Secrets whether they agree. Their contents are not read.
+
+use futures::{StreamExt, TryStreamExt, stream};
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client};
+
+use super::{Consent, not_shared};
+use crate::runtime::{Class, class_of_kubernetes};
+
+/// Reads at the same time.
+const AT_ONCE: usize = 4;
+
+/// Why a Secret may not be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// For a condition.
+    pub reason: &'static str,
+    /// With the command that mends it.
+    pub message: String,
+}
+
+/// Why objects of `kind` may not use each of these Secrets of a namespace: it is not there, does not agree, or we may not ask
+/// it; none where they may. Any other failure of the API is given back.
+pub async fn refusals(
+    client: &Client,
+    namespace: &str,
+    kind: &str,
+    asked: impl IntoIterator<Item = (&str, &Consent)>,
+) -> Result<Vec<Option<Refusal>>, kube::Error> {
+    let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
+    let reads = asked.into_iter().map(|(name, consent)| {
+        let api = api.clone();
+        async move {
+            Ok(match api.get_metadata_opt(name).await {
+                Ok(Some(secret)) if consent.is_given(&secret.metadata, kind) => None,
+                Ok(Some(_)) => Some(Refusal {
+                    reason: "SecretNotShared",
+                    message: not_shared(namespace, name, consent.value(kind)),
+                }),
+                Ok(None) => Some(missing(name, consent, kind)),
+                Err(error) if class_of_kubernetes(&error) == Class::Denied => Some(denied(namespace, name)),
+                Err(error) => return Err(error),
+            })
+        }
+    });
+    stream::iter(reads.collect::<Vec<_>>()).buffered(AT_ONCE).try_collect().await
+}
+
+/// One that is not there yet has not agreed either: what comes under its name may be somebody else's.
+fn missing(name: &str, consent: &Consent, kind: &str) -> Refusal {
+    let message = match consent {
+        Consent::Named => {
+            format!("there is no Secret {name} in this namespace: make it, with the label {}={kind}", super::USABLE_BY)
+        }
+        Consent::Database(..) => {
+            format!("there is no Secret {name} in this namespace, by which the database is reached")
+        }
+    };
+    Refusal { reason: "SecretMissing", message }
+}
+
+fn denied(namespace: &str, name: &str) -> Refusal {
+    let message = format!(
+        "Secret {name} may not be read, so that nobody knows whether it agrees to be used: let this namespace grant it (kubectl \
+         -n {namespace} create rolebinding causeway-secrets --clusterrole=causeway-secrets \
+         --serviceaccount=causeway-system:causeway), or a Role that names the Secret"
+    );
+    Refusal { reason: "SecretDenied", message }
+}

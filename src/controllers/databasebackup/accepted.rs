@@ -1,0 +1,92 @@
+//! What of a spec, or of the operator's options, keeps backups from being taken.
+
+use super::retention;
+use crate::api::DatabaseBackup;
+use crate::api::databasebackup::Verify;
+use crate::backup::age::Recipient;
+use crate::backup::jobs::{Settings, is_plain};
+use crate::schedule::Schedule;
+
+/// The reason where the operator does not allow the S3 that is named.
+pub const ENDPOINT_NOT_ALLOWED: &str = "EndpointNotAllowed";
+
+/// The reason where the prefix of keys may lead elsewhere.
+pub const PREFIX_INVALID: &str = "PrefixInvalid";
+
+/// What is asked for, as it is carried out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Accepted {
+    /// When backups are taken.
+    pub schedule: Schedule,
+    /// When they are proven; none where nobody asks for it.
+    pub verify: Option<When>,
+}
+
+/// When backups are proven.
+#[derive(Clone, Debug, PartialEq)]
+pub enum When {
+    /// When they are complete.
+    AfterEach,
+    /// Then, the newest ones.
+    On(Schedule),
+}
+
+/// What is asked for; or a reason and a sentence that names the field and the fix.
+pub fn accepted(object: &DatabaseBackup, settings: &Settings) -> Result<Accepted, (&'static str, String)> {
+    let spec = &object.spec;
+    // First: a mistake elsewhere must not let a schedule go on writing there.
+    if let Some(endpoint) = spec.destination.endpoint.as_ref().filter(|it| !settings.endpoints.contains(it)) {
+        let message = format!(
+            "spec.destination.endpoint {endpoint} is not allowed: add it to the operator's option BACKUP_ENDPOINTS, or \
+             leave it out"
+        );
+        return Err((ENDPOINT_NOT_ALLOWED, message));
+    }
+    if let Some(prefix) = spec.destination.prefix.as_ref().filter(|it| !is_plain(it)) {
+        let message = format!(
+            "spec.destination.prefix {prefix} has a part that is empty, . or ..: make another DatabaseBackup with a plain \
+             prefix"
+        );
+        return Err((PREFIX_INVALID, message));
+    }
+    let zone = spec.time_zone.as_deref();
+    let read = |field: &str, text: &str| {
+        Schedule::read(text, zone).map_err(|mistake| ("ScheduleInvalid", mistake.describe(field, text)))
+    };
+    let schedule = read("spec.schedule", &spec.schedule)?;
+    let verify = match &spec.verify {
+        None => None,
+        Some(Verify { schedule: Some(text), after_each: false }) => Some(When::On(read("spec.verify.schedule", text)?)),
+        Some(Verify { schedule: None, after_each: true }) => Some(When::AfterEach),
+        Some(_) => {
+            let message = "spec.verify must have either schedule or afterEach: true";
+            return Err(("VerifyInvalid", message.into()));
+        }
+    };
+    if let Some(encryption) = &spec.encryption {
+        for (index, key) in encryption.recipients.iter().enumerate() {
+            let refused = |mistake| ("RecipientInvalid", format!("spec.encryption.recipients[{index}]: {mistake}"));
+            key.parse::<Recipient>().map_err(refused)?;
+        }
+        if verify.is_some() && encryption.identity_secret_name.is_none() {
+            let message = "spec.encryption.identitySecretName is needed for spec.verify: without a secret key no backup can \
+                        be opened";
+            return Err(("IdentityMissing", message.into()));
+        }
+    }
+    if !retention::keeps_something(&spec.retention) {
+        let message = "spec.retention keeps nothing: give at least one of keepLast, keepHourly, keepDaily, keepWeekly, \
+                    keepMonthly, keepYearly and maxAge";
+        return Err(("RetentionInvalid", message.into()));
+    }
+    if settings.identity.is_none() {
+        let message = "no IAM role for the Jobs: set the operator's option BACKUP_ROLE_ARN or BACKUP_POD_IDENTITY (see \
+                       docs/databasebackup.md)";
+        return Err(("RoleMissing", message.into()));
+    }
+    if settings.image.is_none() {
+        let message = "no image for the Jobs: set the operator's option JOB_IMAGE to the operator's own image";
+        return Err(("ImageMissing", message.into()));
+    }
+    Ok(Accepted { schedule, verify })
+}

@@ -1,0 +1,120 @@
+//! What a deleted object leaves behind in S3.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+
+use super::super::error::Error;
+use super::super::facts::{Bucket, Observed, Remains};
+use super::super::names::{is_ours, prefix};
+use super::{Observer, RECORD};
+use crate::api::{DatabaseBackup, DeletionPolicy};
+use crate::backup::record::Record;
+use crate::external::aws::AwsError;
+use crate::external::s3::{Found, Place};
+use crate::runtime::{Class, class_of_kubernetes};
+use crate::transfer;
+
+/// A cleanup that fails for so long is given up: the namespace may be waiting for it. The time begins with the first
+/// failure that this process saw, so that one after a time without an operator ends nothing.
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(30);
+
+impl Observer {
+    /// What a deleted object leaves behind.
+    pub(super) async fn look_at_remains(&self, object: &DatabaseBackup, observed: &mut Observed) -> Result<(), Error> {
+        // Nothing is read of what stays: a missing permission must not keep the object from going.
+        if object.spec.deletion_policy == DeletionPolicy::Retain {
+            return Ok(());
+        }
+        let uid = object.uid().unwrap_or_default();
+        observed.recorded = self.readable_record(&uid).await?;
+        let was_served = object.status.as_ref().is_some_and(|status| status.bucket.is_some());
+        if !(was_served || observed.recorded.is_some()) {
+            return Ok(());
+        }
+        let failing = self.failing.get(&uid);
+        if let Some((_, why)) = failing.filter(|(since, _)| since.elapsed() > CLEANUP_TIMEOUT) {
+            observed.remains = Some(Remains { given_up: Some(why), ..Remains::default() });
+            return Ok(());
+        }
+        let (bucket, mut remains) = self
+            .remains(object, observed.recorded.as_ref())
+            .await
+            .inspect_err(|error| self.cleanup_failed(object, error))?;
+        remains.overdue = observed.jobs_are_overdue(object, Timestamp::now());
+        (observed.bucket, observed.remains) = (Some(bucket), Some(remains));
+        Ok(())
+    }
+
+    /// The record; none where we may not read it.
+    async fn readable_record(&self, uid: &str) -> Result<Option<Record>, Error> {
+        match self.records.of(uid).await {
+            Err(error) if class_of_kubernetes(&error) == Class::Denied => {
+                tracing::warn!(uid, %error, "the record of backups cannot be read");
+                Ok(None)
+            }
+            read => Ok(read.map_err(|source| transfer::Error::Read { what: RECORD, source })?),
+        }
+    }
+
+    /// By the spec, the uid and the record: by the status, which users may have written, it would be anybody's.
+    async fn remains(&self, object: &DatabaseBackup, recorded: Option<&Record>) -> Result<(Bucket, Remains), AwsError> {
+        let destination = &object.spec.destination;
+        let region = self.settings.region_of(destination).to_owned();
+        let endpoint = destination.endpoint.clone().filter(|it| self.settings.endpoints.contains(it));
+        let owner = self.s3.account().await?;
+        let name = recorded.map(|record| record.bucket.clone());
+        let name = name.unwrap_or_else(|| self.settings.bucket_of(destination, &owner));
+        let place = Place { bucket: name, region, endpoint };
+        let found = self.buckets.look(&place, &owner).await?;
+        if let Found::Forbidden(api_message) | Found::Invalid(api_message) = &found {
+            // What cannot be looked at may hold anything: that is no success.
+            return Err(AwsError {
+                operation: "GetBucketTagging",
+                service: "s3",
+                code: Some("AccessDenied".into()),
+                message: api_message.clone(),
+                class: Class::Denied,
+                ambiguous: false,
+            });
+        }
+        let uid = object.uid();
+        let mut remains = Remains::default();
+        if let Found::There(facts) = &found {
+            let ours = is_ours(&facts.tags, &self.settings.cluster);
+            let is_user = |other: &Arc<DatabaseBackup>| {
+                other.uid() != uid && self.settings.bucket_of(&other.spec.destination, &owner) == place.bucket
+            };
+            let prefix = format!("{}/", prefix(object));
+            remains.objects = self.s3.list(&place, &owner, &prefix).await?.objects;
+            remains.uploads = self.s3.uploads(&place, &owner, &prefix).await?;
+            let last = ours && !self.watches.objects.all().iter().any(is_user);
+            let empty = remains.objects.is_empty() && remains.uploads.is_empty();
+            remains.bucket_may_go = last && empty && self.s3.is_empty(&place, &owner).await?;
+        }
+        let bucket = Bucket { place, owner, usual: destination.bucket.is_none(), found: Some(found) };
+        Ok((bucket, remains))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::super::super::fixtures::{backup, denied};
+    use super::*;
+
+    #[tokio::test]
+    async fn an_object_goes_whose_record_may_not_be_read() {
+        let (mut object, mut observed) = (backup(), Observed::default());
+        for (policy, expected) in [(DeletionPolicy::Retain, 0), (DeletionPolicy::Delete, 1)] {
+            object.spec.deletion_policy = policy;
+            let (denied, calls) = denied();
+            denied.look_at_remains(&object, &mut observed).await.expect("nothing stands in its way");
+            assert_eq!(calls.load(Ordering::Relaxed), expected, "{:?}", object.spec.deletion_policy);
+            assert_eq!(observed, Observed::default());
+        }
+    }
+}

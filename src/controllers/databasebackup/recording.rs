@@ -1,0 +1,195 @@
+//! What is recorded of an object's backups, and what its Jobs reported. The first part is pure.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Client, ResourceExt};
+
+use super::error::Error;
+use super::facts::{Job, Recording};
+use super::names::{LABEL, VERIFIES};
+use crate::api::DatabaseBackup;
+use crate::backup::jobs::{Catalog, report_of};
+use crate::backup::record::{Record, Reported};
+use crate::backup::report::Report;
+use crate::transfer;
+
+/// The first record of an object.
+pub fn first(object: &DatabaseBackup, bucket: &str) -> Record {
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    Record { namespace, name, bucket: bucket.to_owned(), ..Record::default() }
+}
+
+/// The record that follows from the one before, from what lies in S3 and from what Jobs reported.
+pub fn next(
+    object: &DatabaseBackup,
+    before: Option<&Record>,
+    bucket: &str,
+    catalog: &Catalog,
+    (jobs, reported): (&[Job], &[Reported]),
+    now: Timestamp,
+) -> Recording {
+    let mut record = before.cloned().unwrap_or_else(|| first(object, bucket));
+    bucket.clone_into(&mut record.bucket);
+    record.note(reported, catalog, now);
+    // An object that an earlier version served has backups of which nothing is recorded.
+    let was_served = object.status.as_ref().is_some_and(|status| status.bucket.is_some());
+    let mut accepted = 0;
+    if before.is_none() && was_served {
+        accepted += record.accept(catalog, Timestamp::MAX, now);
+    }
+    let instant = object.spec.accept_unrecorded_before.as_ref().map(|time| time.0).filter(|instant| *instant <= now);
+    accepted += instant.map_or(0, |instant| record.accept(catalog, instant, now));
+    record.tidy(catalog, &uids(jobs));
+    Recording { record, accepted }
+}
+
+/// The record that follows from reports alone, where nobody looks into S3: pods do not stay until somebody does.
+pub fn without_s3(before: &Record, (jobs, reported): (&[Job], &[Reported]), now: Timestamp) -> Recording {
+    let mut record = before.clone();
+    record.note_hashed(reported, now);
+    record.tidy(&Catalog::default(), &uids(jobs));
+    Recording { record, accepted: 0 }
+}
+
+fn uids(jobs: &[Job]) -> BTreeSet<String> {
+    jobs.iter().map(|job| job.uid.clone()).collect()
+}
+
+/// What those Jobs reported that ended and are not in the record. It is asked for once: pods do not stay.
+pub async fn reported(
+    client: &Client,
+    object: &DatabaseBackup,
+    jobs: &[Job],
+    record: Option<&Record>,
+) -> Result<Vec<Reported>, Error> {
+    let is_new = |job: &&Job| job.end.is_some() && !record.is_some_and(|record| record.jobs.contains(&job.uid));
+    let news: Vec<&Job> = jobs.iter().filter(is_new).collect();
+    if news.is_empty() {
+        return Ok(Vec::new());
+    }
+    let selector = format!("{LABEL}={},!{VERIFIES}", object.name_any());
+    let pods: Vec<Pod> = transfer::list(client, object, &selector, "pods").await?;
+    Ok(news.into_iter().map(|job| told(job, &pods)).collect())
+}
+
+/// What the pods told that are there. One that ran into a deadline, or on a node that is gone, tells nothing.
+fn told(job: &Job, pods: &[Pod]) -> Reported {
+    let reports: Vec<Report> = pods.iter().filter(|pod| transfer::is_of(pod, &job.uid)).filter_map(report_of).collect();
+    let end = job.end.as_ref().filter(|end| reports.is_empty() || end.failure.is_some());
+    Reported { job: job.uid.clone(), unreported: end.map(|end| (job.made, end.at)), reports }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::decide::catalog as catalog_of;
+    use super::super::fixtures::backup;
+    use super::*;
+    use crate::api::DatabaseBackupStatus;
+    use crate::backup::jobs::End;
+    use crate::backup::manifest::due_of;
+    use crate::backup::record::Evidence;
+
+    const OLD: &str = "20261121T020000Z";
+    const NEW: &str = "20261122T020000Z";
+
+    fn now() -> Timestamp {
+        "2026-11-22T12:00:00Z".parse().expect("an instant")
+    }
+
+    fn recorded(object: &DatabaseBackup, before: Option<&Record>) -> (usize, usize) {
+        let found = catalog_of(&[OLD, NEW], &[], now());
+        let Recording { record, accepted } = next(object, before, "b", &found, (&[], &[]), now());
+        (accepted, record.judged(found, now()).complete("redis-cache").len())
+    }
+
+    #[test]
+    fn a_new_object_has_no_backups_whatever_lies_there() {
+        assert_eq!(recorded(&backup(), None), (0, 0));
+    }
+
+    #[test]
+    fn backups_of_an_earlier_version_count_once() {
+        let mut object = backup();
+        object.status = Some(DatabaseBackupStatus { bucket: Some("b".into()), ..DatabaseBackupStatus::default() });
+        assert_eq!(recorded(&object, None), (2, 2));
+        assert_eq!(
+            recorded(&object, Some(&first(&object, "b"))),
+            (0, 0),
+            "what comes later is recorded or does not count"
+        );
+    }
+
+    #[test]
+    fn what_somebody_accepts_counts_from_then_on() {
+        let mut object = backup();
+        for (instant, expected) in
+            [("2026-11-22T12:00:00Z", 0), ("2026-11-22T12:00:01Z", 0), ("2026-11-22T11:59:59Z", 0)]
+        {
+            object.spec.accept_unrecorded_before = serde_json::from_value(json!(instant)).expect("a time");
+            assert_eq!(
+                recorded(&object, None).0,
+                expected,
+                "{instant}: they were written at 12:00, and now it is that"
+            );
+        }
+        let found = catalog_of(&[OLD, NEW], &[], "2026-11-22T11:00:00Z".parse().expect("an instant"));
+        let Recording { record, accepted } = next(&object, None, "b", &found, (&[], &[]), now());
+        assert_eq!(accepted, 2);
+        assert!(record.evidence("redis-cache", due_of(NEW).expect("an ID")).is_some());
+    }
+
+    fn pod(owner: &str, report: Option<&str>) -> Pod {
+        let owner = json!({ "apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": owner, "controller": true });
+        let ended = json!({ "terminated": { "exitCode": 0, "message": report } });
+        serde_json::from_value(json!({
+            "metadata": { "ownerReferences": [owner] },
+            "status": { "containerStatuses": [
+                { "name": "causeway", "image": "i", "imageID": "i", "ready": false, "restartCount": 0, "state": ended },
+            ] },
+        }))
+        .expect("a pod")
+    }
+
+    fn ended(failure: Option<&str>) -> Job {
+        let failure = failure.map(|reason| (reason.to_owned(), String::new()));
+        Job { uid: "u".into(), made: now(), end: Some(End { at: now(), failure }), ..Job::default() }
+    }
+
+    #[test]
+    fn a_job_that_failed_or_whose_pod_is_gone_may_have_made_more_than_it_told() {
+        let whole = [pod("v", None), pod("u", Some(r#"{"results":[]}"#))];
+        let (reports, unreported) = (vec![Report::default()], Some((now(), now())));
+        let of = |job: Job, pods: &[Pod]| {
+            let told = told(&job, pods);
+            (told.reports, told.unreported)
+        };
+        assert_eq!(of(ended(None), &whole), (reports.clone(), None));
+        assert_eq!(of(ended(None), &whole[..1]), (Vec::new(), unreported), "its pod is gone");
+        assert_eq!(of(ended(None), &[pod("u", None)]), (Vec::new(), unreported), "it told nothing");
+        for reason in ["DeadlineExceeded", "BackoffLimitExceeded"] {
+            assert_eq!(of(ended(Some(reason)), &whole), (reports.clone(), unreported), "{reason}");
+        }
+    }
+
+    #[test]
+    fn what_is_reported_while_nobody_looks_into_s3_is_recorded_beside_what_was() {
+        let mut before = first(&backup(), "b");
+        let (old, new) = (due_of(OLD).expect("an ID"), due_of(NEW).expect("an ID"));
+        before.backups.entry("redis-cache".into()).or_default().insert(old, Evidence::Listed(old));
+        before.jobs.insert("gone".into());
+        let result = json!({ "folder": "redis-cache", "id": NEW, "manifest": "ab".repeat(32) });
+        let report = json!({ "results": [result] }).to_string();
+        let jobs = [ended(None)];
+        let reported = [told(&jobs[0], &[pod("u", Some(&report))])];
+        let Recording { record, accepted } = without_s3(&before, (&jobs, &reported), now());
+        assert_eq!((accepted, record.bucket.as_str()), (0, "b"));
+        assert_eq!(record.jobs, ["u".to_owned()].into());
+        let evidence = |due| record.evidence("redis-cache", due).cloned();
+        assert_eq!(evidence(old), Some(Evidence::Listed(old)), "nobody looked whether it is gone");
+        assert_eq!(evidence(new), Some(Evidence::Manifest("ab".repeat(32))));
+    }
+}

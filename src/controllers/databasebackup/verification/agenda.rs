@@ -1,0 +1,56 @@
+//! When verifications are due by their schedule. What is next is written down, and is due once that instant has come: what
+//! was due before anybody asked is due to nobody, and an outage is caught up with once.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::super::accepted::When;
+use super::super::view::View;
+use crate::api::DatabaseBackupStatus;
+
+/// What is further away is waited for by the sweep, which must go on meanwhile.
+const NEAR: Duration = Duration::from_mins(5);
+
+/// When verifications are due.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Agenda {
+    /// When they were due last, and are until each database had its turn.
+    due: Option<Timestamp>,
+    /// When they are due next.
+    next: Option<Timestamp>,
+}
+
+/// When verifications are due; never where no schedule says so.
+pub fn agenda(view: &View<'_>, when: Option<&When>) -> Agenda {
+    let Some(When::On(schedule)) = when else { return Agenda::default() };
+    let promised = view.before.next_verification.as_ref().map(|time| time.0).filter(|promised| *promised <= view.now);
+    // A schedule that was changed meanwhile may not have come since.
+    let come = promised.and_then(|promised| schedule.last(view.now).filter(|last| *last >= promised));
+    let due = come.or_else(|| view.before.verification_due.as_ref().map(|time| time.0));
+    Agenda { due, next: schedule.next(view.now) }
+}
+
+impl Agenda {
+    /// When verifications were due last.
+    pub fn due(&self) -> Option<Timestamp> {
+        self.due
+    }
+
+    /// When they are due next.
+    pub fn next(&self) -> Option<Timestamp> {
+        self.next
+    }
+
+    /// How long it is until then, where that is soon.
+    pub fn wake(&self, now: Timestamp) -> Option<Duration> {
+        let left = Duration::try_from(self.next?.duration_since(now)).ok()?;
+        (left <= NEAR).then_some(left)
+    }
+
+    /// The status with it.
+    pub fn noted_in(&self, status: DatabaseBackupStatus) -> DatabaseBackupStatus {
+        DatabaseBackupStatus { verification_due: self.due.map(Time), next_verification: self.next.map(Time), ..status }
+    }
+}

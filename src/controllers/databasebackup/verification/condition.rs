@@ -1,0 +1,75 @@
+//! The condition `Verified`.
+
+use super::super::accepted::When;
+use super::super::view::View;
+use super::{Agenda, sources};
+use crate::api::databasebackup::BackupVerification;
+use crate::runtime::{ExtraCondition, NOT_TRIED};
+
+const VERIFIED: &str = "Verified";
+/// So many databases are told of by name.
+const NAMED: usize = 10;
+
+/// Nobody asks for it: there is no condition.
+pub fn not_asked() -> ExtraCondition {
+    ExtraCondition { type_: VERIFIED, status: None, reason: "NotAsked", message: String::new() }
+}
+
+/// Whether backups are good, as far as that was tried. A database that is not backed up any more does not count.
+pub fn part(view: &View<'_>, when: Option<&When>, agenda: &Agenda, results: &[BackupVerification]) -> ExtraCondition {
+    let Some(when) = when else { return not_asked() };
+    let of = |folder: &str| results.iter().find(|result| result.folder == folder);
+    let (mut proven, mut failed, mut untried) = (Vec::new(), Vec::new(), Vec::new());
+    for database in sources(view) {
+        let source = &database.access.source;
+        match of(&source.folder) {
+            Some(result) if result.ok => proven.push(success(result)),
+            Some(result) => failed.push(failure(result)),
+            None => untried.push(source.title.clone()),
+        }
+    }
+    if !failed.is_empty() {
+        return ExtraCondition {
+            type_: VERIFIED,
+            status: Some(false),
+            reason: "VerificationFailed",
+            message: list(&failed, "; "),
+        };
+    }
+    if proven.is_empty() {
+        let begin = match (when, agenda.next()) {
+            (When::AfterEach, _) => "the next backup is proven when it is complete".to_owned(),
+            (When::On(_), Some(next)) => format!("the next verification is due at {next}"),
+            (When::On(_), None) => "spec.verify.schedule never comes: mend it".to_owned(),
+        };
+        let message = format!("no backup was proven yet; {begin}");
+        return ExtraCondition { type_: VERIFIED, status: None, reason: NOT_TRIED, message };
+    }
+    let rest = match untried.as_slice() {
+        [] => String::new(),
+        untried => format!("; not tried yet: {}", list(untried, ", ")),
+    };
+    let message = format!("proven: {}{rest}", list(&proven, ", "));
+    ExtraCondition { type_: VERIFIED, status: Some(true), reason: "Proven", message }
+}
+
+fn success(result: &BackupVerification) -> String {
+    let at = result.proven_at.as_ref().map_or_else(String::new, |at| format!(" at {}", at.0));
+    format!("{} of {}{at}", result.id, result.source)
+}
+
+fn failure(result: &BackupVerification) -> String {
+    let last = match result.proven.last() {
+        Some(proven) => format!("the newest that was proven is {proven}"),
+        None => "none was proven".into(),
+    };
+    format!("backup {} of {}: {} ({last})", result.id, result.source, result.message)
+}
+
+fn list(all: &[String], joint: &str) -> String {
+    let named = all.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(joint);
+    match all.len().saturating_sub(NAMED) {
+        0 => named,
+        more => format!("{named}{joint}and {more} more"),
+    }
+}

@@ -1,0 +1,25 @@
+//! An object and what was observed of it, with what follows from both at once. Pure.
+
+use jiff::Timestamp;
+
+use super::facts::Observed;
+use super::names::prefix;
+use crate::api::{DatabaseBackup, DatabaseBackupStatus};
+
+/// What is looked at.
+pub struct View<'a> {
+    pub object: &'a DatabaseBackup,
+    pub observed: &'a Observed,
+    /// The status as it was told last.
+    pub before: DatabaseBackupStatus,
+    /// What all keys begin with, without a slash at the end.
+    pub prefix: String,
+    pub now: Timestamp,
+}
+
+impl<'a> View<'a> {
+    /// All of it.
+    pub fn of(object: &'a DatabaseBackup, observed: &'a Observed, now: Timestamp) -> Self {
+        Self { object, observed, before: object.status.clone().unwrap_or_default(), prefix: prefix(object), now }
+    }
+}

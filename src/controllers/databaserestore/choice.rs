@@ -1,0 +1,156 @@
+//! Which backup is brought back, and which not. Pure.
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+
+use super::facts::{Choice, Target};
+use crate::api::{DatabaseBackup, DatabaseRestore};
+use crate::backup::jobs::Catalog;
+use crate::backup::manifest::{Manifest, due_of, id_of};
+use crate::backup::record::Record;
+
+/// No Job reported the backup to this operator.
+const NOT_RECORDED: &str = "NotRecorded";
+
+/// Why nothing can be chosen, or not yet.
+type No = Choice;
+
+/// Folder and instant of the backup that is asked for.
+pub fn pick(object: &DatabaseRestore, catalog: &Catalog, target: &Target) -> Result<(String, Timestamp), No> {
+    let from = &object.spec.from;
+    let folders: Vec<&String> = catalog.folders.keys().filter(|folder| !catalog.complete(folder).is_empty()).collect();
+    let folder = match &from.source {
+        Some(source) => {
+            let wanted = source.to_ascii_lowercase().replace('/', "-");
+            folders.iter().find(|folder| ***folder == wanted).map(|folder| (*folder).clone()).ok_or_else(|| {
+                let doubts = doubts(catalog, Some(&wanted));
+                let message =
+                    format!("spec.from.source: there is no backup of {source}; there are {}{doubts}", list(&folders));
+                Choice::Waiting("BackupMissing", message)
+            })?
+        }
+        None => match folders.as_slice() {
+            [] => {
+                let message = format!("there is no complete backup yet{}", doubts(catalog, None));
+                return Err(Choice::Waiting("BackupMissing", message));
+            }
+            [folder] => (*folder).clone(),
+            several => {
+                let message = format!("spec.from.source is needed, for there are backups of {}", list(several));
+                return Err(Choice::Refused("SourceAmbiguous", message));
+            }
+        },
+    };
+    let complete = catalog.complete(&folder);
+    let due = match from.id.as_str() {
+        "latest" => complete.iter().rfind(|due| !is_of_the_new(catalog, &folder, **due, target)).copied(),
+        id => due_of(id).filter(|due| complete.contains(due)),
+    };
+    due.map(|due| (folder.clone(), due)).ok_or_else(|| {
+        let named = due_of(&from.id);
+        let doubtful = catalog.doubtful().find(|(other, due, _)| *other == folder && Some(*due) == named);
+        let Some((_, _, doubt)) = doubtful else {
+            let message = format!("spec.from.id: there is no complete backup {} of {folder}", from.id);
+            return Choice::Refused("BackupMissing", message);
+        };
+        let message = format!(
+            "spec.from.id: backup {} of {folder} {}: look who may write into the bucket, and see spec.from.acceptUnrecorded",
+            from.id,
+            doubt.describe()
+        );
+        Choice::Refused(NOT_RECORDED, message)
+    })
+}
+
+/// What lies there and does not count, in words.
+fn doubts(catalog: &Catalog, folder: Option<&str>) -> String {
+    let mut found = catalog.doubtful().filter(|(other, ..)| folder.is_none_or(|folder| folder == *other)).peekable();
+    let Some((folder, due, doubt)) = found.peek().copied() else { return String::new() };
+    let number = found.count();
+    format!(
+        "; {number} lie there and do not count, such as {folder}/{}, which {} (see spec.from.acceptUnrecorded)",
+        id_of(due),
+        doubt.describe()
+    )
+}
+
+/// Whether a backup was taken of the target itself since that was made anew, and before its data came back.
+fn is_of_the_new(catalog: &Catalog, folder: &str, due: Timestamp, target: &Target) -> bool {
+    let taken = catalog.folders.get(folder).and_then(|backups| backups.get(&due)).map(|stored| stored.modified);
+    folder == target.access.source.folder && target.born.zip(taken).is_some_and(|(born, taken)| taken >= born)
+}
+
+fn list(folders: &[&String]) -> String {
+    if folders.is_empty() {
+        return "none at all".into();
+    }
+    folders.iter().map(|folder| folder.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// Why a backup does not fit a target.
+pub fn unfit(manifest: &Manifest, target: &Target) -> Option<(&'static str, String)> {
+    let title = &target.access.source.title;
+    if manifest.kind != target.kind {
+        let message =
+            format!("spec.target: {title} is no {}, of which the backup is: name another target", manifest.kind);
+        return Some(("KindMismatch", message));
+    }
+    let major = |version: &str| version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+    let (theirs, ours) = (target.served.version.as_deref().and_then(major)?, major(&manifest.version)?);
+    (theirs < ours).then(|| {
+        let version = target.served.version.as_deref().unwrap_or_default();
+        let message = format!(
+            "spec.target: {title} is of version {version}, and the backup of {}: upgrade the target first",
+            manifest.version
+        );
+        ("TargetTooOld", message)
+    })
+}
+
+/// Why nothing can be chosen of which the operator recorded nothing.
+pub fn unrecorded(object: &DatabaseRestore, backup: &DatabaseBackup, record: Option<&Record>) -> Option<No> {
+    let from = &object.spec.from;
+    if record.is_some() || from.accept_unrecorded {
+        return None;
+    }
+    let name = backup.name_any();
+    Some(match &from.uid {
+        None => Choice::Waiting(
+            "NoBackup",
+            format!(
+                "nothing is recorded of DatabaseBackup {name} yet: it has taken no backup, is suspended, or was not served by this \
+             operator since (see its conditions)"
+            ),
+        ),
+        Some(uid) => {
+            let message = format!(
+                "spec.from.uid: this operator recorded no backup of a DatabaseBackup {name} with UID {uid}, as when the \
+                 cluster was another: apply its ConfigMap {} in the operator's namespace, or, once you know who may write \
+                 into the bucket, make another DatabaseRestore with spec.from.acceptUnrecorded: true",
+                Record::name_of(uid)
+            );
+            Choice::Refused(NOT_RECORDED, message)
+        }
+    })
+}
+
+/// Why a backup is refused that is not encrypted.
+pub fn unencrypted(
+    object: &DatabaseRestore,
+    backup: &DatabaseBackup,
+    manifest: &Manifest,
+) -> Option<(&'static str, String)> {
+    let from = &object.spec.from;
+    let asked = backup.spec.encryption.is_some() || from.identity_secret_name.is_some();
+    (asked && manifest.encryption.is_none() && !from.accept_unencrypted).then(|| {
+        let message = format!(
+            "backup {} of {} is not encrypted, and encryption is asked for: by spec.encryption of DatabaseBackup {}, or by \
+             spec.from.identitySecretName. Where it is of before that, make another DatabaseRestore with \
+             spec.from.acceptUnencrypted: true",
+            manifest.id,
+            manifest.source,
+            backup.name_any()
+        );
+        ("NotEncrypted", message)
+    })
+}

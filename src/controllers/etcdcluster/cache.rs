@@ -1,0 +1,148 @@
+//! What the operator remembers of clusters while it runs. All of it may be forgotten: then it is found out once more.
+
+use std::time::{Duration, Instant};
+
+use kube::ResourceExt;
+
+use super::auth::Access;
+use super::facts::Compaction;
+use crate::api::EtcdCluster;
+use crate::external::etcd::Password;
+use crate::runtime::PerObject;
+
+/// How members let us in is asked so seldom: to compare a password costs them much, and each login is a write.
+const LOGIN_HOLDS: Duration = Duration::from_secs(20);
+
+/// What became of logins with those passwords.
+struct Login {
+    passwords: Vec<Password>,
+    access: Access,
+    at: Instant,
+}
+
+/// Of all clusters, by their uids.
+#[derive(Default)]
+pub struct Cache {
+    /// What history was forgotten for want of space.
+    compacted: PerObject<Compaction>,
+    /// Generations of specs whose pods the apiserver refused, with its words.
+    refused: PerObject<(Option<i64>, String)>,
+    /// How members let us in.
+    logins: PerObject<Login>,
+    /// Since when no majority answers that did before; nothing while one does.
+    quorate: PerObject<Option<Instant>>,
+}
+
+impl Cache {
+    /// History was forgotten up to a revision.
+    pub fn note_compaction(&self, object: &EtcdCluster, revision: i64) {
+        self.compacted.set(&uid(object), Compaction { revision, measured: false });
+    }
+
+    /// A member gave back all space that it does not use.
+    pub fn note_defragmentation(&self, object: &EtcdCluster) {
+        self.compacted.with(&uid(object), |compaction| compaction.measured = true);
+    }
+
+    /// All is well: who runs out of space later has other history to forget.
+    pub fn forget_compaction(&self, object: &EtcdCluster) {
+        self.compacted.forget(&uid(object));
+    }
+
+    /// What history was forgotten last for want of space.
+    pub fn compacted(&self, object: &EtcdCluster) -> Option<Compaction> {
+        self.compacted.get(&uid(object))
+    }
+
+    /// The apiserver refused the pods of this very spec.
+    pub fn note_refusal(&self, object: &EtcdCluster, words: String) {
+        self.refused.set(&uid(object), (object.metadata.generation, words));
+    }
+
+    /// With which words the apiserver refused the pods of this very spec.
+    pub fn refusal(&self, object: &EtcdCluster) -> Option<String> {
+        let (generation, words) = self.refused.get(&uid(object))?;
+        (generation == object.metadata.generation).then_some(words)
+    }
+
+    /// How members let us in, with which of these passwords.
+    pub fn note_access(&self, object: &EtcdCluster, passwords: Vec<Password>, access: Access) {
+        self.logins.set(&uid(object), Login { passwords, access, at: Instant::now() });
+    }
+
+    /// How members let us in, where that was found out with these passwords moments ago.
+    pub fn access(&self, object: &EtcdCluster, passwords: &[Password]) -> Option<Access> {
+        let is_fresh = |login: &Login| login.passwords == passwords && login.at.elapsed() < LOGIN_HOLDS;
+        self.logins.with(&uid(object), |login| is_fresh(login).then(|| login.access.clone())).flatten()
+    }
+
+    /// How members let us in with these passwords when that was found out last, be it long ago.
+    pub fn last_access(&self, object: &EtcdCluster, passwords: &[Password]) -> Access {
+        let access = |login: &mut Login| (login.passwords == passwords).then(|| login.access.clone());
+        self.logins.with(&uid(object), access).flatten().unwrap_or_default()
+    }
+
+    /// A majority answers.
+    pub fn note_quorum(&self, object: &EtcdCluster) {
+        self.quorate.set(&uid(object), None);
+    }
+
+    /// No majority answers: since when; nothing where none ever did.
+    pub fn without_quorum(&self, object: &EtcdCluster) -> Option<Duration> {
+        self.quorate.with(&uid(object), |since| since.get_or_insert_with(Instant::now).elapsed())
+    }
+
+    /// The object with that UID is gone.
+    pub fn forget(&self, uid: &str) {
+        self.quorate.forget(uid);
+        self.compacted.forget(uid);
+        self.refused.forget(uid);
+        self.logins.forget(uid);
+    }
+
+    /// It may have changed.
+    pub fn forget_access(&self, object: &EtcdCluster) {
+        self.logins.forget(&uid(object));
+    }
+}
+
+fn uid(object: &EtcdCluster) -> String {
+    object.uid().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::cluster;
+    use super::*;
+
+    #[test]
+    fn a_login_is_one_with_those_passwords() {
+        let (cache, object) = (Cache::default(), cluster(3));
+        let password = |text: &str| Password(text.into());
+        cache.note_access(&object, vec![password("a")], Access::Refused);
+        assert_eq!(cache.access(&object, &[password("a")]), Some(Access::Refused));
+        assert_eq!(cache.access(&object, &[password("a"), password("b")]), None);
+        assert_eq!(cache.last_access(&object, &[password("a"), password("b")]), Access::Unknown);
+        cache.forget_access(&object);
+        assert_eq!(cache.access(&object, &[password("a")]), None);
+    }
+
+    #[test]
+    fn a_majority_is_missed_only_where_there_was_one() {
+        let (cache, object) = (Cache::default(), cluster(3));
+        assert_eq!(cache.without_quorum(&object), None);
+        cache.note_quorum(&object);
+        let first = cache.without_quorum(&object).expect("one was there");
+        assert!(cache.without_quorum(&object).expect("and is not back") >= first);
+    }
+
+    #[test]
+    fn a_refusal_is_one_of_the_spec_that_was_refused() {
+        let (cache, mut object) = (Cache::default(), cluster(3));
+        object.metadata.generation = Some(1);
+        cache.note_refusal(&object, "no".into());
+        assert_eq!(cache.refusal(&object).as_deref(), Some("no"));
+        object.metadata.generation = Some(2);
+        assert_eq!(cache.refusal(&object), None);
+    }
+}

@@ -1,0 +1,117 @@
+//! What an `EtcdCluster` is among the databases in `StatefulSet`s.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod as CorePod;
+use kube::ResourceExt;
+
+use super::facts::{Node, Pod, Skip};
+use super::names::{self, FORCED};
+use super::tls::{Channel, Mode, Side, Transport};
+use crate::api::EtcdCluster;
+use crate::api::databasebackup::{Named, Source};
+use crate::api::databaserestore::Restored;
+use crate::external::etcd::{Credentials, Endpoint};
+use crate::recovery::SKIPPED;
+use crate::stateful::restore_from::Restorable;
+use crate::stateful::{Claim, Database, SetSpec};
+
+impl Restorable for EtcdCluster {
+    fn target(&self) -> Source {
+        Source { etcd_cluster: Some(Named { name: self.name_any() }), ..Source::default() }
+    }
+}
+
+impl Database for EtcdCluster {
+    type Node = Node;
+
+    const LABEL: &'static str = names::LABEL;
+    const APP: &'static str = "etcd";
+    const SIZE: &'static str = "spec.storage.size";
+
+    fn node(pod: &CorePod) -> Node {
+        let channel = |side: Side| Channel {
+            mode: Mode::of(pod.labels().get(side.mode_label()).map(String::as_str)),
+            trust: pod.labels().get(side.trust_label()).cloned(),
+        };
+        Node {
+            transport: Transport { peer: channel(Side::Peer), client: channel(Side::Client) },
+            forced: pod.labels().contains_key(FORCED),
+            skip: skip_of(pod),
+        }
+    }
+
+    fn services(&self) -> Vec<String> {
+        vec![self.name_any(), names::peers(self)]
+    }
+
+    fn ordinals(&self, claims: &BTreeMap<i32, Claim>) -> i32 {
+        let recorded = self.status.iter().flat_map(|status| &status.members);
+        let recorded = recorded.filter_map(|member| Some(names::ordinal_of(self, &member.name)? + 1)).max();
+        let volumes = claims.keys().last().map(|last| last + 1);
+        [Some(self.spec.replicas), recorded, volumes].into_iter().flatten().max().unwrap_or(0)
+    }
+
+    fn has_begun(&self) -> bool {
+        self.status.as_ref().is_some_and(|status| status.cluster_id.is_some())
+    }
+
+    fn restored(&self) -> Option<&Restored> {
+        self.status.as_ref()?.restored.as_ref()
+    }
+
+    fn set_spec(&self) -> SetSpec<'_> {
+        let spec = &self.spec;
+        SetSpec {
+            restore_from: spec.restore_from.as_ref(),
+            storage_class: spec.storage_class(),
+            storage_size: spec.volume_size(),
+            ephemeral: false,
+            deletion_policy: spec.deletion_policy,
+            node_selector: &spec.node_selector,
+            tolerations: &spec.tolerations,
+            affinity: spec.affinity.as_ref(),
+            constraints: spec.topology_spread_constraints.as_ref(),
+            alone: false,
+            priority_class: spec.priority_class_name.as_ref(),
+            pod_metadata: spec.pod_metadata.as_ref(),
+            image_pull_secrets: &spec.image_pull_secrets,
+            service_account: spec.service_account_name.as_ref(),
+        }
+    }
+}
+
+fn skip_of(pod: &CorePod) -> Skip {
+    let mut asked = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    if asked.all(|container| container.name != names::SKIP) {
+        return Skip::NotAsked;
+    }
+    let mut seen = pod.status.iter().flat_map(|status| status.init_container_statuses.iter().flatten());
+    let ended = seen.find(|container| container.name == names::SKIP);
+    match ended.and_then(|container| container.state.as_ref()?.terminated.as_ref()) {
+        Some(ended) if ended.exit_code == 0 => match ended.message.as_deref().unwrap_or_default() {
+            SKIPPED => Skip::Done,
+            reason => Skip::Refused(reason.to_owned()),
+        },
+        _ => Skip::Pending,
+    }
+}
+
+impl Pod {
+    /// Whether its member has certificates.
+    pub fn speaks_tls(&self) -> bool {
+        self.own.transport.peer.mode.has_files() || self.own.transport.client.mode.has_files()
+    }
+
+    /// Where its member answers clients; none where it speaks TLS and nobody knows how to.
+    pub fn endpoint(&self, credentials: Option<&Arc<Credentials>>) -> Option<Endpoint> {
+        let host = self.host()?;
+        let (scheme, tls) = match (self.own.transport.client.mode, credentials) {
+            (Mode::Plain, _) | (Mode::Both, None) => ("http", None),
+            (Mode::Both | Mode::Secure, Some(credentials)) => ("https", Some(credentials.clone())),
+            (Mode::Secure, None) => return None,
+        };
+        Some(Endpoint { url: format!("{scheme}://{host}:{}", names::CLIENT_PORT), tls, login: None })
+    }
+}

@@ -1,0 +1,61 @@
+//! The pod of a member that begins its cluster anew: before it does, our program skips revisions, beside etcd's own in
+//! the image of that.
+
+use k8s_openapi::api::core::v1::{Container, EmptyDirVolumeSource, EnvVar, PodSpec, Volume};
+use kube::ResourceExt;
+
+use super::super::names::{SKIP, VOLUME};
+use super::super::settings::VOLUME_PATH;
+use super::statefulset::{image, variable};
+use crate::api::EtcdCluster;
+use crate::backup::install::{DIRECTORY, LIBRARIES, PROGRAM};
+use crate::runtime::{fingerprint, requirements, unprivileged};
+use crate::stateful::builders::mount;
+
+/// The volume with our program.
+const TOOLS: &str = "program";
+/// CPU and memory of a container that only copies a file.
+const LITTLE: (&str, &str) = ("50m", "64Mi");
+
+/// Has the member of that pod skip revisions first. `member` are its variables.
+pub fn above(object: &EtcdCluster, mut pod: PodSpec, own_image: &str, member: Vec<EnvVar>) -> PodSpec {
+    let Some(asked) = &object.spec.recovery else { return pod };
+    let install = Container {
+        name: "install".into(),
+        image: Some(own_image.into()),
+        args: Some(vec!["install".into(), DIRECTORY.into()]),
+        volume_mounts: Some(vec![mount(TOOLS, DIRECTORY, false)]),
+        resources: Some(requirements(None, LITTLE)),
+        termination_message_policy: Some("FallbackToLogsOnError".into()),
+        security_context: Some(unprivileged()),
+        ..Container::default()
+    };
+    let mut environment = member;
+    let uid = object.uid().unwrap_or_default();
+    environment.extend([
+        variable("CAUSEWAY_RECOVERY", &fingerprint(&[uid.as_bytes(), asked.token.as_bytes()], 32)),
+        variable("CAUSEWAY_ETCD_VERSION", &object.spec.version),
+        variable("LD_LIBRARY_PATH", &format!("{DIRECTORY}/{LIBRARIES}")),
+    ]);
+    let held = asked.image.clone().or_else(|| object.spec.image.clone());
+    let skip = Container {
+        name: SKIP.into(),
+        image: Some(held.unwrap_or_else(|| image(&object.spec.version))),
+        command: Some(vec![format!("{DIRECTORY}/{PROGRAM}")]),
+        args: Some(vec![SKIP.into()]),
+        env: Some(environment),
+        volume_mounts: Some(vec![mount(VOLUME, VOLUME_PATH, false), mount(TOOLS, DIRECTORY, true)]),
+        // A member runs in it for a while.
+        resources: Some(requirements(object.spec.resources.as_ref(), LITTLE)),
+        termination_message_policy: Some("FallbackToLogsOnError".into()),
+        security_context: Some(unprivileged()),
+        ..Container::default()
+    };
+    pod.init_containers = Some(vec![install, skip]);
+    pod.volumes.get_or_insert_default().push(Volume {
+        name: TOOLS.into(),
+        empty_dir: Some(EmptyDirVolumeSource::default()),
+        ..Volume::default()
+    });
+    pod
+}

@@ -1,0 +1,260 @@
+//! Authentication: members that ask for root's password, the Secrets that hold it, and people who change either.
+
+use super::Simulation;
+use super::faults::{Edit, Fault, Mishap};
+use crate::api::etcdcluster::Auth as Asked;
+use crate::controllers::etcdcluster::action::Action;
+use crate::controllers::etcdcluster::auth::secrets::{Note, goes};
+use crate::controllers::etcdcluster::auth::{Access, Auth, StoredPasswords, concerns};
+use crate::controllers::etcdcluster::fixtures::cluster;
+use crate::controllers::etcdcluster::tls::facts::Version;
+use crate::external::etcd::{Endpoint, Password};
+use crate::runtime::{Class, Health};
+
+/// What etcd knows of it, and the Secrets.
+#[derive(Clone, Debug, Default)]
+pub struct Gate {
+    /// Everybody must log in.
+    pub on: bool,
+    /// The password of root, once there is one.
+    pub root: Option<Password>,
+    /// Root may do everything.
+    has_role: bool,
+    /// The Secret with the password that root is to have.
+    pub user_provided: Option<Password>,
+    /// The Secret with the one that it has.
+    pub kept: Option<StoredPasswords>,
+    written: u64,
+}
+
+impl Gate {
+    /// What a look finds; `asked` where a member could be asked.
+    pub fn facts(&self, concerned: bool, asked: bool) -> Auth {
+        let (user_provided, kept) =
+            if concerned { (self.user_provided.clone(), self.kept.clone()) } else { (None, None) };
+        let right = || {
+            kept.iter().flat_map(StoredPasswords::passwords).find(|known| Some(*known) == self.root.as_ref()).cloned()
+        };
+        let access = match (asked, self.on, &kept) {
+            (false, ..) => Access::Unknown,
+            (true, false, _) => Access::Free,
+            (true, true, None) => Access::Locked,
+            (true, true, Some(_)) => right().map_or(Access::Refused, Access::With),
+        };
+        Auth { user_provided, kept, access, ..Auth::default() }
+    }
+
+    /// Whether a call with that login is answered.
+    pub fn admits(&self, via: &Endpoint) -> bool {
+        !self.on || via.login.as_ref() == self.root.as_ref()
+    }
+
+    fn is_known(&self) -> bool {
+        let kept = || self.kept.iter().flat_map(StoredPasswords::passwords);
+        self.root.as_ref().is_some_and(|root| kept().any(|known| known == root))
+    }
+
+    fn make(&mut self, known: Option<&Password>) -> Result<(), Class> {
+        if self.user_provided.is_some() {
+            return Err(Class::Conflict);
+        }
+        self.written += 1;
+        self.user_provided = Some(known.cloned().unwrap_or_else(|| Password(format!("made-{}", self.written))));
+        Ok(())
+    }
+
+    fn note(&mut self, note: &Note) -> Result<(), Class> {
+        if self.kept.as_ref().map(|kept| &kept.version) != note.version.as_ref() {
+            return Err(Class::Conflict);
+        }
+        let knew = self.is_known();
+        self.written += 1;
+        let version = Version { uid: "uid".into(), version: self.written.to_string() };
+        let Note { current, next, goes, .. } = note.clone();
+        self.kept = Some(StoredPasswords { version, goes, current, next });
+        assert!(!self.on || !knew || self.is_known(), "the only password that opens etcd is forgotten: {self:?}");
+        Ok(())
+    }
+}
+
+impl Simulation {
+    /// Passwords are made, noted and told to etcd.
+    pub fn act_on_auth(&mut self, action: &Action) -> Result<(), Class> {
+        match action {
+            Action::MakePassword { known, .. } => self.gate.make(known.as_ref()),
+            Action::NotePassword(note) => self.gate.note(note),
+            Action::PrepareRoot { password, via } => {
+                self.ask(via, |_, _| Ok(()))?;
+                self.gate.root = Some(password.clone());
+                self.gate.has_role = true;
+                Ok(())
+            }
+            Action::ChangePassword { password, via } => {
+                self.ask(via, |_, _| Ok(()))?;
+                self.gate.root = Some(password.clone());
+                Ok(())
+            }
+            Action::EnableAuth { via } => {
+                self.ask(via, |_, _| Ok(()))?;
+                assert!(self.gate.has_role, "nobody could do anything any more");
+                assert!(self.disturbed || self.gate.is_known(), "nobody knows the password: {:?}", self.gate);
+                self.gate.on = true;
+                Ok(())
+            }
+            Action::DisableAuth { via } => {
+                self.ask(via, |_, _| Ok(()))?;
+                self.gate.on = false;
+                Ok(())
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The user does as the condition says, where nobody is let in.
+    pub fn hand_in_password(&mut self) {
+        if self.gate.on && !self.gate.is_known() {
+            self.gate.user_provided.clone_from(&self.gate.root);
+        }
+    }
+
+    /// It is as the object says.
+    pub fn assert_gate(&self) {
+        let gate = &self.gate;
+        assert_eq!(gate.on, self.object.spec.auth.enabled, "{gate:?}");
+        let recorded = self.object.status.as_ref().is_some_and(|status| status.auth.is_some());
+        assert_eq!(gate.on, recorded, "{gate:?}");
+        if gate.on {
+            let kept = gate.kept.as_ref().unwrap();
+            assert_eq!((&gate.root, &kept.next), (&gate.user_provided, &None));
+            assert_eq!((Some(&kept.current), kept.goes), (gate.root.as_ref(), goes(&self.object)));
+        }
+        assert!(concerns(&self.object) == gate.on);
+    }
+}
+
+/// A cluster that asks for logins, at rest.
+fn guarded() -> Simulation {
+    let mut object = cluster(3);
+    object.spec.auth = Asked { enabled: true, secret_name: None };
+    let mut simulation = Simulation::settled(object);
+    simulation.assert_settled();
+    simulation.journal.clear();
+    simulation
+}
+
+fn done(simulation: &Simulation) -> Vec<&'static str> {
+    let description = simulation.journal.iter().filter_map(Action::event);
+    description.map(|event| event.reason).collect()
+}
+
+fn password(text: &str) -> Password {
+    Password(text.into())
+}
+
+/// Stalled for nobody is let in; nothing is done about it.
+fn assert_shut(simulation: &mut Simulation) {
+    simulation.settle();
+    let Some(Health::Stalled(cause)) = &simulation.health else { panic!("{:?}", simulation.health) };
+    assert_eq!(cause.reason, "AuthBroken");
+    assert!(cause.message.contains("Secret prod-etcd-auth"), "{}", cause.message);
+    simulation.journal.clear();
+    for _ in 0..5 {
+        simulation.reconcile(&Mishap::default());
+        simulation.time_passes();
+    }
+    assert_eq!(simulation.journal, []);
+}
+
+#[test]
+fn authentication_is_turned_on_and_off_and_no_pod_notices() {
+    let mut simulation = Simulation::settled(cluster(3));
+    simulation.journal.clear();
+    for enabled in [true, false, true] {
+        Edit::Auth(enabled).happens(&mut simulation);
+        simulation.settle();
+        simulation.assert_settled();
+    }
+    assert_eq!(done(&simulation), ["PasswordMade", "AuthEnabled", "AuthDisabled", "AuthEnabled"]);
+}
+
+#[test]
+fn another_password_reaches_etcd_whoever_dies_and_whatever_answer_is_lost() {
+    for mishap in (0..5).flat_map(|at| {
+        let dies = Mishap { dies_after: Some(at), ..Mishap::default() };
+        [dies, Mishap { reply_lost: Some(at), ..Mishap::default() }]
+    }) {
+        let mut simulation = guarded();
+        Edit::Password("another").happens(&mut simulation);
+        simulation.reconcile(&mishap);
+        // The user changes its mind in the middle of it.
+        Edit::Password("a third").happens(&mut simulation);
+        simulation.reconcile(&mishap);
+        simulation.settle();
+        simulation.assert_settled();
+        assert_eq!(simulation.gate.root, Some(password("a third")), "{mishap:?}");
+    }
+}
+
+#[test]
+fn a_cluster_is_guarded_from_its_beginning_whoever_dies() {
+    for at in 0..12 {
+        let mut object = cluster(1);
+        object.spec.auth = Asked { enabled: true, secret_name: None };
+        let mut simulation = Simulation::new(object);
+        for _ in 0..4 {
+            simulation.reconcile(&Mishap { dies_after: Some(at), ..Mishap::default() });
+            simulation.time_passes();
+            simulation.reconcile(&Mishap { reply_lost: Some(at), ..Mishap::default() });
+        }
+        simulation.settle();
+        simulation.assert_settled();
+    }
+}
+
+#[test]
+fn a_password_that_somebody_changed_is_told_of_until_its_secret_has_it() {
+    let mut simulation = guarded();
+    Fault::ChangeRoot("by hand").happens(&mut simulation);
+    assert_shut(&mut simulation);
+    Edit::Password("by hand").happens(&mut simulation);
+    simulation.settle();
+    simulation.assert_settled();
+    assert_eq!(simulation.gate.root, Some(password("by hand")));
+}
+
+#[test]
+fn what_somebody_turned_off_is_on_again() {
+    let mut simulation = guarded();
+    Fault::OpenGate.happens(&mut simulation);
+    simulation.settle();
+    simulation.assert_settled();
+    assert_eq!(done(&simulation), ["AuthEnabled"]);
+}
+
+#[test]
+fn what_somebody_turned_on_is_told_of() {
+    let mut simulation = Simulation::settled(cluster(3));
+    simulation.gate = Gate { on: true, root: Some(password("theirs")), has_role: true, ..Gate::default() };
+    simulation.settle();
+    let Some(Health::Stalled(cause)) = &simulation.health else { panic!("{:?}", simulation.health) };
+    assert!(cause.message.contains("spec.auth.secretName"), "{}", cause.message);
+    // It is taken over by whoever knows the password.
+    Edit::Auth(true).happens(&mut simulation);
+    Edit::Password("theirs").happens(&mut simulation);
+    simulation.settle();
+    simulation.assert_settled();
+    assert_eq!(simulation.gate.root, Some(password("theirs")));
+}
+
+/// Volumes that were retained ask for the password that they knew.
+#[test]
+fn an_object_that_is_made_again_is_let_in_by_the_secret_that_stayed() {
+    let mut simulation = guarded();
+    simulation.object.status =
+        Some(crate::api::EtcdClusterStatus { auth: None, ..simulation.object.status.clone().unwrap() });
+    simulation.gate.user_provided = None;
+    let root = simulation.gate.root.clone();
+    simulation.settle();
+    simulation.assert_settled();
+    assert_eq!(simulation.gate.root, root);
+}

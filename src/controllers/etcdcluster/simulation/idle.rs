@@ -1,0 +1,54 @@
+//! Who does not answer for a moment costs no write, and who was killed does not wait in vain.
+
+use proptest::prelude::*;
+
+use super::Simulation;
+use crate::controllers::etcdcluster::action::Action;
+use crate::controllers::etcdcluster::decide::decide;
+use crate::controllers::etcdcluster::fixtures::cluster;
+use crate::runtime::Health;
+use crate::stateful::ChildAction;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_cluster_at_rest_writes_nothing_whoever_does_not_answer_for_a_moment(
+        size in 0..3_i32,
+        silent: [bool; 5],
+        majority: bool,
+    ) {
+        let mut simulation = Simulation::settled(cluster(2 * size + 1));
+        let object = simulation.object.clone();
+        let mut observed = simulation.observe(&object, false);
+        observed.statuses.retain(|ordinal, _| !silent[usize::try_from(*ordinal).unwrap()]);
+        observed.quorum = observed.quorum.filter(|_| majority);
+        observed.unsure = true;
+        let plan = decide(&object, &observed, simulation.now);
+        prop_assert_eq!(plan.actions, []);
+        prop_assert_eq!(Some(plan.status), object.status.clone());
+        prop_assert!(matches!(plan.health, Health::Unchanged(_)), "{:?}", plan.health);
+
+        observed.unsure = false;
+        let message = decide(&object, &observed, simulation.now);
+        let is_well = majority && observed.statuses.len() == observed.set.pods.len();
+        prop_assert_eq!(matches!(message.health, Health::Ready(_)), is_well, "a moment later it is told");
+    }
+}
+
+fn revived(simulation: &Simulation) -> usize {
+    simulation.journal.iter().filter(|action| matches!(action, Action::Child(ChildAction::Revive { .. }))).count()
+}
+
+#[test]
+fn members_that_were_killed_again_and_again_are_started_at_once() {
+    for count in 1..=3 {
+        let mut simulation = Simulation::settled(cluster(3));
+        for ordinal in 0..count {
+            simulation.kill_again(ordinal);
+        }
+        simulation.settle();
+        simulation.assert_settled();
+        assert_eq!(revived(&simulation), usize::try_from(count).unwrap());
+    }
+}

@@ -1,0 +1,173 @@
+//! What is somebody else's stays as it is, and what is ours stays ours.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::Simulation;
+use super::faults::{Edit, Fault, Mishap};
+use crate::api::etcdcluster::Recovery;
+use crate::controllers::etcdcluster::action::Action;
+use crate::controllers::etcdcluster::fixtures::cluster;
+use crate::controllers::etcdcluster::simulation::kubernetes::Container;
+use crate::runtime::Health;
+use crate::stateful::ChildAction;
+
+const WHOSE: &str = "PersistentVolumeClaim data-prod-etcd-0 exists and holds data of Redis prod-etcd";
+
+fn reason(simulation: &Simulation) -> Option<&'static str> {
+    match simulation.health.as_ref()? {
+        Health::Stalled(message) => Some(message.reason),
+        _ => None,
+    }
+}
+
+fn lose_volume(simulation: &mut Simulation, ordinal: i32) {
+    simulation.kubernetes.delete_pod(ordinal, &mut simulation.raft);
+    simulation.kubernetes.drop_claim(ordinal, &mut simulation.raft);
+}
+
+#[test]
+fn a_cluster_does_not_begin_on_volumes_of_somebody_else() {
+    let mut simulation = Simulation::new(cluster(3));
+    simulation.kubernetes.set.others.insert(1, WHOSE);
+    simulation.settle();
+    assert_eq!(reason(&simulation), Some("NameTaken"));
+    assert!(simulation.journal.is_empty() && simulation.kubernetes.set.pods.is_empty(), "{:?}", simulation.journal);
+    simulation.kubernetes.set.others.clear();
+    simulation.settle();
+    simulation.assert_settled();
+}
+
+#[test]
+fn a_cluster_does_not_grow_onto_a_volume_of_somebody_else_and_heals_all_the_same() {
+    let mut simulation = Simulation::settled(cluster(3));
+    simulation.kubernetes.set.others.insert(3, WHOSE);
+    Edit::Replicas(5).happens(&mut simulation);
+    simulation.settle();
+    assert_eq!(reason(&simulation), Some("NameTaken"));
+    assert_eq!(simulation.ordinals(), BTreeSet::from([0, 1, 2]));
+    lose_volume(&mut simulation, 1);
+    simulation.settle();
+    assert_eq!(simulation.raft.healthy().len(), 3, "the members that there are get well");
+    simulation.kubernetes.set.others.clear();
+    simulation.settle();
+    simulation.assert_settled();
+}
+
+#[test]
+fn a_pod_whose_label_was_taken_off_gets_it_back_and_nobody_is_disturbed() {
+    let mut simulation = Simulation::settled(cluster(3));
+    let (pods, at) = (format!("{:?}", simulation.kubernetes.set.pods), simulation.journal.len());
+    simulation.kubernetes.set.pods.get_mut(&1).unwrap().unlabelled = true;
+    simulation.kubernetes.set.claims.get_mut(&2).unwrap().facts.unlabelled = true;
+    simulation.settle();
+    simulation.assert_settled();
+    assert!(
+        simulation.journal[at..].iter().all(|action| matches!(
+            action,
+            Action::Child(ChildAction::LabelPod { .. } | ChildAction::LabelClaim { .. })
+        )),
+        "{:?}",
+        simulation.journal
+    );
+    assert_eq!(format!("{:?}", simulation.kubernetes.set.pods), pods);
+}
+
+#[test]
+fn a_member_whose_address_was_changed_is_told_its_own_and_keeps_its_volume() {
+    let mut simulation = Simulation::settled(cluster(3));
+    let (volumes, at) = (format!("{:?}", simulation.kubernetes.set.claims), simulation.journal.len());
+    let id = simulation.kubernetes.set.pods[&1].member().unwrap();
+    simulation.raft.send_astray(id);
+    simulation.settle();
+    simulation.assert_settled();
+    assert_eq!(format!("{:?}", simulation.kubernetes.set.claims), volumes);
+    // The settings of those that join follow the addresses, too.
+    let harmless =
+        |action: &Action| matches!(action, Action::UpdatePeer { .. } | Action::Child(ChildAction::Apply { .. }));
+    assert!(simulation.journal[at..].iter().all(harmless), "{:?}", simulation.journal);
+}
+
+#[test]
+fn a_member_that_never_started_and_nobody_of_ours_added_goes_at_once() {
+    for learns in [false, true] {
+        let mut simulation = Simulation::settled(cluster(3));
+        simulation.raft.add_stranger(learns, false);
+        assert_eq!(simulation.raft.members.len(), 4);
+        simulation.settle();
+        simulation.assert_settled();
+    }
+}
+
+#[test]
+fn a_stranger_that_runs_is_told_of_and_goes_when_that_is_asked_for() {
+    let mut simulation = Simulation::settled(cluster(3));
+    simulation.raft.add_stranger(false, true);
+    simulation.settle();
+    assert_eq!(reason(&simulation), Some("UnknownMembers"));
+    assert_eq!(simulation.object.status.as_ref().unwrap().unknown_members.len(), 1);
+    assert_eq!(simulation.raft.members.len(), 4);
+    // Members are replaced beside it.
+    lose_volume(&mut simulation, 1);
+    simulation.settle();
+    assert_eq!(simulation.raft.healthy().len(), 4, "{:#?}", simulation.raft);
+    simulation.object.spec.remove_unknown_members = true;
+    simulation.settle();
+    simulation.assert_settled();
+}
+
+/// With three members and a stranger that never started, three of four must agree.
+#[test]
+fn a_majority_that_a_stranger_makes_impossible_is_lost_and_a_recovery_begins() {
+    let mut simulation = Simulation::settled(cluster(3));
+    // Nobody was there to remove it before the next loss.
+    simulation.raft.add_stranger(false, false);
+    for ordinal in [0, 1] {
+        simulation.kubernetes.stop(ordinal, Container::Waiting(None), &mut simulation.raft);
+        simulation.kubernetes.set.pods.get_mut(&ordinal).unwrap().lost = ordinal == 0;
+    }
+    for _ in 0..20 {
+        simulation.reconcile(&Mishap::default());
+        simulation.time_passes();
+    }
+    assert_eq!(reason(&simulation), Some("QuorumLost"), "{:?}", simulation.health);
+    assert!(format!("{:?}", simulation.health).contains("2 of 4 voting members answer"), "{:?}", simulation.health);
+    let recovery = Recovery { from_member: "prod-etcd-2".into(), token: "first".into(), image: None };
+    let before = simulation.raft.cluster;
+    simulation.object.spec.recovery = Some(recovery);
+    for _ in 0..20 {
+        simulation.reconcile(&Mishap::default());
+        simulation.time_passes();
+    }
+    simulation.nodes_return();
+    simulation.settle();
+    simulation.assert_settled();
+    assert_ne!(simulation.raft.cluster, before, "it has begun anew");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 16, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_minority_of_damaged_members_heals(size in 1..3_i32, first: Index, second: Index) {
+        let mut simulation = Simulation::settled(cluster(2 * size + 1));
+        for place in [first, second] {
+            Fault::DamageVolume(place).happens(&mut simulation);
+        }
+        let kept: BTreeMap<i32, String> = simulation
+            .kubernetes
+            .set
+            .claims
+            .iter()
+            .filter(|(_, claim)| claim.volume.as_ref().is_some_and(|data| !data.damaged))
+            .map(|(ordinal, claim)| (*ordinal, claim.facts.uid.clone()))
+            .collect();
+        simulation.settle();
+        simulation.assert_settled();
+        for (ordinal, uid) in kept {
+            prop_assert_eq!(&simulation.kubernetes.set.claims[&ordinal].facts.uid, &uid, "the volume of a healthy member stays");
+        }
+    }
+}

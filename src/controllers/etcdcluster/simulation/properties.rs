@@ -1,0 +1,62 @@
+//! Whatever happens, no data are lost; and when it stops, all becomes as the object says.
+
+use proptest::prelude::*;
+
+use super::Simulation;
+use super::faults::{Edit, Event, story};
+use crate::controllers::etcdcluster::fixtures::cluster;
+use crate::runtime::Health;
+
+/// Lets all of it happen, and then nothing more.
+fn tell(simulation: &mut Simulation, story: &[Event]) {
+    for event in story {
+        event.happens(simulation);
+    }
+    simulation.nodes_return();
+    let spec = &mut simulation.object.spec;
+    spec.config.clear();
+    spec.image = None;
+    // There is no way back from a minor version that all members agreed on.
+    spec.version = if simulation.raft.agreed_minor > 5 { "3.6.1" } else { "3.5.30" }.into();
+    simulation.settle();
+    simulation.hand_in_password();
+    simulation.settle();
+    if matches!(simulation.health, Some(Health::Stalled(_))) {
+        // All that answer run the next one already.
+        simulation.object.spec.version = "3.6.1".into();
+        simulation.settle();
+    }
+    simulation.assert_settled();
+}
+
+/// Each case is a long story; `PROPTEST_CASES` asks for more of them.
+fn cases() -> ProptestConfig {
+    ProptestConfig { cases: ProptestConfig::default().cases / 16, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn whatever_happens_at_the_beginning_a_cluster_is_made(size in 0..3_i32, story in story(40)) {
+        tell(&mut Simulation::new(cluster(2 * size + 1)), &story);
+    }
+
+    #[test]
+    fn whatever_happens_to_a_cluster_it_gets_well_and_keeps_what_it_promised(size in 0..3_i32, story in story(60)) {
+        tell(&mut Simulation::settled(cluster(2 * size + 1)), &story);
+    }
+
+    #[test]
+    fn a_mistake_changes_no_pod_and_no_setting(size in 0..3_i32, wanted in 0..3_i32, downgrade: bool) {
+        let mut before = cluster(2 * size + 1);
+        before.spec.version = "3.6.1".into();
+        let mut simulation = Simulation::settled(before);
+        let kept = format!("{:?} {:?}", simulation.kubernetes, simulation.raft.members);
+        Edit::Replicas(2 * wanted + 1).happens(&mut simulation);
+        if downgrade { Edit::Version("3.5.30") } else { Edit::Mistake }.happens(&mut simulation);
+        simulation.settle();
+        prop_assert!(matches!(simulation.health, Some(Health::Stalled(_))));
+        prop_assert_eq!(format!("{:?} {:?}", simulation.kubernetes, simulation.raft.members), kept);
+    }
+}

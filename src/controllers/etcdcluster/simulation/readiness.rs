@@ -1,0 +1,47 @@
+//! Ready means that nothing is left to do: every child is as the object asks for, and every pod was made from it and
+//! serves. `kubectl wait` believes that.
+
+use std::collections::BTreeSet;
+
+use kube::ResourceExt;
+
+use crate::api::EtcdCluster;
+use crate::controllers::etcdcluster::action::Action;
+use crate::controllers::etcdcluster::facts::Observed;
+use crate::controllers::etcdcluster::resources::{self, Begin, Shape};
+use crate::controllers::etcdcluster::tls::facts::StoredCertificate;
+use crate::controllers::etcdcluster::tls::{Channel, Side, Transport};
+use crate::runtime::Health;
+use crate::stateful::ChildAction;
+
+/// Nothing is called ready that is not, as far as it was seen. Members may be disturbed while they are well.
+pub fn assert_true(object: &EtcdCluster, observed: &Observed, health: &Health, actions: &[Action]) {
+    if !matches!(health, Health::Ready(_)) {
+        return;
+    }
+    let disturbs =
+        |action: &Action| matches!(action, Action::Defragment { .. } | Action::Child(ChildAction::Restore(_)));
+    assert!(actions.iter().all(disturbs), "ready before {actions:?}");
+    let side = |side: Side| {
+        let (mode, kept) = (side.wanted(object), observed.certificates.side(side).kept.as_ref());
+        Channel { mode, trust: kept.filter(|_| mode.has_files()).map(StoredCertificate::label) }
+    };
+    let transport = Transport { peer: side(Side::Peer), client: side(Side::Client) };
+    let shape = Shape { first: 0, replicas: object.spec.replicas, begin: Begin::Usual };
+    let mut children = resources::around(object);
+    children.push(resources::pods(object, shape, &transport));
+    for child in children {
+        let live = observed.set.child(child.kind(), child.name());
+        assert!(live.is_some_and(|live| child.is_met_by(&live.value)), "ready without {child:?}");
+    }
+    assert!(observed.set.child("ConfigMap", &object.name_any()).is_some(), "ready without settings");
+    let wanted: BTreeSet<i32> = (0..object.spec.replicas).collect();
+    assert_eq!(observed.set.pods.keys().copied().collect::<BTreeSet<_>>(), wanted, "ready with other pods");
+    assert_eq!(observed.members(object).keys().copied().collect::<BTreeSet<_>>(), wanted, "ready with other members");
+    let revision = resources::revision(object, Begin::Usual, &transport);
+    for (ordinal, pod) in &observed.set.pods {
+        assert!(pod.ready && !pod.terminating && pod.revision == revision, "ready with {pod:#?}");
+        let member = observed.members(object)[ordinal];
+        assert!(observed.is_healthy(*ordinal, member) && !member.is_learner, "ready with {member:?}");
+    }
+}

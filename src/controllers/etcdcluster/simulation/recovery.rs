@@ -1,0 +1,136 @@
+//! A majority is lost for good, and the cluster begins anew from the member that is left.
+
+use super::Simulation;
+use super::faults::Mishap;
+use crate::api::EtcdCluster;
+use crate::api::etcdcluster::Recovery;
+use crate::controllers::etcdcluster::decide::decide;
+use crate::controllers::etcdcluster::facts::Pod;
+use crate::controllers::etcdcluster::fixtures::cluster;
+use crate::external::etcd::Status;
+use crate::runtime::Health;
+
+/// Whether the member of that pod belongs to the cluster that is recorded, or begins it anew.
+pub fn is_ours(object: &EtcdCluster, pod: &Pod, status: &Status) -> bool {
+    let recorded = object.status.as_ref().and_then(|status| status.cluster_id.clone());
+    pod.own.forced || recorded.is_none_or(|recorded| recorded == format!("{:x}", status.cluster_id))
+}
+
+/// A cluster of three of which the last alone has its data.
+fn lost() -> Simulation {
+    let mut simulation = Simulation::settled(cluster(3));
+    for ordinal in [0, 1] {
+        simulation.kubernetes.delete_pod(ordinal, &mut simulation.raft);
+        simulation.kubernetes.drop_claim(ordinal, &mut simulation.raft);
+    }
+    for _ in 0..20 {
+        simulation.reconcile(&Mishap::default());
+        simulation.time_passes();
+    }
+    assert!(matches!(simulation.health, Some(Health::Stalled(_))), "{:?}", simulation.health);
+    assert!(simulation.raft.healthy().is_empty(), "nobody gives a majority up");
+    simulation
+}
+
+/// A pod that was told to go is ready until the kubelet has ended it.
+#[test]
+fn members_whose_pods_are_being_replaced_are_on_their_way() {
+    let mut simulation = Simulation::settled(cluster(3));
+    let object = simulation.object.clone();
+    let mut observed = simulation.observe(&object, false);
+    observed.remembered = simulation.raft.members.values().cloned().collect();
+    observed.quorum = None;
+    for ordinal in [0, 1] {
+        observed.statuses.remove(&ordinal);
+    }
+    observed.statuses.values_mut().for_each(|status| status.leader = 0);
+    for (terminating, ready, expected) in
+        [(false, true, "QuorumLost"), (false, false, "MembersStarting"), (true, true, "MembersStarting")]
+    {
+        for ordinal in [0, 1] {
+            let pod = observed.set.pods.get_mut(&ordinal).unwrap();
+            (pod.young, pod.terminating, pod.ready) = (true, terminating, ready);
+        }
+        let health = decide(&object, &observed, simulation.now).health;
+        assert!(format!("{health:?}").contains(expected), "terminating: {terminating}, ready: {ready}: {health:?}");
+    }
+}
+
+fn asked(mut simulation: Simulation) -> Simulation {
+    let recovery = Recovery { from_member: "prod-etcd-2".into(), token: "first".into(), image: None };
+    simulation.object.spec.recovery = Some(recovery);
+    simulation
+}
+
+fn assert_recovered(simulation: &mut Simulation, before: Option<u64>) {
+    simulation.settle();
+    simulation.assert_settled();
+    assert_ne!(simulation.raft.cluster, before, "it is another cluster");
+    let status = simulation.object.status.clone().unwrap();
+    assert_eq!(status.cluster_id, simulation.raft.cluster.map(|id| format!("{id:x}")));
+    assert_eq!(status.recovered.as_deref(), Some("first"));
+    assert!(status.recovered_revisions.is_some_and(|revisions| revisions.skipped));
+}
+
+#[test]
+fn a_cluster_begins_anew_as_another_one_whose_members_all_follow_the_one_that_was_left() {
+    let mut simulation = asked(lost());
+    let before = simulation.raft.cluster;
+    assert_recovered(&mut simulation, before);
+}
+
+#[test]
+fn an_operator_that_dies_at_any_step_of_a_recovery_finds_the_new_cluster_again() {
+    let begun = asked(lost());
+    let before = begun.raft.cluster;
+    for pass in 0..12 {
+        for action in 0..3 {
+            let mut simulation = begun.clone();
+            for _ in 0..pass {
+                simulation.reconcile(&Mishap::default());
+                simulation.time_passes();
+            }
+            simulation.reconcile(&Mishap { dies_after: Some(action), ..Mishap::default() });
+            simulation.time_passes();
+            assert_recovered(&mut simulation, before);
+        }
+    }
+}
+
+#[test]
+fn a_recovery_that_is_asked_for_while_a_majority_answers_is_void() {
+    let mut simulation = asked(Simulation::settled(cluster(3)));
+    let before = simulation.raft.cluster;
+    simulation.settle();
+    simulation.assert_settled();
+    assert_eq!(simulation.raft.cluster, before);
+    let status = simulation.object.status.unwrap();
+    assert_eq!((status.recovered.as_deref(), status.recovered_revisions), (Some("first"), None));
+}
+
+#[test]
+fn a_majority_that_cannot_come_back_is_told_with_what_is_left_and_the_command_that_helps() {
+    let simulation = lost();
+    let Some(Health::Stalled(cause)) = &simulation.health else { panic!("{:?}", simulation.health) };
+    assert_eq!(cause.reason, "QuorumLost");
+    let text = &cause.message;
+    for words in
+        ["the volume of prod-etcd-0 is empty", "the volume of prod-etcd-1 is empty", "kubectl -n", "\"prod-etcd-2\""]
+    {
+        assert!(text.contains(words), "{words} is not in: {text}");
+    }
+    assert!(!text.contains("Bring"), "nobody can: {text}");
+}
+
+#[test]
+fn a_recovery_names_whom_it_waits_for_and_the_node_that_keeps_it_waiting() {
+    let mut simulation = asked(lost());
+    simulation.kubernetes.set.pods.get_mut(&1).unwrap().lost = true;
+    for _ in 0..10 {
+        simulation.reconcile(&Mishap::default());
+        simulation.time_passes();
+    }
+    let Some(Health::Progressing(cause)) = &simulation.health else { panic!("{:?}", simulation.health) };
+    assert!(cause.message.contains("waiting for prod-etcd-1 to stop"), "{}", cause.message);
+    assert!(cause.message.contains("kubectl delete node node-1"), "{}", cause.message);
+}

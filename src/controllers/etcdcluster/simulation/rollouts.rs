@@ -1,0 +1,126 @@
+//! How pods are replaced: one by one, the leader last.
+
+use proptest::prelude::*;
+
+use super::Simulation;
+use super::faults::{Edit, Mishap};
+use super::kubernetes::Container;
+use crate::controllers::etcdcluster::action::Action;
+use crate::controllers::etcdcluster::fixtures::cluster;
+use crate::stateful::ChildAction;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_rollout_ends_with_the_leader_and_moves_leadership_once(size in 0..3_i32, leader in any::<prop::sample::Index>()) {
+        let count = 2 * size + 1;
+        let mut simulation = Simulation::settled(cluster(count));
+        let voters: Vec<u64> = simulation.raft.voters().collect();
+        simulation.raft.leader = Some(voters[leader.index(voters.len())]);
+        simulation.journal.clear();
+        Edit::Version("3.5.30").happens(&mut simulation);
+        simulation.settle();
+        simulation.assert_settled();
+        let steps: Vec<&str> = simulation.journal.iter().filter_map(|action| match action {
+            Action::Child(ChildAction::DeletePod { .. }) => Some("delete"),
+            Action::MoveLeader { .. } => Some("move"),
+            _ => None,
+        }).collect();
+        let mut expected = vec!["delete"; usize::try_from(count).unwrap()];
+        if count > 1 {
+            expected.insert(expected.len() - 1, "move");
+        }
+        prop_assert_eq!(steps, expected);
+    }
+
+    #[test]
+    fn an_image_that_does_not_exist_costs_one_member_until_it_is_mended(size in 1..3_i32) {
+        let mut simulation = Simulation::settled(cluster(2 * size + 1));
+        Edit::Image(Some("registry.example.com/nothing")).happens(&mut simulation);
+        for _ in 0..40 {
+            simulation.reconcile(&Mishap::default());
+            simulation.time_passes();
+        }
+        prop_assert_eq!(simulation.raft.healthy().len() + 1, simulation.raft.voters().count());
+        Edit::Image(None).happens(&mut simulation);
+        simulation.settle();
+        simulation.assert_settled();
+    }
+}
+
+/// Whoever lost the majority of the volumes must be asked: nothing is deleted, and no other cluster is begun.
+#[test]
+fn without_a_majority_of_the_volumes_nothing_is_deleted() {
+    for count in [1, 3, 5] {
+        let mut simulation = Simulation::settled(cluster(count));
+        simulation.journal.clear();
+        for ordinal in 0..=count / 2 {
+            simulation.kubernetes.delete_pod(ordinal, &mut simulation.raft);
+            simulation.kubernetes.drop_claim(ordinal, &mut simulation.raft);
+        }
+        for _ in 0..60 {
+            simulation.reconcile(&Mishap::default());
+            simulation.time_passes();
+        }
+        assert_eq!(simulation.journal, [], "{count}");
+        assert!(simulation.raft.leader.is_none());
+    }
+}
+
+/// Scales a single member up, until a learner is known that is at work or not.
+fn with_learner(starts: bool) -> Simulation {
+    let mut simulation = Simulation::settled(cluster(1));
+    if !starts {
+        Edit::Image(Some("registry.example.com/nothing")).happens(&mut simulation);
+    }
+    Edit::Replicas(3).happens(&mut simulation);
+    for _ in 0..20 {
+        simulation.reconcile(&Mishap::default());
+        if simulation.raft.members.values().any(|member| member.is_learner && member.client_urls.is_empty() != starts) {
+            return simulation;
+        }
+        simulation.time_passes();
+    }
+    panic!("no learner: {:#?}", simulation.raft);
+}
+
+#[test]
+fn a_learner_whose_pod_never_starts_is_made_anew_when_the_spec_is_mended() {
+    let mut simulation = with_learner(false);
+    for _ in 0..5 {
+        simulation.time_passes();
+        simulation.reconcile(&Mishap::default());
+    }
+    Edit::Image(None).happens(&mut simulation);
+    simulation.settle();
+    simulation.assert_settled();
+}
+
+#[test]
+fn a_learner_that_loses_its_data_is_replaced() {
+    for damaged in [true, false] {
+        let mut simulation = with_learner(true);
+        // The settings know that it has started.
+        simulation.reconcile(&Mishap::default());
+        simulation.lose_volume_of_learner(damaged);
+        simulation.settle();
+        simulation.assert_settled();
+    }
+}
+
+/// A new pod would be like the one before.
+#[test]
+fn without_a_majority_no_pod_is_deleted_for_a_spec_that_is_not_accepted() {
+    let mut simulation = Simulation::settled(cluster(3));
+    for ordinal in 0..3 {
+        simulation.kubernetes.stop(ordinal, Container::Waiting(Some("ImagePullBackOff")), &mut simulation.raft);
+    }
+    simulation.journal.clear();
+    Edit::Mistake.happens(&mut simulation);
+    for _ in 0..20 {
+        simulation.reconcile(&Mishap::default());
+        let deleted = |action: &Action| matches!(action, Action::Child(ChildAction::DeletePod { .. }));
+        assert!(!simulation.journal.iter().any(deleted), "{:#?}", simulation.journal);
+    }
+}

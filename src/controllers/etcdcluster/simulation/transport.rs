@@ -1,0 +1,159 @@
+//! TLS is turned on and off, and its authorities change, while members reach each other at every moment.
+
+use jiff::SignedDuration;
+use proptest::prelude::*;
+
+use super::Simulation;
+use super::faults::{Edit, Fault, Mishap, tls};
+use crate::api::etcdcluster::ClientTlsMode;
+use crate::controllers::etcdcluster::action::Action;
+use crate::controllers::etcdcluster::fixtures::cluster;
+use crate::controllers::etcdcluster::tls::{Mode, Side};
+use crate::stateful::ChildAction;
+use crate::stateful::tls::RotationStep;
+
+/// How members come to trust another authority, and no longer the one before.
+const CHANGE_OF_AUTHORITIES: [RotationStep; 4] =
+    [RotationStep::Authority, RotationStep::Trust, RotationStep::Leaf, RotationStep::Forget];
+
+/// How often pods were deleted, and members told to be reached otherwise.
+fn counts(simulation: &Simulation) -> (usize, usize) {
+    let count = |is: fn(&Action) -> bool| simulation.journal.iter().filter(|action| is(action)).count();
+    (
+        count(|action| matches!(action, Action::Child(ChildAction::DeletePod { .. }))),
+        count(|action| matches!(action, Action::UpdatePeer { .. })),
+    )
+}
+
+fn changed(simulation: &mut Simulation, edit: &Edit) -> (usize, usize) {
+    simulation.journal.clear();
+    edit.happens(simulation);
+    simulation.settle();
+    simulation.assert_settled();
+    counts(simulation)
+}
+
+#[test]
+fn a_cluster_that_begins_with_tls_needs_no_second_start() {
+    let mut object = cluster(3);
+    object.spec.tls = Some(tls(true, Some(ClientTlsMode::Require)));
+    let mut simulation = Simulation::settled(object);
+    simulation.assert_settled();
+    assert_eq!(counts(&simulation), (0, 0));
+}
+
+/// Nobody has certificates any more with which it would answer, and no member was ever heard.
+#[test]
+fn a_cluster_that_begins_and_loses_its_certificates_while_tls_goes_is_started_anew() {
+    for size in [1, 3] {
+        let mut simulation = Simulation::new(cluster(size));
+        Edit::Tls(false, Some(ClientTlsMode::Require)).happens(&mut simulation);
+        simulation.reconcile(&Mishap::default());
+        simulation.time_passes();
+        simulation.time_passes();
+        Edit::Tls(false, None).happens(&mut simulation);
+        let meanwhile = Some((0, Fault::LoseSecret(false, false)));
+        simulation.reconcile(&Mishap { meanwhile, ..Mishap::default() });
+        simulation.settle();
+        simulation.assert_settled();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 32, ..ProptestConfig::default() })]
+
+    #[test]
+    fn tls_is_turned_on_and_off_in_two_rollouts_each(size in 0..3_i32) {
+        let count = 2 * size + 1;
+        let mut simulation = Simulation::settled(cluster(count));
+        let all = usize::try_from(count).unwrap();
+        let on = Edit::Tls(true, Some(ClientTlsMode::Require));
+        prop_assert_eq!(changed(&mut simulation, &on), (2 * all, all));
+        prop_assert_eq!(changed(&mut simulation, &Edit::Tls(false, None)), (2 * all, all));
+        // What was made is still there.
+        prop_assert_eq!(changed(&mut simulation, &on), (2 * all, all));
+    }
+
+    #[test]
+    fn other_authorities_are_trusted_before_they_are_met_and_forgotten_after(size in 0..3_i32) {
+        let count = 2 * size + 1;
+        let mut object = cluster(count);
+        object.spec.tls = Some(tls(true, Some(ClientTlsMode::Require)));
+        let mut simulation = Simulation::settled(object);
+        simulation.journal.clear();
+        Edit::Renewal("new").happens(&mut simulation);
+        simulation.settle();
+        simulation.assert_settled();
+        let of_peers: Vec<_> = dues(&simulation).into_iter().filter(|(side, _)| *side == Side::Peer).collect();
+        prop_assert_eq!(of_peers, CHANGE_OF_AUTHORITIES.map(|step| (Side::Peer, step)));
+        let facts = &simulation.kubernetes.secrets.facts;
+        for side in Side::ALL {
+            let kept = facts.side(side).kept.as_ref().unwrap();
+            prop_assert_eq!(&kept.trust, &facts.side(side).source.trust());
+        }
+        prop_assert_eq!(&facts.for_clients.as_ref().unwrap().trust, &facts.client.source.trust());
+    }
+}
+
+/// What was made, on which side.
+fn dues(simulation: &Simulation) -> Vec<(Side, RotationStep)> {
+    let due =
+        |action: &Action| if let Action::Certify(side, certify) = action { Some((*side, certify.need)) } else { None };
+    simulation.journal.iter().filter_map(due).collect()
+}
+
+/// The certificates that are made from now on.
+fn made(simulation: &mut Simulation, after: SignedDuration) -> Vec<(Side, RotationStep)> {
+    simulation.journal.clear();
+    simulation.now += after;
+    simulation.settle();
+    simulation.assert_settled();
+    dues(simulation)
+}
+
+#[test]
+fn certificates_are_renewed_after_two_thirds_of_their_lives_and_nobody_is_restarted() {
+    let mut object = cluster(3);
+    object.spec.tls = Some(tls(true, Some(ClientTlsMode::Require)));
+    let mut simulation = Simulation::settled(object);
+    assert_eq!(made(&mut simulation, SignedDuration::from_hours(59 * 24)), []);
+    assert_eq!(
+        made(&mut simulation, SignedDuration::from_hours(2 * 24)),
+        [(Side::Peer, RotationStep::Leaf), (Side::Client, RotationStep::Leaf), (Side::Client, RotationStep::Clients)]
+    );
+    assert_eq!(counts(&simulation), (0, 0));
+}
+
+#[test]
+fn authorities_are_replaced_after_two_thirds_of_their_lives() {
+    let mut object = cluster(3);
+    object.spec.tls = Some(tls(true, None));
+    let mut simulation = Simulation::settled(object);
+    assert_eq!(
+        made(&mut simulation, SignedDuration::from_hours(7 * 365 * 24)),
+        CHANGE_OF_AUTHORITIES.map(|step| (Side::Peer, step))
+    );
+    assert_eq!(counts(&simulation), (9, 0));
+}
+
+/// A mistake in the spec stops changes, but no certificate from being renewed.
+#[test]
+fn certificates_are_renewed_while_the_spec_cannot_be_accepted() {
+    let mut object = cluster(3);
+    object.spec.tls = Some(tls(true, None));
+    let mut simulation = Simulation::settled(object);
+    Edit::Mistake.happens(&mut simulation);
+    simulation.journal.clear();
+    simulation.now += SignedDuration::from_hours(61 * 24);
+    simulation.settle();
+    let dues: Vec<&Action> = simulation.journal.iter().collect();
+    assert!(matches!(dues[..], [Action::Certify(..)]), "{dues:?}");
+}
+
+#[test]
+fn clients_without_tls_are_served_as_long_as_they_are_allowed() {
+    let mut simulation = Simulation::settled(cluster(3));
+    assert_eq!(changed(&mut simulation, &Edit::Tls(false, Some(ClientTlsMode::Allow))), (3, 0));
+    assert!(simulation.kubernetes.set.pods.values().all(|pod| pod.transport.client.mode == Mode::Both));
+    assert_eq!(changed(&mut simulation, &Edit::Tls(false, Some(ClientTlsMode::Require))), (3, 0));
+}

@@ -1,0 +1,44 @@
+//! Members that cannot take part now, and what of theirs stays as it is.
+
+use std::collections::BTreeSet;
+
+use crate::controllers::myingress::facts::Observed;
+use crate::controllers::myingress::members::key;
+use crate::controllers::myingress::model::Model;
+use crate::controllers::myingress::ownership::{ObjectKey, member_of};
+use crate::external::elbv2::Pairs;
+
+/// Members whose rules and target groups stay as they are: a mistake in a spec must not take away what it had made.
+///
+/// Who is not allowed to join any more has nothing to keep. And where AWS's limits leave no room for both, what a guest had
+/// gives way to what the others want, the last guest first.
+pub fn frozen(observed: &Observed, model: &Model) -> BTreeSet<ObjectKey> {
+    let members = &observed.members;
+    let suspended: BTreeSet<ObjectKey> = members.suspended().collect();
+    let unable = |member: &ObjectKey| {
+        members.refused.contains_key(member)
+            || observed.built.complaints.contains_key(member)
+            || suspended.contains(member)
+    };
+    let present = members.present.iter().map(|object| key(object));
+    let mut frozen: Vec<ObjectKey> =
+        present.filter(|member| unable(member) && !members.strangers.contains(member)).collect();
+    while !fits(observed, model, &frozen) {
+        let Some(last) = frozen.iter().rposition(|member| members.is_guest(member)) else { break };
+        frozen.remove(last);
+    }
+    frozen.into_iter().collect()
+}
+
+/// Whether AWS has room for what is wanted beside what these had.
+fn fits(observed: &Observed, model: &Model, frozen: &[ObjectKey]) -> bool {
+    let theirs = |tags: &Pairs| observed.owner.owns(tags) && member_of(tags).is_some_and(|it| frozen.contains(&it));
+    let wanted: usize = model.listeners.values().map(|listener| listener.rules.len()).sum();
+    let rules = observed.assets.balancers.values().map(|member| {
+        let listeners = member.listeners.iter().flat_map(|listeners| listeners.values());
+        listeners.flat_map(|listener| listener.rules.values()).filter(|rule| theirs(&rule.tags)).count()
+    });
+    let groups = observed.assets.groups.values();
+    let groups = groups.filter(|it| theirs(&it.tags) && !model.groups.contains_key(&it.group.name)).count();
+    wanted + rules.max().unwrap_or(0) <= observed.limits.rules && model.groups.len() + groups <= observed.limits.groups
+}

@@ -1,0 +1,81 @@
+//! What guests of a group had and keep: rules of one that cannot take part, that AWS refused, or whose targets are not judged
+//! yet. They keep their actions, but no place: the rules of the group's own namespace come first.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Listener, forwarded_to, shifts};
+use crate::controllers::myingress::assets::{ListenerMember, RuleMember};
+use crate::controllers::myingress::members::key;
+use crate::controllers::myingress::model::{ListenerModel, RuleModel};
+use crate::controllers::myingress::ownership::{ObjectKey, member_of};
+use crate::external::elbv2::{RuleAction, RuleSettings};
+
+impl Listener<'_> {
+    /// What is wanted with the rules that guests keep; `None` where they keep none. Some rules of `stuck` were refused.
+    pub(super) fn with_guests(&self, member: &ListenerMember, stuck: &BTreeSet<ObjectKey>) -> Option<ListenerModel> {
+        let mut present: Vec<(ObjectKey, &RuleMember)> = member
+            .rules
+            .values()
+            .filter(|rule| self.scene.observed.owner.owns(&rule.tags))
+            .filter_map(|rule| Some((member_of(&rule.tags)?, rule)))
+            .filter(|(guest, _)| self.scene.is_guest(guest))
+            .collect();
+        if present.is_empty() {
+            return None;
+        }
+        present.sort_by_key(|(_, rule)| rule.rule.priority);
+        let mut rules = self.wanted.rules.clone();
+        let waiting: BTreeMap<ObjectKey, BTreeSet<String>> =
+            present.iter().map(|(guest, _)| (guest.clone(), self.awaited(guest, &present))).collect();
+        rules.retain(|rule| waiting.get(&rule.member).is_none_or(BTreeSet::is_empty));
+        let becoming = self.becoming(member);
+        for (guest, rule) in present {
+            let unseen = waiting.get(&guest).filter(|groups| !groups.is_empty());
+            let left = stuck.contains(&guest) && !becoming.contains_key(rule.rule.arn.as_str());
+            let settings = &rule.rule.settings;
+            // A rule behind another with its conditions answers nothing.
+            let shadowed = rules.iter().any(|it| it.settings.conditions == settings.conditions);
+            if (self.scene.frozen.contains(&guest) || unseen.is_some() || left) && !shadowed {
+                let checked = unseen.and_then(|groups| shifts::with_unused(&settings.actions, groups));
+                let actions = checked.unwrap_or_else(|| settings.actions.clone());
+                let field = format!("a rule of {}/{}", guest.0, guest.1);
+                let settings = RuleSettings { actions, ..settings.clone() };
+                rules.push(RuleModel { member: guest, field, priority: None, settings });
+            }
+        }
+        let places = self.places();
+        let place = |rule: &RuleModel| places.get(&rule.member).copied();
+        // Those of the group's own namespace keep their order, in front.
+        rules.sort_by_key(|rule| place(rule).filter(|_| self.scene.is_guest(&rule.member)));
+        (rules != self.wanted.rules).then(|| ListenerModel { rules, ..self.wanted.clone() })
+    }
+
+    /// Whether rules of that guest stay as they are until AWS has judged its new targets.
+    pub(super) fn holds_back(&self, guest: &ObjectKey, member: &ListenerMember) -> bool {
+        let rules = member.rules.values().filter(|rule| self.scene.observed.owner.owns(&rule.tags));
+        let present: Vec<_> = rules.filter_map(|rule| Some((member_of(&rule.tags)?, rule))).collect();
+        self.scene.is_guest(guest) && !self.awaited(guest, &present).is_empty()
+    }
+
+    /// Target groups that requests of the guest are to go to as soon as AWS has judged their targets, where a rule that is
+    /// there can have them judged.
+    fn awaited(&self, guest: &ObjectKey, present: &[(ObjectKey, &RuleMember)]) -> BTreeSet<String> {
+        let theirs = self.wanted.rules.iter().filter(|rule| rule.member == *guest);
+        let Some(wanted) = theirs.map(|rule| self.resolved(&rule.settings.actions)).collect::<Option<Vec<_>>>() else {
+            return BTreeSet::new();
+        };
+        let own = || present.iter().filter(|(member, _)| member == guest).map(|(_, rule)| &rule.rule.settings.actions);
+        let all: Vec<RuleAction> = own().flatten().cloned().collect();
+        let awaited = shifts::awaited(&wanted.concat(), &all, &self.scene.observed.summaries);
+        let seen = |arn: &String| all.iter().flat_map(forwarded_to).any(|it| it == arn);
+        let can_be_seen = |arn: &&String| {
+            seen(arn) || own().any(|actions| shifts::with_unused(actions, &BTreeSet::from([(*arn).clone()])).is_some())
+        };
+        awaited.iter().filter(can_be_seen).cloned().collect()
+    }
+
+    /// The place of each member in the group.
+    fn places(&self) -> BTreeMap<ObjectKey, usize> {
+        self.scene.observed.members.present.iter().enumerate().map(|(place, object)| (key(object), place)).collect()
+    }
+}

@@ -1,0 +1,129 @@
+//! The rules of a listener: which of them become which, and the steps to get there.
+
+use std::collections::BTreeMap;
+
+use super::Listener;
+use crate::controllers::myingress::action::ListenerAction;
+use crate::controllers::myingress::assets::{ListenerMember, RuleMember};
+use crate::controllers::myingress::decide::secrets::{fingerprint_of, secret_tag, with_known_secret};
+use crate::controllers::myingress::decide::shifts;
+use crate::controllers::myingress::model::{Complaint, RuleModel};
+use crate::controllers::myingress::rules::{self, Present, Step, Wanted};
+use crate::external::elbv2::{ListenerSettings, Pairs, RuleAction, RuleSettings};
+
+impl Listener<'_> {
+    pub(super) fn steps(
+        &self,
+        member: &ListenerMember,
+        settings: Option<&ListenerSettings>,
+    ) -> Result<Vec<Step>, Complaint> {
+        let wanted = self.wanted.rules.iter().zip(self.own(member));
+        let Some(rules) = wanted.map(|(rule, own)| self.rule(rule, own)).collect::<Option<Vec<_>>>() else {
+            // A target group is missing; it comes first.
+            return Ok(Vec::new());
+        };
+        let becoming = self.becoming(member);
+        let present: Vec<Present> = member
+            .rules
+            .values()
+            .map(|it| {
+                let mut rule = it.rule.clone();
+                if let Some(wanted) = becoming.get(rule.arn.as_str()).map(|index| &rules[*index]) {
+                    with_known_secret(&mut rule.settings.actions, &it.tags, &wanted.tags, &wanted.settings.actions);
+                }
+                let (ours, held) = (self.is_ours(it), self.scene.observed.owner.owns(&it.tags));
+                Present { rule, ours, held }
+            })
+            .collect();
+        let differs = settings.is_some_and(|settings| self.differs(member, settings));
+        let mut rules = rules;
+        loop {
+            let clash = match rules::plan(&rules, &present, differs) {
+                Ok(steps) => return Ok(steps),
+                Err(clash) => clash,
+            };
+            // Where numbers are short, guests give way.
+            if rules.last().is_some_and(|rule| rule.last) && rules[clash.index].last {
+                rules.pop();
+                continue;
+            }
+            let message = format!("{}.priority: {}", clash.key, clash.reason);
+            return Err(Complaint { reason: "PriorityTaken", message });
+        }
+    }
+
+    /// Which wanted rule each of our rules becomes, as [`rules::plan`] has it: of several with the same conditions the
+    /// first becomes the first.
+    pub(super) fn becoming<'m>(&self, member: &'m ListenerMember) -> BTreeMap<&'m str, usize> {
+        let mut ours: Vec<&RuleMember> = member.rules.values().filter(|rule| self.is_ours(rule)).collect();
+        ours.sort_by_key(|rule| rule.rule.priority);
+        let mut becoming = BTreeMap::new();
+        for (index, wanted) in self.wanted.rules.iter().enumerate() {
+            let fits = |rule: &&RuleMember| rule.rule.settings.conditions == wanted.settings.conditions;
+            if let Some(place) = ours.iter().position(fits) {
+                becoming.insert(ours.remove(place).rule.arn.as_str(), index);
+            }
+        }
+        becoming
+    }
+
+    /// Of each wanted rule the one of ours that becomes it.
+    pub(super) fn own<'m>(&self, member: &'m ListenerMember) -> Vec<Option<&'m RuleMember>> {
+        let mut own = vec![None; self.wanted.rules.len()];
+        for (arn, index) in self.becoming(member) {
+            own[index] = member.rules.get(arn);
+        }
+        own
+    }
+
+    /// The rule as it is to be now, where that one of ours becomes it; `None` while a target group is missing.
+    pub(super) fn rule(&self, rule: &RuleModel, own: Option<&RuleMember>) -> Option<Wanted> {
+        let (actions, _) = self.step(rule, own)?;
+        Some(Wanted {
+            key: rule.field.clone(),
+            priority: rule.priority,
+            last: self.scene.is_guest(&rule.member),
+            settings: RuleSettings { actions, ..rule.settings.clone() },
+            tags: self.rule_tags(rule),
+        })
+    }
+
+    /// What the rule is to do now, and whether that is only a step on the way.
+    pub(super) fn step(&self, rule: &RuleModel, own: Option<&RuleMember>) -> Option<(Vec<RuleAction>, bool)> {
+        let actions = self.resolved(&rule.settings.actions)?;
+        let present = own.map(|it| it.rule.settings.actions.as_slice());
+        Some(shifts::step(actions, present.unwrap_or_default(), &self.scene.observed.summaries))
+    }
+
+    pub(super) fn action(
+        &self,
+        member: &ListenerMember,
+        step: Step,
+        settings: Option<&ListenerSettings>,
+    ) -> Option<ListenerAction> {
+        let (balancer, listener, port) = (self.balancer.to_owned(), member.listener.arn.clone(), self.port);
+        Some(match step {
+            Step::Create { priority, settings, tags } => {
+                ListenerAction::CreateRule { balancer, listener, port, priority, settings, tags }
+            }
+            Step::Modify { arn, settings } => ListenerAction::ModifyRule { balancer, listener, port, arn, settings },
+            Step::SetPriorities(priorities) => ListenerAction::SetPriorities { balancer, listener, port, priorities },
+            Step::SetDefault => ListenerAction::Modify { balancer, arn: listener, settings: settings?.clone() },
+            Step::Delete { arn } => {
+                let priority = member.rules.get(&arn).map(|rule| rule.rule.priority)?;
+                ListenerAction::DeleteRule { balancer, listener, port, arn, priority }
+            }
+        })
+    }
+
+    pub(super) fn rule_tags(&self, rule: &RuleModel) -> Pairs {
+        let mut tags = self.scene.tags(Some(&rule.member));
+        tags.extend(fingerprint_of(&self.scene.observed.owner, &rule.settings.actions).map(secret_tag));
+        tags
+    }
+
+    pub(super) fn is_ours(&self, rule: &RuleMember) -> bool {
+        let kept = self.kept.contains(&rule.rule.arn);
+        self.scene.observed.owner.owns(&rule.tags) && !self.scene.is_frozen_at_home(&rule.tags) && !kept
+    }
+}

@@ -1,0 +1,91 @@
+//! What is known of one object, its group and its balancer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::assets::Assets;
+use super::members::{Members, key};
+use super::model::{Built, Complaint, Limits};
+use super::ownership::{ObjectKey, Owner};
+use super::refusals::Refusal;
+use super::rivals::Rival;
+use super::targets::{Binding, Endpoints, Summary};
+use crate::api::MyIngress;
+use crate::api::myingress::AlbStatus;
+use crate::external::acm::Certificate;
+use crate::external::ec2::{SecurityGroup, Subnet};
+
+/// What matters to one object.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// The object, or its group, as an owner.
+    pub owner: Owner,
+    /// What another cluster of our name has, where that keeps the owner from doing anything.
+    pub rival: Option<Rival>,
+    /// Who shares the balancer.
+    pub members: Members,
+    /// What they want together.
+    pub built: Built,
+    /// What there is of it.
+    pub assets: Assets,
+    /// Names of balancers that we might use and that are taken by anybody.
+    pub taken: BTreeSet<String>,
+    /// Names of target groups that we would use and that are taken by somebody else.
+    pub taken_groups: BTreeSet<String>,
+    /// The status names a balancer that exists and does not carry our tags.
+    pub disowned: Option<AlbStatus>,
+    /// The balancer that is to be adopted.
+    pub adoption: Option<Adoption>,
+    /// Subnets that fit the selector, or those that the spec names where their VPC matters.
+    pub subnets: Vec<Subnet>,
+    /// Security groups that the spec calls by their names, and those of the targets.
+    pub security_groups: Vec<SecurityGroup>,
+    /// Certificates of AWS Certificate Manager, where they matter.
+    pub certificates: Vec<Certificate>,
+    /// What the cluster says of the backends, by name of their target group.
+    pub endpoints: BTreeMap<String, Endpoints>,
+    /// What AWS says of the targets, by ARN of their group.
+    pub summaries: BTreeMap<String, Summary>,
+    /// The bindings that are in force.
+    pub bound: Vec<Binding>,
+    /// Actions that AWS refused and that are not tried now.
+    pub refusals: Vec<Refusal>,
+    /// How long a balancer that was replaced goes on serving.
+    pub replacement_grace: Duration,
+    /// How much AWS lets one balancer have.
+    pub limits: Limits,
+}
+
+/// A balancer that is to be adopted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Adoption {
+    /// There is none of that name.
+    Missing,
+    /// Its tags do not agree.
+    Refused,
+    /// Its tags agree.
+    Agreed { arn: String },
+}
+
+/// The key under which an owner binds targets.
+pub fn key_of(owner: &Owner) -> ObjectKey {
+    (owner.namespace.clone(), owner.uid.clone())
+}
+
+impl Observed {
+    /// A group that nobody follows yet will have the targets of its backend, none of them healthy.
+    pub fn expect_targets(&mut self) {
+        for (name, endpoints) in &self.endpoints {
+            if let (Endpoints::Known(wanted), Some(member)) = (endpoints, self.assets.group_named(name)) {
+                let summary = Summary { total: wanted.targets.len(), ..Summary::default() };
+                self.summaries.entry(member.group.arn.clone()).or_insert(summary);
+            }
+        }
+    }
+
+    /// What is wrong with that object itself.
+    pub fn complaint(&self, object: &MyIngress) -> Option<&Complaint> {
+        let key = key(object);
+        self.members.refused.get(&key).or_else(|| self.built.complaints.get(&key))
+    }
+}

@@ -1,0 +1,167 @@
+//! A change that was begun and whose outcome nobody will hear, because whoever waited for it was dropped: its call may
+//! be on its way to AWS. It leaves as much doubt as an answer that never came.
+
+use super::Region;
+use crate::controllers::myingress::action::Action;
+use crate::controllers::myingress::ownership::Owner;
+use crate::external::aws::AwsError;
+
+/// Held while a change is under way.
+#[must_use]
+pub struct InFlight<'a> {
+    region: &'a Region,
+    owner: &'a Owner,
+    action: &'a Action,
+    confirmed: bool,
+}
+
+impl<'a> InFlight<'a> {
+    pub fn new(region: &'a Region, owner: &'a Owner, action: &'a Action) -> Self {
+        Self { region, owner, action, confirmed: false }
+    }
+
+    /// The outcome is known, and dealt with.
+    pub fn confirmed(mut self) {
+        self.confirmed = true;
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        if !self.confirmed {
+            tracing::warn!(action = ?self.action, "a change was abandoned: what became of it is read before anything else");
+            self.region.distrust(self.owner, self.action, &AwsError::abandoned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::time::Instant;
+
+    use aws_credential_types::Credentials;
+    use tokio::net::TcpListener;
+
+    use crate::api::myingress::Scheme;
+    use crate::clients;
+    use crate::controllers::myingress::action::{BalancerAction, GroupAction, ListenerAction, SecurityAction};
+    use crate::controllers::myingress::assets::{GroupMember, Member};
+    use crate::external::budget::Budget;
+    use crate::external::elbv2::{Balancer, Elbv2, IpAddressType, NewBalancer, Pairs, State, TargetGroup};
+    use crate::leader::Fence;
+    use crate::metrics::Metrics;
+
+    /// A region whose AWS takes calls and never answers, with a balancer and a target group.
+    async fn silent() -> (Region, TcpListener) {
+        let aws = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let endpoint = format!("http://{}", aws.local_addr().expect("an address"));
+        let credentials = Credentials::new("key", "secret", None, None, "test");
+        let config = clients::aws().region("us-east-1").credentials_provider(credentials).endpoint_url(endpoint);
+        let (config, metrics, fence) = (config.load().await, Metrics::new(), Fence::unfenced());
+        let elb = Elbv2::new(&config, metrics.clone(), fence.clone(), Budget::unlimited());
+        let region = Region::new(&config, &metrics, &fence, Budget::unlimited(), elb, "prod".into());
+        let balancer = Balancer {
+            arn: "lb".into(),
+            name: "web-alb".into(),
+            dns: "web.example".into(),
+            zone_id: None,
+            scheme: Some(Scheme::Internal),
+            state: State::Active,
+            vpc: "vpc-1".into(),
+            ip_address_type: Some(IpAddressType::Ipv4),
+            subnets: BTreeSet::new(),
+            security_groups: BTreeSet::new(),
+        };
+        let group = TargetGroup {
+            arn: "tg".into(),
+            name: "web-app".into(),
+            kind: None,
+            health_check: None,
+            balancers: BTreeSet::new(),
+        };
+        {
+            let assets = &mut region.known().assets;
+            assets.balancers.insert("lb".into(), Member::new(balancer, Pairs::new()));
+            let member = GroupMember { group, tags: Pairs::new(), attributes: Some(Pairs::new()), fresh: false };
+            assets.groups.insert("tg".into(), member);
+        }
+        (region, aws)
+    }
+
+    fn owner() -> Owner {
+        Owner { cluster: "prod".into(), namespace: "shop".into(), name: "web".into(), uid: "1".into() }
+    }
+
+    /// Begins a change, and abandons it once its call is on its way.
+    async fn abandoned(region: &Region, aws: &TcpListener, action: Action) {
+        let owner = owner();
+        tokio::select! {
+            outcome = region.change(&owner, &action) => panic!("it ended: {outcome:?}"),
+            call = aws.accept() => drop(call.expect("a call")),
+        }
+    }
+
+    #[tokio::test]
+    async fn an_abandoned_creation_leaves_its_name_in_doubt() {
+        let (region, aws) = silent().await;
+        let new = NewBalancer {
+            name: "other-alb".into(),
+            scheme: Scheme::Internal,
+            ip_address_type: IpAddressType::Ipv4,
+            subnets: BTreeSet::new(),
+            security_groups: BTreeSet::new(),
+            tags: Pairs::new(),
+        };
+        abandoned(&region, &aws, Action::Balancer(BalancerAction::Create(new))).await;
+        assert!(region.known().unconfirmed.contains_key("other-alb"));
+    }
+
+    #[tokio::test]
+    async fn an_abandoned_change_of_a_balancer_leaves_it_in_doubt() {
+        let (region, aws) = silent().await;
+        let begun = Instant::now();
+        let attributes = Pairs::from([("idle_timeout.timeout_seconds".into(), "30".into())]);
+        let action = BalancerAction::SetAttributes { arn: "lb".into(), attributes };
+        abandoned(&region, &aws, Action::Balancer(action)).await;
+        let known = region.known();
+        assert!(known.unconfirmed.contains_key("web-alb"));
+        assert!(known.written_since("lb", begun), "a read that was begun before is not believed");
+    }
+
+    #[tokio::test]
+    async fn after_an_abandoned_change_of_a_listener_all_of_them_are_read() {
+        let (region, aws) = silent().await;
+        let action = ListenerAction::SetPriorities {
+            balancer: "lb".into(),
+            listener: "listener".into(),
+            port: 80,
+            priorities: BTreeMap::from([("rule".into(), 1)]),
+        };
+        abandoned(&region, &aws, Action::Listener(action)).await;
+        assert_eq!(region.known().assets.balancers["lb"].listeners, None);
+    }
+
+    #[tokio::test]
+    async fn after_an_abandoned_change_of_a_target_group_it_is_read() {
+        let (region, aws) = silent().await;
+        let attributes = Pairs::from([("stickiness.enabled".into(), "true".into())]);
+        let action = GroupAction::SetAttributes { arn: "tg".into(), name: "web-app".into(), attributes };
+        abandoned(&region, &aws, Action::Group(action)).await;
+        let known = region.known();
+        assert_eq!(known.assets.groups["tg"].attributes, None);
+        assert!(known.unconfirmed.contains_key("web-app"));
+    }
+
+    #[tokio::test]
+    async fn after_an_abandoned_change_of_a_security_group_only_its_owners_are_read() {
+        let (region, aws) = silent().await;
+        region.known().security.listed = true;
+        let action = SecurityAction::Delete { id: "sg-1".into(), name: "web".into() };
+        abandoned(&region, &aws, Action::Security(action)).await;
+        let known = region.known();
+        assert_eq!(known.security.unconfirmed.keys().collect::<Vec<_>>(), [&owner().uid]);
+        assert!(known.security.listed, "the others' are known");
+    }
+}

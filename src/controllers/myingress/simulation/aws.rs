@@ -1,0 +1,277 @@
+//! What AWS refuses.
+
+use std::collections::BTreeSet;
+
+use crate::controllers::myingress::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
+use crate::controllers::myingress::assets::{Assets, ListenerMember, Member};
+use crate::controllers::myingress::ownership::{Owner, entry_mark};
+use crate::controllers::myingress::predicted::{self, PredictedAws, forwards_to};
+use crate::external::acm::Certificate;
+use crate::external::ec2::{SecurityGroup, Subnet};
+use crate::external::elbv2::{Protocol, State};
+
+/// The account.
+#[derive(Clone, Debug, Default)]
+pub struct Aws {
+    pub assets: Assets,
+    /// Groups whose targets fail their checks.
+    pub sick: BTreeSet<String>,
+    /// So often what a deleted balancer used still counts as used.
+    pub lingering: usize,
+    predicted: PredictedAws,
+}
+
+/// What is there does not allow it now.
+#[derive(Debug)]
+pub struct InUse;
+
+/// Two zones with several subnets each, of which one is full and those with a letter have other tags. The first is of another
+/// VPC.
+pub fn subnets() -> Vec<Subnet> {
+    let subnet = |(number, name): (usize, char)| Subnet {
+        id: format!("subnet-{name}"),
+        vpc: if name == 'x' { "vpc-2" } else { "vpc-1" }.into(),
+        zone: format!("zone-{}", number % 2),
+        free_addresses: if name == '4' { 1 } else { 100 },
+        tags: [(if name.is_ascii_digit() { "tier" } else { "of" }.to_owned(), "public".to_owned())].into(),
+    };
+    "x01234ab".chars().enumerate().map(subnet).collect()
+}
+
+/// Security groups of others: of the balancers' edges, and of targets, of which one does not agree to anything.
+pub fn others() -> Vec<SecurityGroup> {
+    let group = |(id, name, vpc, agrees): (&str, &str, &str, bool)| {
+        let consent = agrees.then(|| ("causeway.example.com/let-in".to_owned(), "prod".to_owned()));
+        let tags = [("Name".to_owned(), name.to_owned())].into_iter().chain(consent).collect();
+        SecurityGroup { id: id.into(), name: id.into(), vpc: vpc.into(), tags, ingress: BTreeSet::new() }
+    };
+    let all = [
+        ("sg-2", "edge", "vpc-1", false),
+        ("sg-9", "edge", "vpc-2", false),
+        ("sg-nodes", "nodes", "vpc-1", true),
+        ("sg-pods", "pods", "vpc-1", true),
+        ("sg-vault", "vault", "vpc-1", false),
+    ];
+    all.into_iter().map(group).collect()
+}
+
+/// One for all hosts of the tests.
+pub fn certificates() -> Vec<Certificate> {
+    let names = ["*.example.com".to_owned()].into();
+    vec![Certificate { arn: "arn:aws:acm:eu-west-1:000000000000:certificate/wild".into(), names, expires: None }]
+}
+
+impl Aws {
+    /// Does it, after the checks that AWS makes. What no rival could cause is a mistake in a decision.
+    pub fn act(&mut self, owner: &Owner, action: &Action) -> Result<(), InUse> {
+        match action {
+            Action::Security(action) => self.check_security(owner, action)?,
+            Action::Balancer(action) => self.check_balancer(owner, action),
+            Action::Group(action) => self.check_group(owner, action)?,
+            Action::Listener(action) => self.check_listener(owner, action),
+            Action::Bind(_) => {}
+        }
+        let deletes = matches!(action, Action::Balancer(BalancerAction::Delete { .. }));
+        self.predicted.enter(&mut self.assets, &subnets(), action);
+        self.check_references();
+        self.linger(deletes);
+        Ok(())
+    }
+
+    /// Balancers become active; true when one did.
+    pub fn time_passes(&mut self) -> bool {
+        let mut changed = std::mem::take(&mut self.lingering) > 0;
+        for member in self.assets.balancers.values_mut().filter(|it| it.balancer.state == State::Provisioning) {
+            member.balancer.state = State::Active;
+            changed = true;
+        }
+        changed
+    }
+
+    /// Somebody else changed something.
+    pub fn disturbed(&mut self) {
+        let balancers: Vec<String> = self.assets.balancers.keys().cloned().collect();
+        for arn in &balancers {
+            predicted::hang(&mut self.assets, arn);
+        }
+    }
+
+    fn linger(&mut self, deletes: bool) {
+        self.lingering += usize::from(deletes);
+    }
+
+    fn lingers(&mut self) -> Result<(), InUse> {
+        if self.lingering == 0 {
+            return Ok(());
+        }
+        self.lingering -= 1;
+        Err(InUse)
+    }
+
+    fn check_security(&mut self, owner: &Owner, action: &SecurityAction) -> Result<(), InUse> {
+        let groups = &self.assets.security_groups;
+        match action {
+            SecurityAction::Create { name, vpc, .. } => {
+                assert_eq!(vpc, "vpc-1", "a group stands where its balancer does");
+                assert!(groups.values().all(|group| group.name != *name), "InvalidGroup.Duplicate: {name}");
+            }
+            SecurityAction::Authorize { id, permissions } => {
+                assert!(groups[id].ingress.is_disjoint(permissions), "InvalidPermission.Duplicate");
+            }
+            SecurityAction::Revoke { id, permissions } => {
+                assert!(groups[id].ingress.is_superset(permissions), "InvalidPermission.NotFound");
+            }
+            SecurityAction::AddTags { .. } | SecurityAction::RemoveTags { .. } => {}
+            SecurityAction::LetIn(entry) => {
+                let lets_in = |group: &SecurityGroup| group.id == entry.group && group.tags.len() > 1;
+                assert!(others().iter().any(lets_in), "UnauthorizedOperation: {entry:?}");
+                let twice = self.assets.entries.iter().any(|it| it.is_same_rule(entry));
+                assert!(!twice, "InvalidPermission.Duplicate: {entry:?}");
+            }
+            SecurityAction::ShutOut(entry) => {
+                assert!(self.assets.entries.contains(entry), "InvalidPermission.NotFound: {entry:?}");
+                assert_eq!(entry.description, entry_mark(owner), "a foreign rule is touched");
+            }
+            SecurityAction::Delete { id, .. } => {
+                let mut balancers = self.assets.balancers.values();
+                let mut entries = self.assets.entries.iter();
+                if balancers.any(|member| member.balancer.security_groups.contains(id))
+                    || entries.any(|entry| entry.from == *id)
+                {
+                    return Err(InUse);
+                }
+            }
+        }
+        let theirs = action.id().is_some_and(|id| !owner.owns(&self.assets.security_groups[id].tags));
+        assert!(!theirs, "a foreign security group is touched: {action:?}");
+        if matches!(action, SecurityAction::Delete { .. }) { self.lingers() } else { Ok(()) }
+    }
+
+    fn check_balancer(&self, owner: &Owner, action: &BalancerAction) {
+        if let BalancerAction::Create(new) = action {
+            let mut others = self.assets.balancers.values();
+            assert!(others.all(|it| it.balancer.name != new.name), "DuplicateLoadBalancerName: {}", new.name);
+            assert!(new.subnets.len() >= 2, "InvalidSubnet: {new:?}");
+        }
+        if let BalancerAction::Create(_) | BalancerAction::Adopt { .. } = action {
+            return;
+        }
+        self.ours(owner, action.arn().unwrap());
+    }
+
+    fn ours(&self, owner: &Owner, arn: &str) -> &Member {
+        let member = &self.assets.balancers[arn];
+        assert!(owner.owns(&member.tags), "a foreign balancer is touched: {}", member.balancer.name);
+        member
+    }
+
+    fn check_group(&mut self, owner: &Owner, action: &GroupAction) -> Result<(), InUse> {
+        match action {
+            GroupAction::Create(new) => {
+                let mut others = self.assets.groups.values();
+                assert!(others.all(|it| it.group.name != new.name), "DuplicateTargetGroupName: {}", new.name);
+                assert!(new.kind.vpc == "vpc-1", "a group stands where its balancer does");
+                return Ok(());
+            }
+            GroupAction::SetHealthCheck { arn, .. }
+            | GroupAction::SetAttributes { arn, .. }
+            | GroupAction::AddTags { arn, .. }
+            | GroupAction::RemoveTags { arn, .. }
+            | GroupAction::Delete { arn, .. } => {
+                assert!(owner.owns(&self.assets.groups[arn].tags), "a foreign target group is touched: {action:?}");
+            }
+        }
+        if let GroupAction::Delete { arn, .. } = action {
+            if !self.assets.groups[arn].group.balancers.is_empty() {
+                return Err(InUse);
+            }
+            return self.lingers();
+        }
+        Ok(())
+    }
+
+    fn check_listener(&self, owner: &Owner, action: &ListenerAction) {
+        let listeners = self.ours(owner, action.balancer()).listeners.as_ref().unwrap();
+        match action {
+            ListenerAction::Create { settings, .. } => {
+                let mut present = listeners.values();
+                assert!(
+                    present.all(|it| it.listener.settings.port != settings.port),
+                    "DuplicateListener: {settings:?}"
+                );
+                let certified = settings.certificate.is_some();
+                assert_eq!(certified, settings.protocol == Protocol::Https, "CertificateNotFound: {settings:?}");
+            }
+            ListenerAction::Modify { arn, settings, .. } => {
+                own(owner, &listeners[arn]);
+                let certified = settings.certificate.is_some();
+                assert_eq!(certified, settings.protocol == Protocol::Https, "CertificateNotFound: {settings:?}");
+            }
+            ListenerAction::AddCertificates { arn, .. } | ListenerAction::RemoveCertificates { arn, .. } => {
+                let listener = own(owner, &listeners[arn]);
+                let https = listener.listener.settings.protocol == Protocol::Https;
+                assert!(https, "a listener that speaks HTTP has no certificates");
+                if let (ListenerAction::RemoveCertificates { certificates, .. }, Some(default)) =
+                    (action, &listener.listener.settings.certificate)
+                {
+                    assert!(!certificates.contains(default), "OperationNotPermitted: {default} is the default one");
+                }
+            }
+            ListenerAction::SetAttributes { arn, .. } | ListenerAction::Delete { arn, .. } => {
+                own(owner, &listeners[arn]);
+            }
+            ListenerAction::AddTags { arn, .. } => {
+                let rule = listeners.values().find_map(|it| it.rules.get(arn)).map(|rule| &rule.tags);
+                let tags = rule.unwrap_or_else(|| &listeners[arn].tags);
+                assert!(owner.owns(tags), "foreign tags are touched: {action:?}");
+            }
+            ListenerAction::RemoveTags { arns, .. } => {
+                assert!(arns.len() <= 20, "too many at once: {action:?}");
+                let rules = listeners.values().flat_map(|it| it.rules.iter()).map(|(arn, rule)| (arn, &rule.tags));
+                let all = rules.chain(listeners.iter().map(|(arn, it)| (arn, &it.tags)));
+                let known = all.filter(|(arn, tags)| arns.contains(*arn) && owner.owns(tags)).count();
+                assert_eq!(known, arns.len(), "foreign tags are touched, or none: {action:?}");
+            }
+            ListenerAction::CreateRule { listener, priority, settings, .. } => {
+                let mut rules = own(owner, &listeners[listener]).rules.values();
+                assert!(rules.all(|rule| rule.rule.priority != *priority), "PriorityInUse: {settings:?}");
+            }
+            ListenerAction::ModifyRule { listener, arn, .. } | ListenerAction::DeleteRule { listener, arn, .. } => {
+                assert!(owner.owns(&listeners[listener].rules[arn].tags), "a foreign rule is touched: {action:?}");
+            }
+            ListenerAction::SetPriorities { listener, priorities, .. } => {
+                let rules = &listeners[listener].rules;
+                let ours = priorities.keys().all(|arn| owner.owns(&rules[arn].tags));
+                assert!(ours, "a foreign rule is moved: {action:?}");
+                let after = |(arn, rule): (&String, &_)| *priorities.get(arn).unwrap_or(priority_of(rule));
+                let numbers: BTreeSet<u16> = rules.iter().map(after).collect();
+                assert_eq!(numbers.len(), rules.len(), "PriorityInUse: {action:?}");
+            }
+        }
+    }
+
+    /// What is forwarded to exists, and hangs on one balancer only.
+    fn check_references(&self) {
+        for member in self.assets.balancers.values() {
+            for arn in member.listeners.iter().flat_map(|it| it.values()).flat_map(forwards_to) {
+                assert!(self.assets.groups.contains_key(arn), "TargetGroupNotFound: {arn}");
+            }
+            let made_up = |id: &&String| id.contains(predicted::MADE_UP);
+            for id in member.balancer.security_groups.iter().filter(made_up) {
+                assert!(self.assets.security_groups.contains_key(id), "InvalidSecurityGroup: {id}");
+            }
+        }
+        for member in self.assets.groups.values() {
+            assert!(member.group.balancers.len() <= 1, "TargetGroupAssociationLimit: {member:?}");
+        }
+    }
+}
+
+fn priority_of(rule: &crate::controllers::myingress::assets::RuleMember) -> &u16 {
+    &rule.rule.priority
+}
+
+fn own<'a>(owner: &Owner, member: &'a ListenerMember) -> &'a ListenerMember {
+    assert!(owner.owns(&member.tags), "a foreign listener is touched: {:?}", member.listener);
+    member
+}

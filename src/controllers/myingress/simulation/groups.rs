@@ -1,0 +1,203 @@
+//! Objects that share a balancer.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::shape::{Shape, assert_same, foreign};
+use super::{Simulation, specs};
+use crate::api::MyIngress;
+use crate::controllers::myingress::assets::Assets;
+use crate::controllers::myingress::model::fixtures::born;
+use crate::controllers::myingress::ownership::{Owner, member_tag};
+use crate::external::elbv2::Pairs;
+
+fn members(specs: &[Value]) -> Vec<MyIngress> {
+    let names = ["a", "b", "c"];
+    let objects = specs.iter().zip(names).zip(0..).map(|((spec, name), second)| born(name, second, spec.clone()));
+    objects.collect()
+}
+
+fn shape(simulation: &mut Simulation) -> Shape {
+    let object = simulation.objects[0].clone();
+    let observed = simulation.observe(&object);
+    Shape::of(&observed.owner, &simulation.aws.assets, observed.built.model.as_ref())
+}
+
+/// Rules and target groups of one member.
+fn parts(assets: &Assets, owner: &Owner, name: &str) -> Vec<String> {
+    let (tag, value) = member_tag(&("shop".into(), name.into()));
+    let mine = |tags: &Pairs| owner.owns(tags) && tags.get(&tag) == Some(&value);
+    let groups = assets.groups.iter().filter(|(_, it)| mine(&it.tags));
+    let mut parts: Vec<String> =
+        groups.map(|(arn, it)| format!("{arn} {:?} {:?}", it.group.health_check, it.attributes)).collect();
+    let listeners = assets.balancers.values().flat_map(|it| &it.listeners).flat_map(|it| it.values());
+    let rules = listeners.flat_map(|it| &it.rules).filter(|(_, it)| mine(&it.tags));
+    parts.extend(rules.map(|(arn, it)| format!("{arn} {:?}", it.rule.settings)));
+    parts
+}
+
+/// Whether some member is left out.
+fn complains(simulation: &mut Simulation) -> bool {
+    let object = simulation.objects[0].clone();
+    !simulation.observe(&object).built.complaints.is_empty()
+}
+
+/// A group of `a` and `b`, settled before `b` can take part no longer and after.
+fn with_b_left_out(a: Value, b: Value) -> [Simulation; 2] {
+    let mut simulation = Simulation::with(members(&[a, b]));
+    simulation.settle(None);
+    let before = simulation.clone();
+    simulation.object("b").spec.tags.insert("aws:reserved".into(), "x".into());
+    simulation.settle(None);
+    assert!(complains(&mut simulation));
+    [before, simulation]
+}
+
+fn first(group: &Value, listeners: &Value) -> Value {
+    json!({ "group": group, "subnets": ["subnet-a", "subnet-b"], "inboundCidrs": ["10.0.0.0/8"], "listeners": listeners })
+}
+
+/// Ports of listeners, their certificates beside the default ones, and who is let in.
+fn doors(simulation: &Simulation) -> (Vec<u16>, Vec<String>, Vec<String>) {
+    let assets = &simulation.aws.assets;
+    let listeners = || assets.balancers.values().flat_map(|it| &it.listeners).flat_map(|it| it.values());
+    let mut ports: Vec<u16> = listeners().map(|it| it.listener.settings.port).collect();
+    ports.sort_unstable();
+    let certificates = listeners().flat_map(|it| it.certificates.iter().cloned()).collect();
+    let ingress = assets.security_groups.values().flat_map(|group| &group.ingress);
+    (ports, certificates, ingress.map(|it| format!("{:?} {:?}", it.ports.map(|ports| ports.from), it.source)).collect())
+}
+
+#[test]
+fn a_member_that_cannot_take_part_keeps_its_ports_open() {
+    let group = json!({ "name": "all" });
+    let forward = json!({ "forward": { "backends": [{ "name": "app" }] } });
+    let redirect = json!({ "redirect": { "protocol": "HTTPS", "port": "443" } });
+    let b = json!({
+        "group": group,
+        "inboundCidrs": ["10.0.0.0/8"],
+        "listeners": [
+            { "port": 81, "defaultAction": redirect },
+            { "port": 8081, "defaultAction": forward },
+            { "port": 80, "inboundCidrs": ["192.168.1.1/16"] },
+        ],
+        "backends": [{ "name": "app", "port": 80 }],
+    });
+    let a = first(&group, &json!([{ "port": 80, "inboundCidrs": ["172.16.0.0/12"] }, { "port": 8080 }]));
+    let [before, mut after] = with_b_left_out(a, b);
+    assert_eq!(doors(&before).0, [80, 81, 8080, 8081]);
+    assert_eq!(doors(&after), doors(&before));
+    // What only others have changes as they say.
+    let listeners = json!([{ "port": 80, "inboundCidrs": ["172.17.0.0/16"] }]);
+    after.object("a").spec.listeners = serde_json::from_value(listeners).unwrap();
+    after.settle(None);
+    let (ports, _, ingress) = doors(&after);
+    assert_eq!(ports, [80, 81, 8081]);
+    let networks = |of: &str| ingress.iter().filter(|it| it.starts_with(of)).count();
+    assert_eq!((networks("Some(80)"), networks("Some(8080)"), ingress.len()), (2, 0, 4), "{ingress:?}");
+    assert!(!ingress.iter().any(|it| it.contains("172.16.")), "{ingress:?}");
+    // Once it takes part again, what it does not want goes.
+    after.object("b").spec.tags.clear();
+    after.object("b").spec.listeners.truncate(1);
+    after.object("b").spec.backends.clear();
+    after.settle(None);
+    assert_eq!((doors(&after).0, doors(&after).2.len()), (vec![80, 81], 2));
+}
+
+#[test]
+fn a_listener_loses_no_certificate_while_a_member_on_it_cannot_take_part() {
+    let group = json!({ "name": "all" });
+    let rule = |host: &str| json!([{ "hosts": [host], "action": { "fixedResponse": { "statusCode": 200 } } }]);
+    let arn = |name: &str| format!("arn:aws:acm:eu-west-1:000000000000:certificate/{name}");
+    let a = first(&group, &json!([{ "port": 443, "rules": rule("a.example.com") }]));
+    let listener = json!({ "port": 443, "certificateArns": [arn("one"), arn("two")], "rules": rule("b.example.com") });
+    let [before, mut after] = with_b_left_out(a, json!({ "group": group, "listeners": [listener] }));
+    assert_eq!(doors(&before).1, [arn("two")]);
+    assert_eq!(doors(&after).1, [arn("two")]);
+    after.delete("b");
+    after.settle(None);
+    assert!(doors(&after).1.is_empty());
+}
+
+fn shared() -> impl Strategy<Value = Vec<Value>> {
+    (specs::standing(), specs::joining(8081), specs::joining(8082), 1..=2_usize)
+        .prop_map(|(first, second, third, more)| [first, second, third].into_iter().take(more + 1).collect())
+}
+
+proptest! {
+    // An eighth of what is usual: each case is a long story.
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 8, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_group_becomes_what_its_members_say_in_whatever_order_they_are_seen(
+        specs in shared(), rotation in 0..3_usize, crash in 0..40_usize,
+    ) {
+        let mut simulation = Simulation::with(members(&specs));
+        simulation.settle(None);
+        let mut other = Simulation::with(members(&specs));
+        let count = other.objects.len();
+        other.objects.rotate_left(rotation % count);
+        other.settle(Some(crash));
+        assert_same(&shape(&mut simulation), &shape(&mut other));
+    }
+
+    #[test]
+    fn edits_of_a_group_lead_where_its_creation_does(
+        before in shared(), after in shared(), crash in 0..40_usize, others in specs::foreign(Simulation::owner(&members(&[json!({ "group": { "name": "all" } })])[0])),
+    ) {
+        // Who cannot take part keeps what there was: that is not where a creation leads.
+        let everybody = |specs: &[Value]| specs.iter().map(|spec| specs::without(spec, &["suspend"])).collect::<Vec<_>>();
+        let count = before.len().min(after.len());
+        let (before, after) = (everybody(&before[..count]), everybody(&after[..count]));
+        let mut simulation = Simulation::with(members(&before));
+        let owner = Simulation::owner(&simulation.objects[0]);
+        simulation.aws.assets = others.clone();
+        let mut mistaken = complains(&mut simulation);
+        simulation.settle(Some(crash));
+        for (object, spec) in simulation.objects.iter_mut().zip(&after) {
+            object.spec = serde_json::from_value(spec.clone()).unwrap();
+        }
+        mistaken |= complains(&mut simulation);
+        simulation.settle(Some(crash / 2));
+        if !mistaken {
+            let mut fresh = Simulation::with(members(&after));
+            fresh.settle(None);
+            assert_same(&shape(&mut simulation), &shape(&mut fresh));
+        }
+        prop_assert_eq!(foreign(std::slice::from_ref(&owner), &simulation.aws.assets).0, others.clone());
+        for name in ["b", "a", "c"] {
+            if simulation.objects.iter().any(|object| object.metadata.name.as_deref() == Some(name)) {
+                simulation.delete(name);
+                simulation.settle(Some(crash / 3));
+            }
+        }
+        prop_assert!(simulation.objects.is_empty());
+        prop_assert_eq!(&simulation.aws.assets, &others);
+    }
+
+    #[test]
+    fn a_member_that_cannot_take_part_keeps_what_it_has_while_others_change(
+        before in specs::standing(), after in specs::standing(), member in specs::joining(8081), suspended: bool,
+    ) {
+        let after = { let mut it = after; it["scheme"] = before["scheme"].clone(); it };
+        let member = specs::without(&member, &["suspend"]);
+        let mut simulation = Simulation::with(members(&[before, member]));
+        let owner = Simulation::owner(&simulation.objects[0]);
+        simulation.settle(None);
+        let had = parts(&simulation.aws.assets, &owner, "b");
+        let followed = simulation.followed(&owner);
+        if suspended {
+            simulation.object("b").spec.suspend = true;
+        } else {
+            simulation.object("b").spec.tags.insert("aws:reserved".into(), "x".into());
+        }
+        simulation.object("a").spec = serde_json::from_value(after).unwrap();
+        simulation.settle(None);
+        prop_assert_eq!(parts(&simulation.aws.assets, &owner, "b"), had);
+        let (tag, value) = member_tag(&("shop".into(), "b".into()));
+        let mine = simulation.aws.assets.groups.iter().filter(|(_, it)| it.tags.get(&tag) == Some(&value));
+        let mine: Vec<String> = mine.map(|(arn, _)| arn.clone()).collect();
+        let still = simulation.followed(&owner);
+        prop_assert!(mine.iter().all(|arn| followed.contains(arn) == still.contains(arn)));
+    }
+}

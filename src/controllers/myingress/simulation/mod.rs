@@ -1,0 +1,353 @@
+//! A small AWS in memory, in which every decision must lead to the same end and touch nothing foreign.
+
+mod aws;
+mod drift;
+mod groups;
+mod guests;
+mod refused;
+mod repaired;
+mod rivals;
+mod scenes;
+mod shape;
+mod single;
+mod specs;
+mod targets;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::{Resource, ResourceExt};
+
+use super::action::Action;
+use super::assets::Assets;
+use super::decide::{decide, decide_removal, leads};
+use super::drift::{self as drift_memory, Decided, Repaired};
+use super::facts::{Adoption, Observed, key_of};
+use super::members::{key, members_of};
+use super::model::{self, GroupModel, Inputs, Limits, Model, SecurityModel, SubnetsModel, fixtures};
+use super::names::candidates;
+use super::ownership::{ObjectKey, Owner, adoption_tag};
+use super::refusals::Refusal;
+use super::rivals::rival;
+use super::targets::{Binding, CheckPort, Endpoints, Summary, Wanted};
+use crate::api::MyIngress;
+use crate::api::myingress::Scheme;
+use crate::cluster::Cluster;
+use crate::external::ec2::{SecurityGroup, Subnet};
+use crate::external::elbv2::{State, Target};
+use crate::runtime::{Health, Plan};
+use aws::Aws;
+
+/// Rounds that one reconcile has.
+const ROUNDS: usize = 12;
+/// Reconciles of every object after which something would have gone wrong.
+const PASSES: usize = 40;
+
+/// AWS, the objects with the status that is remembered from plan to plan, and what the operator keeps in memory.
+#[derive(Clone, Debug, Default)]
+pub struct Simulation {
+    pub aws: Aws,
+    pub objects: Vec<MyIngress>,
+    /// How each object was when it was last decided about.
+    pub health: BTreeMap<ObjectKey, Health>,
+    bound: BTreeMap<ObjectKey, Vec<Binding>>,
+    /// The security groups were read, as they are once somebody wants one.
+    security_groups_known: bool,
+    /// Which balancers use a target group is known from the last sweep.
+    used_by: BTreeMap<String, BTreeSet<String>>,
+    /// Actions that may still be carried out before the operator dies.
+    life: Option<usize>,
+    /// How long a balancer that was replaced goes on.
+    pub grace: Duration,
+    pub now: Timestamp,
+    /// When somebody asked to look again.
+    due: Option<Timestamp>,
+    /// What was done.
+    pub journal: Vec<Action>,
+    /// What AWS refused, and is not tried now.
+    pub refusals: Vec<Refusal>,
+    /// What the operator found right.
+    drift: BTreeMap<ObjectKey, drift_memory::State>,
+    /// Drift that was told of.
+    pub repaired: Vec<Repaired>,
+    /// The cluster, where it is not the usual one.
+    pub cluster: Option<Cluster>,
+    /// Number of the port called `metrics` on all pods.
+    pub metrics: CheckPort,
+}
+
+/// The usual cluster.
+pub fn cluster() -> Cluster {
+    Cluster { name: "prod".into(), uid: Some("uid-of-prod".into()) }
+}
+
+impl Simulation {
+    pub fn with(objects: Vec<MyIngress>) -> Self {
+        Self { objects, metrics: CheckPort::Is(9100), ..Self::default() }
+    }
+
+    pub fn owner(object: &MyIngress) -> Owner {
+        Owner::of(&cluster(), object)
+    }
+
+    fn owner_of(&self, object: &MyIngress) -> Owner {
+        Owner::of(self.cluster.as_ref().unwrap_or(&cluster()), object)
+    }
+
+    /// The first object with that name.
+    pub fn object(&mut self, name: &str) -> &mut MyIngress {
+        self.objects.iter_mut().find(|object| object.name_any() == name).unwrap()
+    }
+
+    /// Marks an object as deleted.
+    pub fn delete(&mut self, name: &str) {
+        self.object(name).metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
+    }
+
+    /// What `observe` would find.
+    pub fn observe(&mut self, object: &MyIngress) -> Observed {
+        let object = &counted(object);
+        let owner = self.owner_of(object);
+        let known: Vec<Arc<MyIngress>> = self.objects.iter().map(|object| Arc::new(counted(object))).collect();
+        let members = members_of(object, &known);
+        let secrets = fixtures::secrets();
+        let built =
+            model::build(&members.active(), &Inputs { owner: &owner, secrets: &secrets, limits: &Limits::default() });
+        let deleting = object.meta().deletion_timestamp.is_some();
+        let status = object.status.clone().unwrap_or_default();
+        let security = built.model.as_ref().map(|model| &model.balancer.security);
+        self.security_groups_known |=
+            matches!(security, Some(SecurityModel::Managed { .. })) || status.security_group.is_some() || deleting;
+
+        let mut assets = self.aws.assets.of(&owner);
+        for (arn, member) in &mut assets.groups {
+            member.group.balancers = self.used_by.get(arn).cloned().unwrap_or_default();
+        }
+        if !self.security_groups_known {
+            assets.security_groups.clear();
+        }
+        let names: Vec<String> = [Scheme::Internal, Scheme::InternetFacing]
+            .into_iter()
+            .flat_map(|scheme| candidates(&owner, scheme, object.spec.name.as_deref()))
+            .chain(status.alb.iter().map(|alb| alb.name.clone()))
+            .collect();
+        let balancers = || self.aws.assets.balancers.values();
+        let foreign = |arn: &str| balancers().any(|it| it.balancer.arn == arn && !owner.owns(&it.tags));
+        let groups = built.model.iter().flat_map(|model| model.groups.keys());
+        let taken_by_others =
+            |name: &&String| self.aws.assets.groups.values().any(|it| it.group.name == **name && !owner.owns(&it.tags));
+        let adopt = built.model.as_ref().and_then(|model| model.balancer.adopt.as_ref());
+        let mut observed = Observed {
+            rival: rival(&self.aws.assets, &owner, !assets.is_empty()),
+            taken: balancers().map(|it| it.balancer.name.clone()).filter(|name| names.contains(name)).collect(),
+            taken_groups: groups.filter(taken_by_others).cloned().collect(),
+            disowned: status.alb.filter(|alb| foreign(&alb.arn)),
+            adoption: adopt.filter(|_| assets.balancers.is_empty()).map(|name| self.adoption(name, &owner)),
+            subnets: built.model.as_ref().map(|model| subnets(model, &assets)).unwrap_or_default(),
+            security_groups: built.model.as_ref().map(called).unwrap_or_default(),
+            certificates: aws::certificates(),
+            endpoints: built.model.iter().flat_map(|it| &it.groups).map(|it| self.endpoints(it)).collect(),
+            summaries: assets.groups.keys().filter_map(|arn| Some((arn.clone(), self.summary(&owner, arn)?))).collect(),
+            bound: self.bound.get(&key_of(&owner)).cloned().unwrap_or_default(),
+            refusals: self.refusals.clone(),
+            replacement_grace: self.grace,
+            limits: Limits::default(),
+            owner,
+            members,
+            built,
+            assets,
+        };
+        observed.expect_targets();
+        observed
+    }
+
+    fn endpoints(&self, (name, group): (&String, &GroupModel)) -> (String, Endpoints) {
+        let targets = BTreeSet::from([Target { id: "10.0.0.1".into(), port: 80 }]);
+        let check = if group.backend.check.is_some() { self.metrics.clone() } else { CheckPort::Unknown };
+        (name.clone(), Endpoints::Known(Wanted { targets, check, ..Wanted::default() }))
+    }
+
+    fn adoption(&self, name: &str, owner: &Owner) -> Adoption {
+        let Some(member) = self.aws.assets.balancers.values().find(|it| it.balancer.name == name) else {
+            return Adoption::Missing;
+        };
+        let (key, value) = adoption_tag(owner);
+        if member.tags.get(&key) == Some(&value) {
+            Adoption::Agreed { arn: member.balancer.arn.clone() }
+        } else {
+            Adoption::Refused
+        }
+    }
+
+    /// A bound group has one target. AWS checks only those of groups that are used.
+    fn summary(&self, owner: &Owner, arn: &String) -> Option<Summary> {
+        let bound = self.bound.get(&key_of(owner))?.iter().any(|binding| binding.group_arn.as_ref() == Some(arn));
+        let used = !self.aws.assets.groups.get(arn)?.group.balancers.is_empty();
+        let healthy = usize::from(used && !self.aws.sick.contains(arn));
+        bound.then_some(Summary {
+            healthy,
+            registered: 1,
+            total: 1,
+            draining: 0,
+            known: true,
+            settled: true,
+            trouble: None,
+        })
+    }
+
+    /// Lets the operator work until nothing is left to do. `crash` lets it die after so many actions, and another one
+    /// go on.
+    pub fn settle(&mut self, crash: Option<usize>) {
+        self.life = crash;
+        for _ in 0..PASSES {
+            let mut quiet = true;
+            for key in self.objects.iter().map(key).collect::<Vec<_>>() {
+                quiet &= self.reconcile(&key);
+            }
+            quiet &= !self.aws.time_passes();
+            self.sweep();
+            if let Some(due) = self.due.take().filter(|_| quiet) {
+                self.now = self.now.max(due);
+            } else if quiet {
+                return;
+            }
+        }
+        let last = &self.journal[self.journal.len().saturating_sub(10)..];
+        panic!("never settles: {:#?}\n{last:#?}", self.health);
+    }
+
+    /// One reconcile; true when it had nothing to do.
+    pub fn reconcile(&mut self, which: &ObjectKey) -> bool {
+        let Some(place) = self.objects.iter().position(|object| key(object) == *which) else { return false };
+        let object = self.objects[place].clone();
+        if object.meta().deletion_timestamp.is_some() {
+            return self.remove(place, &object);
+        }
+        if object.spec.suspend {
+            return true;
+        }
+        for round in 0..ROUNDS {
+            let object = self.objects[place].clone();
+            let observed = self.observe(&object);
+            let plan = decide(&object, &observed, self.now);
+            if leads(&object, &observed) {
+                let decided = Decided::of(&observed, &plan, self.now, self.now);
+                self.repaired.extend(self.drift.entry(key_of(&observed.owner)).or_default().take(&decided));
+            }
+            if observed.complaint(&object).is_some() {
+                assert_eq!(plan.actions, [], "nothing is half-made because of a mistake");
+            }
+            if plan.write_status_first || plan.actions.is_empty() {
+                self.objects[place].status = Some(plan.status.clone());
+            }
+            let Plan { actions, health, mut requeue, .. } = plan;
+            if observed.rival.is_some() {
+                // Nothing comes of time alone.
+                requeue = None;
+            }
+            let due = requeue.filter(|_| actions.is_empty()).map(|requeue| self.now + requeue);
+            self.due = due.into_iter().chain(self.due).min();
+            self.health.insert(which.clone(), health);
+            if actions.is_empty() {
+                return round == 0 && object.status == self.objects[place].status;
+            }
+            if !self.carry_out(&observed.owner, &actions) {
+                return false;
+            }
+        }
+        panic!("still something to do after {ROUNDS} rounds: {:#?}", self.objects[place]);
+    }
+
+    fn remove(&mut self, place: usize, object: &MyIngress) -> bool {
+        for _ in 0..ROUNDS {
+            let observed = self.observe(object);
+            let removal = decide_removal(object, &observed);
+            if removal.actions.is_empty() {
+                self.objects.remove(place);
+                self.health.remove(&key(object));
+                return false;
+            }
+            if !self.carry_out(&observed.owner, &removal.actions) {
+                return false;
+            }
+        }
+        panic!("a removal has no end: {object:#?}");
+    }
+
+    /// False where a conflict or death ended it early.
+    fn carry_out(&mut self, owner: &Owner, actions: &[Action]) -> bool {
+        for action in actions {
+            if self.life == Some(0) {
+                self.die();
+                return false;
+            }
+            self.life = self.life.map(|life| life - 1);
+            self.journal.push(action.clone());
+            if let Action::Bind(bindings) = action {
+                self.bound.insert(key_of(owner), bindings.clone());
+            } else if self.aws.act(owner, action).is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    pub fn die(&mut self) {
+        self.life = None;
+        self.bound.clear();
+        self.drift.clear();
+        self.security_groups_known = false;
+        self.aws.assets.groups.values_mut().for_each(|member| member.fresh = false);
+        self.sweep();
+    }
+
+    fn sweep(&mut self) {
+        let groups = self.aws.assets.groups.iter();
+        self.used_by = groups.map(|(arn, member)| (arn.clone(), member.group.balancers.clone())).collect();
+    }
+
+    /// ARNs of the groups that the owner's targets follow.
+    pub fn followed(&self, owner: &Owner) -> BTreeSet<String> {
+        let bound = self.bound.get(&key_of(owner)).into_iter().flatten();
+        bound.filter_map(|binding| binding.group_arn.clone()).collect()
+    }
+
+    /// Every balancer is active.
+    pub fn activate(&mut self) {
+        self.aws.assets.balancers.values_mut().for_each(|member| member.balancer.state = State::Active);
+    }
+}
+
+fn subnets(model: &Model, assets: &Assets) -> Vec<Subnet> {
+    let balancer = &model.balancer;
+    let missing = || assets.balancers.values().all(|member| member.balancer.scheme != Some(balancer.scheme));
+    let needed = balancer.security.needs_vpc(!assets.security_groups.is_empty());
+    let all = aws::subnets().into_iter();
+    match &balancer.subnets {
+        SubnetsModel::Tagged { tags, .. } => {
+            all.filter(|subnet| tags.keys().all(|key| subnet.tags.contains_key(key))).collect()
+        }
+        SubnetsModel::Ids(ids) if needed && missing() => all.filter(|subnet| ids.contains(&subnet.id)).collect(),
+        SubnetsModel::Ids(_) => Vec::new(),
+    }
+}
+
+/// The object with a generation, which is another one for another spec.
+fn counted(object: &MyIngress) -> MyIngress {
+    let mut hasher = DefaultHasher::new();
+    serde_json::to_string(&object.spec).unwrap().hash(&mut hasher);
+    let mut object = object.clone();
+    object.metadata.generation = Some(i64::from_ne_bytes(hasher.finish().to_ne_bytes()));
+    object
+}
+
+/// Security groups of others that a model calls by id or name.
+fn called(model: &Model) -> Vec<SecurityGroup> {
+    let called = model.balancer.security.looked_up();
+    let is_called = |group: &SecurityGroup| called.contains(&group.id) || called.contains(&group.tags["Name"]);
+    aws::others().into_iter().filter(is_called).collect()
+}

@@ -1,0 +1,86 @@
+//! What is told of as drift, and what is not.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::{Simulation, drift, specs};
+use crate::controllers::myingress::drift::alters;
+use crate::controllers::myingress::model::fixtures::{born, joining, standing};
+
+proptest! {
+    // An eighth of what is usual: each case is a long story.
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 8, ..ProptestConfig::default() })]
+
+    #[test]
+    fn all_that_others_changed_is_told_and_nothing_else(
+        steps in vec((specs::alone(), option::of(drift::any())), 1..5), minutes in 0..2_u64, restarts in any::<bool>(),
+    ) {
+        let mut simulation = Simulation::with(vec![born("web", 0, steps[0].0.clone())]);
+        simulation.grace = std::time::Duration::from_mins(minutes);
+        let owner = Simulation::owner(&simulation.objects[0]);
+        for (spec, drift) in steps {
+            simulation.object("web").spec = serde_json::from_value(spec).unwrap();
+            simulation.settle(None);
+            prop_assert_eq!(&simulation.repaired, &Vec::new(), "a creation or an edit");
+            let Some(drift) = drift else { continue };
+            simulation.journal.clear();
+            drift.happens(&mut simulation.aws, &owner);
+            if restarts {
+                simulation.die();
+            }
+            simulation.settle(None);
+            let repairs = simulation.journal.iter().any(alters);
+            let message = std::mem::take(&mut simulation.repaired);
+            prop_assert_eq!(message.len(), usize::from(repairs && !restarts), "{:#?}\n{:#?}", drift, simulation.journal);
+            prop_assert!(message.iter().all(|repaired| !repaired.differences.is_empty()));
+        }
+    }
+}
+
+#[test]
+fn other_members_of_a_group_and_secrets_make_no_drift() {
+    let login = json!({ "listeners": [{ "port": 80, "rules": [
+        { "hosts": ["a.example.com"], "action": { "redirect": { "host": "example.org" } } },
+    ] }] });
+    let mut simulation = Simulation::with(vec![standing("a", json!({ "group": { "name": "all" } }))]);
+    simulation.settle(None);
+    simulation.objects.push(joining("b", login));
+    simulation.settle(None);
+    simulation.object("b").spec.suspend = true;
+    simulation.settle(None);
+    simulation.object("b").spec.suspend = false;
+    simulation.settle(None);
+    simulation.delete("b");
+    simulation.settle(None);
+    assert_eq!(simulation.repaired, []);
+}
+
+#[test]
+fn what_was_different_is_named_with_both_values() {
+    let mut simulation = Simulation::with(vec![standing("web", json!({ "tags": { "team": "shop" } }))]);
+    simulation.settle(None);
+    for member in simulation.aws.assets.balancers.values_mut() {
+        member.tags.insert("team".into(), "pirates".into());
+    }
+    simulation.settle(None);
+    let message = simulation.repaired.pop().unwrap();
+    let differences: Vec<(&str, &str)> = message.differences.iter().map(|it| (it.part, it.message.as_str())).collect();
+    assert_eq!(differences, [("tag", "load balancer web-alb: tags.team was pirates, not shop")]);
+    assert!(message.note.unwrap().contains("tags.team was pirates"));
+}
+
+/// While a balancer is missing, its subnets are looked at for the VPC of its security groups. Nobody asked for a change by
+/// that.
+#[test]
+fn a_balancer_that_was_deleted_is_told_of_whatever_is_looked_up_to_make_it_again() {
+    let spec = json!({ "subnets": ["subnet-1", "subnet-3"], "securityGroups": ["edge"] });
+    let mut simulation = Simulation::with(vec![born("web", 0, spec)]);
+    simulation.settle(None);
+    let owner = Simulation::owner(&simulation.objects[0]);
+    drift::Drift::DeleteBalancer.happens(&mut simulation.aws, &owner);
+    simulation.settle(None);
+    let message = simulation.repaired.pop().expect("it is told of");
+    assert_eq!(message.differences[0].message, "load balancer web-alb was missing");
+}

@@ -1,0 +1,234 @@
+//! What we believe that AWS has in a target group: read once, then kept by our own calls. Pure: time is given.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use super::facts::canonical_address;
+use crate::external::elbv2::{Target, TargetHealth, TargetState};
+
+/// Reads lag behind writes: for so long after a call of ours, a read that contradicts it is not believed.
+const READ_LAG: Duration = Duration::from_secs(10);
+
+/// The targets of one group.
+#[derive(Clone, Debug, Default)]
+pub struct TargetCache {
+    targets: BTreeMap<Target, Entry>,
+    /// When it was last read; `None` while it must be read before anything is deregistered.
+    read: Option<Instant>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    health: TargetHealth,
+    /// When we last changed it, until a read agrees.
+    written: Option<Instant>,
+}
+
+/// What to do to a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Difference {
+    /// To be registered, first.
+    pub register: Vec<Target>,
+    /// To be deregistered, then.
+    pub deregister: Vec<Target>,
+}
+
+impl Difference {
+    /// Nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.register.is_empty() && self.deregister.is_empty()
+    }
+}
+
+impl TargetCache {
+    /// Of a group that we have just created.
+    pub fn empty(now: Instant) -> Self {
+        Self { targets: BTreeMap::new(), read: Some(now) }
+    }
+
+    /// Whether the group must be read before anything is done.
+    pub fn unknown(&self) -> bool {
+        self.read.is_none()
+    }
+
+    /// The outcome of a call is not known: the group must be read before anything else is done.
+    pub fn invalidate(&mut self) {
+        self.read = None;
+        for entry in self.targets.values_mut() {
+            entry.written = None;
+        }
+    }
+
+    /// Enters what AWS says now.
+    pub fn read(&mut self, answer: BTreeMap<Target, TargetHealth>, now: Instant) {
+        let lagging = |entry: &Entry| entry.written.is_some_and(|written| now.duration_since(written) < READ_LAG);
+        let mut targets: BTreeMap<Target, Entry> =
+            answer.into_iter().map(|(target, health)| (canonical(target), Entry { health, written: None })).collect();
+        for (target, ours) in std::mem::take(&mut self.targets) {
+            let agrees = match targets.get(&target) {
+                Some(theirs) => registered(&theirs.health) == registered(&ours.health),
+                None => !registered(&ours.health),
+            };
+            if !agrees && lagging(&ours) {
+                targets.insert(target, ours);
+            }
+        }
+        self.targets = targets;
+        self.read = Some(now);
+    }
+
+    /// Enters that we registered targets.
+    pub fn registered(&mut self, targets: &[Target], now: Instant) {
+        for target in targets {
+            // Registering what is registered changes nothing.
+            if self.targets.get(target).is_none_or(|entry| !registered(&entry.health)) {
+                self.targets.insert(target.clone(), written(TargetState::Initial, now));
+            }
+        }
+    }
+
+    /// Enters that we deregistered targets.
+    pub fn deregistered(&mut self, targets: &[Target], now: Instant) {
+        for target in targets {
+            self.targets.insert(target.clone(), written(TargetState::Draining, now));
+        }
+    }
+
+    /// How the group differs from what is wanted.
+    pub fn difference(&self, wanted: &BTreeSet<Target>) -> Difference {
+        if self.unknown() {
+            return Difference::default();
+        }
+        let has = |target: &&Target| self.targets.get(*target).is_some_and(|entry| registered(&entry.health));
+        let surplus =
+            self.targets.iter().filter(|(target, entry)| registered(&entry.health) && !wanted.contains(target));
+        Difference {
+            register: wanted.iter().filter(|target| !has(target)).cloned().collect(),
+            deregister: surplus.map(|(target, _)| target.clone()).collect(),
+        }
+    }
+
+    /// Whether something that is wanted is registered.
+    pub fn serves(&self, wanted: &BTreeSet<Target>) -> bool {
+        self.targets.iter().any(|(target, entry)| registered(&entry.health) && wanted.contains(target))
+    }
+
+    /// What AWS said of a target in a read after `since`.
+    pub fn health_after(&self, target: &Target, since: Instant) -> Option<&TargetHealth> {
+        let entry = self.targets.get(target)?;
+        (entry.written.is_none() && self.read.is_some_and(|read| read > since)).then_some(&entry.health)
+    }
+
+    /// Every target with its health.
+    pub fn targets(&self) -> impl Iterator<Item = (&Target, &TargetHealth)> {
+        self.targets.iter().map(|(target, entry)| (target, &entry.health))
+    }
+
+    /// The states, as far as they matter for whether something changed.
+    pub fn states(&self) -> BTreeMap<Target, TargetState> {
+        self.targets().map(|(target, health)| (target.clone(), health.state)).collect()
+    }
+}
+
+/// AWS may write an IPv6 address in another way than Kubernetes.
+fn canonical(target: Target) -> Target {
+    Target { id: canonical_address(target.id), ..target }
+}
+
+fn registered(health: &TargetHealth) -> bool {
+    health.state != TargetState::Draining
+}
+
+fn written(state: TargetState, now: Instant) -> Entry {
+    Entry { health: TargetHealth { state, description: None }, written: Some(now) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use TargetState::{Draining, Healthy, Initial};
+
+    fn target(id: &str) -> Target {
+        Target { id: id.into(), port: 80 }
+    }
+
+    fn api_message(targets: &[(&str, TargetState)]) -> BTreeMap<Target, TargetHealth> {
+        targets.iter().map(|(id, state)| (target(id), TargetHealth { state: *state, description: None })).collect()
+    }
+
+    fn wanted(ids: &[&str]) -> BTreeSet<Target> {
+        ids.iter().map(|id| target(id)).collect()
+    }
+
+    #[test]
+    fn nothing_is_done_before_the_group_was_read() {
+        let mut cache = TargetCache::default();
+        assert!(cache.difference(&wanted(&["a"])).is_empty());
+        cache.read(api_message(&[("b", Healthy)]), Instant::now());
+        let difference = cache.difference(&wanted(&["a"]));
+        assert_eq!((difference.register, difference.deregister), (vec![target("a")], vec![target("b")]));
+    }
+
+    #[test]
+    fn what_is_draining_is_not_registered() {
+        let mut cache = TargetCache::default();
+        cache.read(api_message(&[("a", Draining), ("b", Draining)]), Instant::now());
+        assert_eq!(cache.difference(&wanted(&["a"])).register, [target("a")]);
+        assert_eq!(cache.difference(&wanted(&["a"])).deregister, []);
+    }
+
+    #[test]
+    fn a_read_that_lags_behind_our_calls_is_believed_only_later() {
+        let now = Instant::now();
+        let mut cache = TargetCache::empty(now);
+        cache.registered(&[target("a")], now);
+        let lagging = now + Duration::from_secs(1);
+        cache.read(api_message(&[]), lagging);
+        assert!(cache.difference(&wanted(&["a"])).is_empty());
+        assert_eq!(cache.health_after(&target("a"), now), None, "it was not read");
+        cache.deregistered(&[target("a")], lagging);
+        cache.read(api_message(&[("a", Healthy)]), lagging);
+        assert!(cache.difference(&wanted(&[])).is_empty());
+        cache.read(api_message(&[("a", Healthy)]), lagging + READ_LAG);
+        assert_eq!(cache.difference(&wanted(&[])).deregister, [target("a")]);
+    }
+
+    #[test]
+    fn an_address_is_the_same_in_whatever_way_it_is_written() {
+        let mut cache = TargetCache::default();
+        cache.read(api_message(&[("fd00:0:0:0:0:0:0:1", Healthy), ("i-0abc", Healthy)]), Instant::now());
+        assert!(cache.difference(&wanted(&["fd00::1", "i-0abc"])).is_empty());
+    }
+
+    #[test]
+    fn drift_is_seen_in_a_read() {
+        let now = Instant::now();
+        let mut cache = TargetCache::empty(now);
+        cache.registered(&[target("a")], now);
+        cache.read(api_message(&[("a", Healthy)]), now);
+        cache.read(api_message(&[("x", Initial)]), now);
+        let difference = cache.difference(&wanted(&["a"]));
+        assert_eq!((difference.register, difference.deregister), (vec![target("a")], vec![target("x")]));
+    }
+
+    #[test]
+    fn an_outcome_that_is_not_known_is_read_before_anything_is_done() {
+        let now = Instant::now();
+        let mut cache = TargetCache::empty(now);
+        cache.registered(&[target("a")], now);
+        cache.invalidate();
+        assert!(cache.unknown() && cache.difference(&wanted(&[])).is_empty());
+        cache.read(api_message(&[]), now);
+        assert_eq!(cache.difference(&wanted(&["a"])).register, [target("a")]);
+    }
+
+    #[test]
+    fn health_counts_from_a_read_after_the_pod_could_serve() {
+        let now = Instant::now();
+        let mut cache = TargetCache::default();
+        cache.read(api_message(&[("a", Healthy)]), now);
+        assert_eq!(cache.health_after(&target("a"), now), None);
+        cache.read(api_message(&[("a", Healthy)]), now + Duration::from_secs(1));
+        assert_eq!(cache.health_after(&target("a"), now).map(|health| health.state), Some(Healthy));
+    }
+}

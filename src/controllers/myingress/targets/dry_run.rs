@@ -1,0 +1,78 @@
+//! What would be registered and deregistered, without doing it.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use super::planner::Step;
+use super::{Backend, Endpoints, Targets, watches};
+use crate::external::elbv2::{Target, TargetHealth, TargetState};
+use crate::runtime::Environment;
+
+impl Targets {
+    /// Watches the cluster without keeping any group.
+    pub async fn watch(&self, environment: &Environment) {
+        watches::run(&self.shared, environment).await;
+    }
+
+    /// Waits until the cluster has been read as far as this backend needs it.
+    pub async fn ready_for(&self, backend: &Backend) {
+        self.note_nodes(backend);
+        let mut listed = self.shared.listed.subscribe();
+        while !self.shared.cluster().complete(backend.target_type) {
+            // Cannot fail: the sender lives in `self`.
+            if listed.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Whether what is known of a bound group is too little to rehearse with.
+    pub fn unread(&self, group_arn: &str) -> bool {
+        let group = self.shared.registry.group(group_arn);
+        group.is_some_and(|group| group.state().planner.cache.unknown())
+    }
+
+    /// Takes `said`, if given, for what AWS says of a bound group's targets now, and returns the changes that would follow.
+    pub fn predict_steps(&self, group_arn: &str, answer: Option<BTreeMap<Target, TargetHealth>>) -> Vec<Step> {
+        let Some(group) = self.shared.registry.group(group_arn) else { return Vec::new() };
+        let now = Instant::now();
+        let backend = group.state().backend.clone();
+        let endpoints = self.shared.endpoints(&backend);
+        let mut state = group.state();
+        if let Some(answer) = answer {
+            state.planner.cache.read(answer, now);
+        }
+        let Endpoints::Known(wanted) = endpoints else { return Vec::new() };
+        state.planner.begin(now);
+        let mut steps = Vec::new();
+        loop {
+            let step = state.planner.next(&wanted.targets);
+            match &step {
+                Step::Register(targets) => state.planner.registered(targets, now),
+                Step::Deregister(targets) => state.planner.deregistered(targets, now),
+                Step::Read | Step::Rest => return steps,
+            }
+            steps.push(step);
+        }
+    }
+
+    /// Takes the registered targets of a bound group for healthy where they wait for their first check: AWS checks
+    /// those of groups that are used. True when there was one.
+    pub fn predict_healthy(&self, group_arn: &str) -> bool {
+        let Some(group) = self.shared.registry.group(group_arn) else { return false };
+        let mut state = group.state();
+        let answer = |(target, health): (&Target, &TargetHealth)| match health.state {
+            TargetState::Draining => None,
+            TargetState::Initial | TargetState::Unused => {
+                Some((target.clone(), TargetHealth { state: TargetState::Healthy, description: None }))
+            }
+            _ => Some((target.clone(), health.clone())),
+        };
+        let after: BTreeMap<Target, TargetHealth> = state.planner.cache.targets().filter_map(answer).collect();
+        let healthy = |health: &TargetHealth| health.state == TargetState::Healthy;
+        let before = state.planner.cache.targets().filter(|(_, health)| healthy(health)).count();
+        let changed = after.values().filter(|health| healthy(health)).count() > before;
+        state.planner.cache.read(after, Instant::now());
+        changed
+    }
+}

@@ -1,0 +1,55 @@
+//! Keeps what is urgent from waiting behind what is not: calls to AWS share one budget, so each kind of work may have only a
+//! few calls in that queue. Namespaces have turns.
+
+use crate::runtime::{Slot, Slots};
+
+/// What a call is for, the most urgent first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Priority {
+    /// Following the endpoints of a group that once agreed with them: requests may be failing right now.
+    Follow,
+    /// Asking for the health of targets whose pods wait.
+    Gate,
+    /// Filling a new group, or reading one for the first time: after a start, thousands at once.
+    Fill,
+    /// Asking for health that only a status waits for.
+    Status,
+    /// Asking once in a sweep whether others changed the group: with calls that nobody else needs.
+    Recheck,
+}
+
+/// At most ten calls at the same time in all.
+pub struct Priorities {
+    follow: Slots,
+    gate: Slots,
+    fill: Slots,
+    status: Slots,
+    recheck: Slots,
+}
+
+impl Default for Priorities {
+    fn default() -> Self {
+        Self {
+            // One of them is for namespaces of which no target is being changed.
+            follow: Slots::keeping(4, 1),
+            gate: Slots::keeping(2, 0),
+            fill: Slots::keeping(2, 0),
+            status: Slots::keeping(1, 0),
+            recheck: Slots::keeping(1, 0),
+        }
+    }
+}
+
+impl Priorities {
+    /// Waits for a turn of that namespace. `None` never comes: nobody closes a lane.
+    pub async fn turn(&self, priority: Priority, namespace: &str) -> Option<Slot> {
+        let slots = match priority {
+            Priority::Follow => &self.follow,
+            Priority::Gate => &self.gate,
+            Priority::Fill => &self.fill,
+            Priority::Status => &self.status,
+            Priority::Recheck => &self.recheck,
+        };
+        slots.acquire(namespace).await
+    }
+}

@@ -1,0 +1,304 @@
+//! A small AWS and a small cluster in memory: whatever happens in whatever order, the group ends up equal to its
+//! endpoints, and on the way nothing is lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use proptest::prelude::*;
+
+use super::cache::TargetCache;
+use super::cluster::{Cluster, Entered, Key, Kind};
+use super::facts::{Endpoint, Family, GatedPod, Service, ServicePort, Slice};
+use super::planner::{Planner, Step};
+use super::wanted::endpoints;
+use super::{Backend, Endpoints, PortName};
+use crate::external::aws::AwsError;
+use crate::external::elbv2::{Target, TargetHealth, TargetState, TargetType};
+use crate::runtime::Class;
+
+const PODS: usize = 6;
+
+/// What happens in the cluster or in AWS, by other hands.
+#[derive(Clone, Debug)]
+enum Event {
+    ServiceAppears { number: u16 },
+    ServiceGoes,
+    SliceIs { slice: usize, pods: Vec<(usize, bool, bool)> },
+    SliceGoes { slice: usize },
+    Pod { pod: usize, able: bool },
+    PodGoes { pod: usize },
+    ForeignTarget { pod: usize },
+    TargetTakenOut { pod: usize },
+    Restart,
+}
+
+/// How a call ends.
+#[derive(Clone, Copy, Debug)]
+enum Outcome {
+    Done,
+    Throttled,
+    Denied,
+    Full,
+    /// It had its effect, and nobody heard.
+    LostAnswer,
+    /// It had none, and nobody heard.
+    LostRequest,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let pod = 0..PODS;
+    let endpoint = (0..PODS, any::<bool>(), any::<bool>());
+    prop_oneof![
+        (80..82_u16).prop_map(|number| Event::ServiceAppears { number }),
+        Just(Event::ServiceGoes),
+        (0..2_usize, proptest::collection::vec(endpoint, 0..5))
+            .prop_map(|(slice, pods)| Event::SliceIs { slice, pods }),
+        (0..2_usize).prop_map(|slice| Event::SliceGoes { slice }),
+        (pod.clone(), any::<bool>()).prop_map(|(pod, able)| Event::Pod { pod, able }),
+        pod.clone().prop_map(|pod| Event::PodGoes { pod }),
+        pod.clone().prop_map(|pod| Event::ForeignTarget { pod: pod + 100 }),
+        pod.prop_map(|pod| Event::TargetTakenOut { pod }),
+        Just(Event::Restart),
+    ]
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    prop_oneof![
+        4 => Just(Outcome::Done),
+        1 => Just(Outcome::Throttled),
+        1 => Just(Outcome::Denied),
+        1 => Just(Outcome::Full),
+        1 => Just(Outcome::LostAnswer),
+        1 => Just(Outcome::LostRequest),
+    ]
+}
+
+fn key(name: String) -> Key {
+    ("shop".into(), name)
+}
+
+fn target(pod: usize) -> Target {
+    Target { id: format!("10.0.0.{pod}"), port: 8080 }
+}
+
+fn error(class: Class, code: Option<&str>) -> AwsError {
+    let (message, ambiguous) = (String::new(), code.is_none());
+    AwsError { operation: "", service: "", code: code.map(str::to_owned), message, class, ambiguous }
+}
+
+struct Simulation {
+    cluster: Cluster,
+    aws: BTreeMap<Target, TargetHealth>,
+    /// No target outside these is taken.
+    accepted: BTreeSet<Target>,
+    planner: Planner,
+    /// Somebody took a target out, and no read has shown it yet.
+    robbed: bool,
+    now: Instant,
+    version: u64,
+}
+
+impl Simulation {
+    fn new() -> Self {
+        let mut cluster = Cluster::default();
+        for kind in [Kind::Services, Kind::Slices, Kind::Pods] {
+            cluster.listed(kind);
+        }
+        let (aws, accepted) = (BTreeMap::new(), (0..200).map(target).collect());
+        Self { cluster, aws, accepted, planner: Planner::default(), robbed: false, now: Instant::now(), version: 0 }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::ServiceAppears { number } => {
+                let ports = vec![ServicePort { name: "http".into(), number, node_port: None, target: None, tcp: true }];
+                Service { ports, ..Service::default() }.enter(&mut self.cluster, &key("web".into()));
+            }
+            Event::ServiceGoes => {
+                Service::leave(&mut self.cluster, &key("web".into()));
+            }
+            Event::SliceIs { slice, pods } => {
+                let endpoint = |(pod, ready, terminating)| Endpoint {
+                    address: target(pod).id.into(),
+                    ready,
+                    terminating,
+                    node: None,
+                    pod: Some((format!("pod-{pod}").into(), "1".into())),
+                };
+                let endpoints = pods.into_iter().map(endpoint).collect();
+                let (service, ports) = ("web".into(), vec![("http".into(), 8080)]);
+                Slice { service, family: Family::V4, ports, endpoints }
+                    .enter(&mut self.cluster, &key(format!("web-{slice}")));
+            }
+            Event::SliceGoes { slice } => {
+                Slice::leave(&mut self.cluster, &key(format!("web-{slice}")));
+            }
+            Event::Pod { pod, able } => {
+                self.version += 1;
+                let (uid, able_since) = ("1".into(), able.then_some(self.now));
+                GatedPod { uid, able, able_since, leaving: false, gate: None, version: self.version }
+                    .enter(&mut self.cluster, &key(format!("pod-{pod}")));
+            }
+            Event::PodGoes { pod } => {
+                GatedPod::leave(&mut self.cluster, &key(format!("pod-{pod}")));
+            }
+            Event::ForeignTarget { pod } => {
+                self.aws.insert(target(pod), health(TargetState::Healthy));
+            }
+            Event::TargetTakenOut { pod } => {
+                self.robbed |= self.aws.remove(&target(pod)).is_some();
+            }
+            Event::Restart => self.planner = Planner::default(),
+        }
+    }
+
+    fn endpoints(&self) -> Endpoints {
+        let (namespace, service) = ("shop".into(), "web".into());
+        let (port, target_type, nodes) = (PortName::Number(80), TargetType::Ip, BTreeMap::new());
+        let backend = Backend { namespace, service, port, target_type, ipv6: false, nodes, check: None };
+        endpoints(&self.cluster, &backend)
+    }
+
+    fn registered(&self) -> BTreeSet<Target> {
+        let there = self.aws.iter().filter(|(_, health)| health.state != TargetState::Draining);
+        there.map(|(target, _)| target.clone()).collect()
+    }
+
+    /// One attempt, in which calls end as told; then well.
+    fn attempt(&mut self, outcomes: &mut impl Iterator<Item = Outcome>) -> Result<(), TestCaseError> {
+        self.planner.begin(self.now);
+        for _ in 0..100 {
+            self.now += Duration::from_millis(10);
+            let wanted = match self.endpoints() {
+                Endpoints::Known(wanted) => wanted.targets,
+                _ if self.planner.cache.unknown() => BTreeSet::new(),
+                _ => return Ok(()),
+            };
+            let before = self.registered();
+            let step = self.planner.next(&wanted);
+            if let Step::Deregister(targets) = &step {
+                prop_assert!(matches!(self.endpoints(), Endpoints::Known(_)), "deregisters what it knows nothing of");
+                prop_assert!(targets.iter().all(|target| !wanted.contains(target)), "deregisters what is wanted");
+                let missing = wanted.iter().filter(|it| self.accepted.contains(it)).all(|it| !before.contains(it));
+                let may = wanted.is_empty() || self.planner.full() || self.robbed;
+                prop_assert!(may || !missing, "empties a group that is to serve");
+            }
+            match step {
+                Step::Rest => return Ok(()),
+                Step::Read => {
+                    self.look();
+                    if !matches!(self.endpoints(), Endpoints::Known(_)) {
+                        return Ok(());
+                    }
+                }
+                Step::Register(targets) => self.call(&targets, true, outcomes.next().unwrap_or(Outcome::Done)),
+                Step::Deregister(targets) => self.call(&targets, false, outcomes.next().unwrap_or(Outcome::Done)),
+            }
+        }
+        Err(TestCaseError::fail("an attempt does not end"))
+    }
+
+    fn look(&mut self) {
+        self.planner.read(self.aws.clone(), self.now);
+        self.robbed = false;
+    }
+
+    fn call(&mut self, targets: &[Target], register: bool, outcome: Outcome) {
+        let invalid = register && targets.iter().any(|target| !self.accepted.contains(target));
+        if !invalid && matches!(outcome, Outcome::Done | Outcome::LostAnswer) {
+            let state = if register { TargetState::Healthy } else { TargetState::Draining };
+            self.aws.extend(targets.iter().map(|target| (target.clone(), health(state))));
+        }
+        let failure = match outcome {
+            Outcome::Done | Outcome::LostAnswer if invalid => error(Class::Invalid, Some("InvalidTarget")),
+            Outcome::Done if register => return self.planner.registered(targets, self.now),
+            Outcome::Done => return self.planner.deregistered(targets, self.now),
+            Outcome::Throttled => error(Class::Throttled, Some("Throttling")),
+            Outcome::Denied => error(Class::Denied, Some("AccessDenied")),
+            Outcome::Full => error(Class::Denied, Some("TooManyTargets")),
+            Outcome::LostAnswer | Outcome::LostRequest => error(Class::Transient, None),
+        };
+        if register {
+            self.planner.not_registered(targets, &failure, self.now);
+        } else {
+            self.planner.not_deregistered(&failure);
+        }
+    }
+
+    /// A sweep: time passes, the group is read, and calls end well.
+    fn settle(&mut self) -> Result<(), TestCaseError> {
+        self.now += Duration::from_mins(2);
+        self.look();
+        self.attempt(&mut std::iter::empty())
+    }
+}
+
+fn health(state: TargetState) -> TargetHealth {
+    TargetHealth { state, description: None }
+}
+
+proptest! {
+    #[test]
+    fn any_order_of_events_and_failures_converges_and_loses_nothing(
+        events in proptest::collection::vec((event(), proptest::collection::vec(outcome(), 0..4)), 1..40),
+    ) {
+        let mut simulation = Simulation::new();
+        for (event, outcomes) in events {
+            simulation.happen(event);
+            simulation.attempt(&mut outcomes.into_iter())?;
+        }
+        let before = simulation.registered();
+        simulation.settle()?;
+        // Where nothing is known of the endpoints, nothing was touched.
+        let expected = if let Endpoints::Known(wanted) = simulation.endpoints() { wanted.targets } else { before };
+        prop_assert_eq!(simulation.registered(), expected);
+        let wanted = BTreeSet::from_iter(simulation.registered());
+        simulation.planner.begin(simulation.now);
+        prop_assert_eq!(simulation.planner.next(&wanted), Step::Rest);
+    }
+
+    #[test]
+    fn targets_that_aws_refuses_do_not_keep_the_others_out(
+        pods in proptest::collection::btree_set(0..500_usize, 1..450),
+        refused in proptest::collection::btree_set(0..500_usize, 0..5),
+    ) {
+        let mut simulation = Simulation::new();
+        simulation.accepted = (0..500).filter(|pod| !refused.contains(pod)).map(target).collect();
+        simulation.happen(Event::ServiceAppears { number: 80 });
+        let pods: Vec<_> = pods.into_iter().map(|pod| (pod, true, false)).collect();
+        let expected: BTreeSet<Target> =
+            pods.iter().map(|(pod, ..)| target(*pod)).filter(|target| simulation.accepted.contains(target)).collect();
+        simulation.happen(Event::SliceIs { slice: 0, pods: pods.clone() });
+        simulation.attempt(&mut std::iter::empty())?;
+        prop_assert_eq!(simulation.registered(), expected);
+        let wanted: BTreeSet<Target> = pods.iter().map(|(pod, ..)| target(*pod)).collect();
+        let all_taken = wanted.is_subset(&simulation.accepted);
+        prop_assert_eq!(simulation.planner.refusal(&wanted).is_none(), all_taken);
+    }
+}
+
+#[test]
+fn a_service_that_vanishes_takes_no_target_with_it() {
+    let mut simulation = Simulation::new();
+    simulation.happen(Event::ServiceAppears { number: 80 });
+    simulation.happen(Event::SliceIs { slice: 0, pods: vec![(1, true, false), (2, true, false)] });
+    simulation.attempt(&mut std::iter::empty()).unwrap();
+    for event in [Event::SliceGoes { slice: 0 }, Event::ServiceGoes] {
+        simulation.happen(event);
+        simulation.settle().unwrap();
+        assert_eq!(simulation.registered(), BTreeSet::from([target(1), target(2)]));
+    }
+    simulation.happen(Event::ServiceAppears { number: 80 });
+    simulation.happen(Event::SliceIs { slice: 0, pods: vec![] });
+    simulation.settle().unwrap();
+    assert_eq!(simulation.registered(), BTreeSet::new(), "an empty slice is an answer");
+}
+
+#[test]
+fn a_new_group_is_filled_without_reading_it() {
+    let mut simulation = Simulation::new();
+    simulation.planner = Planner::from(TargetCache::empty(simulation.now));
+    simulation.planner.begin(simulation.now);
+    let wanted = BTreeSet::from([target(1)]);
+    assert_eq!(simulation.planner.next(&wanted), Step::Register(vec![target(1)]));
+}

@@ -1,0 +1,75 @@
+//! What a `Redis` is among the databases in `StatefulSet`s.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Pod as CorePod;
+use kube::ResourceExt;
+
+use super::facts::Node;
+use super::names::{self, CERTIFICATES, ROLE, SETTINGS};
+use crate::api::Redis;
+use crate::api::databasebackup::{Named, Source};
+use crate::api::databaserestore::Restored;
+use crate::api::redis::Spread;
+use crate::stateful::restore_from::Restorable;
+use crate::stateful::{Claim, Database, SetSpec};
+
+impl Restorable for Redis {
+    fn target(&self) -> Source {
+        Source { redis: Some(Named { name: self.name_any() }), ..Source::default() }
+    }
+}
+
+impl Database for Redis {
+    type Node = Node;
+
+    const LABEL: &'static str = names::LABEL;
+    const APP: &'static str = "redis";
+    const SIZE: &'static str = "spec.storage.size";
+
+    fn node(pod: &CorePod) -> Node {
+        Node {
+            role: pod.labels().get(ROLE).cloned(),
+            settings: pod.annotations().get(SETTINGS).cloned(),
+            certificates: pod.annotations().get(CERTIFICATES).cloned(),
+            host: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
+            ..Node::default()
+        }
+    }
+
+    fn services(&self) -> Vec<String> {
+        vec![self.name_any(), names::replicas(self), names::peers(self)]
+    }
+
+    fn ordinals(&self, _: &BTreeMap<i32, Claim>) -> i32 {
+        self.spec.replicas + 1
+    }
+
+    fn has_begun(&self) -> bool {
+        self.status.as_ref().is_some_and(|status| status.master.is_some())
+    }
+
+    fn restored(&self) -> Option<&Restored> {
+        self.status.as_ref()?.restored.as_ref()
+    }
+
+    fn set_spec(&self) -> SetSpec<'_> {
+        let spec = &self.spec;
+        SetSpec {
+            restore_from: spec.restore_from.as_ref(),
+            storage_class: spec.storage.class_name.as_ref(),
+            storage_size: &spec.storage.size,
+            ephemeral: spec.storage.ephemeral,
+            deletion_policy: spec.deletion_policy,
+            node_selector: &spec.node_selector,
+            tolerations: &spec.tolerations,
+            affinity: spec.affinity.as_ref(),
+            constraints: spec.topology_spread_constraints.as_ref(),
+            alone: spec.spread == Spread::Required,
+            priority_class: spec.priority_class_name.as_ref(),
+            pod_metadata: spec.pod_metadata.as_ref(),
+            image_pull_secrets: &spec.image_pull_secrets,
+            service_account: spec.service_account_name.as_ref(),
+        }
+    }
+}

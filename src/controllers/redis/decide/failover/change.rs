@@ -1,0 +1,37 @@
+//! A change of the master, as the status records it before anything is done about it.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::super::View;
+use super::reasons::is_certain_loss;
+use crate::api::redis::Failover;
+use crate::controllers::redis::names;
+
+/// The change of the master that begins now. It continues the one that is recorded, if any is: the duration counts from the
+/// beginning of that, and what was lost stays lost, whichever node takes over in the end.
+pub fn failover(view: &View<'_>, from: Option<i32>, to: i32, reason: &str, planned: bool) -> Failover {
+    let earlier = view.before.failover.as_ref();
+    let reason = earlier.map(|it| it.reason.as_str()).filter(|it| is_certain_loss(it)).unwrap_or(reason);
+    Failover {
+        epoch: view.before.epoch.max(earlier.map_or(0, |it| it.epoch)) + 1,
+        from: from.map(|ordinal| names::pod(view.object, ordinal)),
+        target: names::pod(view.object, to),
+        reason: reason.to_owned(),
+        planned,
+        begun: earlier.map_or(Time(view.now), |it| it.begun.clone()),
+    }
+}
+
+/// What it is called while it is under way.
+pub fn word(failover: &Failover) -> &'static str {
+    match (&failover.from, failover.planned) {
+        (None, _) => "Creating",
+        (_, true) => "SwitchingOver",
+        (_, false) => "FailingOver",
+    }
+}
+
+/// What becomes of it, in a sentence.
+pub fn describe(failover: &Failover) -> String {
+    format!("{} becomes the master: {}", failover.target, failover.reason)
+}

@@ -1,0 +1,33 @@
+//! Whom replicas follow.
+
+use super::super::{View, target};
+use crate::controllers::redis::action::Action;
+use crate::controllers::redis::facts::Pod;
+use crate::controllers::redis::names::PORT;
+use crate::controllers::redis::settings::NOBODY;
+
+/// Makes all others follow that node. Whoever took writes loses its clients.
+pub fn followers(view: &View<'_>, master: i32) -> Vec<Action> {
+    let Some(address) = view.pod(master).and_then(|pod| pod.address.clone()) else { return Vec::new() };
+    let mut actions = Vec::new();
+    for (_, pod) in view.observed.set.pods.iter().filter(|(ordinal, _)| **ordinal != master) {
+        let Some(info) = pod.info().filter(|info| !info.loading && !info.handing_over) else { continue };
+        let follows = info.link().is_some_and(|link| link.host == address && link.port == PORT);
+        if !follows {
+            let drop_clients = info.is_master();
+            actions.push(Action::Follow { node: target(pod), master: address.clone(), drop_clients });
+        }
+    }
+    actions
+}
+
+/// Takes replicas from whatever master they have, unless that is the node that is to be one.
+pub fn attached_elsewhere(view: &View<'_>, to: i32) -> Vec<Action> {
+    let heir = view.pod(to).and_then(|pod| pod.address.as_ref());
+    let is_attached = |pod: &&Pod| {
+        let link = pod.info().filter(|info| !info.loading && !info.handing_over).and_then(|info| info.link());
+        link.is_some_and(|link| (link.up || link.syncing) && Some(&link.host) != heir)
+    };
+    let detach = |pod: &Pod| Action::Follow { node: target(pod), master: NOBODY.into(), drop_clients: false };
+    view.observed.set.pods.values().filter(is_attached).map(detach).collect()
+}

@@ -1,0 +1,102 @@
+//! Which node is the master, as a state machine.
+//!
+//! Every round computes the state from what it observed and from what the status records: nothing yet, a master, a failover or
+//! a (planned) switchover. Nothing else is remembered, so another process continues where one died.
+//!
+//! | State | Recorded | When | Step | Records |
+//! |---|---|---|---|---|
+//! | `Creating` | nothing, failover | no node was the master before, and none can be chosen yet | waits for the nodes | |
+//! | `Electing` | nothing, master, failover, switchover | there is no master, and a node was chosen that is not recorded | records it, and begins to promote it | failover, switchover |
+//! | `Promoting` | failover | the recorded target is still the right one, and no master yet | closes the Service, detaches replicas, promotes the target | |
+//! | `Finishing` | failover, switchover | the recorded target answers as a master | leads clients and replicas to it, then records the end | master |
+//! | `Serving` | master | the recorded master answers as one | moves the role away if the pod goes, its node is lost or its disk fails | switchover |
+//! | `SwitchingOver` | switchover | the earlier master answers as one, or hands over | lets it hand over; gives up when that takes too long | master |
+//! | `MasterUnheard` | master, switchover | the master does not answer, for less time than one that hangs | waits | |
+//! | `MasterGone` | master, failover, switchover | the master is gone, and no node may take the role | waits for its data | |
+//!
+//! What is recorded changes only by the last column. While it stays the same, the facts decide which of its states comes next:
+//! those with it in the second column. [`State::of`] has the third column, [`transition`] the fourth.
+
+mod change;
+mod election;
+mod finishing;
+mod following;
+mod promoting;
+mod reasons;
+mod serving;
+mod silence;
+mod state;
+mod successor;
+mod switching;
+mod waiting;
+
+use super::{AT_ONCE, Record, Step, View};
+use crate::api::redis::Failover;
+use state::State;
+
+pub use finishing::since_change;
+pub use following::followers;
+pub use reasons::{SILENT, loss};
+pub use silence::is_cut_off;
+pub use successor::is_ready;
+
+/// What the step of a state comes to.
+enum Next {
+    /// Nothing about the master: other decisions take their turn.
+    Nothing,
+    /// Do this, or wait.
+    Do(Step),
+    /// Record this change of the master, and take the first step of the state that it leads to.
+    Begin(Failover),
+}
+
+/// What to do about the master, if anything.
+pub fn step(view: &View<'_>) -> Option<Step> {
+    match transition(view, &State::of(view, view.before.failover.as_ref())) {
+        Next::Nothing => None,
+        Next::Do(step) => Some(step),
+        Next::Begin(failover) => Some(begin(view, failover)),
+    }
+}
+
+/// The step of each state. None of these functions calls another.
+fn transition(view: &View<'_>, state: &State<'_>) -> Next {
+    match state {
+        State::Creating => Next::Do(waiting::creating(view)),
+        State::Serving { master, pod, info } => serving::step(view, *master, pod, info),
+        State::SwitchingOver { failover, pod, info } => Next::Do(switching::step(view, failover, pod, info)),
+        State::MasterUnheard { pod, failover } => Next::Do(waiting::master_unheard(pod, *failover)),
+        State::MasterGone { from, wait } => Next::Do(waiting::master_gone(view, *from, *wait)),
+        State::Electing { from, to, reason, planned } => {
+            Next::Begin(change::failover(view, *from, *to, reason, *planned))
+        }
+        State::Promoting(failover) => Next::Do(promoting::step(view, failover)),
+        State::Finishing { failover, to } => Next::Do(finishing::step(view, failover, *to)),
+    }
+}
+
+/// Records a change of the master before anything is done about it, and takes the first step of the state that it leads to.
+fn begin(view: &View<'_>, failover: Failover) -> Step {
+    let first = match transition(view, &State::begun(view, &failover)) {
+        Next::Do(step) if step.record == Record::Seen => step,
+        // A step that records something itself comes when this is recorded.
+        _ => Step { again: AT_ONCE, ..Step::wait(change::word(&failover), change::describe(&failover)) },
+    };
+    Step { record: Record::Begin(failover), ..first }
+}
+
+/// A planned switchover from a serving master to that replica.
+pub fn switch_over(view: &View<'_>, master: i32, to: i32, reason: &str) -> Step {
+    begin(view, change::failover(view, Some(master), to, reason, true))
+}
+
+/// Moves the role away from a serving master; none where no replica could take it.
+pub fn move_away(view: &View<'_>, master: i32, reason: &str) -> Option<Step> {
+    successor::best(view, master).map(|to| switch_over(view, master, to, reason))
+}
+
+/// The state's name in the table.
+#[cfg(test)]
+pub fn state_name(view: &View<'_>) -> &'static str {
+    State::of(view, view.before.failover.as_ref()).name()
+}

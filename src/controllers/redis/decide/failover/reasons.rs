@@ -1,0 +1,29 @@
+//! Why another node becomes the master, as the status has it, and which of these reasons are a loss.
+
+use crate::api::redis::LastFailover;
+
+/// The master does not answer, though nothing shows that it is gone.
+pub const SILENT: &str = "MasterSilent";
+/// The Kubernetes node of the master does not answer.
+pub const NODE_LOST: &str = "NodeLost";
+/// The disk of the master refuses writes.
+pub const DISK_FAILED: &str = "DiskFailed";
+
+/// Reasons that are reported as a loss.
+const LOSSES: [&str; 3] = ["MasterLost", "MasterEmptied", "DataGone"];
+/// Those of them that no node can undo that comes back later: the data are gone, whichever becomes the master.
+const CERTAIN_LOSSES: [&str; 2] = ["MasterEmptied", "DataGone"];
+
+/// Whether the data are gone for good.
+pub fn is_certain_loss(reason: &str) -> bool {
+    CERTAIN_LOSSES.contains(&reason)
+}
+
+/// How writes were lost with a change of the master, if they were.
+pub fn loss(last: &LastFailover) -> Option<String> {
+    let from = last.from.as_deref().unwrap_or_default();
+    LOSSES.contains(&last.reason.as_str()).then(|| match last.reason.as_str() {
+        "DataGone" => format!("no node had the data of {from} any more, and {} began empty", last.to),
+        _ => format!("{} took over from {from} without all of its data", last.to),
+    })
+}

@@ -1,0 +1,150 @@
+//! What is known, and what follows from it.
+
+use std::cell::OnceCell;
+
+use jiff::Timestamp;
+
+use super::super::applied_config::AppliedConfig;
+use super::super::facts::{Observed, Pod};
+use super::super::{damage, names, resources, settings};
+use crate::api::redis::NodeStatus;
+use crate::api::{Redis, RedisStatus};
+use crate::external::redis::Info;
+use crate::stateful::pod_trouble::Fields;
+
+/// What decides about pods.
+const FIELDS: Fields = Fields {
+    image: "spec.version and spec.image",
+    others: &[("exporter", "spec.exporter")],
+    apart: "spec.spread and spec.affinity",
+    storage: "spec.storage",
+};
+
+/// What is known, and what follows from it.
+pub struct View<'a> {
+    pub object: &'a Redis,
+    pub observed: &'a Observed,
+    /// What was recorded last.
+    pub before: RedisStatus,
+    pub now: Timestamp,
+    /// What pods are to be made from.
+    revision: OnceCell<String>,
+}
+
+impl<'a> View<'a> {
+    pub fn new(object: &'a Redis, observed: &'a Observed, now: Timestamp) -> Self {
+        let before = object.status.clone().unwrap_or_default();
+        Self { object, observed, before, now, revision: OnceCell::new() }
+    }
+}
+
+impl View<'_> {
+    /// Seconds of silence after which a node counts as one that hangs.
+    pub fn hang_timeout(&self) -> u64 {
+        self.object.spec.failover.hang_timeout.seconds()
+    }
+
+    /// The ordinal of the recorded master.
+    pub fn master(&self) -> Option<i32> {
+        names::ordinal_of(self.object, self.before.master.as_ref()?)
+    }
+
+    /// How many pods there are to be.
+    pub fn wanted(&self) -> i32 {
+        self.object.spec.replicas + 1
+    }
+
+    pub fn pod(&self, ordinal: i32) -> Option<&Pod> {
+        self.observed.set.pods.get(&ordinal)
+    }
+
+    /// What the node of that ordinal says of itself.
+    pub fn info(&self, ordinal: i32) -> Option<&Info> {
+        self.pod(ordinal)?.info()
+    }
+
+    /// What a node says that could become the master.
+    pub fn loaded(&self, ordinal: i32) -> Option<&Info> {
+        self.info(ordinal).filter(|info| !info.loading)
+    }
+
+    /// Seconds since there has been neither a master nor a replica that could take over without loss.
+    pub fn masterless_seconds(&self) -> i64 {
+        self.before.masterless_since.as_ref().map_or(0, |since| self.now.duration_since(since.0).as_secs())
+    }
+
+    /// The recorded master, while it answers as one.
+    pub fn serving_master(&self) -> Option<(i32, &Pod, &Info)> {
+        let ordinal = self.master()?;
+        let pod = self.pod(ordinal)?;
+        let info = pod.info().filter(|info| info.is_master())?;
+        Some((ordinal, pod, info))
+    }
+
+    /// Whether that node is a replica that has all data of the master, and follows it.
+    pub fn follows(&self, ordinal: i32) -> bool {
+        let Some((master, pod, info)) = self.serving_master() else { return false };
+        let link = || self.info(ordinal)?.link();
+        ordinal != master
+            && link().is_some_and(|link| link.up && Some(&link.host) == pod.address.as_ref())
+            && self.info(ordinal).is_some_and(|own| !own.loading && own.continues(&info.history))
+    }
+
+    /// What was recorded of a node.
+    pub fn recorded(&self, ordinal: i32) -> Option<&NodeStatus> {
+        let name = names::pod(self.object, ordinal);
+        self.before.nodes.iter().find(|node| node.name == name)
+    }
+
+    /// Whether a node could take writes as a master, as far as its disk is concerned.
+    pub fn persists(&self, info: &Info) -> bool {
+        let makes_snapshots = settings::settings(self.object).get("save").is_some_and(|save| !save.is_empty());
+        !(info.log_fails || (info.snapshot_fails && makes_snapshots))
+    }
+
+    /// Whether the pod was made from another spec.
+    pub fn is_outdated(&self, pod: &Pod) -> bool {
+        pod.revision != *self.revision.get_or_init(|| resources::revision(self.object)) || self.has_more(pod)
+    }
+
+    /// Whether a process has a setting that was taken from the spec: nobody knows what it was before.
+    fn has_more(&self, pod: &Pod) -> bool {
+        let note = AppliedConfig::of(pod).filter(|note| pod.info().is_some_and(|info| info.run_id == note.run_id));
+        note.is_some_and(|note| note.names.iter().any(|name| !self.object.spec.config.contains_key(name)))
+    }
+
+    /// Trouble of a pod that does not pass by itself, told without words that change at every try.
+    pub fn pod_trouble(&self) -> Option<(&'static str, String)> {
+        self.observed.set.pod_trouble(trouble_of)
+    }
+}
+
+fn trouble_of(pod: &Pod, word: &str) -> Option<(&'static str, String)> {
+    let name = &pod.name;
+    if let Some(text) = FIELDS.describe(name, word, &pod.evidence) {
+        return Some(text);
+    }
+    match word {
+        "CrashLoopBackOff" | "RunContainerError" | "CreateContainerError" | "CreateContainerConfigError" => {
+            if pod.has_no_space() {
+                let text = format!("the volume of pod {name} is full: raise spec.storage.size");
+                return Some(("VolumeFull", text));
+            }
+            let refused = pod.last_words.as_deref().unwrap_or_default().lines().rfind(|line| line.starts_with(">>> "));
+            let text = match refused {
+                None if let Some(evidence) = pod.damage() => format!(
+                    "pod {name} cannot read its data ({evidence}): a replica is emptied as soon as a master with all data \
+                     serves; the only node with data is left as it is: repair its file (redis-check-aof --fix, or \
+                     redis-check-rdb) or restore a backup. kubectl logs {name} --previous has all that it said"
+                ),
+                Some(line) => format!("pod {name} does not start; Redis refuses spec.config at {line}"),
+                None => {
+                    let api_message = pod.last_words.as_deref().and_then(damage::log_message);
+                    FIELDS.crash(name, &pod.evidence, api_message.as_deref())
+                }
+            };
+            Some(("NodeCrashing", text))
+        }
+        _ => None,
+    }
+}

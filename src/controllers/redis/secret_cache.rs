@@ -1,0 +1,106 @@
+//! The Secrets with certificates, as they were read last: a failover must not wait for them, nor for a Secret that
+//! somebody deleted.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use kube::{Client, ResourceExt};
+
+use super::error::Error;
+use super::facts::Certificates;
+use super::facts::{Child, Pod};
+use super::tls;
+use crate::api::Redis;
+use crate::external::redis::Credentials;
+use crate::stateful;
+use crate::stateful::tls::facts::StoredCertificate;
+use crate::stateful::tls::pem::{certificates, ids, joined};
+use crate::stateful::tls::secrets::Secrets;
+
+/// What was read less long ago is good enough.
+const GOOD: Duration = Duration::from_secs(3);
+/// What nobody asked about for so long is forgotten: its object is gone, or suspended.
+const IDLE: Duration = Duration::from_mins(5);
+
+/// Reads for all objects.
+pub struct SecretCache {
+    client: Client,
+    known: Mutex<HashMap<String, Known>>,
+}
+
+#[derive(Clone, Default)]
+struct Known {
+    /// When they were read last.
+    read: Option<Instant>,
+    denied: bool,
+    secrets: Secrets,
+    /// With what we called nodes last.
+    credentials: Option<Arc<Credentials>>,
+}
+
+/// What is known of the certificates of one object.
+pub struct Look {
+    pub certificates: Certificates,
+    pub children: Vec<((String, String), Child)>,
+    pub credentials: Option<Arc<Credentials>>,
+}
+
+impl SecretCache {
+    /// Reads through `client`.
+    pub fn new(client: Client) -> Self {
+        Self { client, known: Mutex::default() }
+    }
+
+    /// What is known; read anew where that was long ago, or where something was changed.
+    pub async fn look(&self, object: &Redis, pods: &BTreeMap<i32, Pod>, fresh: bool) -> Result<Look, Error> {
+        let uid = object.uid().unwrap_or_default();
+        let mut known = self.locked().get(&uid).cloned().unwrap_or_default();
+        if fresh || known.read.is_none_or(|read| read.elapsed() > GOOD) {
+            match Secrets::read(&self.client, object, &[tls::config(object)]).await {
+                Ok(secrets) => known = Known { read: Some(Instant::now()), denied: false, secrets, ..known },
+                Err(stateful::Error::SecretsDenied { .. }) => {
+                    known = Known { read: Some(Instant::now()), denied: true, ..known }
+                }
+                Err(error) if known.read.is_some() => tracing::info!(%error, "certificates are as they were read last"),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let facts = tls::facts(object, &known.secrets, Timestamp::now());
+        let content = facts.nodes.kept.as_ref().and_then(StoredCertificate::content);
+        let loaded = |pod: &Pod| {
+            let note = pod.own.certificates.as_ref().and_then(|note| note.split_once('/'));
+            content.is_some() && note.map(|(loaded, _)| loaded) == content.as_deref()
+        };
+        let current = tls::credentials(object, &known.secrets);
+        known.credentials = match (known.credentials.take(), current) {
+            (Some(before), Some(current)) if !pods.values().all(loaded) => Some(trusting_both(&before, current)),
+            (before, current) => current.or(before),
+        };
+        let look = Look {
+            certificates: Certificates { denied: known.denied, ..facts },
+            children: known.secrets.children(),
+            credentials: known.credentials.clone(),
+        };
+        let mut all = self.locked();
+        all.retain(|_, known| known.read.is_some_and(|read| read.elapsed() < IDLE));
+        all.insert(uid, known);
+        Ok(look)
+    }
+
+    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<String, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Nodes that have not loaded what is kept now may show what was kept before. One does not follow from the other where
+/// somebody deleted our Secrets.
+fn trusting_both(before: &Credentials, current: Arc<Credentials>) -> Arc<Credentials> {
+    let (earlier, now) = (certificates(&before.trusted), certificates(&current.trusted));
+    if ids(&now).is_superset(&ids(&earlier)) {
+        return current;
+    }
+    let trusted = joined(now.iter().chain(&earlier));
+    Arc::new(Credentials { trusted, ..Credentials::clone(&current) })
+}

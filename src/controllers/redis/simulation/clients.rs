@@ -1,0 +1,75 @@
+//! Clients: whom Services lead them to, and whether they are served there.
+
+use kube::ResourceExt;
+
+use super::kubernetes::{Kubernetes, PodState};
+use super::nodes::Write;
+use crate::api::Redis;
+use crate::controllers::redis::action::Publication;
+use crate::controllers::redis::facts::Child;
+use crate::controllers::redis::resources::{service_of, ways_of};
+use crate::controllers::redis::settings;
+use crate::external::redis::Writes;
+
+impl Kubernetes {
+    /// What a master answers to a write.
+    pub fn answer_to_a_write(&self, pod: &PodState, object: &Redis) -> Writes {
+        let process = pod.process.as_ref().unwrap();
+        let minimum = if process.tampered { 100 } else { settings::minimum(object) };
+        match () {
+            () if process.full => Writes::Refused("MISCONF Errors writing to the AOF file".into()),
+            () if i32::try_from(self.attached(&pod.address).len()).unwrap() < minimum => {
+                Writes::Refused("NOREPLICAS Not enough good replicas to write.".into())
+            }
+            () => Writes::Taken,
+        }
+    }
+
+    /// The pods that a Service leads to: whoever has those addresses now.
+    pub fn behind(&self, service: &str) -> Vec<&PodState> {
+        let slices = self.slices.values().filter(|slice| service_of(&slice.value) == Some(service));
+        let ways = slices.flat_map(|slice| ways_of(&slice.value));
+        ways.filter_map(|way| self.set.pods.values().find(|pod| pod.address == way.address)).collect()
+    }
+
+    /// A slice is written over the one that was seen, or that was written since by the same plan.
+    pub fn lead(&mut self, publication: &Publication) -> Result<(), ()> {
+        if let Some((node, run_id)) = &publication.master {
+            let process = self.process(node)?;
+            if process.follows.is_some() || process.run.to_string() != *run_id {
+                return Err(());
+            }
+        }
+        let name = publication.slice.name().to_owned();
+        let live = self.slices.get(&name).map(|live| live.uid.clone());
+        if live != publication.before.as_ref().map(|(uid, _)| uid.clone()) {
+            return Err(());
+        }
+        let version = self.set.next().to_string();
+        let mut value = publication.slice.value.clone();
+        value["metadata"]["resourceVersion"] = version.clone().into();
+        self.slices.insert(name, Child { value, uid: live.unwrap_or(version), ours: true });
+        Ok(())
+    }
+
+    /// Whether a client that goes through the Service is told that its write is done. Each that it leads to may be asked.
+    pub fn write(&mut self, write: Write, object: &Redis) -> bool {
+        let behind = self.behind(&object.name_any());
+        let found = behind.iter().find(|pod| self.takes_writes(pod, object)).map(|pod| pod.address.clone());
+        let Some(address) = found else { return false };
+        let ordinal = self.by_address(&address).unwrap();
+        self.set.pods.get_mut(&ordinal).unwrap().process.as_mut().unwrap().writes.push(write);
+        self.set.claims.get_mut(&ordinal).unwrap().volume.writes.push(write);
+        true
+    }
+
+    /// Whether every client that comes through the Service is served.
+    pub fn serves(&self, object: &Redis) -> bool {
+        let behind = self.behind(&object.name_any());
+        !behind.is_empty() && behind.iter().all(|pod| self.takes_writes(pod, object))
+    }
+
+    fn takes_writes(&self, pod: &PodState, object: &Redis) -> bool {
+        pod.answers() && pod.is_master() && self.answer_to_a_write(pod, object) == Writes::Taken
+    }
+}

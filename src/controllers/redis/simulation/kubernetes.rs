@@ -1,0 +1,372 @@
+//! Kubernetes: children, the controller of `StatefulSet`s, a kubelet for all pods, and the network between processes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::nodes::{Process, Write};
+use crate::api::Redis;
+use crate::controllers::redis::action::{Action, Target};
+use crate::controllers::redis::facts::Certificates;
+use crate::controllers::redis::facts::{Child, Node, NodeState, Observed, Passwords, Pod, SecretString, Users};
+use crate::controllers::redis::names;
+use crate::external::redis::Attached;
+use crate::stateful::simulation::{self, Birth, Objects};
+
+/// A pod.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about a pod")]
+pub struct PodState {
+    pub name: String,
+    pub uid: String,
+    pub revision: String,
+    pub address: String,
+    pub role: Option<String>,
+    pub settings: Option<String>,
+    pub certificates: Option<String>,
+    /// The certificates whose files the kubelet was made to bring.
+    awaited: Option<String>,
+    pub terminating: bool,
+    /// Somebody took our label off.
+    pub unlabelled: bool,
+    /// Its image exists.
+    pub startable: bool,
+    /// Another of its containers does not run, or its kubelet does not tell.
+    pub unready: bool,
+    /// Seconds until a process that was killed again and again is started anew.
+    pub waits: u8,
+    pub process: Option<Process>,
+}
+
+/// What a volume has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Volume {
+    pub writes: Vec<Write>,
+    /// No process can read them.
+    pub damaged: bool,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default)]
+pub struct Kubernetes {
+    /// Children, pods and volumes.
+    pub set: Objects<PodState, Volume>,
+    pub slices: BTreeMap<String, Child>,
+    pub passwords: Passwords,
+    pub certificates: Certificates,
+}
+
+impl simulation::PodState for PodState {
+    fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    fn terminate(&mut self) {
+        self.terminating = true;
+    }
+
+    fn unlabelled(&mut self) -> &mut bool {
+        &mut self.unlabelled
+    }
+}
+
+impl PodState {
+    fn new(birth: &Birth<'_, Volume>) -> Self {
+        Self {
+            name: birth.name.clone(),
+            uid: birth.uid.clone(),
+            revision: birth.label(names::REVISION).unwrap().into(),
+            address: birth.address.clone(),
+            role: None,
+            settings: None,
+            certificates: None,
+            awaited: None,
+            terminating: false,
+            unlabelled: false,
+            startable: !birth.image().contains("nothing"),
+            unready: false,
+            waits: 0,
+            process: None,
+        }
+    }
+
+    /// It takes writes.
+    pub fn is_master(&self) -> bool {
+        self.process.as_ref().is_some_and(|process| process.follows.is_none())
+    }
+
+    pub fn answers(&self) -> bool {
+        self.process.as_ref().is_some_and(|process| process.hangs.is_none())
+    }
+}
+
+impl Kubernetes {
+    pub fn observe(&self, object: &Redis) -> Observed {
+        let damaged = |pod: &PodState| {
+            let claim = self.set.claims.values().find(|claim| claim.facts.name.ends_with(&pod.name));
+            claim.is_some_and(|claim| claim.volume.damaged) && pod.startable && pod.process.is_none()
+        };
+        let pod = |pod: &PodState| Pod {
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+            revision: pod.revision.clone(),
+            address: Some(pod.address.clone()),
+            ready: pod.process.is_some() && !pod.unready,
+            terminating: pod.terminating,
+            controlled: self.set.children.keys().any(|(kind, _)| kind == "StatefulSet"),
+            unlabelled: pod.unlabelled,
+            trouble: if damaged(pod) {
+                Some("CrashLoopBackOff".into())
+            } else {
+                (!pod.startable).then(|| "ImagePullBackOff".to_owned())
+            },
+            revival: (pod.waits > 0).then(|| "its process was killed".to_owned()),
+            last_words: damaged(pod).then(|| "# Bad file format reading the append only file x".to_owned()),
+            own: Node {
+                role: pod.role.clone(),
+                settings: pod.settings.clone(),
+                certificates: pod.certificates.clone(),
+                state: match &pod.process {
+                    None => NodeState::Gone,
+                    Some(Process { hangs: Some(seconds), .. }) => NodeState::Silent(Duration::from_secs(*seconds)),
+                    Some(process) => NodeState::Answers(Box::new(process.info(self.attached(&pod.address)))),
+                },
+                writes: (pod.is_master() && pod.answers()).then(|| self.answer_to_a_write(pod, object)),
+                drift: pod
+                    .process
+                    .iter()
+                    .filter(|it| it.tampered)
+                    .map(|_| "min-replicas-to-write".to_owned())
+                    .collect(),
+                ..Node::default()
+            },
+            ..Pod::default()
+        };
+        assert!(object.metadata.uid.is_some());
+        Observed {
+            set: self.set.observe(|_, state| pod(state)),
+            passwords: self.passwords.clone(),
+            certificates: self.certificates.clone(),
+            slices: self.slices.clone(),
+        }
+    }
+
+    pub fn attached(&self, address: &str) -> Vec<Attached> {
+        let attached = self.set.pods.values().filter(|pod| {
+            let follows = pod.process.as_ref().and_then(|process| process.follows.as_ref());
+            follows.is_some_and(|following| following.up && following.host == address)
+        });
+        let message = |pod: &PodState| {
+            let lag_seconds = pod.process.as_ref().and_then(|process| process.hangs).unwrap_or(0);
+            Attached { host: pod.address.clone(), online: true, offset: 0, lag_seconds }
+        };
+        attached.map(message).collect()
+    }
+
+    pub fn by_address(&self, address: &str) -> Option<i32> {
+        self.set.pods.iter().find(|(_, pod)| pod.address == address).map(|(ordinal, _)| *ordinal)
+    }
+
+    fn meant(&mut self, target: &Target) -> Result<&mut PodState, ()> {
+        self.set.pods.values_mut().find(|pod| pod.name == target.name && pod.uid == target.uid).ok_or(())
+    }
+
+    pub fn process(&mut self, target: &Target) -> Result<&mut Process, ()> {
+        self.meant(target)?.process.as_mut().filter(|process| process.hangs.is_none()).ok_or(())
+    }
+
+    /// The action is done where it can be.
+    pub fn act(&mut self, object: &Redis, action: &Action) -> Result<(), ()> {
+        match action {
+            Action::Child(action) => return self.set.act(object, action),
+            Action::Lead(publication) => self.lead(publication)?,
+            Action::Unselect { service, uid } => {
+                let live = self.set.children.get_mut(&("Service".to_owned(), service.clone())).ok_or(())?;
+                if live.uid != *uid {
+                    return Err(());
+                }
+                live.value["spec"]["selector"] = serde_json::Value::Null;
+            }
+            Action::Sweep { slices, .. } => {
+                self.slices.retain(|name, live| !slices.contains(&(name.clone(), live.uid.clone())));
+            }
+            Action::SetRole { pod, role } => self.meant(pod)?.role = role.map(str::to_owned),
+            Action::Follow { node, master, .. } => self.process(node)?.follow(master),
+            Action::Promote { node, run_id, .. } => {
+                let history = self.set.next();
+                let process = self.process(node)?;
+                if process.run.to_string() != *run_id {
+                    return Err(());
+                }
+                process.promote(history);
+            }
+            Action::HandOver { from, address, hide, .. } => {
+                self.hand_over(from, address)?;
+                if let Some(publication) = hide {
+                    self.lead(publication)?;
+                }
+            }
+            Action::Configure { node, note, .. } => {
+                self.process(node)?.tampered = false;
+                self.meant(node)?.settings = Some(note.clone());
+            }
+            Action::LoadCertificates { node, content, note, .. } => {
+                let pod = self.meant(node)?;
+                // A process that is new finds the files that there are; for another they come a little later.
+                if pod.certificates.is_some() && pod.awaited.replace(content.clone()).as_ref() != Some(content) {
+                    return Err(());
+                }
+                let kept = self.certificates.nodes.kept.clone();
+                let kept = kept.filter(|kept| kept.content().as_ref() == Some(content)).ok_or(())?;
+                self.process(node)?.files = Some(kept);
+                self.meant(node)?.certificates = Some(note.clone());
+            }
+            Action::Certify(_) => unreachable!("it takes the time to do it"),
+            Action::MakePassword { .. } => self.passwords.user_provided = Some(SecretString("secret".into())),
+            Action::MakeUsers { hash, .. } => {
+                let users = Users {
+                    internal: SecretString("internal".into()),
+                    current: hash.clone(),
+                    previous: None,
+                    exporter: true,
+                };
+                self.passwords.users = Some(users);
+            }
+            Action::Fence { .. }
+            | Action::StepDown { .. }
+            | Action::KeepMastership { .. }
+            | Action::DropClients { .. }
+            | Action::Tell { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Writes wait until the replica has everything; then both change their roles.
+    fn hand_over(&mut self, from: &Target, address: &str) -> Result<(), ()> {
+        let own = self.meant(from)?.address.clone();
+        if !self.attached(&own).iter().any(|attached| attached.host == address) {
+            return Err(());
+        }
+        let writes = self.process(from)?.writes.clone();
+        let history = self.set.next();
+        let heir = self.by_address(address).ok_or(())?;
+        // What it is given is on its volume as well.
+        let kept = writes.clone();
+        let successor = self.set.pods.get_mut(&heir).ok_or(())?;
+        let process = successor.process.as_mut().filter(|process| process.hangs.is_none()).ok_or(())?;
+        process.writes = writes;
+        process.promote(history);
+        let next_history = process.history.clone();
+        self.set.claims.get_mut(&heir).ok_or(())?.volume.writes = kept;
+        let old = self.process(from)?;
+        old.follow(address);
+        old.earlier = std::mem::replace(&mut old.history, next_history);
+        self.meant(from)?.role = None;
+        Ok(())
+    }
+
+    /// A second passes.
+    pub fn time_passes(&mut self, object: &Redis) {
+        let gone: Vec<i32> = self.set.pods.iter().filter(|(_, pod)| pod.terminating).map(|(at, _)| *at).collect();
+        for ordinal in gone {
+            // Told to stop, a master first gives its replicas what they lack.
+            self.replicate();
+            self.set.pods.remove(&ordinal);
+        }
+        let pods = &self.set.pods;
+        self.set.claims.retain(|ordinal, claim| !claim.facts.terminating || pods.contains_key(ordinal));
+        for spare in self.set.follow_set(object, PodState::new) {
+            self.set.pods.remove(&spare);
+        }
+        for ordinal in self.set.pods.keys().copied().collect::<Vec<_>>() {
+            let number = self.set.next();
+            let Objects { pods, claims, .. } = &mut self.set;
+            let pod = pods.get_mut(&ordinal).unwrap();
+            pod.waits = pod.waits.saturating_sub(1);
+            if pod.waits > 0 {
+                continue;
+            }
+            let readable = claims.get(&ordinal).is_some_and(|claim| !claim.volume.damaged);
+            if pod.process.is_none() && pod.startable && readable {
+                let files = self.certificates.nodes.kept.clone();
+                let process = Process::start(number, claims[&ordinal].volume.writes.clone());
+                pod.process = Some(Process { files, ..process });
+            }
+            // As a replica, one whose disk takes nothing ends itself; there is room when it is started again.
+            if pod.process.as_ref().is_some_and(|process| process.full && process.follows.is_some()) {
+                pod.process = None;
+            }
+            if let Some(process) = &mut pod.process {
+                process.age += 1;
+                process.hangs = process.hangs.map(|seconds| seconds + 1);
+            }
+        }
+        self.replicate();
+    }
+
+    /// Replicas that find their master get what they lack.
+    fn replicate(&mut self) {
+        for ordinal in self.set.pods.keys().copied().collect::<Vec<_>>() {
+            let Some(process) = self.set.pods[&ordinal].process.as_ref().filter(|process| process.hangs.is_none())
+            else {
+                continue;
+            };
+            let Some(following) = &process.follows else { continue };
+            let master = self.by_address(&following.host).and_then(|at| self.set.pods[&at].process.clone());
+            let master = master.filter(|master| master.follows.is_none());
+            let pod = self.set.pods.get_mut(&ordinal).unwrap();
+            let process = pod.process.as_mut().unwrap();
+            let following = process.follows.as_mut().unwrap();
+            match master {
+                // Its socket is open; nothing comes.
+                Some(master) if master.hangs.is_some() => following.quiet += 1,
+                Some(master) => {
+                    let goes_on = master.writes.starts_with(&process.writes)
+                        && (process.history == master.history || process.history == master.earlier);
+                    if goes_on || following.syncing {
+                        process.writes.clone_from(&master.writes);
+                        process.history.clone_from(&master.history);
+                        process.earlier.clone_from(&master.earlier);
+                        following.up = true;
+                        following.syncing = false;
+                    } else {
+                        following.up = false;
+                        following.syncing = true;
+                    }
+                    following.quiet = 0;
+                    self.set
+                        .claims
+                        .get_mut(&ordinal)
+                        .unwrap()
+                        .volume
+                        .writes
+                        .clone_from(&pod.process.as_ref().unwrap().writes);
+                }
+                None => {
+                    following.up = false;
+                    following.syncing = false;
+                    following.quiet += 1;
+                }
+            }
+        }
+    }
+
+    /// A process is gone; its volume stays.
+    pub fn kill(&mut self, ordinal: i32) {
+        if let Some(pod) = self.set.pods.get_mut(&ordinal) {
+            pod.process = None;
+        }
+        // What is not taken notice of in the moment of its death.
+        self.replicate_links();
+    }
+
+    fn replicate_links(&mut self) {
+        let alive: Vec<String> =
+            self.set.pods.values().filter(|pod| pod.process.is_some()).map(|pod| pod.address.clone()).collect();
+        for process in self.set.pods.values_mut().filter_map(|pod| pod.process.as_mut()) {
+            if let Some(following) = process.follows.as_mut().filter(|following| !alive.contains(&following.host)) {
+                following.up = false;
+                following.syncing = false;
+            }
+        }
+    }
+}

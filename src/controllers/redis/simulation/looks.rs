@@ -1,0 +1,286 @@
+//! Single looks, and what must not be made of them.
+
+use std::time::Duration;
+
+use super::super::action::Action;
+use super::super::decide::decide;
+use super::super::facts::{NodeState, Observed};
+use super::super::fixtures::redis;
+use super::Simulation;
+use super::story::Mishap;
+use crate::api::redis::Failover;
+use crate::controllers::redis::names::PORT;
+use crate::external::redis::{Info, Link, Role};
+use crate::stateful::{ChildAction, Claim};
+
+/// Changes what a node says.
+pub fn says(observed: &mut Observed, ordinal: i32, change: impl Fn(&mut Info)) {
+    let pod = observed.set.pods.get_mut(&ordinal).unwrap();
+    let NodeState::Answers(info) = &mut pod.own.state else { panic!("it answers") };
+    change(info);
+}
+
+/// Whom a change of the master is begun to.
+fn begins(simulation: &Simulation, observed: &Observed) -> Option<String> {
+    let status = decide(&simulation.object, observed, simulation.now).status;
+    status
+        .failover
+        .filter(|failover| simulation.object.status.as_ref().unwrap().failover.as_ref() != Some(failover))
+        .map(|it| it.target)
+}
+
+/// An operator that does not hear a master which its replicas hear changes nothing.
+#[test]
+fn a_master_that_replicas_hear_stays() {
+    let simulation = Simulation::settled(redis(2));
+    let mut observed = simulation.observe();
+    observed.set.pods.get_mut(&0).unwrap().own.state = NodeState::Silent(Duration::from_secs(30));
+    // A second is what may have passed since a master was heard that tells of itself every second.
+    for (quiet, expected) in [(0, false), (1, false), (2, true)] {
+        for ordinal in [1, 2] {
+            says(&mut observed, ordinal, |info| info.quiet_seconds = Some(quiet));
+        }
+        assert_eq!(begins(&simulation, &observed).is_some(), expected, "{quiet}");
+    }
+    // Who follows nobody is no witness.
+    says(&mut observed, 1, |info| info.quiet_seconds = Some(1));
+    says(&mut observed, 2, |info| {
+        if let Role::Replica(link) = &mut info.role {
+            link.host = "127.0.0.1".into();
+        }
+    });
+    assert_eq!(begins(&simulation, &observed), None);
+}
+
+/// The next leader begins to listen when its replicas have missed the master for seconds.
+#[test]
+fn a_master_that_replicas_lost_long_before_anybody_looked_is_succeeded_at_the_first_look() {
+    let simulation = Simulation::settled(redis(2));
+    let patience = simulation.object.spec.failover.hang_timeout.seconds();
+    let mut observed = simulation.observe();
+    for (silence, quiet, expected) in [
+        (1000, patience + 2, true),
+        (1000, patience + 1, false),
+        // No question was left without an answer.
+        (900, patience + 60, false),
+    ] {
+        observed.set.pods.get_mut(&0).unwrap().own.state = NodeState::Silent(Duration::from_millis(silence));
+        for ordinal in [1, 2] {
+            says(&mut observed, ordinal, |info| info.quiet_seconds = Some(quiet));
+        }
+        assert_eq!(begins(&simulation, &observed).is_some(), expected, "{silence} ms, {quiet} s");
+    }
+    // One that has lost its connection tells for how long; one replica that hears the master is enough for that to stay.
+    observed.set.pods.get_mut(&0).unwrap().own.state = NodeState::Silent(Duration::from_secs(1));
+    for (lost, expected) in [(patience + 2, true), (patience, false)] {
+        says(&mut observed, 1, |info| {
+            (info.quiet_seconds, info.lost_seconds) = (None, Some(lost));
+            if let Role::Replica(link) = &mut info.role {
+                link.up = false;
+            }
+        });
+        assert_eq!(begins(&simulation, &observed).is_some(), expected, "lost for {lost} s");
+    }
+}
+
+/// Replicas that are cut off from their master miss it while it takes writes: their word says nothing of a short pause, and
+/// none of them takes over without loss.
+#[test]
+fn a_master_that_was_heard_all_the_time_is_not_succeeded_by_replicas_that_are_cut_off() {
+    let simulation = Simulation::settled(redis(2));
+    let patience = simulation.object.spec.failover.hang_timeout.seconds();
+    let mut observed = simulation.observe();
+    for (heard, silence, quiet, expected) in [
+        (true, 1, patience + 60, false),
+        (true, patience, patience + 60, false),
+        (true, patience, patience, true),
+        (true, patience, 2 * patience + 2, true),
+        (true, patience, 2 * patience + 3, false),
+        (false, 1, patience + 60, true),
+    ] {
+        for ordinal in [1, 2] {
+            says(&mut observed, ordinal, |info| info.quiet_seconds = Some(quiet));
+        }
+        let own = &mut observed.set.pods.get_mut(&0).unwrap().own;
+        (own.state, own.heard) = (NodeState::Silent(Duration::from_secs(silence)), heard);
+        assert_eq!(begins(&simulation, &observed).is_some(), expected, "heard: {heard}, {silence} s, {quiet} s");
+    }
+}
+
+/// When it wakes up, it answers no write that waited.
+#[test]
+fn a_master_that_hangs_is_left_word_before_its_successor_is_promoted() {
+    let mut simulation = Simulation::settled(redis(2));
+    let mut observed = simulation.observe();
+    observed.set.pods.get_mut(&0).unwrap().own.state = NodeState::Silent(Duration::from_secs(30));
+    let place = |actions: &[Action], of: fn(&Action) -> bool| actions.iter().position(of);
+    let is_word = |action: &Action| matches!(action, Action::StepDown { .. });
+    let quiet = |observed: &mut Observed, host: Option<&str>| {
+        for ordinal in [1, 2] {
+            says(observed, ordinal, |info| {
+                info.quiet_seconds = Some(2);
+                if let (Role::Replica(link), Some(host)) = (&mut info.role, host) {
+                    (link.host, link.up) = (host.into(), false);
+                }
+            });
+        }
+    };
+    quiet(&mut observed, None);
+    let begun = decide(&simulation.object, &observed, simulation.now);
+    let follow = place(&begun.actions, |action| matches!(action, Action::Follow { .. }));
+    assert!(place(&begun.actions, is_word).is_some_and(|word| follow.is_some_and(|follow| word < follow)));
+    simulation.object.status = Some(begun.status);
+    quiet(&mut observed, Some("127.0.0.1"));
+    let actions = decide(&simulation.object, &observed, simulation.now).actions;
+    let promotion = place(&actions, |action| matches!(action, Action::Promote { .. })).expect("a promotion");
+    assert!(place(&actions, is_word).is_some_and(|word| word < promotion), "{actions:#?}");
+}
+
+/// Its connection is up for as long as `repl-timeout` lasts.
+#[test]
+fn a_replica_that_is_cut_off_from_a_master_that_serves_does_not_take_over() {
+    let mut simulation = Simulation::settled(redis(1));
+    let patience = simulation.object.spec.failover.hang_timeout.seconds();
+    let mut observed = simulation.observe();
+    for (quiet, expected) in [(patience + 2, true), (patience + 3, false), (0, true), (patience + 3, false)] {
+        says(&mut observed, 1, |info| info.quiet_seconds = Some(quiet));
+        let status = decide(&simulation.object, &observed, simulation.now).status;
+        assert_eq!(status.nodes[1].in_sync, expected, "{quiet} s");
+        simulation.object.status = Some(status);
+    }
+    observed.set.pods.get_mut(&0).unwrap().own.state = NodeState::Gone;
+    assert_eq!(begins(&simulation, &observed), None);
+}
+
+/// While it is to hand over, too.
+#[test]
+fn a_master_that_is_to_hand_over_and_is_not_heard_for_a_moment_is_not_robbed() {
+    let mut simulation = Simulation::settled(redis(2));
+    let status = simulation.object.status.as_mut().unwrap();
+    status.failover = Some(Failover {
+        epoch: status.epoch + 1,
+        from: Some("cache-0".into()),
+        target: "cache-1".into(),
+        reason: "Asked".into(),
+        planned: true,
+        begun: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(simulation.now),
+    });
+    let mut observed = simulation.observe();
+    let promoted = |observed: &Observed| {
+        let actions = decide(&simulation.object, observed, simulation.now).actions;
+        actions.iter().any(|action| matches!(action, Action::Promote { .. } | Action::Follow { .. }))
+    };
+    observed.set.pods.get_mut(&0).unwrap().own.state = NodeState::Silent(Duration::from_millis(700));
+    assert!(!promoted(&observed) && begins(&simulation, &observed).is_none());
+    observed.set.pods.get_mut(&0).unwrap().own.state = NodeState::Gone;
+    assert!(promoted(&observed) || begins(&simulation, &observed).is_some());
+}
+
+/// A replica that nobody hears while the master takes writes lacks those.
+#[test]
+fn a_replica_that_was_away_while_the_master_served_does_not_take_over() {
+    let mut simulation = Simulation::settled(redis(1));
+    simulation.kubernetes.set.pods.get_mut(&1).unwrap().process.as_mut().unwrap().hangs = Some(0);
+    for _ in 0..5 {
+        simulation.time_passes();
+        simulation.write();
+        simulation.reconcile(&Mishap::default());
+    }
+    let acknowledged = simulation.acknowledged.clone();
+    simulation.kubernetes.kill(0);
+    simulation.resume();
+    simulation.settle();
+    simulation.assert_settled();
+    assert!(acknowledged.iter().all(|write| simulation.data().contains(write)));
+}
+
+/// Nor does one that was away when nobody looked.
+#[test]
+fn a_replica_that_lost_its_master_long_before_it_was_started_anew_does_not_take_over() {
+    let simulation = Simulation::settled(redis(1));
+    let mut observed = simulation.observe();
+    says(&mut observed, 0, |info| {
+        info.role =
+            Role::Replica(crate::external::redis::Link { host: "127.0.0.1".into(), port: 1, ..Default::default() });
+        (info.history, info.uptime_seconds) = ("another".into(), 3);
+    });
+    for (lost, expected) in [(4, "cache-1"), (600, "cache-0")] {
+        says(&mut observed, 1, |info| {
+            info.lost_seconds = Some(lost);
+            if let Role::Replica(link) = &mut info.role {
+                link.up = false;
+            }
+        });
+        assert_eq!(begins(&simulation, &observed).as_deref(), Some(expected), "{lost}");
+    }
+}
+
+/// One that never comes into step is of the earlier spec: waiting for it would never end.
+#[test]
+fn a_pod_of_the_earlier_spec_that_cannot_follow_is_replaced() {
+    let simulation = Simulation::settled(redis(2));
+    let mut observed = simulation.observe();
+    observed.set.pods.get_mut(&1).unwrap().revision = "earlier".into();
+    says(&mut observed, 1, |info| {
+        if let Role::Replica(link) = &mut info.role {
+            (link.up, link.syncing) = (false, true);
+        }
+    });
+    let replaced = |observed: &Observed| {
+        let actions = decide(&simulation.object, observed, simulation.now).actions;
+        actions
+            .iter()
+            .any(|action| matches!(action, Action::Child(ChildAction::DeletePod { name, .. }) if name == "cache-1"))
+    };
+    observed.set.pods.get_mut(&1).unwrap().own.role = None;
+    let slice = &mut observed.slices.get_mut("cache-replicas-ipv4").unwrap().value;
+    assert_eq!(slice["endpoints"].as_array_mut().unwrap().remove(0)["targetRef"]["name"], "cache-1");
+    assert!(replaced(&observed));
+    // Nobody else is away meanwhile.
+    observed.set.pods.get_mut(&2).unwrap().ready = false;
+    assert!(!replaced(&observed));
+}
+
+/// `deletionPolicy: Retain` of an earlier object is kept by the next one of its name.
+#[test]
+fn volumes_of_an_earlier_object_are_not_deleted() {
+    let simulation = Simulation::settled(redis(1));
+    for ours in [true, false] {
+        let mut observed = simulation.observe();
+        let claim =
+            Claim { name: "data-cache-4".into(), uid: "u".into(), ours, size: "1Gi".into(), ..Claim::default() };
+        observed.set.claims.insert(4, claim);
+        let actions = decide(&simulation.object, &observed, simulation.now).actions;
+        assert_eq!(
+            actions.iter().any(|action| matches!(action, Action::Child(ChildAction::DeleteClaim { .. }))),
+            ours,
+            "{actions:?}"
+        );
+    }
+}
+
+/// Somebody ran `FAILOVER` on the master, and that has not connected to its successor yet, or has.
+#[test]
+fn a_master_that_was_made_by_hand_is_recorded_and_no_other_is_promoted_or_detached() {
+    for up in [true, false] {
+        let simulation = Simulation::settled(redis(1));
+        let mut observed = simulation.observe();
+        let host = observed.set.pods[&1].address.clone().unwrap();
+        says(&mut observed, 0, |info| {
+            info.role = Role::Replica(Link { host: host.clone(), port: PORT, up, syncing: false });
+        });
+        says(&mut observed, 1, |info| info.role = Role::Master);
+        let plan = decide(&simulation.object, &observed, simulation.now);
+        let failover = plan.status.failover.unwrap();
+        assert_eq!((failover.target.as_str(), failover.reason.as_str()), ("cache-1", "SwitchedByHand"));
+        for action in plan.actions {
+            let is_wrong = match &action {
+                Action::Promote { .. } => true,
+                Action::Follow { node, .. } => node.name == "cache-1" || up,
+                Action::SetRole { pod, role } => role.is_some() && pod.name != "cache-1",
+                _ => false,
+            };
+            assert!(!is_wrong, "connected: {up}: {action:?}");
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Pods, volumes and processes of Redis in memory, in which every decision must lead to the same end and cost no data
+//! that was promised.
+
+mod clients;
+mod idle;
+mod kubernetes;
+mod looks;
+mod nodes;
+mod ownership;
+mod properties;
+mod readiness;
+mod restore;
+mod service;
+mod states;
+mod story;
+mod tls;
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+
+use super::action::{Action, Publication};
+use super::decide::decide;
+use super::facts::Observed;
+use super::names::MASTER;
+use super::resources::{service_of, ways_of};
+use crate::api::Redis;
+use crate::runtime::{Health, Plan};
+use crate::stateful::ChildAction;
+use kubernetes::Kubernetes;
+use nodes::Write;
+use states::States;
+use story::Mishap;
+
+/// Rounds that one reconcile has.
+const ROUNDS: usize = 12;
+/// Reconciles after which something would have gone wrong.
+const PASSES: usize = 300;
+
+/// The object, what there is, and what clients know.
+#[derive(Clone, Debug)]
+pub struct Simulation {
+    pub object: Redis,
+    pub kubernetes: Kubernetes,
+    pub now: Timestamp,
+    /// How the object was when it was last decided about.
+    pub health: Option<Health>,
+    /// Writes that clients were told are done.
+    pub acknowledged: Vec<Write>,
+    /// What was done.
+    pub journal: Vec<Action>,
+    /// The states that the failover was in.
+    pub states: States,
+    next_write: Write,
+}
+
+impl Simulation {
+    pub fn new(object: Redis) -> Self {
+        Self {
+            object,
+            kubernetes: Kubernetes::default(),
+            now: Timestamp::from_second(1_800_000_000).unwrap(),
+            health: None,
+            acknowledged: Vec::new(),
+            journal: Vec::new(),
+            states: States::default(),
+            next_write: 1,
+        }
+    }
+
+    /// One that has come to rest, and has data.
+    pub fn settled(object: Redis) -> Self {
+        let mut simulation = Self::new(object);
+        simulation.settle();
+        simulation.write();
+        simulation.time_passes();
+        simulation.settle();
+        simulation
+    }
+
+    fn observe(&self) -> Observed {
+        self.kubernetes.observe(&self.object)
+    }
+
+    /// One reconcile; true when it had nothing to do.
+    pub fn reconcile(&mut self, mishap: &Mishap) -> bool {
+        let mut done = 0;
+        for round in 0..ROUNDS {
+            let observed = self.observe();
+            let plan = decide(&self.object, &observed, self.now);
+            self.states.follow(&self.object, &observed, self.now, &plan.status);
+            let Plan { actions, status, health, write_status_first, .. } = plan;
+            let serves =
+                observed.set.pods.values().any(|pod| status.master.as_ref() == Some(&pod.name) && pod.info().is_some());
+            assert!(serves || !matches!(health, Health::Ready(_)), "ready without a master that answers");
+            readiness::assert_true(&self.object, &observed, &health, &actions);
+            let is_ready = matches!(health, Health::Ready(_));
+            assert!(!is_ready || self.kubernetes.serves(&self.object), "ready, and clients are not served");
+            self.health = Some(health);
+            if mishap.dies_after == Some(done) {
+                return false;
+            }
+            if actions.is_empty() || write_status_first {
+                let rests = round == 0 && self.object.status.as_ref() == Some(&status);
+                self.object.status = Some(status);
+                if actions.is_empty() {
+                    return rests;
+                }
+            }
+            for action in &actions {
+                if mishap.dies_after == Some(done) {
+                    return false;
+                }
+                self.assert_harmless(action);
+                self.journal.push(action.clone());
+                let outcome = match action {
+                    Action::Certify(due) => {
+                        tls::certify(&mut self.kubernetes.certificates, &self.object, due, self.now)
+                    }
+                    action => self.kubernetes.act(&self.object, action),
+                };
+                self.assert_one_master();
+                self.assert_trusted();
+                if let Action::Lead(publication) = action {
+                    self.assert_led_to_the_recorded_master(publication);
+                }
+                done += 1;
+                if outcome.is_err() {
+                    break;
+                }
+                if mishap.reply_lost == Some(done) {
+                    return false;
+                }
+            }
+            // Somebody writes all the time.
+            self.write();
+        }
+        false
+    }
+
+    /// A client writes through the Service.
+    pub fn write(&mut self) {
+        let write = self.next_write;
+        if self.kubernetes.write(write, &self.object) {
+            self.next_write += 1;
+            self.acknowledged.push(write);
+        }
+    }
+
+    /// A second passes.
+    pub fn time_passes(&mut self) {
+        self.now = self.now.checked_add(SignedDuration::from_secs(1)).unwrap();
+        self.kubernetes.time_passes(&self.object);
+        self.assert_one_master();
+    }
+
+    /// Lets the operator work until nothing is left to do.
+    pub fn settle(&mut self) {
+        let mut still = 0;
+        for _ in 0..PASSES {
+            let rests = self.reconcile(&Mishap::default());
+            self.time_passes();
+            // Without a master, something happens after a while.
+            let waits = self.object.status.as_ref().is_some_and(|status| status.masterless_since.is_some());
+            let ends = matches!(self.health, Some(Health::Ready(_) | Health::Stalled(_))) && !waits;
+            still = if rests && ends { still + 1 } else { 0 };
+            if still > 6 {
+                return;
+            }
+        }
+        let last = &self.journal[self.journal.len().saturating_sub(8)..];
+        panic!(
+            "never settles: {:?}\n{last:#?}\n{:#?}\n{:#?}",
+            self.health, self.object.status, self.kubernetes.set.pods
+        );
+    }
+
+    /// All is as the object says.
+    pub fn assert_settled(&self) {
+        assert!(matches!(self.health, Some(Health::Ready(_))), "{:?} {:#?}", self.health, self.kubernetes.set.pods);
+        let wanted: Vec<i32> = (0..=self.object.spec.replicas).collect();
+        assert_eq!(self.kubernetes.set.pods.keys().copied().collect::<Vec<_>>(), wanted);
+        let status = self.object.status.as_ref().unwrap();
+        assert_eq!(status.ready_replicas, self.object.spec.replicas);
+        assert_eq!(status.failover, None);
+        let masters: Vec<&String> =
+            self.kubernetes.set.pods.values().filter(|pod| pod.is_master()).map(|pod| &pod.name).collect();
+        assert_eq!(masters, status.master.iter().collect::<Vec<_>>());
+        let behind: Vec<&String> =
+            self.kubernetes.behind(&self.object.name_any()).into_iter().map(|pod| &pod.name).collect();
+        assert_eq!(behind, masters, "clients are led to the master alone");
+        let replicas = self.kubernetes.behind(&super::names::replicas(&self.object));
+        assert_eq!(replicas.len(), usize::try_from(self.object.spec.replicas).unwrap(), "{replicas:#?}");
+        let revision = super::resources::revision(&self.object);
+        assert!(self.kubernetes.set.pods.values().all(|pod| pod.revision == revision));
+        let data: Vec<&Vec<Write>> =
+            self.kubernetes.set.pods.values().map(|pod| &pod.process.as_ref().unwrap().writes).collect();
+        assert!(data.iter().all(|writes| *writes == data[0]), "{data:?}");
+        assert_eq!(decide(&self.object, &self.observe(), self.now).actions, []);
+    }
+
+    /// What the master has.
+    pub fn data(&self) -> Vec<Write> {
+        let master = self.kubernetes.set.pods.values().find(|pod| pod.is_master());
+        master.map_or_else(Vec::new, |pod| pod.process.as_ref().unwrap().writes.clone())
+    }
+
+    /// Clients must never find two that take writes, and nobody is told of two.
+    fn assert_one_master(&self) {
+        let found =
+            self.kubernetes.set.pods.values().filter(|pod| pod.role.as_deref() == Some(MASTER) && pod.is_master());
+        assert!(found.count() <= 1, "two pods are called the master: {:#?}", self.kubernetes.set.pods);
+        let behind = self.kubernetes.behind(&self.object.name_any());
+        // Two slices may name the same.
+        let masters: BTreeSet<&String> = behind.iter().filter(|pod| pod.is_master()).map(|pod| &pod.uid).collect();
+        assert!(masters.len() <= 1, "two masters behind the Service: {behind:#?}");
+    }
+
+    /// What is written leads clients to whom the status names, and to nobody else.
+    fn assert_led_to_the_recorded_master(&self, publication: &Publication) {
+        if service_of(&publication.slice.value) != Some(&self.object.name_any()) {
+            return;
+        }
+        let status = self.object.status.as_ref().unwrap();
+        let recorded: Vec<&String> = match &status.failover {
+            Some(failover) => failover.from.iter().filter(|_| failover.planned).chain([&failover.target]).collect(),
+            None => status.master.iter().collect(),
+        };
+        for way in ways_of(&publication.slice.value) {
+            assert!(recorded.contains(&&way.pod), "{way:?}: {status:#?}");
+        }
+    }
+
+    /// What must never be done.
+    fn assert_harmless(&self, action: &Action) {
+        match action {
+            Action::Promote { node, .. } => {
+                let data = |name: &str| {
+                    let pod = self.kubernetes.set.pods.values().find(|pod| pod.name == name);
+                    pod.and_then(|pod| pod.process.as_ref()).map_or(0, |process| process.writes.len())
+                };
+                let richest = self.kubernetes.set.pods.values().map(|pod| data(&pod.name)).max().unwrap_or(0);
+                assert!(data(&node.name) > 0 || richest == 0, "{} is empty, others are not", node.name);
+            }
+            Action::Child(ChildAction::DeleteClaim { name, .. }) => {
+                let ordinal = super::names::ordinal_of(&self.object, name).unwrap();
+                let damaged = self.kubernetes.set.claims[&ordinal].volume.damaged && !self.data().is_empty();
+                assert!(damaged || ordinal > self.object.spec.replicas, "{name} is wanted");
+            }
+            _ => {}
+        }
+    }
+}

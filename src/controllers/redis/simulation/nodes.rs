@@ -1,0 +1,103 @@
+//! A process of Redis: what it has, whom it follows.
+
+use crate::external::redis::{Attached, Info, Link, Role};
+use crate::stateful::tls::facts::StoredCertificate;
+
+/// A write; each is another.
+pub type Write = u32;
+
+/// A running process.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Process {
+    pub run: u32,
+    /// Seconds since it was started.
+    pub age: u64,
+    /// Whom it follows; a master follows nobody.
+    pub follows: Option<Following>,
+    pub history: String,
+    pub earlier: String,
+    pub writes: Vec<Write>,
+    /// The certificates that it has loaded.
+    pub files: Option<StoredCertificate>,
+    /// Does not answer, since so many seconds.
+    pub hangs: Option<u64>,
+    /// Its disk takes nothing.
+    pub full: bool,
+    /// Somebody asks it for more replicas than there are.
+    pub tampered: bool,
+}
+
+/// A replica's link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Following {
+    pub host: String,
+    pub up: bool,
+    /// Fetches all data.
+    pub syncing: bool,
+    /// Seconds since it heard of its master.
+    pub quiet: u64,
+}
+
+impl Process {
+    /// Every process begins as a replica of nobody, with what its volume has.
+    pub fn start(run: u32, writes: Vec<Write>) -> Self {
+        let follows = Some(Following { host: "127.0.0.1".into(), up: false, syncing: false, quiet: 1000 });
+        Self {
+            run,
+            age: 0,
+            follows,
+            history: format!("h{run}"),
+            earlier: String::new(),
+            writes,
+            files: None,
+            hangs: None,
+            full: false,
+            tampered: false,
+        }
+    }
+
+    /// Turns master: a history of its own begins.
+    pub fn promote(&mut self, history: u32) {
+        if self.follows.take().is_some() {
+            self.earlier = std::mem::replace(&mut self.history, format!("p{history}"));
+        }
+    }
+
+    /// Follows another.
+    pub fn follow(&mut self, host: &str) {
+        if self.follows.as_ref().is_none_or(|following| following.host != host) {
+            self.follows = Some(Following { host: host.to_owned(), up: false, syncing: false, quiet: 0 });
+        }
+    }
+
+    /// What INFO prints.
+    pub fn info(&self, attached: Vec<Attached>) -> Info {
+        let role = match &self.follows {
+            None => Role::Master,
+            Some(following) => Role::Replica(Link {
+                host: following.host.clone(),
+                port: super::super::names::PORT,
+                up: following.up,
+                syncing: following.syncing,
+            }),
+        };
+        Info {
+            run_id: self.run.to_string(),
+            version: "7.0.15".into(),
+            uptime_seconds: self.age,
+            role,
+            loading: false,
+            clients: 1,
+            keys: self.writes.len().try_into().unwrap(),
+            history: self.history.clone(),
+            earlier_history: self.earlier.clone(),
+            offset: self.writes.len().try_into().unwrap(),
+            quiet_seconds: self.follows.as_ref().map(|following| following.quiet),
+            lost_seconds: self.follows.as_ref().filter(|it| !it.up).map(|following| following.quiet),
+            attached,
+            handing_over: false,
+            log_fails: self.full,
+            snapshot_fails: false,
+        }
+    }
+}

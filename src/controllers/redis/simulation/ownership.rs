@@ -1,0 +1,144 @@
+//! What is somebody else's stays as it is, what is ours stays ours, and what cannot be read is fetched anew.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::Simulation;
+use super::story::{Edit, Fault, Mishap};
+use crate::controllers::redis::action::Action;
+use crate::controllers::redis::fixtures::redis;
+use crate::runtime::Health;
+use crate::stateful::ChildAction;
+
+const WHOSE: &str = "PersistentVolumeClaim data-cache-0 exists and holds data of EtcdCluster cache";
+
+fn reason(simulation: &Simulation) -> Option<&'static str> {
+    match simulation.health.as_ref()? {
+        Health::Stalled(message) | Health::Progressing(message) => Some(message.reason),
+        _ => None,
+    }
+}
+
+fn damage(simulation: &mut Simulation, ordinal: i32) {
+    simulation.kubernetes.kill(ordinal);
+    simulation.kubernetes.set.claims.get_mut(&ordinal).unwrap().volume.damaged = true;
+}
+
+fn volumes(simulation: &Simulation) -> BTreeMap<i32, String> {
+    simulation.kubernetes.set.claims.iter().map(|(ordinal, claim)| (*ordinal, claim.facts.uid.clone())).collect()
+}
+
+#[test]
+fn nothing_begins_on_volumes_of_somebody_else() {
+    let mut simulation = Simulation::new(redis(2));
+    simulation.kubernetes.set.others.insert(1, WHOSE);
+    simulation.settle();
+    assert_eq!(reason(&simulation), Some("NameTaken"));
+    assert!(simulation.journal.is_empty() && simulation.kubernetes.set.pods.is_empty(), "{:?}", simulation.journal);
+    simulation.kubernetes.set.others.clear();
+    simulation.settle();
+    simulation.assert_settled();
+}
+
+#[test]
+fn replicas_do_not_begin_on_volumes_of_somebody_else_and_the_master_serves_on() {
+    let mut simulation = Simulation::settled(redis(1));
+    simulation.kubernetes.set.others.insert(2, WHOSE);
+    Edit::Replicas(2).happens(&mut simulation);
+    simulation.settle();
+    assert_eq!((reason(&simulation), simulation.kubernetes.set.pods.len()), (Some("NameTaken"), 2));
+    simulation.kubernetes.kill(0);
+    simulation.time_passes();
+    simulation.settle();
+    let status = simulation.object.status.clone().unwrap();
+    assert!(status.failover.is_none() && status.ready_replicas == 1, "{status:?}");
+    simulation.kubernetes.set.others.clear();
+    simulation.settle();
+    simulation.assert_settled();
+}
+
+#[test]
+fn a_pod_whose_label_was_taken_off_gets_it_back_and_keeps_its_role() {
+    for ordinal in 0..=2 {
+        let mut simulation = Simulation::settled(redis(2));
+        let epoch = simulation.object.status.clone().unwrap().epoch;
+        simulation.journal.clear();
+        simulation.kubernetes.set.pods.get_mut(&ordinal).unwrap().unlabelled = true;
+        simulation.kubernetes.set.claims.get_mut(&ordinal).unwrap().facts.unlabelled = true;
+        simulation.reconcile(&Mishap::default());
+        let labels = |action: &Action| {
+            matches!(action, Action::Child(ChildAction::LabelPod { .. } | ChildAction::LabelClaim { .. }))
+        };
+        assert!(simulation.journal.iter().all(labels) && simulation.journal.len() == 2, "{:?}", simulation.journal);
+        simulation.settle();
+        simulation.assert_settled();
+        assert_eq!(simulation.object.status.as_ref().unwrap().epoch, epoch, "nobody takes over");
+    }
+}
+
+/// The files of the master cannot be read when it is started again: another takes over, and it begins empty.
+#[test]
+fn a_master_that_cannot_read_its_data_is_succeeded_and_emptied() {
+    let mut simulation = Simulation::settled(redis(2));
+    let (before, data) = (volumes(&simulation), simulation.data());
+    damage(&mut simulation, 0);
+    simulation.settle();
+    simulation.assert_settled();
+    let after = volumes(&simulation);
+    assert!(before[&0] != after[&0] && before[&1] == after[&1] && before[&2] == after[&2], "{after:?}");
+    assert!(data.iter().all(|write| simulation.data().contains(write)));
+}
+
+#[test]
+fn the_last_copy_is_never_emptied() {
+    // All are damaged; or the master lacks writes.
+    let mut simulation = Simulation::settled(redis(1));
+    damage(&mut simulation, 0);
+    damage(&mut simulation, 1);
+    for _ in 0..100 {
+        simulation.reconcile(&Mishap::default());
+        simulation.time_passes();
+    }
+    assert!(
+        simulation.kubernetes.set.claims.values().all(|claim| claim.volume.damaged),
+        "{:?}",
+        simulation.kubernetes.set.claims
+    );
+    // Somebody repairs the file of one: what it has is served, and the other begins empty.
+    simulation.kubernetes.set.claims.get_mut(&1).unwrap().volume.damaged = false;
+    let before = volumes(&simulation);
+    for _ in 0..100 {
+        simulation.reconcile(&Mishap::default());
+        simulation.time_passes();
+    }
+    let lost = simulation.object.status.as_ref().unwrap().last_failover.as_ref().unwrap().reason.clone();
+    assert!(volumes(&simulation) == before || lost != "MasterLost", "{lost}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 8, ..ProptestConfig::default() })]
+
+    #[test]
+    fn replicas_that_cannot_read_their_data_get_well_whatever_dies(
+        size in 1..4_i32, place: prop::sample::Index, other: prop::sample::Index, kind in 0..3, dies in 0..12_usize,
+    ) {
+        let mut simulation = Simulation::settled(redis(size));
+        let kept = simulation.acknowledged.clone();
+        let damaged = i32::try_from(1 + place.index(usize::try_from(size).unwrap())).unwrap();
+        damage(&mut simulation, damaged);
+        for _ in 0..3 {
+            simulation.reconcile(&Mishap { dies_after: Some(dies), reply_lost: None });
+            simulation.time_passes();
+        }
+        match kind {
+            0 => Fault::Kill(other),
+            1 => Fault::DeletePod(other),
+            _ => Fault::TakeLabel(other),
+        }.happens(&mut simulation);
+        simulation.settle();
+        simulation.assert_settled();
+        let data = simulation.data();
+        prop_assert!(kept.iter().all(|write| data.contains(write)), "{:?} of {:?}", kept, data);
+    }
+}

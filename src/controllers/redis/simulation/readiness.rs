@@ -1,0 +1,72 @@
+//! Ready means that nothing is left to do: every child is as the object asks for, and every pod was made from it and
+//! serves. `kubectl wait` believes that.
+
+use super::Simulation;
+use super::story::{Edit, Mishap};
+use crate::api::Redis;
+use crate::controllers::redis::action::Action;
+use crate::controllers::redis::facts::Observed;
+use crate::controllers::redis::fixtures::redis;
+use crate::controllers::redis::resources;
+use crate::runtime::Health;
+use crate::stateful::ChildAction;
+
+/// Nothing is called ready that is not.
+pub fn assert_true(object: &Redis, observed: &Observed, health: &Health, actions: &[Action]) {
+    if !matches!(health, Health::Ready(_)) {
+        return;
+    }
+    assert!(
+        actions.iter().all(|action| matches!(action, Action::Child(ChildAction::Restore(_)))),
+        "ready before {actions:?}"
+    );
+    let count = object.spec.replicas + 1;
+    let mut children = resources::around(object);
+    children.extend([resources::config_map(object), resources::pods(object, count)]);
+    for child in children {
+        let live = observed.set.child(child.kind(), child.name());
+        assert!(live.is_some_and(|live| child.is_met_by(&live.value)), "ready without {child:?}");
+    }
+    assert!(observed.set.pods.keys().copied().eq(0..count), "ready with {:?}", observed.set.pods.keys());
+    let revision = resources::revision(object);
+    for pod in observed.set.pods.values() {
+        assert!(pod.ready && !pod.terminating && pod.revision == revision, "ready with {pod:#?}");
+    }
+}
+
+/// The only pod goes on answering while it is told to stop, and a moment after.
+#[test]
+fn a_single_node_is_not_ready_before_its_pod_was_replaced() {
+    for image in ["registry.example.com/nothing", "registry.example.com/redis"] {
+        let mut simulation = Simulation::settled(redis(0));
+        Edit::Image(Some(image)).happens(&mut simulation);
+        simulation.reconcile(&Mishap::default());
+        assert!(simulation.kubernetes.set.pods[&0].terminating, "it is being replaced");
+        assert!(matches!(simulation.health, Some(Health::Progressing(_))), "{image}: {:?}", simulation.health);
+    }
+}
+
+/// A kubelet that does not answer, or an exporter that fails, keeps no client from the master; and it is told.
+#[test]
+fn a_master_whose_pod_is_not_ready_serves_and_is_told() {
+    for size in [0, 2] {
+        let mut simulation = Simulation::settled(redis(size));
+        let master = simulation.object.status.clone().unwrap().master.unwrap();
+        simulation.kubernetes.set.pods.values_mut().find(|pod| pod.name == master).unwrap().unready = true;
+        simulation.reconcile(&Mishap::default());
+        assert!(simulation.kubernetes.serves(&simulation.object), "{:#?}", simulation.kubernetes.slices);
+        let Some(Health::Progressing(cause)) = &simulation.health else { panic!("{size}: {:?}", simulation.health) };
+        assert_eq!(cause.reason, "MasterNotReady");
+        assert!(cause.message.contains(&master) && cause.message.contains("Service cache"), "{}", cause.message);
+    }
+}
+
+/// Pods that are not wanted any more may still serve.
+#[test]
+fn a_set_is_not_ready_before_the_pods_beyond_its_size_are_gone() {
+    let mut simulation = Simulation::settled(redis(3));
+    Edit::Replicas(1).happens(&mut simulation);
+    simulation.reconcile(&Mishap::default());
+    assert_eq!(simulation.kubernetes.set.pods.len(), 4);
+    assert!(matches!(simulation.health, Some(Health::Progressing(_))), "{:?}", simulation.health);
+}

@@ -1,0 +1,104 @@
+//! The backup that new nodes begin with.
+
+use super::Simulation;
+use super::story::Mishap;
+use crate::api::databaserestore::{BackupChoice, RestoreOutcome, RestorePhase};
+use crate::controllers::redis::action::Action;
+use crate::controllers::redis::fixtures::redis;
+use crate::runtime::Health;
+use crate::stateful::ChildAction;
+use crate::stateful::restore_from::fixtures::live_in;
+use crate::stateful::restore_from::{Seen, Step};
+
+fn asking(replicas: i32) -> Simulation {
+    let mut object = redis(replicas);
+    object.spec.restore_from = Some(BackupChoice {
+        backup: "nightly".into(),
+        source: None,
+        id: "latest".into(),
+        identity_secret_name: None,
+        uid: None,
+        accept_unrecorded: false,
+        accept_unencrypted: false,
+    });
+    let mut simulation = Simulation::new(object);
+    simulation.kubernetes.set.restore = Seen::Absent;
+    simulation
+}
+
+fn until(simulation: &mut Simulation, what: &str, done: impl Fn(&Simulation) -> bool) {
+    for _ in 0..100 {
+        if done(simulation) {
+            return;
+        }
+        simulation.reconcile(&Mishap::default());
+        simulation.time_passes();
+    }
+    panic!("never {what}: {:?} {:?}", simulation.health, simulation.kubernetes.set.restore);
+}
+
+fn made(simulation: &Simulation) -> usize {
+    simulation
+        .journal
+        .iter()
+        .filter(|action| matches!(action, Action::Child(ChildAction::Restore(Step::Make { .. }))))
+        .count()
+}
+
+fn outcome(simulation: &Simulation) -> Option<RestoreOutcome> {
+    Some(simulation.object.status.as_ref()?.restored.as_ref()?.outcome)
+}
+
+fn phase(simulation: &Simulation) -> Option<&str> {
+    simulation.object.status.as_ref()?.phase.as_deref()
+}
+
+#[test]
+fn nodes_are_restored_once_a_master_takes_writes_and_ready_only_then() {
+    for replicas in [0, 3] {
+        let mut simulation = asking(replicas);
+        until(&mut simulation, "made", |simulation| matches!(simulation.kubernetes.set.restore, Seen::Present(_)));
+        assert!(simulation.kubernetes.serves(&simulation.object), "{:#?}", simulation.kubernetes.set.pods);
+        until(&mut simulation, "noted", |simulation| {
+            outcome(simulation) == Some(RestoreOutcome::Running) && phase(simulation) == Some("Restoring")
+        });
+        assert!(matches!(simulation.health, Some(Health::Progressing(_))), "{:?}", simulation.health);
+
+        simulation.kubernetes.set.restore = live_in("restore-1", RestorePhase::Succeeded, "it is in: 7 keys");
+        simulation.settle();
+        simulation.assert_settled();
+        assert_eq!((phase(&simulation), outcome(&simulation)), (Some("Running"), Some(RestoreOutcome::Succeeded)));
+        simulation.kubernetes.set.restore = Seen::Absent;
+        simulation.settle();
+        simulation.assert_settled();
+        assert_eq!(made(&simulation), 1);
+    }
+}
+
+#[test]
+fn another_master_is_made_while_a_restore_runs() {
+    let mut simulation = asking(3);
+    until(&mut simulation, "noted", |simulation| outcome(simulation) == Some(RestoreOutcome::Running));
+    let before = simulation.object.status.as_ref().and_then(|status| status.master.clone());
+    let master = simulation.kubernetes.set.pods.values_mut().find(|pod| pod.is_master()).expect("a master");
+    master.process.as_mut().expect("its process").hangs = Some(0);
+    until(&mut simulation, "succeeded", |simulation| {
+        simulation.object.status.as_ref().is_some_and(|status| status.master != before && status.failover.is_none())
+    });
+    assert_eq!((outcome(&simulation), made(&simulation)), (Some(RestoreOutcome::Running), 1));
+}
+
+#[test]
+fn a_restore_that_failed_leaves_nodes_running_and_says_what_to_do() {
+    let mut simulation = asking(0);
+    until(&mut simulation, "noted", |simulation| outcome(simulation) == Some(RestoreOutcome::Running));
+    simulation.kubernetes.set.restore =
+        live_in("restore-1", RestorePhase::Failed, "TargetNotEmpty: Redis cache holds 5 keys");
+    simulation.settle();
+    let Some(Health::Stalled(cause)) = &simulation.health else { panic!("{:?}", simulation.health) };
+    assert!(cause.reason == "RestoreFailed" && cause.message.contains("TargetNotEmpty"), "{cause:?}");
+    assert_eq!(phase(&simulation), Some("Stalled"));
+    simulation.object.spec.restore_from = None;
+    simulation.settle();
+    simulation.assert_settled();
+}

@@ -1,0 +1,232 @@
+//! Whom clients of the Services find: whatever becomes of pods' readiness, disks and settings, and without a gap when an
+//! earlier version's Services are taken over.
+
+use serde_json::json;
+
+use super::Simulation;
+use super::story::Mishap;
+use crate::controllers::redis::action::Action;
+use crate::controllers::redis::facts::Child;
+use crate::controllers::redis::fixtures::redis;
+use crate::controllers::redis::names::MASTER;
+use crate::controllers::redis::resources::ways_of;
+use crate::runtime::Health;
+use crate::stateful::ChildAction;
+
+fn reason(simulation: &Simulation) -> (&'static str, String) {
+    match &simulation.health {
+        Some(Health::Progressing(cause) | Health::Stalled(cause) | Health::Ready(cause)) => {
+            (cause.reason, cause.message.clone())
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn master(simulation: &Simulation) -> String {
+    simulation.object.status.clone().unwrap().master.unwrap()
+}
+
+fn process<'a>(simulation: &'a mut Simulation, name: &str) -> &'a mut super::nodes::Process {
+    simulation.kubernetes.set.pods.values_mut().find(|pod| pod.name == name).unwrap().process.as_mut().unwrap()
+}
+
+/// One step of the operator at a time, from what it decides now.
+fn first_actions(simulation: &Simulation) -> Vec<Action> {
+    super::decide(&simulation.object, &simulation.observe(), simulation.now).actions
+}
+
+/// The state in which an earlier version left a set: Services with selectors, and what Kubernetes wrote for them.
+fn of_an_earlier_version(simulation: &mut Simulation) {
+    for (service, role) in [("cache", "master"), ("cache-replicas", "replica")] {
+        let own = simulation.kubernetes.slices.remove(&format!("{service}-ipv4")).unwrap();
+        let mut value = own.value;
+        let name = format!("{service}-x7k2p");
+        value["metadata"]["name"] = name.clone().into();
+        value["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] =
+            "endpointslice-controller.k8s.io".into();
+        simulation.kubernetes.slices.insert(name.clone(), Child { value, uid: name, ours: false });
+        let live = simulation.kubernetes.set.children.get_mut(&("Service".to_owned(), service.to_owned())).unwrap();
+        live.value["spec"]["selector"] = json!({ "causeway.example.com/role": role });
+    }
+}
+
+#[test]
+fn services_of_an_earlier_version_are_taken_over_without_a_gap() {
+    let mut simulation = Simulation::settled(redis(2));
+    of_an_earlier_version(&mut simulation);
+    for _ in 0..20 {
+        for action in first_actions(&simulation) {
+            simulation.kubernetes.act(&simulation.object, &action).unwrap();
+            assert!(simulation.kubernetes.serves(&simulation.object), "a gap after {action:?}");
+        }
+    }
+    let names: Vec<&String> = simulation.kubernetes.slices.keys().collect();
+    assert_eq!(names, ["cache-ipv4", "cache-replicas-ipv4"], "what Kubernetes wrote is gone");
+    simulation.settle();
+    simulation.assert_settled();
+}
+
+/// What Kubernetes wrote stays when a selector goes: nobody else would take a dead master out of it.
+#[test]
+fn the_operator_may_die_at_any_point_of_taking_services_over() {
+    for dies in 0..8 {
+        let mut simulation = Simulation::settled(redis(2));
+        of_an_earlier_version(&mut simulation);
+        simulation.reconcile(&Mishap { dies_after: Some(dies), reply_lost: None });
+        simulation.kubernetes.kill(0);
+        simulation.time_passes();
+        simulation.settle();
+        simulation.assert_settled();
+    }
+}
+
+#[test]
+fn a_selector_that_somebody_adds_goes_again() {
+    let mut simulation = Simulation::settled(redis(1));
+    let live = simulation.kubernetes.set.children.get_mut(&("Service".to_owned(), "cache".to_owned())).unwrap();
+    live.value["spec"]["selector"] = json!({ "app": "other" });
+    simulation.reconcile(&Mishap::default());
+    assert!(
+        simulation
+            .journal
+            .iter()
+            .any(|action| matches!(action, Action::Unselect { service, .. } if service == "cache"))
+    );
+    simulation.settle();
+    simulation.assert_settled();
+}
+
+/// It would be back as a replica, and keep the connections that it got.
+#[test]
+fn a_master_that_dies_is_out_before_anything_else_is_done() {
+    for size in [0, 2] {
+        let mut simulation = Simulation::settled(redis(size));
+        simulation.kubernetes.kill(0);
+        let actions = first_actions(&simulation);
+        let Some(Action::Lead(publication)) = actions.first() else { panic!("{size}: {actions:?}") };
+        assert_eq!((publication.slice.name(), ways_of(&publication.slice.value)), ("cache-ipv4", Vec::new()));
+    }
+}
+
+/// Labels are for people: clients do not wait for them.
+#[test]
+fn clients_are_led_to_the_next_master_before_labels_tell_of_it() {
+    let mut simulation = Simulation::settled(redis(2));
+    simulation.kubernetes.kill(0);
+    simulation.journal.clear();
+    simulation.settle();
+    let at = |what: &str, is: fn(&Action) -> bool| {
+        simulation.journal.iter().position(is).unwrap_or_else(|| panic!("no {what} in {:#?}", simulation.journal))
+    };
+    let promoted = at("promotion", |action| matches!(action, Action::Promote { .. }));
+    let led = at("way", |action| matches!(action, Action::Lead(it) if it.master.is_some()));
+    let labelled = at("label", |action| matches!(action, Action::SetRole { role: Some("master"), .. }));
+    assert!(promoted < led && led < labelled, "{:#?}", simulation.journal);
+}
+
+/// Somebody labelled the next master before its time.
+#[test]
+fn two_pods_are_never_labelled_the_master_beside_each_other() {
+    let mut simulation = Simulation::settled(redis(1));
+    simulation.kubernetes.set.pods.get_mut(&1).unwrap().role = Some(MASTER.into());
+    simulation.kubernetes.set.pods.get_mut(&0).unwrap().process.as_mut().unwrap().hangs = Some(0);
+    simulation.time_passes();
+    simulation.time_passes();
+    // The world looks after each action.
+    simulation.settle();
+    assert_eq!(master(&simulation), "cache-1");
+}
+
+/// Whoever is not heard for a moment may serve: it may be the operator that is cut off.
+#[test]
+fn a_master_that_is_not_heard_for_a_moment_stays_behind_the_service() {
+    let simulation = Simulation::settled(redis(2));
+    let mut observed = simulation.observe();
+    observed.set.pods.get_mut(&0).unwrap().own.state =
+        crate::controllers::redis::facts::NodeState::Silent(std::time::Duration::from_millis(700));
+    let actions = super::decide(&simulation.object, &observed, simulation.now).actions;
+    assert!(!actions.iter().any(|action| matches!(action, Action::Lead(_))), "{actions:?}");
+}
+
+/// An address is given to somebody else's pod within seconds.
+#[test]
+fn the_address_of_a_pod_that_is_gone_leads_nobody_to_its_next_owner() {
+    let mut simulation = Simulation::settled(redis(0));
+    let address = simulation.kubernetes.set.pods[&0].address.clone();
+    simulation.kubernetes.set.pods.remove(&0);
+    simulation.time_passes();
+    simulation.kubernetes.set.pods.get_mut(&0).unwrap().address = address;
+    let actions = first_actions(&simulation);
+    let Some(Action::Lead(publication)) = actions.first() else { panic!("{actions:?}") };
+    assert_eq!(ways_of(&publication.slice.value), Vec::new());
+}
+
+#[test]
+fn a_slice_that_leads_elsewhere_and_is_nobodys_we_know_is_told() {
+    let mut simulation = Simulation::settled(redis(1));
+    let mut value = simulation.kubernetes.slices["cache-ipv4"].value.clone();
+    value["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] = "somebody".into();
+    value["endpoints"][0]["addresses"][0] = "10.9.9.9".into();
+    simulation.kubernetes.slices.insert("other".into(), Child { value, uid: "other".into(), ours: false });
+    simulation.reconcile(&Mishap::default());
+    let (reason, text) = reason(&simulation);
+    assert!(reason == "ForeignEndpoints" && text.contains("other") && text.contains("10.9.9.9"), "{reason}: {text}");
+}
+
+#[test]
+fn a_master_whose_disk_is_full_hands_over_to_one_with_room() {
+    let mut simulation = Simulation::settled(redis(2));
+    let first = master(&simulation);
+    process(&mut simulation, &first).full = true;
+    simulation.journal.clear();
+    simulation.settle();
+    simulation.assert_settled();
+    let last = simulation.object.status.clone().unwrap().last_failover.unwrap();
+    assert_eq!((last.reason.as_str(), last.from.as_deref()), ("DiskFailed", Some(first.as_str())));
+    assert!(!simulation.journal.iter().any(|action| matches!(action, Action::Promote { .. })), "no write is lost");
+    let data = simulation.data();
+    assert!(simulation.acknowledged.iter().all(|write| data.contains(write)));
+}
+
+#[test]
+fn a_full_disk_that_nobody_can_stand_in_for_is_told() {
+    let mut simulation = Simulation::settled(redis(0));
+    process(&mut simulation, "cache-0").full = true;
+    simulation.reconcile(&Mishap::default());
+    let (reason, text) = reason(&simulation);
+    assert!(reason == "WritesRefused" && text.contains("spec.storage.size"), "{reason}: {text}");
+    // More room is asked for before anybody is waited for.
+    simulation.object.spec.storage.size = "2Gi".into();
+    simulation.reconcile(&Mishap::default());
+    assert!(
+        simulation.journal.iter().any(|action| matches!(action, Action::Child(ChildAction::GrowClaim { .. }))),
+        "{:?}",
+        simulation.journal
+    );
+}
+
+#[test]
+fn a_setting_that_somebody_changed_is_changed_back_and_moves_nobody() {
+    let mut simulation = Simulation::settled(redis(2));
+    let first = master(&simulation);
+    process(&mut simulation, &first).tampered = true;
+    simulation.journal.clear();
+    simulation.settle();
+    simulation.assert_settled();
+    let mended = simulation.journal.iter().any(|action| {
+        matches!(action, Action::Configure { node, mended, .. } if node.name == first && mended == &["min-replicas-to-write"])
+    });
+    assert!(mended && master(&simulation) == first, "{:#?}", simulation.journal);
+}
+
+/// Its pod is about to be told to go, and its node may be gone any moment.
+#[test]
+fn a_master_on_a_node_that_does_not_answer_hands_over() {
+    let simulation = Simulation::settled(redis(2));
+    let mut observed = simulation.observe();
+    let pod = observed.set.pods.get_mut(&0).unwrap();
+    (pod.ready, pod.lost_node) = (false, Some("node-1".into()));
+    let plan = super::decide(&simulation.object, &observed, simulation.now);
+    let begun = plan.status.failover.unwrap();
+    assert_eq!((begun.reason.as_str(), begun.planned), ("NodeLost", true));
+}

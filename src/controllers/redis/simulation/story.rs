@@ -1,0 +1,285 @@
+//! What goes wrong, and what users ask for meanwhile.
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::Simulation;
+use super::nodes::Process;
+use crate::api::redis::Switchover;
+use crate::controllers::redis::names::{self, MASTER};
+
+/// Something that happens without the operator.
+#[derive(Clone, Debug)]
+pub enum Fault {
+    /// A pod is deleted, as by a drain.
+    DeletePod(Index),
+    /// A process is killed.
+    Kill(Index),
+    /// A process is killed so often that the kubelet lets it wait.
+    KillAgain(Index),
+    /// All processes are killed at once.
+    KillAll,
+    /// A process hangs.
+    Hang(Index),
+    /// Whatever hangs goes on.
+    Resume,
+    /// A process is killed, and its volume is empty.
+    Empty(Index),
+    /// Somebody deletes a child.
+    DeleteChild(Index),
+    /// Somebody takes the label off a pod.
+    TakeLabel(Index),
+    /// Somebody sends clients to a pod.
+    Mislabel(Index),
+    /// Somebody makes a master.
+    Promote(Index),
+    /// A disk takes nothing.
+    Fill(Index),
+    /// Somebody changes a setting in a running process, so that it refuses writes.
+    Tamper(Index),
+    /// A kubelet does not answer, or does again.
+    Unready(Index),
+    /// Somebody changes whom a Service leads to.
+    Mislead(Index),
+}
+
+/// How a reconcile goes wrong.
+#[derive(Clone, Debug, Default)]
+pub struct Mishap {
+    /// The operator dies after so many actions, before it tells anybody.
+    pub dies_after: Option<usize>,
+    /// The answer to that action is lost, counted from one: it was done, and nobody knows.
+    pub reply_lost: Option<usize>,
+}
+
+/// A wish of a user.
+#[derive(Clone, Debug)]
+pub enum Edit {
+    Replicas(i32),
+    Version(&'static str),
+    Memory(Option<&'static str>),
+    Switch(i32),
+    Image(Option<&'static str>),
+    Size(&'static str),
+}
+
+/// What can happen.
+#[derive(Clone, Debug)]
+pub enum Event {
+    Reconcile(Mishap),
+    TimePasses,
+    Write,
+    Fault(Fault),
+    Edit(Edit),
+}
+
+pub fn fault() -> impl Strategy<Value = Fault> {
+    let place = any::<Index>;
+    prop_oneof![
+        3 => place().prop_map(Fault::DeletePod),
+        3 => place().prop_map(Fault::Kill),
+        1 => place().prop_map(Fault::KillAgain),
+        1 => Just(Fault::KillAll),
+        3 => place().prop_map(Fault::Hang),
+        2 => Just(Fault::Resume),
+        2 => place().prop_map(Fault::Empty),
+        1 => place().prop_map(Fault::DeleteChild),
+        1 => place().prop_map(Fault::TakeLabel),
+        1 => place().prop_map(Fault::Mislabel),
+        1 => place().prop_map(Fault::Promote),
+        1 => place().prop_map(Fault::Fill),
+        1 => place().prop_map(Fault::Tamper),
+        1 => place().prop_map(Fault::Unready),
+        1 => place().prop_map(Fault::Mislead),
+    ]
+}
+
+fn mishap() -> impl Strategy<Value = Mishap> {
+    let some = || proptest::option::weighted(0.3, 0..6_usize);
+    (some(), some()).prop_map(|(dies_after, reply_lost)| Mishap { dies_after, reply_lost })
+}
+
+pub fn edit() -> impl Strategy<Value = Edit> {
+    prop_oneof![
+        3 => (0..5).prop_map(Edit::Replicas),
+        2 => prop::sample::select(vec!["7.0.15", "7.2.5", "8.0.1"]).prop_map(Edit::Version),
+        2 => prop::sample::select(vec![None, Some("1gb"), Some("2gb")]).prop_map(Edit::Memory),
+        3 => (0..5).prop_map(Edit::Switch),
+        1 => prop::sample::select(vec![None, Some("registry.example.com/nothing")]).prop_map(Edit::Image),
+        1 => prop::sample::select(vec!["1Gi", "2Gi"]).prop_map(Edit::Size),
+    ]
+}
+
+/// What happens, in order; with faults or without.
+pub fn story(length: usize, with_faults: bool) -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        6 => mishap().prop_map(Event::Reconcile),
+        5 => Just(Event::TimePasses),
+        2 => Just(Event::Write),
+        2 => fault().prop_map(move |fault| if with_faults { Event::Fault(fault) } else { Event::TimePasses }),
+        1 => edit().prop_map(Event::Edit),
+    ];
+    proptest::collection::vec(event, 0..length)
+}
+
+impl Event {
+    pub fn happens(&self, simulation: &mut Simulation) {
+        match self {
+            Self::Reconcile(mishap) => drop(simulation.reconcile(mishap)),
+            Self::TimePasses => simulation.time_passes(),
+            Self::Write => simulation.write(),
+            Self::Fault(fault) => fault.happens(simulation),
+            Self::Edit(edit) => edit.happens(simulation),
+        }
+    }
+}
+
+impl Edit {
+    pub fn happens(&self, simulation: &mut Simulation) {
+        let name = |ordinal: i32| names::pod(&simulation.object, ordinal);
+        match self {
+            Self::Switch(ordinal) => {
+                let master = name(*ordinal);
+                simulation.object.spec.switchover = Some(Switchover { master });
+            }
+            Self::Replicas(replicas) => simulation.object.spec.replicas = *replicas,
+            Self::Version(version) => simulation.object.spec.version = (*version).into(),
+            Self::Memory(Some(amount)) => {
+                drop(simulation.object.spec.config.insert("maxmemory".into(), (*amount).into()));
+            }
+            Self::Memory(None) => simulation.object.spec.config.clear(),
+            Self::Image(image) => simulation.object.spec.image = image.map(Into::into),
+            // Volumes never shrink.
+            Self::Size(size) if simulation.object.spec.storage.size == "2Gi" || *size == "1Gi" => {}
+            Self::Size(size) => simulation.object.spec.storage.size = (*size).into(),
+        }
+    }
+}
+
+impl Fault {
+    pub fn happens(&self, simulation: &mut Simulation) {
+        match self {
+            Self::DeletePod(place) => {
+                if let Some(ordinal) = simulation.any_pod(*place) {
+                    simulation.kubernetes.set.pods.get_mut(&ordinal).unwrap().terminating = true;
+                }
+            }
+            Self::Kill(place) => {
+                if let Some(ordinal) = simulation.any_pod(*place) {
+                    simulation.kubernetes.kill(ordinal);
+                }
+            }
+            Self::KillAgain(place) => {
+                if let Some(ordinal) = simulation.any_pod(*place) {
+                    simulation.kill_again(ordinal);
+                }
+            }
+            Self::KillAll => {
+                for ordinal in simulation.kubernetes.set.pods.keys().copied().collect::<Vec<_>>() {
+                    simulation.kubernetes.kill(ordinal);
+                }
+            }
+            Self::Hang(place) => {
+                let pod =
+                    simulation.any_pod(*place).and_then(|ordinal| simulation.kubernetes.set.pods.get_mut(&ordinal));
+                if let Some(process) = pod.and_then(|pod| pod.process.as_mut()) {
+                    process.hangs.get_or_insert(0);
+                }
+            }
+            Self::Resume => simulation.resume(),
+            Self::Empty(place) => {
+                if let Some(ordinal) = simulation.any_pod(*place) {
+                    simulation.kubernetes.kill(ordinal);
+                    simulation.kubernetes.set.claims.get_mut(&ordinal).unwrap().volume.writes.clear();
+                }
+            }
+            Self::DeleteChild(place) => {
+                let keys: Vec<(String, String)> = simulation.kubernetes.set.children.keys().cloned().collect();
+                if let Some(key) = (!keys.is_empty()).then(|| &keys[place.index(keys.len())]) {
+                    simulation.kubernetes.set.children.remove(key);
+                    if key.0 == "StatefulSet" {
+                        simulation.kubernetes.set.pods.values_mut().for_each(|pod| pod.terminating = true);
+                    }
+                }
+            }
+            Self::TakeLabel(place) => {
+                if let Some(ordinal) = simulation.any_pod(*place) {
+                    simulation.kubernetes.set.pods.get_mut(&ordinal).unwrap().unlabelled = true;
+                }
+            }
+            Self::Mislabel(place) => {
+                // Somebody who does this to a master beside another asks for two.
+                let pod =
+                    simulation.any_pod(*place).and_then(|ordinal| simulation.kubernetes.set.pods.get_mut(&ordinal));
+                if let Some(pod) = pod.filter(|pod| !pod.is_master()) {
+                    pod.role = Some(MASTER.into());
+                }
+            }
+            Self::Promote(place) => {
+                let pod =
+                    simulation.any_pod(*place).and_then(|ordinal| simulation.kubernetes.set.pods.get_mut(&ordinal));
+                // To give clients two of them takes a second hand.
+                let unseen = pod.filter(|pod| pod.role.as_deref() != Some(MASTER));
+                if let Some(process) = unseen.and_then(|pod| pod.process.as_mut()) {
+                    process.promote(0);
+                }
+            }
+            Self::Fill(place) => {
+                if let Some(process) = simulation.any_process(*place) {
+                    process.full = true;
+                }
+            }
+            Self::Tamper(place) => {
+                if let Some(process) = simulation.any_process(*place) {
+                    process.tampered = true;
+                }
+            }
+            Self::Unready(place) => {
+                let pod =
+                    simulation.any_pod(*place).and_then(|ordinal| simulation.kubernetes.set.pods.get_mut(&ordinal));
+                if let Some(pod) = pod {
+                    pod.unready = !pod.unready;
+                }
+            }
+            Self::Mislead(place) => {
+                let names: Vec<String> = simulation.kubernetes.slices.keys().cloned().collect();
+                if !names.is_empty() {
+                    simulation.kubernetes.slices.remove(&names[place.index(names.len())]);
+                }
+            }
+        }
+    }
+}
+
+impl Simulation {
+    /// The process at some place.
+    fn any_process(&mut self, place: Index) -> Option<&mut Process> {
+        let ordinal = self.any_pod(place)?;
+        self.kubernetes.set.pods.get_mut(&ordinal)?.process.as_mut()
+    }
+
+    /// The pod at some place.
+    pub fn any_pod(&self, place: Index) -> Option<i32> {
+        let ordinals: Vec<i32> = self.kubernetes.set.pods.keys().copied().collect();
+        (!ordinals.is_empty()).then(|| ordinals[place.index(ordinals.len())])
+    }
+
+    /// The kubelet lets that pod wait, for its process was killed again and again.
+    pub fn kill_again(&mut self, ordinal: i32) {
+        self.kubernetes.kill(ordinal);
+        if let Some(pod) = self.kubernetes.set.pods.get_mut(&ordinal) {
+            pod.waits = 60;
+        }
+    }
+
+    /// Whatever hangs goes on, disks have room, and kubelets answer.
+    pub fn resume(&mut self) {
+        for pod in self.kubernetes.set.pods.values_mut() {
+            pod.unready = false;
+            if let Some(process) = pod.process.as_mut() {
+                process.hangs = None;
+                process.full = false;
+            }
+        }
+    }
+}

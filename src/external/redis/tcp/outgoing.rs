@@ -1,0 +1,91 @@
+//! Tells when certain bytes of a connection are in the kernel's hands, whether anybody reads them or not.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::oneshot;
+
+/// What is awaited of the bytes that go out over one connection.
+#[derive(Clone, Default)]
+pub struct Outgoing(Arc<Mutex<Option<Awaited>>>);
+
+struct Awaited {
+    words: Vec<u8>,
+    /// The last bytes that went out: no more than `words` is long.
+    tail: Vec<u8>,
+    found: bool,
+    tell: oneshot::Sender<()>,
+}
+
+impl Outgoing {
+    /// Resolves once these words have been written from now on, and flushed. It fails when others are awaited, or when the
+    /// connection is no more.
+    pub fn written(&self, words: Vec<u8>) -> oneshot::Receiver<()> {
+        let (tell, told) = oneshot::channel();
+        *self.awaited() = Some(Awaited { words, tail: Vec::new(), found: false, tell });
+        told
+    }
+
+    fn awaited(&self) -> std::sync::MutexGuard<'_, Option<Awaited>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wrote(&self, bytes: &[u8]) {
+        let mut awaited = self.awaited();
+        let Some(awaited) = awaited.as_mut().filter(|awaited| !awaited.found) else { return };
+        awaited.tail.extend_from_slice(bytes);
+        awaited.found = awaited.tail.windows(awaited.words.len()).any(|window| window == awaited.words);
+        let surplus = awaited.tail.len().saturating_sub(awaited.words.len());
+        awaited.tail.drain(..surplus);
+    }
+
+    fn flushed(&self) {
+        let mut awaited = self.awaited();
+        if awaited.as_ref().is_some_and(|awaited| awaited.found)
+            && let Some(awaited) = awaited.take()
+        {
+            // Nobody may wait any more.
+            awaited.tell.send(()).ok();
+        }
+    }
+}
+
+/// A stream whose written bytes are watched. Under TLS it is the outer stream: a flush hands over what was encrypted.
+pub struct Watched<S> {
+    inner: S,
+    outgoing: Outgoing,
+}
+
+impl<S> Watched<S> {
+    /// Watches `inner` for what `outgoing` awaits.
+    pub fn new(inner: S, outgoing: Outgoing) -> Self {
+        Self { inner, outgoing }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let length = ready!(Pin::new(&mut self.inner).poll_write(cx, bytes))?;
+        self.outgoing.wrote(&bytes[..length]);
+        Poll::Ready(Ok(length))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.inner).poll_flush(cx))?;
+        self.outgoing.flushed();
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,137 @@
+//! When another takes the lease over, and when not.
+
+use super::super::step::{holder, release};
+use super::*;
+
+/// How long after its leader's death a lease is taken, at the earliest and at the latest.
+fn gaps(timing: Timing, identities: [&str; 2]) -> (Duration, Duration) {
+    let gaps = (0..20).map(|phase| {
+        let mut pair = Pair::of(timing, identities, [3_600, -3_600]);
+        pair.run(seconds(60.0) + seconds(0.1) * phase, true);
+        assert!(pair.leader.leads(pair.now), "a living leader stays");
+        let died = pair.now;
+        // Its process has ended, and does nothing more.
+        pair.leader.view = View::new(died);
+        pair.run(seconds(60.0), false);
+        assert!(pair.rival.leads(pair.now));
+        pair.now - died
+    });
+    let gaps: Vec<_> = gaps.collect();
+    (gaps.iter().min().copied().unwrap(), gaps.iter().max().copied().unwrap())
+}
+
+#[test]
+fn a_living_leader_stays_however_wrong_the_clocks_are() {
+    for (ours, theirs) in [(0, 0), (-86_400, 86_400), (86_400, -86_400)] {
+        let mut pair = Pair::new(ours, theirs);
+        pair.run(seconds(300.0), true);
+        assert!(pair.leader.leads(pair.now));
+        let record = pair.cluster.record.unwrap();
+        assert_eq!(holder(Some(&record)), Some("leader"));
+        assert_eq!(record.lease_transitions, Some(0));
+        assert_eq!(record.lease_duration_seconds, Some(15));
+        assert!(record.renew_time > record.acquire_time);
+        assert!(pair.cluster.version <= 155, "one write every two seconds, not {} in 300", pair.cluster.version);
+    }
+}
+
+#[test]
+fn a_dead_leader_is_replaced_after_the_lease_duration() {
+    for phase in 0..20 {
+        let mut pair = Pair::new(3_600, -3_600);
+        pair.run(seconds(60.0) + seconds(0.1) * phase, true);
+        let died = pair.now;
+        pair.run(seconds(60.0), false);
+        let gap = pair.now - died;
+        assert!(pair.rival.leads(pair.now));
+        assert!(gap >= seconds(13.0) && gap <= seconds(15.2), "{gap:?}");
+        assert_eq!(pair.cluster.record.unwrap().lease_transitions, Some(1));
+    }
+}
+
+#[test]
+fn the_lease_for_databases_is_taken_within_five_seconds() {
+    let (shortest, longest) = gaps(short(), ["a_1_x", "b_2_y"]);
+    assert!(shortest >= short().renew_deadline && longest <= seconds(5.2), "{shortest:?} to {longest:?}");
+}
+
+#[test]
+fn a_process_follows_one_of_its_own_pod_sooner_and_not_while_that_one_lives() {
+    for (identities, is_same_pod) in [
+        (["a_1_x", "a_1_y"], true),
+        (["a_1_x", "a_2_y"], false),
+        // Outside a pod, and of an earlier version.
+        (["a__x", "a__y"], false),
+        (["a_x", "a_y"], false),
+    ] {
+        let (shortest, longest) = gaps(short(), identities);
+        assert_eq!(longest <= seconds(2.2), is_same_pod, "{identities:?}: {shortest:?} to {longest:?}");
+        assert_eq!(shortest < short().renew_deadline, is_same_pod, "{identities:?}: {shortest:?} to {longest:?}");
+    }
+}
+
+#[test]
+fn one_that_is_started_again_gives_what_its_predecessor_sent_time_to_arrive() {
+    let mut pair = Pair::of(short(), ["a_1_x", "a_1_y"], [0, 0]);
+    pair.run(seconds(0.7), true);
+    let died = pair.now;
+    pair.leader.view = View::new(died);
+    pair.rival = Process::new("a_1_y", short(), 0, pair.now);
+    pair.run(seconds(60.0), false);
+    let gap = pair.now - died;
+    assert!(gap >= seconds(2.0) && gap <= seconds(2.2), "{gap:?}");
+    assert_eq!(pair.cluster.record.unwrap().lease_transitions, Some(1));
+}
+
+#[test]
+fn one_that_is_started_again_counts_from_its_start_and_not_from_when_it_sees_the_lease() {
+    let mut pair = Pair::of(short(), ["a_1_x", "a_1_y"], [0, 0]);
+    pair.run(seconds(0.7), true);
+    let died = pair.now;
+    pair.leader.view = View::new(died);
+    pair.rival = Process::new("a_1_y", short(), 0, died);
+    // A busy apiserver answers for the first time so late.
+    pair.pass(seconds(1.8));
+    pair.run(seconds(60.0), false);
+    let gap = pair.now - died;
+    assert!(gap >= seconds(2.0) && gap <= seconds(2.2), "{gap:?}");
+}
+
+#[test]
+fn a_released_lease_is_taken_at_once() {
+    let mut pair = Pair::new(0, 0);
+    pair.run(seconds(30.0), true);
+    let released = release(pair.cluster.record.as_ref().unwrap(), pair.wall);
+    assert_eq!(holder(Some(&released)), None);
+    pair.cluster.put(Some(released));
+    pair.leader.view = View::new(pair.now);
+    pair.rival.turn(&mut pair.cluster, pair.now, pair.wall);
+    assert!(pair.rival.leads(pair.now));
+    assert_eq!(pair.cluster.record.unwrap().lease_transitions, Some(1));
+}
+
+#[test]
+fn a_cleared_holder_or_a_deleted_lease_frees_nothing_while_the_leader_may_act() {
+    for deleted in [false, true] {
+        let mut pair = Pair::new(0, 0);
+        pair.run(seconds(30.0), true);
+        let cleared = LeaseSpec { holder_identity: Some(String::new()), ..pair.cluster.record.clone().unwrap() };
+        pair.cluster.put(Some(cleared).filter(|_| !deleted));
+        pair.run(seconds(60.0), false);
+        assert!(pair.rival.leads(pair.now));
+    }
+}
+
+#[test]
+fn a_leader_writes_a_deleted_lease_again() {
+    let mut pair = Pair::new(0, 0);
+    pair.cluster.put(None);
+    pair.rival.turn(&mut pair.cluster, pair.now, pair.wall);
+    pair.pass(seconds(1.0));
+    pair.leader.look(&pair.cluster, pair.now, pair.wall);
+    pair.leader.send(pair.now);
+    pair.leader.arrive(&mut pair.cluster);
+    pair.leader.receive(true, pair.now, pair.wall);
+    pair.run(seconds(60.0), true);
+    assert!(pair.leader.leads(pair.now));
+}

@@ -1,0 +1,144 @@
+//! What is told, and that it stays bounded.
+
+use super::*;
+
+/// Metrics of a process in which everything happened that is counted.
+pub(crate) fn told() -> Metrics {
+    let metrics = Metrics::new();
+    metrics.reconciled("MyApp", Ok(()), Duration::from_millis(3));
+    metrics.reconciled("MyApp", Err("throttled"), Duration::from_secs(2));
+    // These wait for ever.
+    std::mem::forget([metrics.queued("MyApp"), metrics.queued("MyApp")]);
+    drop(metrics.queued("MyApp"));
+    metrics.set_failing_objects("MyApp", 3);
+    metrics.set_undecodable("MyApp", 1);
+    metrics.set_quota("target-groups", 7, 3000);
+    metrics.set_cluster_name_rivals(1);
+    metrics.drift_repaired("rule");
+    metrics.aws_call("elbv2", "CreateLoadBalancer", Ok(()), Duration::from_millis(40));
+    metrics.aws_call("elbv2", "CreateLoadBalancer", Err("denied"), Duration::from_millis(40));
+    metrics.aws_call_waited("CreateLoadBalancer", Duration::from_millis(1500));
+    metrics.kubernetes_call("patch", Err("conflict"));
+    metrics.database_call("redis", "ROLE", Err("not_found"));
+    metrics.event("Redis", true, "FailedOver");
+    metrics.targets_registered(Duration::from_millis(60));
+    metrics.backup_ended(false);
+    metrics.set_backups_overdue(2);
+    metrics.verification_ended(true);
+    let at = |second| Some(jiff::Timestamp::from_second(second).unwrap());
+    let times = BackupTimes { namespace: "shop".into(), name: "nightly".into(), success: at(9), verified: at(7) };
+    metrics.tell_of_backups(move || vec![times.clone(), BackupTimes::default()]);
+    metrics.clone().set_leader("causeway", true);
+    metrics
+}
+
+#[test]
+fn tells_what_happened() {
+    let text = told().encode().unwrap();
+    for line in [
+        r#"causeway_reconciles_total{kind="MyApp",outcome="ok"} 1"#,
+        r#"causeway_reconciles_total{kind="MyApp",outcome="error"} 1"#,
+        r#"causeway_reconcile_errors_total{kind="MyApp",class="throttled"} 1"#,
+        r#"causeway_reconcile_duration_seconds_bucket{le="0.005",kind="MyApp"} 1"#,
+        r#"causeway_reconcile_duration_seconds_count{kind="MyApp"} 2"#,
+        r#"causeway_queue_depth{kind="MyApp"} 2"#,
+        r#"causeway_failing_objects{kind="MyApp"} 3"#,
+        r#"causeway_undecodable_objects{kind="MyApp"} 1"#,
+        r#"causeway_aws_quota_used{quota="target-groups"} 7"#,
+        r#"causeway_aws_quota_limit{quota="target-groups"} 3000"#,
+        "causeway_cluster_name_rivals 1",
+        r#"causeway_drift_repaired_total{part="rule"} 1"#,
+        r#"causeway_aws_calls_total{service="elbv2",operation="CreateLoadBalancer",outcome="ok"} 1"#,
+        r#"causeway_aws_calls_total{service="elbv2",operation="CreateLoadBalancer",outcome="denied"} 1"#,
+        r#"causeway_aws_call_duration_seconds_count{operation="CreateLoadBalancer"} 2"#,
+        r#"causeway_aws_call_wait_seconds_total{operation="CreateLoadBalancer"} 1.5"#,
+        r#"causeway_kubernetes_calls_total{verb="patch",outcome="conflict"} 1"#,
+        r#"causeway_database_calls_total{database="redis",operation="ROLE",outcome="not_found"} 1"#,
+        r#"causeway_events_total{kind="Redis",type="Warning",reason="FailedOver"} 1"#,
+        "causeway_target_registration_duration_seconds_count 1",
+        r#"causeway_backup_runs_total{outcome="error"} 1"#,
+        "causeway_backup_overdue_objects 2",
+        r#"causeway_backup_verifications_total{outcome="ok"} 1"#,
+        r#"causeway_backup_last_success_timestamp_seconds{namespace="shop",name="nightly"} 9"#,
+        r#"causeway_backup_last_verified_timestamp_seconds{namespace="shop",name="nightly"} 7"#,
+        r#"causeway_leader{lease="causeway"} 1"#,
+        concat!(r#"causeway_build_info{version=""#, env!("CARGO_PKG_VERSION"), r#""} 1"#),
+        "# TYPE process_resident_memory_bytes gauge",
+        "# TYPE process_cpu_seconds counter",
+        "# TYPE process_start_time_seconds gauge",
+    ] {
+        assert!(text.lines().any(|it| it == line), "{line} is not in\n{text}");
+    }
+    assert!(text.ends_with("# EOF\n"));
+}
+
+#[test]
+fn who_stopped_leading_tells_no_more_how_things_are() {
+    let metrics = Metrics::new();
+    let [databases, others] = ["causeway-databases", "causeway"];
+    metrics.set_leader(databases, true);
+    metrics.set_leader(others, true);
+    metrics.set_backups_overdue(2);
+    metrics.set_undecodable("MyApp", 1);
+    metrics.set_undecodable("Redis", 1);
+    let says = |line: &str| metrics.encode().unwrap().lines().any(|it| it == line);
+    let undecodable = |kind| says(&format!(r#"causeway_undecodable_objects{{kind="{kind}"}} 1"#));
+    metrics.stopped_leading(databases, &["EtcdCluster", "Redis"]);
+    assert!(says(r#"causeway_leader{lease="causeway-databases"} 0"#) && !undecodable("Redis"));
+    assert!(says(r#"causeway_leader{lease="causeway"} 1"#) && undecodable("MyApp"));
+    assert!(says("causeway_backup_overdue_objects 2"));
+    metrics.stopped_leading(others, &["MyApp", "DatabaseBackup"]);
+    assert!(says(r#"causeway_leader{lease="causeway"} 0"#) && !undecodable("MyApp"));
+    assert!(says("causeway_backup_overdue_objects 0"));
+}
+
+#[test]
+fn an_object_that_is_gone_is_told_of_no_more() {
+    let metrics = Metrics::new();
+    let all = Arc::new(std::sync::Mutex::new(vec![BackupTimes {
+        success: Some(jiff::Timestamp::UNIX_EPOCH),
+        ..BackupTimes::default()
+    }]));
+    let read = all.clone();
+    metrics.tell_of_backups(move || read.lock().unwrap().clone());
+    let message = || metrics.encode().unwrap().contains("causeway_backup_last_success_timestamp_seconds{");
+    assert!(message());
+    all.lock().unwrap().clear();
+    assert!(!message());
+}
+
+#[test]
+fn alerts_ask_for_metrics_that_there_are() {
+    let metrics = Metrics::new();
+    metrics.set_leader("causeway", true);
+    metrics.set_failing_objects("MyApp", 1);
+    metrics.set_undecodable("MyApp", 1);
+    metrics.set_quota("target-groups", 7, 3000);
+    metrics.aws_call("elbv2", "CreateLoadBalancer", Err("denied"), Duration::ZERO);
+    let text = metrics.encode().unwrap();
+    // `# TYPE name kind`; samples of counters have `_total` behind.
+    let names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    let alerts = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/helm/causeway/files/alerts.yaml"));
+    let expressions: Vec<&str> = alerts.lines().filter_map(|line| line.trim().strip_prefix("expr: ")).collect();
+    assert!(expressions.len() > 5, "{expressions:?}");
+    for expression in expressions {
+        let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let asked: Vec<&str> = words.filter(|word| word.starts_with("causeway_")).collect();
+        assert!(!asked.is_empty(), "{expression}");
+        for name in asked {
+            assert!(names.contains(&name.trim_end_matches("_total")), "{expression}: there is no {name}");
+        }
+    }
+}
+
+#[test]
+fn repetition_adds_no_series() {
+    let metrics = Metrics::new();
+    let series = || metrics.encode().unwrap().lines().filter(|line| !line.starts_with('#')).count();
+    metrics.reconciled("MyApp", Err("transient"), Duration::from_secs(1));
+    let before = series();
+    for _ in 0..1000 {
+        metrics.reconciled("MyApp", Err("transient"), Duration::from_secs(1));
+    }
+    assert_eq!(series(), before);
+}

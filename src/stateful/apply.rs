@@ -1,0 +1,103 @@
+//! Carries out changes of children.
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod as CorePod};
+use kube::api::{DeleteParams, PropagationPolicy};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+use super::names::{ADOPTED, MEMBER};
+use super::{ChildAction, Database, Error, Sets};
+use crate::runtime::children::Owner;
+use crate::runtime::manifest::{Manifest, delete_exactly, patch_exactly};
+
+impl<D: Database> Sets<D> {
+    /// Carries out `action`.
+    pub async fn carry_out(&self, object: &D, action: &ChildAction) -> Result<(), Error> {
+        match action {
+            ChildAction::Apply { child, uid } => {
+                self.expect_change(object);
+                self.apply(object, child, uid.as_deref()).await
+            }
+            ChildAction::DeletePod { name, uid, at_once, .. } => {
+                let how = DeleteParams { grace_period_seconds: at_once.then_some(1), ..DeleteParams::default() };
+                self.delete::<CorePod>(object, name, uid, how).await
+            }
+            ChildAction::Revive { name, uid, .. } => {
+                self.delete::<CorePod>(object, name, uid, DeleteParams::default()).await?;
+                self.revivals.note(&object.uid().unwrap_or_default(), name);
+                Ok(())
+            }
+            ChildAction::DeleteClaim { name, uid, .. } => {
+                self.delete::<PersistentVolumeClaim>(object, name, uid, DeleteParams::default()).await
+            }
+            ChildAction::Orphan { name, uid } => {
+                let orphaning =
+                    DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
+                self.delete::<StatefulSet>(object, name, uid, orphaning).await
+            }
+            ChildAction::LabelPod { name, uid } => self.change_pod(object, name, uid, &labels(object)).await,
+            ChildAction::LabelClaim { name, uid } => {
+                self.change_claim(object, name, uid, json!({ "metadata": labels(object) })).await
+            }
+            ChildAction::MarkClaim { name, uid, member } => {
+                let annotations = json!({ MEMBER: format!("{member:x}"), ADOPTED: object.uid() });
+                self.change_claim(object, name, uid, json!({ "metadata": { "annotations": annotations } })).await
+            }
+            ChildAction::GrowClaim { name, uid, size } => self.grow(object, name, uid, size).await,
+            ChildAction::Restore(step) => {
+                let carried_out = self.restores.carry_out(object, step).await;
+                carried_out.map_err(|source| Error::Change { name: "the DatabaseRestore".into(), source })
+            }
+        }
+    }
+
+    /// Makes a child as it should be. What seems not to be there is looked for first: applying would take over a foreign
+    /// object of that name.
+    pub async fn apply(&self, object: &D, child: &Manifest, uid: Option<&str>) -> Result<(), Error> {
+        let failed = |source| Error::Apply { kind: child.kind().to_owned(), name: child.name().to_owned(), source };
+        let namespace = object.namespace().unwrap_or_default();
+        let is_ours = child.apply_for(&self.client, &namespace, object, uid).await.map_err(failed)?;
+        if is_ours { Ok(()) } else { Err(Error::NameTaken(format!("{} {}", child.kind(), child.name()))) }
+    }
+
+    /// Changes metadata of exactly that pod.
+    pub async fn change_pod(&self, object: &D, name: &str, uid: &str, metadata: &Value) -> Result<(), Error> {
+        let pod = self.change::<CorePod>(object, name, uid, json!({ "metadata": metadata })).await?;
+        self.note_pod(object, pod);
+        Ok(())
+    }
+
+    async fn change_claim(&self, object: &D, name: &str, uid: &str, patch: Value) -> Result<(), Error> {
+        self.expect_change(object);
+        self.change::<PersistentVolumeClaim>(object, name, uid, patch).await.map(drop)
+    }
+
+    async fn grow(&self, object: &D, name: &str, uid: &str, size: &str) -> Result<(), Error> {
+        let patch = json!({ "spec": { "resources": { "requests": { "storage": size } } } });
+        match self.change_claim(object, name, uid, patch).await {
+            Err(Error::Change { source: kube::Error::Api(status), .. }) if matches!(status.code, 403 | 422) => {
+                Err(Error::CannotGrow { name: name.to_owned(), field: D::SIZE, message: status.message.clone() })
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn delete<K: Owner>(&self, object: &D, name: &str, uid: &str, how: DeleteParams) -> Result<(), Error> {
+        self.expect_change(object);
+        let api: Api<K> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
+        let deleted = delete_exactly(&api, name, uid, how).await;
+        deleted.map_err(|source| Error::Change { name: format!("{} {name}", K::kind(&())), source })
+    }
+
+    async fn change<K: Owner>(&self, object: &D, name: &str, uid: &str, patch: Value) -> Result<K, Error> {
+        let api: Api<K> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
+        let changed = patch_exactly(&api, name, uid, patch).await;
+        changed.map_err(|source| Error::Change { name: format!("{} {name}", K::kind(&())), source })
+    }
+}
+
+/// The label by which pods and claims are found, as metadata.
+fn labels<D: Database>(object: &D) -> Value {
+    json!({ "labels": { D::LABEL: object.name_any() } })
+}

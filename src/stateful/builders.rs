@@ -1,0 +1,283 @@
+//! Builds the children that every database has. Pure.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::{
+    StatefulSet, StatefulSetOrdinals, StatefulSetPersistentVolumeClaimRetentionPolicy, StatefulSetSpec,
+    StatefulSetUpdateStrategy,
+};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Container, ContainerPort, LocalObjectReference, PersistentVolumeClaim, PersistentVolumeClaimSpec,
+    PodSecurityContext, PodSpec, PodTemplateSpec, Service, ServicePort, ServiceSpec, Volume, VolumeMount,
+    VolumeResourceRequirements,
+};
+use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::ResourceExt;
+use kube::api::ObjectMeta;
+
+use super::names::{INCARNATION, VOLUME};
+use super::placement::Placement;
+use super::{Database, names};
+use crate::api::DeletionPolicy;
+use crate::api::pods::{PodMetadata, ServiceTemplate, ServiceType};
+use crate::runtime::manifest::controlled;
+use crate::runtime::restricted;
+
+/// A process that is told to stop has so long to hand over what others need of it, and to write what is left.
+const STOP_SECONDS: i64 = 30;
+
+/// Metadata of a child of that name.
+pub fn metadata<D: Database>(object: &D, name: String) -> ObjectMeta {
+    controlled(object, name, names::labels(object))
+}
+
+/// The settings that processes start with.
+pub fn config_map<D: Database>(object: &D, data: BTreeMap<String, String>) -> ConfigMap {
+    ConfigMap { metadata: metadata(object, object.name_any()), data: Some(data), ..ConfigMap::default() }
+}
+
+/// Gives every pod a name of its own, before it is ready too: nodes need each other to get ready.
+pub fn headless<D: Database>(object: &D, ports: Vec<ServicePort>) -> Service {
+    Service {
+        metadata: metadata(object, names::peers(object)),
+        spec: Some(ServiceSpec {
+            cluster_ip: Some("None".into()),
+            publish_not_ready_addresses: Some(true),
+            selector: Some(names::selector(object)),
+            ports: Some(ports),
+            ..ServiceSpec::default()
+        }),
+        status: None,
+    }
+}
+
+/// Leads clients to the pods that `selector` finds; without one, to whom slices of ours say.
+pub fn service<D: Database>(
+    object: &D,
+    name: String,
+    template: Option<&ServiceTemplate>,
+    selector: Option<BTreeMap<String, String>>,
+    ports: Vec<ServicePort>,
+) -> Service {
+    let annotations = template.map(|it| it.annotations.clone()).filter(|all| !all.is_empty());
+    Service {
+        metadata: ObjectMeta { annotations, ..metadata(object, name) },
+        spec: Some(ServiceSpec {
+            type_: Some(template.map_or(ServiceType::ClusterIp, |it| it.kind).as_str().into()),
+            selector,
+            ports: Some(ports),
+            ..ServiceSpec::default()
+        }),
+        status: None,
+    }
+}
+
+/// A port of a Service, which has the same number in the pods.
+pub fn service_port(name: &str, number: u16) -> ServicePort {
+    ServicePort {
+        name: Some(name.into()),
+        port: number.into(),
+        target_port: Some(IntOrString::Int(number.into())),
+        protocol: Some("TCP".into()),
+        ..ServicePort::default()
+    }
+}
+
+/// One pod at a time may be stopped by others.
+pub fn disruption_budget<D: Database>(object: &D, unhealthy: Option<&str>) -> PodDisruptionBudget {
+    PodDisruptionBudget {
+        metadata: metadata(object, object.name_any()),
+        spec: Some(PodDisruptionBudgetSpec {
+            max_unavailable: Some(IntOrString::Int(1)),
+            selector: Some(LabelSelector { match_labels: Some(names::selector(object)), match_expressions: None }),
+            unhealthy_pod_eviction_policy: unhealthy.map(str::to_owned),
+            ..PodDisruptionBudgetSpec::default()
+        }),
+        status: None,
+    }
+}
+
+/// Which pods there are.
+#[derive(Clone, Debug)]
+pub struct Pods {
+    /// The first ordinal, where it is not 0.
+    pub first: Option<i32>,
+    /// How many follow each other.
+    pub replicas: i32,
+    /// Their labels beside those of every child.
+    pub labels: BTreeMap<String, String>,
+    /// What they are.
+    pub spec: PodSpec,
+}
+
+/// The pods are made all at once, and replaced only when somebody deletes them: the order is for the kind to choose.
+pub fn statefulset<D: Database>(object: &D, pods: Pods) -> StatefulSet {
+    let spec = object.set_spec();
+    let policy = match spec.deletion_policy {
+        DeletionPolicy::Delete => "Delete",
+        DeletionPolicy::Retain => "Retain",
+    };
+    let given = spec.pod_metadata.cloned().unwrap_or_default();
+    // Ours take the place of the user's.
+    let mut labels = given.labels;
+    labels.extend(names::labels(object));
+    labels.extend(pods.labels);
+    let annotations = Some(given.annotations).filter(|all| !all.is_empty());
+    StatefulSet {
+        metadata: metadata(object, object.name_any()),
+        spec: Some(StatefulSetSpec {
+            replicas: Some(pods.replicas),
+            ordinals: pods.first.map(|first| StatefulSetOrdinals { start: Some(first) }),
+            service_name: Some(names::peers(object)),
+            pod_management_policy: Some("Parallel".into()),
+            update_strategy: Some(StatefulSetUpdateStrategy {
+                type_: Some("OnDelete".into()),
+                ..StatefulSetUpdateStrategy::default()
+            }),
+            // A volume is deleted when its node is not wanted any more, and not because a number became smaller.
+            persistent_volume_claim_retention_policy: Some(StatefulSetPersistentVolumeClaimRetentionPolicy {
+                when_deleted: Some(policy.into()),
+                when_scaled: Some("Retain".into()),
+            }),
+            selector: LabelSelector { match_labels: Some(names::selector(object)), match_expressions: None },
+            template: PodTemplateSpec {
+                metadata: Some(ObjectMeta { labels: Some(labels), annotations, ..ObjectMeta::default() }),
+                spec: Some(pods.spec),
+            },
+            volume_claim_templates: (!spec.ephemeral).then(|| vec![claim(object)]),
+            ..StatefulSetSpec::default()
+        }),
+        status: None,
+    }
+}
+
+fn claim<D: Database>(object: &D) -> PersistentVolumeClaim {
+    let spec = object.set_spec();
+    let mut labels = names::labels(object);
+    labels.insert(INCARNATION.into(), object.uid().unwrap_or_default());
+    PersistentVolumeClaim {
+        metadata: ObjectMeta { name: Some(VOLUME.into()), labels: Some(labels), ..ObjectMeta::default() },
+        spec: Some(PersistentVolumeClaimSpec {
+            access_modes: Some(vec!["ReadWriteOnce".into()]),
+            storage_class_name: spec.storage_class.cloned(),
+            resources: Some(VolumeResourceRequirements {
+                requests: Some(BTreeMap::from([("storage".into(), Quantity(spec.storage_size.to_owned()))])),
+                ..VolumeResourceRequirements::default()
+            }),
+            ..PersistentVolumeClaimSpec::default()
+        }),
+        status: None,
+    }
+}
+
+/// Pods of these containers at their place, restricted by Kubernetes' Pod Security Standards: they run as `user`.
+/// <https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted>
+pub fn pod_spec<D: Database>(object: &D, user: i64, containers: Vec<Container>, volumes: Vec<Volume>) -> PodSpec {
+    let spec = object.set_spec();
+    let placement = Placement {
+        pods: names::selector(object),
+        node_selector: spec.node_selector,
+        tolerations: spec.tolerations,
+        affinity: spec.affinity,
+        constraints: spec.constraints,
+        alone: spec.alone,
+    };
+    let pull_secrets: Vec<_> =
+        spec.image_pull_secrets.iter().map(|secret| LocalObjectReference { name: secret.name.clone() }).collect();
+    placement.put(PodSpec {
+        automount_service_account_token: Some(false),
+        enable_service_links: Some(false),
+        termination_grace_period_seconds: Some(STOP_SECONDS),
+        security_context: Some(PodSecurityContext {
+            fs_group: Some(user),
+            // Changing the owner of every file takes long on a large volume, and is needed only once.
+            fs_group_change_policy: Some("OnRootMismatch".into()),
+            ..restricted(user)
+        }),
+        priority_class_name: spec.priority_class.cloned(),
+        service_account_name: spec.service_account.cloned(),
+        image_pull_secrets: Some(pull_secrets).filter(|all| !all.is_empty()),
+        containers,
+        volumes: Some(volumes).filter(|all| !all.is_empty()),
+        ..PodSpec::default()
+    })
+}
+
+/// What the revision of pods depends on beside their spec: their user's labels and annotations, if there are any.
+pub fn given_metadata<D: Database>(object: &D) -> Vec<u8> {
+    let given = object.set_spec().pod_metadata.filter(|it| **it != PodMetadata::default());
+    // Strings cannot fail to serialize.
+    given.and_then(|it| serde_json::to_vec(it).ok()).unwrap_or_default()
+}
+
+/// A port of a container.
+pub fn container_port(name: &str, number: u16) -> ContainerPort {
+    ContainerPort {
+        name: Some(name.into()),
+        container_port: number.into(),
+        protocol: Some("TCP".into()),
+        ..ContainerPort::default()
+    }
+}
+
+/// A volume at a path.
+pub fn mount(name: impl Into<String>, path: impl Into<String>, read_only: bool) -> VolumeMount {
+    VolumeMount {
+        name: name.into(),
+        mount_path: path.into(),
+        read_only: read_only.then_some(true),
+        ..VolumeMount::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::Redis;
+
+    fn set(spec: &serde_json::Value) -> (Redis, StatefulSet) {
+        let mut object = Redis::new("cache", serde_json::from_value(spec.clone()).unwrap());
+        object.metadata.uid = Some("uid".into());
+        object.metadata.namespace = Some("shop".into());
+        let spec = pod_spec(&object, 999, Vec::new(), Vec::new());
+        let pods = Pods { first: None, replicas: 1, labels: BTreeMap::new(), spec };
+        let set = statefulset(&object, pods);
+        (object, set)
+    }
+
+    #[test]
+    fn pods_have_their_users_metadata_but_the_labels_by_which_they_are_found_stay_ours() {
+        let ours = "app.kubernetes.io/name";
+        let given = serde_json::json!({ "podMetadata": {
+            "labels": { "team": "shop", ours: "another" }, "annotations": { "example.com/note": "x" },
+        } });
+        let (_, set) = set(&given);
+        let metadata = set.spec.unwrap().template.metadata.unwrap();
+        let labels = metadata.labels.unwrap();
+        assert_eq!((labels["team"].as_str(), labels[ours].as_str()), ("shop", "redis"));
+        assert_eq!(metadata.annotations.unwrap()["example.com/note"], "x");
+    }
+
+    #[test]
+    fn pods_have_their_users_account_and_secrets_and_services_their_type() {
+        let (object, set) = set(&serde_json::json!({
+            "serviceAccountName": "cache", "imagePullSecrets": [{ "name": "registry" }],
+            "service": { "type": "LoadBalancer", "annotations": { "example.com/scheme": "internal" } },
+            "tolerations": [{ "effect": "NoExecute", "operator": "Exists", "tolerationSeconds": 60 }],
+            "resources": { "limits": { "cpu": 1 } },
+        }));
+        let pod = set.spec.unwrap().template.spec.unwrap();
+        assert_eq!(pod.service_account_name.as_deref(), Some("cache"));
+        assert_eq!(pod.automount_service_account_token, Some(false));
+        assert_eq!(pod.image_pull_secrets.unwrap()[0].name, "registry");
+        assert_eq!(pod.tolerations.unwrap()[0].toleration_seconds, Some(60));
+        let service = service(&object, "cache".into(), object.spec.service.as_ref(), None, Vec::new());
+        assert_eq!(service.spec.unwrap().type_.as_deref(), Some("LoadBalancer"));
+        assert_eq!(service.metadata.annotations.unwrap()["example.com/scheme"], "internal");
+        let cpu = object.spec.resources.unwrap().limits.unwrap()["cpu"].clone();
+        assert_eq!(cpu, Quantity("1".into()));
+    }
+}

@@ -1,0 +1,147 @@
+//! What is known of a database's children, pods and volumes, as Kubernetes has them.
+
+use std::collections::BTreeMap;
+
+use kube::{Resource, ResourceExt};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::runtime::manifest::is_controlled_by;
+use crate::stateful::pod_trouble::{Evidence, Unmade};
+use crate::stateful::restore_from::Seen;
+
+/// All of it. `N` is what matters of a pod to one kind alone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Set<N> {
+    /// Services, `ConfigMap`, disruption budget and `StatefulSet` of our names, by kind and name.
+    pub children: BTreeMap<(String, String), Child>,
+    /// The pods, by ordinal.
+    pub pods: BTreeMap<i32, Pod<N>>,
+    /// A pod that is missing, and that the apiserver refuses.
+    pub unmade: Option<Unmade>,
+    /// The volume claims, by ordinal.
+    pub claims: BTreeMap<i32, Claim>,
+    /// Pods and claims of our names that are somebody else's, by ordinal: with what there is to say of them.
+    pub foreign: BTreeMap<i32, String>,
+    /// The `DatabaseRestore` of our name.
+    pub restore: Seen,
+}
+
+/// A child as it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Child {
+    /// The object.
+    pub value: Value,
+    /// Its uid.
+    pub uid: String,
+    /// Whether our object controls it.
+    pub ours: bool,
+}
+
+/// What matters of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about a pod")]
+pub struct Pod<N> {
+    /// Its name.
+    pub name: String,
+    /// Its uid, so that an action cannot hit a successor of the same name.
+    pub uid: String,
+    /// The revision it was made from.
+    pub revision: String,
+    /// Where it answers.
+    pub address: Option<String>,
+    /// Kubernetes takes it for ready: a kubelet that does not answer, or a container beside the database, takes that from it.
+    pub ready: bool,
+    /// It is being deleted.
+    pub terminating: bool,
+    /// A `StatefulSet` controls it.
+    pub controlled: bool,
+    /// Somebody took our label off.
+    pub unlabelled: bool,
+    /// It was made, or told to stop, moments ago.
+    pub young: bool,
+    /// It has had a node for a while.
+    pub placed: bool,
+    /// What its process said last before it gave up; `None` while it runs well.
+    pub last_words: Option<String>,
+    /// How that ended.
+    pub exit_code: Option<i32>,
+    /// How often it was started again.
+    pub restarts: i32,
+    /// Why it does not start, in the kubelet's or scheduler's word.
+    pub trouble: Option<String>,
+    /// What Kubernetes says of that beside.
+    pub evidence: Evidence,
+    /// How its process was killed, where it waits long to be started again, and may be helped.
+    pub revival: Option<String>,
+    /// Its node of Kubernetes, where that does not answer any more.
+    pub lost_node: Option<String>,
+    /// What matters to one kind alone.
+    pub own: N,
+}
+
+/// What matters of a volume claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about a claim")]
+pub struct Claim {
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// It was made for this very object, and not for an earlier one of its name.
+    pub ours: bool,
+    /// An earlier object of the name left it, and this one has used it since.
+    pub adopted: bool,
+    /// Somebody took our label off.
+    pub unlabelled: bool,
+    /// The member whose data it holds, where that was noted.
+    pub member: Option<u64>,
+    /// It is being deleted.
+    pub terminating: bool,
+    /// It has a volume.
+    pub bound: bool,
+    /// What it asks for.
+    pub size: String,
+}
+
+impl<N> Set<N> {
+    /// A child of that kind and name.
+    pub fn child(&self, kind: &str, name: &str) -> Option<&Child> {
+        self.children.get(&(kind.to_owned(), name.to_owned()))
+    }
+
+    /// Adds a child that is there.
+    pub fn add<K>(&mut self, live: Option<&K>, owner: &impl Resource)
+    where
+        K: Resource<DynamicType = ()> + Serialize,
+    {
+        let Some(live) = live else { return };
+        self.children.insert((K::kind(&()).into_owned(), live.name_any()), Child::of(live, owner));
+    }
+}
+
+impl Child {
+    /// What is known of it.
+    pub fn of<K: Resource<DynamicType = ()> + Serialize>(live: &K, owner: &impl Resource) -> Self {
+        Self {
+            value: serde_json::to_value(live).unwrap_or_default(),
+            uid: live.meta().uid.clone().unwrap_or_default(),
+            ours: is_controlled_by(live, owner),
+        }
+    }
+}
+
+impl<N> Pod<N> {
+    /// Its address as URLs have it.
+    pub fn host(&self) -> Option<String> {
+        let address = self.address.as_ref()?;
+        Some(if address.contains(':') { format!("[{address}]") } else { address.clone() })
+    }
+}
+
+impl Claim {
+    /// Whether it is this object's to delete: made for it, or used by it since.
+    pub fn is_deletable(&self) -> bool {
+        self.ours || self.adopted
+    }
+}

@@ -1,0 +1,224 @@
+//! Who is listened to: nodes of databases, each by tasks of its own, for as long as somebody asks about it.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::wake::Key;
+
+/// A node that nobody asked about for so long is not listened to any more: its object is gone, or suspended.
+pub const IDLE: Duration = Duration::from_secs(150);
+
+/// A node, and what its listener learns of it.
+pub trait Listened {
+    /// What stays the same while it is the same node.
+    type Id: Clone + Eq + Hash;
+
+    /// Its id.
+    fn id(&self) -> Self::Id;
+
+    /// Takes over how the node is reached now; what was learnt of it stays.
+    fn refresh(&mut self, now: Self);
+}
+
+/// What was heard of a node.
+pub struct ProbeState<N> {
+    /// When it answered last, or when it was asked first.
+    last: Instant,
+    /// Whether it has answered at all since then.
+    heard: bool,
+    /// When somebody asked about it last.
+    wanted: Instant,
+    /// The node.
+    pub node: N,
+}
+
+/// The same, for those who listen and those who ask.
+pub type Shared<N> = Arc<Mutex<ProbeState<N>>>;
+
+impl<N> ProbeState<N> {
+    /// Whether somebody wants to know of it.
+    pub fn is_wanted(&self) -> bool {
+        self.wanted.elapsed() < IDLE
+    }
+
+    /// How long it has not answered.
+    pub fn silence(&self) -> Duration {
+        self.last.elapsed()
+    }
+
+    /// Whether it has answered since somebody began to listen.
+    pub fn is_heard(&self) -> bool {
+        self.heard
+    }
+
+    /// It has answered.
+    pub fn answered(&mut self) {
+        (self.last, self.heard) = (Instant::now(), true);
+    }
+}
+
+struct Listener<N> {
+    tasks: Vec<JoinHandle<()>>,
+    latest: Shared<N>,
+}
+
+impl<N> Listener<N> {
+    fn has_ended(&self) -> bool {
+        self.tasks.iter().any(JoinHandle::is_finished)
+    }
+}
+
+impl<N> Drop for Listener<N> {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// The listeners of one object.
+type OfObject<N> = HashMap<<N as Listened>::Id, Listener<N>>;
+
+/// The listeners of all objects of a kind.
+pub struct Listeners<N: Listened>(Mutex<HashMap<Key, OfObject<N>>>);
+
+impl<N: Listened> Default for Listeners<N> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<N: Listened> Listeners<N> {
+    /// Listens to these nodes of an object, and to no others of it any more; returns who is listened to no longer. `listen`
+    /// begins to listen to one.
+    pub fn follow(&self, key: &Key, nodes: Vec<N>, listen: impl Fn(&Shared<N>) -> Vec<JoinHandle<()>>) -> Vec<N::Id> {
+        let mut all = locked(&self.0);
+        if !all.contains_key(key) {
+            // Those of objects that are gone, to which nobody listens any more.
+            all.retain(|_, listeners| listeners.values().any(|listener| !listener.has_ended()));
+        }
+        let listeners = all.entry(key.clone()).or_default();
+        let wanted: HashSet<N::Id> = nodes.iter().map(N::id).collect();
+        let left = listeners.keys().filter(|id| !wanted.contains(id)).cloned().collect();
+        listeners.retain(|id, listener| wanted.contains(id) && !listener.has_ended());
+        let now = Instant::now();
+        for node in nodes {
+            match listeners.entry(node.id()) {
+                Entry::Occupied(known) => {
+                    let mut latest = locked(&known.get().latest);
+                    latest.wanted = now;
+                    latest.node.refresh(node);
+                }
+                Entry::Vacant(place) => {
+                    let latest = Arc::new(Mutex::new(ProbeState { last: now, heard: false, wanted: now, node }));
+                    place.insert(Listener { tasks: listen(&latest), latest });
+                }
+            }
+        }
+        if listeners.is_empty() {
+            all.remove(key);
+        }
+        left
+    }
+
+    /// What `ask` finds in what was heard of a node; nothing of one that is not listened to.
+    pub fn ask<T>(&self, key: &Key, node: &N::Id, ask: impl FnOnce(&mut ProbeState<N>) -> T) -> Option<T> {
+        let all = locked(&self.0);
+        let mut latest = locked(&all.get(key)?.get(node)?.latest);
+        Some(ask(&mut latest))
+    }
+}
+
+/// What a lock guards. Whoever panicked while holding it left it whole.
+pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::sleep;
+
+    use super::*;
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Node {
+        name: &'static str,
+        password: u8,
+        learnt: u8,
+    }
+
+    impl Listened for Node {
+        type Id = &'static str;
+
+        fn id(&self) -> &'static str {
+            self.name
+        }
+
+        fn refresh(&mut self, now: Self) {
+            self.password = now.password;
+        }
+    }
+
+    fn node(name: &'static str, password: u8) -> Node {
+        Node { name, password, learnt: 0 }
+    }
+
+    fn key(name: &str) -> Key {
+        ("shop".into(), name.into())
+    }
+
+    /// Listens as long as somebody wants to know.
+    fn listen(latest: &Shared<Node>) -> Vec<JoinHandle<()>> {
+        let latest = latest.clone();
+        vec![tokio::spawn(async move {
+            while locked(&latest).is_wanted() {
+                sleep(Duration::from_secs(1)).await;
+            }
+        })]
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_is_known_is_refreshed_and_keeps_what_was_learnt() {
+        let listeners = Listeners::default();
+        listeners.follow(&key("a"), vec![node("0", 1)], listen);
+        listeners.ask(&key("a"), &"0", |latest| latest.node.learnt = 7);
+        assert_eq!(listeners.follow(&key("a"), vec![node("0", 2), node("1", 2)], listen), [""; 0]);
+        let seen = listeners.ask(&key("a"), &"0", |latest| latest.node.clone());
+        assert_eq!(seen, Some(Node { name: "0", password: 2, learnt: 7 }));
+        assert_eq!(listeners.follow(&key("a"), vec![node("1", 2)], listen), ["0"]);
+        assert_eq!(listeners.ask(&key("a"), &"0", |_| ()), None);
+        assert_eq!(listeners.ask(&key("b"), &"1", |_| ()), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_is_the_time_since_the_last_answer() {
+        let listeners = Listeners::default();
+        listeners.follow(&key("a"), vec![node("0", 1)], listen);
+        let silence = || listeners.ask(&key("a"), &"0", |latest| latest.silence()).expect("it is listened to");
+        sleep(Duration::from_secs(3)).await;
+        assert_eq!(silence(), Duration::from_secs(3));
+        let heard = || listeners.ask(&key("a"), &"0", |latest| latest.is_heard());
+        assert_eq!(heard(), Some(false));
+        listeners.ask(&key("a"), &"0", ProbeState::answered);
+        assert_eq!((silence(), heard()), (Duration::ZERO, Some(true)));
+        // It stays known that it was, while it is silent and while others ask about it.
+        sleep(Duration::from_secs(3)).await;
+        listeners.follow(&key("a"), vec![node("0", 2)], listen);
+        assert_eq!(heard(), Some(true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_kept_of_objects_that_are_gone() {
+        let listeners = Listeners::default();
+        listeners.follow(&key("a"), vec![node("0", 1)], listen);
+        sleep(IDLE * 2).await;
+        listeners.follow(&key("b"), vec![node("0", 1)], listen);
+        assert_eq!(locked(&listeners.0).len(), 1);
+        listeners.follow(&key("b"), Vec::new(), listen);
+        assert_eq!(locked(&listeners.0).len(), 0);
+    }
+}

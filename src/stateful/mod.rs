@@ -1,0 +1,121 @@
+//! Databases whose nodes are the pods of one `StatefulSet`: the plumbing that [`EtcdCluster`](crate::api::EtcdCluster) and
+//! [`Redis`](crate::api::Redis) share. What a node is, who leads, and in which order pods are replaced, each kind decides by
+//! itself: those only look alike.
+//!
+//! ```text
+//! shared watches ──▶ Sets::look ──▶ Set ──▶ the kind decides ──▶ ChildAction ──▶ Sets::carry_out
+//! ```
+//!
+//! A kind says what is its own by [`Database`].
+
+pub mod action;
+mod apply;
+pub mod builders;
+pub mod child_fields;
+pub mod error;
+pub mod facts;
+pub mod listeners;
+pub mod names;
+pub mod placement;
+pub mod pod_refusal;
+pub mod pod_trouble;
+mod reading;
+pub mod restore_from;
+pub mod revival;
+pub mod sets;
+#[cfg(test)]
+pub(crate) mod simulation;
+pub mod step;
+mod strays;
+pub mod tls;
+pub mod unlabelled;
+pub mod wake;
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use k8s_openapi::api::core::v1::{Affinity, Pod as CorePod, Toleration, TopologySpreadConstraint};
+
+pub use action::ChildAction;
+pub use error::Error;
+pub use facts::{Child, Claim, Pod, Set};
+pub use sets::Sets;
+pub use step::Step;
+
+use crate::api::DeletionPolicy;
+use crate::api::databaserestore::{BackupChoice, Restored};
+use crate::api::pods::{ImagePullSecret, PodMetadata};
+use crate::runtime::children::Owner;
+use crate::runtime::hexadecimal;
+use crate::stateful::restore_from::Restorable;
+
+/// A kind of databases in `StatefulSet`s.
+pub trait Database: Owner + Restorable {
+    /// What matters of a pod to this kind alone.
+    type Node: Clone + Debug + Default + PartialEq + Send + Sync;
+
+    /// Label of every child, with the object's name.
+    const LABEL: &'static str;
+    /// What runs: the name of its container, and the value of the label `app.kubernetes.io/name`.
+    const APP: &'static str;
+    /// The field with the size of volumes.
+    const SIZE: &'static str;
+
+    /// What matters of a pod to this kind alone, as far as Kubernetes knows it.
+    fn node(pod: &CorePod) -> Self::Node;
+
+    /// Names of the Services, those of earlier versions too.
+    fn services(&self) -> Vec<String>;
+
+    /// One more than the highest ordinal that a pod may have, by what the object says and records, and by its volumes.
+    fn ordinals(&self, claims: &BTreeMap<i32, Claim>) -> i32;
+
+    /// Whether its nodes have had data.
+    fn has_begun(&self) -> bool;
+
+    /// What became of the backup that it begins with.
+    fn restored(&self) -> Option<&Restored>;
+
+    /// What the spec says that every database has.
+    fn set_spec(&self) -> SetSpec<'_>;
+}
+
+/// What the spec of every database says.
+#[derive(Clone, Copy, Debug)]
+pub struct SetSpec<'a> {
+    /// The backup that it begins with.
+    pub restore_from: Option<&'a BackupChoice>,
+    /// Storage class of the volumes; the cluster's default where there is none.
+    pub storage_class: Option<&'a String>,
+    /// How large each volume is, as a quantity.
+    pub storage_size: &'a str,
+    /// There are no volumes: data go with the pod.
+    pub ephemeral: bool,
+    /// Whether volumes go with the object.
+    pub deletion_policy: DeletionPolicy,
+    /// Labels of the nodes of Kubernetes that pods may run on.
+    pub node_selector: &'a BTreeMap<String, String>,
+    /// Taints that pods tolerate.
+    pub tolerations: &'a [Toleration],
+    /// Takes the place of the rule that keeps pods apart.
+    pub affinity: Option<&'a Affinity>,
+    /// Takes the place of the rule that spreads pods over zones.
+    pub constraints: Option<&'a Vec<TopologySpreadConstraint>>,
+    /// A pod rather waits than shares a node of Kubernetes with another.
+    pub alone: bool,
+    /// Which pods give way to its own.
+    pub priority_class: Option<&'a String>,
+    /// Labels and annotations of the pods.
+    pub pod_metadata: Option<&'a PodMetadata>,
+    /// Secrets with which images are pulled.
+    pub image_pull_secrets: &'a [ImagePullSecret],
+    /// The pods' service account.
+    pub service_account: Option<&'a String>,
+}
+
+/// A password that nobody guesses.
+pub fn random_password() -> Result<String, Error> {
+    let mut bytes = [0; 24];
+    getrandom::fill(&mut bytes).map_err(|error| Error::Random(error.to_string()))?;
+    Ok(hexadecimal(&bytes))
+}

@@ -1,0 +1,132 @@
+//! Where the pods of a database run: apart from each other unless their user says otherwise. Pure.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{
+    Affinity, PodAffinityTerm, PodAntiAffinity, PodSpec, Toleration, TopologySpreadConstraint, WeightedPodAffinityTerm,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+/// What a spec says of it.
+pub struct Placement<'a> {
+    /// Labels of all pods of the database.
+    pub pods: BTreeMap<String, String>,
+    /// Labels of the nodes that they may run on.
+    pub node_selector: &'a BTreeMap<String, String>,
+    /// Taints that they tolerate.
+    pub tolerations: &'a [Toleration],
+    /// Takes the place of the default.
+    pub affinity: Option<&'a Affinity>,
+    /// Takes the place of the default, be it none. One without a selector counts the database's own pods: others are
+    /// nothing to spread from.
+    pub constraints: Option<&'a Vec<TopologySpreadConstraint>>,
+    /// A pod rather waits than shares a node of Kubernetes with another.
+    pub alone: bool,
+}
+
+impl Placement<'_> {
+    /// The pod at its place.
+    pub fn put(&self, pod: PodSpec) -> PodSpec {
+        PodSpec {
+            node_selector: Some(self.node_selector.clone()).filter(|labels| !labels.is_empty()),
+            tolerations: Some(self.tolerations.to_vec()).filter(|all| !all.is_empty()),
+            affinity: Some(self.affinity.cloned().unwrap_or_else(|| self.apart())),
+            topology_spread_constraints: Some(self.spread()).filter(|all| !all.is_empty()),
+            ..pod
+        }
+    }
+
+    /// On different nodes, where there are enough or in any case.
+    fn apart(&self) -> Affinity {
+        let term = PodAffinityTerm {
+            topology_key: "kubernetes.io/hostname".into(),
+            label_selector: Some(self.selector()),
+            ..PodAffinityTerm::default()
+        };
+        let rule = if self.alone {
+            PodAntiAffinity {
+                required_during_scheduling_ignored_during_execution: Some(vec![term]),
+                ..PodAntiAffinity::default()
+            }
+        } else {
+            let preferred = WeightedPodAffinityTerm { weight: 100, pod_affinity_term: term };
+            PodAntiAffinity {
+                preferred_during_scheduling_ignored_during_execution: Some(vec![preferred]),
+                ..PodAntiAffinity::default()
+            }
+        };
+        Affinity { pod_anti_affinity: Some(rule), ..Affinity::default() }
+    }
+
+    /// As given; else in different zones where there are enough.
+    fn spread(&self) -> Vec<TopologySpreadConstraint> {
+        let Some(user_provided) = self.constraints else {
+            return vec![TopologySpreadConstraint {
+                max_skew: 1,
+                topology_key: "topology.kubernetes.io/zone".into(),
+                when_unsatisfiable: "ScheduleAnyway".into(),
+                label_selector: Some(self.selector()),
+                ..TopologySpreadConstraint::default()
+            }];
+        };
+        let selected = |constraint: &TopologySpreadConstraint| TopologySpreadConstraint {
+            label_selector: constraint.label_selector.clone().or_else(|| Some(self.selector())),
+            ..constraint.clone()
+        };
+        user_provided.iter().map(selected).collect()
+    }
+
+    fn selector(&self) -> LabelSelector {
+        LabelSelector { match_labels: Some(self.pods.clone()), match_expressions: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::NodeAffinity;
+
+    use super::*;
+
+    const NOWHERE: &BTreeMap<String, String> = &BTreeMap::new();
+
+    fn placement() -> Placement<'static> {
+        Placement {
+            pods: BTreeMap::from([("set".into(), "cache".into())]),
+            node_selector: NOWHERE,
+            tolerations: &[],
+            affinity: None,
+            constraints: None,
+            alone: false,
+        }
+    }
+
+    #[test]
+    fn what_is_given_takes_the_place_of_the_default() {
+        let usual = placement().put(PodSpec::default());
+        assert!(usual.affinity.is_some_and(|it| it.pod_anti_affinity.is_some()));
+        assert_eq!(usual.topology_spread_constraints.map(|all| all.len()), Some(1));
+        let (affinity, none) =
+            (Affinity { node_affinity: Some(NodeAffinity::default()), ..Affinity::default() }, Vec::new());
+        let user_provided = Placement { affinity: Some(&affinity), constraints: Some(&none), ..placement() };
+        let user_provided = user_provided.put(PodSpec::default());
+        assert_eq!((user_provided.affinity, user_provided.topology_spread_constraints), (Some(affinity), None));
+    }
+
+    #[test]
+    fn a_constraint_without_a_selector_spreads_the_own_pods() {
+        let user_provided = TopologySpreadConstraint { topology_key: "rack".into(), max_skew: 2, ..Default::default() };
+        let own = LabelSelector::default();
+        let another = TopologySpreadConstraint { label_selector: Some(own.clone()), ..user_provided.clone() };
+        let constraints = vec![user_provided, another];
+        let placement = Placement { constraints: Some(&constraints), ..placement() };
+        let selectors: Vec<_> = placement.spread().into_iter().map(|constraint| constraint.label_selector).collect();
+        assert_eq!(selectors, [Some(placement.selector()), Some(own)]);
+    }
+
+    #[test]
+    fn who_must_be_alone_waits_rather_than_sharing_a_node() {
+        let rule = Placement { alone: true, ..placement() }.apart().pod_anti_affinity.unwrap();
+        assert!(rule.preferred_during_scheduling_ignored_during_execution.is_none());
+        assert_eq!(rule.required_during_scheduling_ignored_during_execution.map(|all| all.len()), Some(1));
+    }
+}

@@ -1,0 +1,162 @@
+//! Asks the apiserver why a `StatefulSet`'s pod is not made: its controller says so in events only.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::pod_trouble::Unmade;
+
+/// A pod is made within moments where it can be.
+const DRY_RUN_TIMEOUT: Duration = Duration::from_secs(2);
+/// An answer counts for so long.
+const HOLDS: Duration = Duration::from_secs(5);
+/// An apiserver that is slower is asked again later.
+const DEADLINE: Duration = Duration::from_secs(1);
+/// What nobody asked for so long is forgotten.
+const FORGOTTEN: Duration = Duration::from_mins(10);
+
+/// Pods that are missing, by the uid of their `StatefulSet`.
+pub struct Refusals {
+    client: Client,
+    missing: Mutex<HashMap<String, Missing>>,
+}
+
+/// A pod that is missing.
+#[derive(Clone)]
+struct Missing {
+    name: String,
+    since: Instant,
+    asked: Option<(Instant, Option<Unmade>)>,
+}
+
+impl Refusals {
+    /// Asks through this.
+    pub fn new(client: Client) -> Self {
+        Self { client, missing: Mutex::default() }
+    }
+
+    /// The first pod that the set lacks for a while, where the apiserver would refuse it. `there` are the ordinals of all
+    /// pods; costs nothing while none is missing.
+    pub async fn look(&self, set: Option<&Value>, there: &BTreeSet<i32>) -> Option<Unmade> {
+        let set = set?;
+        let metadata = &set["metadata"];
+        let uid = metadata["uid"].as_str()?.to_owned();
+        let Some(ordinal) = first_missing(set, there) else {
+            self.locked().remove(&uid);
+            return None;
+        };
+        let name = format!("{}-{ordinal}", metadata["name"].as_str()?);
+        let missing = {
+            let mut all = self.locked();
+            // Sets that are gone are not looked for any more.
+            all.retain(|_, it| it.asked.as_ref().map_or(it.since, |(at, _)| *at).elapsed() < FORGOTTEN);
+            let begun = || Missing { name: name.clone(), since: Instant::now(), asked: None };
+            let missing = all.entry(uid.clone()).or_insert_with(begun);
+            if missing.name != name {
+                *missing = begun();
+            }
+            missing.clone()
+        };
+        if let Some((_, answer)) = missing.asked.filter(|(at, _)| at.elapsed() < HOLDS) {
+            return answer;
+        }
+        if missing.since.elapsed() < DRY_RUN_TIMEOUT {
+            return None;
+        }
+        let words = self.ask(metadata["namespace"].as_str()?, &pod(set, &name)).await;
+        let answer = words.map(|words| Unmade { name, words });
+        if let Some(missing) = self.locked().get_mut(&uid) {
+            missing.asked = Some((Instant::now(), answer.clone()));
+        }
+        answer
+    }
+
+    /// Why such a pod would be refused; nothing is made.
+    /// <https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run>
+    async fn ask(&self, namespace: &str, pod: &Value) -> Option<String> {
+        let pod: Pod = serde_json::from_value(pod.clone()).ok()?;
+        let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        let parameters = PostParams { dry_run: true, ..PostParams::default() };
+        // Nobody's failover waits for words.
+        match timeout(DEADLINE, api.create(&parameters, &pod)).await.ok()? {
+            Err(kube::Error::Api(status)) => is_refusal(status.code, &status.message).then(|| status.message.clone()),
+            _ => None,
+        }
+    }
+
+    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<String, Missing>> {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether the answer would be the same for the controller of `StatefulSet`s. That we may not make pods, says nothing.
+fn is_refusal(code: u16, message: &str) -> bool {
+    match code {
+        403 => !message.contains("cannot create resource"),
+        400 | 422 => !message.contains("does not support dry run"),
+        500 => message.contains("webhook"),
+        _ => false,
+    }
+}
+
+fn first_missing(set: &Value, there: &BTreeSet<i32>) -> Option<i32> {
+    let number = |value: &Value| i32::try_from(value.as_i64()?).ok();
+    let first = number(&set["spec"]["ordinals"]["start"]).unwrap_or(0);
+    let count = number(&set["spec"]["replicas"])?;
+    (first..first.checked_add(count)?).find(|ordinal| !there.contains(ordinal))
+}
+
+/// The pod as the controller would make it, as far as somebody could refuse it.
+fn pod(set: &Value, name: &str) -> Value {
+    let template = &set["spec"]["template"];
+    let mut spec = template["spec"].clone();
+    let claims = set["spec"]["volumeClaimTemplates"].as_array().cloned().unwrap_or_default();
+    let mut volumes = spec["volumes"].as_array().cloned().unwrap_or_default();
+    volumes.extend(claims.iter().map(|claim| {
+        let volume = claim["metadata"]["name"].as_str().unwrap_or_default();
+        json!({ "name": volume, "persistentVolumeClaim": { "claimName": format!("{volume}-{name}") } })
+    }));
+    spec["volumes"] = volumes.into();
+    let (labels, annotations) = (&template["metadata"]["labels"], &template["metadata"]["annotations"]);
+    json!({ "metadata": { "name": name, "labels": labels, "annotations": annotations }, "spec": spec })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set() -> Value {
+        json!({
+            "metadata": { "name": "db", "namespace": "shop", "uid": "1" },
+            "spec": {
+                "replicas": 2, "ordinals": { "start": 1 },
+                "template": { "metadata": { "labels": { "a": "b" } }, "spec": { "containers": [] } },
+                "volumeClaimTemplates": [{ "metadata": { "name": "data" } }],
+            },
+        })
+    }
+
+    #[test]
+    fn the_first_pod_that_is_missing_is_asked_for_as_it_would_be_made() {
+        assert_eq!(first_missing(&set(), &BTreeSet::from([1])), Some(2));
+        assert_eq!(first_missing(&set(), &BTreeSet::from([1, 2])), None);
+        let pod = pod(&set(), "db-2");
+        assert_eq!(pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"], "data-db-2");
+        assert_eq!(pod["metadata"]["labels"]["a"], "b");
+    }
+
+    #[test]
+    fn what_says_nothing_of_the_pod_is_no_refusal() {
+        assert!(is_refusal(403, "pods \"db-0\" is forbidden: no PriorityClass with name nobody was found"));
+        assert!(!is_refusal(403, "pods is forbidden: User \"x\" cannot create resource \"pods\" in API group \"\""));
+        assert!(!is_refusal(400, "admission webhook \"x\" does not support dry run"));
+        assert!(!is_refusal(409, "pods \"db-0\" already exists"));
+        assert!(!is_refusal(500, "etcdserver: request timed out"));
+    }
+}

@@ -1,0 +1,113 @@
+//! What matters of pods and volume claims as Kubernetes has them.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod as CorePod};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
+
+use super::names::{self, ADOPTED, INCARNATION, MEMBER, REVISION};
+use super::strays::Names;
+use super::{Claim, Database, Pod};
+use crate::runtime::lost_node;
+use crate::stateful::{pod_trouble, revival};
+
+/// A pod that was made or told to stop less long ago is on its way: what was seen of its claim may be older.
+const YOUNG_SECONDS: i64 = 20;
+
+/// The pods of an object, by ordinal.
+pub fn pods_of<'a, D: Database>(
+    object: &D,
+    pods: impl IntoIterator<Item = &'a CorePod>,
+) -> BTreeMap<i32, Pod<D::Node>> {
+    let pods = pods.into_iter().filter(|pod| pod.labels().get(D::LABEL) == Some(&object.name_any()));
+    pods.filter_map(|pod| Some((names::ordinal_of(object, &pod.name_any())?, pod_of::<D>(pod)))).collect()
+}
+
+/// What matters of a pod.
+pub fn pod_of<D: Database>(pod: &CorePod) -> Pod<D::Node> {
+    let status = pod.status.clone().unwrap_or_default();
+    let condition = |type_: &str| status.conditions.iter().flatten().find(|condition| condition.type_ == type_);
+    let container = status.container_statuses.iter().flatten().find(|container| container.name == D::APP);
+    let state = container.and_then(|container| container.state.as_ref());
+    let ended = state.and_then(|state| state.terminated.as_ref()).or_else(|| {
+        state?.waiting.as_ref()?;
+        container?.last_state.as_ref()?.terminated.as_ref()
+    });
+    let has_ended = matches!(status.phase.as_deref(), Some("Failed" | "Succeeded"));
+    let (trouble, evidence) = pod_trouble::of(pod, D::APP);
+    let (made, told) = (&pod.metadata.creation_timestamp, &pod.metadata.deletion_timestamp);
+    Pod {
+        name: pod.name_any(),
+        uid: pod.uid().unwrap_or_default(),
+        revision: pod.labels().get(REVISION).cloned().unwrap_or_default(),
+        // What has ended keeps its address, which may be another pod's by now.
+        address: status.pod_ip.clone().filter(|_| !has_ended),
+        ready: condition("Ready").is_some_and(|ready| ready.status == "True"),
+        terminating: told.is_some(),
+        controlled: pod.owner_references().iter().any(|owner| owner.controller == Some(true)),
+        unlabelled: false,
+        young: told.as_ref().or(made.as_ref()).is_some_and(is_recent),
+        placed: pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()) && !made.as_ref().is_some_and(is_recent),
+        last_words: ended.and_then(|ended| ended.message.clone()),
+        exit_code: ended.map(|ended| ended.exit_code),
+        restarts: container.map_or(0, |container| container.restart_count),
+        trouble,
+        evidence,
+        revival: revival::cause(pod, D::APP),
+        lost_node: lost_node(pod),
+        own: D::node(pod),
+    }
+}
+
+/// A deletion's time lies ahead by the grace period.
+fn is_recent(time: &Time) -> bool {
+    Timestamp::now().duration_since(time.0).as_secs() < YOUNG_SECONDS
+}
+
+/// The volume claims of an object, by ordinal.
+pub fn claims_of<'a, D: Database>(
+    object: &D,
+    claims: impl IntoIterator<Item = &'a PersistentVolumeClaim>,
+) -> BTreeMap<i32, Claim> {
+    let names = Names::of(object);
+    let claims = claims.into_iter().filter(|claim| names.set::<D>().has(claim.labels()));
+    let facts = claims.map(|claim| claim_of(object, claim));
+    facts.filter_map(|facts| Some((names::ordinal_of(object, &facts.name)?, facts))).collect()
+}
+
+/// What matters of a volume claim.
+pub fn claim_of<D: Database>(object: &D, claim: &PersistentVolumeClaim) -> Claim {
+    let requests = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref()?.requests.clone());
+    let size = requests.and_then(|requests| requests.get("storage").cloned());
+    Claim {
+        name: claim.name_any(),
+        uid: claim.uid().unwrap_or_default(),
+        ours: claim.labels().get(INCARNATION) == object.uid().as_ref(),
+        adopted: object.uid().is_some() && claim.annotations().get(ADOPTED) == object.uid().as_ref(),
+        unlabelled: false,
+        member: claim.annotations().get(MEMBER).and_then(|id| u64::from_str_radix(id, 16).ok()),
+        terminating: claim.metadata.deletion_timestamp.is_some(),
+        bound: claim.spec.as_ref().is_some_and(|spec| spec.volume_name.is_some()),
+        size: size.map_or_else(String::new, |it| it.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::EtcdCluster;
+
+    #[test]
+    fn a_pod_that_has_ended_is_asked_nothing_for_its_address_may_be_another_ones() {
+        let address = |phase: &str| {
+            let pod = json!({ "metadata": { "name": "db-0" }, "status": { "phase": phase, "podIP": "10.0.0.1" } });
+            pod_of::<EtcdCluster>(&serde_json::from_value(pod).unwrap()).address
+        };
+        assert_eq!(address("Running").as_deref(), Some("10.0.0.1"));
+        assert_eq!((address("Failed"), address("Succeeded")), (None, None));
+    }
+}

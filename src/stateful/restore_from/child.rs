@@ -1,0 +1,57 @@
+//! The `DatabaseRestore` that a database owns. Pure.
+
+use std::collections::BTreeMap;
+
+use kube::api::ObjectMeta;
+use kube::{Resource, ResourceExt};
+use serde_json::to_value;
+
+use crate::api::databasebackup::Source;
+use crate::api::databaserestore::BackupChoice;
+use crate::api::{DatabaseRestore, DatabaseRestoreSpec, Duration};
+use crate::runtime::fingerprint;
+use crate::runtime::manifest::Manifest;
+
+/// A `DatabaseRestore` has no longer name.
+const LONGEST: usize = 48;
+/// What its name ends with.
+const SUFFIX: &str = "-restore";
+/// Digits of a hash that tell long names apart.
+const DIGITS: usize = 8;
+/// A new database waits so long for its data: large ones take hours.
+const DEADLINE_HOURS: u32 = 6;
+
+/// A kind that can begin with a backup.
+pub trait Restorable: Resource<DynamicType = ()> {
+    /// The object as the target of a restore.
+    fn target(&self) -> Source;
+}
+
+/// Its name. Of one that would be too long the end becomes a hash.
+pub fn name(object: &impl Restorable) -> String {
+    let owner = object.name_any();
+    if owner.len() + SUFFIX.len() <= LONGEST {
+        return format!("{owner}{SUFFIX}");
+    }
+    let hash = fingerprint(&[owner.as_bytes()], DIGITS);
+    let kept: String = owner.chars().take(LONGEST - SUFFIX.len() - DIGITS - 1).collect();
+    format!("{}-{hash}{SUFFIX}", kept.trim_end_matches('-'))
+}
+
+/// It: that backup into the very object. Never by force: what the database holds is somebody's.
+pub fn restore(object: &impl Restorable, from: &BackupChoice, labels: BTreeMap<String, String>) -> Manifest {
+    let spec = DatabaseRestoreSpec {
+        from: from.clone(),
+        target: object.target(),
+        force: false,
+        deadline: Duration::from_hours(DEADLINE_HOURS),
+    };
+    let mut restore = DatabaseRestore::new(&name(object), spec);
+    restore.metadata = ObjectMeta {
+        namespace: object.namespace(),
+        labels: Some(labels),
+        owner_references: object.controller_owner_ref(&()).map(|owner| vec![owner]),
+        ..restore.metadata
+    };
+    Manifest::new::<DatabaseRestore>(to_value(&restore).unwrap_or_default())
+}

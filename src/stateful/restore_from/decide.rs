@@ -1,0 +1,230 @@
+//! Decides what comes next of a restore, and how the database is meanwhile. Pure.
+
+use std::collections::BTreeMap;
+
+use super::Step;
+use super::child::{Restorable, name, restore};
+use super::facts::{Live, Seen};
+use crate::api::databaserestore::{BackupChoice, RestoreOutcome, RestorePhase, Restored};
+use crate::runtime::{ExtraCondition, Health};
+
+/// Why a restore fails into a database that has data, and no half of an earlier restore.
+const NOT_EMPTY: &str = "TargetNotEmpty";
+/// Type of the condition.
+const RESTORED: &str = "Restored";
+
+/// A database, as far as it matters.
+pub struct Database<'a, O> {
+    /// The object.
+    pub object: &'a O,
+    /// `spec.restoreFrom`.
+    pub asked: Option<&'a BackupChoice>,
+    /// `status.restored`.
+    pub before: Option<&'a Restored>,
+    /// Its `DatabaseRestore`.
+    pub seen: &'a Seen,
+    /// It takes writes now.
+    pub serves: bool,
+    /// Some of its volumes are of an earlier object of its name.
+    pub found_volumes: bool,
+    /// Labels of its children.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// What comes next.
+#[derive(Debug, PartialEq)]
+pub struct Decision {
+    /// What is to be remembered from now on.
+    pub record: Option<Restored>,
+    /// What is to be done, after that was written.
+    pub step: Option<Step>,
+    /// The condition; none where what was told last stays.
+    pub part: Option<ExtraCondition>,
+    /// How the object is where it would be ready otherwise; none where it may be.
+    pub hold: Option<Health>,
+}
+
+/// Whether the `DatabaseRestore` must be looked at, by `spec.restoreFrom` and `status.restored`.
+pub fn matters(asked: bool, before: Option<&Restored>) -> bool {
+    if asked {
+        return before.is_none_or(|before| !before.is_settled());
+    }
+    before.is_some_and(|before| before.outcome == RestoreOutcome::Running)
+}
+
+/// What comes next.
+pub fn decide<O: Restorable>(database: &Database<'_, O>) -> Decision {
+    let Some(from) = database.asked else { return without(database) };
+    let record = |outcome| Restored { backup: from.backup.clone(), outcome, ..Restored::default() };
+    match database.before {
+        Some(before) if before.outcome == RestoreOutcome::Succeeded => {
+            return settled(before.clone(), true, "Restored", done(before));
+        }
+        Some(before) if before.outcome == RestoreOutcome::Skipped => {
+            return settled(before.clone(), false, "VolumesFound", skipped());
+        }
+        _ => {}
+    }
+    let name = name(database.object);
+    let what = format!("backup {} of DatabaseBackup {}", from.id, from.backup);
+    match database.seen {
+        Seen::Unknown => waits(database, format!("DatabaseRestore {name} could not be asked for: {what} is not known")),
+        Seen::KindMissing => {
+            let text = "spec.restoreFrom: the kind DatabaseRestore of example.com/v1 is not installed: install its \
+                        definition, or remove the field";
+            blocked(database, "KindMissing", text.into())
+        }
+        Seen::Denied => {
+            let text = "spec.restoreFrom: Causeway may not keep DatabaseRestores: allow get, list, watch, create and \
+                        delete of databaserestores.example.com";
+            blocked(database, "RestoreDenied", text.into())
+        }
+        Seen::Refused(words) => {
+            let text =
+                format!("spec.restoreFrom: DatabaseRestore {name} could not be made, and is tried again: {words}");
+            blocked(database, "RestoreRefused", text)
+        }
+        Seen::Absent => match database.before {
+            Some(before) if before.outcome == RestoreOutcome::Running => {
+                blocked(database, "RestoreFailed", lost(&name))
+            }
+            _ if database.serves => {
+                let child = Box::new(restore(database.object, from, database.labels.clone()));
+                let decision = waits(database, format!("{what} is about to be brought back"));
+                Decision { step: Some(Step::Make { restore: child }), ..decision }
+            }
+            _ => waits(database, format!("{what} is brought back as soon as writes are taken")),
+        },
+        Seen::Present(live) if !live.ours => {
+            let text = format!(
+                "spec.restoreFrom: DatabaseRestore {name} exists and does not belong to this object: delete it, or remove \
+                 the field"
+            );
+            blocked(database, "NameTaken", text)
+        }
+        // The one that was noted may have written something: none of another uid follows it.
+        Seen::Present(live) if runs_another(database.before, live) => blocked(database, "RestoreFailed", lost(&name)),
+        Seen::Present(live) => {
+            let outcome = match live.phase {
+                RestorePhase::Succeeded => RestoreOutcome::Succeeded,
+                RestorePhase::Failed => RestoreOutcome::Failed,
+                _ => RestoreOutcome::Running,
+            };
+            let noted = Restored {
+                id: live.id.clone(),
+                uid: Some(live.uid.clone()),
+                time: live.finished.clone(),
+                ..record(outcome)
+            };
+            follow(database, live, noted, &name, &what)
+        }
+    }
+}
+
+/// It is there, and ours.
+fn follow<O>(database: &Database<'_, O>, live: &Live, noted: Restored, name: &str, what: &str) -> Decision {
+    let is_known = |outcome| {
+        database.before.is_some_and(|before| before.outcome == outcome && before.uid.as_ref() == Some(&live.uid))
+    };
+    match noted.outcome {
+        RestoreOutcome::Succeeded => {
+            let note = format!("DatabaseRestore {name}: {}", live.message);
+            let text = done(&noted);
+            Decision { step: Some(Step::Tell { reason: RESTORED, note }), ..settled(noted, true, "Restored", text) }
+        }
+        // An object that was made again, and has its data: no half of them, and none that were written by mistake.
+        RestoreOutcome::Failed if database.found_volumes && live.reason.as_deref() == Some(NOT_EMPTY) => {
+            let note = Step::Tell { reason: "RestoreSkipped", note: skipped() };
+            let skipping = Restored { outcome: RestoreOutcome::Skipped, id: None, ..noted };
+            Decision { step: Some(note), ..settled(skipping, false, "VolumesFound", skipped()) }
+        }
+        RestoreOutcome::Failed => {
+            let text = format!(
+                "DatabaseRestore {name} failed: {}. Delete it to try again, which is refused where it wrote something \
+                 already; or remove spec.restoreFrom to go on with what there is; or make another object on new volumes",
+                live.message.trim_end_matches('.')
+            );
+            Decision { record: Some(noted), ..blocked(database, "RestoreFailed", text) }
+        }
+        _ if live.going => waits(database, format!("DatabaseRestore {name} is being deleted")),
+        _ => {
+            let text = format!("DatabaseRestore {name} ({:?}): {}", live.phase, live.message);
+            let decision = if live.stalled { blocked(database, "RestoreStalled", text) } else { waits(database, text) };
+            let begins = !is_known(RestoreOutcome::Running);
+            let note = format!("DatabaseRestore {name} brings {what} back");
+            let step = begins.then_some(Step::Tell { reason: "RestoreBegun", note });
+            Decision { record: Some(noted), step, ..decision }
+        }
+    }
+}
+
+/// `spec.restoreFrom` was removed, or never there. Whoever still writes into the database is stopped before clients are told
+/// that it is ready: what they write would be deleted, for the backup lacks it.
+fn without<O: Restorable>(database: &Database<'_, O>) -> Decision {
+    let part = Some(ExtraCondition { type_: RESTORED, status: None, reason: "NotAsked", message: String::new() });
+    let nothing = |record| Decision { record, step: None, part: part.clone(), hold: None };
+    let Some(before) = database.before else { return nothing(None) };
+    if before.is_settled() {
+        return nothing(Some(before.clone()));
+    }
+    if before.outcome == RestoreOutcome::Failed {
+        return nothing(None);
+    }
+    let name = name(database.object);
+    let text = format!("spec.restoreFrom is gone: DatabaseRestore {name} is stopped before clients write");
+    match database.seen {
+        Seen::Unknown => waits(database, text),
+        Seen::Denied => {
+            let text =
+                format!("{text}, for which Causeway needs the right to get and delete databaserestores.example.com");
+            blocked(database, "RestoreDenied", text)
+        }
+        Seen::Present(live) if live.ours && (live.going || !live.phase.is_final()) => {
+            let stop = Step::Stop { name, uid: live.uid.clone() };
+            Decision { step: (!live.going).then_some(stop), ..waits(database, text) }
+        }
+        Seen::Present(_) | Seen::Absent | Seen::Refused(_) | Seen::KindMissing => nothing(None),
+    }
+}
+
+/// One is noted that has not ended, and this is another.
+fn runs_another(before: Option<&Restored>, live: &Live) -> bool {
+    before.is_some_and(|before| before.outcome == RestoreOutcome::Running && before.uid.as_ref() != Some(&live.uid))
+}
+
+fn settled(record: Restored, status: bool, reason: &'static str, message: String) -> Decision {
+    let part = ExtraCondition { type_: RESTORED, status: Some(status), reason, message };
+    Decision { record: Some(record), step: None, part: Some(part), hold: None }
+}
+
+fn waits<O>(database: &Database<'_, O>, message: String) -> Decision {
+    let hold = Health::progressing("Restoring", message.clone());
+    unsettled(database, "Restoring", message, hold)
+}
+
+fn blocked<O>(database: &Database<'_, O>, reason: &'static str, message: String) -> Decision {
+    let hold = Health::stalled(reason, message.clone());
+    unsettled(database, reason, message, hold)
+}
+
+fn unsettled<O>(database: &Database<'_, O>, reason: &'static str, message: String, hold: Health) -> Decision {
+    let part = ExtraCondition { type_: RESTORED, status: Some(false), reason, message };
+    Decision { record: database.before.cloned(), step: None, part: Some(part), hold: Some(hold) }
+}
+
+fn done(record: &Restored) -> String {
+    let id = record.id.as_deref().unwrap_or_default();
+    format!("backup {id} of DatabaseBackup {} was brought back", record.backup)
+}
+
+fn skipped() -> String {
+    "nothing was brought back: the volumes of an earlier object of this name hold data, which stay as they are".into()
+}
+
+fn lost(name: &str) -> String {
+    format!(
+        "DatabaseRestore {name} was deleted before its end was known: a part of the backup may be in the database, or all of \
+         it, and nothing is brought back a second time. Remove spec.restoreFrom to go on with what there is, or make another \
+         object on new volumes"
+    )
+}

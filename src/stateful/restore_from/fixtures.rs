@@ -1,0 +1,28 @@
+//! What becomes of a `DatabaseRestore` in tests.
+
+use super::{Seen, Step};
+use crate::api::databaserestore::RestorePhase;
+use crate::stateful::restore_from::facts::Live;
+
+/// Carries a step out. Each that is made has another uid.
+pub fn happen(seen: &mut Seen, step: &Step) {
+    match (step, &mut *seen) {
+        (Step::Make { .. }, Seen::Absent) => *seen = Seen::Present(live("restore-1")),
+        (Step::Stop { uid, .. }, Seen::Present(live)) if live.uid == *uid => live.going = true,
+        (Step::Make { .. }, Seen::Present(_)) | (Step::Tell { .. } | Step::Stop { .. }, _) => {}
+        (Step::Make { .. }, other) => panic!("made while it is {other:?}"),
+    }
+}
+
+/// One of ours that was just made.
+pub fn live(uid: &str) -> Live {
+    Live { uid: uid.into(), ours: true, message: "the backup is looked for".into(), ..Live::default() }
+}
+
+/// The same, which has come so far.
+pub fn live_in(uid: &str, phase: RestorePhase, message: &str) -> Seen {
+    let id = Some("20261122T000500Z".into());
+    let reason =
+        message.split_once(": ").filter(|_| phase == RestorePhase::Failed).map(|(reason, _)| reason.to_owned());
+    Seen::Present(Live { phase, id, reason, message: message.into(), ..live(uid) })
+}

@@ -1,0 +1,47 @@
+//! Joins the course of a restore with what else is to be done about a database. Pure.
+
+use std::time::Duration;
+
+use super::Step;
+use super::child::Restorable;
+use super::decide::{Database, Decision, decide};
+use crate::api::databaserestore::Restored;
+use crate::runtime::{Health, Plan};
+
+/// Look again while it is not done: what ends it wakes us.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// A plan with what the restore adds. Members and nodes never wait for it: while there is something to do about them, nothing
+/// is begun or noted.
+pub fn join<O: Restorable, A, S>(
+    mut plan: Plan<A, S>,
+    database: &Database<'_, O>,
+    act: impl Fn(Step) -> A,
+    note: impl FnOnce(&mut S, Option<Restored>),
+) -> Plan<A, S> {
+    let decision = decide(database);
+    let news = decision.record.as_ref() != database.before || decision.step.is_some();
+    let is_stalled = matches!(plan.health, Health::Stalled(_));
+    let begins = matches!(decision.step, Some(Step::Make { .. }));
+    let Decision { record, step, part, hold } = if plan.actions.is_empty() && !(begins && is_stalled) {
+        decision
+    } else if news {
+        // Told when it can be noted.
+        let hold = Health::progressing("Restoring", "the restore goes on when nothing else is to be done");
+        Decision { record: database.before.cloned(), step: None, part: None, hold: Some(hold) }
+    } else {
+        decision
+    };
+    plan.parts.extend(part);
+    // Only what is noted may be acted upon.
+    plan.write_status_first |= step.is_some();
+    plan.actions.extend(step.map(act));
+    if let Some(hold) = hold {
+        if matches!(plan.health, Health::Ready(_)) {
+            plan.health = hold;
+        }
+        plan.requeue = Some(plan.requeue.map_or(AGAIN, |requeue| requeue.min(AGAIN)));
+    }
+    note(&mut plan.status, record);
+    plan
+}

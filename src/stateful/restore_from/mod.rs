@@ -1,0 +1,69 @@
+//! `spec.restoreFrom` of a database: what `EtcdCluster` and `Redis` do alike about it. No kind of its own.
+//!
+//! The database runs empty first; then it owns a `DatabaseRestore` with itself as the target, and is not ready before that
+//! succeeded.
+//!
+//! ```text
+//! database serves ─▶ DatabaseRestore made ─▶ its uid noted in the status ─▶ it begins ─▶ how it ended noted ─▶ ready
+//! ```
+//!
+//! A `DatabaseRestore` begins only after the status of its database names its uid, and none is made while the status names
+//! one whose end is not known. So whatever is lost, whether an answer, a write of the status or the operator, nothing is
+//! brought back a second time.
+
+mod child;
+mod decide;
+mod facts;
+#[cfg(test)]
+pub mod fixtures;
+mod join;
+mod restores;
+#[cfg(test)]
+mod tests;
+
+pub use child::Restorable;
+pub use decide::Database;
+pub use facts::Seen;
+pub use join::join;
+pub use restores::Restores;
+
+use crate::runtime::ActionEvent;
+use crate::runtime::manifest::Manifest;
+
+/// One change of the world.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Make the `DatabaseRestore`.
+    Make {
+        /// The object.
+        restore: Box<Manifest>,
+    },
+    /// Delete exactly that `DatabaseRestore`, and wait for its Job to stop.
+    Stop {
+        /// Its name.
+        name: String,
+        /// Its uid.
+        uid: String,
+    },
+    /// Nothing but an event.
+    Tell {
+        /// Stable `CamelCase` word.
+        reason: &'static str,
+        /// A sentence.
+        note: String,
+    },
+}
+
+impl Step {
+    /// The event that tells of the step. That one was made is told when it is noted: until then nothing happens.
+    pub fn event(&self) -> Option<ActionEvent> {
+        match self {
+            Self::Make { .. } => None,
+            Self::Stop { name, .. } => {
+                let note = format!("Deleted DatabaseRestore {name}: spec.restoreFrom is gone");
+                Some(ActionEvent::normal("RestoreStopped", note))
+            }
+            Self::Tell { reason, note } => Some(ActionEvent::normal(reason, note.clone())),
+        }
+    }
+}

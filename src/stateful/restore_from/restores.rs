@@ -1,0 +1,134 @@
+//! The `DatabaseRestore`s that databases own: looked at, made, stopped, and watched.
+
+use std::future::ready;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use kube::api::{DeleteParams, PartialObjectMeta, PropagationPolicy};
+use kube::runtime::{Controller, WatchStreamExt, watcher};
+use kube::{Api, Client};
+use tokio::time::timeout;
+
+use super::Step;
+use super::child::{Restorable, name};
+use super::decide::matters;
+use super::facts::{Live, Seen};
+use crate::api::DatabaseRestore;
+use crate::api::databaserestore::Restored;
+use crate::runtime::children::{Owner, concerned};
+use crate::runtime::manifest::delete_exactly;
+use crate::runtime::{Class, Decoded, PerObject, SlowBackoff, class_of_kubernetes, decoded};
+
+/// Nobody waits longer for an answer: a failover may be due.
+const DEADLINE: Duration = Duration::from_secs(3);
+/// What the apiserver refused is tried again after so long.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// The `DatabaseRestore`s of all objects of one kind.
+pub struct Restores {
+    client: Client,
+    /// Label with the name of the owner.
+    label: &'static str,
+    /// By the owner's uid: with which words the apiserver refused one, and when.
+    refused: PerObject<(String, Instant)>,
+}
+
+impl Restores {
+    /// Of objects whose children have that label.
+    pub fn labelled(client: Client, label: &'static str) -> Self {
+        Self { client, label, refused: PerObject::default() }
+    }
+
+    /// Lets them wake the controller. Their kind may not be there: then it is looked for seldom.
+    pub fn add_to<O: Owner>(&self, controller: Controller<O>, namespace: Option<&str>) -> Controller<O> {
+        // Their metadata alone tell that something happened.
+        let api: Api<Decoded<PartialObjectMeta<DatabaseRestore>>> = match namespace {
+            Some(namespace) => Api::namespaced(self.client.clone(), namespace),
+            None => Api::all(self.client.clone()),
+        };
+        let label = self.label;
+        let seen = watcher(api, watcher::Config::default().labels(label))
+            .backoff(SlowBackoff::default())
+            .filter_map(|event| ready(decoded(event)))
+            .touched_objects()
+            // A kind that is missing is nothing to warn of each time.
+            .filter(|seen| ready(seen.is_ok()));
+        let owners = move |restore: PartialObjectMeta<DatabaseRestore>| concerned(&restore, label);
+        controller.watches_stream(seen, owners)
+    }
+
+    /// The object's own as the apiserver has it; not asked for where nothing follows from it. That it cannot be read keeps
+    /// nobody from anything else.
+    pub async fn look<O: Restorable>(&self, object: &O, asked: bool, before: Option<&Restored>) -> Seen {
+        if !matters(asked, before) {
+            return Seen::Unknown;
+        }
+        let name = name(object);
+        let namespace = object.meta().namespace.clone().unwrap_or_default();
+        let api: Api<DatabaseRestore> = Api::namespaced(self.client.clone(), &namespace);
+        match timeout(DEADLINE, api.get_opt(&name)).await {
+            Ok(Ok(Some(live))) => Seen::Present(Live::of(&live, object)),
+            Ok(Ok(None)) => self.refusal(object).map_or(Seen::Absent, Seen::Refused),
+            // An object that is missing is no error: it is the kind.
+            Ok(Err(kube::Error::Api(status))) if status.code == 404 => Seen::KindMissing,
+            Ok(Err(error)) if class_of_kubernetes(&error) == Class::Denied => Seen::Denied,
+            Ok(Err(error)) => {
+                tracing::info!(name, %error, "the DatabaseRestore could not be read");
+                Seen::Unknown
+            }
+            Err(_) => {
+                tracing::info!(name, seconds = DEADLINE.as_secs(), "no answer about the DatabaseRestore");
+                Seen::Unknown
+            }
+        }
+    }
+
+    /// Carries out a step. That none could be made is no error: it is told of, and nothing else waits for it.
+    pub async fn carry_out<O: Restorable>(&self, object: &O, step: &Step) -> Result<(), kube::Error> {
+        let namespace = object.meta().namespace.clone().unwrap_or_default();
+        match step {
+            Step::Make { restore } => {
+                match restore.create(&self.client, &namespace).await {
+                    Ok(()) => self.forgive(object),
+                    // Made before we died, or somebody else's, which is left as it is: the next look tells.
+                    Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => self.forgive(object),
+                    Err(error) => {
+                        tracing::info!(name = restore.name(), %error, "the DatabaseRestore could not be made");
+                        self.note_refusal(object, error.to_string());
+                    }
+                }
+                Ok(())
+            }
+            Step::Stop { name, uid } => self.stop(&namespace, name, uid).await,
+            Step::Tell { .. } => Ok(()),
+        }
+    }
+
+    /// Deletes it in the foreground: it is there until its Job and the Job's pods are gone.
+    async fn stop(&self, namespace: &str, name: &str, uid: &str) -> Result<(), kube::Error> {
+        let api: Api<DatabaseRestore> = Api::namespaced(self.client.clone(), namespace);
+        let how = DeleteParams { propagation_policy: Some(PropagationPolicy::Foreground), ..DeleteParams::default() };
+        delete_exactly(&api, name, uid, how).await
+    }
+
+    fn refusal(&self, object: &impl Restorable) -> Option<String> {
+        self.refused.get(&uid(object)).filter(|(_, at)| at.elapsed() < RETRY).map(|(words, _)| words)
+    }
+
+    fn note_refusal(&self, object: &impl Restorable, words: String) {
+        self.refused.set(&uid(object), (words, Instant::now()));
+    }
+
+    fn forgive(&self, object: &impl Restorable) {
+        self.refused.forget(&uid(object));
+    }
+
+    /// The owner with that uid is gone.
+    pub fn forget(&self, uid: &str) {
+        self.refused.forget(uid);
+    }
+}
+
+fn uid(object: &impl Restorable) -> String {
+    object.meta().uid.clone().unwrap_or_default()
+}

@@ -1,0 +1,170 @@
+//! Reads children and pods: from the shared watches, or from the apiserver after something was changed.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures::future::try_join_all;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod as CorePod, Service};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::ListParams;
+use kube::runtime::Controller;
+use kube::{Api, Client, Resource, ResourceExt};
+
+use super::reading::{claims_of, pods_of};
+use super::{Database, Error, Set, names};
+use crate::runtime::children::Owner;
+use crate::runtime::{Children, PerObject};
+use crate::stateful::pod_refusal::Refusals;
+use crate::stateful::restore_from::Restores;
+use crate::stateful::revival::Revivals;
+
+/// Reads and changes the children of all objects of a kind.
+pub struct Sets<D> {
+    /// Through what.
+    pub client: Client,
+    watches: Children<D>,
+    pub(super) restores: Restores,
+    pub(super) revivals: Revivals,
+    refusals: Refusals,
+    /// Objects about which something was changed, by uid: the watches may not show it yet.
+    changed: PerObject<()>,
+    /// Pods as they were after we changed them, by the object's uid and their name: the watches may not show it yet.
+    written: PerObject<HashMap<String, CorePod>>,
+}
+
+impl<D: Database> Sets<D> {
+    /// Reads and changes through `client`.
+    pub fn new(client: Client) -> Self {
+        Self {
+            watches: Children::labelled(D::LABEL),
+            restores: Restores::labelled(client.clone(), D::LABEL),
+            revivals: Revivals::default(),
+            refusals: Refusals::new(client.clone()),
+            client,
+            changed: PerObject::default(),
+            written: PerObject::default(),
+        }
+    }
+
+    /// Lets the children wake the controller.
+    pub fn add_to(&self, controller: Controller<D>, namespace: Option<&str>) -> Controller<D> {
+        let controller = self.watches.add_to(controller, &self.client, namespace);
+        self.restores.add_to(controller, namespace)
+    }
+
+    /// Something is about to be changed: the next look goes to the apiserver.
+    pub fn expect_change(&self, object: &D) {
+        self.changed.set(&object.uid().unwrap_or_default(), ());
+    }
+
+    /// Whether something was changed since this was asked last.
+    pub fn take_change(&self, object: &D) -> bool {
+        self.changed.take(&object.uid().unwrap_or_default()).is_some()
+    }
+
+    /// A pod as it is after we changed it.
+    pub fn note_pod(&self, object: &D, pod: CorePod) {
+        let uid = object.uid().unwrap_or_default();
+        self.written.change(&uid, HashMap::default, |pods| pods.insert(pod.name_any(), pod));
+    }
+
+    /// The object with that uid is gone.
+    pub fn forget(&self, uid: &str) {
+        self.revivals.forget(uid);
+        self.restores.forget(uid);
+        self.changed.forget(uid);
+        self.written.forget(uid);
+    }
+
+    /// Reads all children of an object; `fresh` from the apiserver.
+    pub async fn look(&self, object: &D, fresh: bool) -> Result<Set<D::Node>, Error> {
+        let children = async { if fresh { self.read(object).await } else { self.watched(object).await } };
+        let restore = self.restores.look(object, object.set_spec().restore_from.is_some(), object.restored());
+        let (set, restore) = tokio::join!(children, restore);
+        let mut set = Set { restore, ..set? };
+        self.find_unlabelled(object, &mut set).await?;
+        let uid = object.uid().unwrap_or_default();
+        for pod in set.pods.values_mut() {
+            pod.revival.take_if(|_| !self.revivals.may(&uid, &pod.name));
+        }
+        let there = set.pods.keys().copied().collect();
+        let live = set.child("StatefulSet", &object.name_any()).filter(|live| live.ours);
+        set.unmade = self.refusals.look(live.map(|live| &live.value), &there).await;
+        Ok(set)
+    }
+
+    async fn watched(&self, object: &D) -> Result<Set<D::Node>, Error> {
+        let watches = &self.watches;
+        watches.ready().await;
+        let mut set = Set::default();
+        set.add(watches.statefulsets.get(object).as_deref(), object);
+        set.add(watches.budgets.get(object).as_deref(), object);
+        let settings = watches.config_maps.named(&self.client, object, &object.name_any()).await;
+        let settings = settings.map_err(|source| Error::Read { what: "children", source })?;
+        set.add(settings.as_deref(), object);
+        for name in object.services() {
+            set.add(watches.services.named(object, &name).as_deref(), object);
+        }
+        let pods: Vec<CorePod> = watches.pods.of(object).into_iter().map(|pod| self.newest(object, pod)).collect();
+        set.pods = pods_of(object, &pods);
+        set.claims = claims_of(object, watches.claims.of(object).iter().map(Arc::as_ref));
+        Ok(set)
+    }
+
+    /// The pod as we wrote it, until the watch shows that or something newer.
+    fn newest(&self, object: &D, seen: Arc<CorePod>) -> CorePod {
+        let uid = object.uid().unwrap_or_default();
+        let is_newer = |ours: &CorePod| ours.uid() == seen.uid() && version_of(ours) > version_of(&*seen);
+        let ours = self.written.with(&uid, |pods| {
+            let name = seen.name_any();
+            let ours = pods.get(&name).filter(|ours| is_newer(ours)).cloned();
+            if ours.is_none() {
+                pods.remove(&name);
+            }
+            ours
+        });
+        ours.flatten().unwrap_or_else(|| Arc::unwrap_or_clone(seen))
+    }
+
+    async fn read(&self, object: &D) -> Result<Set<D::Node>, Error> {
+        let name = object.name_any();
+        let services = object.services();
+        let (live, budget, settings, services, pods, claims) = tokio::try_join!(
+            self.get::<StatefulSet>(object, &name),
+            self.get::<PodDisruptionBudget>(object, &name),
+            self.get::<ConfigMap>(object, &name),
+            try_join_all(services.iter().map(|name| self.get::<Service>(object, name))),
+            self.list::<CorePod>(object, "pods"),
+            self.list::<PersistentVolumeClaim>(object, "volume claims"),
+        )?;
+        let mut set = Set::default();
+        set.add(live.as_ref(), object);
+        set.add(budget.as_ref(), object);
+        set.add(settings.as_ref(), object);
+        for service in &services {
+            set.add(service.as_ref(), object);
+        }
+        set.pods = pods_of(object, &pods);
+        set.claims = claims_of(object, &claims);
+        Ok(set)
+    }
+
+    /// One beside the object, by its name.
+    pub async fn get<K: Owner>(&self, object: &D, name: &str) -> Result<Option<K>, Error> {
+        let api: Api<K> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
+        api.get_opt(name).await.map_err(|source| Error::Read { what: "children", source })
+    }
+
+    /// All that carry the object's label.
+    pub async fn list<K: Owner>(&self, object: &D, what: &'static str) -> Result<Vec<K>, Error> {
+        let api: Api<K> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
+        let list = api.list(&ListParams::default().labels(&names::selector_text(object))).await;
+        list.map(|list| list.items).map_err(|source| Error::Read { what, source })
+    }
+}
+
+/// <https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions>
+pub fn version_of(object: &impl Resource) -> u64 {
+    object.meta().resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)
+}

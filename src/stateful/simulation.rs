@@ -1,0 +1,199 @@
+//! Kubernetes in memory, as far as `StatefulSet`s are concerned: children, their controller, and volume claims. Kinds add
+//! what runs in the pods.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::names::{self, INCARNATION, VOLUME};
+use super::{Child, ChildAction, Claim, Database, Pod, Set};
+use crate::runtime::manifest::Manifest;
+use crate::stateful::restore_from::Seen;
+use crate::stateful::restore_from::fixtures::happen;
+
+/// A pod of a kind.
+pub trait PodState {
+    /// Its uid.
+    fn uid(&self) -> &str;
+    /// It is told to stop.
+    fn terminate(&mut self);
+    /// Whether somebody took our label off.
+    fn unlabelled(&mut self) -> &mut bool;
+}
+
+/// A volume claim, and what its volume has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimState<V> {
+    pub facts: Claim,
+    pub volume: V,
+}
+
+/// The objects of one database.
+#[derive(Clone, Debug)]
+pub struct Objects<P, V> {
+    pub children: BTreeMap<(String, String), Child>,
+    pub pods: BTreeMap<i32, P>,
+    pub claims: BTreeMap<i32, ClaimState<V>>,
+    /// Claims of our names that are somebody else's: whose.
+    pub others: BTreeMap<i32, &'static str>,
+    /// The `DatabaseRestore`; nobody knows anything of it unless a test says so.
+    pub restore: Seen,
+    born: u32,
+}
+
+/// What a pod is made from.
+pub struct Birth<'a, V> {
+    pub name: String,
+    /// No other thing has it.
+    pub uid: String,
+    pub address: String,
+    /// The `StatefulSet`'s.
+    pub template: &'a Value,
+    pub claim: &'a ClaimState<V>,
+}
+
+impl<V> Birth<'_, V> {
+    /// A label of the template.
+    pub fn label(&self, name: &str) -> Option<&str> {
+        self.template["metadata"]["labels"][name].as_str()
+    }
+
+    /// The image of the first container.
+    pub fn image(&self) -> &str {
+        self.template["spec"]["containers"][0]["image"].as_str().unwrap()
+    }
+}
+
+impl<P, V> Default for Objects<P, V> {
+    fn default() -> Self {
+        Self {
+            children: BTreeMap::new(),
+            pods: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            others: BTreeMap::new(),
+            restore: Seen::Unknown,
+            born: 0,
+        }
+    }
+}
+
+impl<P: PodState, V: Default> Objects<P, V> {
+    /// What a look at them shows.
+    pub fn observe<N>(&self, facts: impl Fn(i32, &P) -> Pod<N>) -> Set<N> {
+        Set {
+            children: self.children.clone(),
+            pods: self.pods.iter().map(|(ordinal, pod)| (*ordinal, facts(*ordinal, pod))).collect(),
+            unmade: None,
+            claims: self.claims.iter().map(|(ordinal, claim)| (*ordinal, claim.facts.clone())).collect(),
+            foreign: self.others.iter().map(|(ordinal, whose)| (*ordinal, (*whose).to_owned())).collect(),
+            restore: self.restore.clone(),
+        }
+    }
+
+    /// A number that nothing else has.
+    pub fn next(&mut self) -> u32 {
+        self.born += 1;
+        self.born
+    }
+
+    /// The action is done where the object is the one that was meant.
+    pub fn act<D: Database>(&mut self, object: &D, action: &ChildAction) -> Result<(), ()> {
+        match action {
+            ChildAction::Apply { child, uid } => return self.apply(child, uid.as_deref()),
+            ChildAction::DeletePod { name, uid, .. } | ChildAction::Revive { name, uid, .. } => {
+                if self.pods.contains_key(&names::ordinal_of(object, name).unwrap()) {
+                    self.pod(object, name, uid)?.terminate();
+                }
+            }
+            ChildAction::DeleteClaim { name, uid, .. } => {
+                if self.claims.contains_key(&names::ordinal_of(object, name).unwrap()) {
+                    self.claim(object, name, uid)?.terminating = true;
+                }
+            }
+            ChildAction::LabelPod { name, uid } => *self.pod(object, name, uid)?.unlabelled() = false,
+            ChildAction::LabelClaim { name, uid } => self.claim(object, name, uid)?.unlabelled = false,
+            ChildAction::MarkClaim { name, uid, member } => {
+                let claim = self.claim(object, name, uid)?;
+                (claim.member, claim.adopted) = (Some(*member), true);
+            }
+            ChildAction::GrowClaim { name, uid, size } => self.claim(object, name, uid)?.size.clone_from(size),
+            ChildAction::Orphan { name, uid } => {
+                let key = ("StatefulSet".to_owned(), name.clone());
+                if self.children.get(&key).is_some_and(|set| set.uid == *uid) {
+                    self.children.remove(&key);
+                }
+            }
+            ChildAction::Restore(step) => happen(&mut self.restore, step),
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, child: &Manifest, uid: Option<&str>) -> Result<(), ()> {
+        let key = (child.kind().to_owned(), child.name().to_owned());
+        let live = self.children.get(&key);
+        if uid.is_some_and(|uid| live.is_none_or(|live| live.uid != uid)) {
+            return Err(());
+        }
+        if let Some(live) = live.filter(|_| key.0 == "StatefulSet") {
+            let fixed = |set: &Value| set["spec"]["volumeClaimTemplates"].clone();
+            assert_eq!(fixed(&live.value), fixed(&child.value), "the apiserver refuses to change templates of volumes");
+        }
+        let uid = match live {
+            Some(live) => live.uid.clone(),
+            None => format!("uid-{}", self.next()),
+        };
+        self.children.insert(key, Child { value: child.value.clone(), uid, ours: true });
+        Ok(())
+    }
+
+    fn pod<D: Database>(&mut self, object: &D, name: &str, uid: &str) -> Result<&mut P, ()> {
+        let pod = self.pods.get_mut(&names::ordinal_of(object, name).unwrap());
+        pod.filter(|pod| pod.uid() == uid).ok_or(())
+    }
+
+    fn claim<D: Database>(&mut self, object: &D, name: &str, uid: &str) -> Result<&mut Claim, ()> {
+        let claim = self.claims.get_mut(&names::ordinal_of(object, name).unwrap());
+        claim.map(|claim| &mut claim.facts).filter(|claim| claim.uid == uid).ok_or(())
+    }
+
+    /// The controller of `StatefulSet`s: pods and claims that are missing are made; returns the pods beyond the last, which go.
+    pub fn follow_set<D: Database>(&mut self, object: &D, make: impl Fn(&Birth<'_, V>) -> P) -> Vec<i32> {
+        let key = ("StatefulSet".to_owned(), names::pod(object, 0).trim_end_matches("-0").to_owned());
+        let Some(set) = self.children.get(&key).map(|set| set.value.clone()) else { return Vec::new() };
+        let spec = &set["spec"];
+        let count = i32::try_from(spec["replicas"].as_i64().unwrap()).unwrap();
+        let first = i32::try_from(spec["ordinals"]["start"].as_i64().unwrap_or(0)).unwrap();
+        let wanted = first..first + count;
+        // It has let go of that pod, and cannot make another of its name: with that its turn ends.
+        if self.pods.iter_mut().any(|(ordinal, pod)| *pod.unlabelled() && wanted.contains(ordinal)) {
+            return Vec::new();
+        }
+        let spare = self.pods.keys().copied().filter(|ordinal| !wanted.contains(ordinal)).collect();
+        for ordinal in wanted {
+            assert!(!self.others.contains_key(&ordinal), "a volume of {} is used", self.others[&ordinal]);
+            if !self.claims.contains_key(&ordinal) {
+                let template = &spec["volumeClaimTemplates"][0];
+                let made_for = template["metadata"]["labels"][INCARNATION].as_str();
+                let size = template["spec"]["resources"]["requests"]["storage"].as_str();
+                let facts = Claim {
+                    name: format!("{VOLUME}-{}", names::pod(object, ordinal)),
+                    uid: format!("uid-{}", self.next()),
+                    ours: template.is_null() || made_for == object.meta().uid.as_deref(),
+                    bound: true,
+                    size: size.unwrap_or_default().to_owned(),
+                    ..Claim::default()
+                };
+                self.claims.insert(ordinal, ClaimState { facts, volume: V::default() });
+            }
+            if !self.pods.contains_key(&ordinal) {
+                let number = self.next();
+                let (uid, address) = (format!("uid-{number}"), format!("10.0.{}.{}", number / 256, number % 256));
+                let (name, claim) = (names::pod(object, ordinal), &self.claims[&ordinal]);
+                let birth = Birth { name, uid, address, template: &spec["template"], claim };
+                let pod = make(&birth);
+                self.pods.insert(ordinal, pod);
+            }
+        }
+        spare
+    }
+}

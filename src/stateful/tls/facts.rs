@@ -1,0 +1,122 @@
+//! What is known of certificates, without anything that is secret.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use crate::runtime::fingerprint;
+
+/// What is known of one [`super::Site`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SideFacts {
+    /// Where certificates come from.
+    pub source: Source,
+    /// What the processes have, or will have when they start.
+    pub kept: Option<StoredCertificate>,
+}
+
+/// Where certificates come from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Source {
+    /// Nowhere yet.
+    #[default]
+    None,
+    /// An authority of ours.
+    Authority(Authority),
+    /// A Secret of the user.
+    Given {
+        /// The authorities that it trusts.
+        trust: BTreeSet<String>,
+        /// Its certificate.
+        leaf: String,
+        ends: Timestamp,
+    },
+    /// A Secret of the user that cannot be used, and why: field and fix.
+    Unusable(String),
+}
+
+/// An authority of ours.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Authority {
+    pub id: String,
+    pub begins: Timestamp,
+    pub ends: Timestamp,
+    /// What `spec.tls.renewal` was when it was made.
+    pub renewal: Option<String>,
+}
+
+/// A version of a Secret of ours.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Version {
+    pub uid: String,
+    pub version: String,
+}
+
+/// A Secret of ours with a certificate.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StoredCertificate {
+    pub version: Version,
+    /// Who is trusted.
+    pub trust: BTreeSet<String>,
+    /// The authorities that the certificate comes from, as [`Source::id`] has them.
+    pub authority: String,
+    /// The certificate; `None` where it or its key cannot be read.
+    pub leaf: Option<Leaf>,
+}
+
+/// A certificate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Leaf {
+    pub id: String,
+    pub begins: Timestamp,
+    pub ends: Timestamp,
+    pub names: BTreeSet<String>,
+}
+
+impl Source {
+    /// Who must be trusted.
+    pub fn trust(&self) -> BTreeSet<String> {
+        match self {
+            Self::None | Self::Unusable(_) => BTreeSet::new(),
+            Self::Authority(authority) => BTreeSet::from([authority.id.clone()]),
+            Self::Given { trust, .. } => trust.clone(),
+        }
+    }
+
+    /// All of them in a word.
+    pub fn id(&self) -> String {
+        id_of(&self.trust())
+    }
+
+    /// The label of pods whose members know nothing else: see [`Kept::label`].
+    pub fn label(&self) -> String {
+        label(&self.id(), &self.id())
+    }
+}
+
+impl StoredCertificate {
+    /// What members that start now trust, and who signed what they show. It is a label of their pods.
+    pub fn label(&self) -> String {
+        label(&id_of(&self.trust), &self.authority)
+    }
+
+    /// All that the files say, in a word; nothing where they cannot be used.
+    pub fn content(&self) -> Option<String> {
+        self.leaf.as_ref().map(|leaf| content(&self.trust, &leaf.id))
+    }
+}
+
+/// What [`Kept::content`] is of such files.
+pub fn content(trust: &BTreeSet<String>, leaf: &str) -> String {
+    fingerprint(&[id_of(trust).as_bytes(), leaf.as_bytes()], 16)
+}
+
+fn label(trust: &str, authority: &str) -> String {
+    fingerprint(&[trust.as_bytes(), authority.as_bytes()], 16)
+}
+
+/// Several certificates in a word.
+fn id_of(certificates: &BTreeSet<String>) -> String {
+    let parts: Vec<&[u8]> = certificates.iter().map(String::as_bytes).collect();
+    fingerprint(&parts, 16)
+}

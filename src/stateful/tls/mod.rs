@@ -1,0 +1,91 @@
+//! TLS of databases: what `EtcdCluster` and `Redis` do alike about certificates. No kind of its own.
+//!
+//! ```text
+//! Secret with the authority ──sign──▶ the processes' Secret ──▶ the processes' files
+//!                                     the clients' Secret   ──▶ the user's clients
+//! a given Secret ────────────copy──▶ the processes' Secret
+//! ```
+//!
+//! Processes never see the Secret that a user names: a copy that was checked keeps them running, and able to start, when
+//! the Secret is deleted or spoilt.
+
+pub mod facts;
+pub mod issue;
+pub mod pem;
+pub mod rotation;
+pub mod secrets;
+pub mod user_provided;
+pub mod write;
+
+use jiff::SignedDuration;
+
+use user_provided::Needs;
+
+use crate::api::Duration;
+
+/// Processes that show certificates from one source: where those are kept, and what they are to be.
+#[derive(Clone, Debug, Default)]
+pub struct CertificateConfig {
+    /// The beginning of the names of the authority's files, and the end of its annotation.
+    pub word: &'static str,
+    /// The Secret with the authority. No pod mounts it.
+    pub authority_secret: String,
+    /// The Secret that the processes mount.
+    pub secret: String,
+    /// The Secret for the user's clients, where there is one.
+    pub clients_secret: Option<String>,
+    /// The Secret that the user gives, and the field that says so.
+    pub user_provided: Option<String>,
+    pub field: &'static str,
+    /// The kind to which it must agree, as `causeway.example.com/usable-by` has it.
+    pub kind: &'static str,
+    /// What a given certificate must be good for.
+    pub needs: Needs,
+    /// What one of ours is valid for.
+    pub names: Vec<String>,
+    /// The subject of the authority.
+    pub authority: String,
+    /// The subject of what processes show.
+    pub subject: String,
+    /// How long certificates are valid; nothing while TLS is turned off.
+    pub certificate_lifetime: Option<SignedDuration>,
+    /// How long authorities are.
+    pub authority_lifetime: SignedDuration,
+    /// Another text asks for another authority.
+    pub renewal: Option<String>,
+    /// Files are there under names that tell their content, too: see [`facts::Kept::content`].
+    pub named_by_content: bool,
+}
+
+/// How long something is valid that Causeway issues.
+pub fn lifetime(duration: &Duration) -> SignedDuration {
+    SignedDuration::from_secs(duration.signed_seconds())
+}
+
+impl CertificateConfig {
+    /// The Secret in which something of that kind is kept.
+    pub fn secret_of(&self, need: RotationStep) -> String {
+        match need {
+            RotationStep::Authority => self.authority_secret.clone(),
+            RotationStep::Trust | RotationStep::Leaf | RotationStep::Forget => self.secret.clone(),
+            RotationStep::Clients | RotationStep::TrustOfClients => self.clients_secret.clone().unwrap_or_default(),
+        }
+    }
+}
+
+/// What is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RotationStep {
+    /// Another authority. Nobody trusts it yet.
+    Authority,
+    /// Processes trust the source, too.
+    Trust,
+    /// Processes show a certificate from the source.
+    Leaf,
+    /// Processes trust nobody but the source.
+    Forget,
+    /// The user's clients trust whom processes trust.
+    TrustOfClients,
+    /// The user's clients get a certificate.
+    Clients,
+}

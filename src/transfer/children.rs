@@ -1,0 +1,65 @@
+//! Reads what lies beside an object, and makes its children.
+
+use kube::api::ListParams;
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+
+use super::Error;
+use crate::runtime::manifest::Manifest;
+
+/// One in the namespace of `object`, by its name.
+pub async fn get<K>(
+    client: &Client,
+    object: &impl ResourceExt,
+    name: &str,
+    what: &'static str,
+) -> Result<Option<K>, Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + DeserializeOwned,
+{
+    beside::<K>(client, object).get_opt(name).await.map_err(|source| Error::Read { what, source })
+}
+
+/// All in the namespace of `object` that this label selector selects.
+pub async fn list<K>(
+    client: &Client,
+    object: &impl ResourceExt,
+    selector: &str,
+    what: &'static str,
+) -> Result<Vec<K>, Error>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + DeserializeOwned,
+{
+    let listed = beside::<K>(client, object).list(&ListParams::default().labels(selector)).await;
+    listed.map(|list| list.items).map_err(|source| Error::Read { what, source })
+}
+
+fn beside<K>(client: &Client, object: &impl ResourceExt) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    Api::namespaced(client.clone(), &object.namespace().unwrap_or_default())
+}
+
+/// Applies a child; over the one with that uid, if any is named, else over one of this object, and over no other.
+pub async fn apply(
+    client: &Client,
+    object: &impl Resource<DynamicType = ()>,
+    child: &Manifest,
+    uid: Option<&str>,
+) -> Result<(), Error> {
+    let failed = |source| Error::Apply { child: format!("{child:?}"), source };
+    let namespace = object.namespace().unwrap_or_default();
+    let is_ours = child.apply_for(client, &namespace, object, uid).await.map_err(failed)?;
+    if is_ours { Ok(()) } else { Err(Error::NameTaken(format!("{child:?}"))) }
+}
+
+/// Makes a Job, unless this object has made it before.
+pub async fn start(client: &Client, object: &impl Resource<DynamicType = ()>, job: &Manifest) -> Result<(), Error> {
+    match job.create_for(client, &object.namespace().unwrap_or_default(), object).await {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Error::NameTaken(format!("{job:?}"))),
+        Err(source) => Err(Error::Start { name: job.name().to_owned(), source }),
+    }
+}

@@ -1,0 +1,16 @@
+//! What the kinds share whose Jobs move databases to S3 and back: `DatabaseBackup` and `DatabaseRestore`. Not a kind.
+//!
+//! Each kind decides by itself what its Jobs do. Here is what is the same: how children are read and made, what the pods of a
+//! Job said, which manifest in S3 is believed, and the records in the operator's own namespace by which backups count.
+
+mod children;
+mod documents;
+mod error;
+mod outcomes;
+mod records;
+
+pub use children::{apply, get, list, start};
+pub use documents::{Disbelief, document, key_of};
+pub use error::Error;
+pub use outcomes::{explain, is_of, keys, pods};
+pub use records::Records;

@@ -1,0 +1,59 @@
+//! A master whose node is lost together with the operator that leads.
+
+use causeway::api::Redis;
+
+use super::super::{CUT, Cut, becomes};
+use super::redis::with_master_on;
+use crate::leadership::process::Process;
+use crate::leadership::{COMMON, DATABASES, leader_metric, leads_by};
+use crate::redis::checker::{Checker, Promise};
+use crate::redis::{self, settled};
+use crate::support::{Scene, wait_for};
+
+/// Nobody hears of the operator that led either: its process stands still. What its clients of the cluster get to hear is the
+/// same as of one on a node without power.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_that_is_lost_together_with_the_leading_operator_is_succeeded_by_the_lease_for_databases() {
+    let scene = Scene::new("lost-nodes").await;
+    let first = Process::start(&scene, "first").await;
+    for lease in [DATABASES, COMMON] {
+        leads_by(&scene, lease, "first").await;
+    }
+    let second = Process::start(&scene, "second").await;
+    let name = with_master_on(&scene, CUT).await;
+    let checker = Checker::start(&scene).await;
+    checker.writes(200).await;
+    let lost = checker.event("the master's node and the leading operator lost");
+    let cut = Cut::new(CUT);
+    first.signal("STOP");
+    leads_by(&scene, DATABASES, "second").await;
+    println!("»   the other operator leads for databases after {:.1} s", lost.elapsed().as_secs_f64());
+    let another = |object: &Redis| {
+        let status = object.status.as_ref();
+        status.is_some_and(|status| status.master.as_ref().is_some_and(|it| *it != name) && status.failover.is_none())
+    };
+    let object = redis::becomes(&scene, "another master", another).await;
+    println!("»   another is the master after {:.1} s", lost.elapsed().as_secs_f64());
+    checker.goes_on("another master").await;
+    let failover = object.status.and_then(|status| status.last_failover).expect("a failover");
+    assert_eq!(failover.from.as_ref(), Some(&name), "{failover:?}");
+
+    // Whoever waited for the lease of all kinds would have had another master only after that.
+    let common = leads_by(&scene, COMMON, "second").await.acquire_time.expect("a time").0;
+    println!("»   the other operator leads for all other kinds after {:.1} s", lost.elapsed().as_secs_f64());
+    assert!(failover.at.0 < common, "the failover of {} waited for the lease of {common}", failover.at.0);
+
+    // It wakes up with all that it had to do, and changes nothing: the checker knows how many masters there are.
+    first.signal("CONT");
+    for lease in [DATABASES, COMMON] {
+        let stands_by = |(_, metrics): &(u16, String)| metrics.contains(&leader_metric(lease, false));
+        wait_for(&format!("the first to stand by for {lease}"), || first.get("/metrics"), stands_by).await;
+    }
+    assert_eq!(second.get("/healthz").await.0, 200);
+    checker.goes_on("both operators run").await;
+    drop(cut);
+    becomes(&scene, CUT, true).await;
+    settled(&scene, "all nodes again").await;
+    checker.goes_on("all nodes again").await;
+    checker.finish("the master's node and the leading operator lost", Promise::WhatWasReplicated).await;
+}

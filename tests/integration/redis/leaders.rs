@@ -1,0 +1,66 @@
+//! Operators that are killed again and again, as real processes, while masters fail.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::checker::{Checker, Promise};
+use super::faults::kill;
+use super::{Stage, master, running, settled, spec, succeeded};
+use crate::leadership::process::Process;
+use crate::leadership::{DATABASES, leader_metric};
+use crate::support::wait_for;
+
+/// Seconds for which both operators run before they are killed again: none lasts longer than the lease for databases, so that
+/// nobody ever sees it end.
+const PAUSES: [u64; 4] = [2, 3, 4, 5];
+/// Masters that are killed meanwhile.
+const MASTERS: usize = 2;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn masters_are_succeeded_while_all_operators_are_killed_again_and_again() {
+    let scene = Stage::new("redis-leaders").await;
+    // As in pods: a container that is started again is in the same one.
+    let mut operators = [
+        Process::start_with(&scene, "first", &[("KINDS", "Redis"), ("POD_UID", "6a1f")]).await,
+        Process::start_with(&scene, "second", &[("KINDS", "Redis"), ("POD_UID", "93c0")]).await,
+    ];
+    running(&scene, spec(2)).await;
+    let checker = Checker::start(&scene).await;
+    for _ in 0..MASTERS {
+        checker.writes(100).await;
+        let name = master(&scene).await;
+        let killed = checker.event("all operators killed every 2 to 5 s, and the master once");
+        let mut rounds = 0;
+        let storm = async {
+            loop {
+                operators.iter_mut().for_each(Process::start_again);
+                let pause = Duration::from_secs(PAUSES[rounds % PAUSES.len()]);
+                rounds += 1;
+                sleep(pause).await;
+            }
+        };
+        let succession = async {
+            kill(&scene, &name).await;
+            succeeded(&scene, &name).await;
+            checker.goes_on("another master").await;
+        };
+        tokio::select! {
+            () = storm => unreachable!("it goes on for ever"),
+            () = succession => {}
+        }
+        let seconds = killed.elapsed().as_secs_f64();
+        println!("» all operators killed {rounds} times: another master serves after {seconds:.1} s");
+        settled(&scene, "all nodes again").await;
+        checker.goes_on("all nodes again").await;
+    }
+    let leaders = || async {
+        let mut leaders = 0;
+        for operator in &operators {
+            leaders += usize::from(operator.get("/metrics").await.1.contains(&leader_metric(DATABASES, true)));
+        }
+        leaders
+    };
+    wait_for("one of them to lead", leaders, |leaders| *leaders == 1).await;
+    checker.finish("all operators killed again and again", Promise::WhatWasReplicated).await;
+}

@@ -1,0 +1,209 @@
+//! The Helm chart: rendered, packaged, and compared with `deploy/base`.
+
+pub mod objects;
+
+use std::fs::{self, File, FileTimes};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, bail};
+
+use crate::progress::{Progress, Step};
+use crate::{host, tools};
+
+/// The time of all that is packaged, after 1970 began: archives cannot say that in every time zone.
+const SINCE_1970: Duration = Duration::from_hours(24);
+
+/// Ends the names of files with values.
+const VALUES: &str = ".values.yaml";
+
+/// The chart's sources.
+pub fn directory() -> Result<PathBuf> {
+    Ok(host::repo_root()?.join("deploy/helm/causeway"))
+}
+
+/// Values for the local cluster, with which the chart renders what `deploy/overlays/local` does.
+pub fn local_values() -> Result<PathBuf> {
+    Ok(host::repo_root()?.join("deploy/helm/local.values.yaml"))
+}
+
+/// Where files with values lie beside what the chart renders for them.
+pub fn golden_directory() -> Result<PathBuf> {
+    Ok(host::repo_root()?.join("deploy/helm/golden"))
+}
+
+/// A file with values, and the file with what the chart renders for them.
+pub struct Golden {
+    /// Its name.
+    pub name: String,
+    /// The values.
+    pub values: PathBuf,
+    /// What they render to.
+    pub rendered: PathBuf,
+}
+
+/// All of them, by name.
+pub fn golden() -> Result<Vec<Golden>> {
+    let home = golden_directory()?;
+    let mut found = Vec::new();
+    for entry in fs::read_dir(&home).with_context(|| format!("cannot read {}", home.display()))? {
+        let values = entry?.path();
+        let file = values.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if let Some(name) = file.strip_suffix(VALUES) {
+            let (name, rendered) = (name.to_owned(), home.join(format!("{name}.yaml")));
+            found.push(Golden { name, values, rendered });
+        }
+    }
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(found)
+}
+
+/// Writes what the chart renders for each file with values.
+pub fn run() -> Result<()> {
+    Progress::new(1).step("Write deploy/helm/golden", |step| {
+        let helm = Helm::find(step)?;
+        for golden in golden()? {
+            let text = helm.golden(&golden)?;
+            fs::write(&golden.rendered, text).with_context(|| format!("cannot write {}", golden.rendered.display()))?;
+        }
+        Ok(())
+    })
+}
+
+/// helm, built from its Go module.
+pub struct Helm {
+    program: PathBuf,
+}
+
+impl Helm {
+    /// Builds it, unless it is in the cache.
+    pub fn find(step: &Step) -> Result<Self> {
+        Ok(Self { program: tools::program(tools::HELM, step)? })
+    }
+
+    /// Where the program is.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// helm, to be run without a cluster and without the user's settings.
+    pub fn command(&self, arguments: &[&str]) -> Result<Command> {
+        let mut command = Command::new(&self.program);
+        command.args(arguments);
+        isolate(&mut command)?;
+        Ok(command)
+    }
+
+    /// What a chart renders for a release `name` in `causeway-system`; `options` are such as `--values` and `--set`.
+    pub fn render(&self, chart: &Path, name: &str, options: &[&str]) -> Result<String> {
+        let chart = chart.display().to_string();
+        let mut command = self.command(&["template", name, &chart, "--namespace", "causeway-system"])?;
+        tools::output_of(command.args(options))
+    }
+
+    /// What the chart renders for a file with values. That of every option is a release of another name than the chart.
+    pub fn golden(&self, golden: &Golden) -> Result<String> {
+        let release = if golden.name == "everything" { "edge" } else { "causeway" };
+        self.render(&directory()?, release, &["--values", &golden.values.display().to_string()])
+    }
+
+    /// Packages the chart into a folder, the same sources to the same bytes; `image` (`REPOSITORY` or
+    /// `REPOSITORY@DIGEST`) becomes its default. Returns the package. Works in the folder `scratch`.
+    pub fn package(&self, image: Option<&str>, scratch: &Path, into: &Path) -> Result<PathBuf> {
+        let staged = scratch.join("chart");
+        if staged.exists() {
+            fs::remove_dir_all(&staged).with_context(|| format!("cannot remove {}", staged.display()))?;
+        }
+        copy(&directory()?, &staged.join("causeway"))?;
+        if let Some(image) = image {
+            let values = staged.join("causeway/values.yaml");
+            fs::write(&values, with_image(&fs::read_to_string(&values)?, image)?)?;
+        }
+        set_times(&staged)?;
+        let (chart, folder) = (staged.join("causeway").display().to_string(), into.display().to_string());
+        let said = tools::output_of(&mut self.command(&["package", &chart, "--destination", &folder])?)?;
+        let package = said.trim().rsplit(": ").next().map(PathBuf::from).unwrap_or_default();
+        if !package.is_file() {
+            bail!("helm package named no file: {said}");
+        }
+        Ok(package)
+    }
+}
+
+/// Keeps a helm from the user's caches, plugins and clusters.
+pub fn isolate(command: &mut Command) -> Result<()> {
+    let home = host::repo_root()?.join("target/helm");
+    for part in ["CACHE", "CONFIG", "DATA"] {
+        command.env(format!("HELM_{part}_HOME"), home.join(part.to_lowercase()));
+    }
+    command.env_remove("KUBECONFIG").env_remove("HELM_NAMESPACE");
+    Ok(())
+}
+
+/// The text of values.yaml with another default image.
+fn with_image(values: &str, image: &str) -> Result<String> {
+    let (repository, digest) = image.split_once('@').unwrap_or((image, ""));
+    let mut text = values.to_owned();
+    for (field, value) in [("repository", repository), ("digest", digest)] {
+        let empty = format!("\n  {field}: \"\"\n");
+        if text.matches(&empty).count() != 1 {
+            bail!("values.yaml has not one empty image.{field}");
+        }
+        text = text.replace(&empty, &format!("\n  {field}: \"{value}\"\n"));
+    }
+    Ok(text)
+}
+
+/// Copies a folder with what its links lead to.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
+        let path = entry?.path();
+        let target = to.join(path.file_name().unwrap_or_default());
+        if path.is_dir() {
+            copy(&path, &target)?;
+        } else {
+            fs::copy(&path, &target).with_context(|| format!("cannot copy {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives all files one time: helm writes it into the package.
+fn set_times(folder: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            set_times(&path)?;
+        } else {
+            File::open(&path)?.set_times(FileTimes::new().set_modified(SystemTime::UNIX_EPOCH + SINCE_1970))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_names_its_image() {
+        let values = "image:\n  repository: \"\"\n  digest: \"\"\n";
+        assert_eq!(
+            with_image(values, "r.example/c@sha256:1").unwrap(),
+            "image:\n  repository: \"r.example/c\"\n  digest: \"sha256:1\"\n"
+        );
+        assert_eq!(with_image(values, "r/c").unwrap(), "image:\n  repository: \"r/c\"\n  digest: \"\"\n");
+        assert!(with_image("image: {}\n", "r/c").is_err());
+    }
+
+    #[test]
+    fn the_chart_has_cargos_version() {
+        let chart = fs::read_to_string(directory().unwrap().join("Chart.yaml")).unwrap();
+        let cargo = fs::read_to_string(host::repo_root().unwrap().join("Cargo.toml")).unwrap();
+        let version = crate::release::version_in(&cargo).unwrap();
+        assert!(chart.contains(&format!("\nversion: {version}\n")), "{chart}");
+        assert!(chart.contains(&format!("\nappVersion: \"{version}\"\n")), "{chart}");
+    }
+}

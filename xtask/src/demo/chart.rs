@@ -1,0 +1,135 @@
+//! The operator in a local cluster by its Helm chart: installed, and through the life of a release.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::Local;
+use super::install::{self, NAMESPACE};
+use crate::chart::{self, Helm};
+use crate::images::layout;
+use crate::progress::Step;
+use crate::{cluster, tools};
+
+/// The release's name.
+const RELEASE: &str = "causeway";
+/// What one Secret may have: <https://kubernetes.io/docs/concepts/configuration/secret/#restriction-data-size>
+const LARGEST_SECRET: usize = 1_048_576;
+
+/// helm for the local cluster.
+pub struct Installed<'a> {
+    local: &'a Local<'a>,
+    helm: Helm,
+    /// Name and digest of the operator's image.
+    image: (String, String),
+}
+
+impl<'a> Installed<'a> {
+    /// For an image `NAME[:TAG]@DIGEST` that the cluster can pull.
+    pub fn new(local: &'a Local<'a>, reference: &str, step: &Step) -> Result<Self> {
+        let (name, digest) = reference.split_once('@').context("an image has a digest")?;
+        // A port has a colon too, but no image of ours is named by one.
+        let name = name.split_once(':').map_or(name, |(name, _)| name);
+        Ok(Self { local, helm: Helm::find(step)?, image: (name.to_owned(), digest.to_owned()) })
+    }
+
+    /// The image of that layout, pushed by crane into the cluster's registry.
+    pub fn of_layout(local: &'a Local<'a>, folder: &Path, step: &Step) -> Result<Self> {
+        let repository = format!("{}:5000/library/{RELEASE}", cluster::NODE_ADDRESS);
+        let pushed =
+            layout::push(folder, &format!("{repository}:layout"), true, step, |crane| local.cluster.in_network(crane))?;
+        let digest = pushed.split_once('@').map(|(_, digest)| digest).unwrap_or_default();
+        Self::new(local, &format!("{RELEASE}@{digest}"), step)
+    }
+
+    fn helm(&self, arguments: &[&str], step: &Step) -> Result<String> {
+        step.note(format!("helm {}", arguments.join(" ")));
+        let mut command = self.local.cluster.in_network(self.helm.program());
+        chart::isolate(&mut command)?;
+        command.arg("--kubeconfig").arg(self.local.cluster.kubeconfig()).args(["--namespace", NAMESPACE]);
+        tools::output_of(command.args(arguments))
+            .with_context(|| install::what_happened(&self.local.kubectl, NAMESPACE))
+    }
+
+    /// Installs or upgrades the release and waits for it. What `kubectl apply` made before is taken over.
+    pub fn upgrade(&self, options: &[&str], step: &Step) -> Result<()> {
+        let (chart, values) = (chart::directory()?.display().to_string(), chart::local_values()?.display().to_string());
+        let image = format!("image.repository={},image.digest={}", self.image.0, self.image.1);
+        let mut arguments = vec!["upgrade", "--install", RELEASE, &chart, "--create-namespace", "--values", &values];
+        arguments.extend(["--set", &image, "--take-ownership", "--force-conflicts", "--wait", "--timeout", "180s"]);
+        arguments.extend(options);
+        self.helm(&arguments, step).map(drop)
+    }
+
+    /// A release takes over what kustomize installed, is narrowed, rolled back, uninstalled and installed again. All
+    /// the while objects stay, and in the end the operator works on them.
+    pub fn live(&self, step: &Step) -> Result<()> {
+        let kubectl = &self.local.kubectl;
+        let uid = |what: &str, namespace: &str| {
+            kubectl.run(&["--namespace", namespace, "get", what, "--output=jsonpath={.metadata.uid}"])
+        };
+        let (deployment, sample) = (uid("deployment/causeway", NAMESPACE)?, uid("myapp/example-app", "default")?);
+        // One replica, for each rollout of two takes twice as long.
+        self.upgrade(&["--set", "replicas=1"], step).context("helm takes over what kustomize installed")?;
+        if uid("deployment/causeway", NAMESPACE)? != deployment {
+            bail!("the Deployment was made anew when helm took it over");
+        }
+        self.may_list_pods_of("kube-system", true)?;
+
+        self.upgrade(&["--set", "replicas=1,watchNamespaces={default}"], step).context("helm upgrade")?;
+        self.may_list_pods_of("default", true)?;
+        self.may_list_pods_of("kube-system", false)?;
+
+        self.helm(&["rollback", RELEASE, "1", "--wait", "--timeout", "180s"], step).context("helm rollback")?;
+        self.may_list_pods_of("kube-system", true)?;
+        self.record_fits()?;
+
+        self.helm(&["uninstall", RELEASE, "--wait", "--timeout", "60s"], step).context("helm uninstall")?;
+        if uid("deployment/causeway", NAMESPACE).is_ok() {
+            bail!("helm uninstall left the operator");
+        }
+        if uid("myapp/example-app", "default")? != sample {
+            bail!("helm uninstall took an object along");
+        }
+
+        // Without --take-ownership: what was kept belongs to the release of that name.
+        let (chart, values) = (chart::directory()?.display().to_string(), chart::local_values()?.display().to_string());
+        let image = format!("replicas=1,image.repository={},image.digest={}", self.image.0, self.image.1);
+        let again = ["install", RELEASE, &chart, "--values", &values, "--set", &image, "--wait", "--timeout", "180s"];
+        self.helm(&again, step).context("helm install under the same name")?;
+        kubectl.run(&["--namespace", "default", "scale", "myapp/example-app", "--replicas=4"])?;
+        let four = "--for=jsonpath={.status.readyReplicas}=4";
+        kubectl
+            .run(&["--namespace", "default", "wait", "myapp/example-app", four, "--timeout=120s"])
+            .map(drop)
+            .with_context(|| install::what_happened(kubectl, "default"))
+    }
+
+    /// Whether the operator's service account has rights in a namespace.
+    fn may_list_pods_of(&self, namespace: &str, expected: bool) -> Result<()> {
+        let account = format!("--as=system:serviceaccount:{NAMESPACE}:{RELEASE}");
+        let mut ask: Command =
+            self.local.kubectl.command(&["--namespace", namespace, "auth", "can-i", "list", "pods", &account]);
+        // The exit code is that of the answer.
+        let answer = ask.output().context("cannot start kubectl")?;
+        let answer = String::from_utf8_lossy(&answer.stdout);
+        let wanted = if expected { "yes" } else { "no" };
+        if answer.lines().next_back().unwrap_or_default().trim() != wanted {
+            bail!("may the operator list the pods of {namespace}? {wanted} was expected, but: {answer}");
+        }
+        Ok(())
+    }
+
+    /// What helm keeps of the release fits into a Secret with room to grow.
+    fn record_fits(&self) -> Result<()> {
+        let secret = format!("secret/sh.helm.release.v1.{RELEASE}.v1");
+        let data = self.local.kubectl.run(&["-n", NAMESPACE, "get", &secret, "--output=jsonpath={.data.release}"])?;
+        // As base64 of what the Secret has.
+        let size = data.len() / 4 * 3;
+        if size > LARGEST_SECRET / 2 {
+            bail!("helm's record of the release has {size} bytes, more than half of what a Secret may have");
+        }
+        Ok(())
+    }
+}

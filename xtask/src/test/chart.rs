@@ -1,0 +1,205 @@
+//! Checks of the Helm chart that need no cluster.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::Value;
+
+use super::log;
+use super::report::Outcome;
+use crate::chart::objects::{self, Objects};
+use crate::chart::{self, Helm};
+use crate::images::operator;
+use crate::progress::Step;
+use crate::release::manifests;
+use crate::{cluster, host, tools};
+
+/// What `deploy/base` has and the chart has not, and why.
+const ONLY_IN_BASE: [(&str, &str); 2] = [
+    ("Namespace /causeway-system", "helm makes the namespace itself: --create-namespace"),
+    ("NetworkPolicy causeway-system/default-deny", "it would cut off the neighbours in a shared namespace"),
+];
+
+/// What kubectl can send to be remembered as last applied: the bound of all annotations of an object, in bytes.
+/// <https://github.com/kubernetes/kubernetes/blob/v1.34.4/staging/src/k8s.io/apimachinery/pkg/api/validation/objectmeta.go>
+const LARGEST_DEFINITION: usize = 262_144;
+
+/// Values that are refused, with a word of what is said about them.
+const REFUSED: [(&str, &str); 7] = [
+    ("imge.tag=1", "'imge'"),
+    ("image.tagg=1", "'tagg'"),
+    ("metrics.serviceMonitor.enable=true", "'enable'"),
+    ("kinds={MyIngres}", "kinds"),
+    ("aws.roleArn=causeway", "roleArn"),
+    ("clusterName=", "clusterName is missing"),
+    ("image.repository=", "image.repository is missing"),
+];
+
+/// All of them.
+pub fn check(step: &Step) -> Result<Outcome> {
+    let helm = Helm::find(step)?;
+    let chart = chart::directory()?;
+    step.note("helm lint");
+    for golden in chart::golden()? {
+        let (chart, values) = (chart.display().to_string(), golden.values.display().to_string());
+        let mut lint = helm.command(&["lint", "--strict", "--quiet", &chart, "--values", &values])?;
+        step.run(&mut lint, &log("helm-lint")?)?;
+    }
+    step.note("comparing with what the chart rendered before");
+    golden_files_are_current(&helm)?;
+    step.note("comparing with deploy/");
+    equals_base(&helm, step)?;
+    step.note("trying what is to be refused");
+    refuses(&helm)?;
+    every_option_is_reachable(&helm)?;
+    every_value_is_documented()?;
+    definitions_fit()?;
+    Ok(Outcome::Passed)
+}
+
+fn golden_files_are_current(helm: &Helm) -> Result<()> {
+    for golden in chart::golden()? {
+        let kept = fs::read_to_string(&golden.rendered).unwrap_or_default();
+        let rendered = helm.golden(&golden)?;
+        if kept != rendered {
+            let found = objects::differences(&objects::parse(&kept)?, &objects::parse(&rendered)?);
+            bail!(
+                "the chart renders {} in another way than {} says; if that is meant, `cargo xtask chart` writes it anew:\n{}",
+                golden.name,
+                golden.rendered.display(),
+                first(&found)
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The chart, `deploy/` and `install.yaml` make the same objects.
+fn equals_base(helm: &Helm, step: &Step) -> Result<()> {
+    let program = cluster::build(step)?;
+    let kustomized = |folder: &Path| -> Result<Objects> {
+        let text = tools::output_of(Command::new(&program).args(["kubectl", "kustomize"]).arg(folder))?;
+        Ok(objects::normalized(objects::parse(&text)?))
+    };
+    let charted = |values: &Path| -> Result<Objects> {
+        let values = values.display().to_string();
+        let options = ["--values", values.as_str(), "--set", "crds.enabled=true"];
+        Ok(objects::normalized(objects::parse(&helm.render(&chart::directory()?, "causeway", &options)?)?))
+    };
+    let base = kustomized(&chart::golden_directory()?.join("kustomize"))?;
+    let minimal = charted(&chart::golden_directory()?.join("minimal.values.yaml"))?;
+    equal("deploy/base and the chart", &without_exceptions(base.clone())?, &minimal)?;
+
+    let overlay = kustomized(&host::repo_root()?.join("deploy/overlays/local"))?;
+    equal(
+        "deploy/overlays/local and the chart with local.values.yaml",
+        &without_exceptions(overlay)?,
+        &charted(&chart::local_values()?)?,
+    )?;
+
+    let mut text = manifests::install(helm, Some("registry.example.com/causeway"))?;
+    for (placeholder, value) in [
+        ("${CLUSTER_NAME}", "prod"),
+        ("${ROLE_ARN}", "arn:aws:iam::111122223333:role/causeway"),
+        // The base leaves it to the webhook of EKS.
+        ("  AWS_REGION: \"${AWS_REGION}\"\n", ""),
+    ] {
+        text = text.replace(placeholder, value);
+    }
+    equal("deploy/base and install.yaml", &base, &objects::normalized(objects::parse(&text)?))
+}
+
+/// Without what only the base has; all of it must be there, or the list of exceptions is stale.
+fn without_exceptions(mut base: Objects) -> Result<Objects> {
+    for (name, why) in ONLY_IN_BASE {
+        base.remove(name).with_context(|| format!("deploy/base has no {name} any more ({why})"))?;
+    }
+    Ok(base)
+}
+
+fn equal(what: &str, one: &Objects, other: &Objects) -> Result<()> {
+    let found = objects::differences(one, other);
+    if found.is_empty() {
+        return Ok(());
+    }
+    bail!("{what} differ:\n{}", first(&found));
+}
+
+fn first(differences: &[String]) -> String {
+    let shown: Vec<_> = differences.iter().take(20).map(|line| format!("  {line}")).collect();
+    let more = differences.len() - shown.len();
+    shown.join("\n") + &if more > 0 { format!("\n  and {more} more") } else { String::new() }
+}
+
+fn refuses(helm: &Helm) -> Result<()> {
+    let values = chart::golden_directory()?.join("minimal.values.yaml").display().to_string();
+    for (set, word) in REFUSED {
+        match helm.render(&chart::directory()?, "causeway", &["--values", &values, "--set", set]) {
+            Ok(_) => bail!("the chart takes --set {set}"),
+            Err(error) if !error.to_string().contains(word) => bail!("of --set {set} the chart says: {error:#}"),
+            Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Every variable that `causeway run --help` names is set by the values that set everything.
+fn every_option_is_reachable(helm: &Helm) -> Result<()> {
+    let program = operator::target_directory()?.join("debug/causeway");
+    let said = tools::output_of(Command::new(program).args(["run", "--help"]))?;
+    let options: Vec<&str> = said.split("[env: ").skip(1).filter_map(|rest| rest.split(['=', ']']).next()).collect();
+    if options.len() < 10 {
+        bail!("`causeway run --help` names only {} variables", options.len());
+    }
+    let everything = chart::golden()?.into_iter().find(|golden| golden.name == "everything");
+    let rendered = helm.golden(&everything.context("there are no values that set everything")?)?;
+    let set = |name: &str| {
+        rendered
+            .lines()
+            .map(str::trim)
+            .any(|line| line == format!("- name: {name}") || line.starts_with(&format!("{name}: ")))
+    };
+    let missing: Vec<_> = options.into_iter().filter(|name| !set(name)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    bail!("no value of the chart sets {}: see causeway.options in its templates", missing.join(", "));
+}
+
+/// values.yaml lists what the schema takes, and the schema is closed.
+fn every_value_is_documented() -> Result<()> {
+    let chart = chart::directory()?;
+    let schema: Value = serde_json::from_str(&fs::read_to_string(chart.join("values.schema.json"))?)
+        .context("values.schema.json is not JSON")?;
+    let text = fs::read_to_string(chart.join("values.yaml"))?;
+    let values: Value = serde_saphyr::from_str(&text).map_err(|error| anyhow!("values.yaml: {error}"))?;
+    compare(&schema, &values, "values")
+}
+
+fn compare(schema: &Value, values: &Value, path: &str) -> Result<()> {
+    let Some(properties) = schema["properties"].as_object() else { return Ok(()) };
+    if schema["additionalProperties"] != Value::Bool(false) {
+        bail!("values.schema.json takes anything in {path}");
+    }
+    for (name, property) in properties.iter().filter(|(name, _)| *name != "global") {
+        let path = format!("{path}.{name}");
+        let value = values.get(name).with_context(|| format!("values.yaml does not list {path}"))?;
+        if !property["description"].is_string() {
+            bail!("values.schema.json does not describe {path}");
+        }
+        compare(property, value, &path)?;
+    }
+    Ok(())
+}
+
+/// Definitions can be applied by kubectl without --server-side too, and nothing in them is taken for a template.
+fn definitions_fit() -> Result<()> {
+    for (name, text) in crate::crds::all()? {
+        if text.len() >= LARGEST_DEFINITION {
+            bail!("crds/{name} has {} bytes: kubectl cannot apply it without --server-side", text.len());
+        }
+    }
+    Ok(())
+}

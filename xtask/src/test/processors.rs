@@ -1,0 +1,133 @@
+//! What the processors did while the integration tests ran: the tests by group, each part of the cluster, and the rest.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use super::queue::{Done, time_in};
+
+/// The processors' times at a moment.
+#[derive(Clone, Debug, Default)]
+pub struct Moment {
+    /// By what each long-lived process of the cluster is.
+    parts: BTreeMap<String, Duration>,
+    /// All processes of the machine.
+    busy: Duration,
+    idle: Duration,
+}
+
+impl Moment {
+    /// Now; `room` is `/proc/PID` of the cluster's first process.
+    pub fn now(room: &Path) -> Self {
+        let (busy, idle) = machine_now();
+        let network = |process: &Path| fs::read_link(process.join("ns/net")).ok();
+        let ours = network(room);
+        let mut parts = BTreeMap::new();
+        let processes = fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+        for process in processes.filter(|process| network(process).is_some_and(|it| Some(it) == ours)) {
+            if let Some(name) = name_of(&process) {
+                *parts.entry(name).or_default() += time_in(&process);
+            }
+        }
+        Self { parts, busy, idle }
+    }
+
+    /// What was done since: lines for people.
+    pub fn since(&self, begin: &Self, tests: &[Done]) -> Vec<String> {
+        let seconds = |time: Duration| format!("{:.0} s", time.as_secs_f64());
+        let busy = self.busy.saturating_sub(begin.busy);
+        let idle = self.idle.saturating_sub(begin.idle);
+        let mut groups: BTreeMap<&str, Duration> = BTreeMap::new();
+        for test in tests {
+            *groups.entry(test.name.split("::").next().unwrap_or_default()).or_default() += test.processor;
+        }
+        let of_tests: Duration = groups.values().sum();
+        let mut parts: BTreeMap<&str, Duration> = BTreeMap::new();
+        for (name, time) in &self.parts {
+            parts.insert(name, time.saturating_sub(begin.parts.get(name).copied().unwrap_or_default()));
+        }
+        let of_parts: Duration = parts.values().sum();
+        let listed = |times: BTreeMap<&str, Duration>| {
+            let mut times: Vec<_> = times.into_iter().filter(|(_, time)| time.as_secs() > 0).collect();
+            times.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
+            times.into_iter().map(|(name, time)| format!("{name} {}", seconds(time))).collect::<Vec<_>>().join(", ")
+        };
+        let share = 100.0 * idle.as_secs_f64() / (busy + idle).as_secs_f64().max(1.0);
+        vec![
+            format!("processors: {} busy, {} idle ({share:.0} %)", seconds(busy), seconds(idle)),
+            format!("processors, tests with their operators: {}: {}", seconds(of_tests), listed(groups)),
+            format!("processors, the cluster and AWS: {}: {}", seconds(of_parts), listed(parts)),
+            format!(
+                "processors, containers and all else: {}",
+                seconds(busy.saturating_sub(of_tests).saturating_sub(of_parts))
+            ),
+        ]
+    }
+}
+
+/// For how long the processors were busy and idle until now, all together.
+pub fn machine_now() -> (Duration, Duration) {
+    machine(&fs::read_to_string("/proc/stat").unwrap_or_default())
+}
+
+/// What the processors did and did not, by the first line of /proc/stat:
+/// <https://man7.org/linux/man-pages/man5/proc_stat.5.html>.
+fn machine(stat: &str) -> (Duration, Duration) {
+    let line = stat.lines().next().unwrap_or_default();
+    // user, nice, system, idle, iowait, irq, softirq, steal; what guests do is in user already.
+    let ticks: Vec<u64> = line.split_whitespace().skip(1).take(8).filter_map(|it| it.parse().ok()).collect();
+    let idle = ticks.get(3..5).map_or(0, |idle| idle.iter().sum());
+    let time = |ticks: u64| Duration::from_millis(10 * ticks);
+    (time(ticks.iter().sum::<u64>() - idle), time(idle))
+}
+
+/// What a long-lived process of the cluster is; the tests' own are counted apart.
+fn name_of(process: &Path) -> Option<String> {
+    let words = fs::read(process.join("cmdline")).ok()?;
+    let words: Vec<_> = words.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+    let program = Path::new(words.first()?.as_ref()).file_name()?.to_string_lossy().into_owned();
+    match program.as_str() {
+        "causeway-cluster" => words.get(1).map(ToString::to_string),
+        "containerd" | "haproxy" => Some(program),
+        _ if words.iter().any(|word| word == "localstack.runtime.main") => Some("LocalStack".to_owned()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_the_machine_did() {
+        let stat = "cpu  100 20 30 400 50 6 7 8 9 10\ncpu0 1 2 3 4\n";
+        assert_eq!(machine(stat), (Duration::from_millis(1710), Duration::from_millis(4500)));
+    }
+
+    #[test]
+    fn tells_what_was_done_between_two_moments() {
+        let of = |seconds| Duration::from_secs(seconds);
+        let begin = Moment { parts: BTreeMap::from([("etcd".into(), of(5))]), busy: of(100), idle: of(10) };
+        let parts = BTreeMap::from([("etcd".into(), of(15)), ("LocalStack".into(), of(40))]);
+        let test = |name: &str, seconds| Done {
+            name: name.into(),
+            passed: true,
+            took: of(1),
+            processor: of(seconds),
+            output: std::path::PathBuf::new(),
+            timed_out: false,
+        };
+        let end = Moment { parts, busy: of(300), idle: of(110) };
+        let lines = end.since(&begin, &[test("crash::a", 60), test("crash::b", 10), test("etcd::c", 30)]);
+        assert_eq!(
+            lines,
+            [
+                "processors: 200 s busy, 100 s idle (33 %)",
+                "processors, tests with their operators: 100 s: crash 70 s, etcd 30 s",
+                "processors, the cluster and AWS: 50 s: LocalStack 40 s, etcd 10 s",
+                "processors, containers and all else: 50 s",
+            ]
+        );
+    }
+}

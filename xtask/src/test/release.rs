@@ -1,0 +1,121 @@
+//! A release is gathered, of the program that was compiled with the tests, and looked at.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::report::Outcome;
+use super::{directory, log};
+use crate::chart::Helm;
+use crate::images::{layout, operator};
+use crate::progress::Step;
+use crate::release::{self, Parts};
+use crate::{host, image, tools};
+
+/// Where the image of the program lies that was compiled with the tests.
+pub fn image_layout() -> Result<PathBuf> {
+    Ok(directory()?.join("image"))
+}
+
+/// Writes the image of that program, quickly rather than small.
+pub fn write_layout(binary: &Path, folder: &Path, step: &Step) -> Result<String> {
+    layout::write(&operator::image(binary)?, &image::facts(1)?, folder, step)
+}
+
+/// The image has the same bytes when it is made twice; a release has what it should; workflows are in order.
+pub fn check(step: &Step) -> Result<Outcome> {
+    let binary = operator::target_directory()?.join("debug/causeway");
+    let (one, other) = (image_layout()?, directory()?.join("image-again"));
+    let digest = write_layout(&binary, &one, step)?;
+    let again = write_layout(&binary, &other, step)?;
+    if digest != again || files_in(&one)? != files_in(&other)? {
+        bail!("two images of the same program differ: {} and {}", one.display(), other.display());
+    }
+    fs::remove_dir_all(&other)?;
+    layout_is_sound(&one, &digest)?;
+
+    let helm = Helm::find(step)?;
+    // A small program, for what is packed here is not run.
+    let parts = Parts {
+        helm: &helm,
+        binary: &host::repo_root()?.join("README.md"),
+        layout: &host::repo_root()?.join("iam"),
+        image: Some(
+            "registry.example.com/causeway@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+        ),
+    };
+    let (one, other) = (directory()?.join("release"), directory()?.join("release-again"));
+    let names = release::gather(&parts, &one, step)?;
+    release::gather(&parts, &other, step)?;
+    let sums = |folder: &Path| fs::read_to_string(folder.join("SHA256SUMS")).context("there are no checksums");
+    if sums(&one)? != sums(&other)? {
+        bail!("two releases differ:\n{}\n{}", sums(&one)?, sums(&other)?);
+    }
+    let (version, architecture) = (release::version()?, layout::architecture()?);
+    let mut wanted = vec![
+        format!("causeway-{version}-image-linux-{architecture}.tar"),
+        format!("causeway-{version}-linux-{architecture}.tar.gz"),
+        format!("causeway-{version}.tgz"),
+        "crds.yaml".to_owned(),
+        "install.yaml".to_owned(),
+        "release-notes.md".to_owned(),
+    ];
+    wanted.sort();
+    wanted.push("SHA256SUMS".to_owned());
+    if names != wanted {
+        bail!("a release has {names:?}");
+    }
+    packaged_chart_works(&helm, &one.join(format!("causeway-{version}.tgz")))?;
+    workflows(step)?;
+    Ok(Outcome::Passed)
+}
+
+/// Paths and contents below a folder, as digests.
+fn files_in(folder: &Path) -> Result<String> {
+    let mut list = Command::new("sh");
+    list.args(["-c", "find . -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum"]).current_dir(folder);
+    tools::output_of(&mut list)
+}
+
+/// Every descriptor leads to a file with that digest and size, and the configuration is that of an image without root.
+fn layout_is_sound(layout: &Path, digest: &str) -> Result<()> {
+    let blob = |digest: &str| layout.join("blobs").join(digest.replace(':', "/"));
+    let read = |digest: &str| -> Result<Value> { Ok(serde_json::from_slice(&fs::read(blob(digest))?)?) };
+    let manifest = read(digest)?;
+    let layers = manifest["layers"].as_array().context("a manifest has layers")?;
+    for descriptor in layers.iter().chain([&manifest["config"]]) {
+        let named = descriptor["digest"].as_str().context("a descriptor has a digest")?;
+        if layout::digest_of(&blob(named))? != named || descriptor["size"] != blob(named).metadata()?.len() {
+            bail!("{descriptor} does not describe its file");
+        }
+    }
+    let config = read(manifest["config"]["digest"].as_str().unwrap_or_default())?;
+    if config["config"]["User"] != "65532:65532" || config["config"]["Entrypoint"][0] != "/usr/local/bin/causeway" {
+        bail!("this is not how the operator runs: {config}");
+    }
+    Ok(())
+}
+
+/// The package has what the sources link to, and the release's image.
+fn packaged_chart_works(helm: &Helm, package: &Path) -> Result<()> {
+    let rendered =
+        helm.render(package, "causeway", &["--set", "clusterName=prod", "--set", "aws.identity=podIdentity"])?;
+    for wanted in ["kind: CustomResourceDefinition", "kind: ClusterRole\n", "causeway@sha256:0123456789abcdef"] {
+        if !rendered.contains(wanted) {
+            bail!("{} renders no {wanted}", package.display());
+        }
+    }
+    Ok(())
+}
+
+/// Workflows of GitHub are what it understands.
+fn workflows(step: &Step) -> Result<()> {
+    step.note("checking the workflows");
+    let mut lint = Command::new(tools::program(tools::ACTIONLINT, step)?);
+    // Not every machine has these two, and their findings must not depend on that.
+    lint.args(["-shellcheck=", "-pyflakes="]).current_dir(host::repo_root()?);
+    step.run(&mut lint, &log("workflows")?)
+}

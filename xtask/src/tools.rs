@@ -1,0 +1,43 @@
+//! Programs in Go that charts, images and workflows are made and checked with, each built from its module in `tools/`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::progress::Step;
+use crate::{golang, host};
+
+/// Packages charts, renders and installs them: <https://helm.sh>
+pub const HELM: &str = "helm";
+/// Pushes images: <https://github.com/google/go-containerregistry/tree/main/cmd/crane>
+pub const CRANE: &str = "crane";
+/// Checks workflows of GitHub: <https://github.com/rhysd/actionlint>
+pub const ACTIONLINT: &str = "actionlint";
+
+/// The modules of all tools; each is named as its program.
+pub fn modules() -> Result<Vec<PathBuf>> {
+    golang::modules(&host::repo_root()?.join("tools"))
+}
+
+/// A tool's program; compiled if there is none of this version in the cache.
+pub fn program(name: &str, step: &Step) -> Result<PathBuf> {
+    let module = host::repo_root()?.join("tools").join(name);
+    let built = host::cache_dir()?.join("tools").join(name).join(host::hash_of(&golang::sources(&module)?)?);
+    host::made_once(&built, name, step, |new| {
+        step.note(format!("making {name}"));
+        golang::compile(&module, &["tool"], "", new, step)
+    })?;
+    Ok(built.join(name))
+}
+
+/// Runs a command and returns what it printed; what it complained of becomes the error.
+pub fn output_of(command: &mut Command) -> Result<String> {
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let output = command.output().with_context(|| format!("cannot start {program}"))?;
+    if !output.status.success() {
+        let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        bail!("{program}: {}\n{}", complained.trim(), said.trim());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
