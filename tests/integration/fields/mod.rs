@@ -13,7 +13,7 @@ use kube::core::GroupVersionKind;
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::support::{Account, Operator, Scene, full, sample, wait_for};
+use crate::support::{Account, Operator, Scene, backends, full, sample, wait_for};
 use mutations::{Mutation, mutations};
 use schema::leaves;
 
@@ -277,6 +277,8 @@ async fn no_value_of_any_field_of_a_my_app_does_harm() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_value_of_any_field_of_a_database_backup_does_harm() {
     let scene = Scene::new("fields").await;
+    // Whoever asks for a proof of his encrypted backups needs it, and nothing else is to be wrong but the tried value.
+    backends::secret(&scene, "shop-age", "identity", "AGE-SECRET-KEY-1").await;
     let _operator = Operator::start(&scene).await;
     let good = json!({
         "schedule": "0 3 1 1 *",

@@ -43,7 +43,7 @@ where
     }
 }
 
-/// What was seen, without what is absent and without who manages which field: those are hundreds of lines.
+/// What was seen, in one line, without what is absent and without who manages which field: a report shows few lines.
 fn told_briefly(seen: &impl Debug) -> String {
     let text = format!("{seen:#?}");
     let mut message = String::new();
@@ -54,8 +54,8 @@ fn told_briefly(seen: &impl Debug) -> String {
             let end = format!("{indent}),");
             lines.by_ref().find(|line| *line == end);
         } else if !line.ends_with(": None,") {
-            message.push_str(line);
-            message.push('\n');
+            message.push_str(line.trim_start());
+            message.push(' ');
         }
     }
     message
@@ -71,5 +71,5 @@ fn what_is_absent_or_managed_is_not_told() {
         name: Option<u8>,
     }
     let seen = Seen { managed_fields: Some(vec!["a", "b"]), absent: None, name: Some(1) };
-    assert_eq!(told_briefly(&seen), "Seen {\n    name: Some(\n        1,\n    ),\n}\n");
+    assert_eq!(told_briefly(&seen), "Seen { name: Some( 1, ), } ");
 }

@@ -24,8 +24,8 @@ const FIGURE: &str = "» ";
 
 /// How much of a suite's failures is shown; its log has the rest.
 const SHOWN_LINES: usize = 300;
-/// How much of one failing test that ran alone is shown.
-const SHOWN_OF_ONE: usize = 40;
+/// How many lines of one failing test that ran alone are shown: its panic, and the last ones, which describe its objects.
+const SHOWN_OF_ONE: usize = 60;
 /// So many of the slowest tests are named.
 const SLOWEST: usize = 10;
 
@@ -198,11 +198,15 @@ fn counted(done: &[Done]) -> Tests {
         let why = if test.timed_out { "ended, as it ran for too long" } else { "failed" };
         let took = test.took.as_secs_f64();
         let output = printed(test);
-        let lines: Vec<_> = output.lines().filter(|line| !line.trim().is_empty()).collect();
+        let mut lines: Vec<_> = output.lines().filter(|line| !line.trim().is_empty()).collect();
         let from = lines.iter().position(|line| line.starts_with("thread '")).unwrap_or_default();
-        let shown: Vec<_> = lines[from..].iter().take(SHOWN_OF_ONE).map(|line| format!("    {line}\n")).collect();
-        let text = format!("{} {why} after {took:.0} s ({}):\n{}", test.name, test.output.display(), shown.concat());
+        let text = format!("{} {why} after {took:.0} s ({}):\n", test.name, test.output.display());
         tests.failures.push_str(&text);
+        let mut shown: Vec<&str> = lines.split_off(from);
+        if let Some(more) = shown.len().checked_sub(SHOWN_OF_ONE).filter(|more| *more > 0) {
+            shown.splice(SHOWN_OF_ONE / 2..SHOWN_OF_ONE / 2 + more, ["[…]"]);
+        }
+        tests.failures.extend(shown.into_iter().flat_map(|line| ["    ", line, "\n"]));
     }
     tests
 }
