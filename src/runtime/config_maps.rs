@@ -14,7 +14,7 @@ use kube::runtime::Controller;
 use kube::{Api, Client, ResourceExt};
 use tower::service_fn;
 
-use super::children::{Owner, Watch};
+use super::child_watch::{Owner, Watch};
 use super::manifest::is_controlled_by;
 
 /// What is kept of the content of one, in bytes: what Causeway writes is smaller, and what others add to it is dropped.

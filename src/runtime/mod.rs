@@ -14,7 +14,8 @@
 mod backoff;
 mod busy;
 mod cache_sync;
-pub mod children;
+pub mod child_watch;
+mod children;
 mod conditions;
 mod config_maps;
 mod controller;

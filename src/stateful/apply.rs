@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::names::{ADOPTED, MEMBER};
 use super::{ChildAction, Database, Error, Sets};
-use crate::runtime::children::Owner;
+use crate::runtime::child_watch::Owner;
 use crate::runtime::manifest::{Manifest, delete_exactly, patch_exactly};
 
 impl<D: Database> Sets<D> {

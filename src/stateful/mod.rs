@@ -45,7 +45,7 @@ pub use step::Step;
 use crate::api::DeletionPolicy;
 use crate::api::databaserestore::{BackupChoice, Restored};
 use crate::api::pods::{ImagePullSecret, PodMetadata};
-use crate::runtime::children::Owner;
+use crate::runtime::child_watch::Owner;
 use crate::runtime::hexadecimal;
 use crate::stateful::restore_from::Restorable;
 

@@ -13,7 +13,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 
 use super::reading::{claims_of, pods_of};
 use super::{Database, Error, Set, names};
-use crate::runtime::children::Owner;
+use crate::runtime::child_watch::Owner;
 use crate::runtime::{Children, PerObject};
 use crate::stateful::pod_refusal::Refusals;
 use crate::stateful::restore_from::Restores;

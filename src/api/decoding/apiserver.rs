@@ -2,12 +2,9 @@
 //! schema is checked. Rules in CEL are left out, so that more passes here than there.
 //! <https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#defaulting>
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-
-use regex_lite::Regex;
 use serde_json::{Map, Value};
 
+use super::patterns::fits;
 use super::times::is_date_time;
 
 /// Greatest whole number that a fraction may stand for: it has no exact neighbours above.
@@ -118,18 +115,6 @@ fn is_text(schema: &Value, text: &str) -> bool {
     counted(schema, "minLength", "maxLength", text.chars().count())
         && (schema["format"] != "date-time" || is_date_time(text))
         && schema["pattern"].as_str().is_none_or(|pattern| fits(pattern, text))
-}
-
-thread_local! {
-    static PATTERNS: RefCell<BTreeMap<String, Regex>> = RefCell::default();
-}
-
-/// Whether a text fits a pattern, which is compiled once.
-pub fn fits(pattern: &str, text: &str) -> bool {
-    PATTERNS.with_borrow_mut(|all| {
-        let compiled = all.entry(pattern.to_owned()).or_insert_with(|| Regex::new(pattern).expect("a pattern"));
-        compiled.is_match(text)
-    })
 }
 
 fn is_whole(value: &Value) -> bool {

@@ -3,6 +3,7 @@
 mod apiserver;
 mod fixtures;
 mod objects;
+mod patterns;
 mod times;
 mod values;
 

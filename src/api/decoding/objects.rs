@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::apiserver::fits;
+use super::patterns::fits;
 
 /// Texts of which one fits each pattern that a required field has.
 const SAMPLES: &[&str] = &[

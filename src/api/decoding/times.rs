@@ -1,7 +1,7 @@
 //! Tests: times as `format: date-time` takes them, which is not RFC 3339.
 //! <https://github.com/kubernetes/kube-openapi/blob/f3f2b991d03b/pkg/validation/strfmt/time.go>
 
-use super::apiserver::fits;
+use super::patterns::fits;
 
 /// Times in every form that comes to mind.
 pub const TIMES: &[&str] = &[

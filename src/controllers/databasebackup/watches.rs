@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use super::names::{LABEL, NOW};
 use crate::api::{DatabaseBackup, EtcdCluster, Redis};
 use crate::backup::jobs::{ACCOUNT_LABEL, SERVICE_ACCOUNT};
-use crate::runtime::children::{Owner, Watch};
+use crate::runtime::child_watch::{Owner, Watch};
 use crate::runtime::{CacheSync, ConfigMaps, Decoded, decoded};
 
 /// The watches.

@@ -23,7 +23,7 @@ use kube::runtime::Controller;
 use crate::api::{DatabaseRestore, DatabaseRestoreStatus};
 use crate::context::Context;
 use crate::external::s3::S3;
-use crate::runtime::children::Watch;
+use crate::runtime::child_watch::Watch;
 use crate::runtime::{self, ActionEvent, Kind, Plan};
 use crate::transfer::{self, Error};
 use decide::Action;

@@ -17,7 +17,7 @@ use super::names;
 use crate::api::Redis as Object;
 use crate::api::common::FIELD_MANAGER;
 use crate::runtime::PerObject;
-use crate::runtime::children::Watch;
+use crate::runtime::child_watch::Watch;
 use crate::runtime::manifest::{delete_exactly, is_controlled_by};
 use crate::stateful;
 use crate::stateful::names::selector_text;

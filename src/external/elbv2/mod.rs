@@ -14,6 +14,7 @@ mod pages;
 mod rules;
 mod ssl_policies;
 mod tags;
+mod target_group;
 mod target_groups;
 mod target_groups_wire;
 mod targets;
@@ -35,7 +36,7 @@ pub use balancers::{Balancer, IpAddressType, NewBalancer, State};
 pub use conditions::{Condition, Match};
 pub use listeners::{Listener, ListenerSettings, MutualAuthentication, Protocol};
 pub use rules::{Rule, RuleSettings};
-pub use target_groups::{GroupKind, HealthCheck, NewTargetGroup, ProtocolVersion, TargetGroup, TargetType};
+pub use target_group::{GroupKind, HealthCheck, NewTargetGroup, ProtocolVersion, TargetGroup, TargetType};
 pub use targets::{Target, TargetHealth, TargetState};
 pub use transforms::{Transform, TransformedPart};
 

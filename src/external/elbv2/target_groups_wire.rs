@@ -3,7 +3,7 @@
 use aws_sdk_elasticloadbalancingv2::types as aws;
 
 use super::listeners::Protocol;
-use super::target_groups::{GroupKind, HealthCheck, ProtocolVersion, TargetGroup, TargetType};
+use super::target_group::{GroupKind, HealthCheck, ProtocolVersion, TargetGroup, TargetType};
 
 /// AWS's word for a check on the port that the target has traffic on.
 const TRAFFIC_PORT: &str = "traffic-port";

@@ -15,7 +15,7 @@ use super::decide::matters;
 use super::facts::{Live, Seen};
 use crate::api::DatabaseRestore;
 use crate::api::databaserestore::Restored;
-use crate::runtime::children::{Owner, concerned};
+use crate::runtime::child_watch::{Owner, concerned};
 use crate::runtime::manifest::delete_exactly;
 use crate::runtime::{Class, Decoded, PerObject, SlowBackoff, class_of_kubernetes, decoded};
 

@@ -5,6 +5,7 @@ use std::time::Instant;
 use causeway::api::EtcdCluster;
 use etcd_client::{GetOptions, WatchOptions};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 
@@ -171,13 +172,19 @@ async fn who_saw_what_only_the_lost_members_had_is_told_to_begin_anew() {
 /// Name of the quota by which nobody makes pods.
 const QUOTA: &str = "none";
 
-/// From now on nobody makes pods.
+/// From now on nobody makes pods. A quota refuses none before its controller has counted those that are there.
 async fn forbid_pods(scene: &Scene) {
     let quota = json!({
         "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": QUOTA }, "spec": { "hard": { "pods": "1" } },
     });
     let quota: ResourceQuota = serde_json::from_value(quota).expect("a quota");
     scene.api().create(&PostParams::default(), &quota).await.expect("the quota is accepted");
+    let mut pod = scene.api::<Pod>().get(&format!("{NAME}-0")).await.expect("a pod");
+    pod.metadata = ObjectMeta { name: Some("one-more".into()), ..ObjectMeta::default() };
+    let rehearsed = PostParams { dry_run: true, ..PostParams::default() };
+    let refusal = || async { scene.api::<Pod>().create(&rehearsed, &pod).await.err().map(|error| error.to_string()) };
+    let by_quota = |refusal: &Option<String>| refusal.as_ref().is_some_and(|text| text.contains("exceeded quota"));
+    wait_for("the quota to refuse pods", refusal, by_quota).await;
 }
 
 /// Waits until the operator has looked several times: it tells of an edit only after a look.

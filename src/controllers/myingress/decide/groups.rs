@@ -223,7 +223,7 @@ fn used_by(member: &Member) -> impl Iterator<Item = &String> {
         let rules = member.rules.values().flat_map(|rule| &rule.rule.settings.actions);
         member.listener.settings.default_actions.iter().chain(rules)
     });
-    actions.flat_map(super::listeners::forwarded_to)
+    actions.flat_map(super::shifts::forwarded_to)
 }
 
 /// Deletes a target group of the owner.

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::attributes::drifted;
 use super::secrets::{fingerprint_of, secret_tag, with_known_secret};
-use super::{Scene, differing, shifts, tags};
+use super::shifts::{self, forwarded_to};
+use super::{Scene, differing, tags};
 use crate::api::MyIngress;
 use crate::controllers::myingress::action::{Action, ListenerAction};
 use crate::controllers::myingress::assets::{ListenerMember, Member, RuleMember};
@@ -125,15 +126,6 @@ pub fn certified(scene: &Scene) -> Result<(), Complaint> {
         }
     }
     Ok(())
-}
-
-/// Target groups that an action forwards to.
-pub fn forwarded_to(action: &RuleAction) -> impl Iterator<Item = &String> {
-    let groups = match action {
-        RuleAction::Forward { groups, .. } => Some(groups.keys()),
-        _ => None,
-    };
-    groups.into_iter().flatten()
 }
 
 struct Listener<'a> {

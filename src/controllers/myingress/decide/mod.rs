@@ -43,8 +43,8 @@ use aside::Aside;
 
 pub use entries::{ours as entries_of, shut_out};
 pub use groups::bindings;
-pub use listeners::forwarded_to;
 pub use removal::decide_removal;
+pub use shifts::forwarded_to;
 
 /// A Secret that may not be read is looked at again after this.
 const SECRET_RETRY: Duration = Duration::from_mins(1);

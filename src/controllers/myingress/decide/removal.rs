@@ -1,6 +1,6 @@
 //! What to do after a deleted object. Never blocked by an invalid spec.
 
-use super::listeners::forwarded_to;
+use super::shifts::forwarded_to;
 use super::{balancer, entries, groups, security};
 use crate::api::{DeletionPolicy, MyIngress};
 use crate::controllers::myingress::action::{Action, BalancerAction, ListenerAction};

@@ -7,7 +7,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::listeners::forwarded_to;
 use crate::controllers::myingress::targets::Summary;
 use crate::external::elbv2::RuleAction;
 
@@ -78,6 +77,15 @@ pub fn step(
     });
     let others = wanted.into_iter().filter(|action| !matches!(action, RuleAction::Forward { .. }));
     (others.chain([RuleAction::Forward { groups, stickiness }]).collect(), true)
+}
+
+/// Target groups that an action forwards to.
+pub fn forwarded_to(action: &RuleAction) -> impl Iterator<Item = &String> {
+    let groups = match action {
+        RuleAction::Forward { groups, .. } => Some(groups.keys()),
+        _ => None,
+    };
+    groups.into_iter().flatten()
 }
 
 fn weights(action: &RuleAction) -> impl Iterator<Item = (&String, &u16)> {

@@ -4,37 +4,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::backends::Named;
 use super::field::Field;
+use super::listening::{Listening, WEEK};
 use super::regexes::regex;
-use super::{Complaint, Inputs, authentication, text};
+use super::{Complaint, authentication, text};
 use crate::api::myingress::{ActionSpec, FixedResponseSpec, ForwardSpec, RedirectSpec, RewriteSpec};
 use crate::external::elbv2::{
     FixedResponse, Protocol, ProtocolVersion, Redirect, RuleAction, Transform, TransformedPart,
 };
-
-/// A week, the longest that clients stay with anything.
-pub const WEEK: u32 = 604_800;
 
 const MOST_GROUPS: usize = 5;
 const LONGEST_BODY: usize = 1024;
 const LONGEST_PART: usize = 128;
 const LONGEST_REWRITE: usize = 1024;
 const CONTENT_TYPES: [&str; 5] = ["text/plain", "text/css", "text/html", "application/javascript", "application/json"];
-
-/// Where requests come from, and where they may go.
-pub struct Listening<'a> {
-    /// What clients speak.
-    pub protocol: Protocol,
-    /// The port on which they do.
-    pub port: u16,
-    /// Namespace of the object.
-    pub namespace: &'a str,
-    /// The object's backends by name.
-    pub backends: &'a BTreeMap<String, Named>,
-    /// What is known beside the objects.
-    pub context: &'a Inputs<'a>,
-}
 
 /// The actions of a rule or of a listener: authentication first, then the one that answers.
 pub fn actions(spec: &ActionSpec, listening: &Listening<'_>, field: &Field<'_>) -> Result<Vec<RuleAction>, Complaint> {

@@ -2,8 +2,8 @@
 //!
 //! <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/listener-authenticate-users.html>
 
-use super::actions::{Listening, WEEK};
 use super::field::Field;
+use super::listening::{Listening, WEEK};
 use super::{Complaint, text};
 use crate::api::myingress::{
     ActionSpec, CognitoSpec, JwtClaimFormat, JwtClaimSpec, JwtSpec, OidcSpec, SessionSpec, UnauthenticatedRequests,

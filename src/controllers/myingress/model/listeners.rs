@@ -4,10 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::actions::{self, Listening};
+use super::actions;
 use super::backends::Named;
 use super::conditions::conditions;
 use super::field::Field;
+use super::listening::Listening;
 use super::{Complaint, Inputs, Limits, RuleModel, attributes, text};
 use crate::api::myingress::{
     ListenerProtocol, ListenerSpec, MutualAuthenticationMode, MutualAuthenticationSpec, RuleSpec,

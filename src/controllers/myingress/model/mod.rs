@@ -13,6 +13,7 @@ mod guests;
 mod inbound;
 mod limits;
 mod listeners;
+mod listening;
 mod member;
 mod merge;
 mod numbering;

@@ -5,17 +5,28 @@ use std::time::{Duration, Instant};
 
 use futures::channel::mpsc::UnboundedSender;
 
+use super::Depth;
 use super::account::Account;
 use super::lookups::Lookups;
 use super::sweep::List;
 use super::unconfirmed::{Made, Unconfirmed};
-use super::{Depth, security};
 use crate::controllers::myingress::assets::{Assets, GroupMember, Member};
 use crate::controllers::myingress::ownership::Concerned;
 use crate::external::elbv2::{Balancer, Pairs, TargetGroup};
 
 /// Reads lag behind writes: what we created and no read has shown is not believed gone before this.
 pub const READ_LAG: Duration = Duration::from_mins(1);
+
+/// How much is known of security groups.
+#[derive(Debug, Default)]
+pub struct SecurityGroupsKnown {
+    /// All of the cluster's have been read.
+    pub listed: bool,
+    /// Uids of owners that had none when they were first looked at: all that they have was made by this process.
+    pub complete: BTreeSet<String>,
+    /// Uids of owners for which a change was made whose outcome is not known, and since when.
+    pub unconfirmed: HashMap<String, Instant>,
+}
 
 /// What is known of the region.
 #[derive(Default)]
@@ -30,7 +41,7 @@ pub struct Known {
     /// ARNs that an object claims although their tags deny it: these may be put back.
     pub disowned: BTreeSet<String>,
     /// How much is known of security groups.
-    pub security: security::Knowledge,
+    pub security: SecurityGroupsKnown,
     pub lookups: Lookups,
     /// The account's quotas.
     pub account: Account,

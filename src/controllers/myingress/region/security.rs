@@ -2,27 +2,16 @@
 //! then on. Where only one owner's are in doubt, only that owner's are read. With them come the rules of any group that let
 //! them in: so a rule is found again by whomever it was made, and whatever its object says now.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use super::Region;
-use super::known::Known;
+use super::known::{Known, SecurityGroupsKnown};
 use super::lookups::Lookup;
 use crate::controllers::myingress::ownership::{Owner, cluster_tag, uid_tag};
 use crate::external::aws::AwsError;
 use crate::external::ec2::{Entry, SecurityGroup};
 use crate::external::elbv2::Pairs;
-
-/// How much is known of security groups.
-#[derive(Debug, Default)]
-pub struct Knowledge {
-    /// All of the cluster's have been read.
-    pub listed: bool,
-    /// Uids of owners that had none when they were first looked at: all that they have was made by this process.
-    pub complete: BTreeSet<String>,
-    /// Uids of owners for which a change was made whose outcome is not known, and since when.
-    pub unconfirmed: HashMap<String, Instant>,
-}
 
 impl Region {
     /// Reads the security groups that matter to an owner, where that has not been done or a change is in doubt. An owner
@@ -82,7 +71,7 @@ fn ids(groups: &[SecurityGroup]) -> BTreeSet<String> {
     groups.iter().map(|group| group.id.clone()).collect()
 }
 
-impl Knowledge {
+impl SecurityGroupsKnown {
     /// Whether somebody needs to know security groups: then they are read in every sweep.
     pub fn matters(&self) -> bool {
         self.listed || !self.complete.is_empty()

@@ -12,8 +12,6 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::{Resource, ResourceExt};
 use serde::Deserialize;
 
-use super::gate::{CONDITION, Gate};
-
 /// Names the Service of a slice.
 /// <https://kubernetes.io/docs/concepts/services-networking/endpoint-slices/#ownership>
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
@@ -160,6 +158,20 @@ fn endpoint(endpoint: discovery::Endpoint) -> Option<Endpoint> {
 /// An address as Rust writes it, so that addresses can be compared; anything else as it is.
 pub fn canonical_address(text: String) -> String {
     text.parse::<IpAddr>().map_or(text, |address| address.to_string())
+}
+
+/// Type of the pod condition that a pod names in `spec.readinessGates` to wait for its targets.
+pub const CONDITION: &str = "causeway.example.com/target-health";
+
+/// Our condition of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// `True`.
+    pub open: bool,
+    /// Stable `CamelCase` word.
+    pub reason: String,
+    /// For a person.
+    pub message: String,
 }
 
 /// A pod that waits for its targets before it is ready.

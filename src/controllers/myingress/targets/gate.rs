@@ -8,22 +8,8 @@
 //!
 //! <https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-readiness-gate>
 
-use super::facts::GatedPod;
+use super::facts::{Gate, GatedPod};
 use crate::external::elbv2::{Target, TargetHealth, TargetState};
-
-/// Type of the pod condition that a pod names in `spec.readinessGates` to wait for its targets.
-pub const CONDITION: &str = "causeway.example.com/target-health";
-
-/// Our condition of a pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gate {
-    /// `True`.
-    pub open: bool,
-    /// Stable `CamelCase` word.
-    pub reason: String,
-    /// For a person.
-    pub message: String,
-}
 
 /// How a pod stands in one target group that its Service is behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,6 +86,7 @@ fn closed(reason: &str, message: String) -> Gate {
 
 #[cfg(test)]
 mod tests {
+    use super::super::facts::CONDITION;
     use super::*;
     use crate::api::common::PREFIX;
     use proptest::prelude::*;

@@ -12,8 +12,8 @@ use kube::{Api, Client};
 use serde_json::json;
 
 use super::cluster::{Cluster, Key};
-use super::facts::{GatedPod, LeanPod};
-use super::gate::{CONDITION, Gate, Standing, verdict};
+use super::facts::{CONDITION, Gate, GatedPod, LeanPod};
+use super::gate::{Standing, verdict};
 use super::group::Group;
 use super::wanted::{Wanted, endpoints};
 use super::{Endpoints, Shared};

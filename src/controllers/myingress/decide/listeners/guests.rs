@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Listener, forwarded_to, shifts};
+use super::{Listener, shifts};
 use crate::controllers::myingress::assets::{ListenerMember, RuleMember};
+use crate::controllers::myingress::decide::forwarded_to;
 use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::model::{ListenerModel, RuleModel};
 use crate::controllers::myingress::ownership::{ObjectKey, member_of};

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Listener, forwarded_to};
+use super::Listener;
 use crate::controllers::myingress::assets::{ListenerMember, RuleMember};
+use crate::controllers::myingress::decide::forwarded_to;
 use crate::controllers::myingress::model::{ListenerModel, RuleModel};
 use crate::controllers::myingress::ownership::{ObjectKey, member_of};
 

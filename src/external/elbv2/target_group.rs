@@ -1,0 +1,93 @@
+//! What a target group is.
+
+use std::collections::BTreeSet;
+
+use super::Pairs;
+use super::listeners::Protocol;
+
+/// A target group as AWS describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetGroup {
+    /// Amazon resource name.
+    pub arn: String,
+    /// Name, unique in region and account.
+    pub name: String,
+    /// What it was created as; `None` for one that an Application Load Balancer of this program has no use for.
+    pub kind: Option<GroupKind>,
+    /// How its targets are checked; `None` where the kind is.
+    pub health_check: Option<HealthCheck>,
+    /// ARNs of the balancers that use it: one at most.
+    pub balancers: BTreeSet<String>,
+}
+
+/// What of a target group cannot change.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct GroupKind {
+    /// VPC of the targets.
+    pub vpc: String,
+    /// What the targets are.
+    pub target_type: TargetType,
+    /// What is spoken to them.
+    pub protocol: Protocol,
+    /// Its version.
+    pub version: ProtocolVersion,
+    /// Port of targets that are registered without one.
+    pub port: u16,
+    /// `true` for IPv6 addresses.
+    pub ipv6: bool,
+}
+
+/// What targets are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TargetType {
+    /// Addresses.
+    Ip,
+    /// EC2 instances.
+    Instance,
+}
+
+/// Version of the protocol that targets speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProtocolVersion {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2.
+    Http2,
+    /// gRPC.
+    Grpc,
+}
+
+/// How targets are checked.
+/// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateTargetGroup.html>
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HealthCheck {
+    /// What is spoken.
+    pub protocol: Protocol,
+    /// Port; `None` is the port that the target has traffic on.
+    pub port: Option<u16>,
+    /// Path, or for gRPC the method.
+    pub path: String,
+    /// Seconds between checks.
+    pub interval: u16,
+    /// Seconds that a check may take.
+    pub timeout: u16,
+    /// Passed checks after which a target is healthy.
+    pub healthy: u8,
+    /// Failed checks after which a target is unhealthy.
+    pub unhealthy: u8,
+    /// Codes that pass, as AWS writes them: `200`, `200,204` or `200-299`; gRPC codes for gRPC.
+    pub codes: String,
+}
+
+/// What a new target group is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewTargetGroup {
+    /// Name, at most 32 characters.
+    pub name: String,
+    /// What cannot change later.
+    pub kind: GroupKind,
+    /// How its targets are checked.
+    pub health_check: HealthCheck,
+    /// Tags, set in the same call.
+    pub tags: Pairs,
+}
