@@ -9,6 +9,13 @@ use crate::metrics;
 
 const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operations.md"));
 
+const ALERTS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/helm/causeway/files/alerts.yaml"));
+const DASHBOARDS: [&str; 3] = [
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/helm/causeway/files/dashboards/databases.json")),
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/helm/causeway/files/dashboards/load-balancers.json")),
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/helm/causeway/files/dashboards/operator.json")),
+];
+
 /// What stands in backticks in the first cells of the rows of a section's table.
 fn named(section: &str) -> BTreeSet<String> {
     let text = PAGE.split("\n## ").find(|text| text.starts_with(section)).expect("the section is there");
@@ -32,6 +39,32 @@ fn the_page_names_every_metric() {
     };
     let there: BTreeSet<String> = text.lines().filter_map(|line| named_so(line.strip_prefix("# TYPE ")?)).collect();
     assert_eq!(named("Metrics and health"), there, "on the page, and in the program");
+}
+
+/// Every word of dashboards and alerts that begins as a metric does.
+fn asked_by_name(text: &str) -> BTreeSet<String> {
+    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    words.filter(|word| word.starts_with("causeway_")).map(str::to_owned).collect()
+}
+
+#[test]
+fn dashboards_and_alerts_ask_for_metrics_that_there_are() {
+    let there = named("Metrics and health");
+    for name in DASHBOARDS.iter().chain([&ALERTS]).flat_map(|text| asked_by_name(text)) {
+        assert!(there.contains(name.strip_suffix("_bucket").unwrap_or(&name)), "{name} is no metric of the program");
+    }
+}
+
+#[test]
+fn dashboards_know_one_another_by_uid_and_let_the_user_choose_the_data_source() {
+    let dashboards = DASHBOARDS.map(|text| serde_json::from_str::<serde_json::Value>(text).expect("JSON"));
+    let uids: BTreeSet<&str> = dashboards.iter().filter_map(|it| it["uid"].as_str()).collect();
+    assert_eq!(uids.len(), DASHBOARDS.len(), "{uids:?}");
+    for panel in dashboards.iter().flat_map(|it| it["panels"].as_array().expect("panels")) {
+        assert_eq!(panel["datasource"]["uid"], "${datasource}", "{}", panel["title"]);
+        assert!(panel["description"].as_str().is_some_and(|text| !text.is_empty()), "{}", panel["title"]);
+        assert!(panel["targets"].as_array().is_some_and(|targets| !targets.is_empty()), "{}", panel["title"]);
+    }
 }
 
 #[test]

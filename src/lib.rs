@@ -21,6 +21,7 @@ pub mod health;
 pub mod leader;
 pub mod metrics;
 pub mod operator;
+pub mod plugin;
 pub mod recovery;
 pub mod runtime;
 mod schedule;

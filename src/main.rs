@@ -11,6 +11,7 @@ use causeway::backup::install;
 use causeway::config::{OrphansOptions, PlanOptions, RunOptions};
 use causeway::controllers::myingress::orphans::command as orphans;
 use causeway::controllers::myingress::plan;
+use causeway::plugin;
 use causeway::recovery::{self, SkipOptions};
 use causeway::{api, operator};
 use clap::{Parser, Subcommand};
@@ -61,20 +62,30 @@ enum Command {
     },
 }
 
+/// What was asked for, and by which name.
+enum Asked {
+    /// As `causeway`.
+    Own(Cli),
+    /// As `kubectl causeway`.
+    Plugin(plugin::Cli),
+}
+
 /// Threads of a Job at most: one each to read, to compress, and to send two parts. Each has a heap of its own, and nodes
 /// with many cores would need more memory than the Job's limit.
 const JOB_THREADS: usize = 4;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let as_plugin = std::env::args().next().is_some_and(|program| plugin::is_meant(&program));
+    let parsed = if as_plugin { plugin::Cli::try_parse().map(Asked::Plugin) } else { Cli::try_parse().map(Asked::Own) };
+    let asked = match parsed {
+        Ok(asked) => asked,
         Err(message) => {
             // Help and version are no errors; for the others clap would take the code by which a plan tells of changes.
             let printed = message.print();
             return if message.use_stderr() || printed.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
         }
     };
-    let mut runtime = if let Command::Run(_) = cli.command {
+    let mut runtime = if let Asked::Own(Cli { command: Command::Run(_) }) = asked {
         // For the lease alone: the controllers have a runtime of their own.
         tokio::runtime::Builder::new_current_thread()
     } else {
@@ -83,7 +94,12 @@ fn main() -> ExitCode {
         runtime
     };
     let outcome = match runtime.enable_all().build() {
-        Ok(runtime) => runtime.block_on(carry_out(cli.command)),
+        Ok(runtime) => runtime.block_on(async {
+            match asked {
+                Asked::Own(cli) => carry_out(cli.command).await,
+                Asked::Plugin(cli) => plugin::run(cli).await.map_err(|error| error.to_string()),
+            }
+        }),
         Err(error) => Err(format!("no threads: {error}")),
     };
     match outcome {

@@ -16,6 +16,7 @@ mod leadership;
 mod lost_nodes;
 mod myapp;
 mod myingress;
+mod plugin;
 mod readiness;
 mod redis;
 mod security;

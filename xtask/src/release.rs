@@ -2,6 +2,7 @@
 
 pub mod manifests;
 mod notes;
+mod plugin;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -68,6 +69,7 @@ pub fn gather(parts: &Parts<'_>, folder: &Path, step: &Step) -> Result<Vec<Strin
     let license = host::repo_root()?.join("LICENSE");
     archive(&folder.join(format!("causeway-{version}-linux-{architecture}.tar.gz")), &[parts.binary, &license])?;
     archive(&folder.join(format!("causeway-{version}-image-linux-{architecture}.tar")), &[parts.layout])?;
+    plugin::pack(parts.binary, &license, &version, architecture, folder)?;
     step.note("writing manifests and the chart");
     let scratch = folder.with_extension("scratch");
     parts.helm.package(parts.image, &scratch, folder)?;

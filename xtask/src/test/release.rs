@@ -59,6 +59,8 @@ pub fn check(step: &Step) -> Result<Outcome> {
         format!("causeway-{version}-image-linux-{architecture}.tar"),
         format!("causeway-{version}-linux-{architecture}.tar.gz"),
         format!("causeway-{version}.tgz"),
+        "causeway.krew.yaml".to_owned(),
+        format!("kubectl-causeway-{version}-linux-{architecture}.tar.gz"),
         "crds.yaml".to_owned(),
         "install.yaml".to_owned(),
         "release-notes.md".to_owned(),

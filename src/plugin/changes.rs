@@ -1,0 +1,110 @@
+//! What a command changes in an object: always a field or an annotation that the documentation of its kind has. Pure.
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use kube::api::DynamicObject;
+use serde_json::{Value, json};
+
+use super::{Error, kinds};
+
+/// A new value of this annotation of a `DatabaseBackup` starts a backup.
+const BACKUP_NOW: &str = "causeway.example.com/backup-now";
+
+/// A change that was asked for.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// Leave it alone, or look after it again.
+    Suspend(bool),
+    /// Back up at this time.
+    BackupNow(Timestamp),
+    /// Hand the master's role over, to this pod or to any that has all data.
+    Switchover(Option<String>),
+    /// Begin anew with the data of a member.
+    Recover {
+        /// The member.
+        from: String,
+        /// Makes this recovery another one than those before.
+        token: Timestamp,
+    },
+}
+
+/// A merge patch, and how to tell of it.
+#[derive(Debug, PartialEq)]
+pub struct Patch {
+    /// What is sent.
+    pub body: Value,
+    /// What it does.
+    pub done: String,
+}
+
+/// The patch that makes the change.
+pub fn patch(change: &Change, object: &DynamicObject) -> Result<Patch, Error> {
+    let name = object.name_any();
+    let (body, done) = match change {
+        Change::Suspend(suspend) => {
+            let kind = object.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
+            let suspends = kinds::all().iter().any(|known| known.resource.kind == kind && known.suspends);
+            if !suspends {
+                return Err(Error::NotSuspendable { kind });
+            }
+            let done = if *suspend { "suspended: Causeway leaves it alone until it is resumed" } else { "resumed" };
+            (json!({ "spec": { "suspend": suspend } }), done.to_owned())
+        }
+        Change::BackupNow(at) => (
+            json!({ "metadata": { "annotations": { BACKUP_NOW: at.to_string() } } }),
+            format!("a backup was asked for; see: kubectl causeway status databasebackup/{name}"),
+        ),
+        Change::Switchover(to) => {
+            let to = to.clone().or_else(|| replica(object)).ok_or_else(|| Error::NoReplica(name.clone()))?;
+            (json!({ "spec": { "switchover": { "master": to } } }), format!("{to} is to be the master"))
+        }
+        Change::Recover { from, token } => (
+            json!({ "spec": { "recovery": { "fromMember": from, "token": token.to_string() } } }),
+            format!("it begins anew with the data of {from}, if its majority is lost"),
+        ),
+    };
+    Ok(Patch { body, done })
+}
+
+/// The replica that is furthest, of those with all of the master's data.
+fn replica(object: &DynamicObject) -> Option<String> {
+    let nodes = object.data["status"]["nodes"].as_array()?;
+    let able = nodes.iter().filter(|node| node["role"] == "replica" && node["ready"] == true && node["inSync"] == true);
+    let best = able.max_by_key(|node| node["offset"].as_i64().unwrap_or_default())?;
+    best["name"].as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn redis(nodes: &Value) -> DynamicObject {
+        let object = json!({
+            "apiVersion": "example.com/v1", "kind": "Redis", "metadata": { "name": "cache" }, "status": { "nodes": nodes },
+        });
+        serde_json::from_value(object).expect("an object")
+    }
+
+    #[test]
+    fn the_replica_that_is_furthest_takes_over() {
+        let node = |name: &str, role: &str, in_sync: bool, offset: i64| json!({ "name": name, "role": role, "ready": in_sync, "inSync": in_sync, "offset": offset });
+        let nodes = json!([
+            node("cache-0", "master", true, 90),
+            node("cache-1", "replica", true, 70),
+            node("cache-2", "replica", true, 80),
+            node("cache-3", "replica", false, 99),
+        ]);
+        let made = patch(&Change::Switchover(None), &redis(&nodes)).unwrap();
+        assert_eq!(made.body, json!({ "spec": { "switchover": { "master": "cache-2" } } }));
+        let refusal = patch(&Change::Switchover(None), &redis(&json!([]))).unwrap_err().to_string();
+        assert!(refusal.contains("--to"), "{refusal}");
+    }
+
+    #[test]
+    fn only_kinds_with_the_field_are_suspended() {
+        assert_eq!(patch(&Change::Suspend(true), &redis(&json!([]))).unwrap().body["spec"]["suspend"], true);
+        let restore = json!({ "apiVersion": "example.com/v1", "kind": "DatabaseRestore", "metadata": { "name": "a" } });
+        let restore = serde_json::from_value(restore).unwrap();
+        assert!(patch(&Change::Suspend(true), &restore).unwrap_err().to_string().contains("DatabaseRestore"));
+    }
+}

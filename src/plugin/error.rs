@@ -1,0 +1,72 @@
+//! Why a command of the plugin failed.
+
+use std::io;
+
+use crate::clients;
+use crate::runtime::api_message;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no way to reach the cluster.
+    #[error("no cluster to talk to: {0}; set KUBECONFIG, or name a context with --context")]
+    Kubeconfig(#[source] kube::config::KubeconfigError),
+    /// The same, without a context.
+    #[error(transparent)]
+    Clients(#[from] clients::Error),
+    /// The word before the slash is no kind of ours.
+    #[error("{word:?} is no kind of Causeway: use one of {known}")]
+    Kind {
+        /// What was written.
+        word: String,
+        /// What could have been.
+        known: String,
+    },
+    /// A command about one object needs its name.
+    #[error("{0:?} names no object: write KIND/NAME, such as redis/cache")]
+    NoName(String),
+    /// The object could not be read.
+    #[error("cannot read {what}: {}", api_message(.source))]
+    Read {
+        /// Kind, namespace and name.
+        what: String,
+        /// The apiserver's answer.
+        source: kube::Error,
+    },
+    /// The object could not be changed.
+    #[error("cannot change {what}: {}", api_message(.source))]
+    Write {
+        /// Kind, namespace and name.
+        what: String,
+        /// The apiserver's answer.
+        source: kube::Error,
+    },
+    /// The kind has no such field.
+    #[error("a {kind} cannot be suspended")]
+    NotSuspendable {
+        /// The kind.
+        kind: String,
+    },
+    /// Nobody can take over.
+    #[error(
+        "{0} has no replica with all data that could take over: see kubectl causeway status redis/{0}, or name one with --to"
+    )]
+    NoReplica(String),
+    /// Writes that only the other members have would be lost.
+    #[error(
+        "{name} would begin anew with the data of {from}, and what only other members have is lost: add --yes if they are \
+         lost for good"
+    )]
+    NotConfirmed {
+        /// The cluster.
+        name: String,
+        /// The member.
+        from: String,
+    },
+    /// It could not be written as JSON or YAML.
+    #[error("cannot express the objects: {0}")]
+    Form(String),
+    /// Nothing could be printed.
+    #[error("cannot print: {0}")]
+    Output(#[from] io::Error),
+}

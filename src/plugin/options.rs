@@ -1,0 +1,166 @@
+//! What can be asked of `kubectl causeway`.
+
+use std::io::Write;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+/// What the user asks for.
+#[derive(Parser, Debug)]
+#[command(name = "kubectl-causeway", bin_name = "kubectl causeway", version, about = "Looks after objects of Causeway")]
+pub struct Cli {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+/// Which objects.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Place {
+    /// Namespace; unless given, that of the context
+    #[arg(short = 'n', long)]
+    pub namespace: Option<String>,
+
+    /// Objects of all namespaces
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub all_namespaces: bool,
+
+    /// Context of the kubeconfig; unless given, the current one
+    #[arg(long)]
+    pub context: Option<String>,
+}
+
+/// Form of what is printed.
+#[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// For people
+    #[default]
+    Table,
+    /// For programs
+    Json,
+    /// For both
+    Yaml,
+}
+
+#[derive(Subcommand, Debug)]
+pub(super) enum Command {
+    /// How all objects are; of one (KIND/NAME) also its conditions, and what it consists of in the cluster and in AWS
+    Status {
+        /// A kind, such as redis, or one object, such as redis/cache; everything unless given
+        object: Option<String>,
+        #[command(flatten)]
+        place: Place,
+        /// Form of the output
+        #[arg(short = 'o', long, value_enum, default_value_t)]
+        output: Form,
+    },
+    /// Why objects are not ready: the reasons that Causeway gives, and the newest warnings
+    Why {
+        /// A kind, or one object; everything unless given
+        object: Option<String>,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Leave an object alone until it is resumed: nothing is changed, in the cluster or in AWS
+    Suspend {
+        /// The object: KIND/NAME
+        object: String,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Look after an object again
+    Resume {
+        /// The object: KIND/NAME
+        object: String,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Backups of a DatabaseBackup
+    Backup {
+        #[command(subcommand)]
+        command: BackupCommand,
+    },
+    /// The master of a Redis
+    Redis {
+        #[command(subcommand)]
+        command: RedisCommand,
+    },
+    /// The members of an EtcdCluster
+    Etcd {
+        #[command(subcommand)]
+        command: EtcdCommand,
+    },
+    /// Print a script that completes these commands, for example with: source <(kubectl causeway completion bash)
+    Completion {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+pub(super) enum BackupCommand {
+    /// Start a backup now, whatever the schedule says
+    Now {
+        /// Name of the DatabaseBackup
+        name: String,
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+pub(super) enum RedisCommand {
+    /// Hand the master's role over to a replica; no acknowledged write is lost
+    Switchover {
+        /// Name of the Redis
+        name: String,
+        /// The pod that is to be the master; unless given, a replica with all data
+        #[arg(long)]
+        to: Option<String>,
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+#[derive(Subcommand, Debug)]
+pub(super) enum EtcdCommand {
+    /// Begin a cluster whose majority is lost anew, with the data of one member
+    Recover {
+        /// Name of the EtcdCluster
+        name: String,
+        /// The member whose data are kept, such as prod-etcd-0
+        #[arg(long)]
+        from: String,
+        /// What only the other members have is lost: yes
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+/// Writes the script that completes commands in a shell. Shells know the plugin by the name of its file.
+pub(super) fn completion(shell: Shell, out: &mut dyn Write) {
+    clap_complete::generate(shell, &mut Cli::command(), super::NAME, &mut { out });
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_options_agree_with_each_other() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_shell_learns_the_commands() {
+        let mut script = Vec::new();
+        completion(Shell::Bash, &mut script);
+        let script = String::from_utf8(script).expect("text");
+        for word in ["kubectl-causeway", "status", "switchover", "recover"] {
+            assert!(script.contains(word), "{word}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What the plugin reads in the cluster, and the one way in which it changes something.
+
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::Event;
+use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams};
+use kube::config::KubeConfigOptions;
+use kube::core::GroupVersionKind;
+use kube::{Api, Client, Config, ResourceExt};
+use serde_json::Value;
+
+use super::Error;
+use super::kinds::{self, OurKind};
+use super::options::Place;
+use super::seen::title;
+use crate::api::common::FIELD_MANAGER;
+use crate::clients;
+use crate::metrics::Metrics;
+use crate::runtime::api_message;
+
+/// Kinds of which objects of ours consist.
+const PARTS: [(&str, &str, &str); 9] = [
+    ("apps", "v1", "StatefulSet"),
+    ("apps", "v1", "Deployment"),
+    ("batch", "v1", "CronJob"),
+    ("batch", "v1", "Job"),
+    ("policy", "v1", "PodDisruptionBudget"),
+    ("", "v1", "Service"),
+    ("", "v1", "PersistentVolumeClaim"),
+    ("apps", "v1", "ReplicaSet"),
+    ("", "v1", "Pod"),
+];
+/// Objects in one answer.
+const PAGE: u32 = 500;
+
+/// The cluster, as its user sees it.
+pub struct Cluster {
+    client: Client,
+    /// Where to look; `None` for all namespaces.
+    namespace: Option<String>,
+}
+
+/// Objects of our kinds.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Those that could be read.
+    pub objects: Vec<DynamicObject>,
+    /// What could not be read, and why.
+    pub refused: Vec<String>,
+}
+
+impl Cluster {
+    /// As the user's kubeconfig says.
+    pub async fn of_user(place: &Place) -> Result<Self, Error> {
+        let config = match &place.context {
+            None => Config::infer().await.map_err(clients::Error::Kubeconfig)?,
+            Some(context) => {
+                let options = KubeConfigOptions { context: Some(context.clone()), ..KubeConfigOptions::default() };
+                Config::from_kubeconfig(&options).await.map_err(Error::Kubeconfig)?
+            }
+        };
+        let own = config.default_namespace.clone();
+        let namespace = (!place.all_namespaces).then(|| place.namespace.clone().unwrap_or(own));
+        let client = clients::kubernetes(config, &Metrics::new()).map_err(clients::Error::Client)?;
+        Ok(Self { client, namespace })
+    }
+
+    /// The objects that are meant. A kind that is not installed has none; one that may not be read is told beside the others.
+    pub async fn objects(&self, word: Option<&str>) -> Result<Found, Error> {
+        let (kinds, name) = kinds::meant(word)?;
+        if let (Some(name), [kind]) = (name, &kinds[..]) {
+            return Ok(Found { objects: vec![self.get(kind, &name).await?], refused: Vec::new() });
+        }
+        let mut found = Found::default();
+        let lists = kinds.iter().map(|kind| self.list(&kind.resource));
+        for (kind, list) in kinds.iter().zip(join_all(lists).await) {
+            match list {
+                Ok(objects) => found.objects.extend(objects),
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                Err(error) => {
+                    found.refused.push(format!("cannot list {}: {}", kind.resource.plural, api_message(&error)));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The one object that is meant.
+    pub async fn object(&self, word: &str) -> Result<DynamicObject, Error> {
+        let (kinds, name) = kinds::meant(Some(word))?;
+        match (&kinds[..], name) {
+            ([kind], Some(name)) => self.get(kind, &name).await,
+            _ => Err(Error::NoName(word.to_owned())),
+        }
+    }
+
+    async fn get(&self, kind: &OurKind, name: &str) -> Result<DynamicObject, Error> {
+        let what = || format!("{} {name}", kind.resource.kind);
+        let object = self.api(&kind.resource).get(name).await;
+        object.map(|object| typed(object, &kind.resource)).map_err(|source| Error::Read { what: what(), source })
+    }
+
+    /// Everything in the object's namespace that it may consist of.
+    pub async fn parts(&self, object: &DynamicObject) -> Result<Found, Error> {
+        let namespace = object.namespace().unwrap_or_default();
+        let here = Self { client: self.client.clone(), namespace: Some(namespace) };
+        let resources =
+            PARTS.map(|(group, version, kind)| ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind)));
+        let mut found = Found::default();
+        let lists = resources.iter().map(|resource| here.list(resource));
+        for (resource, list) in resources.iter().zip(join_all(lists).await) {
+            match list {
+                Ok(objects) => found.objects.extend(objects),
+                Err(error) => found.refused.push(format!("cannot list {}: {}", resource.plural, api_message(&error))),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Events about the object; none where they may not be read: they only add to its status.
+    pub async fn warnings(&self, object: &DynamicObject) -> Vec<Event> {
+        let api: Api<Event> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
+        let of = format!("involvedObject.uid={},type=Warning", object.uid().unwrap_or_default());
+        let list = api.list(&ListParams::default().fields(&of).limit(PAGE)).await;
+        list.map(|list| list.items).unwrap_or_default()
+    }
+
+    /// Changes the object that was read, and no other that has its name by now.
+    pub async fn patch(&self, object: &DynamicObject, body: &Value) -> Result<(), Error> {
+        let mut body = body.clone();
+        body["metadata"]["uid"] = object.uid().into();
+        let types = object.types.clone().unwrap_or_default();
+        let known = kinds::all().into_iter().find(|kind| kind.resource.kind == types.kind);
+        let Some(kind) = known else { return Err(Error::Kind { word: types.kind, known: String::new() }) };
+        let parameters =
+            PatchParams { field_manager: Some(format!("kubectl-{FIELD_MANAGER}")), ..PatchParams::default() };
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), &object.namespace().unwrap_or_default(), &kind.resource);
+        let done = api.patch(&object.name_any(), &parameters, &Patch::Merge(&body)).await;
+        done.map(drop).map_err(|source| Error::Write { what: title(object), source })
+    }
+
+    /// All objects of a kind, page by page.
+    async fn list(&self, resource: &ApiResource) -> Result<Vec<DynamicObject>, kube::Error> {
+        let (api, mut all) = (self.api(resource), Vec::new());
+        let mut parameters = ListParams::default().limit(PAGE);
+        loop {
+            let page = api.list(&parameters).await?;
+            all.extend(page.items.into_iter().map(|object| typed(object, resource)));
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => parameters = parameters.continue_token(&token),
+                None => return Ok(all),
+            }
+        }
+    }
+
+    fn api(&self, resource: &ApiResource) -> Api<DynamicObject> {
+        match &self.namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, resource),
+            None => Api::all_with(self.client.clone(), resource),
+        }
+    }
+}
+
+/// Items of a list do not say what they are.
+fn typed(mut object: DynamicObject, resource: &ApiResource) -> DynamicObject {
+    object.types =
+        Some(kube::core::TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() });
+    object
+}

@@ -1,0 +1,210 @@
+//! How an object is, from what the apiserver has of it. Pure.
+
+use jiff::Timestamp;
+use kube::ResourceExt;
+use kube::api::DynamicObject;
+use serde::Serialize;
+use serde_json::Value;
+
+/// Conditions that tell of trouble when they are true. All others do when they are false.
+const TROUBLE: [&str; 6] = ["Alarm", "BackupOverdue", "DataLost", "Reconciling", "Stalled", "UnrecordedBackups"];
+
+/// A condition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Condition {
+    /// Its type.
+    #[serde(rename = "type")]
+    pub type_: String,
+    /// `True`, `False` or `Unknown`.
+    pub status: String,
+    /// One word.
+    pub reason: String,
+    /// For a person.
+    pub message: String,
+    /// Since when, as the apiserver has it.
+    pub since: String,
+}
+
+impl Condition {
+    /// Whether it tells of trouble.
+    pub fn is_trouble(&self) -> bool {
+        let bad = if TROUBLE.contains(&self.type_.as_str()) { "True" } else { "False" };
+        self.status == bad
+    }
+}
+
+/// An object, as people want to see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Seen {
+    /// Its kind.
+    pub kind: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// `True`, `False`, or `Unknown` where the status speaks of an earlier spec.
+    pub ready: String,
+    /// One word.
+    pub reason: String,
+    /// For a person.
+    pub message: String,
+    /// Seconds since it was made.
+    pub age_seconds: i64,
+    /// Everything that its status says.
+    pub conditions: Vec<Condition>,
+}
+
+impl Seen {
+    /// How the object is at that time.
+    pub fn of(object: &DynamicObject, now: Timestamp) -> Self {
+        let conditions = conditions(object);
+        let observed = object.data["status"]["observedGeneration"].as_i64();
+        let ready = conditions.iter().find(|condition| condition.type_ == "Ready");
+        let (ready, reason, message) = match ready {
+            _ if object.metadata.deletion_timestamp.is_some() => {
+                let why = ready.map_or("waiting for what belongs to it to go", |it| it.message.as_str());
+                ("False", "Deleting", why.to_owned())
+            }
+            None => ("Unknown", "Unseen", unseen(object, "no operator has looked at it yet")),
+            Some(_) if observed != object.metadata.generation => {
+                ("Unknown", "Unseen", unseen(object, "the operator has not looked at the newest spec yet"))
+            }
+            Some(ready) => (ready.status.as_str(), ready.reason.as_str(), ready.message.clone()),
+        };
+        let (ready, reason) = (ready.to_owned(), reason.to_owned());
+        Self {
+            kind: object.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default(),
+            namespace: object.namespace().unwrap_or_default(),
+            name: object.name_any(),
+            ready,
+            reason,
+            message,
+            age_seconds: object.metadata.creation_timestamp.as_ref().map_or(0, |made| seconds_between(made.0, now)),
+            conditions,
+        }
+    }
+
+    /// Whether nothing tells of trouble.
+    pub fn is_well(&self) -> bool {
+        self.ready == "True" && !self.conditions.iter().any(Condition::is_trouble)
+    }
+
+    /// The word by which kubectl knows it: `redis/cache`.
+    pub fn word(&self) -> String {
+        format!("{}/{}", self.kind.to_lowercase(), self.name)
+    }
+}
+
+fn unseen(object: &DynamicObject, what: &str) -> String {
+    let made = object.metadata.generation.unwrap_or_default();
+    format!("{what} (generation {made}): is one running that serves this namespace and this kind?")
+}
+
+fn conditions(object: &DynamicObject) -> Vec<Condition> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let of = |value: &Value| Condition {
+        type_: text(&value["type"]),
+        status: text(&value["status"]),
+        reason: text(&value["reason"]),
+        message: text(&value["message"]),
+        since: text(&value["lastTransitionTime"]),
+    };
+    object.data["status"]["conditions"].as_array().into_iter().flatten().map(of).collect()
+}
+
+/// Kind, namespace and name, in words.
+pub fn title(object: &DynamicObject) -> String {
+    let kind = object.types.as_ref().map_or("object", |types| &types.kind);
+    format!("{kind} {}/{}", object.namespace().unwrap_or_default(), object.name_any())
+}
+
+/// Whole seconds from one time to another; none where clocks differ.
+pub fn seconds_between(from: Timestamp, to: Timestamp) -> i64 {
+    to.duration_since(from).as_secs().max(0)
+}
+
+/// A span of time in the two largest units that it has, as kubectl writes it.
+pub fn age(seconds: i64) -> String {
+    let units = [(86_400, 'd'), (3_600, 'h'), (60, 'm'), (1, 's')];
+    let first = units.iter().position(|(unit, _)| seconds >= *unit).unwrap_or(units.len() - 1);
+    let (unit, letter) = units[first];
+    let whole = seconds / unit;
+    match units.get(first + 1) {
+        Some((small, next)) if whole < 10 && seconds % unit / small > 0 => {
+            format!("{whole}{letter}{}{next}", seconds % unit / small)
+        }
+        _ => format!("{whole}{letter}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(value: Value) -> DynamicObject {
+        serde_json::from_value(value).expect("an object")
+    }
+
+    fn redis(observed: i64, ready: &str) -> DynamicObject {
+        object(json!({
+            "apiVersion": "example.com/v1", "kind": "Redis",
+            "metadata": {
+                "name": "cache", "namespace": "shop", "generation": 2, "creationTimestamp": "2026-11-25T07:00:00Z",
+            },
+            "status": {
+                "observedGeneration": observed,
+                "conditions": [
+                    { "type": "Ready", "status": ready, "reason": "Serving", "message": "well" },
+                    { "type": "DataLost", "status": "False", "reason": "NothingLost", "message": "" },
+                ],
+            },
+        }))
+    }
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().expect("a time")
+    }
+
+    #[test]
+    fn an_object_is_as_its_newest_status_says() {
+        let seen = Seen::of(&redis(2, "True"), at("2026-11-25T08:02:00Z"));
+        assert_eq!(
+            (seen.ready.as_str(), seen.reason.as_str(), seen.word().as_str()),
+            ("True", "Serving", "redis/cache")
+        );
+        assert!(seen.is_well());
+        assert_eq!(age(seen.age_seconds), "1h2m");
+        assert!(!Seen::of(&redis(2, "False"), at("2026-11-25T08:02:00Z")).is_well());
+    }
+
+    #[test]
+    fn a_status_of_an_earlier_spec_is_not_believed() {
+        let seen = Seen::of(&redis(1, "True"), at("2026-11-25T08:00:00Z"));
+        assert_eq!((seen.ready.as_str(), seen.reason.as_str()), ("Unknown", "Unseen"));
+        assert!(seen.message.contains("generation 2") && !seen.is_well(), "{}", seen.message);
+    }
+
+    #[test]
+    fn a_condition_is_trouble_by_what_its_type_means() {
+        let condition = |type_: &str, status: &str| Condition {
+            type_: type_.into(),
+            status: status.into(),
+            reason: String::new(),
+            message: String::new(),
+            since: String::new(),
+        };
+        assert!(condition("Stalled", "True").is_trouble() && condition("Quorate", "False").is_trouble());
+        assert!(!condition("DataLost", "False").is_trouble() && !condition("Verified", "Unknown").is_trouble());
+    }
+
+    #[test]
+    fn a_span_has_two_units_at_most() {
+        let spans = [(0, "0s"), (59, "59s"), (61, "1m1s"), (600, "10m"), (7_260, "2h1m"), (200_000, "2d7h")];
+        for (seconds, text) in spans {
+            assert_eq!(age(seconds), text);
+        }
+    }
+}

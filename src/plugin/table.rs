@@ -1,0 +1,127 @@
+//! Many objects as a table, or as they are for programs. Pure.
+
+use super::Error;
+use super::options::Form;
+use super::seen::{Seen, age};
+
+/// So much of a message is shown in a table: `kubectl causeway why` shows all of it.
+const MESSAGE: usize = 100;
+
+/// Colours of a terminal, or none.
+#[derive(Clone, Copy, Debug)]
+pub struct Paint {
+    /// Whether there is a terminal.
+    pub terminal: bool,
+}
+
+impl Paint {
+    fn with(self, code: u8, text: &str) -> String {
+        if self.terminal { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+
+    /// Text about something that is well, or is not.
+    pub fn health(self, well: bool, text: &str) -> String {
+        self.with(if well { 32 } else { 31 }, text)
+    }
+
+    /// A heading.
+    pub fn strong(self, text: &str) -> String {
+        self.with(1, text)
+    }
+}
+
+/// The objects in that form; those in trouble come first in a table.
+pub fn print(objects: &[Seen], form: Form, namespaces: bool, paint: Paint) -> Result<String, Error> {
+    match form {
+        Form::Table => Ok(table(objects, namespaces, paint)),
+        Form::Json => {
+            let text = serde_json::to_string_pretty(objects).map_err(|error| Error::Form(error.to_string()))?;
+            Ok(text + "\n")
+        }
+        Form::Yaml => serde_saphyr::to_string(&objects).map_err(|error| Error::Form(error.to_string())),
+    }
+}
+
+fn table(objects: &[Seen], namespaces: bool, paint: Paint) -> String {
+    if objects.is_empty() {
+        return "No objects of Causeway here: -A looks into all namespaces.\n".into();
+    }
+    let mut objects: Vec<&Seen> = objects.iter().collect();
+    objects.sort_by_key(|seen| (seen.is_well(), &seen.namespace, &seen.kind, &seen.name));
+    let row = |seen: &Seen| {
+        [seen.namespace.clone(), seen.word(), seen.ready.clone(), seen.reason.clone(), age(seen.age_seconds)]
+    };
+    let head = ["NAMESPACE", "OBJECT", "READY", "STATUS", "AGE"].map(str::to_owned);
+    let rows: Vec<_> = std::iter::once(head).chain(objects.iter().map(|seen| row(seen))).collect();
+    let widths: Vec<usize> =
+        (0..5).map(|at| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0)).collect();
+    let mut out = String::new();
+    for (number, row) in rows.iter().enumerate() {
+        for (at, (cell, width)) in row.iter().zip(&widths).enumerate().skip(usize::from(!namespaces)) {
+            let padded = format!("{cell:<width$}   ");
+            let of = number.checked_sub(1).map(|index| objects[index]);
+            out += &of.filter(|_| at == 2).map_or(padded.clone(), |seen| paint.health(seen.is_well(), &padded));
+        }
+        let message = number.checked_sub(1).map_or("MESSAGE".into(), |index| short(&objects[index].message));
+        out += message.trim_end();
+        out.push('\n');
+    }
+    out
+}
+
+/// The first line of a text, as much of it as a table has room for.
+fn short(text: &str) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    if line.chars().count() <= MESSAGE {
+        line.to_owned()
+    } else {
+        line.chars().take(MESSAGE - 1).chain(['…']).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(kind: &str, name: &str, ready: &str, message: &str) -> Seen {
+        Seen {
+            kind: kind.into(),
+            namespace: "shop".into(),
+            name: name.into(),
+            ready: ready.into(),
+            reason: if ready == "True" { "Serving" } else { "SecretMissing" }.into(),
+            message: message.into(),
+            age_seconds: 125,
+            conditions: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn objects_in_trouble_come_first_and_columns_are_aligned() {
+        let objects =
+            [seen("Redis", "cache", "True", "all is well"), seen("MyIngress", "web", "False", "no Secret login")];
+        insta::assert_snapshot!(table(&objects, false, Paint { terminal: false }), @r"
+        OBJECT          READY   STATUS          AGE    MESSAGE
+        myingress/web   False   SecretMissing   2m5s   no Secret login
+        redis/cache     True    Serving         2m5s   all is well
+        ");
+        assert!(table(&objects, true, Paint { terminal: false }).starts_with("NAMESPACE   OBJECT"));
+    }
+
+    #[test]
+    fn a_long_message_is_cut_and_a_terminal_has_colours() {
+        let objects = [seen("Redis", "cache", "False", &"x".repeat(300))];
+        let plain = table(&objects, false, Paint { terminal: false });
+        assert!(plain.contains('…') && !plain.contains('\u{1b}'), "{plain}");
+        assert!(table(&objects, false, Paint { terminal: true }).contains("\u{1b}[31m"));
+    }
+
+    #[test]
+    fn programs_get_everything() {
+        let objects = [seen("Redis", "cache", "True", "")];
+        let json = print(&objects, Form::Json, false, Paint { terminal: false }).unwrap();
+        let read: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!((&read[0]["name"], &read[0]["ageSeconds"]), (&"cache".into(), &125.into()));
+        assert!(print(&objects, Form::Yaml, false, Paint { terminal: false }).unwrap().contains("name: cache"));
+    }
+}

@@ -1,0 +1,114 @@
+//! Why an object is not ready: all that Causeway says of it, the newest warnings, and where to look next. Pure.
+
+use std::fmt::Write;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Event;
+
+use super::seen::{Condition, Seen, age, seconds_between};
+use super::table::Paint;
+
+/// So many of the newest warnings are shown.
+const NEWEST: usize = 5;
+
+/// What is wrong with the object.
+pub fn why(seen: &Seen, events: &[Event], now: Timestamp, paint: Paint) -> String {
+    let mut out = format!("{}\n", paint.strong(&format!("{} -n {}", seen.word(), seen.namespace)));
+    let _ = writeln!(out, "  Ready is {}, {}: {}", seen.ready, paint.health(false, &seen.reason), seen.message);
+    let others = |it: &&Condition| it.is_trouble() && it.type_ != "Ready" && it.message != seen.message;
+    for condition in seen.conditions.iter().filter(others) {
+        let _ =
+            writeln!(out, "  {} is {}, {}: {}", condition.type_, condition.status, condition.reason, condition.message);
+    }
+    for (at, event) in newest(events) {
+        let ago = at.map_or_else(String::new, |at| format!("{} ago ", age(seconds_between(at, now))));
+        let reason = event.reason.as_deref().unwrap_or_default();
+        let _ = writeln!(out, "  warning {ago}{reason}: {}", event.message.as_deref().unwrap_or_default());
+    }
+    let _ = writeln!(out, "  More: kubectl causeway status {} -n {}\n", seen.word(), seen.namespace);
+    out
+}
+
+/// How many objects are well.
+pub fn summary(all: usize, well: usize) -> String {
+    match (all, all - well) {
+        (0, _) => "No objects of Causeway here: -A looks into all namespaces.\n".into(),
+        (_, 0) => format!("All {all} objects are well.\n"),
+        (_, trouble) => format!("{trouble} of {all} objects are in trouble.\n"),
+    }
+}
+
+/// The newest warnings, each text once.
+fn newest(events: &[Event]) -> Vec<(Option<Timestamp>, &Event)> {
+    let at = |event: &Event| {
+        let series = event.series.as_ref().and_then(|series| Some(series.last_observed_time.as_ref()?.0));
+        let last = event.last_timestamp.as_ref().map(|time| time.0);
+        series.or(last).or_else(|| event.event_time.as_ref().map(|time| time.0))
+    };
+    let mut warnings: Vec<_> =
+        events.iter().filter(|it| it.type_.as_deref() == Some("Warning")).map(|it| (at(it), it)).collect();
+    warnings.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+    let mut shown: Vec<(Option<Timestamp>, &Event)> = Vec::new();
+    for warning in warnings {
+        if shown.len() < NEWEST && !shown.iter().any(|(_, before)| before.message == warning.1.message) {
+            shown.push(warning);
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn trouble_is_told_with_its_reasons_and_the_newest_warnings() {
+        let condition = |type_: &str, status: &str, message: &str| Condition {
+            type_: type_.into(),
+            status: status.into(),
+            reason: "SecretMissing".into(),
+            message: message.into(),
+            since: String::new(),
+        };
+        let seen = Seen {
+            kind: "DatabaseBackup".into(),
+            namespace: "shop".into(),
+            name: "nightly".into(),
+            ready: "False".into(),
+            reason: "SecretMissing".into(),
+            message: "there is no Secret login".into(),
+            age_seconds: 1,
+            conditions: vec![
+                condition("Stalled", "True", "there is no Secret login"),
+                condition("BackupOverdue", "True", "no backup since Monday"),
+            ],
+        };
+        let event = |reason: &str, message: &str, at: &str, type_: &str| -> Event {
+            let value = json!({ "metadata": {}, "involvedObject": {}, "reason": reason, "message": message, "type": type_,
+                "lastTimestamp": at });
+            serde_json::from_value(value).expect("an event")
+        };
+        let events = [
+            event("BackupFailed", "S3 said no", "2026-11-25T07:00:00Z", "Warning"),
+            event("BackupFailed", "S3 said no", "2026-11-25T06:00:00Z", "Warning"),
+            event("Created", "a CronJob", "2026-11-25T07:00:00Z", "Normal"),
+        ];
+        let now = "2026-11-25T07:01:30Z".parse().expect("a time");
+        insta::assert_snapshot!(why(&seen, &events, now, Paint { terminal: false }), @r"
+        databasebackup/nightly -n shop
+          Ready is False, SecretMissing: there is no Secret login
+          BackupOverdue is True, SecretMissing: no backup since Monday
+          warning 1m30s ago BackupFailed: S3 said no
+          More: kubectl causeway status databasebackup/nightly -n shop
+        ");
+    }
+
+    #[test]
+    fn the_last_line_counts() {
+        assert_eq!(summary(3, 3), "All 3 objects are well.\n");
+        assert_eq!(summary(3, 2), "1 of 3 objects are in trouble.\n");
+        assert!(summary(0, 0).contains("-A"));
+    }
+}
