@@ -2,6 +2,7 @@
 //!
 //! The files under `crds/` are generated from here by `causeway crds`.
 
+pub mod access;
 mod bounds;
 pub mod common;
 pub mod databasebackup;

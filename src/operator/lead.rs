@@ -164,10 +164,12 @@ impl Process {
         let mut backups = options.backups.settings(&options.cluster_name, region, endpoint);
         backups.image = backups.image.or(image);
         backups.namespace.clone_from(&options.namespace);
+        let databases = options.databases.rules(&options.namespace);
         let context = Context {
             kinds: group.kinds,
             environment,
             aws,
+            databases,
             backups,
             fence,
             budget: options.budget(),

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::StreamExt;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::NamespaceResourceScope;
@@ -31,6 +32,8 @@ pub struct Children<O> {
     pub statefulsets: Watch<O, StatefulSet>,
     /// How many pods may be away.
     pub budgets: Watch<O, PodDisruptionBudget>,
+    /// Who may connect.
+    pub policies: Watch<O, NetworkPolicy>,
     /// Settings.
     pub config_maps: ConfigMaps<O>,
     /// How clients and peers find the pods.
@@ -47,6 +50,7 @@ impl<O: Owner> Children<O> {
         Self {
             statefulsets: Watch::new(label),
             budgets: Watch::new(label),
+            policies: Watch::new(label),
             config_maps: ConfigMaps::new(label),
             services: Watch::new(label),
             pods: Watch::new(label),
@@ -58,6 +62,7 @@ impl<O: Owner> Children<O> {
     pub fn add_to(&self, controller: Controller<O>, client: &Client, namespace: Option<&str>) -> Controller<O> {
         let controller = self.statefulsets.add_to(controller, client, namespace);
         let controller = self.budgets.add_to(controller, client, namespace);
+        let controller = self.policies.add_to(controller, client, namespace);
         let controller = self.config_maps.add_to(controller, client, namespace);
         let controller = self.services.add_to(controller, client, namespace);
         let controller = self.pods.add_to(controller, client, namespace);
@@ -69,6 +74,7 @@ impl<O: Owner> Children<O> {
         tokio::join!(
             self.statefulsets.ready(),
             self.budgets.ready(),
+            self.policies.ready(),
             self.config_maps.ready(),
             self.services.ready(),
             self.pods.ready(),

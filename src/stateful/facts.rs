@@ -1,19 +1,23 @@
 //! What is known of a database's children, pods and volumes, as Kubernetes has them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::runtime::manifest::is_controlled_by;
+use crate::stateful::Rules;
 use crate::stateful::pod_trouble::{Evidence, Unmade};
 use crate::stateful::restore_from::Seen;
 
 /// All of it. `N` is what matters of a pod to one kind alone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Set<N> {
-    /// Services, `ConfigMap`, disruption budget and `StatefulSet` of our names, by kind and name.
+    /// What the operator was told.
+    pub rules: Arc<Rules>,
+    /// Services, `ConfigMap`, disruption budget, network policy and `StatefulSet` of our names, by kind and name.
     pub children: BTreeMap<(String, String), Child>,
     /// The pods, by ordinal.
     pub pods: BTreeMap<i32, Pod<N>>,

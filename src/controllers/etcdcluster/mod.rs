@@ -56,7 +56,7 @@ struct EtcdClusterKind {
 pub async fn controller(context: Context) {
     let client = context.environment.client.clone();
     let etcd = Etcd::new(context.etcd, context.fence, context.environment.metrics.clone());
-    let observer = Observer::new(client, etcd.clone(), context.backups.image.clone());
+    let observer = Observer::new(client, etcd.clone(), context.backups.image.clone(), context.databases);
     let kind = EtcdClusterKind { etcd, observer };
     runtime::run(Arc::new(kind), context.environment).await;
 }

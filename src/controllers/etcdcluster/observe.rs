@@ -12,7 +12,7 @@ use super::monitor::Monitor;
 use super::tls::secrets::Secrets;
 use crate::api::EtcdCluster;
 use crate::external::etcd::Etcd;
-use crate::stateful::Sets;
+use crate::stateful::{Rules, Sets};
 
 /// Reads for all clusters.
 pub struct Observer {
@@ -26,9 +26,9 @@ pub struct Observer {
 
 impl Observer {
     /// Reads through these.
-    pub fn new(client: Client, etcd: Etcd, own_image: Option<String>) -> Self {
+    pub fn new(client: Client, etcd: Etcd, own_image: Option<String>, rules: Rules) -> Self {
         Self {
-            sets: Sets::new(client),
+            sets: Sets::new(client, rules),
             monitor: Monitor::new(etcd.clone()),
             etcd,
             own_image,

@@ -56,7 +56,7 @@ struct RedisKind {
 pub async fn controller(context: Context) {
     let client = context.environment.client.clone();
     let redis = Redis::new(context.redis, context.fence, context.environment.metrics.clone());
-    let kind = RedisKind { observer: Observer::new(client, redis.clone()), redis };
+    let kind = RedisKind { observer: Observer::new(client, redis.clone(), context.databases), redis };
     runtime::run(Arc::new(kind), context.environment).await;
 }
 

@@ -76,6 +76,7 @@ impl Operator {
             fence: Fence::unfenced(),
             budget: Budget::unlimited(),
             cluster: Cluster { name: scene.namespace.clone(), uid: Some(CLUSTER_UID.into()) },
+            databases: Default::default(),
             backups: Settings {
                 cluster: scene.namespace.clone(),
                 identity: Some(Identity::WebIdentity(role::of_jobs(scene.emulator.account(), "{namespace}"))),

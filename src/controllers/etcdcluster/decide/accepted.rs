@@ -10,7 +10,9 @@ pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     if let Some(trouble) = settings::trouble(view.object) {
         return Some(("ConfigInvalid", trouble));
     }
-    recovery(view)
+    let rules = view.observed.set.rules.complaint(view.object);
+    rules
+        .or_else(|| recovery(view))
         .or_else(|| children::taken(view))
         .or_else(|| version(view))
         .or_else(|| schedules(view))

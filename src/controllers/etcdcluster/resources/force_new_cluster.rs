@@ -9,7 +9,7 @@ use super::super::settings::VOLUME_PATH;
 use super::statefulset::{image, variable};
 use crate::api::EtcdCluster;
 use crate::backup::install::{DIRECTORY, LIBRARIES, PROGRAM};
-use crate::runtime::{fingerprint, requirements, unprivileged};
+use crate::runtime::{bounded_requirements, fingerprint, requirements, unprivileged};
 use crate::stateful::builders::mount;
 
 /// The volume with our program.
@@ -25,7 +25,7 @@ pub fn above(object: &EtcdCluster, mut pod: PodSpec, own_image: &str, member: Ve
         image: Some(own_image.into()),
         args: Some(vec!["install".into(), DIRECTORY.into()]),
         volume_mounts: Some(vec![mount(TOOLS, DIRECTORY, false)]),
-        resources: Some(requirements(None, LITTLE)),
+        resources: Some(bounded_requirements(None, LITTLE, "128Mi")),
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         security_context: Some(unprivileged()),
         ..Container::default()

@@ -3,16 +3,16 @@
 
 use k8s_openapi::api::core::v1::{Container, EnvVar, KeyToPath, SecretVolumeSource, Volume, VolumeMount};
 
-use super::super::names::{self, EXPORTER_USER, PORT};
+use super::super::names::{self, EXPORTER_PORT, EXPORTER_USER, PORT};
 use super::super::settings::{EXPORTER_FILE, EXPORTER_PATH, TLS_PATH};
 use super::statefulset::certificates;
 use crate::api::Redis;
 use crate::api::redis::{ClientCertificates, Exporter};
-use crate::runtime::{requirements, unprivileged};
+use crate::runtime::{bounded_requirements, unprivileged};
 use crate::stateful::builders::container_port;
 
-/// Where it answers.
-const EXPORTER_PORT: u16 = 9121;
+/// Memory that it may take unless the spec says otherwise; its figures take little.
+const MOST_MEMORY: &str = "128Mi";
 /// Name of the container.
 const CONTAINER: &str = "exporter";
 /// Name of the volume with its password.
@@ -31,7 +31,7 @@ pub fn exporter(object: &Redis) -> Option<Container> {
         env: Some(environment(object)),
         ports: Some(vec![container_port("metrics", EXPORTER_PORT)]),
         volume_mounts: mounts(object),
-        resources: Some(requirements(resources.as_ref(), ("10m", "32Mi"))),
+        resources: Some(bounded_requirements(resources.as_ref(), ("10m", "32Mi"), MOST_MEMORY)),
         security_context: Some(unprivileged()),
         ..Container::default()
     })
