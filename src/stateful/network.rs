@@ -183,6 +183,15 @@ mod tests {
     }
 
     #[test]
+    fn what_the_apiserver_leaves_out_is_no_difference() {
+        let peer = json!({ "namespaceSelector": { "matchLabels": {} }, "podSelector": { "matchExpressions": [] } });
+        let policy = policy(&redis(json!({ "allowedClients": [peer] })), &rules()).unwrap();
+        let mut live = policy.value.clone();
+        live["spec"]["ingress"][0]["from"][0] = json!({ "namespaceSelector": {}, "podSelector": {} });
+        assert!(policy.is_met_by(&live));
+    }
+
+    #[test]
     fn nobody_is_let_in_where_nobody_is_named_but_who_looks_after_the_database() {
         let rule = client_rule(json!({ "allowedClients": [] }));
         let peers = rule["from"].as_array().unwrap();

@@ -207,6 +207,14 @@ pub struct EtcdClusterSpec {
     pub suspend: bool,
 }
 
+impl EtcdClusterSpec {
+    /// The image that members run: that of etcd's makers unless another is given.
+    #[must_use]
+    pub fn member_image(&self) -> String {
+        self.image.clone().unwrap_or_else(|| format!("quay.io/coreos/etcd:v{}", self.version))
+    }
+}
+
 /// A cluster begun anew from one member.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

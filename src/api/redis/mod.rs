@@ -200,6 +200,14 @@ pub struct RedisSpec {
     pub suspend: bool,
 }
 
+impl RedisSpec {
+    /// The image that nodes run.
+    #[must_use]
+    pub fn node_image(&self) -> String {
+        self.image.clone().unwrap_or_else(|| format!("redis:{}", self.version))
+    }
+}
+
 /// Where a node keeps its data.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -269,6 +277,14 @@ pub struct Exporter {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "pods::resources")]
     pub resources: Option<ResourceRequirements>,
+}
+
+impl Exporter {
+    /// The image that it runs.
+    #[must_use]
+    pub fn running_image(&self) -> &str {
+        self.image.as_deref().unwrap_or("oliver006/redis_exporter:v1.88.0")
+    }
 }
 
 /// When a replica takes over, and when the master refuses writes.
