@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::FalseyValueParser;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Subcommand, ValueEnum};
 
+use crate::api::access::NetworkPolicyMode;
 use crate::backup::jobs::{Identity, Settings};
 use crate::context::Served;
 use crate::external::budget::Budget;
+use crate::stateful::Rules;
 use crate::telemetry::LogFormat;
 
 /// Options of `causeway run`.
@@ -31,9 +33,17 @@ pub struct RunOptions {
     #[arg(long, env = "KINDS", value_enum, ignore_case = true, value_delimiter = ',', default_values_t = Served::value_variants().to_vec())]
     pub kinds: Vec<Served>,
 
-    /// Address of /healthz, /readyz and /metrics
+    /// Address of /healthz and /readyz, and of /metrics without `METRICS_AUTH`
     #[arg(long, env = "METRICS_ADDRESS", default_value = "0.0.0.0:8080")]
     pub metrics_address: SocketAddr,
+
+    /// Whether metrics are only for accounts that may `get` the path /metrics, by TLS and with a token of Kubernetes
+    #[arg(long, env = "METRICS_AUTH", action = ArgAction::Set, default_value_t = true)]
+    pub metrics_auth: bool,
+
+    /// Address of /metrics with `METRICS_AUTH`
+    #[arg(long, env = "METRICS_TLS_ADDRESS", default_value = "0.0.0.0:8443")]
+    pub metrics_tls_address: SocketAddr,
 
     /// How often everything is compared with AWS even if nothing happens (for example 5m or 300s)
     #[arg(long, env = "SWEEP_INTERVAL", default_value = "5m", value_parser = duration)]
@@ -59,6 +69,14 @@ pub struct RunOptions {
     /// Backups
     #[command(flatten)]
     pub backups: BackupOptions,
+
+    /// Whether objects may name only what each `CausewayPolicy` that selects their namespace allows
+    #[arg(long, env = "GUARDRAILS", action = ArgAction::Set, default_value_t = true)]
+    pub guardrails: bool,
+
+    /// Databases
+    #[command(flatten)]
+    pub databases: DatabaseOptions,
 
     /// Name of the lease by which one of several replicas leads; that for databases has -databases after it
     #[arg(long, env = "LEASE_NAME", default_value = "causeway")]
@@ -88,6 +106,41 @@ pub struct RunOptions {
     /// Level of the log: error, warn, info, debug or trace; `RUST_LOG` overrides it
     #[arg(long, env = "LOG_LEVEL", default_value = "info")]
     pub log_level: String,
+}
+
+/// Options of `causeway run` about databases.
+#[derive(Args, Clone, Debug, Default)]
+pub struct DatabaseOptions {
+    /// Whether a Redis or `EtcdCluster` has a `NetworkPolicy` whose spec.networkPolicy is left out: Enabled or Disabled
+    #[arg(long, env = "NETWORK_POLICY", value_enum, ignore_case = true, default_value = "Enabled")]
+    pub network_policy: NetworkPolicyMode,
+
+    /// Namespaces whose pods may read metrics of databases, separated by commas; none for all
+    #[arg(long, env = "SCRAPE_NAMESPACES", value_delimiter = ',')]
+    pub scrape_namespaces: Vec<String>,
+
+    /// A Redis or `EtcdCluster` without spec.auth is refused; those that run go on
+    #[arg(long, env = "REQUIRE_AUTH", value_parser = FalseyValueParser::new())]
+    pub require_auth: bool,
+
+    /// A Redis or `EtcdCluster` without TLS for all its clients is refused; those that run go on
+    #[arg(long, env = "REQUIRE_TLS", value_parser = FalseyValueParser::new())]
+    pub require_tls: bool,
+}
+
+impl DatabaseOptions {
+    /// What controllers are told, of an operator in that namespace. An empty variable is none.
+    #[must_use]
+    pub fn rules(&self, namespace: &str) -> Rules {
+        let scrapers = self.scrape_namespaces.iter().map(|name| name.trim().to_owned());
+        Rules {
+            namespace: namespace.to_owned(),
+            network_policy: self.network_policy,
+            scrape_namespaces: scrapers.filter(|name| !name.is_empty()).collect(),
+            require_auth: self.require_auth,
+            require_tls: self.require_tls,
+        }
+    }
 }
 
 /// Options of `causeway run` about backups.

@@ -1,4 +1,4 @@
-//! What the kubelet and Prometheus ask: `/healthz`, `/readyz` and `/metrics`.
+//! What the kubelet asks: `/healthz` and `/readyz`; and `/metrics`, where everybody may read them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -31,6 +31,9 @@ struct Condition {
 
 /// A watch that has failed for so long makes the process unhealthy: a restart may help where trying again did not.
 const WATCH_TIMEOUT: Duration = Duration::from_mins(5);
+
+/// What is said to whoever asks for metrics here where they need a token, which must not cross the network as it is.
+const ELSEWHERE: &str = "metrics are at METRICS_TLS_ADDRESS (port 8443) alone, by TLS and with a token of Kubernetes\n";
 
 /// How one watch is.
 #[derive(Debug)]
@@ -111,11 +114,11 @@ impl Health {
     }
 }
 
-/// Answers on `listener` until `stop` ends, and then for a moment longer what was asked before.
+/// Answers on `listener` until `stop` ends, and then for a moment longer what was asked before. `metrics` are for everybody.
 pub async fn serve(
     listener: TcpListener,
     health: Health,
-    metrics: Metrics,
+    metrics: Option<Metrics>,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let stop = stop.shared();
@@ -127,12 +130,16 @@ pub async fn serve(
     }
 }
 
-fn routes(health: Health, metrics: Metrics) -> Router {
+fn routes(health: Health, metrics: Option<Metrics>) -> Router {
     let checks = Router::new()
         .route("/healthz", get(|State(health): State<Health>| async move { answer(health.healthy()) }))
         .route("/readyz", get(|State(health): State<Health>| async move { answer(health.ready()) }))
         .with_state(health);
-    checks.merge(Router::new().route("/metrics", get(scrape)).with_state(metrics))
+    let metrics = match metrics {
+        Some(metrics) => get(async move || scrape(&metrics)),
+        None => get(async || (StatusCode::FORBIDDEN, ELSEWHERE)),
+    };
+    checks.route("/metrics", metrics)
 }
 
 fn answer(state: Result<(), String>) -> (StatusCode, String) {
@@ -142,7 +149,8 @@ fn answer(state: Result<(), String>) -> (StatusCode, String) {
     }
 }
 
-async fn scrape(State(metrics): State<Metrics>) -> impl IntoResponse {
+/// Metrics as an answer.
+pub fn scrape(metrics: &Metrics) -> impl IntoResponse + use<> {
     match metrics.encode() {
         Ok(text) => Ok(([(header::CONTENT_TYPE, Metrics::CONTENT_TYPE)], text)),
         Err(error) => Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
@@ -182,6 +190,16 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn metrics_that_need_a_token_are_not_given_without_tls() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(serve(listener, Health::default(), None, std::future::pending()));
+        let answer = ask(address, "/metrics").await;
+        assert!(answer.starts_with("HTTP/1.1 403") && !answer.contains("causeway_"), "{answer}");
+        assert!(ask(address, "/healthz").await.starts_with("HTTP/1.1 200"));
+    }
+
+    #[tokio::test]
     async fn tells_what_is_wrong_and_stops_when_told() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -190,7 +208,7 @@ mod tests {
         let stop_signal = async {
             stopped.await.ok();
         };
-        let server = tokio::spawn(serve(listener, health.clone(), Metrics::new(), stop_signal));
+        let server = tokio::spawn(serve(listener, health.clone(), Some(Metrics::new()), stop_signal));
 
         assert!(ask(address, "/healthz").await.starts_with("HTTP/1.1 200"));
         assert!(ask(address, "/readyz").await.starts_with("HTTP/1.1 503"));

@@ -2,7 +2,9 @@
 //!
 //! The files under `crds/` are generated from here by `causeway crds`.
 
+pub mod access;
 mod bounds;
+pub mod causewaypolicy;
 pub mod common;
 pub mod databasebackup;
 pub mod databaserestore;

@@ -27,7 +27,8 @@ pub fn constraints(generator: &mut SchemaGenerator) -> Schema {
     })
 }
 
-fn bounded(schema: Schema) -> Schema {
+/// The schema with bounds down to its last field.
+pub fn bounded(schema: Schema) -> Schema {
     let mut value = schema.to_value();
     bound("", &mut value);
     Schema::try_from(value).unwrap_or_default()

@@ -2,9 +2,11 @@
 //! objects, so their number is bounded; the types see to that. Only when backups of each object went well last needs the
 //! object's name.
 
+mod access;
 mod backups;
 mod labels;
 mod process;
+pub mod serving;
 #[cfg(test)]
 pub(crate) mod tests;
 

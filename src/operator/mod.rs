@@ -11,6 +11,7 @@ mod group;
 mod lead;
 mod term;
 
+use std::net::TcpListener as StdListener;
 use std::time::Duration;
 
 use futures::future::try_join_all;
@@ -31,7 +32,7 @@ use crate::config::RunOptions;
 use crate::controllers::Served;
 use crate::health::{self, Health};
 use crate::leader::{self, Lost};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, serving};
 use crate::runtime::{Class, api_message, class_of_kubernetes};
 use crate::telemetry;
 use group::Group;
@@ -52,7 +53,7 @@ pub enum Error {
     /// Neither the environment nor the machine names an AWS region.
     #[error("no AWS region to work in: set AWS_REGION, for example to us-east-1")]
     Region,
-    /// The address for health and metrics is not to be had.
+    /// The address for health is not to be had.
     #[error("cannot listen on METRICS_ADDRESS {address}: {source}")]
     Listen {
         /// The address.
@@ -60,6 +61,19 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// The address for metrics is not to be had.
+    #[error(
+        "cannot listen on METRICS_TLS_ADDRESS {address}: {source}; with METRICS_AUTH=false everybody reads metrics without TLS"
+    )]
+    ListenTls {
+        /// The address.
+        address: std::net::SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Metrics cannot be served by TLS.
+    #[error(transparent)]
+    Metrics(serving::Error),
     /// Signals cannot be received.
     #[error("cannot receive signals: {0}")]
     Signals(#[source] std::io::Error),
@@ -89,7 +103,13 @@ pub async fn run(options: RunOptions) -> Result<(), Error> {
     }
     let address = options.metrics_address;
     let listener = TcpListener::bind(address).await.map_err(|source| Error::Listen { address, source })?;
-    tokio::spawn(health::serve(listener, health.clone(), metrics.clone(), stop.clone().cancelled_owned()));
+    let open = (!options.metrics_auth).then(|| metrics.clone());
+    tokio::spawn(health::serve(listener, health.clone(), open, stop.clone().cancelled_owned()));
+    if options.metrics_auth {
+        let address = options.metrics_tls_address;
+        let listener = StdListener::bind(address).map_err(|source| Error::ListenTls { address, source })?;
+        serving::serve(listener, config.clone(), metrics.clone(), stop.clone()).map_err(Error::Metrics)?;
+    }
 
     let (cluster, image) = tokio::select! {
         () = stop.cancelled() => return Ok(()),

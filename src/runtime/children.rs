@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Client;
 use kube::runtime::Controller;
@@ -15,6 +16,8 @@ pub struct Children<O> {
     pub statefulsets: Watch<O, StatefulSet>,
     /// How many pods may be away.
     pub budgets: Watch<O, PodDisruptionBudget>,
+    /// Who may connect.
+    pub policies: Watch<O, NetworkPolicy>,
     /// Settings.
     pub config_maps: ConfigMaps<O>,
     /// How clients and peers find the pods.
@@ -31,6 +34,7 @@ impl<O: Owner> Children<O> {
         Self {
             statefulsets: Watch::new(label),
             budgets: Watch::new(label),
+            policies: Watch::new(label),
             config_maps: ConfigMaps::new(label),
             services: Watch::new(label),
             pods: Watch::new(label),
@@ -42,6 +46,7 @@ impl<O: Owner> Children<O> {
     pub fn add_to(&self, controller: Controller<O>, client: &Client, namespace: Option<&str>) -> Controller<O> {
         let controller = self.statefulsets.add_to(controller, client, namespace);
         let controller = self.budgets.add_to(controller, client, namespace);
+        let controller = self.policies.add_to(controller, client, namespace);
         let controller = self.config_maps.add_to(controller, client, namespace);
         let controller = self.services.add_to(controller, client, namespace);
         let controller = self.pods.add_to(controller, client, namespace);
@@ -53,6 +58,7 @@ impl<O: Owner> Children<O> {
         tokio::join!(
             self.statefulsets.ready(),
             self.budgets.ready(),
+            self.policies.ready(),
             self.config_maps.ready(),
             self.services.ready(),
             self.pods.ready(),

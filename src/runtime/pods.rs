@@ -48,6 +48,17 @@ pub fn requirements(user_provided: Option<&ResourceRequirements>, (cpu, memory):
     }
 }
 
+/// The same, with so much memory at most where nothing is given: for what needs little whatever it works on.
+pub fn bounded_requirements(
+    user_provided: Option<&ResourceRequirements>,
+    usual: (&str, &str),
+    most: &str,
+) -> ResourceRequirements {
+    let limits = user_provided.is_none().then(|| BTreeMap::from([("memory".into(), Quantity(most.into()))]));
+    let requirements = requirements(user_provided, usual);
+    ResourceRequirements { limits: limits.or(requirements.limits), ..requirements }
+}
+
 /// The node of a pod that Kubernetes has not heard of for a while, and with it all that runs there.
 ///
 /// Nobody says so in the pod itself: its node's controller sets `Ready` to false, and nothing else. A kubelet that does so

@@ -16,6 +16,8 @@ pub enum ChildAction {
     Revive { name: String, uid: String, why: String },
     /// Delete exactly that volume claim.
     DeleteClaim { name: String, uid: String, why: String },
+    /// Delete exactly that network policy.
+    DeletePolicy { name: String, uid: String },
     /// Put our label back on exactly that pod.
     LabelPod { name: String, uid: String },
     /// Put our label back on exactly that volume claim.
@@ -50,6 +52,7 @@ impl ChildAction {
                 ("PodDeleted", format!("Deleted pod {name}: {why}"))
             }
             Self::DeleteClaim { name, why, .. } => ("VolumeDeleted", format!("Deleted volume claim {name}: {why}")),
+            Self::DeletePolicy { name, .. } => ("NetworkPolicyDeleted", format!("Deleted NetworkPolicy {name}")),
             Self::LabelPod { name, .. } => return Some(unlabelled::event("Pod", name, D::LABEL)),
             Self::LabelClaim { name, .. } => {
                 return Some(unlabelled::event("PersistentVolumeClaim", name, D::LABEL));

@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod as CorePod};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::api::{DeleteParams, PropagationPolicy};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
@@ -30,6 +31,9 @@ impl<D: Database> Sets<D> {
             }
             ChildAction::DeleteClaim { name, uid, .. } => {
                 self.delete::<PersistentVolumeClaim>(object, name, uid, DeleteParams::default()).await
+            }
+            ChildAction::DeletePolicy { name, uid } => {
+                self.delete::<NetworkPolicy>(object, name, uid, DeleteParams::default()).await
             }
             ChildAction::Orphan { name, uid } => {
                 let orphaning =

@@ -1,7 +1,7 @@
 //! Which field of ours a child's field comes from: the apiserver names that of the child, which nobody wrote. Pure.
 
 /// Parts of paths in a child, as the apiserver names them, and the field that each comes from. What is more exact comes first.
-const FIELDS: [(&str, &str); 22] = [
+const FIELDS: [(&str, &str); 23] = [
     ("containers[1].", "spec.exporter"),
     ("containers[0].resources", "spec.resources"),
     ("containers[0].image", "spec.image"),
@@ -24,6 +24,7 @@ const FIELDS: [(&str, &str); 22] = [
     ("metadata.labels", "metadata.name, which is part of labels: choose a shorter one"),
     ("metadata.name", "metadata.name: choose a shorter one"),
     ("data[", "spec.config"),
+    ("ingress[0].from", "spec.allowedClients"),
 ];
 
 /// The fields that the apiserver's words are about, as the end of a sentence; nothing where they are about none of ours.

@@ -16,12 +16,14 @@ pub mod error;
 pub mod facts;
 pub mod listeners;
 pub mod names;
+pub mod network;
 pub mod placement;
 pub mod pod_refusal;
 pub mod pod_trouble;
 mod reading;
 pub mod restore_from;
 pub mod revival;
+pub mod rules;
 pub mod sets;
 #[cfg(test)]
 pub(crate) mod simulation;
@@ -35,16 +37,20 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use k8s_openapi::api::core::v1::{Affinity, Pod as CorePod, Toleration, TopologySpreadConstraint};
+use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
 
 pub use action::ChildAction;
 pub use error::Error;
 pub use facts::{Child, Claim, Pod, Set};
+pub use rules::Rules;
 pub use sets::Sets;
 pub use step::Step;
 
 use crate::api::DeletionPolicy;
+use crate::api::access::NetworkPolicyMode;
 use crate::api::databaserestore::{BackupChoice, Restored};
 use crate::api::pods::{ImagePullSecret, PodMetadata};
+use crate::guardrails::Ask;
 use crate::runtime::child_watch::Owner;
 use crate::runtime::hexadecimal;
 use crate::stateful::restore_from::Restorable;
@@ -60,6 +66,8 @@ pub trait Database: Owner + Restorable {
     const APP: &'static str;
     /// The field with the size of volumes.
     const SIZE: &'static str;
+    /// Where its pods are reached.
+    const PORTS: network::Ports;
 
     /// What matters of a pod to this kind alone, as far as Kubernetes knows it.
     fn node(pod: &CorePod) -> Self::Node;
@@ -75,6 +83,9 @@ pub trait Database: Owner + Restorable {
 
     /// What became of the backup that it begins with.
     fn restored(&self) -> Option<&Restored>;
+
+    /// What it asks for that policies may be about.
+    fn asks(&self) -> Vec<Ask>;
 
     /// What the spec says that every database has.
     fn set_spec(&self) -> SetSpec<'_>;
@@ -111,6 +122,16 @@ pub struct SetSpec<'a> {
     pub image_pull_secrets: &'a [ImagePullSecret],
     /// The pods' service account.
     pub service_account: Option<&'a String>,
+    /// Clients must log in.
+    pub auth: bool,
+    /// The field to set, and how, so that nobody is served without TLS; none where that is so.
+    pub lacks_tls: Option<&'static str>,
+    /// Who may connect, where the spec says so.
+    pub allowed_clients: Option<&'a Vec<NetworkPolicyPeer>>,
+    /// Whether there is a network policy, where the spec says so.
+    pub network_policy: Option<NetworkPolicyMode>,
+    /// A Service leads there from outside of the cluster.
+    pub published: bool,
 }
 
 /// A password that nobody guesses.

@@ -124,7 +124,12 @@ fn pod(set: &Value, name: &str) -> Value {
     }));
     spec["volumes"] = volumes.into();
     let (labels, annotations) = (&template["metadata"]["labels"], &template["metadata"]["annotations"]);
-    json!({ "metadata": { "name": name, "labels": labels, "annotations": annotations }, "spec": spec })
+    let metadata = &set["metadata"];
+    // Who controls the set controls such a pod, as far as the operator's account may make any (deploy/base/admissionpolicy.yaml).
+    let owners = &metadata["ownerReferences"];
+    json!({
+        "metadata": { "name": name, "labels": labels, "annotations": annotations, "ownerReferences": owners }, "spec": spec,
+    })
 }
 
 #[cfg(test)]

@@ -6,14 +6,17 @@ use std::sync::Arc;
 use futures::future::try_join_all;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod as CorePod, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::ListParams;
 use kube::runtime::Controller;
 use kube::{Api, Client, Resource, ResourceExt};
 
 use super::reading::{claims_of, pods_of};
-use super::{Database, Error, Set, names};
+use super::{Database, Error, Rules, Set, names, network};
+use crate::guardrails::Guardrails;
 use crate::runtime::child_watch::Owner;
+use crate::runtime::manifest::is_controlled_by;
 use crate::runtime::{Children, PerObject};
 use crate::stateful::pod_refusal::Refusals;
 use crate::stateful::restore_from::Restores;
@@ -23,6 +26,8 @@ use crate::stateful::revival::Revivals;
 pub struct Sets<D> {
     /// Through what.
     pub client: Client,
+    rules: Arc<Rules>,
+    guardrails: Guardrails,
     watches: Children<D>,
     pub(super) restores: Restores,
     pub(super) revivals: Revivals,
@@ -35,8 +40,10 @@ pub struct Sets<D> {
 
 impl<D: Database> Sets<D> {
     /// Reads and changes through `client`.
-    pub fn new(client: Client) -> Self {
+    pub fn new(client: Client, rules: Rules, guardrails: Guardrails) -> Self {
         Self {
+            rules: Arc::new(rules),
+            guardrails,
             watches: Children::labelled(D::LABEL),
             restores: Restores::labelled(client.clone(), D::LABEL),
             revivals: Revivals::default(),
@@ -82,7 +89,9 @@ impl<D: Database> Sets<D> {
         let children = async { if fresh { self.read(object).await } else { self.watched(object).await } };
         let restore = self.restores.look(object, object.set_spec().restore_from.is_some(), object.restored());
         let (set, restore) = tokio::join!(children, restore);
-        let mut set = Set { restore, ..set? };
+        self.guardrails.ready().await;
+        let denied = self.guardrails.denial(&object.namespace().unwrap_or_default(), || object.asks());
+        let mut set = Set { restore, rules: self.rules.clone(), denied, ..set? };
         self.find_unlabelled(object, &mut set).await?;
         let uid = object.uid().unwrap_or_default();
         for pod in set.pods.values_mut() {
@@ -100,6 +109,8 @@ impl<D: Database> Sets<D> {
         let mut set = Set::default();
         set.add(watches.statefulsets.get(object).as_deref(), object);
         set.add(watches.budgets.get(object).as_deref(), object);
+        let policy = watches.policies.named(object, &network::name(object));
+        self.add_policy(&mut set, policy.as_deref(), object);
         let settings = watches.config_maps.named(&self.client, object, &object.name_any()).await;
         let settings = settings.map_err(|source| Error::Read { what: "children", source })?;
         set.add(settings.as_deref(), object);
@@ -130,9 +141,11 @@ impl<D: Database> Sets<D> {
     async fn read(&self, object: &D) -> Result<Set<D::Node>, Error> {
         let name = object.name_any();
         let services = object.services();
-        let (live, budget, settings, services, pods, claims) = tokio::try_join!(
+        let policy = network::name(object);
+        let (live, budget, policy, settings, services, pods, claims) = tokio::try_join!(
             self.get::<StatefulSet>(object, &name),
             self.get::<PodDisruptionBudget>(object, &name),
+            self.get::<NetworkPolicy>(object, &policy),
             self.get::<ConfigMap>(object, &name),
             try_join_all(services.iter().map(|name| self.get::<Service>(object, name))),
             self.list::<CorePod>(object, "pods"),
@@ -141,6 +154,7 @@ impl<D: Database> Sets<D> {
         let mut set = Set::default();
         set.add(live.as_ref(), object);
         set.add(budget.as_ref(), object);
+        self.add_policy(&mut set, policy.as_ref(), object);
         set.add(settings.as_ref(), object);
         for service in &services {
             set.add(service.as_ref(), object);
@@ -148,6 +162,13 @@ impl<D: Database> Sets<D> {
         set.pods = pods_of(object, &pods);
         set.claims = claims_of(object, &claims);
         Ok(set)
+    }
+
+    /// Somebody else's policy is in nobody's way where there is to be none.
+    fn add_policy(&self, set: &mut Set<D::Node>, policy: Option<&NetworkPolicy>, object: &D) {
+        let matters =
+            |policy: &&NetworkPolicy| network::is_wanted(object, &self.rules) || is_controlled_by(*policy, object);
+        set.add(policy.filter(matters), object);
     }
 
     /// One beside the object, by its name.

@@ -2,6 +2,7 @@
 //! what runs in the pods.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -81,6 +82,8 @@ impl<P: PodState, V: Default> Objects<P, V> {
     /// What a look at them shows.
     pub fn observe<N>(&self, facts: impl Fn(i32, &P) -> Pod<N>) -> Set<N> {
         Set {
+            rules: Arc::default(),
+            denied: None,
             children: self.children.clone(),
             pods: self.pods.iter().map(|(ordinal, pod)| (*ordinal, facts(*ordinal, pod))).collect(),
             unmade: None,
@@ -108,6 +111,12 @@ impl<P: PodState, V: Default> Objects<P, V> {
             ChildAction::DeleteClaim { name, uid, .. } => {
                 if self.claims.contains_key(&names::ordinal_of(object, name).unwrap()) {
                     self.claim(object, name, uid)?.terminating = true;
+                }
+            }
+            ChildAction::DeletePolicy { name, uid } => {
+                let key = ("NetworkPolicy".to_owned(), name.clone());
+                if self.children.get(&key).is_some_and(|policy| policy.uid == *uid) {
+                    self.children.remove(&key);
                 }
             }
             ChildAction::LabelPod { name, uid } => *self.pod(object, name, uid)?.unlabelled() = false,

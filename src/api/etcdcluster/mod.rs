@@ -9,6 +9,7 @@ mod tls;
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Affinity, ResourceRequirements, Toleration, TopologySpreadConstraint};
+use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,7 @@ pub use status::{EtcdClusterStatus, MemberStatus, RecoveredRevisions, UnknownMem
 pub use storage::Storage;
 pub use tls::{ClientTls, ClientTlsMode, PeerTls, Tls};
 
+use super::access::{self, NetworkPolicyMode};
 use super::common::DeletionPolicy;
 use super::databaserestore::BackupChoice;
 use super::pods::{ImagePullSecret, PodMetadata, ServiceTemplate};
@@ -106,6 +108,19 @@ pub struct EtcdClusterSpec {
     #[serde(default, skip_serializing_if = "is_default")]
     pub auth: Auth,
 
+    /// Who may connect to port 2379, as in a NetworkPolicy's `from`, such as
+    /// `[{ namespaceSelector: { matchLabels: { kubernetes.io/metadata.name: shop } } }]`. Left out, the pods of the
+    /// namespace, and everybody where `service.type` is not `ClusterIP`; `[]` stands for nobody. The operator, Jobs of
+    /// backups and the members themselves are always let in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "access::clients")]
+    pub allowed_clients: Option<Vec<NetworkPolicyPeer>>,
+
+    /// Whether there is a NetworkPolicy `<name>-access` that lets in `allowedClients` and nobody else: `Enabled` or
+    /// `Disabled`. Left out, as the operator's option `NETWORK_POLICY` says: `Enabled` unless that is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_policy: Option<NetworkPolicyMode>,
+
     /// When snapshots are taken, as a cron schedule of five fields in UTC, such as `0 2 * * *`. The cluster then owns a
     /// DatabaseBackup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -190,6 +205,14 @@ pub struct EtcdClusterSpec {
     /// Stops everything but deletion: the members are left as they are.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
+}
+
+impl EtcdClusterSpec {
+    /// The image that members run: that of etcd's makers unless another is given.
+    #[must_use]
+    pub fn member_image(&self) -> String {
+        self.image.clone().unwrap_or_else(|| format!("quay.io/coreos/etcd:v{}", self.version))
+    }
 }
 
 /// A cluster begun anew from one member.

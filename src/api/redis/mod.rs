@@ -6,6 +6,7 @@ mod tls;
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{Affinity, ResourceRequirements, Toleration, TopologySpreadConstraint};
+use k8s_openapi::api::networking::v1::NetworkPolicyPeer;
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use status::{Connection, Failover, LastFailover, NodeStatus, RedisStatus};
 pub use tls::{ClientCertificates, Tls};
 
+use super::access::{self, NetworkPolicyMode};
 use super::common::DeletionPolicy;
 use super::databaserestore::BackupChoice;
 use super::pods::{ImagePullSecret, PodMetadata, ServiceTemplate};
@@ -93,6 +95,19 @@ pub struct RedisSpec {
     /// nodes with and without it cannot follow each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
+
+    /// Who may connect to port 6379, as in a NetworkPolicy's `from`, such as
+    /// `[{ namespaceSelector: { matchLabels: { kubernetes.io/metadata.name: shop } } }]`. Left out, the pods of the
+    /// namespace, and everybody where `service.type` or `replicaService.type` is not `ClusterIP`; `[]` stands for nobody. The operator, Jobs of
+    /// backups and the nodes themselves are always let in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "access::clients")]
+    pub allowed_clients: Option<Vec<NetworkPolicyPeer>>,
+
+    /// Whether there is a NetworkPolicy `<name>-access` that lets in `allowedClients` and nobody else: `Enabled` or
+    /// `Disabled`. Left out, as the operator's option `NETWORK_POLICY` says: `Enabled` unless that is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_policy: Option<NetworkPolicyMode>,
 
     /// CPU and memory of each node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -185,6 +200,14 @@ pub struct RedisSpec {
     pub suspend: bool,
 }
 
+impl RedisSpec {
+    /// The image that nodes run.
+    #[must_use]
+    pub fn node_image(&self) -> String {
+        self.image.clone().unwrap_or_else(|| format!("redis:{}", self.version))
+    }
+}
+
 /// Where a node keeps its data.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -254,6 +277,14 @@ pub struct Exporter {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "pods::resources")]
     pub resources: Option<ResourceRequirements>,
+}
+
+impl Exporter {
+    /// The image that it runs.
+    #[must_use]
+    pub fn running_image(&self) -> &str {
+        self.image.as_deref().unwrap_or("oliver006/redis_exporter:v1.88.0")
+    }
 }
 
 /// When a replica takes over, and when the master refuses writes.

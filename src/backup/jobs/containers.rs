@@ -11,7 +11,7 @@ const USER: i64 = 65_532;
 /// A backup that is stopped aborts its upload before.
 const STOP_SECONDS: i64 = 30;
 /// CPU and memory of a container that is given none.
-const USUAL: (&str, &str) = ("50m", "64Mi");
+pub const USUAL: (&str, &str) = ("50m", "64Mi");
 /// Variable that only containers have which talk to AWS.
 const REGION: &str = "AWS_REGION";
 

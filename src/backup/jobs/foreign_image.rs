@@ -4,21 +4,27 @@
 use k8s_openapi::api::core::v1::{Container, EmptyDirVolumeSource, Volume, VolumeMount};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::containers::variable;
+use super::containers::{USUAL, ours, variable};
+use super::run::Run;
 use super::volumes::mount;
 use crate::backup::install::{CERTIFICATES, DIRECTORY, LIBRARIES, PROGRAM, USERS};
+use crate::runtime::bounded_requirements;
 
 /// Bytes for what the program keeps to itself, such as a copy of a key that nobody else may read. It is no disk's.
 const PRIVATE: &str = "16Mi";
 
-/// The container that copies our program, made of one of our own image.
-pub fn install(container: Container) -> Container {
+/// Memory of a container that only copies a file, unless the spec says otherwise.
+const MOST_MEMORY: &str = "128Mi";
+
+/// The container that copies our program, of our own image.
+pub fn install(run: Run<'_>) -> Container {
     Container {
         name: "install".into(),
         args: Some(vec!["install".into(), DIRECTORY.into()]),
         env: None,
         volume_mounts: Some(vec![program(false)]),
-        ..container
+        resources: Some(bounded_requirements(run.resources, USUAL, MOST_MEMORY)),
+        ..ours(run, "install")
     }
 }
 

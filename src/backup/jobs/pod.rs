@@ -63,7 +63,7 @@ pub fn backup_pod(run: Run<'_>, due: Option<&str>) -> PodSpec {
     all.push(Volume { name: "dump".into(), empty_dir: Some(EmptyDirVolumeSource::default()), ..Volume::default() });
     let mut init = Vec::new();
     if let Some(image) = run.image {
-        init.push(install(ours(run, "install")));
+        init.push(install(run));
         dump = in_image(dump, image);
         all.extend(foreign_image::volumes());
     }
@@ -125,7 +125,7 @@ pub fn restore_pod(run: Run<'_>, command: &str, name: &str, scratch: &Scratch, s
     let mut main = with_work(with_secrets(run, ours(run, command)));
     main.env.get_or_insert_default().push(variable("CAUSEWAY_RUN", name));
     if let Scratch::Sql { image } = scratch {
-        init.insert(0, install(ours(run, "install")));
+        init.insert(0, install(run));
         main = in_image(main, image);
         all.extend(foreign_image::volumes());
     }

@@ -12,8 +12,12 @@ use super::tls::{Channel, Mode, Side, Transport};
 use crate::api::EtcdCluster;
 use crate::api::databasebackup::{Named, Source};
 use crate::api::databaserestore::Restored;
+use crate::api::etcdcluster::ClientTlsMode;
+use crate::api::pods::ServiceType;
 use crate::external::etcd::{Credentials, Endpoint};
+use crate::guardrails::{Ask, asks};
 use crate::recovery::SKIPPED;
+use crate::stateful::network::Ports;
 use crate::stateful::restore_from::Restorable;
 use crate::stateful::{Claim, Database, SetSpec};
 
@@ -29,6 +33,11 @@ impl Database for EtcdCluster {
     const LABEL: &'static str = names::LABEL;
     const APP: &'static str = "etcd";
     const SIZE: &'static str = "spec.storage.size";
+    const PORTS: Ports = Ports {
+        client: names::CLIENT_PORT,
+        among: &[names::CLIENT_PORT, names::PEER_PORT, names::PEER_TLS_PORT],
+        metrics: names::METRICS_PORT,
+    };
 
     fn node(pod: &CorePod) -> Node {
         let channel = |side: Side| Channel {
@@ -61,6 +70,10 @@ impl Database for EtcdCluster {
         self.status.as_ref()?.restored.as_ref()
     }
 
+    fn asks(&self) -> Vec<Ask> {
+        asks::of_etcd_cluster(&self.spec)
+    }
+
     fn set_spec(&self) -> SetSpec<'_> {
         let spec = &self.spec;
         SetSpec {
@@ -78,7 +91,22 @@ impl Database for EtcdCluster {
             pod_metadata: spec.pod_metadata.as_ref(),
             image_pull_secrets: &spec.image_pull_secrets,
             service_account: spec.service_account_name.as_ref(),
+            auth: spec.auth.enabled,
+            lacks_tls: lacks_tls(self),
+            allowed_clients: spec.allowed_clients.as_ref(),
+            network_policy: spec.network_policy,
+            published: spec.service.as_ref().is_some_and(|service| service.kind != ServiceType::ClusterIp),
         }
+    }
+}
+
+fn lacks_tls(object: &EtcdCluster) -> Option<&'static str> {
+    let tls = object.spec.tls.as_ref();
+    match tls.and_then(|tls| tls.client.as_ref()) {
+        None => Some("spec.tls.client must be set"),
+        Some(client) if client.mode != ClientTlsMode::Require => Some("spec.tls.client.mode must be Require"),
+        Some(_) if tls.is_some_and(|tls| tls.peer.is_none()) => Some("spec.tls.peer must be set"),
+        Some(_) => None,
     }
 }
 

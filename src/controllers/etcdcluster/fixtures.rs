@@ -17,6 +17,8 @@ pub fn cluster(replicas: i32) -> EtcdCluster {
         config: BTreeMap::new(),
         tls: None,
         auth: Auth::default(),
+        allowed_clients: None,
+        network_policy: None,
         backup_schedule: None,
         restore_from: None,
         defrag: None,

@@ -10,7 +10,10 @@ use super::names::{self, CERTIFICATES, ROLE, SETTINGS};
 use crate::api::Redis;
 use crate::api::databasebackup::{Named, Source};
 use crate::api::databaserestore::Restored;
+use crate::api::pods::ServiceType;
 use crate::api::redis::Spread;
+use crate::guardrails::{Ask, asks};
+use crate::stateful::network::Ports;
 use crate::stateful::restore_from::Restorable;
 use crate::stateful::{Claim, Database, SetSpec};
 
@@ -26,6 +29,7 @@ impl Database for Redis {
     const LABEL: &'static str = names::LABEL;
     const APP: &'static str = "redis";
     const SIZE: &'static str = "spec.storage.size";
+    const PORTS: Ports = Ports { client: names::PORT, among: &[names::PORT], metrics: names::EXPORTER_PORT };
 
     fn node(pod: &CorePod) -> Node {
         Node {
@@ -53,6 +57,10 @@ impl Database for Redis {
         self.status.as_ref()?.restored.as_ref()
     }
 
+    fn asks(&self) -> Vec<Ask> {
+        asks::of_redis(&self.spec)
+    }
+
     fn set_spec(&self) -> SetSpec<'_> {
         let spec = &self.spec;
         SetSpec {
@@ -70,6 +78,14 @@ impl Database for Redis {
             pod_metadata: spec.pod_metadata.as_ref(),
             image_pull_secrets: &spec.image_pull_secrets,
             service_account: spec.service_account_name.as_ref(),
+            auth: spec.auth.enabled,
+            lacks_tls: spec.tls.is_none().then_some("spec.tls must be set"),
+            allowed_clients: spec.allowed_clients.as_ref(),
+            network_policy: spec.network_policy,
+            published: [&spec.service, &spec.replica_service]
+                .into_iter()
+                .flatten()
+                .any(|service| service.kind != ServiceType::ClusterIp),
         }
     }
 }

@@ -29,6 +29,8 @@ pub const INTERNAL_USER: &str = "causeway";
 pub const EXPORTER_USER: &str = "causeway-exporter";
 /// Where nodes answer.
 pub const PORT: u16 = 6379;
+/// Where exporters answer.
+pub const EXPORTER_PORT: u16 = 9121;
 
 /// How URLs of the nodes begin.
 pub fn scheme(object: &Redis) -> &'static str {

@@ -18,10 +18,11 @@ use super::{resources, settings};
 use crate::api::Redis as Object;
 use crate::consent::REDIS;
 use crate::external::redis::{Endpoint, Info, Login, Redis, Trouble, Writes};
+use crate::guardrails::Guardrails;
 use crate::runtime::manifest::is_controlled_by;
 use crate::runtime::{Class, PerObject, class_of_kubernetes};
 use crate::stateful::wake::Key;
-use crate::stateful::{self, Sets};
+use crate::stateful::{self, Rules, Sets};
 
 /// A node that has been silent for so long is not asked again: its listener hears it when it speaks.
 const SILENT: Duration = Duration::from_millis(700);
@@ -42,12 +43,12 @@ pub struct Observer {
 
 impl Observer {
     /// Reads through these.
-    pub fn new(client: Client, redis: Redis) -> Self {
+    pub fn new(client: Client, redis: Redis, rules: Rules, guardrails: Guardrails) -> Self {
         Self {
             slices: Slices::new(client.clone()),
             drifts: Drifts::default(),
             secrets: SecretCache::new(client.clone()),
-            sets: Sets::new(client),
+            sets: Sets::new(client, rules, guardrails),
             monitor: Monitor::new(redis.clone()),
             redis,
             logins: PerObject::default(),

@@ -38,6 +38,7 @@ pub fn command(name: &str, scene: &Scene, session: &Session) -> Command {
         .env("AWS_RATE_SHARE", "0")
         .env("CONCURRENCY", AT_ONCE.to_string())
         .env("METRICS_ADDRESS", "127.0.0.1:0")
+        .env("METRICS_AUTH", "false")
         .env("AWS_REGION", "us-east-1")
         .env("AWS_ENDPOINT_URL", scene.emulator.endpoint())
         .env("AWS_ACCESS_KEY_ID", &session.key_id)
@@ -125,6 +126,7 @@ fn begin(command: &mut Command, log: &Arc<Mutex<Vec<String>>>) -> Child {
     child
 }
 
-fn free_port() -> u16 {
+/// A port that nobody listens on.
+pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port()
 }

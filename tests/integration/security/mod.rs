@@ -1,12 +1,16 @@
 //! Attacks, as a tenant or a pod of another namespace performs them: each of them fails.
 
+mod admission;
 mod backups;
 mod children;
 mod exporter;
 mod groups;
 mod manifests;
 mod memory;
+mod metrics;
+mod network;
 mod oidc;
+mod policies;
 mod secrets;
 mod status;
 mod tenant;

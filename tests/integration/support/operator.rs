@@ -11,6 +11,7 @@ use causeway::controllers::{self, Context};
 use causeway::external::budget::Budget;
 use causeway::external::etcd::Grpc;
 use causeway::external::redis::Tcp;
+use causeway::guardrails::Guardrails;
 use causeway::health::Health;
 use causeway::leader::Fence;
 use causeway::metrics::Metrics;
@@ -66,6 +67,7 @@ impl Operator {
             namespaces: vec![scene.namespace.clone()],
             sweep,
             concurrency: 16,
+            guardrails: Guardrails::default(),
             instance: "test".into(),
             stop: CancellationToken::new(),
         };
@@ -76,6 +78,7 @@ impl Operator {
             fence: Fence::unfenced(),
             budget: Budget::unlimited(),
             cluster: Cluster { name: scene.namespace.clone(), uid: Some(CLUSTER_UID.into()) },
+            databases: Default::default(),
             backups: Settings {
                 cluster: scene.namespace.clone(),
                 identity: Some(Identity::WebIdentity(role::of_jobs(scene.emulator.account(), "{namespace}"))),

@@ -30,7 +30,12 @@ impl Operator {
     pub fn start(binary: &Path, variables: &[(&str, &str)], log: &Path) -> Result<Self> {
         let log = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         let mut command = Command::new(binary);
-        command.arg("run").env_clear().envs(variables.iter().copied()).env("METRICS_ADDRESS", ADDRESS);
+        command
+            .arg("run")
+            .env_clear()
+            .envs(variables.iter().copied())
+            .env("METRICS_ADDRESS", ADDRESS)
+            .env("METRICS_AUTH", "false");
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let started = Instant::now();
         let child = command.spawn().with_context(|| format!("cannot start {}", binary.display()))?;

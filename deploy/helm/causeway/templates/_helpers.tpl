@@ -69,6 +69,12 @@ app.kubernetes.io/part-of: causeway
   "BACKUP_BUCKET" .Values.backups.bucket
   "BACKUP_ENDPOINTS" (join "," .Values.backups.endpoints)
   "JOB_IMAGE" .Values.backups.jobImage
+  "NETWORK_POLICY" .Values.databases.networkPolicy
+  "SCRAPE_NAMESPACES" (join "," .Values.databases.scrapeNamespaces)
+  "REQUIRE_AUTH" (ternary "true" "" .Values.databases.requireAuth)
+  "REQUIRE_TLS" (ternary "true" "" .Values.databases.requireTls)
+  "GUARDRAILS" (ternary "" "false" .Values.guardrails)
+  "METRICS_AUTH" (ternary "" "false" .Values.metrics.auth)
   "LOG_FORMAT" .Values.log.format
   "LOG_LEVEL" .Values.log.level
 -}}
@@ -76,6 +82,8 @@ app.kubernetes.io/part-of: causeway
 {{- if eq .Values.aws.identity "webIdentity" }}{{ $_ := set $options "AWS_ROLE_ARN" (include "causeway.roleArn" .) }}{{ end -}}
 {{- $address := printf "%s:%d" .Values.metrics.address (int .Values.metrics.port) -}}
 {{- if ne $address "0.0.0.0:8080" }}{{ $_ := set $options "METRICS_ADDRESS" $address }}{{ end -}}
+{{- $address = printf "%s:%d" .Values.metrics.address (int .Values.metrics.tlsPort) -}}
+{{- if ne $address "0.0.0.0:8443" }}{{ $_ := set $options "METRICS_TLS_ADDRESS" $address }}{{ end -}}
 {{- if not (kindIs "invalid" .Values.aws.rateShare) }}{{ $_ := set $options "AWS_RATE_SHARE" (toString .Values.aws.rateShare) }}{{ end -}}
 {{- if not (kindIs "invalid" .Values.securityGroupRules) }}{{ $_ := set $options "SECURITY_GROUP_RULES" (toString (int .Values.securityGroupRules)) }}{{ end -}}
 {{- if not (kindIs "invalid" .Values.concurrency) }}{{ $_ := set $options "CONCURRENCY" (toString (int .Values.concurrency)) }}{{ end -}}

@@ -10,7 +10,9 @@ pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     if let Some(trouble) = settings::trouble(view.object) {
         return Some(("ConfigInvalid", trouble));
     }
-    recovery(view)
+    let denied = view.observed.set.complaint(view.object);
+    denied
+        .or_else(|| recovery(view))
         .or_else(|| children::taken(view))
         .or_else(|| version(view))
         .or_else(|| schedules(view))

@@ -12,6 +12,7 @@ use super::super::tls::{Mode, Side};
 use super::{OFTEN, Step, View, recovery};
 use crate::external::etcd::Member;
 use crate::runtime::manifest::{Manifest, applied};
+use crate::stateful::network::surplus;
 
 /// Somebody else's object of a child's name: nothing is touched. Of pods and volumes that is so until the cluster has
 /// begun; afterwards they only keep it from growing ([`taken`]).
@@ -32,7 +33,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let start = start(view);
     let mut wanted = Vec::new();
     if accepted {
-        wanted.extend(resources::around(view.object));
+        wanted.extend(resources::around(view.object, &view.observed.set.rules));
         wanted.push(resources::config_map(view.object, &start, view.transport()));
         wanted.push(resources::pods(view.object, shape(view, &start), view.transport()));
     } else {
@@ -43,7 +44,8 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     if is_going {
         wanted.retain(|child| child.kind() != "StatefulSet");
     }
-    let actions = wanted.into_iter().filter_map(|child| set.unless_met(child));
+    let surplus = surplus(view.object, set).filter(|_| accepted);
+    let actions = wanted.into_iter().filter_map(|child| set.unless_met(child)).chain(surplus);
     let message = match () {
         () if is_going => "waiting for the pods of a StatefulSet that was deleted to stop",
         () if view.has_begun() => "bringing the children up to date",

@@ -6,10 +6,10 @@ use kube::ResourceExt;
 
 use super::super::names::{SKIP, VOLUME};
 use super::super::settings::VOLUME_PATH;
-use super::statefulset::{image, variable};
+use super::statefulset::variable;
 use crate::api::EtcdCluster;
 use crate::backup::install::{DIRECTORY, LIBRARIES, PROGRAM};
-use crate::runtime::{fingerprint, requirements, unprivileged};
+use crate::runtime::{bounded_requirements, fingerprint, requirements, unprivileged};
 use crate::stateful::builders::mount;
 
 /// The volume with our program.
@@ -25,7 +25,7 @@ pub fn above(object: &EtcdCluster, mut pod: PodSpec, own_image: &str, member: Ve
         image: Some(own_image.into()),
         args: Some(vec!["install".into(), DIRECTORY.into()]),
         volume_mounts: Some(vec![mount(TOOLS, DIRECTORY, false)]),
-        resources: Some(requirements(None, LITTLE)),
+        resources: Some(bounded_requirements(None, LITTLE, "128Mi")),
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         security_context: Some(unprivileged()),
         ..Container::default()
@@ -37,10 +37,9 @@ pub fn above(object: &EtcdCluster, mut pod: PodSpec, own_image: &str, member: Ve
         variable("CAUSEWAY_ETCD_VERSION", &object.spec.version),
         variable("LD_LIBRARY_PATH", &format!("{DIRECTORY}/{LIBRARIES}")),
     ]);
-    let held = asked.image.clone().or_else(|| object.spec.image.clone());
     let skip = Container {
         name: SKIP.into(),
-        image: Some(held.unwrap_or_else(|| image(&object.spec.version))),
+        image: Some(asked.image.clone().unwrap_or_else(|| object.spec.member_image())),
         command: Some(vec![format!("{DIRECTORY}/{PROGRAM}")]),
         args: Some(vec![SKIP.into()]),
         env: Some(environment),

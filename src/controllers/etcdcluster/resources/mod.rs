@@ -9,18 +9,20 @@ use super::settings::{Start, settings};
 use super::tls::Transport;
 use crate::api::EtcdCluster;
 use crate::runtime::manifest::Manifest;
-use crate::stateful::builders;
+use crate::stateful::{Rules, builders, network};
 
 pub use backup::{backup, backup_kind};
 pub use statefulset::{revision, statefulset};
 
-/// Services and disruption budget: they do not change with the members.
-pub fn around(object: &EtcdCluster) -> Vec<Manifest> {
-    vec![
+/// Services, disruption budget and network policy: they do not change with the members.
+pub fn around(object: &EtcdCluster, rules: &Rules) -> Vec<Manifest> {
+    let mut all = vec![
         Manifest::hashed(&services::peers(object)),
         Manifest::hashed(&services::clients(object)),
         Manifest::hashed(&services::disruption_budget(object)),
-    ]
+    ];
+    all.extend(network::policy(object, rules));
+    all
 }
 
 /// The settings of the members.
@@ -77,7 +79,7 @@ mod tests {
     fn the_children_stay_as_they_were_reviewed() {
         let object = cluster(3);
         let start = Start { begins: true, members: vec![("prod-etcd-0".into(), names::peer_url(&object, 0, false))] };
-        let (mut all, plain) = (around(&object), Transport::default());
+        let (mut all, plain) = (around(&object, &Rules::default()), Transport::default());
         all.extend([
             config_map(&object, &start, &plain),
             pods(&object, Shape { first: 0, replicas: 3, begin: Begin::Usual }, &plain),

@@ -28,7 +28,7 @@ pub fn assert_true(object: &EtcdCluster, observed: &Observed, health: &Health, a
     };
     let transport = Transport { peer: side(Side::Peer), client: side(Side::Client) };
     let shape = Shape { first: 0, replicas: object.spec.replicas, begin: Begin::Usual };
-    let mut children = resources::around(object);
+    let mut children = resources::around(object, &observed.set.rules);
     children.push(resources::pods(object, shape, &transport));
     for child in children {
         let live = observed.set.child(child.kind(), child.name());

@@ -4,6 +4,7 @@ use kube::ResourceExt;
 
 use super::super::resources;
 use super::{SELDOM, Step, View, services, size};
+use crate::stateful::network::surplus;
 use crate::stateful::step::name_taken;
 
 /// Somebody else's object of a child's name: nothing is touched.
@@ -22,7 +23,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     if !accepted {
         return None;
     }
-    let mut wanted = resources::around(view.object);
+    let mut wanted = resources::around(view.object, &view.observed.set.rules);
     wanted.push(resources::config_map(view.object));
     let set = &view.observed.set;
     let is_going = set.is_going(&view.object.name_any());
@@ -32,5 +33,6 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let message = if view.master().is_some() { "bringing the children up to date" } else { "creating the children" };
     let waiting =
         is_going.then(|| Step::wait("Applying", "waiting for the pods of a StatefulSet that was deleted to stop"));
-    Step::children(wanted.into_iter().filter_map(|child| set.unless_met(child)), "Applying", message).or(waiting)
+    let actions = wanted.into_iter().filter_map(|child| set.unless_met(child)).chain(surplus(view.object, set));
+    Step::children(actions, "Applying", message).or(waiting)
 }

@@ -3,35 +3,33 @@
 
 use k8s_openapi::api::core::v1::{Container, EnvVar, KeyToPath, SecretVolumeSource, Volume, VolumeMount};
 
-use super::super::names::{self, EXPORTER_USER, PORT};
+use super::super::names::{self, EXPORTER_PORT, EXPORTER_USER, PORT};
 use super::super::settings::{EXPORTER_FILE, EXPORTER_PATH, TLS_PATH};
 use super::statefulset::certificates;
 use crate::api::Redis;
 use crate::api::redis::{ClientCertificates, Exporter};
-use crate::runtime::{requirements, unprivileged};
+use crate::runtime::{bounded_requirements, unprivileged};
 use crate::stateful::builders::container_port;
 
-/// Where it answers.
-const EXPORTER_PORT: u16 = 9121;
+/// Memory that it may take unless the spec says otherwise; its figures take little.
+const MOST_MEMORY: &str = "128Mi";
 /// Name of the container.
 const CONTAINER: &str = "exporter";
 /// Name of the volume with its password.
 const VOLUME: &str = "exporter";
-/// What runs where nothing else is asked for.
-const IMAGE: &str = "oliver006/redis_exporter:v1.88.0";
 /// Where nobody has a password, any will do; without one it would log in as a client, who may do everything.
 const ANY: &str = "any";
 
 /// It has no probe: figures that nobody can read are no reason to take a node from its clients.
 pub fn exporter(object: &Redis) -> Option<Container> {
-    let Exporter { image, resources } = object.spec.exporter.as_ref()?;
+    let spec: &Exporter = object.spec.exporter.as_ref()?;
     Some(Container {
         name: CONTAINER.into(),
-        image: Some(image.clone().unwrap_or_else(|| IMAGE.into())),
+        image: Some(spec.running_image().to_owned()),
         env: Some(environment(object)),
         ports: Some(vec![container_port("metrics", EXPORTER_PORT)]),
         volume_mounts: mounts(object),
-        resources: Some(requirements(resources.as_ref(), ("10m", "32Mi"))),
+        resources: Some(bounded_requirements(spec.resources.as_ref(), ("10m", "32Mi"), MOST_MEMORY)),
         security_context: Some(unprivileged()),
         ..Container::default()
     })

@@ -15,20 +15,22 @@ use super::{names, settings};
 use crate::api::Redis;
 use crate::runtime::fingerprint;
 use crate::runtime::manifest::Manifest;
-use crate::stateful::builders;
+use crate::stateful::{Rules, builders, network};
 
 pub use slices::{Way, family_of, is_of_kubernetes, service_of, slice, ways_of};
 pub use statefulset::{revision, statefulset};
 pub use users::{exporter_line, hash, of as users_of, rules};
 
-/// Services and disruption budget: they do not change with the nodes.
-pub fn around(object: &Redis) -> Vec<Manifest> {
-    vec![
+/// Services, disruption budget and network policy: they do not change with the nodes.
+pub fn around(object: &Redis, rules: &Rules) -> Vec<Manifest> {
+    let mut all = vec![
         Manifest::hashed(&services::peers(object)),
         Manifest::hashed(&services::master(object)),
         Manifest::hashed(&services::replicas(object)),
         Manifest::hashed(&services::disruption_budget(object)),
-    ]
+    ];
+    all.extend(network::policy(object, rules));
+    all
 }
 
 /// The settings that processes start with.
@@ -68,7 +70,7 @@ mod tests {
     #[test]
     fn the_children_stay_as_they_were_reviewed() {
         let object = redis(3);
-        let mut all = around(&object);
+        let mut all = around(&object, &Rules { namespace: "causeway-system".into(), ..Rules::default() });
         all.extend([config_map(&object), pods(&object, 4)]);
         let values: Vec<&Value> = all.iter().map(|manifest| &manifest.value).collect();
         insta::assert_yaml_snapshot!(values);

@@ -21,7 +21,7 @@ pub fn assert_true(object: &Redis, observed: &Observed, health: &Health, actions
         "ready before {actions:?}"
     );
     let count = object.spec.replicas + 1;
-    let mut children = resources::around(object);
+    let mut children = resources::around(object, &observed.set.rules);
     children.extend([resources::config_map(object), resources::pods(object, count)]);
     for child in children {
         let live = observed.set.child(child.kind(), child.name());

@@ -1,0 +1,240 @@
+//! Whom the network lets in to the pods of a database. Pure.
+//!
+//! Where the cluster's network plugin enforces such policies, everybody else is shut out; where it does not, they do nothing.
+//! <https://kubernetes.io/docs/concepts/services-networking/network-policies/#prerequisites>
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::networking::v1::{
+    NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicyPort, NetworkPolicySpec,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::ResourceExt;
+
+use super::rules::Rules;
+use super::{ChildAction, Database, Set, builders, names};
+use crate::api::access::NetworkPolicyMode;
+use crate::runtime::manifest::Manifest;
+
+/// Label of a namespace with its name, which nobody can change.
+/// <https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-metadata-name>
+const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+/// Label of the operator's own pods.
+const OPERATOR: (&str, &str) = ("causeway.example.com/component", "operator");
+/// Labels of pods that back up databases and bring backups back.
+const JOBS: [&str; 2] = ["causeway.example.com/backup", "causeway.example.com/restore"];
+
+/// Ports of the pods of a database.
+#[derive(Clone, Copy, Debug)]
+pub struct Ports {
+    /// Where clients, the operator and Jobs connect.
+    pub client: u16,
+    /// Where pods of the database connect to each other.
+    pub among: &'static [u16],
+    /// Where metrics are read.
+    pub metrics: u16,
+}
+
+/// The policy's name: one that a user would hardly give to another.
+pub fn name(object: &impl ResourceExt) -> String {
+    format!("{}-access", object.name_any())
+}
+
+/// Whether the database is to have a policy.
+pub fn is_wanted<D: Database>(object: &D, rules: &Rules) -> bool {
+    object.set_spec().network_policy.unwrap_or(rules.network_policy) == NetworkPolicyMode::Enabled
+}
+
+/// The policy, where there is to be one.
+pub fn policy<D: Database>(object: &D, rules: &Rules) -> Option<Manifest> {
+    is_wanted(object, rules).then(|| Manifest::hashed(&built(object, rules)))
+}
+
+/// Deletes the policy of a database that is to have none any more.
+pub fn surplus<D: Database>(object: &D, set: &Set<D::Node>) -> Option<ChildAction> {
+    let name = name(object);
+    let live = set.child("NetworkPolicy", &name).filter(|live| live.ours && !is_wanted(object, &set.rules))?;
+    Some(ChildAction::DeletePolicy { name, uid: live.uid.clone() })
+}
+
+fn built<D: Database>(object: &D, rules: &Rules) -> NetworkPolicy {
+    let (ports, selector) = (D::PORTS, names::selector(object));
+    let own = NetworkPolicyPeer { pod_selector: Some(labelled(selector.clone())), ..NetworkPolicyPeer::default() };
+    let ingress = vec![
+        rule(&[ports.client], clients(object, rules)),
+        rule(ports.among, Some(vec![own])),
+        rule(&[ports.metrics], scrapers(rules)),
+    ];
+    NetworkPolicy {
+        metadata: builders::metadata(object, name(object)),
+        spec: Some(NetworkPolicySpec {
+            pod_selector: Some(labelled(selector)),
+            policy_types: Some(vec!["Ingress".into()]),
+            ingress: Some(ingress),
+            egress: None,
+        }),
+    }
+}
+
+/// Who may connect as a client; everybody where a Service is published and the spec names none.
+fn clients<D: Database>(object: &D, rules: &Rules) -> Option<Vec<NetworkPolicyPeer>> {
+    let spec = object.set_spec();
+    let everybody_here =
+        || NetworkPolicyPeer { pod_selector: Some(LabelSelector::default()), ..NetworkPolicyPeer::default() };
+    let mut peers = match spec.allowed_clients {
+        None if spec.published => return None,
+        None => vec![everybody_here()],
+        Some(named) => named.clone(),
+    };
+    peers.push(NetworkPolicyPeer {
+        namespace_selector: Some(namespaces(std::slice::from_ref(&rules.namespace))),
+        pod_selector: Some(labelled(BTreeMap::from([(OPERATOR.0.into(), OPERATOR.1.into())]))),
+        ip_block: None,
+    });
+    peers.extend(
+        JOBS.map(|label| NetworkPolicyPeer { pod_selector: Some(with(label)), ..NetworkPolicyPeer::default() }),
+    );
+    Some(peers)
+}
+
+/// Who may read metrics: everybody unless the operator was told.
+fn scrapers(rules: &Rules) -> Option<Vec<NetworkPolicyPeer>> {
+    let peer = || NetworkPolicyPeer {
+        namespace_selector: Some(namespaces(&rules.scrape_namespaces)),
+        ..NetworkPolicyPeer::default()
+    };
+    (!rules.scrape_namespaces.is_empty()).then(|| vec![peer()])
+}
+
+/// Lets in these; none stands for everybody, and an empty list for nobody.
+fn rule(ports: &[u16], from: Option<Vec<NetworkPolicyPeer>>) -> NetworkPolicyIngressRule {
+    let port = |number: &u16| NetworkPolicyPort {
+        port: Some(IntOrString::Int((*number).into())),
+        protocol: Some("TCP".into()),
+        end_port: None,
+    };
+    NetworkPolicyIngressRule { from, ports: Some(ports.iter().map(port).collect()) }
+}
+
+fn labelled(labels: BTreeMap<String, String>) -> LabelSelector {
+    LabelSelector { match_labels: Some(labels), match_expressions: None }
+}
+
+fn with(label: &str) -> LabelSelector {
+    let exists = LabelSelectorRequirement { key: label.into(), operator: "Exists".into(), values: None };
+    LabelSelector { match_expressions: Some(vec![exists]), match_labels: None }
+}
+
+fn namespaces(names: &[String]) -> LabelSelector {
+    let values = Some(names.to_vec());
+    let named = LabelSelectorRequirement { key: NAMESPACE_NAME.into(), operator: "In".into(), values };
+    LabelSelector { match_expressions: Some(vec![named]), match_labels: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::api::Redis;
+
+    fn rules() -> Rules {
+        Rules { namespace: "causeway-system".into(), ..Rules::default() }
+    }
+
+    fn redis(spec: Value) -> Redis {
+        let mut object = Redis::new("cache", serde_json::from_value(spec).unwrap());
+        object.metadata.namespace = Some("shop".into());
+        object.metadata.uid = Some("uid".into());
+        object
+    }
+
+    fn client_rule(spec: Value) -> Value {
+        policy(&redis(spec), &rules()).unwrap().value["spec"]["ingress"][0].take()
+    }
+
+    #[test]
+    fn the_policies_stay_as_they_were_reviewed() {
+        let named = json!([{ "namespaceSelector": { "matchLabels": { "team": "web" } } }, { "ipBlock": { "cidr": "10.0.0.0/8" } }]);
+        let told = Rules { scrape_namespaces: vec!["monitoring".into()], ..rules() };
+        let usual = policy(&redis(json!({})), &rules()).unwrap();
+        let narrow = policy(&redis(json!({ "allowedClients": named })), &told).unwrap();
+        insta::assert_yaml_snapshot!([usual.value, narrow.value]);
+    }
+
+    #[test]
+    fn whoever_opens_a_policy_by_a_word_more_is_noticed() {
+        let policy = policy(&redis(json!({})), &rules()).unwrap();
+        assert!(policy.is_met_by(&policy.value));
+        for (path, value) in [
+            ("/spec/ingress/0/from/0/namespaceSelector", json!({})),
+            ("/spec/ingress/2/ports/0/endPort", json!(65535)),
+            ("/spec/ingress/3", json!({})),
+        ] {
+            let mut opened = policy.value.clone();
+            let (parent, last) = path.rsplit_once('/').unwrap();
+            match opened.pointer_mut(parent).unwrap() {
+                Value::Array(rules) => rules.push(value),
+                parent => parent[last] = value,
+            }
+            assert!(!policy.is_met_by(&opened), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_the_apiserver_leaves_out_is_no_difference() {
+        let peer = json!({ "namespaceSelector": { "matchLabels": {} }, "podSelector": { "matchExpressions": [] } });
+        let policy = policy(&redis(json!({ "allowedClients": [peer] })), &rules()).unwrap();
+        let mut live = policy.value.clone();
+        live["spec"]["ingress"][0]["from"][0] = json!({ "namespaceSelector": {}, "podSelector": {} });
+        assert!(policy.is_met_by(&live));
+    }
+
+    #[test]
+    fn nobody_is_let_in_where_nobody_is_named_but_who_looks_after_the_database() {
+        let rule = client_rule(json!({ "allowedClients": [] }));
+        let peers = rule["from"].as_array().unwrap();
+        assert_eq!(peers.len(), 3, "the operator, and Jobs of both kinds: {rule}");
+        assert!(!peers.iter().any(|peer| *peer == json!({ "podSelector": {} })), "{rule}");
+    }
+
+    #[test]
+    fn what_is_published_is_for_everybody_until_clients_are_named() {
+        for field in ["service", "replicaService"] {
+            let published = json!({ (field): { "type": "NodePort" } });
+            assert!(client_rule(published.clone())["from"].is_null(), "{field}");
+            let mut narrow = published;
+            narrow["allowedClients"] = json!([{ "podSelector": {} }]);
+            assert!(client_rule(narrow)["from"].is_array(), "{field}");
+        }
+    }
+
+    #[test]
+    fn the_object_decides_and_else_the_operator() {
+        use NetworkPolicyMode::{Disabled, Enabled};
+        for (of_object, of_operator, there) in [
+            (None, Enabled, true),
+            (None, Disabled, false),
+            (Some("Enabled"), Disabled, true),
+            (Some("Disabled"), Enabled, false),
+        ] {
+            let object = redis(json!({ "networkPolicy": of_object }));
+            let told = Rules { network_policy: of_operator, ..rules() };
+            assert_eq!(policy(&object, &told).is_some(), there, "{of_object:?} {of_operator:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_policy_of_ours_is_deleted_where_there_is_to_be_none() {
+        let object = redis(json!({ "networkPolicy": "Disabled" }));
+        let set = |ours: bool| {
+            let child = crate::stateful::Child { value: json!({}), uid: "1".into(), ours };
+            let key = ("NetworkPolicy".to_owned(), "cache-access".to_owned());
+            Set { children: BTreeMap::from([(key, child)]), ..Set::default() }
+        };
+        assert!(matches!(surplus(&object, &set(true)), Some(ChildAction::DeletePolicy { .. })));
+        assert_eq!(surplus(&object, &set(false)), None);
+        assert_eq!(surplus(&redis(json!({})), &set(true)), None);
+    }
+}

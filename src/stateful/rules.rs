@@ -1,0 +1,107 @@
+//! What the operator was told about all databases. Pure.
+
+use kube::ResourceExt;
+
+use super::Database;
+use crate::api::access::NetworkPolicyMode;
+
+/// Priority classes whose pods push out those of everybody else.
+/// <https://kubernetes.io/docs/tasks/administer-cluster/guaranteed-scheduling-critical-addon-pods/>
+const SYSTEM_CLASSES: [&str; 2] = ["system-cluster-critical", "system-node-critical"];
+/// Where Kubernetes has its own pods.
+const SYSTEM_NAMESPACE: &str = "kube-system";
+
+/// What the operator was told about all databases.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// The operator's own namespace.
+    pub namespace: String,
+    /// Whether a database has a network policy whose spec does not say it.
+    pub network_policy: NetworkPolicyMode,
+    /// Namespaces whose pods may read metrics; none for all.
+    pub scrape_namespaces: Vec<String>,
+    /// Clients must log in.
+    pub require_auth: bool,
+    /// Clients must speak TLS.
+    pub require_tls: bool,
+}
+
+impl Rules {
+    /// What these do not allow of a spec: a reason, and a sentence that names the field and the fix.
+    pub fn complaint<D: Database>(&self, object: &D) -> Option<(&'static str, String)> {
+        let spec = object.set_spec();
+        if self.require_auth && !spec.auth {
+            let message =
+                "spec.auth.enabled must be true: the operator's option REQUIRE_AUTH asks every database for a password";
+            return Some(("AuthRequired", message.into()));
+        }
+        if let Some(field) = spec.lacks_tls.filter(|_| self.require_tls) {
+            let message = format!("{field}: the operator's option REQUIRE_TLS asks every database for TLS");
+            return Some(("TlsRequired", message));
+        }
+        let class = spec.priority_class.filter(|class| SYSTEM_CLASSES.contains(&class.as_str()))?;
+        let namespace = object.namespace().unwrap_or_default();
+        (namespace != SYSTEM_NAMESPACE && namespace != self.namespace).then(|| {
+            let message = format!(
+                "spec.priorityClassName {class} is for what keeps the cluster alone, in namespace {SYSTEM_NAMESPACE} and the \
+                 operator's own: choose another class"
+            );
+            ("PriorityClassRefused", message)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::api::{EtcdCluster, Redis};
+
+    fn of_redis(rules: &Rules, namespace: &str, spec: Value) -> Option<String> {
+        let mut object = Redis::new("cache", serde_json::from_value(spec).unwrap());
+        object.metadata.namespace = Some(namespace.into());
+        rules.complaint(&object).map(|(reason, message)| format!("{reason}: {message}"))
+    }
+
+    fn of_etcd(rules: &Rules, mut spec: Value) -> Option<String> {
+        spec["version"] = "3.5.9".into();
+        let object = EtcdCluster::new("db", serde_json::from_value(spec).unwrap());
+        rules.complaint(&object).map(|(reason, message)| format!("{reason}: {message}"))
+    }
+
+    #[test]
+    fn the_operator_asks_for_passwords_and_tls_by_the_names_of_their_fields() {
+        let rules = Rules { require_auth: true, require_tls: true, ..Rules::default() };
+        let auth = json!({ "enabled": true });
+        let words = |said: Option<String>| said.unwrap_or_default();
+        assert!(words(of_redis(&rules, "shop", json!({}))).starts_with("AuthRequired: spec.auth.enabled must be true"));
+        assert!(
+            words(of_redis(&rules, "shop", json!({ "auth": auth }))).starts_with("TlsRequired: spec.tls must be set")
+        );
+        assert_eq!(of_redis(&rules, "shop", json!({ "auth": auth, "tls": {} })), None);
+        for (tls, words_of) in [
+            (json!(null), "spec.tls.client must be set"),
+            (json!({ "client": { "mode": "Allow" }, "peer": {} }), "spec.tls.client.mode must be Require"),
+            (json!({ "client": {} }), "spec.tls.peer must be set"),
+        ] {
+            assert!(words(of_etcd(&rules, json!({ "auth": auth, "tls": tls }))).contains(words_of), "{tls}");
+        }
+        assert_eq!(of_etcd(&rules, json!({ "auth": auth, "tls": { "client": {}, "peer": {} } })), None);
+        assert_eq!(of_redis(&Rules::default(), "shop", json!({})), None, "nothing is asked for unless it is said");
+    }
+
+    #[test]
+    fn priority_classes_of_the_system_are_for_the_system() {
+        let rules = Rules { namespace: "causeway-system".into(), ..Rules::default() };
+        for class in SYSTEM_CLASSES {
+            let spec = json!({ "priorityClassName": class });
+            let said = of_redis(&rules, "shop", spec.clone()).unwrap();
+            assert!(said.starts_with(&format!("PriorityClassRefused: spec.priorityClassName {class}")), "{said}");
+            for namespace in ["kube-system", "causeway-system"] {
+                assert_eq!(of_redis(&rules, namespace, spec.clone()), None, "{namespace}");
+            }
+        }
+        assert_eq!(of_redis(&rules, "shop", json!({ "priorityClassName": "high" })), None);
+    }
+}
