@@ -291,6 +291,42 @@ pub enum OrphansAction {
     },
 }
 
+/// What to do with backups in a bucket.
+#[derive(Subcommand, Clone, Debug)]
+pub enum BackupsAction {
+    /// List the backups in a bucket, whichever Causeway took them
+    Ls(BackupsOptions),
+}
+
+/// Options of `causeway backups ls`.
+#[derive(Args, Clone, Debug)]
+pub struct BackupsOptions {
+    /// The bucket
+    #[arg(long)]
+    pub bucket: String,
+
+    /// What the keys begin with, such as shop or shop/nightly; all unless given
+    #[arg(long)]
+    pub prefix: Option<String>,
+
+    /// Region of the bucket; unless given, that of the environment
+    #[arg(long)]
+    pub region: Option<String>,
+
+    /// Another S3 than AWS', as a URL
+    #[arg(long)]
+    pub endpoint: Option<String>,
+
+    /// Account that must own the bucket; unless given, that of your credentials
+    #[arg(long)]
+    pub owner: Option<String>,
+
+    /// Public key that signed the backups, such as "ssh-ed25519 AAAA…": every manifest is read and checked; may be given
+    /// several times
+    #[arg(long = "trusted-key", value_name = "KEY")]
+    pub trusted_keys: Vec<String>,
+}
+
 impl OrphansOptions {
     /// How often AWS may be called.
     #[must_use]

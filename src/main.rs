@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::thread::available_parallelism;
 
 use causeway::backup::command::{self as job, BackupOptions, DumpOptions, JobOptions, RestoreOptions};
-use causeway::backup::install;
-use causeway::config::{OrphansOptions, PlanOptions, RunOptions};
+use causeway::backup::{install, ls};
+use causeway::config::{BackupsAction, OrphansOptions, PlanOptions, RunOptions};
 use causeway::controllers::myingress::orphans::command as orphans;
 use causeway::controllers::myingress::plan;
 use causeway::plugin;
@@ -35,6 +35,12 @@ enum Command {
     Plan(PlanOptions),
     /// List or delete what is in AWS for MyIngress objects that are not in the cluster
     Orphans(OrphansOptions),
+    /// Look at backups in a bucket; needs AWS, and no cluster
+    Backups {
+        /// What to do
+        #[command(subcommand)]
+        action: BackupsAction,
+    },
     /// Print the custom resource definitions, or write them into a directory
     Crds {
         /// Directory for one file a kind
@@ -119,6 +125,9 @@ async fn carry_out(command: Command) -> Result<u8, String> {
             Box::pin(plan::run(options)).await.map(plan::Verdict::code).map_err(|error| error.to_string())
         }
         Command::Orphans(options) => orphans::run(options).await.map(|()| 0).map_err(|error| error.to_string()),
+        Command::Backups { action: BackupsAction::Ls(options) } => {
+            ls::run(options).await.map(|()| 0).map_err(|error| error.to_string())
+        }
         Command::Crds { out } => api::definitions::write(out.as_deref()).map(|()| 0).map_err(|error| error.to_string()),
         Command::Backup(options) => job::backup(options).await.map_err(|error| error.to_string()),
         Command::Dump(options) => job::dump(options).await.map_err(|error| error.to_string()),

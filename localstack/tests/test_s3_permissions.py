@@ -243,9 +243,18 @@ def test_the_operators_own_policy_is_enough_to_keep_a_bucket_and_reads_no_data(a
     s3.get_object(**of, Key=manifest)
     with refused("NoSuchKey"):
         s3.get_object(**of, Key=KEY.format("bank", "manifest.json"))
-    for denied in (lambda: s3.get_object(**of, Key=data), lambda: s3.put_object(**of, Key=data, Body=b"evil")):
+    signature = f"{manifest}.sig"
+    for denied in (
+        lambda: s3.get_object(**of, Key=data),
+        lambda: s3.put_object(**of, Key=data, Body=b"evil"),
+        lambda: s3.put_object(**of, Key=data, Body=b"evil", IfNoneMatch="*"),
+        lambda: s3.put_object(**of, Key=manifest, Body=b"evil", IfNoneMatch="*"),
+        lambda: s3.put_object(**of, Key=signature, Body=b"evil"),
+    ):
         with refused("AccessDenied"):
             denied()
+    s3.put_object(**of, Key=signature, Body=b"signed", IfNoneMatch="*")
+    assert s3.get_object(**of, Key=signature)["Body"].read() == b"signed"
     statement |= {"Effect": "Allow", "Action": "s3:*", "Resource": f"arn:aws:s3:::{name}/*"}
     s3.put_bucket_policy(**of, Policy=json.dumps({"Version": "2012-10-17", "Statement": [statement]}))
     assert root.get_object(**of, Key=data)["Body"].read() == b"x"
@@ -259,7 +268,7 @@ def test_the_operators_own_policy_is_enough_to_keep_a_bucket_and_reads_no_data(a
             s3.put_bucket_policy(Bucket=other, Policy=json.dumps({"Version": "2012-10-17", "Statement": []}))
         root.delete_bucket(Bucket=other)
     s3.abort_multipart_upload(**of, Key=data, UploadId=upload)
-    s3.delete_objects(**of, Delete={"Objects": [{"Key": manifest}, {"Key": data}]})
+    s3.delete_objects(**of, Delete={"Objects": [{"Key": manifest}, {"Key": data}, {"Key": signature}]})
     s3.delete_bucket(**of)
 
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub use destination::Destination;
 pub use encryption::Encryption;
 pub use source::{EtcdEndpoints, Named, RedisServer, Source, SqlServer};
-pub use status::{BackupFailure, BackupRun, BackupVerification, DatabaseBackupStatus};
+pub use status::{BackupFailure, BackupRun, BackupVerification, DatabaseBackupStatus, Recoverable};
 
 use super::common::DeletionPolicy;
 use super::{Duration, pods};
@@ -94,6 +94,11 @@ pub struct DatabaseBackupSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accept_unrecorded_before: Option<Time>,
 
+    /// The earlier DatabaseBackup of this name, with the same destination, whose backups a DatabaseRestore from this object
+    /// finds, too: where this one has none that fits. They are not deleted by this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopt_from: Option<AdoptFrom>,
+
     /// How often and how long a backup is tried, and its verification.
     #[serde(default)]
     pub retry: Retry,
@@ -154,6 +159,16 @@ pub struct Retention {
     #[schemars(length(min = 2, max = 8))]
     #[x_kube(validation = ("self.matches('^[1-9][0-9]{0,5}[hdw]$')", "spec.retention.maxAge must be hours, days or weeks, such as 36h, 30d or 8w"))]
     pub max_age: Option<String>,
+}
+
+/// An earlier DatabaseBackup of the same name.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AdoptFrom {
+    /// Its UID, which its keys have after its name, such as `5ee0e5f6-3a5c-4e6a-9d0c-6f5f0a3b8f11`.
+    #[schemars(length(min = 36, max = 36))]
+    #[x_kube(validation = ("self.matches('^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')", "spec.adoptFrom.uid must be the UID of a DatabaseBackup, such as 5ee0e5f6-3a5c-4e6a-9d0c-6f5f0a3b8f11"))]
+    pub uid: String,
 }
 
 /// How often and how long a backup is tried.

@@ -55,6 +55,15 @@ pub struct DatabaseBackupStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<String>,
 
+    /// What can be restored; none before the first backup.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recoverable: Option<Recoverable>,
+
+    /// The public key of this cluster's operator, by which others know its backups, such as `ssh-ed25519 AAAA…`. Keep it
+    /// outside of the cluster: `spec.from.s3.trustedKeys` of a DatabaseRestore takes it where this cluster is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signing_key: Option<String>,
+
     /// What came of the last verification of each database, as long as it has backups; of a hundred at most.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verified: Vec<BackupVerification>,
@@ -75,11 +84,23 @@ pub struct DatabaseBackupStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup_now: Option<String>,
 
-    /// `Ready`, `BucketReady`, `BackupOverdue` and `Verified`; `UnrecordedBackups`, `Reconciling` and `Stalled` only while
-    /// abnormal.
+    /// `Ready`, `BucketReady`, `BackupOverdue` and `Verified`; `UnrecordedBackups`, `UnsignedBackups`, `Reconciling` and
+    /// `Stalled` only while abnormal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
+}
+
+/// Backups that can be restored: those that count, of all databases.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Recoverable {
+    /// When the oldest was due, such as `2026-11-22T00:05:00Z`.
+    pub oldest: Time,
+    /// When the newest was due.
+    pub newest: Time,
+    /// How many they are.
+    pub count: i64,
 }
 
 /// A backup that failed.
@@ -149,4 +170,7 @@ pub struct BackupVerification {
     pub failed: Vec<String>,
 }
 
-conditioned!(DatabaseBackupStatus, ["BackupOverdue", "BucketReady", "UnrecordedBackups", "Verified"]);
+conditioned!(
+    DatabaseBackupStatus,
+    ["BackupOverdue", "BucketReady", "UnrecordedBackups", "UnsignedBackups", "Verified"]
+);

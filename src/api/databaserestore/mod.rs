@@ -1,5 +1,6 @@
 //! `DatabaseRestore`: brings a backup back into a database, once.
 
+mod bucket;
 mod choice;
 mod restored;
 mod status;
@@ -7,6 +8,7 @@ mod status;
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
+pub use bucket::{BackupTrust, BucketChoice};
 pub use choice::BackupChoice;
 pub use restored::{RestoreOutcome, Restored};
 pub use status::{DatabaseRestoreStatus, RestorePhase};

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Restored {
-    /// Name of the DatabaseBackup.
+    /// Name of the DatabaseBackup, or the bucket, such as `s3://causeway-prod-111122223333-eu-west-1`.
     pub backup: String,
     /// How far it is.
     #[serde(default)]

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use crate::backup::manifest::{DATA, NAME, due_of};
+use crate::backup::signature::SIGNATURE;
 use crate::external::s3::{Listing, Upload};
 
 /// What there is of one object.
@@ -27,9 +28,11 @@ pub struct Stored {
     pub manifest: bool,
     /// Its data.
     pub data: bool,
-    /// Bytes of both.
+    /// A signature of its manifest, whosesoever.
+    pub signed: bool,
+    /// Bytes of all.
     pub size: u64,
-    /// When the last part of it was written.
+    /// When the last of manifest and data was written.
     pub modified: Timestamp,
     /// Why it does not count, where it does not: see [`crate::backup::record`].
     pub doubt: Option<Doubt>,
@@ -77,10 +80,29 @@ impl Catalog {
             let backup = folders.entry(folder.to_owned()).or_default().entry(due).or_default();
             backup.manifest |= file == NAME;
             backup.data |= file == DATA;
+            backup.signed |= file == SIGNATURE;
             backup.size = backup.size.saturating_add(object.size);
-            backup.modified = backup.modified.max(object.modified);
+            // A signature is written later, and changes nothing.
+            if file != SIGNATURE {
+                backup.modified = backup.modified.max(object.modified);
+            }
         }
         Self { prefix: prefix.to_owned(), folders, uploads, cut: listing.cut }
+    }
+
+    /// From what is under any prefix: one for each object that wrote there, by what its keys begin with, without a slash at
+    /// the end.
+    pub fn of_all(listing: Listing) -> BTreeMap<String, Self> {
+        let mut listings: BTreeMap<String, Listing> = BTreeMap::new();
+        for object in listing.objects {
+            let Some(base) = object.key.rsplitn(4, '/').nth(3).map(str::to_owned) else { continue };
+            listings.entry(base).or_default().objects.push(object);
+        }
+        let catalogs = listings.into_iter().map(|(base, objects)| {
+            let catalog = Self::of(&format!("{base}/"), &objects, Vec::new());
+            (base, Self { cut: listing.cut, ..catalog })
+        });
+        catalogs.filter(|(_, catalog)| !catalog.folders.is_empty()).collect()
     }
 
     /// Complete backups of one database that count.
@@ -114,7 +136,7 @@ impl Catalog {
 fn parts<'a>(prefix: &str, key: &'a str) -> Option<(&'a str, Timestamp, &'a str)> {
     let mut parts = key.strip_prefix(prefix)?.split('/');
     let (folder, id, file) = (parts.next()?, parts.next()?, parts.next()?);
-    let ours = parts.next().is_none() && !folder.is_empty() && matches!(file, NAME | DATA);
+    let ours = parts.next().is_none() && !folder.is_empty() && matches!(file, NAME | DATA | SIGNATURE);
     due_of(id).filter(|_| ours).map(|due| (folder, due, file))
 }
 
@@ -144,5 +166,27 @@ mod tests {
         assert_eq!(catalog.folders["redis-a"].len(), 2);
         assert_eq!(catalog.complete("redis-a").len(), 1);
         assert_eq!(catalog.total(), (1, 15));
+    }
+
+    #[test]
+    fn backups_of_all_objects_are_found_by_what_their_keys_begin_with() {
+        let at = |second: i64| Timestamp::from_second(second).expect("an instant");
+        let object = |key: &str, second: i64| Object { key: key.into(), size: 5, modified: at(second) };
+        let listing = Listing {
+            objects: vec![
+                object("shop/nightly/u1/redis-a/20261122T000500Z/data", 1),
+                object("shop/nightly/u1/redis-a/20261122T000500Z/manifest.json", 2),
+                object("shop/nightly/u1/redis-a/20261122T000500Z/manifest.json.sig", 9),
+                object("shop/team/nightly/u2/redis-a/20261122T000500Z/data", 1),
+                object("shop/notes.txt", 1),
+                object("x/data", 1),
+            ],
+            cut: true,
+        };
+        let found = Catalog::of_all(listing);
+        assert_eq!(found.keys().collect::<Vec<_>>(), ["shop/nightly/u1", "shop/team/nightly/u2"]);
+        let stored = found["shop/nightly/u1"].folders["redis-a"].values().next().expect("a backup");
+        assert!(stored.is_complete() && stored.signed && found["shop/nightly/u1"].cut);
+        assert_eq!(stored.modified, at(2), "a signature changes nothing");
     }
 }

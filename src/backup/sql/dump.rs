@@ -7,13 +7,14 @@ use tokio_util::bytes::Bytes;
 use super::child::{Child, Failure};
 use super::mysql::MysqlDump;
 use super::postgres::PostgresDump;
-use super::{Account, PROGRAM_SILENCE_TIMEOUT, Side, pack};
+use super::tar::{self, Pieces};
+use super::{Account, PROGRAM_SILENCE_TIMEOUT, Side};
 use crate::backup::Error;
 use crate::backup::manifest::Contents;
 use crate::backup::plan::SqlServer;
 
-/// Pieces that are read ahead.
-const AHEAD: usize = 4;
+/// Pieces that are read ahead: each takes some mebibytes.
+const AHEAD: usize = 1;
 
 /// The data of a server on their way.
 pub struct SqlDump {
@@ -45,9 +46,8 @@ impl SqlDump {
     {
         let (sender, pieces) = mpsc::channel(AHEAD);
         let task = tokio::spawn(async move {
-            sender.send(pack::begin()).await.ok();
             let contents = write(Writer { sender: sender.clone() }).await?;
-            sender.send(pack::end()).await.ok();
+            sender.send(tar::end()).await.ok();
             Ok(contents)
         });
         Self { kind, version, pieces, task: Some(task), contents: Contents::default() }
@@ -104,27 +104,27 @@ impl Writer {
         patience: std::time::Duration,
         mut show: impl FnMut(&[u8]),
     ) -> Result<(), Failure> {
-        self.send(pack::file(name)).await;
+        let mut pieces = Pieces::new(name);
         while let Some(chunk) = child.next(patience).await? {
             show(&chunk);
-            self.send(pack::piece(&chunk)).await;
+            self.send(pieces.push(&chunk)).await;
         }
         child.end(PROGRAM_SILENCE_TIMEOUT).await?;
-        self.send(pack::file_end()).await;
+        self.send(pieces.finish()).await;
         Ok(())
     }
 
     /// A text as one file.
     pub async fn text(&mut self, name: &str, text: &str) {
-        self.send(pack::file(name)).await;
-        if !text.is_empty() {
-            self.send(pack::piece(text.as_bytes())).await;
-        }
-        self.send(pack::file_end()).await;
+        let mut pieces = Pieces::new(name);
+        self.send(pieces.push(text.as_bytes())).await;
+        self.send(pieces.finish()).await;
     }
 
     /// A reader that is gone ends the task.
-    async fn send(&self, bytes: Bytes) {
-        self.sender.send(bytes).await.ok();
+    async fn send(&self, bytes: Option<Bytes>) {
+        if let Some(bytes) = bytes {
+            self.sender.send(bytes).await.ok();
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! PostgreSQL, MySQL and MariaDB: their own programs dump and load, as children of ours, in their own image.
 //!
 //! ```text
-//! pg_dump, mariadb-dump ─▶ pack ─▶ as any source ─▶ S3 ─▶ fetched, unpacked into files ─▶ pg_restore, mariadb
+//! pg_dump, mariadb-dump ─▶ tar ─▶ as any source ─▶ S3 ─▶ fetched, unpacked into files ─▶ pg_restore, mariadb
 //!                  └─ tables: rows and sums of them ─▶ compared at the end of a restore and of a verification
 //! ```
 
@@ -11,6 +11,7 @@ mod mysql;
 mod pack;
 mod postgres;
 mod tables;
+mod tar;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

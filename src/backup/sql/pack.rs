@@ -1,4 +1,5 @@
-//! Several files as one stream of bytes, whose sizes nobody knows before: what a backup of PostgreSQL or MySQL is.
+//! The files of a backup of PostgreSQL or MySQL, which come as one stream, in a directory. The stream is an archive of
+//! [`tar`](super::tar), or what earlier versions wrote:
 //!
 //! ```text
 //! magic │ length (2), name │ length (4), bytes │ length (4), bytes │ 0 (4) │ length (2), name │ … │ 0 (2)
@@ -7,57 +8,24 @@
 //! All lengths are big endian. A file ends with an empty piece, and the stream with an empty name: so one that was cut is
 //! found out.
 
+#[cfg(test)]
+mod tests;
+
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use tokio_util::bytes::Bytes;
+use super::tar::{Event, Reader};
 
-/// What such a stream begins with.
+/// What a stream of earlier versions begins with.
 const MAGIC: &[u8; 8] = b"cwpack1\n";
 /// Bytes of a name.
 const LONGEST: usize = 512;
 /// Names of the files, in a directory of them.
 const INDEX: &str = "index.json";
 
-/// The beginning of a stream.
-pub fn begin() -> Bytes {
-    Bytes::from_static(MAGIC)
-}
-
-/// The beginning of a file.
-pub fn file(name: &str) -> Bytes {
-    let name = name.as_bytes();
-    let name = &name[..name.len().min(LONGEST)];
-    // It was cut above.
-    let length = u16::try_from(name.len()).unwrap_or_default();
-    [&length.to_be_bytes(), name].concat().into()
-}
-
-/// A piece of a file.
-pub fn piece(bytes: &[u8]) -> Bytes {
-    let mut whole = Vec::with_capacity(bytes.len() + 4);
-    for part in bytes.chunks(1 << 20) {
-        let length = u32::try_from(part.len()).unwrap_or_default();
-        whole.extend_from_slice(&length.to_be_bytes());
-        whole.extend_from_slice(part);
-    }
-    whole.into()
-}
-
-/// The end of a file.
-pub fn file_end() -> Bytes {
-    Bytes::from_static(&[0; 4])
-}
-
-/// The end of a stream.
-pub fn end() -> Bytes {
-    Bytes::from_static(&[0; 2])
-}
-
-/// What comes next in a stream.
+/// What comes next in a stream of earlier versions.
 enum Expects {
-    Magic,
     NameLength,
     Name(usize),
     PieceLength,
@@ -65,84 +33,158 @@ enum Expects {
     Nothing,
 }
 
-/// Writes the files of a stream into a directory, however its bytes come.
-pub struct Splitter {
-    directory: PathBuf,
+/// The form of a stream.
+enum Form {
+    /// Its beginning has to say.
+    Unknown(Vec<u8>),
+    /// That of earlier versions.
+    Old(Old),
+    /// An archive.
+    Archive(Reader),
+}
+
+/// A stream of earlier versions, as far as it was read.
+struct Old {
     expects: Expects,
     /// The beginning of what is expected, where that is no piece.
     held: Vec<u8>,
+}
+
+/// Writes the files of a stream into a directory, however its bytes come.
+pub struct Splitter {
+    form: Form,
+    files: Files,
+}
+
+/// The files.
+struct Files {
+    directory: PathBuf,
     names: Vec<String>,
     file: Option<File>,
+}
+
+impl Files {
+    /// Another file begins. A name is no path: the number is.
+    fn begin(&mut self, name: String) -> io::Result<()> {
+        self.end()?;
+        self.file = Some(File::create(self.directory.join(self.names.len().to_string()))?);
+        self.names.push(name);
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), |file| file.write_all(bytes))
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.file.take().map_or(Ok(()), |file| file.sync_all())
+    }
 }
 
 impl Splitter {
     /// Into a directory, which is made.
     pub fn new(directory: &Path) -> io::Result<Self> {
         fs::create_dir_all(directory)?;
-        let directory = directory.to_owned();
-        Ok(Self { directory, expects: Expects::Magic, held: Vec::new(), names: Vec::new(), file: None })
+        let files = Files { directory: directory.to_owned(), names: Vec::new(), file: None };
+        Ok(Self { form: Form::Unknown(Vec::new()), files })
     }
 
     /// Waits for the disk. The stream must have come to its end.
-    pub fn finish(self) -> io::Result<()> {
-        if !matches!(self.expects, Expects::Nothing) {
+    pub fn finish(mut self) -> io::Result<()> {
+        let is_done = match &self.form {
+            Form::Unknown(_) => false,
+            Form::Old(old) => matches!(old.expects, Expects::Nothing),
+            Form::Archive(reader) => reader.is_done(),
+        };
+        if !is_done {
             return Err(damaged("it ends too early"));
         }
-        let mut index = File::create(self.directory.join(INDEX))?;
-        index.write_all(&serde_json::to_vec(&self.names)?)?;
+        self.files.end()?;
+        let mut index = File::create(self.files.directory.join(INDEX))?;
+        index.write_all(&serde_json::to_vec(&self.files.names)?)?;
         index.sync_all()
     }
 
     /// Takes what is next; gives what is left.
     fn take<'a>(&mut self, bytes: &'a [u8]) -> io::Result<&'a [u8]> {
-        if let Expects::Piece(left) = &mut self.expects {
-            let (now, later) = bytes.split_at(bytes.len().min(*left));
-            if let Some(file) = &mut self.file {
-                file.write_all(now)?;
+        match &mut self.form {
+            Form::Unknown(held) => {
+                let (now, later) = bytes.split_at(bytes.len().min(MAGIC.len() - held.len()));
+                held.extend_from_slice(now);
+                if held.len() == MAGIC.len() {
+                    let held = std::mem::take(held);
+                    self.begin(&held)?;
+                }
+                Ok(later)
             }
-            *left -= now.len();
-            if *left == 0 {
-                self.expects = Expects::PieceLength;
+            Form::Old(old) => old.take(bytes, &mut self.files),
+            Form::Archive(reader) => {
+                let (event, later) = reader.take(bytes)?;
+                match event {
+                    Event::File(name) => self.files.begin(name)?,
+                    Event::Bytes(bytes) => self.files.write(bytes)?,
+                    Event::Nothing => {}
+                }
+                Ok(later)
             }
-            return Ok(later);
         }
-        let needed = match self.expects {
-            Expects::Magic => MAGIC.len(),
+    }
+
+    fn begin(&mut self, held: &[u8]) -> io::Result<()> {
+        if held == MAGIC {
+            self.form = Form::Old(Old { expects: Expects::NameLength, held: Vec::new() });
+            return Ok(());
+        }
+        let mut reader = Reader::new();
+        // A header has more than that.
+        reader.take(held)?;
+        self.form = Form::Archive(reader);
+        Ok(())
+    }
+}
+
+impl Old {
+    fn take<'a>(&mut self, bytes: &'a [u8], files: &mut Files) -> io::Result<&'a [u8]> {
+        let needed = match &mut self.expects {
+            Expects::Piece(left) => {
+                let (now, later) = bytes.split_at(bytes.len().min(*left));
+                files.write(now)?;
+                *left -= now.len();
+                if *left == 0 {
+                    self.expects = Expects::PieceLength;
+                }
+                return Ok(later);
+            }
             Expects::NameLength => 2,
-            Expects::Name(length) => length,
+            Expects::Name(length) => *length,
             Expects::PieceLength => 4,
-            Expects::Piece(_) | Expects::Nothing => return Err(damaged("there is more behind its end")),
+            Expects::Nothing => return Err(damaged("there is more behind its end")),
         };
         let (now, later) = bytes.split_at(bytes.len().min(needed - self.held.len()));
         self.held.extend_from_slice(now);
         if self.held.len() == needed {
             let held = std::mem::take(&mut self.held);
-            self.expects = self.follow(&held)?;
+            self.expects = self.follow(&held, files)?;
         }
         Ok(later)
     }
 
-    fn follow(&mut self, held: &[u8]) -> io::Result<Expects> {
+    fn follow(&mut self, held: &[u8], files: &mut Files) -> io::Result<Expects> {
         let length = held.iter().fold(0_usize, |length, byte| length << 8 | usize::from(*byte));
         Ok(match self.expects {
-            Expects::Magic if held != MAGIC => return Err(damaged("it does not begin as it should")),
             Expects::NameLength if length == 0 => Expects::Nothing,
             Expects::NameLength if length > LONGEST => return Err(damaged("a name is too long")),
             Expects::NameLength => Expects::Name(length),
             Expects::Name(_) => {
-                // A name is no path: the number is.
-                self.file = Some(File::create(self.directory.join(self.names.len().to_string()))?);
-                self.names.push(String::from_utf8_lossy(held).into_owned());
+                files.begin(String::from_utf8_lossy(held).into_owned())?;
                 Expects::PieceLength
             }
             Expects::PieceLength if length == 0 => {
-                if let Some(file) = self.file.take() {
-                    file.sync_all()?;
-                }
+                files.end()?;
                 Expects::NameLength
             }
             Expects::PieceLength => Expects::Piece(length),
-            Expects::Magic | Expects::Piece(_) | Expects::Nothing => Expects::NameLength,
+            Expects::Piece(_) | Expects::Nothing => Expects::NameLength,
         })
     }
 }
@@ -170,77 +212,4 @@ pub fn files(directory: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let names: Vec<String> = serde_json::from_slice(&fs::read(directory.join(INDEX))?)?;
     let path = |number: usize| directory.join(number.to_string());
     Ok(names.into_iter().enumerate().map(|(number, name)| (name, path(number))).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicU32, Ordering};
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn stream(all: &[(String, Vec<Vec<u8>>)]) -> Vec<u8> {
-        let mut stream = begin().to_vec();
-        for (name, pieces) in all {
-            stream.extend(file(name));
-            for bytes in pieces {
-                stream.extend(piece(bytes));
-            }
-            stream.extend(file_end());
-        }
-        stream.extend(end());
-        stream
-    }
-
-    fn split(stream: &[u8], cut: usize) -> io::Result<Vec<(String, Vec<u8>)>> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let directory = std::env::temp_dir().join(format!("causeway-pack-{}-{number}", std::process::id()));
-        let found = (|| {
-            let mut splitter = Splitter::new(&directory)?;
-            for chunk in stream.chunks(cut) {
-                splitter.write_all(chunk)?;
-            }
-            splitter.finish()?;
-            files(&directory)?.into_iter().map(|(name, path)| Ok((name, fs::read(path)?))).collect()
-        })();
-        fs::remove_dir_all(&directory)?;
-        found
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(48))]
-        #[test]
-        fn files_come_out_as_they_went_in_however_the_bytes_come(
-            all in prop::collection::vec(("[a-z/]{1,20}", prop::collection::vec(prop::collection::vec(any::<u8>(), 0..50), 0..4)), 0..4),
-            cut in 1..40_usize,
-        ) {
-            let all: Vec<(String, Vec<Vec<u8>>)> = all.into_iter().map(|(name, pieces)| {
-                (name, pieces.into_iter().filter(|piece| !piece.is_empty()).collect())
-            }).collect();
-            let expected: Vec<(String, Vec<u8>)> = all.iter().map(|(name, pieces)| (name.clone(), pieces.concat())).collect();
-            prop_assert_eq!(split(&stream(&all), cut).unwrap(), expected);
-        }
-
-        #[test]
-        fn what_lacks_its_end_or_has_more_is_not_taken(
-            bytes in prop::collection::vec(any::<u8>(), 1..60), cut in 1..40_usize, end in any::<prop::sample::Index>(),
-        ) {
-            let whole = stream(&[("dump".into(), vec![bytes])]);
-            prop_assert!(split(&whole[..end.index(whole.len())], cut).is_err());
-            prop_assert!(split(&[whole.as_slice(), b"x"].concat(), cut).is_err());
-        }
-    }
-
-    #[test]
-    fn an_empty_piece_is_no_end() {
-        assert!(piece(b"").is_empty());
-    }
-
-    #[test]
-    fn a_name_is_never_a_path() {
-        let found = split(&stream(&[("../../etc/passwd".into(), vec![b"x".to_vec()])]), 7).unwrap();
-        assert_eq!(found, [("../../etc/passwd".to_owned(), b"x".to_vec())]);
-    }
 }

@@ -1,6 +1,6 @@
 //! Every change there can be.
 
-use super::facts::{Bucket, Recording};
+use super::facts::{Bucket, Recording, Unsigned};
 use crate::external::s3::{BucketFacts, Encryption, Tags, Upload};
 use crate::runtime::ActionEvent;
 use crate::runtime::manifest::Manifest;
@@ -62,6 +62,15 @@ pub enum Action {
         bucket: Box<Bucket>,
         /// How.
         change: Change,
+    },
+    /// Sign backups.
+    Sign {
+        /// Where they are.
+        bucket: Box<Bucket>,
+        /// What their keys begin with, without a slash at the end.
+        prefix: String,
+        /// Which.
+        backups: Vec<Unsigned>,
     },
     /// Tell of something that happened; it is counted, too.
     Tell {
@@ -134,6 +143,7 @@ impl std::fmt::Debug for Action {
             Self::Forget { name, .. } => write!(formatter, "Forget({name})"),
             Self::AwaitJobs => formatter.write_str("AwaitJobs"),
             Self::Bucket { bucket, change } => write!(formatter, "{}({})", change.name(), bucket.place.bucket),
+            Self::Sign { backups, .. } => write!(formatter, "Sign({} backups)", backups.len()),
             Self::Tell { event, .. } => write!(formatter, "Tell({})", event.reason),
         }
     }
@@ -201,7 +211,7 @@ impl Action {
                 }
             }
             Self::Tell { event, .. } => Some(event.clone()),
-            Self::Record(_) | Self::ForgetRecord | Self::Forget { .. } | Self::AwaitJobs => None,
+            Self::Record(_) | Self::ForgetRecord | Self::Forget { .. } | Self::AwaitJobs | Self::Sign { .. } => None,
         }
     }
 }

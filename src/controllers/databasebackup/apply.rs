@@ -99,6 +99,11 @@ pub async fn apply(
             };
             outcome.map_err(message)
         }
+        Action::Sign { bucket, prefix, backups } => {
+            observer.signer.sign(&object.uid().unwrap_or_default(), bucket, prefix, backups).await;
+            observer.forget_catalog(object);
+            Ok(())
+        }
         Action::Tell { what, success, .. } => {
             match what {
                 Ended::Backup => clients.metrics.backup_ended(*success),

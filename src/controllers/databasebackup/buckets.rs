@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use super::names::is_ours;
 use crate::external::aws::AwsError;
 use crate::external::s3::{Found, Place, S3};
+use crate::transfer::is_ours;
 
 /// A look is good for this part of a sweep: with the next one comes another.
 const FRESH: f64 = 0.9;

@@ -51,12 +51,39 @@ pub struct Observed {
     pub recorded: Option<Record>,
     /// As it is to be; none where nothing is to be recorded now.
     pub recording: Option<Recording>,
+    /// By which key backups are signed.
+    pub signing: Signing,
+    /// Backups that are not signed, for their manifests are not what was reported.
+    pub odd: BTreeSet<(String, Timestamp)>,
     /// Manifests of new backups and of one that is to be proven, by folder and instant.
     pub manifests: BTreeMap<(String, Timestamp), Document>,
     /// A backup that was to be proven, and why its manifest cannot be read.
     pub unreadable: Option<((String, Timestamp), String)>,
     /// What is left to clean up after a deleted object; none where nothing is to be.
     pub remains: Option<Remains>,
+}
+
+/// By which key backups are signed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Signing {
+    /// Nobody looked.
+    #[default]
+    Unknown,
+    /// What others know it by.
+    Key(String),
+    /// Nothing can be signed now: why.
+    Refused(String),
+}
+
+/// A backup that is to be signed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsigned {
+    /// Folder of its database.
+    pub folder: String,
+    /// When it was due.
+    pub due: Timestamp,
+    /// SHA-256 of its manifest, where a Job reported it.
+    pub manifest: Option<String>,
 }
 
 /// What is to be recorded, and how many backups count that no Job reported.

@@ -13,13 +13,13 @@ use kube::client::Body;
 use serde_json::json;
 
 use super::facts::{Bucket, Database, Observed};
-use super::names::{CAUSEWAY, CLUSTER, MANAGED_BY};
 use super::observe::Observer;
 use crate::api::{DatabaseBackup, Redis};
 use crate::backup::jobs::{Identity, Served, Settings, of_redis};
 use crate::external::s3::{BucketFacts, Found, Place, S3, Tags};
 use crate::leader::Fence;
 use crate::metrics::Metrics;
+use crate::transfer::{CAUSEWAY, CLUSTER, MANAGED_BY};
 
 /// An observer that may do nothing in Kubernetes, and how many calls it made.
 pub fn denied() -> (Observer, Arc<AtomicUsize>) {

@@ -26,6 +26,7 @@ mod outcomes;
 mod recording;
 mod resources;
 mod retention;
+mod signing;
 mod times;
 mod verification;
 mod view;

@@ -8,8 +8,8 @@ use kube::ResourceExt;
 use crate::api::DatabaseBackup;
 use crate::backup::jobs::prefix_of;
 use crate::backup::manifest::id_of;
-use crate::external::s3::Tags;
 use crate::runtime::fingerprint;
+use crate::transfer::CAUSEWAY;
 
 /// Label of every child, with the object's name.
 pub const LABEL: &str = "causeway.example.com/backup";
@@ -21,14 +21,6 @@ pub const FOLDER: &str = "causeway.example.com/backup-folder";
 pub const SOURCE: &str = "causeway.example.com/backup-source";
 /// Annotation of an object: each new value asks for a backup at once.
 pub const NOW: &str = "causeway.example.com/backup-now";
-/// Tag of a bucket: the cluster that may use it for backups.
-pub const OFFERED: &str = "causeway.example.com/backups";
-/// Tag of a bucket that we made: the cluster's name.
-pub const CLUSTER: &str = "causeway.example.com/cluster";
-/// Tag of whatever we made.
-pub const MANAGED_BY: &str = "ManagedBy";
-/// Its value.
-pub const CAUSEWAY: &str = "causeway";
 
 /// Name of the `ConfigMap` with what Jobs are told.
 pub fn plan(object: &DatabaseBackup) -> String {
@@ -52,11 +44,6 @@ pub fn job_verify(object: &DatabaseBackup, folder: &str, id: &str, due: Option<T
 pub fn prefix(object: &DatabaseBackup) -> String {
     let (namespace, uid) = (object.namespace().unwrap_or_default(), object.uid().unwrap_or_default());
     prefix_of(&object.spec.destination, &namespace, &object.name_any(), &uid)
-}
-
-/// Whether tags say that this cluster made the bucket.
-pub fn is_ours(tags: &Tags, cluster: &str) -> bool {
-    tags.get(CLUSTER).is_some_and(|it| it == cluster) && tags.get(MANAGED_BY).is_some_and(|it| it == CAUSEWAY)
 }
 
 /// Labels of every child.

@@ -21,6 +21,7 @@ use super::facts::{Bucket, Job, Observed, Recording, Withheld, newest};
 use super::names::{self, LABEL, NOW, prefix};
 use super::outcomes;
 use super::recording;
+use super::signing::Signer;
 use super::verification::{candidate, untold};
 use super::watches::Watches;
 use crate::api::DatabaseBackup;
@@ -49,6 +50,7 @@ pub struct Observer {
     metrics: Metrics,
     pub buckets: Buckets,
     pub records: Records,
+    pub signer: Signer,
     pub watches: Watches,
     /// Objects about which something was changed: the watches may not show it yet.
     changed: PerObject<()>,
@@ -72,6 +74,8 @@ impl Observer {
     pub fn new(client: Client, s3: S3, settings: Settings, metrics: Metrics, sweep: Duration) -> Self {
         let buckets = Buckets::new(s3.clone(), settings.cluster.clone(), sweep);
         let records = Records::new(client.clone(), settings.namespace.clone());
+        let key = transfer::Signing::new(client.clone(), settings.namespace.clone());
+        let signer = Signer::new(s3.clone(), key);
         Self {
             client,
             s3,
@@ -79,6 +83,7 @@ impl Observer {
             metrics,
             buckets,
             records,
+            signer,
             watches: Watches::new(),
             changed: PerObject::default(),
             catalogs: PerObject::default(),
@@ -108,6 +113,7 @@ impl Observer {
         self.catalogs.forget(uid);
         self.failing.forget(uid);
         self.records.forget(uid);
+        self.signer.forget(uid);
     }
 
     /// Reads all that matters to one object.
@@ -171,6 +177,7 @@ impl Observer {
             let (catalog, recording) = self.judged(object, &bucket, observed, reported).await?;
             observed.manifests = self.manifests(object, &bucket, &recording.record, &catalog).await?;
             (observed.catalog, observed.recording) = (Some(catalog), Some(recording));
+            (observed.signing, observed.odd) = self.signer.look(&object.uid().unwrap_or_default()).await;
             self.look_at_verifications(object, observed).await?;
             if let Some(when) = &accepted.verify {
                 self.look_at_candidate(object, &bucket, when, observed).await?;

@@ -21,7 +21,7 @@ pub fn pick(object: &DatabaseRestore, catalog: &Catalog, target: &Target) -> Res
     let folders: Vec<&String> = catalog.folders.keys().filter(|folder| !catalog.complete(folder).is_empty()).collect();
     let folder = match &from.source {
         Some(source) => {
-            let wanted = source.to_ascii_lowercase().replace('/', "-");
+            let wanted = folder_of(source);
             folders.iter().find(|folder| ***folder == wanted).map(|folder| (*folder).clone()).ok_or_else(|| {
                 let doubts = doubts(catalog, Some(&wanted));
                 let message =
@@ -43,7 +43,10 @@ pub fn pick(object: &DatabaseRestore, catalog: &Catalog, target: &Target) -> Res
     };
     let complete = catalog.complete(&folder);
     let due = match from.id.as_str() {
-        "latest" => complete.iter().rfind(|due| !is_of_the_new(catalog, &folder, **due, target)).copied(),
+        "latest" => {
+            let may_be = |due: &&Timestamp| is_before(object, **due) && !is_of_the_new(catalog, &folder, **due, target);
+            complete.iter().rfind(may_be).copied()
+        }
         id => due_of(id).filter(|due| complete.contains(due)),
     };
     due.map(|due| (folder.clone(), due)).ok_or_else(|| {
@@ -62,6 +65,16 @@ pub fn pick(object: &DatabaseRestore, catalog: &Catalog, target: &Target) -> Res
     })
 }
 
+/// Whether it was due early enough.
+pub fn is_before(object: &DatabaseRestore, due: Timestamp) -> bool {
+    object.spec.from.before.as_ref().is_none_or(|before| due < before.0)
+}
+
+/// The folder of a database, as users name that: `Redis/cache`.
+pub fn folder_of(source: &str) -> String {
+    source.to_ascii_lowercase().replace('/', "-")
+}
+
 /// What lies there and does not count, in words.
 fn doubts(catalog: &Catalog, folder: Option<&str>) -> String {
     let mut found = catalog.doubtful().filter(|(other, ..)| folder.is_none_or(|folder| folder == *other)).peekable();
@@ -75,7 +88,7 @@ fn doubts(catalog: &Catalog, folder: Option<&str>) -> String {
 }
 
 /// Whether a backup was taken of the target itself since that was made anew, and before its data came back.
-fn is_of_the_new(catalog: &Catalog, folder: &str, due: Timestamp, target: &Target) -> bool {
+pub fn is_of_the_new(catalog: &Catalog, folder: &str, due: Timestamp, target: &Target) -> bool {
     let taken = catalog.folders.get(folder).and_then(|backups| backups.get(&due)).map(|stored| stored.modified);
     folder == target.access.source.folder && target.born.zip(taken).is_some_and(|(born, taken)| taken >= born)
 }
@@ -108,13 +121,17 @@ pub fn unfit(manifest: &Manifest, target: &Target) -> Option<(&'static str, Stri
 }
 
 /// Why nothing can be chosen of which the operator recorded nothing.
-pub fn unrecorded(object: &DatabaseRestore, backup: &DatabaseBackup, record: Option<&Record>) -> Option<No> {
-    let from = &object.spec.from;
-    if record.is_some() || from.accept_unrecorded {
+pub fn unrecorded(
+    object: &DatabaseRestore,
+    backup: &DatabaseBackup,
+    uid: Option<&str>,
+    record: Option<&Record>,
+) -> Option<No> {
+    if record.is_some() || object.spec.from.accept_unrecorded {
         return None;
     }
     let name = backup.name_any();
-    Some(match &from.uid {
+    Some(match uid {
         None => Choice::Waiting(
             "NoBackup",
             format!(
@@ -124,9 +141,10 @@ pub fn unrecorded(object: &DatabaseRestore, backup: &DatabaseBackup, record: Opt
         ),
         Some(uid) => {
             let message = format!(
-                "spec.from.uid: this operator recorded no backup of a DatabaseBackup {name} with UID {uid}, as when the \
-                 cluster was another: apply its ConfigMap {} in the operator's namespace, or, once you know who may write \
-                 into the bucket, make another DatabaseRestore with spec.from.acceptUnrecorded: true",
+                "this operator recorded no backup of a DatabaseBackup {name} with UID {uid}, as when the \
+                 cluster was another: apply its ConfigMap {} in the operator's namespace and make another DatabaseRestore, or \
+                 make one with spec.from.s3 and the public key of that cluster, or, once you know who may write into the \
+                 bucket, one with spec.from.acceptUnrecorded: true",
                 Record::name_of(uid)
             );
             Choice::Refused(NOT_RECORDED, message)
@@ -134,22 +152,16 @@ pub fn unrecorded(object: &DatabaseRestore, backup: &DatabaseBackup, record: Opt
     })
 }
 
-/// Why a backup is refused that is not encrypted.
-pub fn unencrypted(
-    object: &DatabaseRestore,
-    backup: &DatabaseBackup,
-    manifest: &Manifest,
-) -> Option<(&'static str, String)> {
+/// Why a backup is refused that is not encrypted. `encrypts` says whether who took it is to encrypt.
+pub fn unencrypted(object: &DatabaseRestore, encrypts: bool, manifest: &Manifest) -> Option<(&'static str, String)> {
     let from = &object.spec.from;
-    let asked = backup.spec.encryption.is_some() || from.identity_secret_name.is_some();
+    let asked = encrypts || from.identity_secret_name.is_some();
     (asked && manifest.encryption.is_none() && !from.accept_unencrypted).then(|| {
         let message = format!(
-            "backup {} of {} is not encrypted, and encryption is asked for: by spec.encryption of DatabaseBackup {}, or by \
+            "backup {} of {} is not encrypted, and encryption is asked for: by spec.encryption of its DatabaseBackup, or by \
              spec.from.identitySecretName. Where it is of before that, make another DatabaseRestore with \
              spec.from.acceptUnencrypted: true",
-            manifest.id,
-            manifest.source,
-            backup.name_any()
+            manifest.id, manifest.source,
         );
         ("NotEncrypted", message)
     })

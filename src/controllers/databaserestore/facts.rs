@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::backup::jobs::{Access, End, Served, Settings};
-use crate::backup::manifest::Manifest;
+use crate::backup::manifest::{Document, Manifest};
 use crate::backup::plan::Destination;
 
 /// All that is known.
@@ -45,8 +45,8 @@ pub enum Choice {
     Unknown,
     /// Something is not there that may come.
     Waiting(&'static str, String),
-    /// A Secret may not be used, until it agrees.
-    Unshared(&'static str, String),
+    /// Somebody has to allow something first: a Secret may not be used, or the operator lacks an option.
+    Held(&'static str, String),
     /// It cannot be: a reason, and a sentence with the fix.
     Refused(&'static str, String),
     /// This backup into that database.
@@ -68,6 +68,37 @@ pub struct Chosen {
     pub target: Target,
     /// Name of the Secret with the key that opens it, where it is encrypted.
     pub identity: Option<String>,
+    /// What people are told of the choice.
+    pub note: Note,
+}
+
+/// A backup that was found, before it is known whether it fits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Offer {
+    /// Its manifest.
+    pub document: Document,
+    /// Its folder.
+    pub folder: String,
+    /// Where it is.
+    pub origin: Destination,
+    /// Whether who took it is to encrypt.
+    pub encrypts: bool,
+    /// The usual Secret with the key that opens it.
+    pub identity: Option<String>,
+    /// What people are told of the choice.
+    pub note: Note,
+}
+
+/// What people are told of a choice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Note {
+    /// Nothing.
+    #[default]
+    None,
+    /// Later backups lie there that are not believed: an example, and how many there are.
+    Passed(String),
+    /// Nobody checked who wrote it.
+    Unverified,
 }
 
 /// The target.

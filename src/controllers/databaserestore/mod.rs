@@ -7,11 +7,13 @@
 //! One Job does it, of a name that follows from the object's: whoever goes on after we died finds it. Nothing is begun a
 //! second time.
 
+mod bucket;
 mod choice;
 mod decide;
 mod facts;
 mod observe;
 mod resources;
+mod shelf;
 
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@ use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
 use super::choice::{pick, unencrypted, unfit, unrecorded};
-use super::facts::{Choice, Chosen, Job, Observed, Target};
+use super::facts::{Choice, Chosen, Job, Note, Observed, Offer, Target};
 use super::resources;
 use crate::api::databaserestore::{RestoreOutcome, Restored};
 use crate::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, Redis};
@@ -25,7 +25,7 @@ use crate::external::s3::{Place, S3};
 use crate::guardrails::{Guardrails, asks};
 use crate::runtime::Class;
 use crate::runtime::manifest::is_controlled_by;
-use crate::transfer::{self, Disbelief, Error, Records, key_of};
+use crate::transfer::{self, Disbelief, Error, Records, Signing, key_of};
 
 /// The database that it belongs to does not know of it.
 pub const NOT_NOTED: &str = "NotNoted";
@@ -33,10 +33,11 @@ pub const NOT_NOTED: &str = "NotNoted";
 /// Reads for all objects.
 pub struct Observer {
     client: Client,
-    s3: S3,
-    settings: Settings,
+    pub(super) s3: S3,
+    pub(super) settings: Settings,
     guardrails: Guardrails,
     records: Records,
+    pub(super) signing: Signing,
 }
 
 /// Why nothing can be chosen, or not yet.
@@ -46,7 +47,8 @@ impl Observer {
     /// Reads through these.
     pub fn new(client: Client, s3: S3, settings: Settings, guardrails: Guardrails) -> Self {
         let records = Records::new(client.clone(), settings.namespace.clone());
-        Self { client, s3, settings, guardrails, records }
+        let signing = Signing::new(client.clone(), settings.namespace.clone());
+        Self { client, s3, settings, guardrails, records, signing }
     }
 
     /// Reads all that matters to one object. One that has ended is not looked at any more.
@@ -102,11 +104,11 @@ impl Observer {
         if self.settings.identity.is_none() {
             let message = "no IAM role for the Job: set the operator's option BACKUP_ROLE_ARN or BACKUP_POD_IDENTITY (see \
                            docs/databasebackup.md)";
-            return Ok(Choice::Refused("RoleMissing", message.into()));
+            return Ok(Choice::Held("RoleMissing", message.into()));
         }
         if self.settings.image.is_none() {
             let message = "no image for the Job: set the operator's option JOB_IMAGE to the operator's own image";
-            return Ok(Choice::Refused("ImageMissing", message.into()));
+            return Ok(Choice::Held("ImageMissing", message.into()));
         }
         let target = match self.target(object).await? {
             Ok(target) => target,
@@ -118,47 +120,25 @@ impl Observer {
                 return Ok(no);
             }
         }
-        let backup = &object.spec.from.backup;
-        let Some(backup) = self.get::<DatabaseBackup>(object, backup, "DatabaseBackup").await? else {
-            let message = format!("spec.from.backup: there is no DatabaseBackup {backup} in this namespace");
-            return Ok(Choice::Waiting("BackupMissing", message));
+        let offer = match (&object.spec.from.s3, &object.spec.from.backup) {
+            (Some(s3), _) => self.of_bucket(object, s3, &target).await?,
+            (None, backup) => self.of_object(object, backup.as_deref().unwrap_or_default(), &target).await?,
         };
-        let destination = &backup.spec.destination;
-        if let Some(endpoint) = destination.endpoint.as_ref().filter(|it| !self.settings.endpoints.contains(it)) {
-            let message = format!("the backup is at {endpoint}: add that to the operator's option BACKUP_ENDPOINTS");
-            return Ok(Choice::Refused("EndpointNotAllowed", message));
-        }
-        let owner = self.s3.account().await.map_err(lasting)?;
-        // By the spec, the UID and the operator's own record: by the status it would be anybody's who may write that.
-        let namespace = object.namespace().unwrap_or_default();
-        let uid = object.spec.from.uid.clone().or_else(|| backup.uid()).unwrap_or_default();
-        let record = self.records.read(&uid).await;
-        let record = record.map_err(|source| Error::Read { what: "record of backups", source })?;
-        let record = record.filter(|record| record.namespace == namespace && record.name == backup.name_any());
-        if let Some(no) = unrecorded(object, &backup, record.as_ref()) {
-            return Ok(no);
-        }
-        let bucket = record.as_ref().map(|record| record.bucket.clone());
-        let bucket = bucket.unwrap_or_else(|| self.settings.bucket_of(destination, &owner));
-        let prefix = prefix_of(destination, &namespace, &backup.name_any(), &uid);
-        let origin = self.settings.place(destination, &bucket, &owner, &prefix);
-        let (folder, Document { manifest, sha256 }) = match self.find(object, &origin, &target, record.as_ref()).await?
-        {
-            Ok(found) => found,
+        let Offer { document: Document { manifest, sha256 }, folder, origin, encrypts, identity, note } = match offer {
+            Ok(offer) => offer,
             Err(no) => return Ok(no),
         };
-        if let Some((reason, message)) = unfit(&manifest, &target).or_else(|| unencrypted(object, &backup, &manifest)) {
+        if let Some((reason, message)) = unfit(&manifest, &target).or_else(|| unencrypted(object, encrypts, &manifest))
+        {
             return Ok(Choice::Refused(reason, message));
         }
-        let usual = backup.spec.encryption.as_ref().and_then(|it| it.identity_secret_name.clone());
-        let identity =
-            object.spec.from.identity_secret_name.clone().or(usual).filter(|_| manifest.encryption.is_some());
+        let named = object.spec.from.identity_secret_name.clone();
+        let identity = named.or(identity).filter(|_| manifest.encryption.is_some());
         if manifest.encryption.is_some() && identity.is_none() {
             let message = format!(
-                "backup {} is encrypted: name the Secret with the secret key in spec.encryption.identitySecretName of \
-                 DatabaseBackup {}, or in identitySecretName beside the backup's name here",
-                manifest.id,
-                backup.name_any()
+                "backup {} of {} is encrypted: name the Secret with the secret key in spec.encryption.identitySecretName of \
+                 its DatabaseBackup, or make another DatabaseRestore with spec.from.identitySecretName",
+                manifest.id, manifest.source,
             );
             return Ok(Choice::Waiting("IdentityMissing", message));
         }
@@ -167,7 +147,75 @@ impl Observer {
         {
             return Ok(no);
         }
-        Ok(Choice::Made(Box::new(Chosen { manifest, sha256, folder, origin, target, identity })))
+        Ok(Choice::Made(Box::new(Chosen { manifest, sha256, folder, origin, target, identity, note })))
+    }
+
+    /// The backup that is asked for of a DatabaseBackup of the namespace, or of the one that it follows.
+    async fn of_object(
+        &self,
+        object: &DatabaseRestore,
+        name: &str,
+        target: &Target,
+    ) -> Result<Result<Offer, No>, Error> {
+        let Some(backup) = self.get::<DatabaseBackup>(object, name, "DatabaseBackup").await? else {
+            let message = format!("spec.from.backup: there is no DatabaseBackup {name} in this namespace");
+            return Ok(Err(Choice::Waiting("BackupMissing", message)));
+        };
+        if let Some(no) = self.not_allowed(backup.spec.destination.endpoint.as_ref()) {
+            return Ok(Err(no));
+        }
+        let named = object.spec.from.uid.as_deref();
+        let own = self.of_uid(object, &backup, named, target).await?;
+        let before = backup.spec.adopt_from.as_ref().filter(|_| named.is_none()).map(|it| it.uid.as_str());
+        match (&own, before) {
+            (Err(Choice::Waiting(..) | Choice::Refused("BackupMissing", _)), Some(uid)) => {
+                self.of_uid(object, &backup, Some(uid), target).await
+            }
+            _ => Ok(own),
+        }
+    }
+
+    /// The same of its backups, or of those of the earlier object with that UID.
+    async fn of_uid(
+        &self,
+        object: &DatabaseRestore,
+        backup: &DatabaseBackup,
+        uid: Option<&str>,
+        target: &Target,
+    ) -> Result<Result<Offer, No>, Error> {
+        let destination = &backup.spec.destination;
+        let owner = self.s3.account().await.map_err(lasting)?;
+        // By the spec, the UID and the operator's own record: by the status it would be anybody's who may write that.
+        let namespace = object.namespace().unwrap_or_default();
+        let own = backup.uid().unwrap_or_default();
+        let of = uid.unwrap_or(&own);
+        let record = self.records.read(of).await;
+        let record = record.map_err(|source| Error::Read { what: "record of backups", source })?;
+        let record = record.filter(|record| record.namespace == namespace && record.name == backup.name_any());
+        if let Some(no) = unrecorded(object, backup, uid, record.as_ref()) {
+            return Ok(Err(no));
+        }
+        let bucket = record.as_ref().map(|record| record.bucket.clone());
+        let bucket = bucket.unwrap_or_else(|| self.settings.bucket_of(destination, &owner));
+        let prefix = prefix_of(destination, &namespace, &backup.name_any(), of);
+        let origin = self.settings.place(destination, &bucket, &owner, &prefix);
+        let found = self.find(object, &origin, target, record.as_ref()).await?;
+        let encryption = backup.spec.encryption.as_ref();
+        Ok(found.map(|(folder, document)| Offer {
+            document,
+            folder,
+            origin,
+            encrypts: encryption.is_some(),
+            identity: encryption.and_then(|it| it.identity_secret_name.clone()),
+            note: Note::None,
+        }))
+    }
+
+    /// Why the S3 that is named may not be asked.
+    pub(super) fn not_allowed(&self, endpoint: Option<&String>) -> Option<No> {
+        let endpoint = endpoint.filter(|it| !self.settings.endpoints.contains(it))?;
+        let message = format!("the backup is at {endpoint}: add that to the operator's option BACKUP_ENDPOINTS");
+        Some(Choice::Held("EndpointNotAllowed", message))
     }
 
     /// Why a Secret may not be used.
@@ -182,7 +230,7 @@ impl Observer {
         let answers = consent::refusals(&self.client, &namespace, DATABASERESTORE, [(secret, consent)]).await;
         let answers = answers.map_err(|source| Error::Read { what: "Secrets", source })?;
         let refusal = answers.into_iter().flatten().next();
-        Ok(refusal.map(|Refusal { reason, message }| Choice::Unshared(reason, format!("{field}: {message}"))))
+        Ok(refusal.map(|Refusal { reason, message }| Choice::Held(reason, format!("{field}: {message}"))))
     }
 
     /// The backup that is asked for.
@@ -290,7 +338,7 @@ fn is_a<K: Resource<DynamicType = ()>>(owner: &OwnerReference) -> bool {
 }
 
 /// A bucket that is gone does not come back by looking again at once.
-fn lasting(error: AwsError) -> AwsError {
+pub(super) fn lasting(error: AwsError) -> AwsError {
     let class = if error.class == Class::NotFound { Class::Transient } else { error.class };
     AwsError { class, ..error }
 }

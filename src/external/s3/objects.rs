@@ -1,5 +1,6 @@
 //! What is in a bucket.
 
+use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{Delete, ObjectIdentifier};
 use jiff::Timestamp;
 
@@ -113,6 +114,23 @@ impl S3 {
         match tokio::time::timeout(std::time::Duration::from_secs(5), body).await {
             Ok(Some(bytes)) => Ok(Some(bytes)),
             Ok(None) | Err(_) => Err(self.caller().empty_answer(OPERATION)),
+        }
+    }
+
+    /// Writes a small object where there is none; one that is there stays.
+    pub async fn put_new(&self, place: &Place, owner: &str, key: &str, body: &str) -> Outcome<()> {
+        const OPERATION: &str = "PutObject";
+        let call = |none_match: Option<&str>| {
+            let call = self.client(place).put_object().bucket(&place.bucket).expected_bucket_owner(owner).key(key);
+            call.set_if_none_match(none_match.map(str::to_owned)).body(ByteStream::from(body.as_bytes().to_vec()))
+        };
+        match self.caller().call(OPERATION, call(Some("*")).send()).await {
+            Err(error) if error.is("PreconditionFailed") => Ok(()),
+            // Such an S3 knows no condition.
+            Err(error) if error.is("NotImplemented") => {
+                self.caller().call(OPERATION, call(None).send()).await.map(drop)
+            }
+            outcome => outcome.map(drop),
         }
     }
 

@@ -55,7 +55,11 @@ pub fn matters(asked: bool, before: Option<&Restored>) -> bool {
 /// What comes next.
 pub fn decide<O: Restorable>(database: &Database<'_, O>) -> Decision {
     let Some(from) = database.asked else { return without(database) };
-    let record = |outcome| Restored { backup: from.backup.clone(), outcome, ..Restored::default() };
+    let record = |outcome| Restored {
+        backup: from.backup.clone().unwrap_or_else(|| from.title()),
+        outcome,
+        ..Restored::default()
+    };
     match database.before {
         Some(before) if before.outcome == RestoreOutcome::Succeeded => {
             return settled(before.clone(), true, "Restored", done(before));
@@ -66,7 +70,7 @@ pub fn decide<O: Restorable>(database: &Database<'_, O>) -> Decision {
         _ => {}
     }
     let name = name(database.object);
-    let what = format!("backup {} of DatabaseBackup {}", from.id, from.backup);
+    let what = format!("backup {} of {}", from.id, from.title());
     match database.seen {
         Seen::Unknown => waits(database, format!("DatabaseRestore {name} could not be asked for: {what} is not known")),
         Seen::KindMissing => {
@@ -214,7 +218,8 @@ fn unsettled<O>(database: &Database<'_, O>, reason: &'static str, message: Strin
 
 fn done(record: &Restored) -> String {
     let id = record.id.as_deref().unwrap_or_default();
-    format!("backup {id} of DatabaseBackup {} was brought back", record.backup)
+    let kind = if record.backup.starts_with("s3://") { "" } else { "DatabaseBackup " };
+    format!("backup {id} of {kind}{} was brought back", record.backup)
 }
 
 fn skipped() -> String {

@@ -27,8 +27,10 @@ fn cluster(name: &str) -> EtcdCluster {
 fn nightly() -> BackupChoice {
     let source = Some("EtcdCluster/prod".into());
     BackupChoice {
-        backup: "nightly".into(),
+        backup: Some("nightly".into()),
+        s3: None,
         source,
+        before: None,
         id: "latest".into(),
         identity_secret_name: None,
         uid: None,

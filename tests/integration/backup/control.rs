@@ -32,8 +32,9 @@ async fn every_database_of_the_namespace_is_backed_up_when_somebody_asks() {
     let status = status.status.expect("a status");
     assert!(status.last_success.is_some() && status.stored_bytes > 0 && status.last_failure.is_none());
     let prefix = status.prefix.expect("a prefix");
-    let keys = stage.keys(&stage.bucket()).await;
-    assert_eq!(keys.len(), 4, "{keys:?}");
+    let look = || async { stage.keys(&stage.bucket()).await };
+    // Of each: data, manifest and signature.
+    let keys = wait_for("two signed backups", look, |keys| keys.len() == 6).await;
     assert!(keys.iter().all(|key| key.starts_with(&format!("{prefix}/"))), "{keys:?}");
 
     let schedule = stage.api::<CronJob>().get(NAME).await.expect("the CronJob").spec.expect("a spec");
@@ -130,8 +131,8 @@ async fn only_the_backups_that_a_rule_keeps_stay() {
         status.backups == 1 && status.recent.len() == 1 && status.recent[0].id != first
     };
     let status = stage.becomes("the second backup alone", replaced).await.status.expect("a status");
-    let keys = stage.keys(&stage.bucket()).await;
-    assert_eq!(keys.len(), 3, "{keys:?}");
+    let look = || async { stage.keys(&stage.bucket()).await };
+    let keys = wait_for("a signed backup, and nothing of the first", look, |keys| keys.len() == 4).await;
     assert!(keys.contains(&theirs) && keys.iter().any(|key| key.contains(&status.recent[0].id)), "{keys:?}");
 }
 

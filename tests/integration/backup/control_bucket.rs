@@ -108,14 +108,15 @@ async fn a_deleted_object_takes_its_backups_along_only_if_told_to() {
     let _operator = Operator::start(&stage).await;
     stage.redis("cache").await;
     let bucket = stage.bucket();
-    for (policy, token) in [("Retain", "one"), ("Delete", "two")] {
+    for (policy, token, signed) in [("Retain", "one", 1), ("Delete", "two", 2)] {
         stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER, "deletionPolicy": policy })).await;
         stage.backup_now(token).await;
         stage.has_backups(1).await;
+        stage.has_signatures(signed).await;
         stage.delete::<DatabaseBackup>(NAME).await;
         stage.gone::<DatabaseBackup>(NAME).await;
         // Those of the first object are not the second one's to delete.
-        assert_eq!(stage.keys(&bucket).await.len(), 2, "{policy}");
+        assert_eq!(stage.keys(&bucket).await.len(), 3, "{policy}");
     }
     for key in stage.keys(&bucket).await {
         stage.s3.delete_object().bucket(&bucket).key(key).send().await.expect("a deletion");

@@ -7,6 +7,7 @@ mod control_refusals;
 pub mod control_restore;
 mod control_restore_from;
 mod control_ticks;
+mod disaster;
 mod encryption;
 mod plane;
 mod plane_faults;

@@ -152,7 +152,7 @@ async fn a_flipped_bit_is_found_out_and_the_good_backup_before_it_is_kept() {
     stage.becomes("a better one", better).await;
     let bucket = stage.bucket();
     let look = || stage.keys(&bucket);
-    let only_it = |keys: &Vec<String>| keys.len() == 2 && keys.iter().all(|key| !key.contains(&good));
+    let only_it = |keys: &Vec<String>| keys.len() == 3 && keys.iter().all(|key| !key.contains(&good));
     wait_for("the others to be deleted", look, only_it).await;
 }
 

@@ -74,31 +74,36 @@ impl SqlStage {
     }
 
     async fn with(name: &str, engine: &'static Engine, secured: bool) -> Self {
-        let stage = Stage::new(name).await;
+        let mut stage = Self { stage: Stage::new(name).await, engine, secured, host: String::new() };
+        stage.serve().await;
+        stage
+    }
+
+    /// Makes a server, and the Secret for it.
+    pub async fn serve(&mut self) {
+        let engine = self.engine;
         let secret = json!({
             "metadata": { "name": LOGIN, "labels": { "causeway.example.com/usable-by": USABLE_BY_ALL } },
             "stringData": { "username": engine.user, "password": PASSWORD },
         });
         let secret: Secret = serde_json::from_value(secret).expect("a Secret");
-        stage.api::<Secret>().create(&PostParams::default(), &secret).await.expect("the Secret is taken");
-        let mut stage = Self { stage, engine, secured, host: String::new() };
-        if secured {
-            stage.serve_as("db").await;
+        self.api::<Secret>().create(&PostParams::default(), &secret).await.expect("the Secret is taken");
+        if self.secured {
+            self.serve_as("db").await;
         }
         let probe = json!({ "tcpSocket": { "port": engine.port }, "periodSeconds": 1 });
-        stage.pod(SERVER, engine.serve, Some(&probe)).await;
+        self.pod(SERVER, engine.serve, Some(&probe)).await;
         let ready = |pod: &Pod| {
             let status = pod.status.clone().unwrap_or_default();
             assert_ne!(status.phase.as_deref(), Some("Failed"), "{status:#?}");
             status.conditions.iter().flatten().any(|it| it.type_ == "Ready" && it.status == "True")
         };
-        let api = stage.api::<Pod>();
+        let api = self.api::<Pod>();
         let pod =
             wait_within(WAIT_TIMEOUT, "a server", || async { api.get(SERVER).await.expect("the pod") }, ready).await;
-        if !secured {
-            stage.host = pod.status.and_then(|status| status.pod_ip).expect("an address");
+        if !self.secured {
+            self.host = pod.status.and_then(|status| status.pod_ip).expect("an address");
         }
-        stage
     }
 
     /// Makes a Service of that name for the server, and a certificate for it.

@@ -79,6 +79,14 @@ impl Stage {
         object.status.expect("a status")
     }
 
+    /// Waits until so many backups are signed.
+    pub async fn has_signatures(&self, count: usize) {
+        let (bucket, what) = (self.bucket(), format!("{count} signatures"));
+        let signed =
+            |keys: &Vec<String>| keys.iter().filter(|key| key.ends_with("/manifest.json.sig")).count() == count;
+        wait_within(WAIT_TIMEOUT, &what, || self.keys(&bucket), signed).await;
+    }
+
     /// Waits until an etcd of one member serves that is made, or was made before.
     pub async fn etcd(&self, name: &str) {
         self.create::<EtcdCluster>(name, json!({ "version": "3.5.9", "replicas": 1 })).await;

@@ -82,7 +82,11 @@ async fn back_up(scene: &Scene, token: &str) {
 async fn has(scene: &Scene, backups: usize) -> bool {
     let Some(status) = status(scene).await else { return false };
     let message = status.backup_now.as_ref().is_some_and(|token| *token == format!("token-{}", status.ended.len()));
-    message && status.recent.len() == backups && status.backups == i64::try_from(backups).unwrap_or_default()
+    let counted = status.recent.len() == backups && status.backups == i64::try_from(backups).unwrap_or_default();
+    let Some(bucket) = status.bucket.filter(|_| message && counted) else { return false };
+    // They are signed after they were told of.
+    let signed = super::buckets::keys(scene, &bucket).await;
+    signed.iter().filter(|key| key.ends_with("/manifest.json.sig")).count() == backups
 }
 
 struct Create;

@@ -52,7 +52,8 @@ async fn names(scene: &Scene) -> Vec<String> {
     answer.buckets.unwrap_or_default().into_iter().filter_map(|bucket| bucket.name).collect()
 }
 
-async fn keys(scene: &Scene, bucket: &str) -> Vec<String> {
+/// Keys in a bucket.
+pub async fn keys(scene: &Scene, bucket: &str) -> Vec<String> {
     let page = scene.s3().list_objects_v2().bucket(bucket).send().await.expect("a list");
     page.contents.unwrap_or_default().into_iter().filter_map(|object| object.key).collect()
 }
@@ -79,7 +80,7 @@ pub fn timeless(mut object: Value) -> Value {
     const TIMES: [&str; 9] =
         ["nextRun", "lastSuccess", "storedBytes", "size", "backupId", "started", "finished", "message", "keys"];
     if let Some(status) = object["status"].as_object_mut() {
-        for time in TIMES {
+        for time in TIMES.into_iter().chain(["recoverable", "signingKey"]) {
             status.remove(time);
         }
     }

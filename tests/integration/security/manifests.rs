@@ -46,15 +46,13 @@ async fn refused(stage: &Stage, name: &str, mut from: Value) -> (String, String)
     stage.create::<DatabaseRestore>(name, spec).await;
     let api = stage.api::<DatabaseRestore>();
     let look = || async { api.get(name).await.expect("the object").status.unwrap_or_default() };
-    let reason = |status: &DatabaseRestoreStatus| {
-        let stalled = status.conditions.iter().find(|it| it.type_ == "Stalled" && it.status == "True");
-        stalled.map(|it| (it.reason.clone(), it.message.clone()))
-    };
-    let status = wait_for(&format!("{name} to be refused"), look, |status| reason(status).is_some()).await;
-    assert_eq!(status.phase, RestorePhase::Pending, "{status:?}");
+    let is_refused = |status: &DatabaseRestoreStatus| status.phase == RestorePhase::Failed;
+    let status = wait_for(&format!("{name} to be refused"), look, is_refused).await;
     let job = stage.api::<Job>().get_opt(&format!("{name}-restore")).await.expect("an answer");
     assert!(job.is_none(), "{name} has a Job");
-    reason(&status).expect("just seen")
+    let stalled = status.conditions.iter().find(|it| it.type_ == "Stalled" && it.status == "True");
+    assert!(stalled.is_some(), "{status:?}");
+    (status.reason.unwrap_or_default(), status.message.unwrap_or_default())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

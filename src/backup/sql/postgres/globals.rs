@@ -3,14 +3,16 @@
 
 use std::collections::BTreeSet;
 
-/// The statements of `pg_dumpall --globals-only` without what changes roles that are there.
+/// The statements of `pg_dumpall --globals-only` without what changes roles that are there. A membership of such a role may
+/// have been revoked since, and does not come back either.
 ///
 /// It writes a statement a line; only texts may have several, and those are never of the kinds that are left out.
 pub fn missing(globals: &str, present: &[String]) -> String {
     let present: BTreeSet<&str> = present.iter().map(String::as_str).collect();
     let changes = |line: &&str| {
         let rest = line.strip_prefix("CREATE ROLE ").or_else(|| line.strip_prefix("ALTER ROLE "));
-        rest.is_some_and(|rest| present.contains(identifier(rest)))
+        let member = line.strip_prefix("GRANT ").and_then(|it| it[identifier(it).len()..].strip_prefix(" TO "));
+        rest.or(member).is_some_and(|rest| present.contains(identifier(rest)))
     };
     let kept: Vec<&str> = globals.lines().filter(|line| !changes(line)).collect();
     kept.join("\n") + "\n"
@@ -44,13 +46,17 @@ mod tests {
                        CREATE ROLE \"odd \"\"one\";\nALTER ROLE \"odd \"\"one\" WITH LOGIN;\n\
                        CREATE ROLE postgres;\nALTER ROLE postgres WITH SUPERUSER PASSWORD 'md5';\n\
                        ALTER ROLE postgres SET work_mem TO '4MB';\n\
-                       GRANT app TO \"odd \"\"one\" GRANTED BY postgres;\n";
+                       GRANT app TO \"odd \"\"one\" GRANTED BY postgres;\n\
+                       GRANT postgres TO app WITH ADMIN OPTION GRANTED BY postgres;\n\
+                       GRANT SET ON PARAMETER work_mem TO app;\n";
         let kept = missing(globals, &["postgres".into(), "\"odd \"\"one\"".into()]);
         assert_eq!(
             kept,
             "SET default_transaction_read_only = off;\n\n\
              CREATE ROLE app;\nALTER ROLE app WITH NOSUPERUSER LOGIN PASSWORD 'SCRAM-SHA-256$x';\n\
-             GRANT app TO \"odd \"\"one\" GRANTED BY postgres;\n"
+             GRANT postgres TO app WITH ADMIN OPTION GRANTED BY postgres;\n\
+             GRANT SET ON PARAMETER work_mem TO app;\n",
+            "a membership of a role that is there may have been revoked"
         );
     }
 

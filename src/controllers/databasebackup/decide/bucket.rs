@@ -2,9 +2,9 @@
 
 use super::super::action::{Action, Change, Hardening};
 use super::super::facts::{Bucket, Observed};
-use super::super::names::{CAUSEWAY, CLUSTER, MANAGED_BY, OFFERED, is_ours};
 use crate::api::DatabaseBackup;
 use crate::external::s3::{BucketFacts, Encryption, Found, Tags};
+use crate::transfer::{CAUSEWAY, CLUSTER, MANAGED_BY, OFFERED, is_ours};
 
 /// The reason where it is somebody else's.
 pub const BUCKET_FOREIGN: &str = "BucketForeign";

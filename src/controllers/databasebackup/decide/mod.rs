@@ -7,6 +7,7 @@ mod children;
 mod pruning;
 mod removal;
 mod runs;
+mod signing;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -20,8 +21,9 @@ use jiff::Timestamp;
 
 use super::accepted::{Accepted, ENDPOINT_NOT_ALLOWED, PREFIX_INVALID, accepted};
 use super::action::Action;
-use super::facts::Observed;
+use super::facts::{Observed, Signing};
 use super::resources;
+use super::signing::AGAIN;
 use super::verification;
 use super::view::View;
 use crate::api::{DatabaseBackup, DatabaseBackupStatus};
@@ -77,6 +79,7 @@ impl View<'_> {
         let agenda = verification::agenda(self, verify.as_ref());
         let mut parts = vec![status::overdue(self, schedule)];
         parts.extend(status::unrecorded(self));
+        parts.push(signing::part(self));
         parts.push(verification::part(self, verify.as_ref(), &agenda, &results));
         let verdict =
             self.observed.bucket.as_ref().and_then(|bucket| bucket::verdict(self.object, self.observed, bucket));
@@ -111,6 +114,7 @@ impl View<'_> {
                     actions.extend(verification::step(self, openable, &message));
                     actions.extend(verification::tidy(self));
                     actions.extend(pruning::step(self, schedule, bucket, &results));
+                    actions.extend(signing::step(self, bucket));
                 }
             }
         } else {
@@ -130,9 +134,11 @@ impl View<'_> {
         (!is_known).then(|| Action::Record(Box::new(recording.clone())))
     }
 
-    /// When Secrets that may not be used are asked again whether they agree. The others are asked with every sweep.
+    /// When Secrets that may not be used are asked again whether they agree, and what could not be signed is tried again. The
+    /// others are asked with every sweep.
     fn next_question(&self) -> Option<Duration> {
-        self.observed.is_refused().then_some(REFUSED)
+        let unsigned = matches!(self.observed.signing, Signing::Refused(_)).then_some(AGAIN);
+        self.observed.is_refused().then_some(REFUSED).or(unsigned)
     }
 
     /// Why a Secret may not be used.

@@ -12,6 +12,7 @@ use super::super::view::View;
 use crate::api::databasebackup::BackupVerification;
 use crate::backup::jobs::Stored;
 use crate::backup::manifest::{DATA, NAME, due_of, id_of};
+use crate::backup::signature::SIGNATURE;
 use crate::external::s3::DELETED_AT_ONCE;
 use crate::schedule::Schedule;
 
@@ -40,6 +41,7 @@ pub fn step(view: &View<'_>, schedule: &Schedule, bucket: &Bucket, results: &[Ba
             let key = |file| format!("{}/{folder}/{}/{file}", view.prefix, id_of(*due));
             manifests.extend(backup.manifest.then(|| key(NAME)));
             data.extend(backup.data.then(|| key(DATA)));
+            data.extend(backup.signed.then(|| key(SIGNATURE)));
         }
     }
     let change = |change| Action::Bucket { bucket: Box::new(bucket.clone()), change };

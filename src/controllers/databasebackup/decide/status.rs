@@ -1,15 +1,17 @@
 //! What is told of backups.
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::super::facts::{Database, Job, newest};
+use super::super::facts::{Database, Job, Signing, newest};
 use super::super::verification;
 use super::super::view::View;
 use super::bucket::Verdict;
 use super::runs;
 use crate::api::DatabaseBackupStatus;
-use crate::api::databasebackup::{BackupFailure, BackupRun, BackupVerification};
+use crate::api::databasebackup::{BackupFailure, BackupRun, BackupVerification, Recoverable};
 use crate::backup::jobs::{Catalog, Doubt};
 use crate::backup::manifest::{Document, id_of};
 use crate::runtime::ExtraCondition;
@@ -47,7 +49,11 @@ pub fn status(view: &View<'_>, schedule: &Schedule, results: Vec<BackupVerificat
         };
         status.last_failure = end.failure.clone().map(|failure| known.unwrap_or_else(|| text(failure)));
     }
+    if let Signing::Key(key) = &observed.signing {
+        status.signing_key = Some(key.clone());
+    }
     if let Some(catalog) = &observed.catalog {
+        status.recoverable = recoverable(catalog);
         status.recent = recent(view, catalog);
         for run in &mut status.recent {
             run.verified = verification::verdict(&results, &run.folder, &run.id).or(run.verified);
@@ -62,6 +68,13 @@ pub fn status(view: &View<'_>, schedule: &Schedule, results: Vec<BackupVerificat
     }
     status.verified = results;
     status
+}
+
+/// What could be restored now.
+fn recoverable(catalog: &Catalog) -> Option<Recoverable> {
+    let all: BTreeSet<Timestamp> = catalog.folders.keys().flat_map(|folder| catalog.complete(folder)).collect();
+    let (oldest, newest) = (Time(*all.first()?), Time(*all.last()?));
+    Some(Recoverable { oldest, newest, count: i64::try_from(catalog.total().0).unwrap_or(i64::MAX) })
 }
 
 fn recent(view: &View<'_>, catalog: &Catalog) -> Vec<BackupRun> {

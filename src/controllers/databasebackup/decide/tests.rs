@@ -16,6 +16,7 @@ use crate::backup::manifest::{Contents, Document, Manifest, due_of, id_of};
 use crate::backup::record::Record;
 use crate::external::s3::{BucketFacts, Found, Listing, Object, Tags};
 use crate::runtime::merge_conditions;
+use crate::transfer::{CLUSTER, MANAGED_BY, OFFERED};
 
 const NOW: &str = "2026-11-22T12:00:00Z";
 
@@ -151,7 +152,7 @@ fn ready_is_not_said_before_the_schedule_is_there_as_it_is_asked_for() {
 #[test]
 fn a_bucket_of_others_is_never_changed() {
     let object = backup();
-    let another = Tags::from([(names::CLUSTER.into(), "other".into()), (names::MANAGED_BY.into(), "causeway".into())]);
+    let another = Tags::from([(CLUSTER.into(), "other".into()), (MANAGED_BY.into(), "causeway".into())]);
     let theirs = Tags::from([("team".into(), "data".into())]);
     for (tags, empty, usual) in
         [(another, true, true), (theirs, true, true), (Tags::new(), true, false), (Tags::new(), false, true)]
@@ -162,7 +163,7 @@ fn a_bucket_of_others_is_never_changed() {
         assert_eq!(cause.reason, "BucketForeign");
         assert!(cause.message.contains("causeway.example.com/backups=prod"), "{}", cause.message);
     }
-    let offered = with_tags(Tags::from([(names::OFFERED.into(), "prod".into())]), false, false);
+    let offered = with_tags(Tags::from([(OFFERED.into(), "prod".into())]), false, false);
     let plan = decided(&object, &offered);
     assert!(words(&plan).iter().all(|word| word.starts_with("Apply")), "{:?}", words(&plan));
     let half_made = with_tags(Tags::new(), true, true);

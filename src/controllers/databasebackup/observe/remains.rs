@@ -8,14 +8,14 @@ use kube::ResourceExt;
 
 use super::super::error::Error;
 use super::super::facts::{Bucket, Observed, Remains};
-use super::super::names::{is_ours, prefix};
+use super::super::names::prefix;
 use super::{Observer, RECORD};
 use crate::api::{DatabaseBackup, DeletionPolicy};
 use crate::backup::record::Record;
 use crate::external::aws::AwsError;
 use crate::external::s3::{Found, Place};
 use crate::runtime::{Class, class_of_kubernetes};
-use crate::transfer;
+use crate::transfer::{self, is_ours};
 
 /// A cleanup that fails for so long is given up: the namespace may be waiting for it. The time begins with the first
 /// failure that this process saw, so that one after a time without an operator ends nothing.

@@ -3,12 +3,15 @@
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(super) use tests::{restore, target};
+
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::facts::{Choice, Chosen, Job, Observed};
+use super::facts::{Choice, Chosen, Job, Note, Observed};
 use super::observe::NOT_NOTED;
 use super::resources;
 use crate::api::databaserestore::RestorePhase;
@@ -24,8 +27,8 @@ const SOON: Duration = Duration::from_secs(1);
 /// How often is looked for what is not there yet.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// How often a Secret that may not be used is asked again.
-const UNSHARED: Duration = Duration::from_secs(30);
+/// How often is asked whether it is allowed now.
+const HELD: Duration = Duration::from_secs(30);
 
 /// One change of the world.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +44,8 @@ pub enum Action {
         job: Box<Manifest>,
         /// What it does, for people.
         text: String,
+        /// Nobody checked who wrote the backup.
+        unverified: bool,
     },
 }
 
@@ -49,6 +54,9 @@ impl Action {
     pub fn event(&self) -> Option<ActionEvent> {
         match self {
             Self::Apply { .. } => None,
+            Self::Start { text, unverified: true, .. } => {
+                Some(ActionEvent::warning("UnverifiedRestoreStarted", text.clone()))
+            }
             Self::Start { text, .. } => Some(ActionEvent::normal("RestoreStarted", text.clone())),
         }
     }
@@ -74,7 +82,7 @@ pub fn decide(object: &DatabaseRestore, observed: &Observed, now: Timestamp) -> 
             let text = "the Job was deleted before it ended: the target may hold a part of the backup";
             ended(failed(before, "JobDeleted", text, now))
         }
-        None => begin(object, observed, before),
+        None => begin(object, observed, before, now),
     }
 }
 
@@ -83,6 +91,7 @@ fn begin(
     object: &DatabaseRestore,
     observed: &Observed,
     before: DatabaseRestoreStatus,
+    now: Timestamp,
 ) -> Plan<Action, DatabaseRestoreStatus> {
     let chosen = match &observed.choice {
         Choice::Unknown => {
@@ -94,10 +103,10 @@ fn begin(
         Choice::Waiting(reason, text) => {
             return stays(before, Health::progressing(reason, text.clone()), Some(WAIT));
         }
-        Choice::Unshared(reason, text) => {
-            return stays(before, Health::stalled(reason, text.clone()), Some(UNSHARED));
+        Choice::Held(reason, text) => {
+            return stays(before, Health::stalled(reason, text.clone()), Some(HELD));
         }
-        Choice::Refused(reason, text) => return stays(before, Health::stalled(reason, text.clone()), None),
+        Choice::Refused(reason, text) => return ended(failed(before, reason, text, now)),
         Choice::Made(chosen) => chosen,
     };
     let text = describe(chosen);
@@ -107,7 +116,8 @@ fn begin(
     let mut actions: Vec<Action> = (!is_met).then(|| apply(account)).into_iter().collect();
     actions.push(apply(resources::config_map(object, chosen)));
     let job = Box::new(resources::job(object, &observed.settings, chosen));
-    actions.push(Action::Start { job, text: text.clone() });
+    let unverified = chosen.note == Note::Unverified;
+    actions.push(Action::Start { job, text: text.clone(), unverified });
     let status = DatabaseRestoreStatus { message: Some(text.clone()), ..before };
     Plan { actions, ..stays(status, Health::progressing("Starting", text), Some(POLL_INTERVAL)) }
 }
@@ -188,5 +198,11 @@ fn stays(
 }
 
 fn describe(chosen: &Chosen) -> String {
-    format!("backup {} of {} into {}", chosen.manifest.id, chosen.manifest.source, chosen.target.access.source.title)
+    let note = match &chosen.note {
+        Note::None => String::new(),
+        Note::Passed(later) => format!("; passed over what is not signed by a trusted key: {later}"),
+        Note::Unverified => "; nobody checked who wrote it (spec.from.s3.trust: Unverified)".into(),
+    };
+    let Chosen { manifest, target, .. } = chosen;
+    format!("backup {} of {} into {}{note}", manifest.id, manifest.source, target.access.source.title)
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::super::choice::{pick, unencrypted, unfit, unrecorded};
-use super::super::facts::Target;
+use super::super::facts::{Note, Target};
 use super::super::observe::{NOT_NOTED, unnoted};
 use super::*;
 use crate::api::databaserestore::{RestoreOutcome, Restored};
@@ -14,7 +14,7 @@ use crate::backup::plan::Destination;
 use crate::backup::record::Record;
 use crate::external::s3::{Listing, Object};
 
-fn restore(from: &serde_json::Value) -> DatabaseRestore {
+pub(in crate::controllers::databaserestore) fn restore(from: &serde_json::Value) -> DatabaseRestore {
     let object = json!({
         "apiVersion": "example.com/v1", "kind": "DatabaseRestore",
         "metadata": { "name": "back", "namespace": "shop", "uid": "uid-1" },
@@ -42,7 +42,7 @@ fn backup(kind: &str, version: &str) -> Backup {
     }
 }
 
-fn target(version: &str) -> Target {
+pub(in crate::controllers::databaserestore) fn target(version: &str) -> Target {
     let redis = json!({
         "apiVersion": "example.com/v1", "kind": "Redis", "metadata": { "name": "cache", "namespace": "shop" }, "spec": {},
     });
@@ -67,6 +67,7 @@ fn chosen() -> Observed {
         },
         target: target("7.0.15"),
         identity: None,
+        note: Note::None,
     };
     Observed {
         settings: Settings {
@@ -258,36 +259,31 @@ fn backups_of_which_nothing_is_recorded_need_consent() {
     .expect("an object");
     let uid = "5ee0e5f6-3a5c-4e6a-9d0c-6f5f0a3b8f11";
     let lost = restore(&json!({ "backup": "nightly", "uid": uid }));
-    assert!(matches!(unrecorded(&latest(), &backup, None), Some(Choice::Waiting("NoBackup", _))));
-    let Some(Choice::Refused("NotRecorded", text)) = unrecorded(&lost, &backup, None) else { panic!("refused") };
+    assert!(matches!(unrecorded(&latest(), &backup, None, None), Some(Choice::Waiting("NoBackup", _))));
+    let Some(Choice::Refused("NotRecorded", text)) = unrecorded(&lost, &backup, Some(uid), None) else {
+        panic!("refused")
+    };
     assert!(text.contains(&format!("causeway-backups-{uid}")) && text.contains("acceptUnrecorded: true"), "{text}");
-    assert_eq!(unrecorded(&lost, &backup, Some(&Record::default())), None);
+    assert_eq!(unrecorded(&lost, &backup, Some(uid), Some(&Record::default())), None);
     let consents = restore(&json!({ "backup": "nightly", "uid": uid, "acceptUnrecorded": true }));
-    assert_eq!(unrecorded(&consents, &backup, None), None);
+    assert_eq!(unrecorded(&consents, &backup, Some(uid), None), None);
 }
 
 #[test]
 fn encryption_that_is_asked_for_is_demanded() {
-    let object = |encryption: serde_json::Value| -> DatabaseBackup {
-        let spec = json!({ "schedule": "@daily", "encryption": encryption });
-        let object = json!({
-            "apiVersion": "example.com/v1", "kind": "DatabaseBackup", "metadata": { "name": "nightly" }, "spec": spec,
-        });
-        serde_json::from_value(object).expect("an object")
-    };
-    let (plain, asks) = (object(json!(null)), object(json!({ "recipients": ["age1"] })));
     let with_key = restore(&json!({ "backup": "nightly", "identitySecretName": "key" }));
     let consents = restore(&json!({ "backup": "nightly", "acceptUnencrypted": true }));
     let open = backup("redis", "7.0.15");
     let sealed = Backup { encryption: Some("age".into()), ..open.clone() };
-    let refused = |restore: &DatabaseRestore, object: &DatabaseBackup, manifest: &Backup| {
-        unencrypted(restore, object, manifest).map(|(reason, _)| reason)
+    let refused = |restore: &DatabaseRestore, encrypts, manifest: &Backup| {
+        unencrypted(restore, encrypts, manifest).map(|(reason, _)| reason)
     };
-    assert_eq!(refused(&latest(), &plain, &open), None);
-    assert_eq!(refused(&latest(), &asks, &open), Some("NotEncrypted"));
-    assert_eq!(refused(&with_key, &plain, &open), Some("NotEncrypted"));
-    assert_eq!(refused(&consents, &asks, &open), None);
-    assert_eq!(refused(&latest(), &asks, &sealed), None);
+    let (plain, asks) = (false, true);
+    assert_eq!(refused(&latest(), plain, &open), None);
+    assert_eq!(refused(&latest(), asks, &open), Some("NotEncrypted"));
+    assert_eq!(refused(&with_key, plain, &open), Some("NotEncrypted"));
+    assert_eq!(refused(&consents, asks, &open), None);
+    assert_eq!(refused(&latest(), asks, &sealed), None);
 }
 
 #[test]

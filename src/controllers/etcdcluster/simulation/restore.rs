@@ -14,8 +14,10 @@ use crate::stateful::restore_from::{Seen, Step};
 fn asking() -> Simulation {
     let mut object = cluster(3);
     let from = BackupChoice {
-        backup: "nightly".into(),
+        backup: Some("nightly".into()),
+        s3: None,
         source: None,
+        before: None,
         id: "latest".into(),
         identity_secret_name: None,
         uid: None,

@@ -13,8 +13,10 @@ use crate::stateful::restore_from::{Seen, Step};
 fn asking(replicas: i32) -> Simulation {
     let mut object = redis(replicas);
     object.spec.restore_from = Some(BackupChoice {
-        backup: "nightly".into(),
+        backup: Some("nightly".into()),
+        s3: None,
         source: None,
+        before: None,
         id: "latest".into(),
         identity_secret_name: None,
         uid: None,

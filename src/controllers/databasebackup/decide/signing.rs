@@ -1,0 +1,108 @@
+//! Which backups are to be signed, and what is told where that does not work.
+
+use jiff::Timestamp;
+
+use super::super::action::Action;
+use super::super::facts::{Bucket, Signing, Unsigned};
+use super::super::view::View;
+use crate::backup::record::Evidence;
+use crate::runtime::ExtraCondition;
+
+const UNSIGNED: &str = "UnsignedBackups";
+/// So many are signed before anything else is looked at again.
+const AT_ONCE: usize = 10;
+
+/// The newest backups that count and are not signed.
+pub fn step(view: &View<'_>, bucket: &Bucket) -> Option<Action> {
+    let observed = view.observed;
+    let (Signing::Key(_), Some(catalog)) = (&observed.signing, &observed.catalog) else { return None };
+    let record = observed.recording.as_ref().map(|recording| &recording.record)?;
+    let unsigned = catalog.folders.iter().flat_map(|(folder, backups)| {
+        let counts = catalog.complete(folder).into_iter().filter(|due| !backups[due].signed);
+        counts.map(move |due| (due, folder.clone()))
+    });
+    let mut unsigned: Vec<(Timestamp, String)> =
+        unsigned.filter(|(due, folder)| !observed.odd.contains(&(folder.clone(), *due))).collect();
+    unsigned.sort_unstable();
+    let backups: Vec<Unsigned> = unsigned
+        .into_iter()
+        .rev()
+        .take(AT_ONCE)
+        .map(|(due, folder)| {
+            let manifest = match record.evidence(&folder, due) {
+                Some(Evidence::Manifest(hash)) => Some(hash.clone()),
+                _ => None,
+            };
+            Unsigned { folder, due, manifest }
+        })
+        .collect();
+    let bucket = Box::new(bucket.clone());
+    (!backups.is_empty()).then(|| Action::Sign { bucket, prefix: view.prefix.clone(), backups })
+}
+
+/// Only while backups are not signed.
+pub fn part(view: &View<'_>) -> ExtraCondition {
+    let absent = ExtraCondition { type_: UNSIGNED, status: None, reason: "Signed", message: String::new() };
+    let Signing::Refused(why) = &view.observed.signing else { return absent };
+    let message = format!(
+        "new backups are taken and count, but are not signed, so that no other cluster will know them as Causeway's: {why}. \
+         Let the operator read and make its Secret (deploy/base/backup-records.yaml) and write signatures \
+         (iam/policy-backup-operator.json)"
+    );
+    ExtraCondition { status: Some(true), reason: "SigningFailed", message, ..absent }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::facts::Recording;
+    use super::super::super::fixtures::backup;
+    use super::super::tests::{catalog, decided, now, settled, words};
+    use super::*;
+    use crate::backup::manifest::due_of;
+    use crate::backup::record::Record;
+
+    const OLD: &str = "20261121T020000Z";
+    const NEW: &str = "20261122T020000Z";
+
+    #[test]
+    fn what_counts_is_signed_once_and_nothing_else_is() {
+        let object = backup();
+        let mut observed = settled(&object);
+        observed.catalog = Some(catalog(&[OLD, NEW], &["20261122T030000Z"], now()));
+        let mut record = Record::default();
+        let due = |id| due_of(id).expect("an ID");
+        let hash = "ab".repeat(32);
+        record.backups.entry("redis-cache".into()).or_default().insert(due(NEW), Evidence::Manifest(hash.clone()));
+        observed.recorded = Some(record.clone());
+        observed.recording = Some(Recording { record, accepted: 0 });
+        let signed = |observed: &crate::controllers::databasebackup::facts::Observed| {
+            let actions = decided(&object, observed).actions;
+            actions.into_iter().find_map(|action| match action {
+                Action::Sign { backups, .. } => Some(backups),
+                _ => None,
+            })
+        };
+        assert_eq!(signed(&observed), None, "there is no key");
+        observed.signing = Signing::Key("ssh-ed25519 AAAA".into());
+        let of = |id, manifest| Unsigned { folder: "redis-cache".into(), due: due(id), manifest };
+        assert_eq!(signed(&observed), Some(vec![of(NEW, Some(hash)), of(OLD, None)]));
+        observed.odd.insert(("redis-cache".into(), due(NEW)));
+        assert_eq!(signed(&observed), Some(vec![of(OLD, None)]), "one is not what was reported");
+        let backups = observed.catalog.as_mut().and_then(|it| it.folders.get_mut("redis-cache")).expect("backups");
+        backups.get_mut(&due(OLD)).expect("a backup").signed = true;
+        assert_eq!(signed(&observed), None);
+        assert_eq!(decided(&object, &observed).status.signing_key.as_deref(), Some("ssh-ed25519 AAAA"));
+    }
+
+    #[test]
+    fn a_backup_that_cannot_be_signed_is_told_and_taken_all_the_same() {
+        let object = backup();
+        let mut observed = settled(&object);
+        observed.signing = Signing::Refused("AccessDenied".into());
+        let plan = decided(&object, &observed);
+        assert!(words(&plan).is_empty() && matches!(plan.health, crate::runtime::Health::Ready(_)));
+        let part = plan.parts.iter().find(|part| part.type_ == UNSIGNED).expect("the condition");
+        assert!(part.status == Some(true) && part.message.contains("AccessDenied"), "{part:?}");
+        assert!(plan.requeue.is_some(), "it is tried again");
+    }
+}

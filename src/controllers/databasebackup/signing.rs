@@ -1,0 +1,92 @@
+//! Signs manifests, so that backups are known as Causeway's where this cluster is gone. No failure of it keeps a backup from
+//! being taken.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use sha2::{Digest, Sha256};
+
+use super::facts::{Bucket, Signing, Unsigned};
+use crate::backup::manifest::{LIMIT, NAME, id_of, parse};
+use crate::backup::signature::{SIGNATURE, SigningKey};
+use crate::external::aws::AwsError;
+use crate::external::s3::S3;
+use crate::runtime::{PerObject, hexadecimal};
+use crate::transfer;
+
+/// What failed is tried again after so long.
+pub const AGAIN: Duration = Duration::from_mins(1);
+
+/// Signs for all objects.
+pub struct Signer {
+    s3: S3,
+    key: transfer::Signing,
+    /// Why something could not be signed, and since when.
+    failed: PerObject<(Instant, String)>,
+    /// What is not signed, for it is not what was reported.
+    odd: PerObject<BTreeSet<(String, Timestamp)>>,
+}
+
+impl Signer {
+    /// With this key.
+    pub fn new(s3: S3, key: transfer::Signing) -> Self {
+        Self { s3, key, failed: PerObject::default(), odd: PerObject::default() }
+    }
+
+    /// By which key backups of an object are signed, and which of them are not.
+    pub async fn look(&self, uid: &str) -> (Signing, BTreeSet<(String, Timestamp)>) {
+        let odd = self.odd.get(uid).unwrap_or_default();
+        if let Some((_, why)) = self.failed.get(uid).filter(|(at, _)| at.elapsed() < AGAIN) {
+            return (Signing::Refused(why), odd);
+        }
+        match self.key.key().await {
+            Ok(key) => (Signing::Key(key.public().to_string()), odd),
+            Err(why) => (Signing::Refused(why.to_string()), odd),
+        }
+    }
+
+    /// Signs some backups of an object.
+    pub async fn sign(&self, uid: &str, bucket: &Bucket, prefix: &str, backups: &[Unsigned]) {
+        if let Err(why) = self.signed(uid, bucket, prefix, backups).await {
+            tracing::warn!(uid, why, "backups are not signed");
+            self.failed.set(uid, (Instant::now(), why));
+        }
+    }
+
+    async fn signed(&self, uid: &str, bucket: &Bucket, prefix: &str, backups: &[Unsigned]) -> Result<(), String> {
+        let key = self.key.key().await.map_err(|why| why.to_string())?;
+        for it in backups {
+            match self.sign_one(&key, bucket, prefix, it).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    let (folder, due) = (&it.folder, it.due);
+                    tracing::warn!(folder, id = id_of(due), "this manifest is not signed: it is not what was reported");
+                    self.odd.change(uid, BTreeSet::new, |odd| odd.insert((folder.clone(), due)));
+                }
+                Err(error) => return Err(error.to_string()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there is nothing more to do about it.
+    async fn sign_one(&self, key: &SigningKey, bucket: &Bucket, prefix: &str, it: &Unsigned) -> Result<bool, AwsError> {
+        let (place, owner) = (&bucket.place, bucket.owner.as_str());
+        let id = id_of(it.due);
+        let at = format!("{prefix}/{}/{id}", it.folder);
+        let Some(bytes) = self.s3.read(place, owner, &format!("{at}/{NAME}"), LIMIT).await? else { return Ok(true) };
+        let is_reported = it.manifest.as_ref().is_none_or(|hash| *hash == hexadecimal(&Sha256::digest(&bytes)));
+        if !is_reported || parse(&bytes, &id).is_err() {
+            return Ok(false);
+        }
+        self.s3.put_new(place, owner, &format!("{at}/{SIGNATURE}"), &key.sign(&at, &bytes)).await?;
+        Ok(true)
+    }
+
+    /// The object with that UID is gone.
+    pub fn forget(&self, uid: &str) {
+        self.failed.forget(uid);
+        self.odd.forget(uid);
+    }
+}
