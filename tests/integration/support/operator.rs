@@ -67,6 +67,7 @@ impl Operator {
             sweep,
             concurrency: 16,
             instance: "test".into(),
+            fence: Fence::unfenced(),
             stop: CancellationToken::new(),
         };
         Context {

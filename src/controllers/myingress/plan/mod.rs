@@ -214,6 +214,7 @@ fn environment(client: Client, metrics: Metrics, options: &PlanOptions, known: &
         sweep: Duration::MAX,
         concurrency: 1,
         instance: "plan".into(),
+        fence: Fence::closed(),
         stop: CancellationToken::new(),
     }
 }
