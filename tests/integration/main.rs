@@ -19,4 +19,5 @@ mod myingress;
 mod readiness;
 mod redis;
 mod security;
+mod soak;
 mod traffic;
