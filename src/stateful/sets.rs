@@ -15,7 +15,7 @@ use super::reading::{claims_of, pods_of};
 use super::{Database, Error, Set, names};
 use crate::runtime::children::Owner;
 use crate::runtime::{Children, PerObject};
-use crate::stateful::pod_refusal::Refusals;
+use crate::stateful::pod_refusal::{Missing, Refusals};
 use crate::stateful::restore_from::Restores;
 use crate::stateful::revival::Revivals;
 
@@ -85,12 +85,17 @@ impl<D: Database> Sets<D> {
         let mut set = Set { restore, ..set? };
         self.find_unlabelled(object, &mut set).await?;
         let uid = object.uid().unwrap_or_default();
-        for pod in set.pods.values_mut() {
-            pod.revival.take_if(|_| !self.revivals.may(&uid, &pod.name));
+        for (ordinal, pod) in &mut set.pods {
+            let room = self.revivals.room(&uid, pod, set.claims.get(ordinal));
+            pod.revival = pod.revival.take().or(room).filter(|_| self.revivals.may(&uid, &pod.name));
         }
         let there = set.pods.keys().copied().collect();
         let live = set.child("StatefulSet", &object.name_any()).filter(|live| live.ours);
-        set.unmade = self.refusals.look(live.map(|live| &live.value), &there).await;
+        (set.unmade, set.makeable) = match self.refusals.look(live.map(|live| &live.value), &there).await {
+            Some(Missing::Refused(unmade)) => (Some(unmade), None),
+            Some(Missing::Accepted(name)) => (None, Some(name)),
+            None => (None, None),
+        };
         Ok(set)
     }
 
