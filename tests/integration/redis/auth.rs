@@ -195,9 +195,12 @@ async fn a_pod_that_waits_for_a_secret_that_is_there_now_is_made_anew() {
     let name = super::replicas(&scene).await.remove(0);
     scene.edit::<Redis>(NAME, json!({ "suspend": true })).await;
     becomes(&scene, "the suspension", |object| !super::is_settled(object)).await;
+    let before = uids(&scene).await.remove(&name);
     scene.delete::<Secret>("cache-users").await;
     scene.delete::<Pod>(&name).await;
-    scene.was_said(&name, "FailedMount", 6).await;
+    let look = || async { uids(&scene).await.remove(&name).filter(|uid| Some(uid) != before.as_ref()) };
+    let uid = wait_for("another pod", look, Option::is_some).await.expect("just seen");
+    scene.was_said(&uid, "FailedMount", 6).await;
     let begun = std::time::Instant::now();
     scene.edit::<Redis>(NAME, json!({ "suspend": false })).await;
     scene.was_told(NAME, "PodDeleted", "it waits for Secret cache-users, which came after it").await;

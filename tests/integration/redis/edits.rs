@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use causeway::api::Redis;
+use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ResourceQuota, Service};
 use kube::ResourceExt;
 use kube::api::PostParams;
@@ -106,7 +107,8 @@ async fn a_pod_that_is_refused_no_longer_is_made_at_once() {
     };
     becomes(&scene, "the refusal to be told", is_told).await;
     // By then it waits for more than half a minute: 5 ms, doubled with each try.
-    scene.was_said(NAME, "FailedCreate", 13).await;
+    let set = scene.api::<StatefulSet>().get(NAME).await.expect("the set");
+    scene.was_said(&set.uid().unwrap_or_default(), "FailedCreate", 13).await;
     let begun = Instant::now();
     scene.delete::<ResourceQuota>("none").await;
     scene.was_told(NAME, "PodAccepted", "cache-0").await;

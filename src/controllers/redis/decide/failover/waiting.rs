@@ -15,7 +15,11 @@ use crate::stateful::names::selector_text;
 /// The nodes are awaited before one of them becomes the first master.
 pub fn creating(view: &View<'_>) -> Step {
     if view.observed.set.pods.is_empty() {
-        return Step::wait("Creating", "waiting for the first pod to be made");
+        let message = "waiting for the first pod to be made";
+        return match view.pod_trouble() {
+            Some((reason, text)) => Step::trouble(reason, format!("{message}; {text}")),
+            None => Step::wait("Creating", message),
+        };
     }
     let (answering, silent): (Vec<i32>, Vec<i32>) = (0..view.wanted()).partition(|it| view.loaded(*it).is_some());
     let (count, all) = (answering.len(), view.wanted());
