@@ -1,8 +1,11 @@
 //! Permission to change the outside world, good only while this process surely leads.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
 
 /// This process does not lead, or cannot be sure that it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,6 +26,8 @@ struct Gate {
     origin: Instant,
     /// Nanoseconds after `origin`; the gate is open before that.
     open_for: AtomicU64,
+    /// Tells whoever waits that it was opened.
+    opened: Notify,
 }
 
 impl Fence {
@@ -33,14 +38,29 @@ impl Fence {
 
     /// A fence that is closed until the lease is held; without one it stays so, for a process that must change nothing.
     pub fn closed() -> Self {
-        Self(Some(Arc::new(Gate { origin: super::now(), open_for: AtomicU64::new(0) })))
+        Self(Some(Arc::new(Gate { origin: super::now(), open_for: AtomicU64::new(0), opened: Notify::new() })))
     }
 
     /// Opens the fence until `end`, or closes it.
-    pub(super) fn open_until(&self, end: Option<Instant>) {
+    pub(crate) fn open_until(&self, end: Option<Instant>) {
         if let Some(gate) = &self.0 {
             let open_for = end.map_or(Duration::ZERO, |end| end.saturating_duration_since(gate.origin));
             gate.open_for.store(u64::try_from(open_for.as_nanos()).unwrap_or(u64::MAX), Ordering::SeqCst);
+            gate.opened.notify_waiters();
+        }
+    }
+
+    /// Waits until this process leads.
+    pub async fn opened(&self) {
+        let Some(gate) = &self.0 else { return };
+        loop {
+            let mut opened = pin!(gate.opened.notified());
+            // What happens from here on is heard of.
+            opened.as_mut().enable();
+            if self.check().is_ok() {
+                return;
+            }
+            opened.await;
         }
     }
 
@@ -68,6 +88,22 @@ mod tests {
         fence.open_until(Some(Instant::now() + Duration::from_mins(1)));
         fence.open_until(None);
         assert_eq!(clone.check(), Err(NotLeading));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_goes_on_when_it_opens() {
+        let fence = Fence::closed();
+        let waits = tokio::spawn({
+            let fence = fence.clone();
+            async move { fence.opened().await }
+        });
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        fence.open_until(None);
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert!(!waits.is_finished());
+        fence.open_until(Some(crate::leader::now() + Duration::from_secs(5)));
+        waits.await.expect("it goes on");
+        Fence::unfenced().opened().await;
     }
 
     #[test]

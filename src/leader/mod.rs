@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::LeaseSpec;
 use kube::Client;
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 pub use self::fence::{Fence, NotLeading};
@@ -63,6 +64,8 @@ pub struct Election {
     view: View,
     lease: LeaseObject,
     fence: Fence,
+    /// Whether our turn is here or may be near.
+    near: watch::Sender<bool>,
     complaint: Complaint,
     /// How long an answer is waited for: longer where answers are slow.
     patience: Duration,
@@ -79,9 +82,20 @@ impl Election {
             view: View::new(now()),
             lease: LeaseObject::new(client, namespace, name),
             fence: Fence::closed(),
+            near: watch::Sender::new(false),
             complaint: Complaint::default(),
             patience: timing.renew_deadline / ATTEMPTS,
         }
+    }
+
+    /// The permission to change the outside world, which opens when this process leads.
+    pub fn fence(&self) -> Fence {
+        self.fence.clone()
+    }
+
+    /// Whether our turn is here or may be near: the leader let two renewals pass.
+    pub fn near(&self) -> watch::Receiver<bool> {
+        self.near.subscribe()
     }
 
     /// Waits until this process leads. Whatever stands in the way is logged and tried again.
@@ -111,6 +125,8 @@ impl Election {
         let (action, view) = step::step(&self.candidate, self.view.clone(), observation, now(), Timestamp::now());
         self.fence.open_until(view.leads_until(&self.candidate.timing));
         self.view = view;
+        let is_near = self.view.is_near(&self.candidate.timing, now());
+        self.near.send_if_modified(|near| std::mem::replace(near, is_near) != is_near);
         if self.view.holder() != before.as_deref() {
             let holder = self.view.holder().unwrap_or("nobody");
             tracing::info!(lease = self.lease.name(), holder, "the leader lease changed hands");
@@ -209,6 +225,7 @@ impl Leadership {
         let mut election = self.0;
         election.fence.open_until(None);
         election.fence = Fence::closed();
+        election.near.send_replace(false);
         election
     }
 

@@ -40,6 +40,11 @@ impl Timing {
         Self { lease_duration, renew_deadline: lease_duration * 3 / 5, retry_period: lease_duration / 5 }
     }
 
+    /// A standby's turn may be near when it has no longer to wait than this: the holder let two renewals pass.
+    fn near(&self) -> Duration {
+        self.lease_duration.saturating_sub(self.retry_period * 2)
+    }
+
     /// How long what a leader sent just before it had to stop may be under way.
     pub fn margin(&self) -> Duration {
         self.lease_duration.saturating_sub(self.renew_deadline)
@@ -144,6 +149,11 @@ impl View {
         self.renewed_at.map(|renewed| renewed + timing.renew_deadline)
     }
 
+    /// Whether our turn is here or may be near.
+    pub fn is_near(&self, timing: &Timing, now: Instant) -> bool {
+        self.renewed_at.is_some() || (self.record.is_some() && now + timing.near() >= self.free_at)
+    }
+
     /// Who holds the lease, as far as we know.
     pub fn holder(&self) -> Option<&str> {
         holder(self.record.as_ref())
@@ -239,10 +249,11 @@ fn lead(candidate: &Candidate, view: &View, renewed_at: Instant, now: Instant, w
 fn stand_by(candidate: &Candidate, view: &View, now: Instant, wall: Timestamp) -> Action {
     // Our own name without leading: a write of ours was accepted, but its answer was lost.
     if view.holder() == Some(&candidate.identity) || now >= view.free_at {
-        Action::Write(claim(candidate, view.record.as_ref(), wall))
-    } else {
-        Action::Wait(view.free_at - now)
+        return Action::Write(claim(candidate, view.record.as_ref(), wall));
     }
+    // A look on the way, when our turn comes near.
+    let left = view.free_at - now;
+    Action::Wait(left.checked_sub(candidate.timing.near()).filter(|far| !far.is_zero()).unwrap_or(left))
 }
 
 /// The record with which a holder gives the lease up, so that the next one need not wait.

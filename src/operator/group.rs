@@ -20,6 +20,8 @@ pub struct Group {
     pub timing: Timing,
     /// How long the calls in hand may take after SIGTERM.
     pub drain: Duration,
+    /// Whether a standby begins to look when the leader may be gone.
+    pub warms_up: bool,
     /// The kinds, in the order of the options; never none.
     pub kinds: Vec<Served>,
     /// The lease by which an earlier version serves these kinds, too.
@@ -44,10 +46,18 @@ impl Group {
             lease: format!("{common}-databases"),
             timing: Timing::lasting(options.database_lease_duration),
             drain: DATABASE_DRAIN,
+            warms_up: true,
             kinds: databases,
             formerly: Some(Formerly { lease: common.clone(), is_ours: !others.is_empty() }),
         };
-        let others = Self { lease: common, timing: Timing::DEFAULT, drain: DRAIN, kinds: others, formerly: None };
+        let others = Self {
+            lease: common,
+            timing: Timing::DEFAULT,
+            drain: DRAIN,
+            warms_up: false,
+            kinds: others,
+            formerly: None,
+        };
         [databases, others].into_iter().filter(|group| !group.kinds.is_empty()).collect()
     }
 

@@ -1,11 +1,14 @@
 //! Takes part in one election for as long as the process runs, and serves the kinds of its group while it leads.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use kube::Client;
-use tokio::time::sleep;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
-use tracing::{error, warn};
+use tracing::{error, info, warn};
 
 use super::Error;
 use super::group::Group;
@@ -21,6 +24,10 @@ use crate::health::Health;
 use crate::leader::{Election, Fence, Leadership, Lost, Predecessor, Timing};
 use crate::metrics::Metrics;
 use crate::runtime::{Environment, api_message};
+
+/// After a warm-up for nothing the next one waits for so long: an apiserver by which a leader cannot renew in time is not to be
+/// asked for all lists again and again.
+const BETWEEN_WARM_UPS: Duration = Duration::from_mins(1);
 
 /// What outlives a term.
 #[derive(Clone)]
@@ -69,17 +76,38 @@ pub async fn serve(process: Process, group: Group, client: Client) -> Result<End
         formerly.map(|formerly| Predecessor::new(elect(&formerly.lease, Timing::DEFAULT), formerly.is_ours));
     let mut election = elect(&group.lease, group.timing);
     loop {
-        let leadership = tokio::select! {
-            () = process.stop.cancelled() => return Ok(Ending::Stopped),
-            leadership = acquire(election, predecessor.as_mut()) => leadership,
+        let (mut near, fence) = (election.near(), election.fence());
+        let (mut warm, mut rests_until) = (None, Instant::now());
+        let leadership = {
+            let mut acquiring = pin!(acquire(election, predecessor.as_mut()));
+            loop {
+                tokio::select! {
+                    () = process.stop.cancelled() => return Ok(Ending::Stopped),
+                    leadership = &mut acquiring => break leadership,
+                    () = until_otherwise(&mut near, warm.is_some(), rests_until), if group.warms_up => {}
+                }
+                // Until the fence opens the controllers list, watch and listen: the first failover waits for none of that.
+                if let Some(term) = warm.take() {
+                    process.end_warm_up(&group, term).await?;
+                    rests_until = Instant::now() + BETWEEN_WARM_UPS;
+                } else {
+                    info!(lease = group.lease, "warming up: the leader may be gone");
+                    warm = Some(process.begin(&group, fence.clone())?);
+                }
+            }
         };
         let Some(mut leadership) = leadership else {
+            if let Some(term) = warm {
+                process.end_warm_up(&group, term).await?;
+            }
             election = elect(&group.lease, group.timing);
             continue;
         };
         process.metrics.set_leader(&group.lease, true);
-        let work = process.clone().work(group.clone(), leadership.fence());
-        let mut term = Term::begin(work).map_err(Error::Threads)?;
+        let mut term = match warm {
+            Some(term) => term,
+            None => process.begin(&group, leadership.fence())?,
+        };
         let end = tokio::select! {
             lost = leadership.hold() => End::Lost(lost),
             lost = until_back(predecessor.as_mut()) => End::Superseded(lost),
@@ -121,6 +149,16 @@ pub async fn serve(process: Process, group: Group, client: Client) -> Result<End
     }
 }
 
+/// Waits until our turn is near and the controllers have not begun, or is not and they have.
+async fn until_otherwise(near: &mut watch::Receiver<bool>, warm: bool, rests_until: Instant) {
+    if !warm {
+        sleep_until(rests_until).await;
+    }
+    if near.wait_for(|near| *near != warm).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
 /// Waits for our turn, and that nobody of an earlier version has it; `None` where one came back meanwhile.
 async fn acquire(election: Election, predecessor: Option<&mut Predecessor>) -> Option<Leadership> {
     let Some(predecessor) = predecessor else { return Some(election.acquire().await) };
@@ -139,6 +177,20 @@ async fn until_back(predecessor: Option<&mut Predecessor>) -> Lost {
 }
 
 impl Process {
+    /// Begins the controllers of a group.
+    fn begin(&self, group: &Group, fence: Fence) -> Result<Term, Error> {
+        Term::begin(self.clone().work(group.clone(), fence)).map_err(Error::Threads)
+    }
+
+    /// Ends what was begun for a turn that did not come.
+    async fn end_warm_up(&self, group: &Group, term: Term) -> Result<(), Error> {
+        term.end().await.map_err(|Undead| Error::Lost(Lost::Late))?;
+        info!(lease = group.lease, "the leader is back: standing by");
+        self.metrics.stopped_leading(&group.lease, &group.names());
+        self.health.stopped_leading(&group.names());
+        Ok(())
+    }
+
     /// Runs the controllers. Clients are made here: their connections end with the term.
     async fn work(self, group: Group, fence: Fence) {
         let Self { options, config, cluster, image, metrics, health, stop, .. } = self;
@@ -160,6 +212,7 @@ impl Process {
             sweep: options.sweep_interval,
             concurrency: options.concurrency,
             instance: options.pod_name.clone(),
+            fence: fence.clone(),
             stop,
         };
         let region = aws.region().map(ToString::to_string);

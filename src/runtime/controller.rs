@@ -27,9 +27,11 @@ use super::reconcile::{FIRST_STATUS_TIMEOUT, Reconciler};
 use super::slots::Slots;
 use super::status::Statuses;
 use super::tenant::on_behalf_of;
+use super::warm_up::WarmUp;
 use super::watched::Watched;
 use crate::guardrails::Guardrails;
 use crate::health::Health;
+use crate::leader::Fence;
 use crate::metrics::Metrics;
 
 /// What every controller needs from the process.
@@ -51,6 +53,8 @@ pub struct Environment {
     pub instance: String,
     /// What platform teams let objects name.
     pub guardrails: Guardrails,
+    /// Opens when this process leads. Until then objects are looked at, and nothing is changed.
+    pub fence: Fence,
     /// Ends the controllers: the calls in hand are finished first.
     pub stop: CancellationToken,
 }
@@ -75,6 +79,7 @@ pub async fn run<K: Kind>(kind: Arc<K>, environment: Environment) {
         undecodable: Mutex::default(),
         alive: Mutex::default(),
         removed: Mutex::default(),
+        warm_up: WarmUp::new(environment.fence.clone()),
         stop: environment.stop.clone(),
     });
     environment.health.controller_started(K::NAME);
@@ -136,6 +141,14 @@ async fn reconcile<K: Kind>(object: Arc<K::Object>, reconciler: Arc<Reconciler<K
     // The controller starts every reconcile that is due, and here they wait for their turn, namespaces in turn, and those of
     // a namespace in the order in which they came: left to the controller, an object may wait as long as others keep coming.
     let namespace = object.namespace().unwrap_or_default();
+    tokio::select! {
+        warmed_up = reconciler.warmed_up(&object, &namespace) => {
+            if !warmed_up {
+                return Ok(Action::requeue(Duration::ZERO));
+            }
+        }
+        () = reconciler.stop.cancelled() => return Ok(Action::await_change()),
+    }
     let turn = async {
         let _queued = reconciler.metrics.queued(K::NAME);
         let mut turn = pin!(reconciler.turns.acquire(&namespace));

@@ -59,6 +59,11 @@ pub trait Kind: Send + Sync + Sized + 'static {
     /// Reads the world. The only place that reads.
     fn observe(&self, object: &Self::Object) -> impl Future<Output = Result<Self::Observed, Self::Error>> + Send;
 
+    /// Looks at an object before this process leads, so that less is left to find out then. Changes nothing.
+    fn warm_up(&self, _object: &Self::Object) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
     /// Decides what to do. Pure: no I/O, no clock, no randomness.
     fn decide(object: &Self::Object, observed: &Self::Observed, now: Timestamp) -> Plan<Self::Action, Self::Status>;
 

@@ -33,6 +33,7 @@ mod slots;
 mod slow_backoff;
 mod status;
 pub mod tenant;
+mod warm_up;
 mod watched;
 
 pub use backoff::Failures;

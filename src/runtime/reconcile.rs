@@ -31,6 +31,7 @@ use super::failure::{Class, Failure, api_message, class_of_kubernetes};
 use super::kind::{ActionEvent, Kind, Plan};
 use super::slots::Slots;
 use super::status::Statuses;
+use super::warm_up::WarmUp;
 use crate::api::Conditioned;
 use crate::api::common::FIELD_MANAGER;
 use crate::metrics::Metrics;
@@ -72,6 +73,8 @@ pub struct Reconciler<K: Kind> {
     pub alive: Mutex<BTreeSet<String>>,
     /// Uids of objects whose removal was finished, and whose end the watch has not shown yet.
     pub removed: Mutex<BTreeSet<String>>,
+    /// Which objects may be reconciled.
+    pub warm_up: WarmUp,
     /// The process is told to stop.
     pub stop: CancellationToken,
 }

@@ -35,10 +35,7 @@ impl<K: Kind> Statuses<K> {
             }
             written.remove(&uid);
         }
-        let mut status = K::status(object).cloned()?;
-        // What is not sent stays as its owner has it: https://kubernetes.io/docs/reference/using-api/server-side-apply/
-        status.conditions_mut().retain(|condition| K::Status::owns(&condition.type_));
-        Some(status)
+        own_status::<K>(object)
     }
 
     /// Applies `status` where it differs from the current one; true when it was written.
@@ -63,6 +60,13 @@ impl<K: Kind> Statuses<K> {
         Ok(true)
     }
 
+    /// Learns the status that another process wrote, and that the watch may not show yet.
+    pub fn learn(&self, live: &K::Object) {
+        let Some(status) = own_status::<K>(live) else { return };
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        written.insert(live.uid().unwrap_or_default(), (version_of(live), status));
+    }
+
     /// Of how many objects a status is remembered.
     #[cfg(test)]
     pub fn remembered(&self) -> usize {
@@ -73,6 +77,14 @@ impl<K: Kind> Statuses<K> {
     pub fn forget(&self, uid: &str) {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
+}
+
+/// The status without conditions of others. What is not sent stays as its owner has it:
+/// <https://kubernetes.io/docs/reference/using-api/server-side-apply/>
+fn own_status<K: Kind>(object: &K::Object) -> Option<K::Status> {
+    let mut status = K::status(object).cloned()?;
+    status.conditions_mut().retain(|condition| K::Status::owns(&condition.type_));
+    Some(status)
 }
 
 /// The resource version as a number, for "newer than" among versions of one object.

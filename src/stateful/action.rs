@@ -14,6 +14,8 @@ pub enum ChildAction {
     DeletePod { name: String, uid: String, why: String, at_once: bool },
     /// Delete exactly that pod, which waits in vain to be started again.
     Revive { name: String, uid: String, why: String },
+    /// Have the controller of exactly that `StatefulSet` make a pod now, for which it would wait.
+    Hurry { name: String, uid: String, version: String, pod: String },
     /// Delete exactly that volume claim.
     DeleteClaim { name: String, uid: String, why: String },
     /// Delete exactly that network policy.
@@ -51,6 +53,7 @@ impl ChildAction {
             Self::DeletePod { name, why, .. } | Self::Revive { name, why, .. } => {
                 ("PodDeleted", format!("Deleted pod {name}: {why}"))
             }
+            Self::Hurry { pod, .. } => ("PodAccepted", format!("Pod {pod} is refused no longer, and is made now")),
             Self::DeleteClaim { name, why, .. } => ("VolumeDeleted", format!("Deleted volume claim {name}: {why}")),
             Self::DeletePolicy { name, .. } => ("NetworkPolicyDeleted", format!("Deleted NetworkPolicy {name}")),
             Self::LabelPod { name, .. } => return Some(unlabelled::event("Pod", name, D::LABEL)),

@@ -7,7 +7,7 @@ use kube::api::{DeleteParams, PropagationPolicy};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use super::names::{ADOPTED, MEMBER};
+use super::names::{ADOPTED, HURRIED, MEMBER};
 use super::{ChildAction, Database, Error, Sets};
 use crate::runtime::child_watch::Owner;
 use crate::runtime::manifest::{Manifest, delete_exactly, patch_exactly};
@@ -28,6 +28,11 @@ impl<D: Database> Sets<D> {
                 self.delete::<CorePod>(object, name, uid, DeleteParams::default()).await?;
                 self.revivals.note(&object.uid().unwrap_or_default(), name);
                 Ok(())
+            }
+            ChildAction::Hurry { name, uid, version, .. } => {
+                self.expect_change(object);
+                let patch = json!({ "metadata": { "annotations": { HURRIED: version } } });
+                self.change::<StatefulSet>(object, name, uid, patch).await.map(drop)
             }
             ChildAction::DeleteClaim { name, uid, .. } => {
                 self.delete::<PersistentVolumeClaim>(object, name, uid, DeleteParams::default()).await

@@ -1,11 +1,12 @@
 //! What is known of a database's children, pods and volumes, as Kubernetes has them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::guardrails::Denial;
 use crate::runtime::manifest::is_controlled_by;
@@ -26,6 +27,8 @@ pub struct Set<N> {
     pub pods: BTreeMap<i32, Pod<N>>,
     /// A pod that is missing, and that the apiserver refuses.
     pub unmade: Option<Unmade>,
+    /// A pod that is missing, and that the apiserver refused before and accepts now.
+    pub makeable: Option<String>,
     /// The volume claims, by ordinal.
     pub claims: BTreeMap<i32, Claim>,
     /// Pods and claims of our names that are somebody else's, by ordinal: with what there is to say of them.
@@ -69,6 +72,12 @@ pub struct Pod<N> {
     pub young: bool,
     /// It has had a node for a while.
     pub placed: bool,
+    /// When it was made.
+    pub made: Option<Timestamp>,
+    /// While none of its containers was started: kinds and names of what they read first.
+    pub reads: BTreeSet<(&'static str, String)>,
+    /// The kubelet lets its container wait long before it is started again.
+    pub waits_long: bool,
     /// What its process said last before it gave up; `None` while it runs well.
     pub last_words: Option<String>,
     /// How that ended.
@@ -109,6 +118,8 @@ pub struct Claim {
     pub bound: bool,
     /// What it asks for.
     pub size: String,
+    /// How large its volume is.
+    pub capacity: String,
 }
 
 impl<N> Set<N> {
@@ -141,6 +152,18 @@ impl Child {
             ours: is_controlled_by(live, owner),
         }
     }
+
+    /// The same of a Secret, without its content.
+    pub fn bare(live: &impl Resource, ours: bool) -> Self {
+        let meta = live.meta();
+        let value = json!({ "metadata": { "creationTimestamp": meta.creation_timestamp } });
+        Self { value, uid: meta.uid.clone().unwrap_or_default(), ours }
+    }
+
+    /// When it was made.
+    pub fn made(&self) -> Option<Timestamp> {
+        self.value["metadata"]["creationTimestamp"].as_str()?.parse().ok()
+    }
 }
 
 impl<N> Pod<N> {
@@ -148,6 +171,19 @@ impl<N> Pod<N> {
     pub fn host(&self) -> Option<String> {
         let address = self.address.as_ref()?;
         Some(if address.contains(':') { format!("[{address}]") } else { address.clone() })
+    }
+
+    /// Its name and its node, in words.
+    pub fn place(&self) -> String {
+        match &self.evidence.node {
+            Some(node) => format!("{} on node {node}", self.name),
+            None => format!("{} (no node yet)", self.name),
+        }
+    }
+
+    /// Whether its process gave up because its volume is full.
+    pub fn has_no_space(&self) -> bool {
+        self.last_words.as_ref().is_some_and(|words| words.to_lowercase().contains("no space left on device"))
     }
 }
 

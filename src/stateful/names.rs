@@ -14,6 +14,8 @@ pub const REVISION: &str = "causeway.example.com/revision";
 pub const MEMBER: &str = "causeway.example.com/member";
 /// Annotation of volume claims that an earlier object of the name left: the uid of the object that uses them now.
 pub const ADOPTED: &str = "causeway.example.com/adopted-by";
+/// Annotation of a `StatefulSet`: its version when its controller was made to look at it, whom any change wakes.
+pub const HURRIED: &str = "causeway.example.com/hurried";
 /// Name of the volume in the pods, and the beginning of the claims' names.
 pub const VOLUME: &str = "data";
 

@@ -1,4 +1,6 @@
-//! Asks the apiserver why a `StatefulSet`'s pod is not made: its controller says so in events only.
+//! Asks the apiserver why a `StatefulSet`'s pod is not made: its controller says so in events only, and tries again ever more
+//! seldom, in the end after a quarter of an hour.
+//! <https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/statefulset/stateful_set.go>
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -24,15 +26,35 @@ const FORGOTTEN: Duration = Duration::from_mins(10);
 /// Pods that are missing, by the uid of their `StatefulSet`.
 pub struct Refusals {
     client: Client,
-    missing: Mutex<HashMap<String, Missing>>,
+    missing: Mutex<HashMap<String, Absence>>,
+}
+
+/// What is known of a pod that is missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// The apiserver refuses it.
+    Refused(Unmade),
+    /// The apiserver refused it before, and would take it now.
+    Accepted(String),
 }
 
 /// A pod that is missing.
 #[derive(Clone)]
-struct Missing {
+struct Absence {
     name: String,
     since: Instant,
-    asked: Option<(Instant, Option<Unmade>)>,
+    asked: Option<(Instant, Answer)>,
+    /// It was refused before.
+    was_refused: bool,
+}
+
+/// What the apiserver answers to a pod.
+#[derive(Clone)]
+enum Answer {
+    Refuses(String),
+    Takes,
+    /// Nothing that would say anything of the pod.
+    Unknown,
 }
 
 impl Refusals {
@@ -41,9 +63,9 @@ impl Refusals {
         Self { client, missing: Mutex::default() }
     }
 
-    /// The first pod that the set lacks for a while, where the apiserver would refuse it. `there` are the ordinals of all
-    /// pods; costs nothing while none is missing.
-    pub async fn look(&self, set: Option<&Value>, there: &BTreeSet<i32>) -> Option<Unmade> {
+    /// The first pod that the set lacks for a while, where the apiserver would refuse it, or did so until now. `there` are the
+    /// ordinals of all pods; costs nothing while none is missing.
+    pub async fn look(&self, set: Option<&Value>, there: &BTreeSet<i32>) -> Option<Missing> {
         let set = set?;
         let metadata = &set["metadata"];
         let uid = metadata["uid"].as_str()?.to_owned();
@@ -56,7 +78,7 @@ impl Refusals {
             let mut all = self.locked();
             // Sets that are gone are not looked for any more.
             all.retain(|_, it| it.asked.as_ref().map_or(it.since, |(at, _)| *at).elapsed() < FORGOTTEN);
-            let begun = || Missing { name: name.clone(), since: Instant::now(), asked: None };
+            let begun = || Absence { name: name.clone(), since: Instant::now(), asked: None, was_refused: false };
             let missing = all.entry(uid.clone()).or_insert_with(begun);
             if missing.name != name {
                 *missing = begun();
@@ -64,34 +86,49 @@ impl Refusals {
             missing.clone()
         };
         if let Some((_, answer)) = missing.asked.filter(|(at, _)| at.elapsed() < HOLDS) {
-            return answer;
+            return found(name, answer, false);
         }
         if missing.since.elapsed() < DRY_RUN_TIMEOUT {
             return None;
         }
-        let words = self.ask(metadata["namespace"].as_str()?, &pod(set, &name)).await;
-        let answer = words.map(|words| Unmade { name, words });
+        let answer = self.ask(metadata["namespace"].as_str()?, &pod(set, &name)).await;
+        let mut was_refused = false;
         if let Some(missing) = self.locked().get_mut(&uid) {
+            was_refused = missing.was_refused;
+            missing.was_refused =
+                matches!(answer, Answer::Refuses(_)) || (was_refused && matches!(answer, Answer::Unknown));
             missing.asked = Some((Instant::now(), answer.clone()));
         }
-        answer
+        found(name, answer, was_refused)
     }
 
-    /// Why such a pod would be refused; nothing is made.
+    /// Whether such a pod would be refused; nothing is made.
     /// <https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run>
-    async fn ask(&self, namespace: &str, pod: &Value) -> Option<String> {
-        let pod: Pod = serde_json::from_value(pod.clone()).ok()?;
+    async fn ask(&self, namespace: &str, pod: &Value) -> Answer {
+        let Ok(pod) = serde_json::from_value::<Pod>(pod.clone()) else { return Answer::Unknown };
         let api: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let parameters = PostParams { dry_run: true, ..PostParams::default() };
         // Nobody's failover waits for words.
-        match timeout(DEADLINE, api.create(&parameters, &pod)).await.ok()? {
-            Err(kube::Error::Api(status)) => is_refusal(status.code, &status.message).then(|| status.message.clone()),
-            _ => None,
+        match timeout(DEADLINE, api.create(&parameters, &pod)).await {
+            Ok(Ok(_)) => Answer::Takes,
+            Ok(Err(kube::Error::Api(status))) if is_refusal(status.code, &status.message) => {
+                Answer::Refuses(status.message.clone())
+            }
+            _ => Answer::Unknown,
         }
     }
 
-    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<String, Missing>> {
+    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<String, Absence>> {
         self.missing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What follows from the answer to a pod that is missing.
+fn found(name: String, answer: Answer, was_refused: bool) -> Option<Missing> {
+    match answer {
+        Answer::Refuses(words) => Some(Missing::Refused(Unmade { name, words })),
+        Answer::Takes if was_refused => Some(Missing::Accepted(name)),
+        Answer::Takes | Answer::Unknown => None,
     }
 }
 
@@ -154,6 +191,14 @@ mod tests {
         let pod = pod(&set(), "db-2");
         assert_eq!(pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"], "data-db-2");
         assert_eq!(pod["metadata"]["labels"]["a"], "b");
+    }
+
+    #[test]
+    fn a_pod_is_called_accepted_only_where_it_was_refused_before() {
+        assert_eq!(found("db-0".into(), Answer::Takes, false), None);
+        assert_eq!(found("db-0".into(), Answer::Takes, true), Some(Missing::Accepted("db-0".into())));
+        assert_eq!(found("db-0".into(), Answer::Unknown, true), None);
+        assert!(matches!(found("db-0".into(), Answer::Refuses("quota".into()), true), Some(Missing::Refused(_))));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! What matters of pods and volume claims as Kubernetes has them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod as CorePod};
+use k8s_openapi::api::core::v1::{ContainerStatus, PersistentVolumeClaim, Pod as CorePod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
@@ -50,6 +50,9 @@ pub fn pod_of<D: Database>(pod: &CorePod) -> Pod<D::Node> {
         unlabelled: false,
         young: told.as_ref().or(made.as_ref()).is_some_and(is_recent),
         placed: pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()) && !made.as_ref().is_some_and(is_recent),
+        made: made.as_ref().map(|made| made.0),
+        reads: reads(pod),
+        waits_long: container.is_some_and(revival::waits_long),
         last_words: ended.and_then(|ended| ended.message.clone()),
         exit_code: ended.map(|ended| ended.exit_code),
         restarts: container.map_or(0, |container| container.restart_count),
@@ -59,6 +62,34 @@ pub fn pod_of<D: Database>(pod: &CorePod) -> Pod<D::Node> {
         lost_node: lost_node(pod),
         own: D::node(pod),
     }
+}
+
+/// Secrets and `ConfigMap`s that a pod needs which was never started.
+fn reads(pod: &CorePod) -> BTreeSet<(&'static str, String)> {
+    let status = pod.status.as_ref();
+    let first = status.and_then(|status| status.init_container_statuses.as_deref()).unwrap_or_default();
+    let all = status.and_then(|status| status.container_statuses.as_deref()).unwrap_or_default();
+    let is_untouched = |container: &ContainerStatus| {
+        let waiting = container.state.as_ref().and_then(|state| state.waiting.as_ref());
+        let word = waiting.and_then(|waiting| waiting.reason.as_deref());
+        let words = ["ContainerCreating", "PodInitializing", "CreateContainerConfigError"];
+        container.restart_count == 0 && word.is_some_and(|word| words.contains(&word))
+    };
+    let Some(spec) = pod.spec.as_ref().filter(|_| !all.is_empty() && first.iter().chain(all).all(is_untouched)) else {
+        return BTreeSet::new();
+    };
+    let volumes = spec.volumes.iter().flatten().flat_map(|volume| {
+        let secret = volume.secret.as_ref().and_then(|secret| Some(("Secret", secret.secret_name.clone()?)));
+        let config_map = volume.config_map.as_ref().map(|config_map| ("ConfigMap", config_map.name.clone()));
+        secret.into_iter().chain(config_map)
+    });
+    let variables =
+        spec.init_containers.iter().flatten().chain(&spec.containers).flat_map(|it| it.env.iter().flatten());
+    let keys = variables.filter_map(|variable| {
+        let key = variable.value_from.as_ref()?.config_map_key_ref.as_ref()?;
+        Some(("ConfigMap", key.name.clone()))
+    });
+    volumes.chain(keys).collect()
 }
 
 /// A deletion's time lies ahead by the grace period.
@@ -81,6 +112,7 @@ pub fn claims_of<'a, D: Database>(
 pub fn claim_of<D: Database>(object: &D, claim: &PersistentVolumeClaim) -> Claim {
     let requests = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref()?.requests.clone());
     let size = requests.and_then(|requests| requests.get("storage").cloned());
+    let capacity = claim.status.as_ref().and_then(|status| status.capacity.as_ref()?.get("storage").cloned());
     Claim {
         name: claim.name_any(),
         uid: claim.uid().unwrap_or_default(),
@@ -91,6 +123,7 @@ pub fn claim_of<D: Database>(object: &D, claim: &PersistentVolumeClaim) -> Claim
         terminating: claim.metadata.deletion_timestamp.is_some(),
         bound: claim.spec.as_ref().is_some_and(|spec| spec.volume_name.is_some()),
         size: size.map_or_else(String::new, |it| it.0),
+        capacity: capacity.map_or_else(String::new, |it| it.0),
     }
 }
 
@@ -109,5 +142,27 @@ mod tests {
         };
         assert_eq!(address("Running").as_deref(), Some("10.0.0.1"));
         assert_eq!((address("Failed"), address("Succeeded")), (None, None));
+    }
+
+    #[test]
+    fn what_a_pod_reads_matters_until_one_of_its_containers_was_started() {
+        let reads = |container: &serde_json::Value| {
+            let pod = json!({ "metadata": { "name": "db-0" },
+                "spec": {
+                    "volumes": [{ "name": "tls", "secret": { "secretName": "db-peer-tls" } }],
+                    "containers": [{ "name": "etcd", "env": [{ "name": "A", "valueFrom": {
+                        "configMapKeyRef": { "name": "db", "key": "A" } } }] }],
+                },
+                "status": { "containerStatuses": [container] } });
+            pod_of::<EtcdCluster>(&serde_json::from_value(pod).unwrap()).reads
+        };
+        let container = |restarts: i32, state: &serde_json::Value| json!({ "name": "etcd", "image": "", "imageID": "", "ready": false, "restartCount": restarts, "state": state });
+        let all = BTreeSet::from([("Secret", "db-peer-tls".to_owned()), ("ConfigMap", "db".to_owned())]);
+        let waits = |word: &str| json!({ "waiting": { "reason": word } });
+        assert_eq!(reads(&container(0, &waits("ContainerCreating"))), all);
+        assert_eq!(reads(&container(0, &waits("CreateContainerConfigError"))), all);
+        assert!(reads(&container(0, &waits("ImagePullBackOff"))).is_empty());
+        assert!(reads(&container(1, &waits("CreateContainerConfigError"))).is_empty());
+        assert!(reads(&container(0, &json!({ "running": {} }))).is_empty());
     }
 }

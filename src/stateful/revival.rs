@@ -1,7 +1,8 @@
 //! Pods whose container waits long to be started again, although what it died of is over.
 //!
 //! The kubelet starts a container that ended again after 10 s, then after 20 s, and in the end after 5 minutes, whatever it
-//! died of. Who was killed would run at once: a pod that is made anew does. Each is helped ever more seldom, so that whatever
+//! died of. Who was killed would run at once, and so would who had no space and has some now: a pod that is made anew does.
+//! Each is helped ever more seldom, so that whatever
 //! kills it again and again does so no faster in the end than the kubelet lets it.
 //! <https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-restarts>
 
@@ -9,7 +10,10 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+
+use super::{Claim, facts};
+use crate::runtime::manifest::amount;
 
 /// After the first help so long; twice as long after each.
 const FIRST: Duration = Duration::from_secs(30);
@@ -26,15 +30,18 @@ const KILLED: [i32; 2] = [128 + 9, 128 + 15];
 /// than it may would do so again.
 pub fn cause(pod: &Pod, container: &str) -> Option<String> {
     let all = pod.status.as_ref()?.container_statuses.as_ref()?;
-    let container = all.iter().find(|it| it.name == container)?;
-    let waiting = container.state.as_ref()?.waiting.as_ref()?;
-    if waiting.reason.as_deref() != Some("CrashLoopBackOff") || !is_long(waiting.message.as_deref()?) {
-        return None;
-    }
+    let container = all.iter().find(|it| it.name == container).filter(|container| waits_long(container))?;
     let ended = container.last_state.as_ref()?.terminated.as_ref()?;
     let killed = KILLED.contains(&ended.exit_code) && ended.reason.as_deref() != Some("OOMKilled");
     killed
         .then(|| format!("its process was killed (exit code {}), and would wait in CrashLoopBackOff", ended.exit_code))
+}
+
+/// Whether the kubelet lets a container wait long before it starts it again.
+pub fn waits_long(container: &ContainerStatus) -> bool {
+    let waiting = container.state.as_ref().and_then(|state| state.waiting.as_ref());
+    let looping = waiting.filter(|waiting| waiting.reason.as_deref() == Some("CrashLoopBackOff"));
+    looping.and_then(|waiting| waiting.message.as_deref()).is_some_and(is_long)
 }
 
 /// Whether the kubelet's words tell of a long wait, such as `back-off 1m20s restarting failed container=…`.
@@ -44,9 +51,16 @@ fn is_long(words: &str) -> bool {
     time.contains('m') || seconds.is_some_and(|seconds| seconds > SHORT_SECONDS)
 }
 
-/// Who was helped, and when. Forgotten with the process: then the next help comes a little early.
+/// Who was helped, and when; and how large the volumes were of those who had no space. Forgotten with the process: then the
+/// next help comes a little early, and who had no space is left to the kubelet.
 #[derive(Default)]
-pub struct Revivals(Mutex<HashMap<(String, String), Revival>>);
+pub struct Revivals {
+    helped: Mutex<HashMap<Key, Revival>>,
+    full: Mutex<HashMap<Key, String>>,
+}
+
+/// Uid of the object and name of the pod.
+type Key = (String, String);
 
 struct Revival {
     last: Instant,
@@ -56,23 +70,39 @@ struct Revival {
 impl Revivals {
     /// Whether that pod of the object with that uid may be helped now.
     pub fn may(&self, object: &str, pod: &str) -> bool {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.helped.lock().unwrap_or_else(PoisonError::into_inner);
         let revival = all.get(&(object.to_owned(), pod.to_owned()));
         revival.is_none_or(|revival| revival.last.elapsed() >= revival.pause)
     }
 
     /// That pod was helped.
     pub fn note(&self, object: &str, pod: &str) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.helped.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, revival| revival.last.elapsed() < FORGOTTEN);
         let key = (object.to_owned(), pod.to_owned());
         let pause = all.get(&key).map_or(FIRST, |revival| (revival.pause * 2).min(LONGEST));
         all.insert(key, Revival { last: Instant::now(), pause });
     }
 
+    /// What there is to say of a pod that had no space, and whose volume has grown since.
+    pub fn room<N>(&self, object: &str, pod: &facts::Pod<N>, claim: Option<&Claim>) -> Option<String> {
+        let mut full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (object.to_owned(), pod.name.clone());
+        let Some(claim) = claim.filter(|_| pod.has_no_space()) else {
+            full.remove(&key);
+            return None;
+        };
+        let before = full.entry(key).or_insert_with(|| claim.capacity.clone());
+        let has_grown = amount(&claim.capacity) > amount(before);
+        (has_grown && pod.waits_long).then(|| {
+            format!("its volume was full and has {} now, and it would wait in CrashLoopBackOff", claim.capacity)
+        })
+    }
+
     /// The object with that uid is gone.
     pub fn forget(&self, object: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(uid, _), _| uid != object);
+        self.helped.lock().unwrap_or_else(PoisonError::into_inner).retain(|(uid, _), _| uid != object);
+        self.full.lock().unwrap_or_else(PoisonError::into_inner).retain(|(uid, _), _| uid != object);
     }
 }
 
@@ -112,12 +142,36 @@ mod tests {
         let mut pauses = Vec::new();
         for _ in 0..6 {
             revivals.note("uid", "db-0");
-            pauses.push(revivals.0.lock().unwrap().values().next().unwrap().pause.as_secs());
+            pauses.push(revivals.helped.lock().unwrap().values().next().unwrap().pause.as_secs());
             assert!(!revivals.may("uid", "db-0"));
             assert!(revivals.may("uid", "db-1") && revivals.may("other", "db-0"));
         }
         assert_eq!(pauses, [30, 60, 120, 240, 300, 300]);
         revivals.forget("uid");
         assert!(revivals.may("uid", "db-0"));
+    }
+
+    #[test]
+    fn who_had_no_space_is_helped_once_the_volume_has_grown() {
+        let revivals = Revivals::default();
+        let pod = |words: &str, waits_long: bool| facts::Pod::<()> {
+            name: "db-0".into(),
+            last_words: Some(words.into()),
+            waits_long,
+            ..facts::Pod::default()
+        };
+        let claim = |capacity: &str| Claim { capacity: capacity.into(), ..Claim::default() };
+        let found = |pod: &facts::Pod<()>, capacity: &str| revivals.room("uid", pod, Some(&claim(capacity)));
+        let full = "write /data/member/wal/0.tmp: no space left on device";
+        assert_eq!(found(&pod(full, false), "1Gi"), None);
+        assert_eq!(found(&pod(full, true), "1Gi"), None, "it is full as before");
+        assert_eq!(found(&pod(full, true), "1024Mi"), None, "that is as much");
+        assert_eq!(found(&pod(full, false), "2Gi"), None, "the kubelet is as fast");
+        assert!(found(&pod(full, true), "2Gi").is_some_and(|why| why.contains("2Gi")));
+        assert_eq!(found(&pod("panic: else", true), "2Gi"), None);
+        assert_eq!(found(&pod(full, true), "2Gi"), None, "full again, with as much");
+        assert!(found(&pod(full, true), "3Gi").is_some());
+        revivals.forget("uid");
+        assert_eq!(found(&pod(full, true), "3Gi"), None);
     }
 }

@@ -18,7 +18,7 @@ use crate::guardrails::Guardrails;
 use crate::runtime::child_watch::Owner;
 use crate::runtime::manifest::is_controlled_by;
 use crate::runtime::{Children, PerObject};
-use crate::stateful::pod_refusal::Refusals;
+use crate::stateful::pod_refusal::{Missing, Refusals};
 use crate::stateful::restore_from::Restores;
 use crate::stateful::revival::Revivals;
 
@@ -94,12 +94,17 @@ impl<D: Database> Sets<D> {
         let mut set = Set { restore, rules: self.rules.clone(), denied, ..set? };
         self.find_unlabelled(object, &mut set).await?;
         let uid = object.uid().unwrap_or_default();
-        for pod in set.pods.values_mut() {
-            pod.revival.take_if(|_| !self.revivals.may(&uid, &pod.name));
+        for (ordinal, pod) in &mut set.pods {
+            let room = self.revivals.room(&uid, pod, set.claims.get(ordinal));
+            pod.revival = pod.revival.take().or(room).filter(|_| self.revivals.may(&uid, &pod.name));
         }
         let there = set.pods.keys().copied().collect();
         let live = set.child("StatefulSet", &object.name_any()).filter(|live| live.ours);
-        set.unmade = self.refusals.look(live.map(|live| &live.value), &there).await;
+        (set.unmade, set.makeable) = match self.refusals.look(live.map(|live| &live.value), &there).await {
+            Some(Missing::Refused(unmade)) => (Some(unmade), None),
+            Some(Missing::Accepted(name)) => (None, Some(name)),
+            None => (None, None),
+        };
         Ok(set)
     }
 

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::names::{self, INCARNATION, VOLUME};
 use super::{Child, ChildAction, Claim, Database, Pod, Set};
+use crate::runtime::Health;
 use crate::runtime::manifest::Manifest;
 use crate::stateful::restore_from::Seen;
 use crate::stateful::restore_from::fixtures::happen;
@@ -87,8 +88,13 @@ impl<P: PodState, V: Default> Objects<P, V> {
             children: self.children.clone(),
             pods: self.pods.iter().map(|(ordinal, pod)| (*ordinal, facts(*ordinal, pod))).collect(),
             unmade: None,
+            makeable: None,
             claims: self.claims.iter().map(|(ordinal, claim)| (*ordinal, claim.facts.clone())).collect(),
-            foreign: self.others.iter().map(|(ordinal, whose)| (*ordinal, (*whose).to_owned())).collect(),
+            foreign: self
+                .others
+                .iter()
+                .map(|(ordinal, whose)| (*ordinal, format!("it is {whose}: kubectl get pvc")))
+                .collect(),
             restore: self.restore.clone(),
         }
     }
@@ -108,6 +114,7 @@ impl<P: PodState, V: Default> Objects<P, V> {
                     self.pod(object, name, uid)?.terminate();
                 }
             }
+            ChildAction::Hurry { .. } => {}
             ChildAction::DeleteClaim { name, uid, .. } => {
                 if self.claims.contains_key(&names::ordinal_of(object, name).unwrap()) {
                     self.claim(object, name, uid)?.terminating = true;
@@ -205,4 +212,11 @@ impl<P: PodState, V: Default> Objects<P, V> {
         }
         spare
     }
+}
+
+/// Whoever stalls names a field, an object or a command by which somebody outside lets it go on.
+pub fn assert_helpful(health: &Health) {
+    let Health::Stalled(cause) = health else { return };
+    let helps = ["spec.", "metadata.name", "Secret ", "kubectl ", "etcdctl "];
+    assert!(helps.iter().any(|help| cause.message.contains(help)), "nobody knows what to do: {cause:?}");
 }

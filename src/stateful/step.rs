@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ChildAction, Pod, Set};
+use super::{Child, ChildAction, Pod, Set};
 use crate::runtime::Health;
 use crate::runtime::manifest::{Manifest, amount};
 use crate::stateful::pod_trouble::Unmade;
@@ -86,6 +86,12 @@ impl<N> Set<N> {
         self.child("StatefulSet", name).is_none() && self.pods.values().any(|pod| pod.controlled)
     }
 
+    /// Whom a `StatefulSet` that was deleted is waited for.
+    pub fn describe_going(&self) -> String {
+        let pods: Vec<String> = self.pods.values().filter(|pod| pod.controlled).map(Pod::place).collect();
+        format!("waiting for the pods of a StatefulSet that was deleted to stop: {}", pods.join(", "))
+    }
+
     /// Pods and volume claims of ours whose label somebody took off: no Service leads to such a pod, and its `StatefulSet`
     /// lets go of it and cannot make another of its name.
     pub fn label<A: From<ChildAction>, R: Default>(&self) -> Option<Step<A, R>> {
@@ -120,6 +126,33 @@ impl<N> Set<N> {
         };
         let actions = self.pods.values().filter_map(helped);
         Step::children(actions, "Replacing", "replacing pods whose processes were killed")
+    }
+
+    /// A pod that the apiserver refused, and takes now: its controller would try again ever more seldom.
+    pub fn hurry<A: From<ChildAction>, R: Default>(&self, name: &str) -> Option<Step<A, R>> {
+        let pod = self.makeable.clone()?;
+        let live = self.child("StatefulSet", name).filter(|live| live.ours)?;
+        let version = live.value["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+        let message = format!("pod {pod} is refused no longer, and is made now");
+        let action = ChildAction::Hurry { name: name.to_owned(), uid: live.uid.clone(), version, pod };
+        Step::children([action], "Applying", message)
+    }
+
+    /// Pods that wait for a Secret or `ConfigMap` that came after them. The kubelet looks for it ever more seldom, in the end
+    /// every two minutes; for a pod that is made anew it looks at once.
+    /// <https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/util/goroutinemap/exponentialbackoff/exponential_backoff.go>
+    pub fn belated<A: From<ChildAction>, R: Default>(&self) -> Option<Step<A, R>> {
+        let late = |pod: &Pod<N>| {
+            let waits = pod.placed && !pod.terminating && pod.lost_node.is_none();
+            let made = pod.made.filter(|_| waits)?;
+            let came_late = |(kind, name): &&(&'static str, String)| {
+                self.child(kind, name).and_then(Child::made).is_some_and(|arrived| arrived > made)
+            };
+            let (kind, name) = pod.reads.iter().find(came_late)?;
+            Some(ChildAction::delete_pod(pod, format!("it waits for {kind} {name}, which came after it")))
+        };
+        let actions = self.pods.values().filter_map(late);
+        Step::children(actions, "Replacing", "replacing pods that wait for what is there now")
     }
 
     /// A larger volume, one after the other, for those that are to have one.
@@ -164,4 +197,49 @@ pub fn name_taken(kind: &str, name: &str) -> String {
 /// A version's numbers, which compare as versions do.
 pub fn numbers(version: &str) -> Vec<u32> {
     version.split('.').filter_map(|part| part.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use jiff::{SignedDuration, Timestamp};
+    use serde_json::json;
+
+    use super::*;
+
+    /// A pod that was made `made` seconds after its Secret and reads that first; what is done about it.
+    fn next(made: i64, pod: Pod<()>) -> Vec<ChildAction> {
+        let arrived: Timestamp = "2026-11-25T08:00:00Z".parse().unwrap();
+        let secret = json!({ "metadata": { "creationTimestamp": arrived.to_string() } });
+        let made = arrived.checked_add(SignedDuration::from_secs(made)).unwrap();
+        let reads = BTreeSet::from([("Secret", "db-peer-tls".to_owned())]);
+        let mut set = Set::default();
+        let secret = Child { value: secret, uid: "1".into(), ours: true };
+        set.children.insert(("Secret".into(), "db-peer-tls".into()), secret);
+        set.pods.insert(0, Pod { name: "db-0".into(), made: Some(made), reads, ..pod });
+        set.belated::<ChildAction, ()>().map(|step| step.actions).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_pod_that_waits_for_a_secret_that_came_after_it_is_made_anew_and_only_that() {
+        let placed = Pod { placed: true, ..Pod::default() };
+        let [ChildAction::DeletePod { name, why, .. }] = &next(-60, placed.clone())[..] else { panic!("not one") };
+        assert!(name == "db-0" && why.contains("Secret db-peer-tls"), "{why}");
+        assert_eq!(next(60, placed.clone()), [], "the Secret was there before");
+        assert_eq!(next(-60, Pod::default()), [], "it has had no node for long");
+        assert_eq!(next(-60, Pod { terminating: true, ..placed }), []);
+    }
+
+    #[test]
+    fn a_set_whose_pod_is_refused_no_longer_is_looked_at_once() {
+        let mut set = Set::<()>::default();
+        let live = json!({ "metadata": { "resourceVersion": "7" } });
+        set.children.insert(("StatefulSet".into(), "db".into()), Child { value: live, uid: "1".into(), ours: true });
+        assert!(set.hurry::<ChildAction, ()>("db").is_none());
+        set.makeable = Some("db-2".into());
+        let step = set.hurry::<ChildAction, ()>("db").unwrap();
+        let [ChildAction::Hurry { name, uid, version, pod }] = &step.actions[..] else { panic!("{step:?}") };
+        assert_eq!([name, uid, version, pod], ["db", "1", "7", "db-2"]);
+    }
 }

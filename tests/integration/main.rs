@@ -20,4 +20,5 @@ mod plugin;
 mod readiness;
 mod redis;
 mod security;
+mod soak;
 mod traffic;

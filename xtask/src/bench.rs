@@ -27,6 +27,7 @@ use clap::{Args, Subcommand};
 use crate::cluster::{self, Cluster};
 use crate::progress::{Progress, Step};
 use crate::{host, images, localstack};
+pub use failover::build as build_tests;
 use scene::Bench;
 
 /// The benchmarks' own cluster: nothing else runs in it.
@@ -190,7 +191,8 @@ fn prepare(action: &Action) -> Result<()> {
     Ok(())
 }
 
-fn install_definitions(cluster: &Cluster, step: &Step) -> Result<()> {
+/// Installs the definitions of all kinds.
+pub fn install_definitions(cluster: &Cluster, step: &Step) -> Result<()> {
     let log = directory()?.join("definitions.log");
     let crds = host::repo_root()?.join("crds");
     let mut apply = cluster.kubectl();

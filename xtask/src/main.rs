@@ -13,6 +13,7 @@ mod images;
 mod localstack;
 mod progress;
 mod release;
+mod soak;
 mod test;
 mod tools;
 
@@ -49,6 +50,8 @@ enum Command {
     /// Measure what the operator costs; results go to target/bench/
     #[command(subcommand)]
     Bench(bench::Action),
+    /// Let databases live through a seeded chaos, and tell on one page what came of it
+    Soak(soak::Options),
     /// Run every check and every test
     Test(test::Options),
 }
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Command::Kubectl(options) => cluster::kubectl(&options).map(|()| ExitCode::SUCCESS),
         Command::Images(options) => images::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Bench(action) => bench::run(&action).map(|()| ExitCode::SUCCESS),
+        Command::Soak(options) => soak::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Crds => crds::run().map(|()| ExitCode::SUCCESS),
         Command::Chart => chart::run().map(|()| ExitCode::SUCCESS),
         Command::Image(options) => image::run(&options).map(|()| ExitCode::SUCCESS),

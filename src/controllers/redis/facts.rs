@@ -142,11 +142,6 @@ impl Pod {
         }
     }
 
-    /// Whether its process gave up because its volume is full.
-    pub fn has_no_space(&self) -> bool {
-        self.last_words.as_ref().is_some_and(|words| words.contains("No space left on device"))
-    }
-
     /// Whether its label tells that role.
     pub fn has_role(&self, role: &str) -> bool {
         self.own.role.as_deref() == Some(role)

@@ -91,6 +91,13 @@ impl Kind for RedisKind {
         Box::pin(self.observer.observe(object)).await
     }
 
+    /// Who listens to the nodes already knows how long a master has been silent when its turn comes.
+    async fn warm_up(&self, object: &api::Redis) {
+        if let Err(error) = Box::pin(self.observer.observe(object)).await {
+            tracing::debug!(%error, "not looked at yet");
+        }
+    }
+
     fn decide(object: &api::Redis, observed: &Observed, now: Timestamp) -> Plan<Action, RedisStatus> {
         decide::decide(object, observed, now)
     }

@@ -9,7 +9,7 @@ use kube::{Client, ResourceExt};
 
 use super::drift::Drifts;
 use super::error::Error;
-use super::facts::{NodeState, Observed, Passwords, Pod, SecretString, Users};
+use super::facts::{Child, NodeState, Observed, Passwords, Pod, SecretString, Users};
 use super::monitor::Monitor;
 use super::names;
 use super::secret_cache::SecretCache;
@@ -82,7 +82,7 @@ impl Observer {
     }
 
     /// Reads the Secrets of an object, each by its name.
-    async fn passwords(&self, object: &Object) -> Result<Passwords, Error> {
+    async fn read_passwords(&self, object: &Object, observed: &mut Observed) -> Result<(), Error> {
         let user_provided = object.spec.auth.secret_name.clone().unwrap_or_else(|| names::password(object));
         let users = names::users(object);
         let read = futures::try_join!(
@@ -92,12 +92,16 @@ impl Observer {
         let (user_provided, users) = match read {
             Ok(read) => read,
             Err(stateful::Error::Read { source, .. }) if class_of_kubernetes(&source) == Class::Denied => {
-                return Ok(Passwords { denied: true, ..Passwords::default() });
+                observed.passwords = Passwords { denied: true, ..Passwords::default() };
+                return Ok(());
             }
             Err(error) => return Err(error.into()),
         };
         if let Some(users) = users.as_ref().filter(|users| !is_controlled_by(*users, object)) {
             return Err(stateful::Error::NameTaken(format!("Secret {}", users.name_any())).into());
+        }
+        if let Some(users) = &users {
+            observed.set.children.insert(("Secret".to_owned(), users.name_any()), Child::bare(users, true));
         }
         let (name, uid) = (object.name_any(), object.uid().unwrap_or_default());
         let shared = |secret: &Secret| REDIS.may_use(&secret.metadata, &name, &uid);
@@ -107,7 +111,8 @@ impl Observer {
         let read = users.and_then(|secret| resources::users_of(&secret.data?));
         let (users, users_lost) = self.users_of(object, read);
         let user_provided = password.map(|text| SecretString(text.trim_end_matches('\n').to_owned()));
-        Ok(Passwords { denied: false, unshared, user_provided, users, users_lost })
+        observed.passwords = Passwords { denied: false, unshared, user_provided, users, users_lost };
+        Ok(())
     }
 
     /// The users by which the nodes know us, and whether their Secret lacks them: somebody deleted or changed it.
@@ -126,7 +131,7 @@ impl Observer {
     /// Asks every node for itself. Where some do not know us, clients had to log in until now, or have to from now on.
     async fn ask_nodes(&self, object: &Object, observed: &mut Observed, fresh: bool) -> Result<(), Error> {
         if object.spec.auth.enabled {
-            observed.passwords = self.passwords(object).await?;
+            self.read_passwords(object, observed).await?;
         }
         if object.spec.tls.is_some() {
             let look = self.secrets.look(object, &observed.set.pods, fresh).await?;
@@ -142,7 +147,7 @@ impl Observer {
             return Ok(());
         }
         if !object.spec.auth.enabled {
-            observed.passwords = self.passwords(object).await?;
+            self.read_passwords(object, observed).await?;
         }
         self.logins.change(&object.uid().unwrap_or_default(), HashMap::default, |logins| {
             logins.retain(|uid, _| observed.set.pods.values().any(|pod| pod.uid == *uid));

@@ -135,3 +135,27 @@ fn a_leader_writes_a_deleted_lease_again() {
     pair.run(seconds(60.0), true);
     assert!(pair.leader.leads(pair.now));
 }
+
+/// Whoever looks at databases before its turn begins about three seconds early.
+#[test]
+fn a_standbys_turn_is_near_when_the_leader_lets_two_renewals_pass_and_not_while_it_lives() {
+    let mut pair = Pair::of(short(), ["a_1_x", "b_2_y"], [0, 0]);
+    let is_near = |pair: &Pair| pair.rival.view.is_near(&short(), pair.now);
+    for _ in 0..100 {
+        pair.run(seconds(0.1), true);
+        assert!(!is_near(&pair), "the leader lives");
+    }
+    let died = pair.now;
+    while !is_near(&pair) {
+        pair.run(seconds(0.1), false);
+        // One that waits sees it in time: no look is later than that.
+        let Action::Wait(wait) = pair.rival.decision else { panic!("{:?}", pair.rival.decision) };
+        assert!(pair.now + wait <= died + seconds(5.0));
+    }
+    let after = pair.now - died;
+    assert!(after >= seconds(1.0) && after <= seconds(2.1), "{after:?}");
+    assert!(!pair.rival.leads(pair.now));
+    pair.leader.turn(&mut pair.cluster, pair.now, pair.wall);
+    pair.run(seconds(0.1), true);
+    assert!(!is_near(&pair), "the leader is back");
+}

@@ -17,8 +17,9 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::{Busy, Failures, Health, Reconciler, Statuses};
-use crate::api::{MyApp, MyAppStatus};
+use super::{Busy, Failures, Health, Reconciler, Statuses, WarmUp};
+use crate::api::{Conditioned, MyApp, MyAppStatus};
+use crate::leader::Fence;
 use crate::metrics::Metrics;
 use crate::runtime::decoding::Decoded;
 use crate::runtime::watched::Watched;
@@ -64,6 +65,9 @@ impl Kind for Waiting {
         self.go_on.notified().await;
         Ok(())
     }
+    async fn warm_up(&self, _: &MyApp) {
+        self.observing.notify_one();
+    }
     fn decide(_: &MyApp, (): &(), _: Timestamp) -> Plan<(), MyAppStatus> {
         Plan {
             actions: Vec::new(),
@@ -105,6 +109,10 @@ fn apiserver(sent: Arc<Mutex<Vec<Value>>>) -> Client {
 }
 
 fn reconciler(client: &Client) -> Arc<Reconciler<Waiting>> {
+    fenced(client, Fence::unfenced())
+}
+
+fn fenced(client: &Client, fence: Fence) -> Arc<Reconciler<Waiting>> {
     Arc::new(Reconciler {
         kind: Arc::default(),
         client: client.clone(),
@@ -118,6 +126,7 @@ fn reconciler(client: &Client) -> Arc<Reconciler<Waiting>> {
         undecodable: Mutex::default(),
         alive: Mutex::default(),
         removed: Mutex::default(),
+        warm_up: WarmUp::new(fence),
         stop: CancellationToken::new(),
     })
 }
@@ -155,6 +164,33 @@ async fn nothing_is_remembered_of_an_object_that_went_while_it_was_reconciled() 
     reconciler.alive.lock().unwrap().insert("uid-1".into());
     reconcile(&reconciler, &object, || {}).await;
     assert_eq!(reconciler.statuses.remembered(), 1, "what we wrote and the watch has not shown yet");
+}
+
+/// What the leader before wrote in its last moment, a watch may not show yet.
+#[tokio::test]
+async fn before_this_process_leads_an_object_is_looked_at_and_read_anew_before_its_first_turn() {
+    let ready = json!([{ "type": "Ready", "status": "True", "reason": "Running", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
+    let mut live = serde_json::to_value(object(&ready)).expect("JSON");
+    live["metadata"]["resourceVersion"] = json!("9");
+    let answer = move |_: http::Request<Body>| {
+        let answer = http::Response::new(Body::from(live.to_string().into_bytes()));
+        async move { Ok::<_, Infallible>(answer) }
+    };
+    let (fence, stale) = (Fence::closed(), object(&json!([])));
+    let reconciler = fenced(&Client::new(tower::service_fn(answer), "default"), fence.clone());
+    {
+        let mut warming_up = Box::pin(reconciler.warmed_up(&stale, "default"));
+        tokio::select! {
+            _ = &mut warming_up => panic!("it does not lead"),
+            () = reconciler.kind.observing.notified() => {}
+        }
+        fence.open_until(Some(std::time::Instant::now() + Duration::from_mins(1)));
+        assert!(!warming_up.await, "it has another turn");
+    }
+    assert!(reconciler.warmed_up(&stale, "default").await);
+    let known = reconciler.statuses.current(&stale).expect("a status");
+    assert_eq!(known.conditions()[0].reason, "Running");
 }
 
 #[tokio::test]

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, Resource, ResourceExt};
-use serde_json::Value;
 
 use super::CertificateConfig;
 use super::facts::{Authority, SideFacts, Source, StoredCertificate, Version};
@@ -64,8 +63,7 @@ impl Secrets {
     /// Those that have names of ours, as children by kind and name: without their contents.
     pub fn children(&self) -> Vec<((String, String), Child)> {
         let child = |(name, (secret, ours)): (&String, &(Secret, bool))| {
-            let child = Child { value: Value::Null, uid: secret.uid().unwrap_or_default(), ours: *ours };
-            (("Secret".to_owned(), name.clone()), child)
+            (("Secret".to_owned(), name.clone()), Child::bare(secret, *ours))
         };
         self.ours.iter().map(child).collect()
     }

@@ -37,6 +37,7 @@ use crate::support::Scene;
 use crate::support::rollout_watch::is_ready;
 use crate::support::scene::condition;
 use crate::support::wait::wait_within;
+pub use pods::{Stopped, process_of, signal};
 
 /// The cluster of every test.
 pub const NAME: &str = "db";

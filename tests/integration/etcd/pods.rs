@@ -1,7 +1,7 @@
 //! Members whose pods die or hang.
 
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use k8s_openapi::api::core::v1::Pod;
@@ -95,11 +95,30 @@ async fn a_leader_that_hangs_is_succeeded_and_one_that_hangs_with_another_is_tol
     checker.finish(&scene, "the leader hangs for a while").await;
 }
 
+/// Nobody but the kubelet can know that it hangs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_single_member_that_hangs_is_started_anew_and_that_is_told() {
+    let scene = Stage::new("etcd-pods").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(1)).await;
+    let checker = Checker::start(&scene).await;
+    let _stopped = Stopped::new(process_of(&scene, "db-0").await);
+    let is_told = |object: &causeway::api::EtcdCluster| {
+        super::describe(object, "Ready").is_some_and(|(_, reason, message)| {
+            reason == "QuorumLost" && message.contains("db-0 on node") && message.contains("kubectl describe pod db-0")
+        })
+    };
+    super::becomes(&scene, "that to be told", is_told).await;
+    settled(&scene, "the member again").await;
+    checker.goes_on("the member started anew").await;
+    checker.finish(&scene, "the only member hangs").await;
+}
+
 /// A process that is stopped until this is dropped.
-struct Stopped(String);
+pub struct Stopped(String);
 
 impl Stopped {
-    fn new(process: String) -> Self {
+    pub fn new(process: String) -> Self {
         signal("-STOP", &process);
         Self(process)
     }
@@ -107,18 +126,20 @@ impl Stopped {
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        signal("-CONT", &self.0);
+        // It may have been started anew meanwhile.
+        let _ = Command::new("kill").args(["-CONT", &self.0]).stderr(Stdio::null()).status();
     }
 }
 
-fn signal(name: &str, process: &str) {
+/// Sends a process a signal by name.
+pub fn signal(name: &str, process: &str) {
     let sent = Command::new("kill").args([name, process]).status().expect("kill runs");
     assert!(sent.success(), "kill {name} {process}");
 }
 
 /// The process of a pod's member. The cluster's containers are processes of this machine, in groups that are called
 /// after them.
-async fn process_of(scene: &Scene, name: &str) -> String {
+pub async fn process_of(scene: &Scene, name: &str) -> String {
     let pods = pods(scene).await;
     let pod = pods.iter().find(|pod| pod.metadata.name.as_deref() == Some(name)).expect("the pod");
     let container = pod.status.as_ref().and_then(|it| it.container_statuses.as_ref()?.first()?.container_id.clone());

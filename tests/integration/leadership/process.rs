@@ -5,6 +5,9 @@ use std::net::TcpListener;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 
+use jiff::Timestamp;
+use serde_json::Value;
+
 use crate::support::role::Session;
 use crate::support::{Scene, wait_for};
 
@@ -104,6 +107,21 @@ impl Process {
     /// The lines that it has logged so far.
     pub fn log(&self) -> Vec<String> {
         self.log.lock().unwrap().clone()
+    }
+
+    /// Prints what it did since then on its way to a failover, each with the seconds that had passed.
+    pub fn print_way_to_failover(&self, since: Timestamp) {
+        let steps = ["controller started", "leader lease changed hands", "leading", "warming up", "Promote"];
+        for line in self.log().iter().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+            let at = line["timestamp"].as_str().and_then(|text| text.parse::<Timestamp>().ok());
+            let seconds = at.map_or(-1.0, |at| at.duration_since(since).as_secs_f64());
+            let message = line["message"].as_str().unwrap_or_default();
+            if seconds >= 0.0 && steps.iter().any(|step| line.to_string().contains(step)) {
+                let what = ["lease", "kind", "action"].map(|field| line[field].as_str().unwrap_or_default()).concat();
+                let what: String = what.chars().take(40).collect();
+                println!("»     {} after {seconds:.2} s: {message} {what}", self.name);
+            }
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::support::{Scene, wait_for};
 /// The taint of these nodes.
 const TAINT: &str = "causeway.example.com/spare";
 /// A node that is cut off and comes back.
-const CUT: &str = "node-2";
+pub const CUT: &str = "node-2";
 /// A node that loses its power.
 const POWERLESS: &str = "node-3";
 
@@ -52,10 +52,10 @@ async fn becomes(scene: &Scene, node: &str, well: bool) {
 }
 
 /// The cable of a node is cut until this is dropped: what runs there goes on, and nobody hears of it.
-struct Cut(&'static str);
+pub struct Cut(&'static str);
 
 impl Cut {
-    fn new(node: &'static str) -> Self {
+    pub fn new(node: &'static str) -> Self {
         assert!(cable(node, "down"), "the cable of {node} is cut");
         Self(node)
     }

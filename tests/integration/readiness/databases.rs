@@ -82,7 +82,8 @@ async fn a_redis_without_replicas_is_never_ready_too_early() {
     );
     carried_out::<Redis>(&scene, "one", json!({ "priorityClassName": null })).await;
 
-    fails::<Redis>(&scene, "one", json!({ "resources": impossible() }), "ApplyFailed").await;
+    let message = fails::<Redis>(&scene, "one", json!({ "resources": impossible() }), "ApplyFailed").await;
+    assert!(message.contains("spec.resources"), "{message}");
     let resources = json!({ "resources": { "requests": { "memory": "32Mi" }, "limits": null } });
     carried_out::<Redis>(&scene, "one", resources).await;
     operator.stop().await;
@@ -135,7 +136,8 @@ async fn an_etcd_of_one_member_is_never_ready_too_early() {
     );
     carried_out::<EtcdCluster>(&scene, "db", json!({ "priorityClassName": null })).await;
 
-    fails::<EtcdCluster>(&scene, "db", json!({ "resources": impossible() }), "SpecRefused").await;
+    let message = fails::<EtcdCluster>(&scene, "db", json!({ "resources": impossible() }), "SpecRefused").await;
+    assert!(message.contains("spec.resources"), "{message}");
     let resources = json!({ "resources": { "requests": { "memory": "64Mi" }, "limits": null } });
     carried_out::<EtcdCluster>(&scene, "db", resources).await;
     operator.stop().await;

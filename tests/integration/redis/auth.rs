@@ -182,3 +182,28 @@ async fn the_secret_of_the_users_comes_back_as_it_was_and_masters_are_succeeded(
         .finish("the Secret of the users deleted and changed, then a master killed", Promise::WhatWasReplicated)
         .await;
 }
+
+/// The kubelet looks for a Secret that is missing ever more seldom, in the end every two minutes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pod_that_waits_for_a_secret_that_is_there_now_is_made_anew() {
+    let scene = Stage::new("redis-auth").await;
+    let _operator = Operator::start(&scene).await;
+    let mut wanted = spec(1);
+    wanted["auth"] = json!({ "enabled": true });
+    scene.create::<Redis>(NAME, wanted).await;
+    becomes(&scene, "the first nodes", super::is_settled).await;
+    let name = super::replicas(&scene).await.remove(0);
+    scene.edit::<Redis>(NAME, json!({ "suspend": true })).await;
+    becomes(&scene, "the suspension", |object| !super::is_settled(object)).await;
+    let before = uids(&scene).await.remove(&name);
+    scene.delete::<Secret>("cache-users").await;
+    scene.delete::<Pod>(&name).await;
+    let look = || async { uids(&scene).await.remove(&name).filter(|uid| Some(uid) != before.as_ref()) };
+    let uid = wait_for("another pod", look, Option::is_some).await.expect("just seen");
+    scene.was_said(&uid, "FailedMount", 6).await;
+    let begun = std::time::Instant::now();
+    scene.edit::<Redis>(NAME, json!({ "suspend": false })).await;
+    scene.was_told(NAME, "PodDeleted", "it waits for Secret cache-users, which came after it").await;
+    becomes(&scene, "all nodes again", super::is_settled).await;
+    super::took("a pod whose Secret is there now serves", begun);
+}

@@ -10,7 +10,7 @@ use redis::aio::MultiplexedConnection;
 use serde_json::{Value, json};
 
 use super::checker::{Checker, Promise, open};
-use super::{NAME, Stage, becomes, is_settled, nodes, running, settled, spec, took};
+use super::{NAME, Stage, becomes, describe, is_settled, nodes, running, settled, spec, took};
 use crate::support::wait::wait_for;
 use crate::support::{Operator, Scene};
 
@@ -76,6 +76,30 @@ async fn a_master_without_replicas_serves_and_keeps_its_data() {
     checker.goes_on("the only process killed").await;
     settled(&scene, "the master again").await;
     checker.finish("a master without replicas is killed", Promise::Everything).await;
+}
+
+/// Nobody but the kubelet can know that it hangs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_master_without_replicas_that_hangs_is_started_anew_and_that_is_told() {
+    let scene = Stage::new("redis-creation").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(0)).await;
+    let checker = Checker::start_without_replicas(&scene).await;
+    checker.writes(100).await;
+    checker.event("the only process hangs");
+    let _stopped = super::faults::Stopped::new(&scene, "cache-0").await;
+    let is_told = |object: &Redis| {
+        describe(object, "Ready").is_some_and(|(status, reason, message)| {
+            status == "False"
+                && reason == "MasterSilent"
+                && message.contains("cache-0 on node")
+                && message.contains("kubelet")
+        })
+    };
+    becomes(&scene, "that to be told", is_told).await;
+    settled(&scene, "the master again").await;
+    checker.goes_on("the only process started anew").await;
+    checker.finish("a master without replicas hangs", Promise::WhatWasReplicated).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,12 +1,16 @@
 //! Input that cannot be carried out is refused, or told in words that name the field; a running set is left alone.
 
+use std::time::Instant;
+
 use causeway::api::Redis;
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{ResourceQuota, Service};
 use kube::ResourceExt;
+use kube::api::PostParams;
 use serde_json::{Value, json};
 
 use super::checker::{Checker, Promise};
-use super::{NAME, Stage, pods, running, settled, spec, stalls, uids};
+use super::{NAME, Stage, becomes, describe, pods, running, settled, spec, stalls, uids};
 use crate::support::Operator;
 use crate::support::backends::apply_service;
 
@@ -84,4 +88,30 @@ async fn a_service_of_the_same_name_that_is_not_ours_is_left_alone() {
     assert_eq!(version(scene.api::<Service>().get(NAME).await.unwrap()), before, "it was not touched");
     scene.delete::<Service>(NAME).await;
     settled(&scene, "the set, now that the name is free").await;
+}
+
+/// The controller of the `StatefulSet` would try again ever more seldom, in the end after a quarter of an hour.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pod_that_is_refused_no_longer_is_made_at_once() {
+    let scene = Stage::new("redis-edits").await;
+    let _operator = Operator::start(&scene).await;
+    let quota: ResourceQuota = serde_json::from_value(json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "none" }, "spec": { "hard": { "pods": "0" } },
+    }))
+    .expect("a quota");
+    scene.api::<ResourceQuota>().create(&PostParams::default(), &quota).await.expect("the quota is taken");
+    scene.create::<Redis>(NAME, spec(0)).await;
+    let is_told = |object: &Redis| {
+        describe(object, "Ready")
+            .is_some_and(|(_, reason, message)| reason == "PodRefused" && message.contains("exceeded quota"))
+    };
+    becomes(&scene, "the refusal to be told", is_told).await;
+    // By then it waits for more than half a minute: 5 ms, doubled with each try.
+    let set = scene.api::<StatefulSet>().get(NAME).await.expect("the set");
+    scene.was_said(&set.uid().unwrap_or_default(), "FailedCreate", 13).await;
+    let begun = Instant::now();
+    scene.delete::<ResourceQuota>("none").await;
+    scene.was_told(NAME, "PodAccepted", "cache-0").await;
+    settled(&scene, "the node").await;
+    super::took("a pod that is refused no longer serves", begun);
 }

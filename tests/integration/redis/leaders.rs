@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::time::sleep;
 
 use super::checker::{Checker, Promise};
@@ -31,7 +32,7 @@ async fn masters_are_succeeded_while_all_operators_are_killed_again_and_again() 
         checker.writes(100).await;
         let name = master(&scene).await;
         let killed = checker.event("all operators killed every 2 to 5 s, and the master once");
-        let mut rounds = 0;
+        let (mut rounds, since) = (0, Timestamp::now());
         let storm = async {
             loop {
                 operators.iter_mut().for_each(Process::start_again);
@@ -51,6 +52,7 @@ async fn masters_are_succeeded_while_all_operators_are_killed_again_and_again() 
         }
         let seconds = killed.elapsed().as_secs_f64();
         println!("» all operators killed {rounds} times: another master serves after {seconds:.1} s");
+        operators.iter().for_each(|operator| operator.print_way_to_failover(since));
         settled(&scene, "all nodes again").await;
         checker.goes_on("all nodes again").await;
     }

@@ -69,6 +69,7 @@ impl Operator {
             concurrency: 16,
             guardrails: Guardrails::default(),
             instance: "test".into(),
+            fence: Fence::unfenced(),
             stop: CancellationToken::new(),
         };
         Context {

@@ -190,6 +190,17 @@ impl Scene {
         wait_for(&format!("an event {reason} of {name} with: {words}"), || self.events(name), good).await;
     }
 
+    /// Waits until Kubernetes has said so of the object with that uid so often.
+    pub async fn was_said(&self, uid: &str, reason: &str, times: i32) {
+        let api = self.api::<k8s_openapi::api::core::v1::Event>();
+        let of_object = ListParams::default().fields(&format!("involvedObject.uid={uid},reason={reason}"));
+        let look = || async {
+            let events = api.list(&of_object).await.expect("events").items;
+            events.iter().filter_map(|event| event.count).sum::<i32>()
+        };
+        wait_for(&format!("{reason}, {times} times"), look, |count| *count >= times).await;
+    }
+
     /// Every balancer of the account.
     pub async fn balancers(&self) -> Vec<LoadBalancer> {
         self.elb.describe_load_balancers().send().await.expect("balancers").load_balancers.unwrap_or_default()

@@ -66,7 +66,7 @@ pub fn cargo(suite: &Suite, filter: Option<&str>, step: &Step) -> Result<Outcome
             unit.and(examples)
         }
         Suite::Integration { cluster, localstack, thorough } => {
-            let of_kind = |name: &str| !name.starts_with(LOST_NODES);
+            let of_kind = |name: &str| !name.starts_with(LOST_NODES) && !name.starts_with("soak::all");
             side_by_side(cluster, localstack, *thorough, filter, of_kind, queue::order, step)?
         }
         Suite::LostNodes { cluster, localstack } => {

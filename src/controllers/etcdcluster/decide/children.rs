@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kube::ResourceExt;
 use serde_json::Value;
 
+use super::super::facts::Pod;
 use super::super::names;
 use super::super::resources::{self, Begin, Shape};
 use super::super::settings::{AT_FIRST_START, Start};
@@ -47,11 +48,11 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let surplus = surplus(view.object, set).filter(|_| accepted);
     let actions = wanted.into_iter().filter_map(|child| set.unless_met(child)).chain(surplus);
     let message = match () {
-        () if is_going => "waiting for the pods of a StatefulSet that was deleted to stop",
-        () if view.has_begun() => "bringing the children up to date",
-        () => "creating the children",
+        () if is_going => set.describe_going(),
+        () if view.has_begun() => "bringing the children up to date".into(),
+        () => "creating the children".into(),
     };
-    let waiting = is_going.then(|| Step::wait("Applying", message));
+    let waiting = is_going.then(|| Step::wait("Applying", message.clone()));
     Step::children(actions, "Applying", message).or(waiting)
 }
 
@@ -168,6 +169,12 @@ fn replicas(view: &View<'_>, start: &Start) -> i32 {
         return known.or_else(volumes).unwrap_or(view.object.spec.replicas);
     }
     i32::try_from(start.members.len()).unwrap_or(view.object.spec.replicas)
+}
+
+/// A volume that is full grows before its member is waited for.
+pub fn relieve(view: &View<'_>, accepted: bool) -> Option<Step> {
+    let is_full = |ordinal: i32| view.observed.set.pods.get(&ordinal).is_some_and(Pod::has_no_space);
+    view.observed.set.grow(view.object.spec.volume_size(), |ordinal| accepted && is_full(ordinal))
 }
 
 /// Larger volumes, last of all: a storage class that cannot do it must keep nobody from anything else.

@@ -57,19 +57,23 @@ impl View<'_> {
             return ("LoggingIn", message);
         }
         if answering >= majority(known) || led > 0 {
-            let silent: Vec<&str> = self
-                .object
-                .status
-                .iter()
-                .flat_map(|status| &status.members)
-                .map(|member| member.name.as_str())
-                .filter(|name| !self.answers(name))
-                .collect();
-            let silent = if silent.is_empty() { String::new() } else { format!("; {} not", silent.join(", ")) };
-            return ("Electing", format!("{answering} of {known} members answer and choose a leader{silent}"));
+            let members = self.object.status.iter().flat_map(|status| &status.members);
+            let ordinals = members.filter_map(|member| names::ordinal_of(self.object, &member.name));
+            let unwell: Vec<i32> = ordinals.filter(|ordinal| !self.answers_at(*ordinal)).collect();
+            let rest = if unwell.is_empty() {
+                ". That takes a second or two; if it lasts, they do not reach each other (ports 2380 and 2382)"
+                    .to_owned()
+            } else {
+                format!("; not heard: {}", self.unwell(unwell))
+            };
+            return ("Electing", format!("{answering} of {known} members answer and choose a leader{rest}"));
         }
         if known == 0 {
-            return ("Starting", format!("{answering} members answer; they start from volumes that were there before"));
+            let silent = self.unwell(self.silent());
+            let message = format!(
+                "{answering} members answer; they start from volumes that were there before; not heard: {silent}"
+            );
+            return ("Starting", message);
         }
         // The only member: nothing is lost, and nothing but its pod is to be brought back.
         if let Some((reason, text)) =
@@ -79,9 +83,11 @@ impl View<'_> {
         }
         let names = self.object.status.iter().flat_map(|status| &status.members).filter(|member| !member.is_learner);
         let silent: Vec<&MemberStatus> = names.filter(|member| !self.answers(&member.name)).collect();
-        let starting = silent.iter().filter(|member| self.is_young(&member.name)).count();
-        if answering + starting >= majority(known) {
-            return ("MembersStarting", format!("{answering} of {known} members answer, and {starting} are starting"));
+        let starting: Vec<&str> =
+            silent.iter().map(|member| member.name.as_str()).filter(|name| self.is_young(name)).collect();
+        if answering + starting.len() >= majority(known) {
+            let message = format!("{answering} of {known} members answer; starting: {}", starting.join(", "));
+            return ("MembersStarting", message);
         }
         let silent: Vec<&str> = silent.into_iter().map(|member| member.name.as_str()).collect();
         if let Some(message) = self.gone(known, answering, strangers.len(), &silent) {
@@ -91,14 +97,21 @@ impl View<'_> {
             return (QUORUM_LOST, lost_with_strangers(known, answering, &silent, &strangers));
         }
         let trouble = self.pod_trouble().map_or_else(String::new, |(_, text)| format!("; {text}"));
+        let places: Vec<String> = silent.iter().map(|name| self.place(name)).collect();
         let message = format!(
             "the majority is lost: {answering} of {known} members answer, and writes are refused. Bring {} back (kubectl \
              describe pod {}): nothing is deleted. If they are lost for good, set spec.recovery.fromMember to a member that \
              is left{trouble}",
-            silent.join(" or "),
+            places.join(" or "),
             silent.first().copied().unwrap_or_default(),
         );
         (QUORUM_LOST, message)
+    }
+
+    /// A member with the node that it is on.
+    fn place(&self, name: &str) -> String {
+        let pod = self.observed.set.pods.values().find(|pod| pod.name == name);
+        pod.map_or_else(|| name.to_owned(), Pod::place)
     }
 }
 

@@ -134,9 +134,10 @@ fn damaged(view: &View<'_>) -> Option<Step> {
         return remove(view, ordinal, member, &why);
     }
     let name = names::pod(view.object, ordinal);
+    let others = view.unwell(view.unhealthy_voters_without(ordinal));
     Some(Step::wait(
         "MemberDamaged",
-        format!("{name} cannot be replaced ({why}) before a majority of the others is healthy"),
+        format!("{name} cannot be replaced ({why}) before a majority of the others is healthy: waiting for {others}"),
     ))
 }
 
@@ -194,8 +195,8 @@ fn smaller(view: &View<'_>, wanted: i32) -> Option<Step> {
     let (ordinal, member) = view.members.iter().next_back()?;
     let message = format!("{} of {wanted} wanted members", view.members.len());
     if !view.can_remove(*ordinal) {
-        let message =
-            format!("{message}: waiting for a majority of those that stay to be healthy before the next is removed");
+        let others = view.unwell(view.unhealthy_voters_without(*ordinal));
+        let message = format!("{message}: before the next is removed, waiting for {others}");
         return Some(Step::wait("Scaling", message));
     }
     if view.leader() == Some(*ordinal) {
@@ -224,9 +225,9 @@ fn larger(view: &View<'_>, wanted: i32) -> Option<Step> {
     }
     if let Some(sick) = view.voters().find(|voter| !view.is_healthy(*voter)) {
         let message = format!(
-            "{} of {wanted} members; the next is added when {} is healthy",
+            "{} of {wanted} members; before the next is added, waiting for {}",
             view.members.len(),
-            names::pod(view.object, sick)
+            view.unwell([sick])
         );
         return Some(Step::wait("Scaling", message));
     }

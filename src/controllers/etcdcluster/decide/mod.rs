@@ -19,16 +19,19 @@ mod space;
 mod status;
 mod strangers;
 mod transport;
+mod unwell;
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kube::ResourceExt;
 
 use super::action::Action;
 use super::damage;
 use super::facts::{Claim, Loss, Observed, Pod};
+use super::membership;
 use super::tls::Transport;
 use crate::api::{EtcdCluster, EtcdClusterStatus};
 use crate::external::etcd::{Endpoint, Member};
@@ -105,13 +108,22 @@ fn unless_unsure(view: &View<'_>, plan: Plan<Action, EtcdClusterStatus>) -> Plan
 /// What comes before everything else, whatever the spec says.
 fn first(view: &View<'_>) -> Option<Step> {
     let unknown = || {
-        let message = "the volumes hold a cluster whose members are called otherwise: Causeway cannot tell which is which, and \
-                       leaves them alone";
+        let members: Vec<String> =
+            view.observed.quorum.iter().flat_map(|quorum| &quorum.members).map(membership::describe).collect();
+        let message = format!(
+            "the volumes hold a cluster whose members are called otherwise: {}. Causeway cannot tell which is which, and leaves \
+             them alone: back its data up (etcdctl snapshot save) and restore them into another cluster",
+            members.join(", ")
+        );
         let is_unknown = view.observed.quorum.is_some() && view.members.is_empty();
         is_unknown.then(|| Step::stalled("ForeignMembers", message))
     };
     let set = &view.observed.set;
-    children::foreign(view).or_else(unknown).or_else(|| set.stranded()).or_else(|| set.killed(|pod| !pod.own.forced))
+    children::foreign(view)
+        .or_else(unknown)
+        .or_else(|| set.stranded())
+        .or_else(|| set.killed(|pod| !pod.own.forced))
+        .or_else(|| set.belated())
 }
 
 /// The step, and whether nothing is left to do.
@@ -127,6 +139,8 @@ fn step(view: &View<'_>) -> (Step, bool) {
         .label()
         .or_else(|| certificates::step(view, complaint.is_none()))
         .or_else(|| children::step(view, complaint.is_none()))
+        .or_else(|| view.observed.set.hurry(&view.object.name_any()))
+        .or_else(|| children::relieve(view, complaint.is_none()))
         .or_else(|| recovery::step(view))
         .or_else(|| auth::shut(view, complaint.is_none()))
         .or_else(|| without_majority(view, complaint.is_none()))
@@ -199,6 +213,9 @@ fn without_majority(view: &View<'_>, accepted: bool) -> Option<Step> {
             format!("{} of {} members answer", view.observed.statuses.len(), view.observed.set.pods.len());
         return Some(match trouble {
             Some((reason, text)) => Step::trouble(reason, format!("{description}; {text}")),
+            None if view.silent().next().is_some() => {
+                Step::wait("Bootstrapping", format!("{description}, waiting for {}", view.unwell(view.silent())))
+            }
             None => Step::wait("Bootstrapping", format!("{description}, waiting for them to find each other")),
         });
     }

@@ -1,7 +1,6 @@
 //! Pods are replaced one by one: the sick first, the leader last.
 
 use super::super::facts::Pod;
-use super::super::names;
 use super::{Step, View, delete_pod, leadership};
 
 /// How many entries a member may lag behind the leader to count as well: it applies them in moments.
@@ -26,9 +25,8 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let away: Vec<i32> = view.members.keys().copied().filter(|ordinal| !is_well(view, *ordinal)).collect();
     let is_outdated = |ordinal: &i32| view.observed.set.pods.get(ordinal).is_some_and(outdated);
     if !away.is_empty() {
-        let names: Vec<String> = away.iter().map(|ordinal| names::pod(view.object, *ordinal)).collect();
         let reason = if count > 0 { "RollingOut" } else { "MembersUnhealthy" };
-        let waiting = format!("waiting for {}", names.join(", "));
+        let waiting = format!("waiting for {}", view.unwell(away));
         let waiting = if count > 0 { format!("{message}, {waiting}") } else { waiting };
         return Some(match view.pod_trouble() {
             Some((reason, text)) => Step::trouble(reason, format!("{waiting}; {text}")),
@@ -45,7 +43,8 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     }
     // A single member has nobody to stand in for it.
     if view.members.len() > 1 && !view.can_miss(next) {
-        return Some(Step::wait("RollingOut", format!("{message}, waiting for a majority of the others")));
+        let others = view.unwell(view.unhealthy_voters_without(next));
+        return Some(Step::wait("RollingOut", format!("{message}, waiting for a majority of the others: {others}")));
     }
     Some(Step::act(vec![delete_pod(pod, "the spec changed")], "RollingOut", message))
 }

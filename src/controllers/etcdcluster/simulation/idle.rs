@@ -3,6 +3,8 @@
 use proptest::prelude::*;
 
 use super::Simulation;
+use super::faults::{Edit, Mishap};
+use super::kubernetes::Container;
 use crate::controllers::etcdcluster::action::Action;
 use crate::controllers::etcdcluster::decide::decide;
 use crate::controllers::etcdcluster::fixtures::cluster;
@@ -50,5 +52,23 @@ fn members_that_were_killed_again_and_again_are_started_at_once() {
         simulation.settle();
         simulation.assert_settled();
         assert_eq!(revived(&simulation), usize::try_from(count).unwrap());
+    }
+}
+
+/// Who waits for a member before anything is done about its volume waits for ever.
+#[test]
+fn a_member_whose_volume_is_full_starts_once_a_larger_one_was_asked_for() {
+    for size in [1, 3] {
+        let mut simulation = Simulation::settled(cluster(size));
+        let full = simulation.object.spec.volume_size().to_owned();
+        simulation.kubernetes.full = Some((0, full));
+        simulation.kubernetes.stop(0, Container::Waiting(None), &mut simulation.raft);
+        for _ in 0..10 {
+            simulation.reconcile(&Mishap::default());
+            simulation.time_passes();
+        }
+        Edit::Size("20Gi").happens(&mut simulation);
+        simulation.settle();
+        simulation.assert_settled();
     }
 }

@@ -18,6 +18,8 @@ use crate::stateful::simulation::{self, Birth, Objects};
 const BACK_OFF: u8 = 3;
 /// The same of one that was killed again and again.
 pub const LONG_BACK_OFF: u8 = 60;
+/// What a member says whose volume is full.
+const NO_SPACE: &str = "{\"level\":\"fatal\",\"msg\":\"wal: no space left on device\"}";
 /// So long a kubelet may still know a `ConfigMap` as it was.
 const MEMORY: u8 = 2;
 
@@ -75,6 +77,8 @@ pub struct Kubernetes {
     earlier: Option<(Child, u8)>,
     /// The kubelet reads what it knew earlier.
     pub forgetful: bool,
+    /// The volume of that ordinal is full as long as it has that size.
+    pub full: Option<(i32, String)>,
 }
 
 /// What a kubelet starts pods from.
@@ -212,6 +216,9 @@ impl Kubernetes {
         if let Some(kept) = self.secrets.facts.peer.kept.as_ref().filter(|_| pod.transport.peer.mode.has_files()) {
             pod.trusts.clone_from(&kept.trust);
             pod.shows.clone_from(self.secrets.shown(Side::Peer));
+        }
+        if self.full.as_ref().is_some_and(|(at, size)| *at == ordinal && *size == claim.facts.size) {
+            return Container::Ended(Some(NO_SPACE.into()), BACK_OFF);
         }
         if let Some(data) = claim.volume.as_mut().filter(|_| pod.forced) {
             let recovery = object.spec.recovery.as_ref().filter(|_| pod.skips);

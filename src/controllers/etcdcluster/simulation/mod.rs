@@ -271,7 +271,10 @@ impl Simulation {
     fn act(&mut self, action: &Action) -> Result<(), Class> {
         match action {
             Action::Child(ChildAction::Apply { child, .. }) if self.kubernetes.refuses(child) => {
-                self.refused = Some((self.object.spec.clone(), "no such priority class".into()));
+                self.refused = Some((
+                    self.object.spec.clone(),
+                    "spec.template.spec.priorityClassName: no such priority class".into(),
+                ));
                 Err(Class::Conflict)
             }
             Action::Child(ChildAction::DeletePod { name, uid, .. } | ChildAction::Revive { name, uid, .. }) => {

@@ -13,9 +13,12 @@ use crate::controllers::etcdcluster::tls::facts::StoredCertificate;
 use crate::controllers::etcdcluster::tls::{Channel, Side, Transport};
 use crate::runtime::Health;
 use crate::stateful::ChildAction;
+use crate::stateful::simulation::assert_helpful;
 
-/// Nothing is called ready that is not, as far as it was seen. Members may be disturbed while they are well.
+/// Nothing is called ready that is not, as far as it was seen, and whoever stalls says what to do. Members may be disturbed
+/// while they are well.
 pub fn assert_true(object: &EtcdCluster, observed: &Observed, health: &Health, actions: &[Action]) {
+    assert_helpful(health);
     if !matches!(health, Health::Ready(_)) {
         return;
     }

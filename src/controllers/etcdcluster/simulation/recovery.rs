@@ -134,3 +134,19 @@ fn a_recovery_names_whom_it_waits_for_and_the_node_that_keeps_it_waiting() {
     assert!(cause.message.contains("waiting for prod-etcd-1 to stop"), "{}", cause.message);
     assert!(cause.message.contains("kubectl delete node node-1"), "{}", cause.message);
 }
+
+#[test]
+fn a_recovery_that_cannot_be_names_the_members_that_are_left_or_says_that_there_is_none() {
+    let mut simulation = asked(lost());
+    simulation.object.spec.recovery.as_mut().unwrap().from_member = "prod-etcd-7".into();
+    let object = simulation.object.clone();
+    let mut observed = simulation.observe(&object, false);
+    let told = |observed: &_| {
+        let Health::Stalled(cause) = decide(&object, observed, simulation.now).health else { panic!("it goes on") };
+        assert_eq!(cause.reason, "RecoveryInvalid");
+        cause.message
+    };
+    assert!(told(&observed).ends_with("prod-etcd-2"), "{}", told(&observed));
+    observed.set.claims.clear();
+    assert!(told(&observed).contains("spec.restoreFrom"), "{}", told(&observed));
+}

@@ -218,6 +218,7 @@ fn environment(client: Client, metrics: Metrics, options: &PlanOptions, known: &
         concurrency: 1,
         guardrails: Guardrails::default(),
         instance: "plan".into(),
+        fence: Fence::closed(),
         stop: CancellationToken::new(),
     }
 }

@@ -31,8 +31,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
         wanted.push(resources::pods(view.object, size::pods(view)));
     }
     let message = if view.master().is_some() { "bringing the children up to date" } else { "creating the children" };
-    let waiting =
-        is_going.then(|| Step::wait("Applying", "waiting for the pods of a StatefulSet that was deleted to stop"));
+    let waiting = is_going.then(|| Step::wait("Applying", set.describe_going()));
     let actions = wanted.into_iter().filter_map(|child| set.unless_met(child)).chain(surplus(view.object, set));
     Step::children(actions, "Applying", message).or(waiting)
 }

@@ -21,6 +21,7 @@ mod writes;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kube::ResourceExt;
 
 use super::action::{Action, Target};
 use super::facts::{Observed, Pod};
@@ -125,6 +126,7 @@ fn step(view: &View<'_>) -> Step {
     let step = urgent
         .or_else(|| view.observed.set.label())
         .or_else(|| killed(view))
+        .or_else(|| view.observed.set.belated())
         .or_else(|| nodes::step(view))
         .or_else(|| nodes::stragglers(view))
         .or_else(|| nodes::mend(view))
@@ -136,6 +138,7 @@ fn step(view: &View<'_>) -> Step {
         .or_else(|| accepted.then(|| passwords::step(view)).flatten())
         .or_else(|| accepted.then(|| nodes::configure(view)).flatten())
         .or_else(|| children::step(view, accepted))
+        .or_else(|| view.observed.set.hurry(&view.object.name_any()))
         .or_else(|| accepted.then(|| rollout::hopeless(view)).flatten())
         .or_else(|| accepted.then(|| size::relieve(view)).flatten())
         .or(waiting)

@@ -20,9 +20,8 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
         return Some(replace(pod));
     }
     if !away.is_empty() {
-        let names: Vec<String> = away.iter().map(|ordinal| names::pod(view.object, *ordinal)).collect();
         let reason = if count > 0 { "RollingOut" } else { "ReplicasNotReady" };
-        let waiting = format!("waiting for {} to have all data", names.join(", "));
+        let waiting = format!("waiting for {}", view.unwell(away));
         let waiting = if count > 0 { format!("{message}, {waiting}") } else { waiting };
         return Some(match view.pod_trouble() {
             Some((reason, text)) => Step::trouble(reason, format!("{waiting}; {text}")),
@@ -56,13 +55,13 @@ pub fn unfinished(view: &View<'_>) -> Option<Step> {
         return Some(Step::wait("NoMaster", "waiting for the master to answer"));
     };
     if let Some((_, spare)) = view.observed.set.pods.iter().find(|(ordinal, _)| **ordinal >= view.wanted()) {
-        return Some(Step::wait("ScalingDown", format!("waiting for pod {} to stop", spare.name)));
+        return Some(Step::wait("ScalingDown", format!("waiting for pod {} to stop", spare.place())));
     }
     let name = names::pod(view.object, master);
     if pod.terminating {
         return Some(Step::wait(
             "Replacing",
-            format!("waiting for pod {name} to stop, and for its successor to serve"),
+            format!("waiting for pod {} to stop, and for its successor to serve", pod.place()),
         ));
     }
     if let Some(message) = services::strange(view) {
@@ -75,11 +74,11 @@ pub fn unfinished(view: &View<'_>) -> Option<Step> {
     if pod.ready {
         return None;
     }
-    let message = format!("clients of Service {service} are served by {name}; its pod is not ready");
+    let message = format!("clients of Service {service} are served by {}; its pod is not ready", pod.place());
     Some(match view.pod_trouble() {
         Some((reason, text)) => Step::trouble(reason, format!("{message}; {text}")),
         // Whatever ends it wakes us.
-        None => Step::trouble("MasterNotReady", message),
+        None => Step::trouble("MasterNotReady", format!("{message} (kubectl describe pod {name} says why)")),
     })
 }
 

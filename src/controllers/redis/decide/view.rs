@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use jiff::Timestamp;
 
 use super::super::applied_config::AppliedConfig;
-use super::super::facts::{Observed, Pod};
+use super::super::facts::{NodeState, Observed, Pod};
 use super::super::{damage, names, resources, settings};
 use crate::api::redis::NodeStatus;
 use crate::api::{Redis, RedisStatus};
@@ -111,6 +111,33 @@ impl View<'_> {
     fn has_more(&self, pod: &Pod) -> bool {
         let note = AppliedConfig::of(pod).filter(|note| pod.info().is_some_and(|info| info.run_id == note.run_id));
         note.is_some_and(|note| note.names.iter().any(|name| !self.object.spec.config.contains_key(name)))
+    }
+
+    /// Nodes with their places and what is seen of them, and the command that tells more.
+    pub fn unwell(&self, ordinals: impl IntoIterator<Item = i32>) -> String {
+        let describe = |ordinal: i32| {
+            let Some(pod) = self.pod(ordinal) else {
+                return format!("{}, whose pod is missing", names::pod(self.object, ordinal));
+            };
+            let seen = match &pod.own.state {
+                _ if pod.terminating => "which is told to stop",
+                NodeState::Gone => "whose process does not run",
+                NodeState::Silent(_) => "which does not answer",
+                NodeState::Refuses(_) => "which refuses to answer",
+                NodeState::Answers(info) if info.loading => "which reads its data",
+                NodeState::Answers(info) => match info.link() {
+                    Some(link) if link.syncing => "which copies all data from the master",
+                    Some(link) if !link.up => "which has no connection to the master",
+                    _ if !pod.ready => "whose pod is not ready",
+                    _ => "which is about to follow",
+                },
+            };
+            format!("{}, {seen}", pod.place())
+        };
+        let all: Vec<i32> = ordinals.into_iter().collect();
+        let more = all.first().map(|first| format!(" (kubectl describe pod {})", names::pod(self.object, *first)));
+        let described: Vec<String> = all.into_iter().map(describe).collect();
+        described.join("; ") + &more.unwrap_or_default()
     }
 
     /// Trouble of a pod that does not pass by itself, told without words that change at every try.

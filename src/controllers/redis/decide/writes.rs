@@ -57,7 +57,7 @@ fn refused(pod: &Pod, words: &str) -> String {
                 .into()
         }
         REPLICAS => "; spec.failover.minReplicasToWrite asks for replicas that follow closely".into(),
-        _ => String::new(),
+        _ => format!("; kubectl logs {name} has what it said"),
     };
     format!("{name} refuses writes: {words}{advice}")
 }

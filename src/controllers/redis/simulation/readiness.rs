@@ -10,9 +10,11 @@ use crate::controllers::redis::fixtures::redis;
 use crate::controllers::redis::resources;
 use crate::runtime::Health;
 use crate::stateful::ChildAction;
+use crate::stateful::simulation::assert_helpful;
 
-/// Nothing is called ready that is not.
+/// Nothing is called ready that is not, and whoever stalls says what to do.
 pub fn assert_true(object: &Redis, observed: &Observed, health: &Health, actions: &[Action]) {
+    assert_helpful(health);
     if !matches!(health, Health::Ready(_)) {
         return;
     }

@@ -48,6 +48,10 @@ pub struct Checker {
 pub struct Report {
     /// The longest time in which no client's write was acknowledged.
     pub longest_gap: Duration,
+    /// Acknowledged writes.
+    pub written: usize,
+    /// Those of them that are gone.
+    pub lost: usize,
 }
 
 impl Checker {
@@ -80,6 +84,11 @@ impl Checker {
             served
         };
         wait_for(&format!("{what}: writes of all clients"), look, |served| served.len() == WRITERS).await;
+    }
+
+    /// When writes were acknowledged since then, in that order.
+    pub fn acknowledged_since(&self, moment: Instant) -> Vec<Instant> {
+        locked(&self.book).writes.iter().map(|(_, write)| write.at).filter(|at| *at > moment).collect()
     }
 
     /// Waits for so many further writes.
@@ -240,5 +249,5 @@ fn print(what: &str, book: &Book, effective: usize, begun: Instant, end: Instant
     for (error, count) in &book.errors {
         println!("    {count:5} {error}");
     }
-    Report { longest_gap: longest(&all) }
+    Report { longest_gap: longest(&all), written: book.count(), lost }
 }

@@ -1,6 +1,7 @@
 //! A master whose node is lost together with the operator that leads.
 
 use causeway::api::Redis;
+use jiff::Timestamp;
 
 use super::super::{CUT, Cut, becomes};
 use super::redis::with_master_on;
@@ -24,6 +25,7 @@ async fn a_master_that_is_lost_together_with_the_leading_operator_is_succeeded_b
     let checker = Checker::start(&scene).await;
     checker.writes(200).await;
     let lost = checker.event("the master's node and the leading operator lost");
+    let since = Timestamp::now();
     let cut = Cut::new(CUT);
     first.signal("STOP");
     leads_by(&scene, DATABASES, "second").await;
@@ -34,6 +36,10 @@ async fn a_master_that_is_lost_together_with_the_leading_operator_is_succeeded_b
     };
     let object = redis::becomes(&scene, "another master", another).await;
     println!("»   another is the master after {:.1} s", lost.elapsed().as_secs_f64());
+    second.print_way_to_failover(since);
+    let place = |words: &str| second.log().iter().rposition(|line| line.contains(words));
+    let (warm, leads) = (place("warming up"), place("\"message\":\"leading\""));
+    assert!(warm.is_some() && warm < leads, "it listened to the nodes before it led: {warm:?}, {leads:?}");
     checker.goes_on("another master").await;
     let failover = object.status.and_then(|status| status.last_failover).expect("a failover");
     assert_eq!(failover.from.as_ref(), Some(&name), "{failover:?}");

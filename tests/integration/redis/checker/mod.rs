@@ -139,6 +139,11 @@ impl Checker {
             .await;
     }
 
+    /// When writes were acknowledged since then, in that order.
+    pub fn acknowledged_since(&self, moment: Instant) -> Vec<Instant> {
+        locked(&self.book).writes.iter().map(|write| write.at).filter(|at| *at > moment).collect()
+    }
+
     /// Waits for so many further writes.
     pub async fn writes(&self, count: usize) {
         let before = locked(&self.book).writes.len();

@@ -65,7 +65,7 @@ fn transition(view: &View<'_>, state: &State<'_>) -> Next {
         State::Creating => Next::Do(waiting::creating(view)),
         State::Serving { master, pod, info } => serving::step(view, *master, pod, info),
         State::SwitchingOver { failover, pod, info } => Next::Do(switching::step(view, failover, pod, info)),
-        State::MasterUnheard { pod, failover } => Next::Do(waiting::master_unheard(pod, *failover)),
+        State::MasterUnheard { pod, failover } => Next::Do(waiting::master_unheard(view, pod, *failover)),
         State::MasterGone { from, wait } => Next::Do(waiting::master_gone(view, *from, *wait)),
         State::Electing { from, to, reason, planned } => {
             Next::Begin(change::failover(view, *from, *to, reason, *planned))

@@ -1,5 +1,7 @@
 //! `Creating`, `MasterUnheard` and `MasterGone`: nothing can be done about the master but to wait.
 
+use kube::ResourceExt;
+
 use super::super::{AT_ONCE, Record, SELDOM, SOON, Step, View, hide};
 use super::election::Wait;
 use super::reasons::SILENT;
@@ -8,15 +10,21 @@ use crate::controllers::redis::action::Action;
 use crate::controllers::redis::facts::{NodeState, Pod};
 use crate::controllers::redis::names::{self, MASTER};
 use crate::runtime::Health;
+use crate::stateful::names::selector_text;
 
 /// The nodes are awaited before one of them becomes the first master.
 pub fn creating(view: &View<'_>) -> Step {
     if view.observed.set.pods.is_empty() {
-        return Step::wait("Creating", "waiting for the first pod to be made");
+        let message = "waiting for the first pod to be made";
+        return match view.pod_trouble() {
+            Some((reason, text)) => Step::trouble(reason, format!("{message}; {text}")),
+            None => Step::wait("Creating", message),
+        };
     }
-    let answering = (0..view.wanted()).filter(|ordinal| view.loaded(*ordinal).is_some()).count();
+    let (answering, silent): (Vec<i32>, Vec<i32>) = (0..view.wanted()).partition(|it| view.loaded(*it).is_some());
+    let (count, all) = (answering.len(), view.wanted());
     let message =
-        format!("{answering} of {} nodes answer, waiting for all before one is made the master", view.wanted());
+        format!("{count} of {all} nodes answer; before one is made the master, waiting for {}", view.unwell(silent));
     let step = match view.pod_trouble() {
         Some((reason, text)) => Step::trouble(reason, format!("{message}; {text}")),
         None => Step::wait("Creating", message),
@@ -25,18 +33,39 @@ pub fn creating(view: &View<'_>) -> Step {
 }
 
 /// The master does not answer, and may do so any moment.
-pub fn master_unheard(pod: &Pod, failover: Option<&Failover>) -> Step {
+pub fn master_unheard(view: &View<'_>, pod: &Pod, failover: Option<&Failover>) -> Step {
+    let place = pod.place();
     if let NodeState::Refuses(message) = &pod.own.state {
-        let message = format!("{} refuses to answer: {message}", pod.name);
+        let message = format!(
+            "{place} refuses to answer: {message}. If the Secrets of its users or certificates were lost, start all nodes anew: \
+             kubectl -n {} delete pod -l {}",
+            view.object.namespace().unwrap_or_default(),
+            selector_text(view.object),
+        );
         let health = Health::stalled("MasterRefuses", message.clone());
         return Step { health, ..Step::trouble("MasterRefuses", message) };
     }
+    let lost = view.pod_trouble().filter(|_| pod.lost_node.is_some());
     let step = match failover {
-        None => Step::wait(SILENT, format!("{} does not answer", pod.name)),
-        Some(failover) => Step::wait(
-            "SwitchingOver",
-            format!("{} does not answer, and was to hand over to {}", pod.name, failover.target),
+        None if let Some((reason, text)) = lost => Step::trouble(reason, format!("{place} does not answer; {text}")),
+        None if view.wanted() == 1 => Step::wait(
+            SILENT,
+            format!(
+                "{place} does not answer, and has no replica that could take over: the kubelet starts it anew when it has \
+                 answered nothing for a minute and a half (kubectl describe pod {})",
+                pod.name
+            ),
         ),
+        None => Step::wait(
+            SILENT,
+            format!(
+                "{place} does not answer: as long as its replicas hear it, it stays the master (kubectl describe pod {})",
+                pod.name
+            ),
+        ),
+        Some(failover) => {
+            Step::wait("SwitchingOver", format!("{place} does not answer, and was to hand over to {}", failover.target))
+        }
     };
     Step { again: AT_ONCE * 4, ..step }
 }
@@ -65,21 +94,22 @@ pub fn master_gone(view: &View<'_>, from: i32, wait: Wait) -> Step {
 
 fn for_data(view: &View<'_>, from: i32) -> Step {
     let name = names::pod(view.object, from);
-    let silent: Vec<String> = (0..view.wanted())
-        .filter(|ordinal| view.loaded(*ordinal).is_none())
-        .map(|ordinal| names::pod(view.object, ordinal))
-        .collect();
+    let silent = (0..view.wanted()).filter(|ordinal| view.loaded(*ordinal).is_none());
     let found = view.pod_trouble();
     let trouble = found.as_ref().map_or_else(String::new, |(_, text)| format!("; {text}"));
     let waits_for_data = view.loaded(from).is_some();
     let message = if waits_for_data {
         format!(
-            "{name} came back empty, and {} may have its data: waiting for them to answer. Where their data are lost too, \
-             delete their volume claims and pods{trouble}",
-            silent.join(", ")
+            "{name} came back empty, and others may have its data: waiting for {}. Where their data are lost too, delete their \
+             volume claims and pods{trouble}",
+            view.unwell(silent)
         )
     } else {
-        format!("no replica has all data of {name}, waiting for it to come back{trouble}")
+        let otherwise = match view.wanted() {
+            1 => "nothing else has them",
+            _ => "after spec.failover.dataLossTimeout the node with most of them takes over",
+        };
+        format!("no replica has all data of {name}: waiting for {}; {otherwise}{trouble}", view.unwell([from]))
     };
     // Without others, it is that pod alone that everybody waits for.
     let reason = match found.filter(|_| view.wanted() == 1) {

@@ -1,0 +1,43 @@
+//! Members that are not well, in words: where each is, what is seen of it, and the command that tells more.
+
+use super::super::names;
+use super::View;
+
+impl View<'_> {
+    /// Members at these ordinals.
+    pub fn unwell(&self, ordinals: impl IntoIterator<Item = i32>) -> String {
+        let describe = |ordinal: i32| {
+            let Some(pod) = self.observed.set.pods.get(&ordinal) else {
+                return format!("{}, whose pod is missing", names::pod(self.object, ordinal));
+            };
+            let status = self.observed.statuses.get(&ordinal);
+            let seen = match status {
+                _ if pod.terminating => "which is told to stop",
+                None if self.observed.reserved.contains(&ordinal) => "which asks for a login",
+                None => "which does not answer",
+                Some(status) if status.leader == 0 => "which has no leader",
+                Some(status) if status.is_learner => "which does not vote yet",
+                Some(_) if !pod.ready => "whose pod is not ready",
+                Some(_) => "which lags behind the leader",
+            };
+            format!("{}, {seen}", pod.place())
+        };
+        let all: Vec<i32> = ordinals.into_iter().collect();
+        let more = all.first().map(|first| {
+            let name = names::pod(self.object, *first);
+            format!(" (kubectl describe pod {name}; kubectl logs {name})")
+        });
+        let described: Vec<String> = all.into_iter().map(describe).collect();
+        described.join("; ") + &more.unwrap_or_default()
+    }
+
+    /// Members of whose pods nothing is heard.
+    pub fn silent(&self) -> impl Iterator<Item = i32> {
+        self.observed.set.pods.keys().copied().filter(|ordinal| !self.answers_at(*ordinal))
+    }
+
+    /// Voters that are not healthy, that one not counted.
+    pub fn unhealthy_voters_without(&self, ordinal: i32) -> impl Iterator<Item = i32> {
+        self.voters().filter(move |voter| *voter != ordinal && !self.is_healthy(*voter))
+    }
+}

@@ -1,0 +1,66 @@
+//! `cargo xtask soak`: all kinds of databases on three nodes, clients that write to each, and a seeded chaos.
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::cluster::{self, Cluster};
+use crate::progress::Progress;
+use crate::{bench, host, images, localstack};
+
+/// Its own cluster: nothing else runs in it.
+const CLUSTER: &str = "soak";
+
+/// Options of `cargo xtask soak`.
+#[derive(Args)]
+pub struct Options {
+    /// How long things go wrong
+    #[arg(long, default_value_t = 10)]
+    minutes: u64,
+    /// Decides what goes wrong, and in which order
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Makes the world, lets things go wrong in it, and prints what came of it.
+pub fn run(options: &Options) -> Result<()> {
+    host::require_root()?;
+    host::require_tools()?;
+    let mut steps = Progress::new(cluster::STEPS + 4);
+    let binary = steps.step("Build the tests", bench::build_tests)?;
+    let cluster = Cluster::up_in_memory(CLUSTER, &mut steps)?;
+    let localstack = steps.step("Start LocalStack", |step| localstack::start(&cluster, step))?;
+    steps.step("Push images, install the definitions", |step| {
+        images::push_all(&cluster, step)?;
+        images::operator::image(&binary)?.push(&cluster, step)?;
+        bench::install_definitions(&cluster, step)
+    })?;
+    steps.step("Add nodes", |step| (2..=3).try_for_each(|number| cluster.add_node(number, None, step)))?;
+    println!();
+    let ended = cluster
+        .in_network("cargo")
+        .args([
+            "test",
+            "--workspace",
+            "--locked",
+            "--offline",
+            "--test",
+            "integration",
+            "soak::all",
+            "--",
+            "--nocapture",
+        ])
+        .current_dir(host::repo_root()?)
+        .env("KUBECONFIG", cluster.kubeconfig())
+        .env("CAUSEWAY_TEST_NODE", cluster.root())
+        .env("AWS_ENDPOINT_URL", &localstack.endpoint)
+        .env("AWS_REGION", "us-east-1")
+        .env("CAUSEWAY_SOAK_SECONDS", (options.minutes * 60).to_string())
+        .env("CAUSEWAY_SOAK_SEED", options.seed.to_string())
+        .status()
+        .context("cannot start the soak")?;
+    Cluster::down(CLUSTER)?;
+    if !ended.success() {
+        bail!("the soak did not come to a good end: {ended}");
+    }
+    Ok(())
+}
