@@ -131,19 +131,23 @@ fn next(waiting: &[String], running: &[&'static Group], room: u32) -> Option<usi
     })
 }
 
-/// Runs the tests of that order: `start` makes the command for one. None runs for longer than `most`.
+/// Runs the tests of that order: `start` makes the command for one. None runs for longer than `most`. When the last of those
+/// that lose nodes has ended, `no_more_nodes` is called.
 pub fn run(
     names: Vec<String>,
     most: Duration,
     folder: &Path,
     step: &Step,
     start: impl Fn(&str) -> Result<Command>,
+    no_more_nodes: impl FnOnce(),
 ) -> Result<Vec<Done>> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let total = names.len();
     let (mut waiting, mut running, mut done): (_, Vec<Running>, _) = (names, Vec::new(), Vec::<Done>::new());
     let mut noted = Instant::now();
     let mut spare = Spare::new();
+    let loses_nodes = |name: &str| name.starts_with(LOST_NODES);
+    let mut no_more_nodes = waiting.iter().any(|name| loses_nodes(name)).then_some(no_more_nodes);
     loop {
         let groups: Vec<_> = running.iter().map(|test| test.group).collect();
         if let Some(place) = next(&waiting, &groups, spare.room()) {
@@ -167,6 +171,11 @@ pub fn run(
             }
         }
         running = still;
+        if !waiting.iter().chain(running.iter().map(|test| &test.name)).any(|name| loses_nodes(name))
+            && let Some(no_more_nodes) = no_more_nodes.take()
+        {
+            no_more_nodes();
+        }
         if noted.elapsed() >= NOTE {
             noted = Instant::now();
             let names: Vec<_> = running.iter().map(|test| test.name.as_str()).collect();

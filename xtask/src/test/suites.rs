@@ -110,7 +110,13 @@ fn side_by_side(
     let longest = if thorough { LONGEST_THOROUGH } else { LONGEST };
     let order = queue::order(names, &times);
     let begin = Moment::now(cluster);
-    let done = queue::run(order, longest, &directory()?.join("integration"), step, start)?;
+    // Each of them would hear of all that changes in the cluster.
+    let no_more_nodes = || {
+        if let Err(error) = (2..=3).try_for_each(|number| cluster.end_node(number)) {
+            step.note(format!("the nodes that tests have lost stay: {error:#}"));
+        }
+    };
+    let done = queue::run(order, longest, &directory()?.join("integration"), step, start, no_more_nodes)?;
     let end = Moment::now(cluster);
     times.extend(done.iter().map(|test| (test.name.clone(), test.took.as_secs_f64())));
     fs::write(&kept, serde_json::to_vec_pretty(&times)?).with_context(|| format!("cannot write {}", kept.display()))?;
