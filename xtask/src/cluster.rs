@@ -94,6 +94,15 @@ impl Cluster {
         Path::new("/proc").join(self.room.pid.to_string())
     }
 
+    /// For how long the processors worked for the cluster until now, and for its containers alone.
+    pub fn processors(&self) -> (Duration, Duration) {
+        let group = self.state.cgroup();
+        // Each node's kubelet has a group for its pods.
+        let nodes = ["", "/node-2", "/node-3"].into_iter();
+        let containers = nodes.map(|node| cgroup::processors(&format!("{group}{node}/kubepods"))).sum();
+        (cgroup::processors(&group), containers)
+    }
+
     /// The root directory of the first node, with the volumes, as processes outside see it.
     pub fn root(&self) -> PathBuf {
         self.process().join("root")

@@ -11,7 +11,7 @@ mod report;
 mod suites;
 
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::thread;
 
@@ -52,11 +52,6 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether tests are asked for that take nodes away.
-    fn loses_nodes(&self) -> bool {
-        self.filter.as_ref().is_none_or(|filter| filter.starts_with(suites::LOST_NODES))
-    }
-
     /// Whether the operator is to be installed as users do it.
     fn installs(&self) -> bool {
         self.filter.as_ref().is_none_or(|filter| filter == INSTALLED)
@@ -73,23 +68,25 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let everything = options.filter.is_none();
     let mut report = Report::new(match (everything, options.unit) {
         (true, true) => 4,
-        (true, false) => 11 + cluster::STEPS,
+        (true, false) => 10 + cluster::STEPS,
         (false, true) => 2,
-        (false, false) => 6 + usize::from(options.loses_nodes()) + 2 * usize::from(options.installs()) + cluster::STEPS,
+        (false, false) => 6 + 2 * usize::from(options.installs()) + cluster::STEPS,
     });
 
     if everything {
         report.step("Formatting", checks::formatting);
     }
-    report.step("Build the tests and what they need", |step| build(step, options.unit));
+    let mut tests = None;
+    report.step("Build the tests and what they need", |step| {
+        tests = Some(build(step, options.unit)?);
+        Ok(Outcome::Passed)
+    });
     if everything {
-        let mut parts = vec![
-            // A compiler's front end keeps one processor busy: there is room for the others.
-            Part::new("Lints", checks::lints),
-            Part::new("Dependencies", checks::dependencies),
-            Part::new("CRDs are current", checks::crds),
-        ];
-        if !options.unit {
+        let mut parts =
+            vec![Part::new("Dependencies", checks::dependencies), Part::new("CRDs are current", checks::crds)];
+        if options.unit {
+            parts.push(Part::new("Lints", |step| checks::lints(step, false)));
+        } else {
             parts.push(Part::new("Helm chart", chart::check));
             parts.push(Part::new("Release", release::check));
             parts.push(Part::new("Go of the cluster", checks::go));
@@ -102,10 +99,15 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let filter = options.filter.as_deref();
     report.step("Unit tests", |step| suites::cargo(&Suite::Unit, filter, step));
     if !options.unit {
-        let mut meanwhile = everything.then(|| Part::new("Python of LocalStack", suites::python));
-        on_the_cluster(&mut report, options, &mut meanwhile);
-        // Where no test lost a node.
-        report.side_by_side(meanwhile.into_iter().collect());
+        // The integration tests leave some of the processors' time.
+        let mut meanwhile = Vec::new();
+        if everything {
+            meanwhile.push(Part::new("Lints", |step| checks::lints(step, true)));
+            meanwhile.push(Part::new("Python of LocalStack", suites::python));
+        }
+        on_the_cluster(&mut report, options, tests.as_deref(), &mut meanwhile);
+        // Where there was no cluster.
+        report.side_by_side(meanwhile);
         if !options.keep {
             report.step("Stop the cluster", |_| Cluster::down(NAME).map(|()| Outcome::Passed));
         }
@@ -114,8 +116,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 }
 
 /// What needs the cluster; without one it is skipped, and the cluster's own step tells why. `meanwhile` is taken and run
-/// while tests wait for nodes, which leaves most of the processors' time.
-fn on_the_cluster(report: &mut Report, options: &Options, meanwhile: &mut Option<Part>) {
+/// beside the integration tests.
+fn on_the_cluster(report: &mut Report, options: &Options, tests: Option<&Path>, meanwhile: &mut Vec<Part>) {
     const MANIFESTS: &str = "Manifests are valid";
     const INTEGRATION: &str = "Integration tests";
     let (everything, filter) = (options.filter.is_none(), options.filter.as_deref());
@@ -142,23 +144,17 @@ fn on_the_cluster(report: &mut Report, options: &Options, meanwhile: &mut Option
         localstack = Some(localstack::start(&cluster, step)?);
         Ok(Outcome::Passed)
     });
-    let Some(localstack) = &localstack else {
-        report.skip(INTEGRATION, "there is no LocalStack");
+    let (Some(localstack), Some(tests)) = (&localstack, tests) else {
+        report.skip(INTEGRATION, "there is no LocalStack, or there are no tests");
         return;
     };
-    report.step(INTEGRATION, |step| {
+    let integration = Part::new(INTEGRATION, |step: &Step| {
         manifests::install_crds(&cluster, step)?;
         let thorough = options.thorough;
-        suites::cargo(&Suite::Integration { cluster: &cluster, localstack, thorough }, filter, step)
+        let suite = Suite::Integration { program: tests, cluster: &cluster, localstack, thorough };
+        suites::cargo(&suite, filter, step)
     });
-    if options.loses_nodes() {
-        // After the others: nodes come and go, and all controllers of the cluster hear of it.
-        let lost_nodes = Part::new("Tests that lose nodes", |step: &Step| {
-            (2..=3).try_for_each(|number| cluster.add_node(number, Some(suites::TAINT), step))?;
-            suites::cargo(&Suite::LostNodes { cluster: &cluster, localstack }, filter, step)
-        });
-        report.side_by_side([lost_nodes].into_iter().chain(meanwhile.take()).collect());
-    }
+    report.side_by_side([integration].into_iter().chain(meanwhile.drain(..)).collect());
     if options.installs() {
         // Last, for this operator serves every namespace.
         report.step("The operator as users install it", |step| {
@@ -169,8 +165,9 @@ fn on_the_cluster(report: &mut Report, options: &Options, meanwhile: &mut Option
     }
 }
 
-/// Makes everything that takes long, the downloads of one side during the compilation of the other.
-fn build(step: &Step, unit: bool) -> Result<Outcome> {
+/// Makes everything that takes long, the downloads of one side during the compilation of the other. Returns the program with
+/// the integration tests.
+fn build(step: &Step, unit: bool) -> Result<PathBuf> {
     host::install_build_tools(step)?;
     if let Err(error) = crates::fetch(step) {
         step.note(format!("compiled crates of other checkouts are of no use: {error:#}"));
@@ -192,7 +189,8 @@ fn build(step: &Step, unit: bool) -> Result<Outcome> {
         let mut compile = cargo(["test", "--workspace", "--no-run"])?;
         let tests = crate::cargo::run(&mut compile, "the tests", &log("build")?, step);
         others.join().map_err(|_| anyhow!("the build of the cluster panicked"))??;
-        tests.map(|()| Outcome::Passed)
+        // Now: whoever asks Cargo while it compiles for the lints waits for them.
+        tests.and_then(|()| suites::integration_tests())
     })
 }
 

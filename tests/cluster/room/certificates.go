@@ -158,8 +158,10 @@ func writeCredentials(s Settings) error {
 	if err := writeTokenKey(s); err != nil {
 		return err
 	}
+	if err := writeAdministrator(s, ca); err != nil {
+		return err
+	}
 	err = writeKubeconfigs(s, ca, []user{
-		{filepath.Join(s.State, "kubeconfig"), "admin", "system:masters"},
 		{s.Config("kube-controller-manager.kubeconfig"), "system:kube-controller-manager", ""},
 		{s.Config("kube-scheduler.kubeconfig"), "system:kube-scheduler", ""},
 		{s.Config("coredns.kubeconfig"), dnsUser, ""},
@@ -219,6 +221,17 @@ func writeTokenKey(s Settings) error {
 	return writeFile(s.PKI("service-accounts.key"), encoded, 0o600)
 }
 
+// writeAdministrator makes the credentials of whoever uses the cluster, tests and their operators among them: a token, which
+// the API server looks up, where it would verify a certificate anew with every request.
+func writeAdministrator(s Settings, ca *authority) error {
+	const name = "admin"
+	token := rand.Text()
+	if err := writeFile(s.PKI("tokens.csv"), []byte(token+","+name+","+name+",system:masters\n"), 0o600); err != nil {
+		return err
+	}
+	return writeKubeconfig(s, filepath.Join(s.State, "kubeconfig"), ca, keyPair{name: name}, token)
+}
+
 // user is a client of the API server: where its kubeconfig is, and by what name and group the server knows it.
 type user struct{ path, name, group string }
 
@@ -232,7 +245,7 @@ func writeKubeconfigs(s Settings, ca *authority, users []user) error {
 		if err != nil {
 			return err
 		}
-		if err := writeKubeconfig(s, client.path, ca, pair); err != nil {
+		if err := writeKubeconfig(s, client.path, ca, pair, ""); err != nil {
 			return err
 		}
 	}

@@ -71,8 +71,8 @@ func writeFiles(s Settings, rendered, given map[string]string) error {
 	return nil
 }
 
-// writeKubeconfig writes the credentials of one client of the API server.
-func writeKubeconfig(s Settings, path string, authority *authority, client keyPair) error {
+// writeKubeconfig writes the credentials of one client of the API server: a token, or else a certificate.
+func writeKubeconfig(s Settings, path string, authority *authority, client keyPair, token string) error {
 	content, err := render("kubeconfig", map[string]string{
 		"Name":        s.Name,
 		"Server":      s.Server(),
@@ -80,6 +80,7 @@ func writeKubeconfig(s Settings, path string, authority *authority, client keyPa
 		"Authority":   base64.StdEncoding.EncodeToString(authority.certificatePEM),
 		"Certificate": base64.StdEncoding.EncodeToString(client.certificatePEM),
 		"Key":         base64.StdEncoding.EncodeToString(client.keyPEM),
+		"Token":       token,
 	})
 	if err != nil {
 		return err

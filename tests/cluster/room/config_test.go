@@ -74,8 +74,16 @@ func TestKubeconfigsWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.Host != "https://198.18.0.10:6443" || len(config.CertData) == 0 || len(config.KeyData) == 0 {
+	tokens, err := os.ReadFile(s.PKI("tokens.csv"))
+	if err != nil || config.BearerToken == "" || string(tokens) != config.BearerToken+",admin,admin,system:masters\n" {
+		t.Errorf("tokens.csv: %v, %v", tokens, err)
+	}
+	if config.Host != "https://198.18.0.10:6443" || len(config.CertData) != 0 {
 		t.Errorf("kubeconfig: %v", config)
+	}
+	daemon, err := clientcmd.BuildConfigFromFlags("", s.Config("kube-scheduler.kubeconfig"))
+	if err != nil || daemon.BearerToken != "" || len(daemon.CertData) == 0 || len(daemon.KeyData) == 0 {
+		t.Errorf("kubeconfig of a daemon: %v, %v", daemon, err)
 	}
 	key, err := os.Stat(s.PKI("ca.key"))
 	if err != nil || key.Mode().Perm() != 0o600 {

@@ -25,6 +25,9 @@ func prepareMounts(s Settings) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("cannot make the mounts private: %w", err)
 	}
+	if err := hideSecondCgroups(); err != nil {
+		return err
+	}
 	kept, err := openKept(s.Keep)
 	if err != nil {
 		return err
@@ -50,6 +53,16 @@ func prepareMounts(s Settings) error {
 		return err
 	}
 	return bindFile(s.Config("resolv.conf"), "/etc/resolv.conf")
+}
+
+// hideSecondCgroups takes version 2 of control groups out of sight where the host has it beside version 1: crun refuses to
+// choose between them.
+func hideSecondCgroups() error {
+	err := unix.Unmount("/sys/fs/cgroup/unified", unix.MNT_DETACH)
+	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("cannot hide /sys/fs/cgroup/unified: %w", err)
+	}
+	return nil
 }
 
 func replaceDirectory(s Settings, target, data string) error {

@@ -177,7 +177,7 @@ func (r *room) startDaemons(ctx context.Context) error {
 func (r *room) start(daemons []daemon) error {
 	for _, daemon := range daemons {
 		r.log.Printf("starting %s", daemon.name)
-		if err := r.supervisor.daemon(daemon.name, r.settings.Log(daemon.name), daemon.command); err != nil {
+		if err := r.supervisor.daemon(daemon, r.settings.Log(daemon.name)); err != nil {
 			return err
 		}
 	}

@@ -54,10 +54,10 @@ func (s *supervisor) reap() {
 }
 
 // daemon starts a process that must not end before the room does.
-func (s *supervisor) daemon(name, log string, command []string) error {
-	return s.start(log, command, func(status unix.WaitStatus) {
+func (s *supervisor) daemon(started daemon, log string) error {
+	return s.start(log, started.command, started.environment(), func(status unix.WaitStatus) {
 		select {
-		case s.ended <- fmt.Errorf("%s %s; the end of its log:\n%s", name, describe(status), lastLines(log, 20)):
+		case s.ended <- fmt.Errorf("%s %s; the end of its log:\n%s", started.name, describe(status), lastLines(log, 20)):
 		default: // Only the first end is the cause; others follow from it.
 		}
 	})
@@ -66,7 +66,7 @@ func (s *supervisor) daemon(name, log string, command []string) error {
 // run starts a process and waits for its success.
 func (s *supervisor) run(log string, command []string) error {
 	done := make(chan unix.WaitStatus, 1)
-	if err := s.start(log, command, func(status unix.WaitStatus) { done <- status }); err != nil {
+	if err := s.start(log, command, environment(), func(status unix.WaitStatus) { done <- status }); err != nil {
 		return err
 	}
 	if status := <-done; !status.Exited() || status.ExitStatus() != 0 {
@@ -75,7 +75,7 @@ func (s *supervisor) run(log string, command []string) error {
 	return nil
 }
 
-func (s *supervisor) start(log string, command []string, ended func(unix.WaitStatus)) error {
+func (s *supervisor) start(log string, command, environment []string, ended func(unix.WaitStatus)) error {
 	program, err := exec.LookPath(command[0])
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func (s *supervisor) start(log string, command []string, ended func(unix.WaitSta
 	defer s.lock.Unlock()
 	process, err := os.StartProcess(program, command, &os.ProcAttr{
 		Dir:   "/",
-		Env:   environment(),
+		Env:   environment,
 		Files: []*os.File{input, output, output},
 		Sys:   &unix.SysProcAttr{Setsid: true},
 	})
@@ -116,6 +116,15 @@ func environment() []string {
 		// limit. See https://go.dev/doc/gc-guide#GOGC.
 		"GOGC=300", "GOMEMLIMIT=1GiB",
 	}
+}
+
+// environment is that of all, and for daemons that have little to do the limit of one processor: where there are more,
+// Go wakes further threads for each moment of work, and they find nothing.
+func (d daemon) environment() []string {
+	if d.parallel {
+		return environment()
+	}
+	return append(environment(), "GOMAXPROCS=1")
 }
 
 func describe(status unix.WaitStatus) string {

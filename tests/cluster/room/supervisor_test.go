@@ -20,7 +20,7 @@ func TestEndsAreToldWithTheLog(t *testing.T) {
 	}
 
 	log = filepath.Join(t.TempDir(), "logs", "daemon.log")
-	if err := s.daemon("poet", log, []string{"sh", "-c", "echo roses are red; exit 3"}); err != nil {
+	if err := s.daemon(daemon{name: "poet", command: []string{"sh", "-c", "echo roses are red; exit 3"}}, log); err != nil {
 		t.Fatal(err)
 	}
 	select {

@@ -1,7 +1,7 @@
 //! Nodes of Kubernetes that are cut off or lose their power, with all that runs on them.
 //!
 //! These tests need nodes of their own, on which nothing else runs: `cargo xtask test` adds two, whose taint keeps others
-//! away, when all other tests have ended, and runs these one after the other. The last takes a node's power for good.
+//! away, and runs these one after the other, beside all other tests. The last takes a node's power for good.
 
 mod cut;
 mod power;

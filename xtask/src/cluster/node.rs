@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::Cluster;
 use super::state::{Phase, Status};
-use crate::host;
+use super::{Cluster, process};
 use crate::progress::Step;
+use crate::{host, tools};
 
 const START_TIMEOUT: Duration = Duration::from_mins(2);
 
@@ -51,6 +51,14 @@ impl Cluster {
             let status: Option<Status> = status.and_then(|content| serde_json::from_slice(&content).ok());
             Ok(status.is_some_and(|status| status.phase == Phase::Ready).then_some(Ok(())))
         })?
+    }
+
+    /// Ends the node of that number, if it runs, and lets Kubernetes forget it.
+    pub fn end_node(&self, number: u8) -> Result<()> {
+        process::kill_node(self.state.path(), number)?;
+        let name = format!("node-{number}");
+        let mut delete = self.kubectl();
+        tools::output_of(delete.args(["delete", "node", &name, "--ignore-not-found", "--wait=false"])).map(drop)
     }
 
     fn node_dir(&self, number: u8) -> PathBuf {

@@ -54,6 +54,19 @@ pub fn kill_all(state: &Path) -> Result<usize> {
     Ok(count)
 }
 
+/// Tells the first process of a node to end at once, and with it all others there.
+pub fn kill_node(state: &Path, number: u8) -> Result<()> {
+    let number = number.to_string();
+    let words_of_it: [&[u8]; 4] = [b"node", b"--inside", state.as_os_str().as_bytes(), number.as_bytes()];
+    for pid in all()? {
+        let arguments = words(pid, "cmdline");
+        if words_of_it.iter().all(|word| arguments.iter().any(|it| it == word)) {
+            kill(pid);
+        }
+    }
+    Ok(())
+}
+
 fn is_room(arguments: &[Vec<u8>], state: &Path) -> bool {
     matches!(arguments, [room, option, path, ..]
         if room == b"room" && option == b"--state" && path == state.as_os_str().as_bytes())

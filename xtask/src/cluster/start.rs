@@ -13,7 +13,7 @@ use crate::host::{self, Requirement};
 use crate::progress::{Progress, Step};
 
 /// What the room starts or calls that a plain Debian does not have.
-const PACKAGES: &[&str] = &["containerd", "runc", "containernetworking-plugins", "nftables", "util-linux", "mount"];
+const PACKAGES: &[&str] = &["containerd", "crun", "containernetworking-plugins", "nftables", "util-linux", "mount"];
 
 /// On two busy cores a start has been seen to take 20 s.
 const START_TIMEOUT: Duration = Duration::from_mins(3);

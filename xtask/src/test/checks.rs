@@ -24,9 +24,10 @@ pub fn formatting(step: &Step) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// No warning anywhere.
-pub fn lints(step: &Step) -> Result<Outcome> {
-    step.run(&mut clippy(&[])?, &log("lints")?)?;
+/// No warning anywhere. Beside tests it takes what they leave of the processors, and the memory of one compiler.
+pub fn lints(step: &Step, beside_tests: bool) -> Result<Outcome> {
+    let jobs: &[&str] = if beside_tests { &["--jobs", "1"] } else { &[] };
+    step.run(&mut clippy(jobs)?, &log("lints")?)?;
     // Now all crates are compiled that tests and lints need.
     match crates::keep(step) {
         Ok(()) => Ok(Outcome::Passed),
@@ -34,10 +35,13 @@ pub fn lints(step: &Step) -> Result<Outcome> {
     }
 }
 
-/// The lints of all Rust, with further options of Cargo's.
+/// The lints of all Rust, with further options of Cargo's, behind all else that runs.
 pub fn clippy(options: &[&str]) -> Result<Command> {
-    let mut command = cargo(["clippy", "--workspace", "--all-targets", "--keep-going"])?;
+    let cargo = cargo(["clippy", "--workspace", "--all-targets", "--keep-going"])?;
+    let mut command = Command::new("nice");
+    command.args(["-n", "15"]).arg(cargo.get_program()).args(cargo.get_args());
     command.args(options).args(["--", "--deny", "warnings"]);
+    command.current_dir(host::repo_root()?).env("CARGO_TERM_COLOR", "never");
     Ok(command)
 }
 

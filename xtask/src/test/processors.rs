@@ -6,23 +6,31 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::queue::{Done, time_in};
+use crate::cluster::Cluster;
+
+/// What belongs to the cluster and is not in its control groups.
+const OUTSIDE: [&str; 2] = ["LocalStack", "haproxy"];
 
 /// The processors' times at a moment.
 #[derive(Clone, Debug, Default)]
 pub struct Moment {
     /// By what each long-lived process of the cluster is.
     parts: BTreeMap<String, Duration>,
+    /// What ran in containers, those that have ended too.
+    containers: Duration,
+    /// What starts and ends containers: their runtime, networks and mounts.
+    runtime: Duration,
     /// All processes of the machine.
     busy: Duration,
     idle: Duration,
 }
 
 impl Moment {
-    /// Now; `room` is `/proc/PID` of the cluster's first process.
-    pub fn now(room: &Path) -> Self {
+    /// Now.
+    pub fn now(cluster: &Cluster) -> Self {
         let (busy, idle) = machine_now();
         let network = |process: &Path| fs::read_link(process.join("ns/net")).ok();
-        let ours = network(room);
+        let ours = network(&cluster.process());
         let mut parts = BTreeMap::new();
         let processes = fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
         for process in processes.filter(|process| network(process).is_some_and(|it| Some(it) == ours)) {
@@ -30,7 +38,10 @@ impl Moment {
                 *parts.entry(name).or_default() += time_in(&process);
             }
         }
-        Self { parts, busy, idle }
+        let (all, containers) = cluster.processors();
+        let daemons: Duration =
+            parts.iter().filter(|(name, _)| !OUTSIDE.contains(&name.as_str())).map(|(_, time)| *time).sum();
+        Self { parts, containers, runtime: all.saturating_sub(containers).saturating_sub(daemons), busy, idle }
     }
 
     /// What was done since: lines for people.
@@ -48,6 +59,8 @@ impl Moment {
             parts.insert(name, time.saturating_sub(begin.parts.get(name).copied().unwrap_or_default()));
         }
         let of_parts: Duration = parts.values().sum();
+        let containers = self.containers.saturating_sub(begin.containers);
+        let runtime = self.runtime.saturating_sub(begin.runtime);
         let listed = |times: BTreeMap<&str, Duration>| {
             let mut times: Vec<_> = times.into_iter().filter(|(_, time)| time.as_secs() > 0).collect();
             times.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
@@ -59,8 +72,13 @@ impl Moment {
             format!("processors, tests with their operators: {}: {}", seconds(of_tests), listed(groups)),
             format!("processors, the cluster and AWS: {}: {}", seconds(of_parts), listed(parts)),
             format!(
-                "processors, containers and all else: {}",
-                seconds(busy.saturating_sub(of_tests).saturating_sub(of_parts))
+                "processors, containers: {} in them, {} to start and end them",
+                seconds(containers),
+                seconds(runtime)
+            ),
+            format!(
+                "processors, all else: {}",
+                seconds([of_tests, of_parts, containers, runtime].into_iter().fold(busy, Duration::saturating_sub))
             ),
         ]
     }
@@ -108,7 +126,13 @@ mod tests {
     #[test]
     fn tells_what_was_done_between_two_moments() {
         let of = |seconds| Duration::from_secs(seconds);
-        let begin = Moment { parts: BTreeMap::from([("etcd".into(), of(5))]), busy: of(100), idle: of(10) };
+        let begin = Moment {
+            parts: BTreeMap::from([("etcd".into(), of(5))]),
+            containers: of(3),
+            runtime: of(1),
+            busy: of(100),
+            idle: of(10),
+        };
         let parts = BTreeMap::from([("etcd".into(), of(15)), ("LocalStack".into(), of(40))]);
         let test = |name: &str, seconds| Done {
             name: name.into(),
@@ -118,7 +142,7 @@ mod tests {
             output: std::path::PathBuf::new(),
             timed_out: false,
         };
-        let end = Moment { parts, busy: of(300), idle: of(110) };
+        let end = Moment { parts, containers: of(23), runtime: of(11), busy: of(300), idle: of(110) };
         let lines = end.since(&begin, &[test("crash::a", 60), test("crash::b", 10), test("etcd::c", 30)]);
         assert_eq!(
             lines,
@@ -126,7 +150,8 @@ mod tests {
                 "processors: 200 s busy, 100 s idle (33 %)",
                 "processors, tests with their operators: 100 s: crash 70 s, etcd 30 s",
                 "processors, the cluster and AWS: 50 s: LocalStack 40 s, etcd 10 s",
-                "processors, containers and all else: 50 s",
+                "processors, containers: 20 s in them, 10 s to start and end them",
+                "processors, all else: 20 s",
             ]
         );
     }

@@ -44,9 +44,12 @@ struct Group {
 /// Tests of no group need as little as these.
 const OTHERS: Group = Group { prefix: "", needs: 2, most: 8 };
 
+/// What the names of tests begin with that take nodes away.
+pub const LOST_NODES: &str = "lost_nodes::";
+
 const GROUPS: &[Group] = &[
-    // Each takes a node away.
-    Group { prefix: "lost_nodes::", needs: ROOM, most: 1 },
+    // Each takes a node away, and waits for most of its time until Kubernetes believes that.
+    Group { prefix: LOST_NODES, needs: 3, most: 1 },
     // Each runs several worlds at a time, with operators that die.
     Group { prefix: "crash::", needs: 4, most: 3 },
     // Up to five members, which time each other out where they get nothing of a processor for a second.
@@ -91,6 +94,8 @@ const LONGEST: &str = include_str!("longest.txt");
 
 /// The order in which tests begin: those that took longest in the last run first, so that none of them is left at the
 /// end; those that nobody timed before them, taken from the groups in turn. Without a last run [`LONGEST`] come first.
+/// Before all others those that lose nodes, which run one after the other: by name the one that takes a node for good is
+/// the last of them.
 pub fn order(mut names: Vec<String>, times: &BTreeMap<String, f64>) -> Vec<String> {
     let expected = |name: &str| -> f64 {
         let place = || LONGEST.lines().rev().position(|line| line == name).map_or(0, |place| place + 1);
@@ -108,7 +113,11 @@ pub fn order(mut names: Vec<String>, times: &BTreeMap<String, f64>) -> Vec<Strin
         })
         .collect();
     keyed.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
-    keyed.into_iter().map(|(_, _, name)| name).collect()
+    let (mut first, others): (Vec<_>, Vec<_>) =
+        keyed.into_iter().map(|(_, _, name)| name).partition(|name| name.starts_with(LOST_NODES));
+    first.sort();
+    first.extend(others);
+    first
 }
 
 /// The place of the next test to begin, beside those of the groups that run, in that room.
@@ -122,19 +131,23 @@ fn next(waiting: &[String], running: &[&'static Group], room: u32) -> Option<usi
     })
 }
 
-/// Runs the tests of that order: `start` makes the command for one. None runs for longer than `most`.
+/// Runs the tests of that order: `start` makes the command for one. None runs for longer than `most`. When the last of those
+/// that lose nodes has ended, `no_more_nodes` is called.
 pub fn run(
     names: Vec<String>,
     most: Duration,
     folder: &Path,
     step: &Step,
     start: impl Fn(&str) -> Result<Command>,
+    no_more_nodes: impl FnOnce(),
 ) -> Result<Vec<Done>> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let total = names.len();
     let (mut waiting, mut running, mut done): (_, Vec<Running>, _) = (names, Vec::new(), Vec::<Done>::new());
     let mut noted = Instant::now();
     let mut spare = Spare::new();
+    let loses_nodes = |name: &str| name.starts_with(LOST_NODES);
+    let mut no_more_nodes = waiting.iter().any(|name| loses_nodes(name)).then_some(no_more_nodes);
     loop {
         let groups: Vec<_> = running.iter().map(|test| test.group).collect();
         if let Some(place) = next(&waiting, &groups, spare.room()) {
@@ -158,6 +171,11 @@ pub fn run(
             }
         }
         running = still;
+        if !waiting.iter().chain(running.iter().map(|test| &test.name)).any(|name| loses_nodes(name))
+            && let Some(no_more_nodes) = no_more_nodes.take()
+        {
+            no_more_nodes();
+        }
         if noted.elapsed() >= NOTE {
             noted = Instant::now();
             let names: Vec<_> = running.iter().map(|test| test.name.as_str()).collect();
@@ -260,6 +278,15 @@ mod tests {
     fn groups_take_turns_as_long_as_nobody_has_timed_them() {
         let order = order(names(&["crash::a", "crash::b", "redis::a", "redis::b"]), &BTreeMap::new());
         assert_eq!(order, ["crash::a", "redis::a", "crash::b", "redis::b"]);
+    }
+
+    #[test]
+    fn tests_that_lose_nodes_begin_first_and_the_one_that_takes_a_node_for_good_last_of_them() {
+        let [power, redis, leader, other] =
+            ["lost_nodes::power::a", "lost_nodes::cut::redis::b", "lost_nodes::cut::leader::c", "redis::d"];
+        let times =
+            BTreeMap::from([(power, 59.0), (redis, 63.0), (other, 99.0)].map(|(name, time)| (name.to_owned(), time)));
+        assert_eq!(order(names(&[power, redis, leader, other]), &times), [leader, redis, power, other]);
     }
 
     #[test]

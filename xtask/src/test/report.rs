@@ -58,7 +58,12 @@ impl<'a> Part<'a> {
 
     fn run(self, step: &Step) -> (&'static str, Duration, Result<Outcome>) {
         let begun = Instant::now();
-        let outcome = (self.work)(&step.part(self.name)).context(self.name);
+        let step = step.part(self.name);
+        let outcome = (self.work)(&step).context(self.name);
+        if let Err(error) = &outcome {
+            // The others may take long.
+            step.note(format!("FAILED: {error:#}"));
+        }
         (self.name, begun.elapsed(), outcome)
     }
 }

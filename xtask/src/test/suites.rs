@@ -35,6 +35,8 @@ pub enum Suite<'a> {
     Unit,
     /// Those of `tests/`, inside the cluster's network.
     Integration {
+        /// The program with them.
+        program: &'a Path,
         /// Where they run.
         cluster: &'a Cluster,
         /// What they take for AWS.
@@ -42,19 +44,13 @@ pub enum Suite<'a> {
         /// Whether all is tried where else a sample is.
         thorough: bool,
     },
-    /// Those of them that take nodes away from the cluster, one after the other.
-    LostNodes {
-        /// Where they run.
-        cluster: &'a Cluster,
-        /// What they take for AWS.
-        localstack: &'a LocalStack<'a>,
-    },
 }
 
-/// What the names of tests begin with that take nodes away.
-pub const LOST_NODES: &str = "lost_nodes";
 /// Keeps other pods from the nodes that are lost.
-pub const TAINT: &str = "causeway.example.com/spare=:NoSchedule";
+const TAINT: &str = "causeway.example.com/spare=:NoSchedule";
+
+/// What the name of the test begins with that `cargo xtask soak` runs, on a cluster of its own.
+const SOAK: &str = "soak::all";
 
 /// Runs a suite, or the tests of it whose names contain `filter`.
 pub fn cargo(suite: &Suite, filter: Option<&str>, step: &Step) -> Result<Outcome> {
@@ -65,22 +61,11 @@ pub fn cargo(suite: &Suite, filter: Option<&str>, step: &Step) -> Result<Outcome
             let examples = run(in_checkout(["test", "--doc"])?, filter, "doc", step)?;
             unit.and(examples)
         }
-        Suite::Integration { cluster, localstack, thorough } => {
-            let of_kind = |name: &str| !name.starts_with(LOST_NODES) && !name.starts_with("soak::all");
-            side_by_side(cluster, localstack, *thorough, filter, of_kind, queue::order, step)?
-        }
-        Suite::LostNodes { cluster, localstack } => {
-            let of_kind = |name: &str| name.starts_with(LOST_NODES);
-            side_by_side(cluster, localstack, false, filter, of_kind, by_name, step)?
+        Suite::Integration { program, cluster, localstack, thorough } => {
+            side_by_side(program, cluster, localstack, *thorough, filter, step)?
         }
     };
     Ok(Outcome::Tests(tests))
-}
-
-/// Tests that run one after the other need no longest first; by name, the one that takes a node for good is the last.
-fn by_name(mut names: Vec<String>, _: &BTreeMap<String, f64>) -> Vec<String> {
-    names.sort();
-    names
 }
 
 /// The longest that one test may take.
@@ -88,19 +73,21 @@ const LONGEST: Duration = Duration::from_mins(12);
 /// The same where all is tried instead of a sample.
 const LONGEST_THOROUGH: Duration = Duration::from_hours(6);
 
-/// Runs the integration tests whose names contain the filter and are of the right kind, inside the cluster's network.
+/// Runs the integration tests whose names contain the filter, inside the cluster's network.
 fn side_by_side(
+    program: &Path,
     cluster: &Cluster,
     localstack: &LocalStack,
     thorough: bool,
     filter: Option<&str>,
-    of_kind: fn(&str) -> bool,
-    order: fn(Vec<String>, &BTreeMap<String, f64>) -> Vec<String>,
     step: &Step,
 ) -> Result<Tests> {
-    let (binary, sample) = (integration_tests()?, sample()?);
-    let wanted = |name: &String| of_kind(name) && filter.is_none_or(|filter| name.contains(filter));
-    let names: Vec<_> = names_in(&binary)?.into_iter().filter(wanted).collect();
+    let sample = sample()?;
+    let wanted = |name: &String| !name.starts_with(SOAK) && filter.is_none_or(|filter| name.contains(filter));
+    let names: Vec<_> = names_in(program)?.into_iter().filter(wanted).collect();
+    if names.iter().any(|name| name.starts_with(queue::LOST_NODES)) {
+        (2..=3).try_for_each(|number| cluster.add_node(number, Some(TAINT), step))?;
+    }
     // For all checkouts: a fresh clone knows, too, which tests take longest.
     let kept = host::cache_dir()?.join("test-times.json");
     let mut times: BTreeMap<String, f64> =
@@ -110,7 +97,7 @@ fn side_by_side(
         let mut command = cluster.in_network("setpriv");
         command
             .args(["--pdeathsig", "KILL", "nice", "-n", "5"])
-            .arg(&binary)
+            .arg(program)
             .args(["--exact", name, "--nocapture"])
             .current_dir(host::repo_root()?)
             .env("KUBECONFIG", cluster.kubeconfig())
@@ -124,10 +111,16 @@ fn side_by_side(
         Ok(command)
     };
     let longest = if thorough { LONGEST_THOROUGH } else { LONGEST };
-    let order = order(names, &times);
-    let begin = Moment::now(&cluster.process());
-    let done = queue::run(order, longest, &directory()?.join("integration"), step, start)?;
-    let end = Moment::now(&cluster.process());
+    let order = queue::order(names, &times);
+    let begin = Moment::now(cluster);
+    // Each of them would hear of all that changes in the cluster.
+    let no_more_nodes = || {
+        if let Err(error) = (2..=3).try_for_each(|number| cluster.end_node(number)) {
+            step.note(format!("the nodes that tests have lost stay: {error:#}"));
+        }
+    };
+    let done = queue::run(order, longest, &directory()?.join("integration"), step, start, no_more_nodes)?;
+    let end = Moment::now(cluster);
     times.extend(done.iter().map(|test| (test.name.clone(), test.took.as_secs_f64())));
     fs::write(&kept, serde_json::to_vec_pretty(&times)?).with_context(|| format!("cannot write {}", kept.display()))?;
     let mut tests = counted(&done);
@@ -154,7 +147,7 @@ fn sample() -> Result<String> {
 }
 
 /// The program with the integration tests, compiled before.
-fn integration_tests() -> Result<PathBuf> {
+pub fn integration_tests() -> Result<PathBuf> {
     // Without the whole workspace dependencies would have fewer features, and be compiled again.
     let mut command =
         in_checkout(["test", "--workspace", "--no-run", "--test", "integration", "--message-format", "json"])?;
@@ -216,7 +209,7 @@ pub fn python(step: &Step) -> Result<Outcome> {
     let python = localstack::prepare(step)?.join("bin/python");
     // Other runs of pytest do not tidy up there, and its name is short: HAProxy takes paths of sockets of at most 97 bytes.
     let files = std::env::temp_dir().join(format!("causeway-{}", std::process::id()));
-    // Beside tests of databases that must answer each other within a second.
+    // Behind tests of databases that must answer each other within a second.
     let mut command = Command::new("nice");
     command
         .args(["-n", "10"])
@@ -350,15 +343,6 @@ test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 7 filtered out; fini
         assert_eq!((tests.passed, tests.failed, tests.ignored), (3, 1, 1));
         assert!(tests.failures.contains("it broke") && !tests.failures.contains("test a"), "{}", tests.failures);
         assert_eq!(tests.figures, ["» 12 crash points tried"]);
-    }
-
-    #[test]
-    fn the_test_that_takes_a_node_for_good_is_the_last_however_long_the_others_took() {
-        let names = ["lost_nodes::power::a", "lost_nodes::cut::redis::b", "lost_nodes::cut::leader::c"];
-        let times =
-            BTreeMap::from([(names[0].to_owned(), 59.0), (names[1].to_owned(), 63.0), (names[2].to_owned(), 1.0)]);
-        let order = by_name(names.map(str::to_owned).to_vec(), &times);
-        assert_eq!(order.last().map(String::as_str), Some(names[0]), "{order:?}");
     }
 
     #[test]
