@@ -75,11 +75,13 @@ pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observe
 
 /// Who shares the balancer, and what they want together.
 pub async fn wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner) -> Result<(Members, Built), Error> {
+    let mut known = Vec::new();
     if object.spec.group.is_some() {
         // A member that is not known yet would lose its rules.
         kind.listed().await;
+        known = kind.objects();
     }
-    let mut members = members_of(object, &kind.objects());
+    let mut members = members_of(object, &known);
     let secrets = kind.secrets.of(&mut members).await?;
     let built = model::build(&members.active(), &Inputs { owner, secrets: &secrets, limits: &limits(kind) });
     Ok((members, built))

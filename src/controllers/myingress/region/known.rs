@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use futures::channel::mpsc::UnboundedSender;
 
 use super::account::Account;
+use super::indexed::Indexed;
 use super::lookups::Lookups;
 use super::sweep::List;
 use super::unconfirmed::{Made, Unconfirmed};
 use super::{Depth, security};
-use crate::controllers::myingress::assets::{Assets, GroupMember, Member};
+use crate::controllers::myingress::assets::{GroupMember, Member};
 use crate::controllers::myingress::ownership::Concerned;
 use crate::external::elbv2::{Balancer, Pairs, TargetGroup};
 
@@ -20,7 +21,7 @@ pub const READ_LAG: Duration = Duration::from_mins(1);
 /// What is known of the region.
 #[derive(Default)]
 pub struct Known {
-    pub assets: Assets,
+    pub assets: Indexed,
     /// How recent our knowledge of an ARN or id is.
     pub marks: HashMap<String, Mark>,
     /// Names for which the outcome of a call is not known.
