@@ -15,6 +15,7 @@ use kube::client::ClientBuilder;
 use tower::timeout::TimeoutLayer;
 use tower::{BoxError, Service, layer::layer_fn};
 
+use crate::external::https::Https;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
 use crate::runtime::{api_message, class_of_status};
@@ -74,6 +75,7 @@ pub fn kubernetes_fenced(mut config: kube::Config, metrics: &Metrics, fence: Fen
 pub fn aws() -> ConfigLoader {
     let timeouts = TimeoutConfig::builder().operation_timeout(AWS_DEADLINE).connect_timeout(AWS_CONNECT_DEADLINE);
     aws_config::defaults(BehaviorVersion::latest())
+        .http_client(Https::default())
         .retry_config(RetryConfig::disabled())
         .timeout_config(timeouts.build())
 }

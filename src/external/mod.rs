@@ -8,6 +8,7 @@ mod denial;
 pub mod ec2;
 pub mod elbv2;
 pub mod etcd;
+pub mod https;
 pub mod redis;
 #[cfg(test)]
 mod refused_calls;

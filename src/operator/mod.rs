@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use kube::api::{DynamicObject, ListParams};
 use kube::{Api, Client};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -24,7 +24,6 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::api::definitions::definitions;
 use crate::backup::jobs::Identity;
 use crate::clients;
 use crate::cluster::Cluster;
@@ -200,13 +199,9 @@ async fn identified(client: &Client, options: &RunOptions) -> Cluster {
 }
 
 async fn list_each(client: &Client, namespace: Option<&str>, kinds: &[Served]) -> Result<(), kube::Error> {
-    let all = definitions().into_iter().map(|definition| definition.spec);
-    let served = all.filter(|spec| kinds.iter().any(|kind| kind.name() == spec.names.kind));
     // At once: whoever was killed is to be back soon.
-    try_join_all(served.map(|spec| async move {
-        let version = spec.versions.first().map(|version| version.name.clone()).unwrap_or_default();
-        let kind = GroupVersionKind::gvk(&spec.group, &version, &spec.names.kind);
-        let resource = ApiResource::from_gvk_with_plural(&kind, &spec.names.plural);
+    try_join_all(kinds.iter().map(|kind| async move {
+        let resource = kind.resource();
         let api: Api<DynamicObject> = match namespace {
             Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
             None => Api::all_with(client.clone(), &resource),

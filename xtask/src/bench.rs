@@ -12,6 +12,8 @@ mod kubernetes;
 mod many;
 mod myingress;
 mod operator_process;
+mod page;
+mod record;
 mod redis;
 mod report;
 mod scene;
@@ -28,10 +30,20 @@ use crate::cluster::{self, Cluster};
 use crate::progress::{Progress, Step};
 use crate::{host, images, localstack};
 pub use failover::build as build_tests;
+use record::Record;
 use scene::Bench;
 
 /// The benchmarks' own cluster: nothing else runs in it.
 const CLUSTER: &str = "bench";
+
+/// What to do.
+#[derive(Subcommand)]
+pub enum Task {
+    #[command(flatten)]
+    Measure(Action),
+    /// Write the tables of docs/benchmarks.md anew from docs/bench/
+    Page,
+}
 
 /// What to measure.
 #[derive(Subcommand)]
@@ -76,10 +88,13 @@ pub struct Options {
     /// Measure now: this process is in the cluster's network, and AWS is at this URL
     #[arg(long, hide = true, value_name = "URL")]
     measure: Option<String>,
+    /// What is measured, in words
+    #[arg(long, hide = true, default_value = "")]
+    build: String,
 }
 
 impl Action {
-    /// Its name on the command line, in `target/bench/` and in the table's title.
+    /// Its name on the command line and in `docs/bench/`.
     fn name(&self) -> &'static str {
         match self {
             Self::Backup { .. } => "backup",
@@ -134,8 +149,9 @@ impl Action {
     }
 }
 
-/// Runs a benchmark.
-pub fn run(action: &Action) -> Result<()> {
+/// Runs a benchmark, or writes the page.
+pub fn run(task: &Task) -> Result<()> {
+    let Task::Measure(action) = task else { return page::write() };
     let options = action.options();
     let Some(endpoint) = &options.measure else {
         return prepare(action);
@@ -144,10 +160,10 @@ pub fn run(action: &Action) -> Result<()> {
     let binary = options.operator.clone().context("--measure needs --operator")?;
     let bench = Bench::new(&cluster, endpoint, binary)?;
     let report = action.measure(&bench)?;
-    let file = directory()?.join(format!("{}.json", action.name()));
-    fs::write(&file, report.json()?).with_context(|| format!("cannot write {}", file.display()))?;
-    println!("\n{}\n{}", report.table(), file.display());
-    Ok(())
+    println!("\n{}", report.table());
+    let file = Record::now(options.build.clone(), report.figures)?.write(action.name())?;
+    println!("{}", file.display());
+    page::write()
 }
 
 /// Makes the world to measure in and measures there, in a process of its own: only that one is in the cluster's network.
@@ -156,14 +172,19 @@ fn prepare(action: &Action) -> Result<()> {
     host::require_tools()?;
     let mut steps = Progress::new(cluster::STEPS + 4);
     steps.step("Install what is measured beside", |step| host::install_packages(step, action.packages()))?;
-    let binary = match &options.operator {
+    let (build, binary) = match &options.operator {
         // It runs in the tests' own process.
-        _ if matches!(action, Action::Failover { .. }) => steps.step("Build the tests", failover::build)?,
-        Some(user_provided) => {
-            steps.step(format!("Take {}", user_provided.display()), |_| Ok(user_provided.canonicalize()?))?
+        _ if matches!(action, Action::Failover { .. }) => {
+            ("Debug build".to_owned(), steps.step("Build the tests", failover::build)?)
         }
-        None => steps
-            .step("Build the operator for release", |step| images::operator::build(images::operator::RELEASE, step))?,
+        Some(user_provided) => {
+            let name = user_provided.display();
+            (format!("`{name}`"), steps.step(format!("Take {name}"), |_| Ok(user_provided.canonicalize()?))?)
+        }
+        None => {
+            let build = |step: &Step| images::operator::build(images::operator::RELEASE, step);
+            ("Release build".to_owned(), steps.step("Build the operator for release", build)?)
+        }
     };
     let cluster = Cluster::up(CLUSTER, &mut steps)?;
     let localstack = steps.step("Start LocalStack", |step| localstack::start(&cluster, step))?;
@@ -177,6 +198,7 @@ fn prepare(action: &Action) -> Result<()> {
         .in_network(env::current_exe()?)
         .args(["bench", benchmark, "--measure", &localstack.endpoint, "--operator"])
         .arg(&binary)
+        .args(["--build", &build])
         .args(action.arguments())
         .status()
         .context("cannot start the measuring process")?;
@@ -203,7 +225,7 @@ pub fn install_definitions(cluster: &Cluster, step: &Step) -> Result<()> {
     step.run(&mut wait, &log)
 }
 
-/// Where results and logs go.
+/// Where logs go.
 fn directory() -> Result<PathBuf> {
     let directory = images::operator::target_directory()?.join("bench");
     fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;

@@ -47,9 +47,9 @@ enum Command {
     Image(image::Options),
     /// Gather a release: binary, image, manifests, chart, checksums, notes
     Release(release::Options),
-    /// Measure what the operator costs; results go to target/bench/
+    /// Measure what the operator costs; figures go to docs/bench/
     #[command(subcommand)]
-    Bench(bench::Action),
+    Bench(bench::Task),
     /// Let databases live through a seeded chaos, and tell on one page what came of it
     Soak(soak::Options),
     /// Run every check and every test
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
         Command::Cluster(action) => cluster::run(&action).map(|()| ExitCode::SUCCESS),
         Command::Kubectl(options) => cluster::kubectl(&options).map(|()| ExitCode::SUCCESS),
         Command::Images(options) => images::run(&options).map(|()| ExitCode::SUCCESS),
-        Command::Bench(action) => bench::run(&action).map(|()| ExitCode::SUCCESS),
+        Command::Bench(task) => bench::run(&task).map(|()| ExitCode::SUCCESS),
         Command::Soak(options) => soak::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Crds => crds::run().map(|()| ExitCode::SUCCESS),
         Command::Chart => chart::run().map(|()| ExitCode::SUCCESS),

@@ -78,12 +78,14 @@ pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observe
 
 /// Who shares the balancer, and what they want together.
 pub async fn wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner) -> Result<(Members, Built), Error> {
+    let mut known = Vec::new();
     if object.spec.group.is_some() {
         // A member that is not known yet would lose its rules.
         kind.listed().await;
+        known = kind.objects();
     }
     kind.guardrails.ready().await;
-    let mut members = members_of(object, &kind.objects());
+    let mut members = members_of(object, &known);
     for member in &members.present {
         let asks = || asks::of_my_ingress(&member.spec);
         if let Some((reason, message)) = kind.guardrails.denial(&key(member).0, asks) {

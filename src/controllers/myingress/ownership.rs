@@ -122,6 +122,16 @@ pub fn rival_of<'a>(cluster: &Cluster, tags: &'a Pairs) -> Option<&'a String> {
     tags.get(CLUSTER_UID).filter(|uid| has_name_of(cluster, tags) && Some(*uid) != cluster.uid.as_ref())
 }
 
+/// The uid of the owner that these tags name, whichever cluster it is in.
+pub fn uid_named_by(tags: &Pairs) -> Option<&String> {
+    tags.get(UID)
+}
+
+/// Name and uid of the cluster that these tags name.
+pub fn cluster_named_by(tags: &Pairs) -> Option<(&String, &String)> {
+    tags.get(CLUSTER).zip(tags.get(CLUSTER_UID))
+}
+
 /// Whether these tags say for sure that something belongs to that cluster, and to none of the same name.
 pub fn is_surely_of(cluster: &Cluster, tags: &Pairs) -> bool {
     tags.contains_key(CLUSTER_UID) && is_of(cluster, tags)

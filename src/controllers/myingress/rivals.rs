@@ -70,7 +70,7 @@ pub fn rival(assets: &Assets, owner: &Owner, owns: bool) -> Option<Rival> {
 }
 
 /// Something in AWS, as people know it.
-enum Part<'a> {
+pub enum Part<'a> {
     Balancer(&'a str),
     Group(&'a str),
     SecurityGroup(&'a str),
@@ -103,7 +103,8 @@ fn alone(assets: &Assets) -> impl Iterator<Item = (&Pairs, Part<'_>)> {
     balancers.chain(groups).chain(security)
 }
 
-fn on(member: &Member) -> impl Iterator<Item = (&Pairs, Part<'_>)> {
+/// What stands on a balancer.
+pub fn on(member: &Member) -> impl Iterator<Item = (&Pairs, Part<'_>)> {
     let name = member.balancer.name.as_str();
     member.listeners.iter().flat_map(|listeners| listeners.values()).flat_map(move |listener| {
         let port = listener.listener.settings.port;

@@ -1,9 +1,14 @@
 //! Calls to AWS cost money and run into throttling: they are counted.
 
+use std::time::Duration;
+
 use causeway::api::MyIngress;
+use causeway::clients;
+use causeway::metrics::Metrics;
 use serde_json::json;
 
 use super::{created, operator_without_sweeps, ready, spec};
+use crate::support::figures::{counted, figure, kubernetes_writes};
 use crate::support::{Operator, Scene, full, wait_for};
 
 /// How many reconciles of `MyIngress` succeeded so far.
@@ -15,9 +20,12 @@ fn reconciles(operator: &Operator) -> u64 {
 }
 
 #[tokio::test]
-async fn creation_makes_at_most_three_calls_a_change_of_nothing_none_and_deletion_two() {
+async fn a_bare_object_costs_no_more_than_the_benchmark_says() {
     let scene = Scene::new("cost").await;
-    let operator = operator_without_sweeps(&scene).await;
+    let writes = Metrics::new();
+    let client = clients::kubernetes(kube::Config::infer().await.expect("a cluster"), &writes).expect("a client");
+    let operator = Operator::start_with(&scene, client, scene.aws.clone(), Duration::from_hours(1));
+    let recorded = |name: &str| figure("foundation", name);
     // The region has been read once the first one is ready.
     created(&scene, "first", spec(json!({}))).await;
 
@@ -25,23 +33,27 @@ async fn creation_makes_at_most_three_calls_a_change_of_nothing_none_and_deletio
     created(&scene, "app", spec(json!({}))).await;
     let calls = scene.emulator.elb_operations().await;
     println!("» creation: {calls:?}");
-    assert!(calls.len() <= 3, "{calls:?}");
+    assert!(calls.len() <= recorded("aws_calls_create").calls.values().sum(), "{calls:?}");
     assert_eq!(calls[0], "CreateLoadBalancer");
 
     scene.emulator.clear_journal().await;
-    let before = reconciles(&operator);
+    let before = (reconciles(&operator), kubernetes_writes(&writes));
     // A new generation that asks for nothing new in AWS.
     scene.edit::<MyIngress>("app", json!({ "deletionPolicy": "Retain" })).await;
     ready(&scene, "app").await;
     // The status is told before the reconcile has ended.
-    wait_for("a reconcile", || async { reconciles(&operator) }, |count| *count > before).await;
-    assert_eq!(scene.emulator.elb_operations().await, [""; 0]);
+    wait_for("a reconcile", || async { reconciles(&operator) }, |count| *count > before.0).await;
+    assert_eq!(counted(scene.emulator.elb_operations().await), recorded("aws_calls_noop").calls);
+    let written = kubernetes_writes(&writes) - before.1;
+    assert!(written <= recorded("kubernetes_writes_noop").value, "{written} writes to Kubernetes");
 
     scene.edit::<MyIngress>("app", json!({ "deletionPolicy": "Delete" })).await;
     ready(&scene, "app").await;
     scene.delete::<MyIngress>("app").await;
     scene.gone::<MyIngress>("app").await;
-    assert_eq!(scene.emulator.elb_operations().await, ["DescribeTags", "DeleteLoadBalancer"]);
+    let calls = scene.emulator.elb_operations().await;
+    assert_eq!(calls.last().map(String::as_str), Some("DeleteLoadBalancer"), "whose it is comes first");
+    assert_eq!(counted(calls), recorded("aws_calls_delete").calls);
 }
 
 /// Calls that change nothing.

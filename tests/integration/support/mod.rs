@@ -5,6 +5,7 @@ pub mod backends;
 pub mod certificates;
 pub mod chronicle;
 pub mod emulator;
+pub mod figures;
 pub mod full;
 pub mod interception;
 pub mod journal_value;

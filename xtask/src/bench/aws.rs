@@ -167,11 +167,21 @@ fn between<'a>(text: &'a str, from: &str, to: &str) -> Option<&'a str> {
 
 /// Calls by operation, such as `CreateLoadBalancer 1, DescribeTags 1`.
 pub fn by_operation(calls: &[Call]) -> String {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for call in calls {
-        *counts.entry(&call.operation).or_default() += 1;
-    }
+    described(&counts(calls))
+}
+
+/// The same of counts.
+pub fn described(counts: &BTreeMap<String, usize>) -> String {
     counts.iter().map(|(operation, count)| format!("{operation} {count}")).collect::<Vec<_>>().join(", ")
+}
+
+/// How many calls there are of each operation.
+pub fn counts(calls: &[Call]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for call in calls {
+        *counts.entry(call.operation.clone()).or_default() += 1;
+    }
+    counts
 }
 
 /// A file in base64, by the program of that name: every machine has it.

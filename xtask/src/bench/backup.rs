@@ -16,7 +16,6 @@ use self::pipeline::Ran;
 use self::store::Store;
 use super::report::{Report, amount};
 use super::scene::Bench;
-use crate::bench::aws::by_operation;
 use crate::progress::{Progress, Step};
 
 /// What the pipelines consist of, beside etcd's own tool.
@@ -84,7 +83,7 @@ fn compare(store: &Store, source: &Source, mebibytes: usize, report: &mut Report
         report.add_with_goal(&key("rss_peak_kib"), ours.peak_kib, MEMORY_KIB, "of the one process");
         report.add(&key("rss_peak_kib_pipeline"), theirs.peak_kib, "of all its processes");
     }
-    report.add(&format!("{name}_backup_aws_calls"), amount(calls.len()), by_operation(&calls));
+    report.add_calls(&format!("{name}_backup_aws_calls"), &calls, None);
     Ok(())
 }
 

@@ -1,37 +1,39 @@
-//! Figures with their goals: a table to read and JSON to compare runs by.
+//! Figures with their goals, as they are taken.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use anyhow::Result;
-use serde_json::{Map, Value};
+use super::aws::{Call, counts, described};
+use super::record::Figure;
 
 /// The figures of a run, in the order in which they were taken.
 #[derive(Default)]
 pub struct Report {
-    figures: Vec<Figure>,
-}
-
-struct Figure {
-    /// With its unit.
-    key: String,
-    value: f64,
-    /// At most so much.
-    goal: Option<f64>,
-    note: String,
+    /// All of them.
+    pub figures: Vec<Figure>,
 }
 
 impl Report {
     /// Adds a figure; its key names its unit.
     pub fn add(&mut self, key: &str, value: f64, note: impl Into<String>) {
-        self.figures.push(Figure { key: key.to_owned(), value: rounded(value), goal: None, note: note.into() });
+        let (value, calls) = (rounded(value), BTreeMap::new());
+        self.figures.push(Figure { name: key.to_owned(), value, at_most: None, calls, note: note.into() });
     }
 
     /// Adds a figure that is to be `goal` at most.
     pub fn add_with_goal(&mut self, key: &str, value: f64, goal: f64, note: impl Into<String>) {
         self.add(key, value, note);
         if let Some(figure) = self.figures.last_mut() {
-            figure.goal = Some(rounded(goal));
+            figure.at_most = Some(rounded(goal));
+        }
+    }
+
+    /// Adds calls to AWS, of which there are to be `goal` at most.
+    pub fn add_calls(&mut self, key: &str, calls: &[Call], goal: Option<f64>) {
+        self.add(key, amount(calls.len()), "");
+        if let Some(figure) = self.figures.last_mut() {
+            (figure.at_most, figure.calls) = (goal, counts(calls));
         }
     }
 
@@ -48,28 +50,22 @@ impl Report {
 
     /// The table.
     pub fn table(&self) -> String {
-        let width = self.figures.iter().map(|figure| figure.key.len()).max().unwrap_or(0);
+        let width = self.figures.iter().map(|figure| figure.name.len()).max().unwrap_or(0);
         let mut text = format!("{:width$}  {:>10}  {:>8}        note\n", "figure", "value", "at most");
         for figure in &self.figures {
-            let goal = figure.goal.map(|goal| goal.to_string()).unwrap_or_default();
-            let mark = match figure.goal {
+            let goal = figure.at_most.map(|goal| goal.to_string()).unwrap_or_default();
+            let mark = match figure.at_most {
                 Some(goal) if figure.value <= goal => "ok",
                 Some(_) => "OVER",
                 None => "",
             };
-            let Figure { key, value, note, .. } = figure;
-            let line = format!("{key:width$}  {value:>10}  {goal:>8}  {mark:4}  {note}");
+            let Figure { name, value, calls, note, .. } = figure;
+            let note = format!("{}{note}", described(calls));
+            let line = format!("{name:width$}  {value:>10}  {goal:>8}  {mark:4}  {note}");
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{}", line.trim_end());
         }
         text
-    }
-
-    /// One flat object: keys and numbers.
-    pub fn json(&self) -> Result<String> {
-        let figures: Map<String, Value> =
-            self.figures.iter().map(|figure| (figure.key.clone(), Value::from(figure.value))).collect();
-        Ok(serde_json::to_string_pretty(&figures)? + "\n")
     }
 }
 
@@ -89,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_what_is_over_its_goal_and_writes_flat_json() {
+    fn marks_what_is_over_its_goal() {
         let mut report = Report::default();
         report.add_with_goal("aws_calls_create", 2.0, 3.0, "CreateLoadBalancer 1, DescribeTags 1");
         report.add_with_goal("aws_calls_noop", 1.0, 0.0, "");
@@ -100,7 +96,5 @@ mod tests {
         assert!(row("aws_calls_create").contains("3  ok"), "{table}");
         assert!(row("aws_calls_noop").ends_with("OVER"), "{table}");
         assert!(row("apply_to_dns").ends_with("sequential; n=3, 10 to 30 ms"), "{table}");
-        let json: Value = serde_json::from_str(&report.json().unwrap()).unwrap();
-        assert_eq!(json["apply_to_dns_ms_p50"], 20.0);
     }
 }

@@ -7,10 +7,11 @@ use futures::channel::mpsc::UnboundedSender;
 
 use super::Depth;
 use super::account::Account;
+use super::indexed::Indexed;
 use super::lookups::Lookups;
 use super::sweep::List;
 use super::unconfirmed::{Made, Unconfirmed};
-use crate::controllers::myingress::assets::{Assets, GroupMember, Member};
+use crate::controllers::myingress::assets::{GroupMember, Member};
 use crate::controllers::myingress::ownership::Concerned;
 use crate::external::elbv2::{Balancer, Pairs, TargetGroup};
 
@@ -31,7 +32,7 @@ pub struct SecurityGroupsKnown {
 /// What is known of the region.
 #[derive(Default)]
 pub struct Known {
-    pub assets: Assets,
+    pub assets: Indexed,
     /// How recent our knowledge of an ARN or id is.
     pub marks: HashMap<String, Mark>,
     /// Names for which the outcome of a call is not known.

@@ -6,6 +6,7 @@ mod changes;
 mod details;
 mod dry_run;
 mod in_flight;
+mod indexed;
 mod known;
 mod lookups;
 mod refresh;
@@ -25,7 +26,7 @@ use tokio::sync::{Notify, watch};
 
 use super::assets::Assets;
 use super::ownership::{Concerned, Owner, concerned_by, owner_of};
-use super::rivals::{self, Rival};
+use super::rivals::Rival;
 use crate::cluster::Cluster;
 use crate::external::acm::Acm;
 use crate::external::aws::AwsError;
@@ -138,8 +139,7 @@ impl Region {
     /// How long ago AWS was looked at, or changed by us, for the owner's balancers.
     pub fn age(&self, owner: &Owner) -> Duration {
         let known = self.known();
-        let ours = known.assets.balancers.iter().filter(|(_, member)| owner.owns(&member.tags));
-        let marks = ours.filter_map(|(arn, _)| known.marks.get(arn));
+        let marks = known.assets.balancers_of(owner).into_iter().filter_map(|arn| known.marks.get(arn));
         let ages = marks.filter_map(|mark| mark.read.max(mark.written)).map(|at| at.elapsed());
         ages.max().unwrap_or_default()
     }
@@ -178,22 +178,20 @@ impl Region {
 
     /// Which of these names are taken by a balancer, whosever it is.
     pub fn taken(&self, names: &[String]) -> BTreeSet<String> {
-        let known = self.known();
-        let taken = known.assets.balancers.values().map(|member| &member.balancer.name);
-        taken.filter(|name| names.contains(name)).cloned().collect()
+        self.known().assets.taken(names)
     }
 
     /// Which of these names are taken by a target group that is not the owner's.
     pub fn taken_groups(&self, owner: &Owner, names: &BTreeSet<&String>) -> BTreeSet<String> {
         let known = self.known();
-        let foreign = known.assets.groups.values().filter(|member| !owner.owns(&member.tags));
-        foreign.map(|member| &member.group.name).filter(|name| names.contains(name)).cloned().collect()
+        let taken = known.assets.groups.values().filter(|member| names.contains(&member.group.name));
+        taken.filter(|member| !owner.owns(&member.tags)).map(|member| member.group.name.clone()).collect()
     }
 
     /// What of another cluster of the same name keeps this owner from doing anything. `owns` says whether the owner has
     /// something in AWS.
     pub fn rival(&self, owner: &Owner, owns: bool) -> Option<Rival> {
-        rivals::rival(&self.known().assets, owner, owns)
+        self.known().assets.rival(owner, owns)
     }
 
     /// Whom something with these tags concerns, be it of another cluster of the same name.

@@ -56,7 +56,7 @@ pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
         begun.elapsed().as_secs_f64(),
         "one apply after the other, to the last that is ready",
     );
-    report.add("aws_calls_create_500", amount(calls.len()), by_operation(&calls));
+    report.add_calls("aws_calls_create_500", &calls, None);
     let (memory, how) = operator.settled_memory_kib()?;
     report.add("rss_kib_500_objects", memory, how);
 

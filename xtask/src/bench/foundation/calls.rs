@@ -63,6 +63,6 @@ pub fn measure(bench: &Bench, report: &mut Report) -> Result<()> {
 
 fn count(report: &mut Report, what: &str, goal: f64, account: &Account) -> Result<()> {
     let calls = account.calls()?;
-    report.add_with_goal(&format!("aws_calls_{what}"), amount(calls.len()), goal, by_operation(&calls));
+    report.add_calls(&format!("aws_calls_{what}"), &calls, Some(goal));
     Ok(())
 }

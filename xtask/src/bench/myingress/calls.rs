@@ -58,7 +58,7 @@ pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
     let mut operator = scene.operator(NO_SWEEP)?;
     operator.reconciled(1)?;
     let calls = next_sweep(&scene.account, step)?;
-    report.add("aws_calls_restart", amount(calls.len()), by_operation(&calls));
+    report.add_calls("aws_calls_restart", &calls, None);
 
     step.note("deletion");
     scene.delete_all()?;
@@ -100,6 +100,6 @@ fn is_ready_as(event: &Event, generation: u64) -> bool {
 
 fn beside_least(report: &mut Report, what: &str, calls: &[Call], least: usize, of: &str) {
     let count = amount(calls.len());
-    report.add(&format!("aws_calls_{what}"), count, by_operation(calls));
+    report.add_calls(&format!("aws_calls_{what}"), calls, None);
     report.add(&format!("aws_calls_{what}_ratio"), count / amount(least), format!("by {least} {of}, a call for each"));
 }

@@ -39,7 +39,7 @@ pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
         calls.extend(scene.account.calls()?);
     }
     report.add("full_1000_seconds", seconds, format!("without limits, {BATCH} at once"));
-    report.add("full_1000_aws_calls", amount(calls.len()), by_operation(&calls));
+    report.add_calls("full_1000_aws_calls", &calls, None);
     let writes = (operator.kubernetes_writes()? - writes) / amount(FLEET);
     report.add("full_1000_kubernetes_writes_per_object", writes, "finalizer, status, events");
     report.add("rss_peak_kib_full_1000", operator.memory_kib("VmHWM")?, "while they were created");
@@ -67,7 +67,7 @@ pub fn count_sweeps(scene: &Scene, which: &str, report: &mut Report, step: &Step
     operator.reconciled(FLEET)?;
     // What it did to find them, and the sweep that may have begun meanwhile.
     let found = next_sweep(&scene.account, step)?;
-    report.add(&format!("aws_calls_restart_1000_{which}"), amount(found.len()), by_operation(&found));
+    report.add_calls(&format!("aws_calls_restart_1000_{which}"), &found, None);
     let mut calls: Vec<Call> = Vec::new();
     for _ in 0..SWEEPS {
         calls.extend(next_sweep(&scene.account, step)?);

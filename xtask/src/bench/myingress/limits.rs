@@ -8,7 +8,6 @@ use anyhow::Result;
 
 use super::idle::count_sweeps;
 use super::{FLEET, NO_SWEEP, SUBNETS, WAIT_TIMEOUT};
-use crate::bench::aws::by_operation;
 use crate::bench::many;
 use crate::bench::report::{Report, amount};
 use crate::bench::scene::{Bench, bare, is_ready};
@@ -40,7 +39,7 @@ pub fn measure(bench: &Bench, report: &mut Report, step: &Step) -> Result<()> {
     report.add("throttled_1000_seconds", took, how);
     let how = format!("AWS's own limits: {:.0} min at least", (amount(FLEET) - BURST) / PER_SECOND / 60.0);
     report.add_with_goal("throttled_1000_by_limit_ratio", took / at_least, 1.2, how);
-    report.add("throttled_1000_aws_calls", amount(calls.len()), by_operation(&calls));
+    report.add_calls("throttled_1000_aws_calls", &calls, None);
     report.add("throttled_1000_refused", amount(throttled), "answers that were `Throttling`");
     let writes = (operator.kubernetes_writes()? - writes) / amount(FLEET);
     report.add("kubernetes_writes_per_object", writes, "finalizer, status, events");

@@ -1,0 +1,38 @@
+//! The connections to AWS: all clients of a configuration share one pool of them, and one list of root certificates.
+//! Unless they are given this, each makes its own, and reads all root certificates twice for it.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use aws_smithy_http_client::Connector;
+use aws_smithy_http_client::proxy::ProxyConfig;
+use aws_smithy_http_client::tls::{Provider, rustls_provider::CryptoMode};
+use aws_smithy_runtime_api::client::connector_metadata::ConnectorMetadata;
+use aws_smithy_runtime_api::client::http::{HttpClient, HttpConnectorSettings, SharedHttpConnector};
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+
+/// Makes a connector when the first call needs it.
+#[derive(Debug, Default)]
+pub struct Https {
+    /// By timeout to connect and to read.
+    connectors: Mutex<HashMap<(Option<Duration>, Option<Duration>), SharedHttpConnector>>,
+}
+
+impl HttpClient for Https {
+    fn http_connector(&self, settings: &HttpConnectorSettings, components: &RuntimeComponents) -> SharedHttpConnector {
+        let mut connectors = self.connectors.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = || {
+            let mut connector = Connector::builder().tls_provider(Provider::Rustls(CryptoMode::AwsLc));
+            connector.set_connector_settings(Some(settings.clone()));
+            connector.set_sleep_impl(components.sleep_impl());
+            SharedHttpConnector::new(connector.proxy_config(ProxyConfig::from_env()).build())
+        };
+        connectors.entry((settings.connect_timeout(), settings.read_timeout())).or_insert_with(make).clone()
+    }
+
+    /// The SDK's own name for it in `User-Agent`.
+    fn connector_metadata(&self) -> Option<ConnectorMetadata> {
+        Some(ConnectorMetadata::new("hyper", Some("1.x".into())))
+    }
+}
