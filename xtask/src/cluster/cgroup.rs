@@ -22,8 +22,8 @@ pub fn remove(name: &str) -> Result<Vec<PathBuf>> {
 /// For how long the processors worked for the groups of this name and those below it, of living and ended processes.
 pub fn processors(name: &str) -> Duration {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let groups = hierarchies(&mounts).map(|hierarchy| Path::new(hierarchy).join(name));
-    groups.filter_map(|group| used(&group)).next().unwrap_or_default()
+    let mut groups = hierarchies(&mounts).map(|hierarchy| Path::new(hierarchy).join(name));
+    groups.find_map(|group| used(&group)).unwrap_or_default()
 }
 
 /// What the kernel counts for a group: in version 1 in nanoseconds, in version 2 among others in microseconds.
