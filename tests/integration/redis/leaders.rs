@@ -52,7 +52,9 @@ async fn masters_are_succeeded_while_all_operators_are_killed_again_and_again() 
         }
         let seconds = killed.elapsed().as_secs_f64();
         println!("» all operators killed {rounds} times: another master serves after {seconds:.1} s");
-        operators.iter().for_each(|operator| operator.print_way_to_failover(since));
+        for operator in &operators {
+            operator.print_way_to_failover(since);
+        }
         settled(&scene, "all nodes again").await;
         checker.goes_on("all nodes again").await;
     }

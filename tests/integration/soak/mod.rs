@@ -48,7 +48,8 @@ async fn all_databases_live_through_a_seeded_chaos() {
 
     let (begun, mut random, mut page) = (Instant::now(), Random(seed), Page::new(seed));
     while begun.elapsed() < Duration::from_secs(seconds) {
-        (of_redis.writes(100).await, of_etcd.writes(100).await);
+        of_redis.writes(100).await;
+        of_etcd.writes(100).await;
         let fault = random.choose(&Fault::ALL);
         let at = of_redis.event(fault.as_str());
         println!("  {:>4} s: {}", begun.elapsed().as_secs(), fault.as_str());

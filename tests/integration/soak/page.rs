@@ -159,7 +159,7 @@ impl Page {
         }
         for ((fault, database), turns) in kinds {
             let outages = turns.iter().map(|turn| turn.outage()).collect();
-            let [p50, p99] = percentiles(outages).map(|it| seconds(it));
+            let [p50, p99] = percentiles(outages).map(seconds);
             let well = turns.iter().map(|turn| turn.falsely_well()).max().unwrap_or_default();
             let sick = turns.iter().map(|turn| turn.falsely_sick()).max().unwrap_or_default();
             let (fault, count) = (fault.as_str(), turns.len());
@@ -197,9 +197,9 @@ mod tests {
             // It was told not ready one second too late, and well two seconds too late.
             readiness: vec![(begun, true), (at(1200), false), (at(3300), true), (at(7000), false), (at(8000), true)],
         };
-        assert_eq!(turn.outage(), Duration::from_millis(3000));
+        assert_eq!(turn.outage(), Duration::from_secs(3));
         assert_eq!(turn.falsely_well(), Duration::from_millis(1000 + 2600 + 1100));
-        assert_eq!(turn.falsely_sick(), Duration::from_millis(1000));
+        assert_eq!(turn.falsely_sick(), Duration::from_secs(1));
         assert_eq!(percentiles(vec![Duration::from_secs(3), Duration::from_secs(1)])[1], Duration::from_secs(3));
     }
 }
