@@ -14,7 +14,7 @@ use crate::external::budget::Budget;
 use crate::external::{etcd, redis as nodes};
 use crate::leader::Fence;
 use crate::runtime::Environment;
-use crate::stateful::Rules;
+pub use crate::stateful::Rules;
 
 /// A kind of objects that an operator can serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]

@@ -231,7 +231,7 @@ mod tests {
         Client::new(service_fn(answer), "default")
     }
 
-    fn policy(selector: serde_json::Value) -> serde_json::Value {
+    fn policy(selector: &serde_json::Value) -> serde_json::Value {
         let spec = json!({ "namespaceSelector": selector, "images": ["redis:*"] });
         json!([{ "apiVersion": "demo.rtfm.co.ua/v1", "kind": "CausewayPolicy", "metadata": { "name": "p" }, "spec": spec }])
     }
@@ -245,9 +245,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_is_not_known_is_not_allowed_and_a_kind_that_is_not_installed_has_no_objects() {
-        let tenants = || policy(json!({ "matchLabels": { "tenant": "a" } }));
+        let tenants = || policy(&json!({ "matchLabels": { "tenant": "a" } }));
         assert_eq!(reason(apiserver(200, tenants()), "shop").await, Some(DENIED));
-        assert_eq!(reason(apiserver(200, policy(json!({ "matchLabels": { "tenant": "b" } }))), "shop").await, None);
+        assert_eq!(reason(apiserver(200, policy(&json!({ "matchLabels": { "tenant": "b" } }))), "shop").await, None);
         assert_eq!(reason(apiserver(200, tenants()), "new").await, Some(UNKNOWN), "a namespace that was not seen yet");
         assert_eq!(reason(apiserver(200, json!([])), "new").await, None, "nobody asks who it is");
         assert_eq!(reason(apiserver(404, json!([])), "shop").await, None);

@@ -93,6 +93,7 @@ pub trait Database: Owner + Restorable {
 
 /// What the spec of every database says.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about a spec")]
 pub struct SetSpec<'a> {
     /// The backup that it begins with.
     pub restore_from: Option<&'a BackupChoice>,

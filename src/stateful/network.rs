@@ -128,8 +128,8 @@ fn with(label: &str) -> LabelSelector {
 
 fn namespaces(names: &[String]) -> LabelSelector {
     let values = Some(names.to_vec());
-    let named = LabelSelectorRequirement { key: NAMESPACE_NAME.into(), operator: "In".into(), values };
-    LabelSelector { match_expressions: Some(vec![named]), match_labels: None }
+    let in_list = LabelSelectorRequirement { key: NAMESPACE_NAME.into(), operator: "In".into(), values };
+    LabelSelector { match_expressions: Some(vec![in_list]), match_labels: None }
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ pub async fn controller(context: Context) {
     let redis = Redis::new(context.redis, context.fence, context.environment.metrics.clone());
     let guardrails = context.environment.guardrails.clone();
     let observer = Observer::new(client, redis.clone(), context.databases, guardrails);
-    let kind = RedisKind { observer, redis };
+    let kind = RedisKind { redis, observer };
     runtime::run(Arc::new(kind), context.environment).await;
 }
 

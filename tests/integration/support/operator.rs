@@ -7,6 +7,7 @@ use aws_config::SdkConfig;
 use causeway::backup::jobs::{Identity, Settings};
 use causeway::clients;
 use causeway::cluster::Cluster;
+use causeway::context::Rules;
 use causeway::controllers::{self, Context};
 use causeway::external::budget::Budget;
 use causeway::external::etcd::Grpc;
@@ -79,7 +80,7 @@ impl Operator {
             fence: Fence::unfenced(),
             budget: Budget::unlimited(),
             cluster: Cluster { name: scene.namespace.clone(), uid: Some(CLUSTER_UID.into()) },
-            databases: Default::default(),
+            databases: Rules::default(),
             backups: Settings {
                 cluster: scene.namespace.clone(),
                 identity: Some(Identity::WebIdentity(role::of_jobs(scene.emulator.account(), "{namespace}"))),
