@@ -36,7 +36,7 @@ pub struct BucketChoice {
     #[x_kube(validation = (r"self.matches('^https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?$')", "endpoint must be a URL without a path, such as https://minio.example.com"))]
     pub endpoint: Option<String>,
 
-    /// Public keys that are trusted, such as `ssh-ed25519 AAAA…`: `status.signingKey` of the DatabaseBackups of the cluster
+    /// Public keys that are trusted, such as `ssh-ed25519 AAAA…`: `status.signingKey` of a DatabaseBackup of the cluster
     /// that took the backup, as you kept it. Left out, this cluster's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 10), inner(length(min = 60, max = 200)))]

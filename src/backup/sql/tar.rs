@@ -191,8 +191,7 @@ impl Reader {
                 return Ok((Event::Bytes(now), later));
             }
             Expects::Header | Expects::LastBlock => BLOCK,
-            Expects::Extended(size) => *size,
-            Expects::Padding(size) => *size,
+            Expects::Extended(size) | Expects::Padding(size) => *size,
             Expects::Nothing => return Err(damaged("there is more behind its end")),
         };
         let (now, later) = bytes.split_at(bytes.len().min(needed - self.held.len()));

@@ -67,7 +67,7 @@ async fn each_slot_has_exactly_one_run_whenever_operators_die() {
     let due: BTreeSet<String> = (first..=last).map(id).collect();
     let backups = || async {
         let mut objects: BTreeMap<String, usize> = BTreeMap::new();
-        let is_signature = |key: &String| key.ends_with(".sig");
+        let is_signature = |key: &String| key.ends_with("/manifest.json.sig");
         for key in stage.keys(&stage.bucket()).await.into_iter().filter(|key| !is_signature(key)) {
             let id = key.rsplit('/').nth(1).unwrap_or_default().to_owned();
             *objects.entry(id).or_default() += 1;
