@@ -5,6 +5,8 @@
 //! connection, so that the process can stand by for the next term instead of ending itself.
 
 use std::io;
+use std::num::NonZero;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
@@ -12,6 +14,9 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::Instant;
 use tracing::{debug, error};
 
+/// Threads of a term at most. Controllers wait more than they compute, and each thread has a heap of its own: a node with
+/// many cores would need more memory than the pod's limit.
+const THREADS: usize = 4;
 /// How much the controllers' threads give way to the one that renews the lease. Containers share the processor by their
 /// requests; this is about the threads within ours.
 /// <https://docs.kernel.org/scheduler/sched-nice-design.html>
@@ -34,6 +39,7 @@ impl Term {
     pub fn begin(work: impl Future<Output = ()> + Send + 'static) -> io::Result<Self> {
         let runtime = Builder::new_multi_thread()
             .enable_all()
+            .worker_threads(available_parallelism().map_or(1, NonZero::get).min(THREADS))
             .thread_name("controllers")
             .on_thread_start(|| {
                 if let Err(problem) = rustix::process::nice(NICE) {

@@ -43,7 +43,7 @@ pub fn measure(bench: &Bench, report: &mut Report) -> Result<()> {
     account.calls()?;
     let mut operator = scene.operator(NO_SWEEP)?;
     operator.reconciled(1)?;
-    count(report, "restart_1", 3.0, account)?;
+    count(report, "restart_1", 4.0, account)?;
 
     scene.delete_all()?;
     watch.until("it to be gone", WAIT_TIMEOUT, |event| event.deleted)?;

@@ -75,8 +75,8 @@ fn restart(scene: &Scene, report: &mut Report, step: &Step) -> Result<Operator> 
     let mut operator = scene.operator(NO_SWEEP)?;
     let took = operator.reconciled(FLEET)?;
     let calls = scene.account.calls()?;
-    // Two pages of balancers, one of target groups, and the tags of 20 a call.
-    report.add_calls("aws_calls_restart_500", &calls, Some(28.0));
+    // Two pages of balancers, one of target groups, the tags of 20 a call, and the account's quotas.
+    report.add_calls("aws_calls_restart_500", &calls, Some(29.0));
     report.add("restart_500_seconds", took.as_secs_f64(), "process start to 500 reconciled");
     step.note("waiting for the memory to settle");
     report.add("rss_peak_kib_500_objects_restarted", operator.memory_kib("VmHWM")?, "while it started");
