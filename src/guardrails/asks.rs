@@ -21,7 +21,7 @@ pub enum Topic {
     Waf,
     /// Where its logs go.
     LogBucket,
-    /// Where backups go.
+    /// Where backups go, or come from.
     Bucket,
     /// Another S3.
     Endpoint,
@@ -123,7 +123,11 @@ pub fn of_backup(spec: &DatabaseBackupSpec) -> Vec<Ask> {
 
 /// What a `DatabaseRestore` asks for.
 pub fn of_restore(spec: &DatabaseRestoreSpec) -> Vec<Ask> {
-    of_source(&spec.target, "spec.target").collect()
+    let from = spec.from.s3.iter();
+    let mut asks: Vec<Ask> = from.clone().map(|it| ask(Topic::Bucket, "spec.from.s3.bucket", &it.bucket)).collect();
+    asks.extend(from.filter_map(|it| Some(ask(Topic::Endpoint, "spec.from.s3.endpoint", it.endpoint.as_ref()?))));
+    asks.extend(of_source(&spec.target, "spec.target"));
+    asks
 }
 
 /// What a `MyApp` asks for.
@@ -210,5 +214,10 @@ mod tests {
         );
         let restore = json!({ "from": { "backup": "n" }, "target": { "mysql": server } });
         assert_eq!(asked(of_restore, restore), ["Image spec.target.mysql.image evil/postgres"]);
+        let elsewhere = json!({
+            "from": { "s3": { "bucket": "theirs", "endpoint": "https://e" } }, "target": { "redis": { "name": "a" } },
+        });
+        let asks = asked(of_restore, elsewhere);
+        assert_eq!(asks, ["Bucket spec.from.s3.bucket theirs", "Endpoint spec.from.s3.endpoint https://e"]);
     }
 }
