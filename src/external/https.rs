@@ -12,11 +12,13 @@ use aws_smithy_runtime_api::client::connector_metadata::ConnectorMetadata;
 use aws_smithy_runtime_api::client::http::{HttpClient, HttpConnectorSettings, SharedHttpConnector};
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 
+/// How long it may take to connect, and to read.
+type Timeouts = (Option<Duration>, Option<Duration>);
+
 /// Makes a connector when the first call needs it.
 #[derive(Debug, Default)]
 pub struct Https {
-    /// By timeout to connect and to read.
-    connectors: Mutex<HashMap<(Option<Duration>, Option<Duration>), SharedHttpConnector>>,
+    connectors: Mutex<HashMap<Timeouts, SharedHttpConnector>>,
 }
 
 impl HttpClient for Https {

@@ -62,13 +62,11 @@ impl Indexed {
 
     /// Which of these names are taken by a balancer, whosever it is.
     pub fn taken(&self, names: &[String]) -> BTreeSet<String> {
-        match self.index() {
-            Some(index) => names.iter().filter(|name| index.names.contains(*name)).cloned().collect(),
-            None => {
-                let taken = self.balancers.values().map(|member| &member.balancer.name);
-                taken.filter(|name| names.contains(name)).cloned().collect()
-            }
-        }
+        let Some(index) = self.index() else {
+            let taken = self.balancers.values().map(|member| &member.balancer.name);
+            return taken.filter(|name| names.contains(name)).cloned().collect();
+        };
+        names.iter().filter(|name| index.names.contains(*name)).cloned().collect()
     }
 
     /// What of another cluster of the same name keeps this owner from doing anything.
