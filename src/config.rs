@@ -70,6 +70,10 @@ pub struct RunOptions {
     #[command(flatten)]
     pub backups: BackupOptions,
 
+    /// Whether objects may name only what each `CausewayPolicy` that selects their namespace allows
+    #[arg(long, env = "GUARDRAILS", action = ArgAction::Set, default_value_t = true)]
+    pub guardrails: bool,
+
     /// Databases
     #[command(flatten)]
     pub databases: DatabaseOptions,

@@ -17,6 +17,7 @@ pub mod controllers;
 #[cfg(test)]
 mod documented;
 pub mod external;
+pub mod guardrails;
 pub mod health;
 pub mod leader;
 pub mod metrics;

@@ -7,6 +7,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::{CustomResourceExt, ResourceExt};
 
 use super::bounds::bounded;
+use super::causewaypolicy::CausewayPolicy;
 use super::names::named;
 use super::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
 
@@ -41,6 +42,7 @@ pub fn definitions() -> Vec<CustomResourceDefinition> {
         Redis::crd(),
         DatabaseBackup::crd(),
         DatabaseRestore::crd(),
+        CausewayPolicy::crd(),
     ];
     all.map(bounded).map(named).into()
 }

@@ -4,6 +4,7 @@
 
 pub mod access;
 mod bounds;
+pub mod causewaypolicy;
 pub mod common;
 pub mod databasebackup;
 pub mod databaserestore;

@@ -186,19 +186,14 @@ mod tests {
             async move {
                 let body = request.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap();
                 let mut review: Value = serde_json::from_slice(&body).unwrap();
-                review["status"] = match review["kind"].as_str().unwrap() {
-                    "TokenReview" => {
-                        let token = review["spec"]["token"].as_str().unwrap();
-                        let known = ["reader", "other"].contains(&token);
-                        json!({ "authenticated": known, "user": { "username": token } })
-                    }
-                    _ => {
-                        assert_eq!(
-                            review["spec"]["nonResourceAttributes"],
-                            json!({ "path": "/metrics", "verb": "get" })
-                        );
-                        json!({ "allowed": review["spec"]["user"] == "reader" })
-                    }
+                review["status"] = if review["kind"] == "TokenReview" {
+                    let token = review["spec"]["token"].as_str().unwrap();
+                    let known = ["reader", "other"].contains(&token);
+                    json!({ "authenticated": known, "user": { "username": token } })
+                } else {
+                    let asked = &review["spec"]["nonResourceAttributes"];
+                    assert_eq!(*asked, json!({ "path": "/metrics", "verb": "get" }));
+                    json!({ "allowed": review["spec"]["user"] == "reader" })
                 };
                 Ok::<_, kube::Error>(Response::new(Body::from(serde_json::to_vec(&review).unwrap())))
             }

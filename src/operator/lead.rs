@@ -16,6 +16,7 @@ use crate::config::RunOptions;
 use crate::controllers::{self, Context};
 use crate::external::etcd::Grpc;
 use crate::external::redis::Tcp;
+use crate::guardrails::Guardrails;
 use crate::health::Health;
 use crate::leader::{Election, Fence, Leadership, Lost, Predecessor, Timing};
 use crate::metrics::Metrics;
@@ -149,7 +150,9 @@ impl Process {
             }
         };
         let aws = clients::aws().load().await;
+        let guardrails = if options.guardrails { Guardrails::watching(&client) } else { Guardrails::default() };
         let environment = Environment {
+            guardrails,
             client,
             metrics,
             health,

@@ -28,6 +28,7 @@ use super::slots::Slots;
 use super::status::Statuses;
 use super::tenant::on_behalf_of;
 use super::watched::Watched;
+use crate::guardrails::Guardrails;
 use crate::health::Health;
 use crate::metrics::Metrics;
 
@@ -48,6 +49,8 @@ pub struct Environment {
     pub concurrency: u16,
     /// Name of this process in events.
     pub instance: String,
+    /// What platform teams let objects name.
+    pub guardrails: Guardrails,
     /// Ends the controllers: the calls in hand are finished first.
     pub stop: CancellationToken,
 }
@@ -94,9 +97,9 @@ async fn run_scope<K: Kind>(reconciler: &Arc<Reconciler<K>>, environment: &Envir
         .predicate_filter(what_matters::<K::Object> as fn(&K::Object) -> Option<u64>, PredicateConfig::default());
     let controller =
         Controller::for_stream(objects, reader).graceful_shutdown_on(environment.stop.clone().cancelled_owned());
+    let controller = reconciler.kind.triggers(controller, namespace).reconcile_all_on(environment.guardrails.changes());
     info!(kind = K::NAME, namespace, "controller started");
-    let mut outcomes =
-        reconciler.kind.triggers(controller, namespace).run(reconcile, never_fails, reconciler.clone()).boxed();
+    let mut outcomes = controller.run(reconcile, never_fails, reconciler.clone()).boxed();
     let run = async {
         while let Some(outcome) = outcomes.next().await {
             match outcome {

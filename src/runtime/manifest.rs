@@ -69,7 +69,8 @@ impl Manifest {
     /// Whether a live object has everything that is wanted. Of a network policy it may have nothing beside: one word more lets
     /// in more.
     pub fn is_met_by(&self, live: &Value) -> bool {
-        covers(live, &self.value) && (self.kind() != "NetworkPolicy" || covers(&self.value["spec"], &live["spec"]))
+        covers(live, &self.value)
+            && (self.kind() != "NetworkPolicy" || without_empty(&self.value["spec"]) == without_empty(&live["spec"]))
     }
 
     /// Whether a live `StatefulSet` differs in what the apiserver lets nobody change, and must be made anew.
@@ -228,6 +229,22 @@ pub fn covers(live: &Value, wanted: &Value) -> bool {
         },
         (Value::String(live), Value::String(wanted)) => live == wanted || same_amount(live, wanted),
         _ => live == wanted,
+    }
+}
+
+/// The same without lists and maps in selectors that are empty, which the apiserver leaves out. Empty selectors stay: they
+/// select everything.
+fn without_empty(value: &Value) -> Value {
+    let stays = |key: &String, value: &Value| {
+        !is_nothing(value) || !["matchLabels", "matchExpressions", "values", "except"].contains(&key.as_str())
+    };
+    match value {
+        Value::Object(map) => {
+            let kept = map.iter().filter(|(key, value)| stays(key, value));
+            Value::Object(kept.map(|(key, value)| (key.clone(), without_empty(value))).collect())
+        }
+        Value::Array(list) => list.iter().map(without_empty).collect(),
+        other => other.clone(),
     }
 }
 

@@ -7,16 +7,19 @@ use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::guardrails::Denial;
 use crate::runtime::manifest::is_controlled_by;
-use crate::stateful::Rules;
 use crate::stateful::pod_trouble::{Evidence, Unmade};
 use crate::stateful::restore_from::Seen;
+use crate::stateful::{Database, Rules};
 
 /// All of it. `N` is what matters of a pod to one kind alone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Set<N> {
     /// What the operator was told.
     pub rules: Arc<Rules>,
+    /// What policies do not allow of the spec.
+    pub denied: Option<Denial>,
     /// Services, `ConfigMap`, disruption budget, network policy and `StatefulSet` of our names, by kind and name.
     pub children: BTreeMap<(String, String), Child>,
     /// The pods, by ordinal.
@@ -109,6 +112,11 @@ pub struct Claim {
 }
 
 impl<N> Set<N> {
+    /// What the operator, or a policy, does not allow of a spec: a reason, and a sentence that names the field and the fix.
+    pub fn complaint<D: Database>(&self, object: &D) -> Option<Denial> {
+        self.rules.complaint(object).or_else(|| self.denied.clone())
+    }
+
     /// A child of that kind and name.
     pub fn child(&self, kind: &str, name: &str) -> Option<&Child> {
         self.children.get(&(kind.to_owned(), name.to_owned()))

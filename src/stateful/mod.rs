@@ -50,6 +50,7 @@ use crate::api::DeletionPolicy;
 use crate::api::access::NetworkPolicyMode;
 use crate::api::databaserestore::{BackupChoice, Restored};
 use crate::api::pods::{ImagePullSecret, PodMetadata};
+use crate::guardrails::Ask;
 use crate::runtime::children::Owner;
 use crate::runtime::hexadecimal;
 use crate::stateful::restore_from::Restorable;
@@ -83,12 +84,16 @@ pub trait Database: Owner + Restorable {
     /// What became of the backup that it begins with.
     fn restored(&self) -> Option<&Restored>;
 
+    /// What it asks for that policies may be about.
+    fn asks(&self) -> Vec<Ask>;
+
     /// What the spec says that every database has.
     fn set_spec(&self) -> SetSpec<'_>;
 }
 
 /// What the spec of every database says.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about a spec")]
 pub struct SetSpec<'a> {
     /// The backup that it begins with.
     pub restore_from: Option<&'a BackupChoice>,

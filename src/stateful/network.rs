@@ -128,8 +128,8 @@ fn with(label: &str) -> LabelSelector {
 
 fn namespaces(names: &[String]) -> LabelSelector {
     let values = Some(names.to_vec());
-    let named = LabelSelectorRequirement { key: NAMESPACE_NAME.into(), operator: "In".into(), values };
-    LabelSelector { match_expressions: Some(vec![named]), match_labels: None }
+    let in_list = LabelSelectorRequirement { key: NAMESPACE_NAME.into(), operator: "In".into(), values };
+    LabelSelector { match_expressions: Some(vec![in_list]), match_labels: None }
 }
 
 #[cfg(test)]
@@ -180,6 +180,15 @@ mod tests {
             }
             assert!(!policy.is_met_by(&opened), "{path}");
         }
+    }
+
+    #[test]
+    fn what_the_apiserver_leaves_out_is_no_difference() {
+        let peer = json!({ "namespaceSelector": { "matchLabels": {} }, "podSelector": { "matchExpressions": [] } });
+        let policy = policy(&redis(json!({ "allowedClients": [peer] })), &rules()).unwrap();
+        let mut live = policy.value.clone();
+        live["spec"]["ingress"][0]["from"][0] = json!({ "namespaceSelector": {}, "podSelector": {} });
+        assert!(policy.is_met_by(&live));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 
 use super::reading::{claims_of, pods_of};
 use super::{Database, Error, Rules, Set, names, network};
+use crate::guardrails::Guardrails;
 use crate::runtime::children::Owner;
 use crate::runtime::manifest::is_controlled_by;
 use crate::runtime::{Children, PerObject};
@@ -26,6 +27,7 @@ pub struct Sets<D> {
     /// Through what.
     pub client: Client,
     rules: Arc<Rules>,
+    guardrails: Guardrails,
     watches: Children<D>,
     pub(super) restores: Restores,
     pub(super) revivals: Revivals,
@@ -38,9 +40,10 @@ pub struct Sets<D> {
 
 impl<D: Database> Sets<D> {
     /// Reads and changes through `client`.
-    pub fn new(client: Client, rules: Rules) -> Self {
+    pub fn new(client: Client, rules: Rules, guardrails: Guardrails) -> Self {
         Self {
             rules: Arc::new(rules),
+            guardrails,
             watches: Children::labelled(D::LABEL),
             restores: Restores::labelled(client.clone(), D::LABEL),
             revivals: Revivals::default(),
@@ -86,7 +89,9 @@ impl<D: Database> Sets<D> {
         let children = async { if fresh { self.read(object).await } else { self.watched(object).await } };
         let restore = self.restores.look(object, object.set_spec().restore_from.is_some(), object.restored());
         let (set, restore) = tokio::join!(children, restore);
-        let mut set = Set { restore, rules: self.rules.clone(), ..set? };
+        self.guardrails.ready().await;
+        let denied = self.guardrails.denial(&object.namespace().unwrap_or_default(), || object.asks());
+        let mut set = Set { restore, rules: self.rules.clone(), denied, ..set? };
         self.find_unlabelled(object, &mut set).await?;
         let uid = object.uid().unwrap_or_default();
         for pod in set.pods.values_mut() {

@@ -83,6 +83,7 @@ impl<P: PodState, V: Default> Objects<P, V> {
     pub fn observe<N>(&self, facts: impl Fn(i32, &P) -> Pod<N>) -> Set<N> {
         Set {
             rules: Arc::default(),
+            denied: None,
             children: self.children.clone(),
             pods: self.pods.iter().map(|(ordinal, pod)| (*ordinal, facts(*ordinal, pod))).collect(),
             unmade: None,

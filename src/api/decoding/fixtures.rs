@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::apiserver;
 use super::objects::leaves;
 use super::schemas;
+use crate::api::causewaypolicy::CausewayPolicy;
 use crate::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
 
 /// An object of a release.
@@ -57,6 +58,7 @@ fn through_rust(fixture: &Fixture) -> Value {
         "Redis" => again::<Redis>(object),
         "DatabaseBackup" => again::<DatabaseBackup>(object),
         "DatabaseRestore" => again::<DatabaseRestore>(object),
+        "CausewayPolicy" => again::<CausewayPolicy>(object),
         other => panic!("{}: {other} is no kind", fixture.file),
     }
 }

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::causewaypolicy::CausewayPolicy;
 use super::definitions::definitions;
 use super::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
 use objects::{Leaf, leaves, minimal, with};
@@ -28,6 +29,7 @@ fn decoder(kind: &str) -> fn(&str) -> Result<(), String> {
         "Redis" => decode::<Redis>,
         "DatabaseBackup" => decode::<DatabaseBackup>,
         "DatabaseRestore" => decode::<DatabaseRestore>,
+        "CausewayPolicy" => decode::<CausewayPolicy>,
         other => panic!("a kind without a decoder: {other}"),
     }
 }

@@ -108,7 +108,7 @@ pub struct EtcdClusterSpec {
     #[serde(default, skip_serializing_if = "is_default")]
     pub auth: Auth,
 
-    /// Who may connect to port 2379, as in a NetworkPolicy's `from`, such as
+    /// Who may connect to port 2379, as in the `from` of a `NetworkPolicy`, such as
     /// `[{ namespaceSelector: { matchLabels: { kubernetes.io/metadata.name: shop } } }]`. Left out, the pods of the
     /// namespace, and everybody where `service.type` is not `ClusterIP`; `[]` stands for nobody. The operator, Jobs of
     /// backups and the members themselves are always let in.
@@ -116,7 +116,7 @@ pub struct EtcdClusterSpec {
     #[schemars(schema_with = "access::clients")]
     pub allowed_clients: Option<Vec<NetworkPolicyPeer>>,
 
-    /// Whether there is a NetworkPolicy `<name>-access` that lets in `allowedClients` and nobody else: `Enabled` or
+    /// Whether there is a `NetworkPolicy` `<name>-access` that lets in `allowedClients` and nobody else: `Enabled` or
     /// `Disabled`. Left out, as the operator's option `NETWORK_POLICY` says: `Enabled` unless that is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_policy: Option<NetworkPolicyMode>,
@@ -205,6 +205,14 @@ pub struct EtcdClusterSpec {
     /// Stops everything but deletion: the members are left as they are.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspend: bool,
+}
+
+impl EtcdClusterSpec {
+    /// The image that members run: that of etcd's makers unless another is given.
+    #[must_use]
+    pub fn member_image(&self) -> String {
+        self.image.clone().unwrap_or_else(|| format!("quay.io/coreos/etcd:v{}", self.version))
+    }
 }
 
 /// A cluster begun anew from one member.

@@ -96,7 +96,7 @@ pub struct RedisSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
 
-    /// Who may connect to port 6379, as in a NetworkPolicy's `from`, such as
+    /// Who may connect to port 6379, as in the `from` of a `NetworkPolicy`, such as
     /// `[{ namespaceSelector: { matchLabels: { kubernetes.io/metadata.name: shop } } }]`. Left out, the pods of the
     /// namespace, and everybody where `service.type` or `replicaService.type` is not `ClusterIP`; `[]` stands for nobody. The operator, Jobs of
     /// backups and the nodes themselves are always let in.
@@ -104,7 +104,7 @@ pub struct RedisSpec {
     #[schemars(schema_with = "access::clients")]
     pub allowed_clients: Option<Vec<NetworkPolicyPeer>>,
 
-    /// Whether there is a NetworkPolicy `<name>-access` that lets in `allowedClients` and nobody else: `Enabled` or
+    /// Whether there is a `NetworkPolicy` `<name>-access` that lets in `allowedClients` and nobody else: `Enabled` or
     /// `Disabled`. Left out, as the operator's option `NETWORK_POLICY` says: `Enabled` unless that is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_policy: Option<NetworkPolicyMode>,
@@ -200,6 +200,14 @@ pub struct RedisSpec {
     pub suspend: bool,
 }
 
+impl RedisSpec {
+    /// The image that nodes run.
+    #[must_use]
+    pub fn node_image(&self) -> String {
+        self.image.clone().unwrap_or_else(|| format!("redis:{}", self.version))
+    }
+}
+
 /// Where a node keeps its data.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -269,6 +277,14 @@ pub struct Exporter {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "pods::resources")]
     pub resources: Option<ResourceRequirements>,
+}
+
+impl Exporter {
+    /// The image that it runs.
+    #[must_use]
+    pub fn running_image(&self) -> &str {
+        self.image.as_deref().unwrap_or("oliver006/redis_exporter:v1.88.0")
+    }
 }
 
 /// When a replica takes over, and when the master refuses writes.

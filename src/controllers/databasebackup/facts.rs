@@ -12,6 +12,7 @@ use crate::backup::manifest::Document;
 use crate::backup::record::Record;
 use crate::consent::Refusal;
 use crate::external::s3::{Found, Object, Place, Upload};
+use crate::guardrails::Denial;
 
 /// So many backups are told of in the status.
 pub const RECENT: usize = 20;
@@ -24,6 +25,8 @@ const JOBS_STOP_TIMEOUT: SignedDuration = SignedDuration::from_secs(45);
 pub struct Observed {
     /// What the operator was told.
     pub settings: Settings,
+    /// What policies do not allow of the spec.
+    pub denied: Option<Denial>,
     /// `CronJob` and `ConfigMap` of our names, by kind and name.
     pub children: BTreeMap<(String, String), Child>,
     /// The service account of the namespace's Jobs.

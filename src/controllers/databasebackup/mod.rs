@@ -34,11 +34,13 @@ mod watches;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use kube::ResourceExt;
 use kube::runtime::Controller;
 
 use crate::api::{DatabaseBackup, DatabaseBackupStatus};
 use crate::context::Context;
 use crate::external::s3::S3;
+use crate::guardrails::{Guardrails, asks};
 use crate::runtime::{self, ActionEvent, Kind, Plan, Removal};
 use action::Action;
 use apply::Clients;
@@ -48,6 +50,7 @@ use observe::Observer;
 
 /// The kind.
 struct DatabaseBackupKind {
+    guardrails: Guardrails,
     clients: Clients,
     observer: Observer,
 }
@@ -60,7 +63,8 @@ pub async fn controller(context: Context) {
         Observer::new(client.clone(), s3.clone(), context.backups, metrics.clone(), context.environment.sweep);
     let objects = observer.watches.objects.clone();
     metrics.tell_of_backups(move || objects.all().iter().map(|object| times::of(object)).collect());
-    let kind = DatabaseBackupKind { clients: Clients { client, s3, metrics }, observer };
+    let guardrails = context.environment.guardrails.clone();
+    let kind = DatabaseBackupKind { guardrails, clients: Clients { client, s3, metrics }, observer };
     runtime::run(Arc::new(kind), context.environment).await;
 }
 
@@ -92,7 +96,10 @@ impl Kind for DatabaseBackupKind {
     }
 
     async fn observe(&self, object: &DatabaseBackup) -> Result<Observed, Error> {
-        self.observer.observe(object).await
+        self.guardrails.ready().await;
+        let namespace = object.namespace().unwrap_or_default();
+        let denied = self.guardrails.denial(&namespace, || asks::of_backup(&object.spec));
+        Ok(Observed { denied, ..self.observer.observe(object).await? })
     }
 
     fn decide(object: &DatabaseBackup, observed: &Observed, now: Timestamp) -> Plan<Action, DatabaseBackupStatus> {

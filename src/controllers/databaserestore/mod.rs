@@ -41,7 +41,7 @@ struct DatabaseRestoreKind {
 pub async fn controller(context: Context) {
     let client = context.environment.client.clone();
     let s3 = S3::new(&context.aws, context.environment.metrics.clone(), context.fence);
-    let observer = Observer::new(client.clone(), s3, context.backups);
+    let observer = Observer::new(client.clone(), s3, context.backups, context.environment.guardrails.clone());
     let kind = DatabaseRestoreKind { client, observer, jobs: Watch::new(resources::LABEL) };
     runtime::run(Arc::new(kind), context.environment).await;
 }

@@ -22,6 +22,7 @@ use crate::backup::record::{Record, believed};
 use crate::consent::{self, Consent, DATABASERESTORE, Refusal};
 use crate::external::aws::AwsError;
 use crate::external::s3::{Place, S3};
+use crate::guardrails::{Guardrails, asks};
 use crate::runtime::Class;
 use crate::runtime::manifest::is_controlled_by;
 use crate::transfer::{self, Disbelief, Error, Records, key_of};
@@ -34,6 +35,7 @@ pub struct Observer {
     client: Client,
     s3: S3,
     settings: Settings,
+    guardrails: Guardrails,
     records: Records,
 }
 
@@ -42,9 +44,9 @@ type No = Choice;
 
 impl Observer {
     /// Reads through these.
-    pub fn new(client: Client, s3: S3, settings: Settings) -> Self {
+    pub fn new(client: Client, s3: S3, settings: Settings, guardrails: Guardrails) -> Self {
         let records = Records::new(client.clone(), settings.namespace.clone());
-        Self { client, s3, settings, records }
+        Self { client, s3, settings, guardrails, records }
     }
 
     /// Reads all that matters to one object. One that has ended is not looked at any more.
@@ -62,7 +64,12 @@ impl Observer {
         if observed.job.is_none() && status.job.is_none() {
             let account = self.get::<ServiceAccount>(object, SERVICE_ACCOUNT, "service account").await?;
             observed.account = account.map(|account| serde_json::to_value(account).unwrap_or_default());
-            observed.choice = self.choose(object).await?;
+            self.guardrails.ready().await;
+            let namespace = object.namespace().unwrap_or_default();
+            observed.choice = match self.guardrails.denial(&namespace, || asks::of_restore(&object.spec)) {
+                Some((reason, message)) => Choice::Refused(reason, message),
+                None => self.choose(object).await?,
+            };
         }
         Ok(observed)
     }

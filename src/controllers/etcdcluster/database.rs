@@ -15,6 +15,7 @@ use crate::api::databaserestore::Restored;
 use crate::api::etcdcluster::ClientTlsMode;
 use crate::api::pods::ServiceType;
 use crate::external::etcd::{Credentials, Endpoint};
+use crate::guardrails::{Ask, asks};
 use crate::recovery::SKIPPED;
 use crate::stateful::network::Ports;
 use crate::stateful::restore_from::Restorable;
@@ -67,6 +68,10 @@ impl Database for EtcdCluster {
 
     fn restored(&self) -> Option<&Restored> {
         self.status.as_ref()?.restored.as_ref()
+    }
+
+    fn asks(&self) -> Vec<Ask> {
+        asks::of_etcd_cluster(&self.spec)
     }
 
     fn set_spec(&self) -> SetSpec<'_> {

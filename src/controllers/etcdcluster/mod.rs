@@ -56,7 +56,9 @@ struct EtcdClusterKind {
 pub async fn controller(context: Context) {
     let client = context.environment.client.clone();
     let etcd = Etcd::new(context.etcd, context.fence, context.environment.metrics.clone());
-    let observer = Observer::new(client, etcd.clone(), context.backups.image.clone(), context.databases);
+    let guardrails = context.environment.guardrails.clone();
+    let image = context.backups.image.clone();
+    let observer = Observer::new(client, etcd.clone(), image, context.databases, guardrails);
     let kind = EtcdClusterKind { etcd, observer };
     runtime::run(Arc::new(kind), context.environment).await;
 }

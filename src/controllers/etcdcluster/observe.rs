@@ -12,6 +12,7 @@ use super::monitor::Monitor;
 use super::tls::secrets::Secrets;
 use crate::api::EtcdCluster;
 use crate::external::etcd::Etcd;
+use crate::guardrails::Guardrails;
 use crate::stateful::{Rules, Sets};
 
 /// Reads for all clusters.
@@ -26,9 +27,9 @@ pub struct Observer {
 
 impl Observer {
     /// Reads through these.
-    pub fn new(client: Client, etcd: Etcd, own_image: Option<String>, rules: Rules) -> Self {
+    pub fn new(client: Client, etcd: Etcd, own_image: Option<String>, rules: Rules, guardrails: Guardrails) -> Self {
         Self {
-            sets: Sets::new(client, rules),
+            sets: Sets::new(client, rules, guardrails),
             monitor: Monitor::new(etcd.clone()),
             etcd,
             own_image,

@@ -31,6 +31,10 @@ pub fn decide(object: &MyApp, observed: &Observed) -> Plan<Action, MyAppStatus> 
             next_to_replace(observed, is_current).map(|pod| delete(pod, "its image, banner or command changed")),
         );
     }
+    if observed.denied.is_some() {
+        // What runs stays as it is.
+        actions.clear();
+    }
     let alive: Vec<&ObservedPod> = observed.pods.iter().filter(|pod| !pod.terminating && !pod.finished).collect();
     let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);
     Plan {
@@ -41,7 +45,10 @@ pub fn decide(object: &MyApp, observed: &Observed) -> Plan<Action, MyAppStatus> 
             selector: Some(selector(object)),
             ..MyAppStatus::default()
         },
-        health: health(object, observed, &alive, is_current),
+        health: match &observed.denied {
+            Some((reason, message)) => Health::stalled(reason, message.clone()),
+            None => health(object, observed, &alive, is_current),
+        },
         actions,
         write_status_first: false,
         parts: Vec::new(),

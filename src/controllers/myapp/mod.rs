@@ -12,10 +12,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::{Controller, watcher};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 
 use crate::api::{MyApp, MyAppStatus};
 use crate::context::Context;
+use crate::guardrails::{Guardrails, asks};
 use crate::runtime::{self, ActionEvent, Class, Failure, Kind, Plan, api_message, class_of_kubernetes};
 use apply::Action;
 use observe::Observed;
@@ -23,18 +24,19 @@ use observe::Observed;
 /// The kind.
 struct MyAppKind {
     client: Client,
+    guardrails: Guardrails,
 }
 
 impl MyAppKind {
     /// Keeps pods through `client`.
-    fn new(client: Client) -> Self {
-        Self { client }
+    fn new(client: Client, guardrails: Guardrails) -> Self {
+        Self { client, guardrails }
     }
 }
 
 /// Runs the controller.
 pub async fn controller(context: Context) {
-    let kind = MyAppKind::new(context.environment.client.clone());
+    let kind = MyAppKind::new(context.environment.client.clone(), context.environment.guardrails.clone());
     runtime::run(Arc::new(kind), context.environment).await;
 }
 
@@ -113,7 +115,10 @@ impl Kind for MyAppKind {
     }
 
     async fn observe(&self, object: &MyApp) -> Result<Observed, Error> {
-        observe::observe(&self.client, object).await
+        self.guardrails.ready().await;
+        let namespace = object.namespace().unwrap_or_default();
+        let denied = self.guardrails.denial(&namespace, || asks::of_my_app(&object.spec));
+        Ok(Observed { denied, ..observe::observe(&self.client, object).await? })
     }
 
     fn decide(object: &MyApp, observed: &Observed, _: Timestamp) -> Plan<Action, MyAppStatus> {

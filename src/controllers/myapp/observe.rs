@@ -7,11 +7,14 @@ use kube::{Api, Client, Resource, ResourceExt};
 use super::Error;
 use super::resources::{CONTAINER, REVISION, labels, selector};
 use crate::api::MyApp;
+use crate::guardrails::Denial;
 use crate::runtime::manifest::is_controlled_by;
 
 /// The pods of one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
+    /// What policies do not allow of the spec.
+    pub denied: Option<Denial>,
     /// Every pod that the object controls, by name.
     pub pods: Vec<ObservedPod>,
 }
@@ -47,7 +50,7 @@ pub async fn observe(client: &Client, object: &MyApp) -> Result<Observed, Error>
     let mut pods: Vec<ObservedPod> =
         pods.items.iter().filter(|pod| is_controlled_by(*pod, object)).map(|pod| observed(pod, object)).collect();
     pods.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(Observed { pods })
+    Ok(Observed { pods, denied: None })
 }
 
 fn observed(pod: &Pod, object: &MyApp) -> ObservedPod {

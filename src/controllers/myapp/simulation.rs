@@ -31,7 +31,7 @@ struct Simulation {
 
 impl Simulation {
     fn observe(&self) -> Observed {
-        Observed { pods: self.pods.clone() }
+        Observed { pods: self.pods.clone(), denied: None }
     }
 
     fn act(&mut self, object: &MyApp, action: &Action) {

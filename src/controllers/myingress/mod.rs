@@ -57,6 +57,7 @@ use crate::api::{MyIngress, MyIngressStatus};
 use crate::context::Context;
 use crate::external::ec2::Ec2;
 use crate::external::elbv2::Elbv2;
+use crate::guardrails::Guardrails;
 use crate::metrics::Metrics;
 use crate::runtime::{self, ActionEvent, CacheSync, Kind, Plan, Removal};
 use action::Action;
@@ -81,6 +82,7 @@ pub async fn controller(context: Context) {
         sweep: context.environment.sweep,
         replacement_grace: context.replacement_grace,
         security_group_rules: context.security_group_rules,
+        guardrails: context.environment.guardrails.clone(),
     });
     let environment = context.environment;
     let sweep = environment.sweep;
@@ -118,6 +120,8 @@ struct MyIngressKind {
     replacement_grace: Duration,
     /// Rules that a security group may have, of each family of addresses.
     security_group_rules: u16,
+    /// What objects may name.
+    guardrails: Guardrails,
 }
 
 impl MyIngressKind {

@@ -10,13 +10,16 @@ use tokio::time::timeout;
 use super::MyIngressKind;
 use super::error::Error;
 use super::facts::{Adoption, Observed, key_of};
-use super::members::{Members, members_of};
-use super::model::{self, Built, CertificatesModel, Inputs, Limits, SecurityModel, SubnetsModel, unprotects};
+use super::members::{Members, key, members_of};
+use super::model::{
+    self, Built, CertificatesModel, Complaint, Inputs, Limits, SecurityModel, SubnetsModel, unprotects,
+};
 use super::names::candidates;
 use super::ownership::{Owner, adoption_tag};
 use super::region::Depth;
 use crate::api::myingress::Scheme;
 use crate::api::{MyIngress, MyIngressStatus};
+use crate::guardrails::asks;
 
 /// A create whose answer was lost may take effect, and show, so long after it was sent. Only a deletion waits for that: after
 /// it nobody looks again.
@@ -79,7 +82,14 @@ pub async fn wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner) -> 
         // A member that is not known yet would lose its rules.
         kind.listed().await;
     }
+    kind.guardrails.ready().await;
     let mut members = members_of(object, &kind.objects());
+    for member in &members.present {
+        let asks = || asks::of_my_ingress(&member.spec);
+        if let Some((reason, message)) = kind.guardrails.denial(&key(member).0, asks) {
+            members.refused.entry(key(member)).or_insert(Complaint { reason, message });
+        }
+    }
     let secrets = kind.secrets.of(&mut members).await?;
     let built = model::build(&members.active(), &Inputs { owner, secrets: &secrets, limits: &limits(kind) });
     Ok((members, built))

@@ -12,6 +12,7 @@ use crate::api::databasebackup::{Named, Source};
 use crate::api::databaserestore::Restored;
 use crate::api::pods::ServiceType;
 use crate::api::redis::Spread;
+use crate::guardrails::{Ask, asks};
 use crate::stateful::network::Ports;
 use crate::stateful::restore_from::Restorable;
 use crate::stateful::{Claim, Database, SetSpec};
@@ -54,6 +55,10 @@ impl Database for Redis {
 
     fn restored(&self) -> Option<&Restored> {
         self.status.as_ref()?.restored.as_ref()
+    }
+
+    fn asks(&self) -> Vec<Ask> {
+        asks::of_redis(&self.spec)
     }
 
     fn set_spec(&self) -> SetSpec<'_> {

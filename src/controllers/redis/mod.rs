@@ -56,7 +56,9 @@ struct RedisKind {
 pub async fn controller(context: Context) {
     let client = context.environment.client.clone();
     let redis = Redis::new(context.redis, context.fence, context.environment.metrics.clone());
-    let kind = RedisKind { observer: Observer::new(client, redis.clone(), context.databases), redis };
+    let guardrails = context.environment.guardrails.clone();
+    let observer = Observer::new(client, redis.clone(), context.databases, guardrails);
+    let kind = RedisKind { redis, observer };
     runtime::run(Arc::new(kind), context.environment).await;
 }
 

@@ -18,6 +18,7 @@ use super::{resources, settings};
 use crate::api::Redis as Object;
 use crate::consent::REDIS;
 use crate::external::redis::{Endpoint, Info, Login, Redis, Trouble, Writes};
+use crate::guardrails::Guardrails;
 use crate::runtime::manifest::is_controlled_by;
 use crate::runtime::{Class, PerObject, class_of_kubernetes};
 use crate::stateful::wake::Key;
@@ -42,12 +43,12 @@ pub struct Observer {
 
 impl Observer {
     /// Reads through these.
-    pub fn new(client: Client, redis: Redis, rules: Rules) -> Self {
+    pub fn new(client: Client, redis: Redis, rules: Rules, guardrails: Guardrails) -> Self {
         Self {
             slices: Slices::new(client.clone()),
             drifts: Drifts::default(),
             secrets: SecretCache::new(client.clone()),
-            sets: Sets::new(client, rules),
+            sets: Sets::new(client, rules, guardrails),
             monitor: Monitor::new(redis.clone()),
             redis,
             logins: PerObject::default(),

@@ -10,6 +10,7 @@ mod memory;
 mod metrics;
 mod network;
 mod oidc;
+mod policies;
 mod secrets;
 mod status;
 mod tenant;

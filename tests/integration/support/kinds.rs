@@ -7,7 +7,8 @@ use kube::{Api, Client};
 
 /// Each kind with the API of its objects in a namespace.
 pub fn apis(client: &Client, namespace: &str) -> Vec<(String, Api<DynamicObject>)> {
-    let all = definitions().into_iter().map(|definition| {
+    let namespaced = definitions().into_iter().filter(|definition| definition.spec.scope == "Namespaced");
+    let all = namespaced.map(|definition| {
         let version = definition.spec.versions.first().map(|version| version.name.clone()).unwrap_or_default();
         let resource = ApiResource {
             api_version: format!("{}/{version}", definition.spec.group),

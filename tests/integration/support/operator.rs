@@ -7,10 +7,12 @@ use aws_config::SdkConfig;
 use causeway::backup::jobs::{Identity, Settings};
 use causeway::clients;
 use causeway::cluster::Cluster;
+use causeway::context::Rules;
 use causeway::controllers::{self, Context};
 use causeway::external::budget::Budget;
 use causeway::external::etcd::Grpc;
 use causeway::external::redis::Tcp;
+use causeway::guardrails::Guardrails;
 use causeway::health::Health;
 use causeway::leader::Fence;
 use causeway::metrics::Metrics;
@@ -66,6 +68,7 @@ impl Operator {
             namespaces: vec![scene.namespace.clone()],
             sweep,
             concurrency: 16,
+            guardrails: Guardrails::default(),
             instance: "test".into(),
             stop: CancellationToken::new(),
         };
@@ -76,7 +79,7 @@ impl Operator {
             fence: Fence::unfenced(),
             budget: Budget::unlimited(),
             cluster: Cluster { name: scene.namespace.clone(), uid: Some(CLUSTER_UID.into()) },
-            databases: Default::default(),
+            databases: Rules::default(),
             backups: Settings {
                 cluster: scene.namespace.clone(),
                 identity: Some(Identity::WebIdentity(role::of_jobs(scene.emulator.account(), "{namespace}"))),

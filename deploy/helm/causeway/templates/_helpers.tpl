@@ -73,6 +73,7 @@ app.kubernetes.io/part-of: causeway
   "SCRAPE_NAMESPACES" (join "," .Values.databases.scrapeNamespaces)
   "REQUIRE_AUTH" (ternary "true" "" .Values.databases.requireAuth)
   "REQUIRE_TLS" (ternary "true" "" .Values.databases.requireTls)
+  "GUARDRAILS" (ternary "" "false" .Values.guardrails)
   "METRICS_AUTH" (ternary "" "false" .Values.metrics.auth)
   "LOG_FORMAT" .Values.log.format
   "LOG_LEVEL" .Values.log.level

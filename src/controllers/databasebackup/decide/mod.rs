@@ -42,7 +42,7 @@ pub fn decide(object: &DatabaseBackup, observed: &Observed, now: Timestamp) -> P
     if object.spec.suspend {
         return view.suspended();
     }
-    match accepted(object, &observed.settings) {
+    match observed.denied.clone().map_or_else(|| accepted(object, &observed.settings), Err) {
         Ok(accepted) => view.decide(&accepted),
         Err((reason, message)) => {
             // A mistake in other fields or options is no reason to stop backups, but it keeps the schedule as it is.

@@ -10,8 +10,8 @@ pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     if let Some(trouble) = settings::trouble(view.object) {
         return Some(("ConfigInvalid", trouble));
     }
-    let rules = view.observed.set.rules.complaint(view.object);
-    rules
+    let denied = view.observed.set.complaint(view.object);
+    denied
         .or_else(|| recovery(view))
         .or_else(|| children::taken(view))
         .or_else(|| version(view))

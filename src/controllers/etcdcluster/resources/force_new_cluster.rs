@@ -6,7 +6,7 @@ use kube::ResourceExt;
 
 use super::super::names::{SKIP, VOLUME};
 use super::super::settings::VOLUME_PATH;
-use super::statefulset::{image, variable};
+use super::statefulset::variable;
 use crate::api::EtcdCluster;
 use crate::backup::install::{DIRECTORY, LIBRARIES, PROGRAM};
 use crate::runtime::{bounded_requirements, fingerprint, requirements, unprivileged};
@@ -37,10 +37,9 @@ pub fn above(object: &EtcdCluster, mut pod: PodSpec, own_image: &str, member: Ve
         variable("CAUSEWAY_ETCD_VERSION", &object.spec.version),
         variable("LD_LIBRARY_PATH", &format!("{DIRECTORY}/{LIBRARIES}")),
     ]);
-    let held = asked.image.clone().or_else(|| object.spec.image.clone());
     let skip = Container {
         name: SKIP.into(),
-        image: Some(held.unwrap_or_else(|| image(&object.spec.version))),
+        image: Some(asked.image.clone().unwrap_or_else(|| object.spec.member_image())),
         command: Some(vec![format!("{DIRECTORY}/{PROGRAM}")]),
         args: Some(vec![SKIP.into()]),
         env: Some(environment),

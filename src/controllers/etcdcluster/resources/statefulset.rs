@@ -82,7 +82,7 @@ fn container(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -> C
     }
     Container {
         name: EtcdCluster::APP.into(),
-        image: Some(object.spec.image.clone().unwrap_or_else(|| image(&object.spec.version))),
+        image: Some(object.spec.member_image()),
         command: Some(vec!["/usr/local/bin/etcd".into()]),
         env: Some(variables(object, begin, transport)),
         ports: Some(ports),
@@ -174,11 +174,6 @@ fn advertised(object: &EtcdCluster, transport: &Transport) -> String {
     let schemes = ["http", "https"].into_iter().filter(|scheme| transport.client.mode.serves(scheme));
     let host = names::host(object, "$(ETCD_NAME)");
     schemes.map(|scheme| format!("{scheme}://{host}:{CLIENT_PORT}")).collect::<Vec<_>>().join(",")
-}
-
-/// The image of a version, as etcd's makers publish it.
-pub(super) fn image(version: &str) -> String {
-    format!("quay.io/coreos/etcd:v{version}")
 }
 
 fn setting(object: &EtcdCluster, name: String) -> EnvVar {

@@ -40,6 +40,7 @@ use crate::config::{PlanFormat, PlanOptions};
 use crate::external::aws::AwsError;
 use crate::external::ec2::Ec2;
 use crate::external::elbv2::Elbv2;
+use crate::guardrails::Guardrails;
 use crate::health::Health;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
@@ -117,6 +118,8 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
         // What comes in the end is to be seen.
         replacement_grace: Duration::ZERO,
         security_group_rules: options.security_group_rules,
+        // Policies are the operator's to keep: a plan shows what a spec would mean to AWS.
+        guardrails: Guardrails::default(),
     };
     let cluster = listed(&client, options.namespace.as_deref()).await?;
     let (planned, known) = chosen(documents.objects, cluster, &options, client.default_namespace());
@@ -213,6 +216,7 @@ fn environment(client: Client, metrics: Metrics, options: &PlanOptions, known: &
         namespaces: namespaces.into_iter().collect(),
         sweep: Duration::MAX,
         concurrency: 1,
+        guardrails: Guardrails::default(),
         instance: "plan".into(),
         stop: CancellationToken::new(),
     }

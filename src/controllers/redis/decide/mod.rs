@@ -112,7 +112,7 @@ fn step(view: &View<'_>) -> Step {
     // What cannot be accepted changes nothing; nodes that are in trouble are helped all the same.
     let complaint = settings::trouble(view.object)
         .map(|text| ("ConfigInvalid", text))
-        .or_else(|| view.observed.set.rules.complaint(view.object))
+        .or_else(|| view.observed.set.complaint(view.object))
         .or_else(|| passwords::complaint(view))
         .or_else(|| certificates::complaint(view));
     let accepted = complaint.is_none();

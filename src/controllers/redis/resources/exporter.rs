@@ -17,21 +17,19 @@ const MOST_MEMORY: &str = "128Mi";
 const CONTAINER: &str = "exporter";
 /// Name of the volume with its password.
 const VOLUME: &str = "exporter";
-/// What runs where nothing else is asked for.
-const IMAGE: &str = "oliver006/redis_exporter:v1.88.0";
 /// Where nobody has a password, any will do; without one it would log in as a client, who may do everything.
 const ANY: &str = "any";
 
 /// It has no probe: figures that nobody can read are no reason to take a node from its clients.
 pub fn exporter(object: &Redis) -> Option<Container> {
-    let Exporter { image, resources } = object.spec.exporter.as_ref()?;
+    let spec: &Exporter = object.spec.exporter.as_ref()?;
     Some(Container {
         name: CONTAINER.into(),
-        image: Some(image.clone().unwrap_or_else(|| IMAGE.into())),
+        image: Some(spec.running_image().to_owned()),
         env: Some(environment(object)),
         ports: Some(vec![container_port("metrics", EXPORTER_PORT)]),
         volume_mounts: mounts(object),
-        resources: Some(bounded_requirements(resources.as_ref(), ("10m", "32Mi"), MOST_MEMORY)),
+        resources: Some(bounded_requirements(spec.resources.as_ref(), ("10m", "32Mi"), MOST_MEMORY)),
         security_context: Some(unprivileged()),
         ..Container::default()
     })

@@ -103,7 +103,7 @@ fn pod_spec(object: &Redis) -> PodSpec {
 fn container(object: &Redis) -> Container {
     Container {
         name: Redis::APP.into(),
-        image: Some(object.spec.image.clone().unwrap_or_else(|| format!("redis:{}", object.spec.version))),
+        image: Some(object.spec.node_image()),
         command: Some(vec!["sh".into(), "-c".into(), START.into(), "sh".into(), format!("{SETTINGS_PATH}/{FILE}")]),
         working_dir: Some(VOLUME_PATH.into()),
         ports: Some(vec![container_port("redis", PORT)]),

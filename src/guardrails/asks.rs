@@ -1,0 +1,214 @@
+//! What an object asks for that policies may be about, by field. Pure.
+
+use crate::api::databasebackup::Source;
+use crate::api::myingress::ListenerProtocol;
+use crate::api::{DatabaseBackupSpec, DatabaseRestoreSpec, EtcdClusterSpec, MyAppSpec, MyIngressSpec, RedisSpec};
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topic {
+    /// Where a balancer is reached from.
+    Scheme,
+    /// Where it stands.
+    Subnet,
+    /// Its security groups, and those that let it in.
+    SecurityGroup,
+    /// Networks and prefix lists that are let in to it.
+    Network,
+    /// Its certificates.
+    Certificate,
+    /// Its web ACL.
+    Waf,
+    /// Where its logs go.
+    LogBucket,
+    /// Where backups go.
+    Bucket,
+    /// Another S3.
+    Endpoint,
+    /// What encrypts backups.
+    KmsKey,
+    /// What pods run.
+    Image,
+    /// Which pods give way.
+    PriorityClass,
+}
+
+/// A value that an object asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// What it is.
+    pub topic: Topic,
+    /// The field that asks for it.
+    pub field: String,
+    /// The value; none where it will be found out later, and may be anything.
+    pub value: Option<String>,
+}
+
+fn ask(topic: Topic, field: impl Into<String>, value: impl Into<String>) -> Ask {
+    Ask { topic, field: field.into(), value: Some(value.into()) }
+}
+
+fn all<'a>(topic: Topic, field: &'a str, values: &'a [String]) -> impl Iterator<Item = Ask> + 'a {
+    values.iter().enumerate().map(move |(at, value)| ask(topic, format!("{field}[{at}]"), value))
+}
+
+/// What a `MyIngress` asks for.
+pub fn of_my_ingress(spec: &MyIngressSpec) -> Vec<Ask> {
+    let mut asks = Vec::new();
+    // A member of a group that names no subnets does not say where the balancer stands.
+    if !spec.subnets.is_empty() || spec.subnet_selector.is_some() {
+        asks.push(ask(Topic::Scheme, "spec.scheme", spec.scheme.as_str()));
+    }
+    asks.extend(all(Topic::Subnet, "spec.subnets", &spec.subnets));
+    if spec.subnet_selector.is_some() {
+        asks.push(Ask { topic: Topic::Subnet, field: "spec.subnetSelector".into(), value: None });
+    }
+    asks.extend(all(Topic::SecurityGroup, "spec.securityGroups", &spec.security_groups));
+    asks.extend(all(Topic::SecurityGroup, "spec.targetSecurityGroups", &spec.target_security_groups));
+    asks.extend(all(Topic::Network, "spec.inboundCidrs", &spec.inbound_cidrs));
+    asks.extend(all(Topic::Network, "spec.inboundPrefixLists", &spec.inbound_prefix_lists));
+    asks.extend(spec.waf_acl_arn.iter().map(|arn| ask(Topic::Waf, "spec.wafAclArn", arn)));
+    asks.extend(spec.access_logs.iter().map(|logs| ask(Topic::LogBucket, "spec.accessLogs.bucket", &logs.bucket)));
+    let buckets = spec.attributes.iter().filter(|(key, _)| key.ends_with(".s3.bucket"));
+    asks.extend(buckets.map(|(key, bucket)| ask(Topic::LogBucket, format!("spec.attributes.{key}"), bucket)));
+    for (at, listener) in spec.listeners.iter().enumerate() {
+        let field = |name: &str| format!("spec.listeners[{at}].{name}");
+        asks.extend(all(Topic::Certificate, &field("certificateArns"), &listener.certificate_arns));
+        asks.extend(all(Topic::Network, &field("inboundCidrs"), &listener.inbound_cidrs));
+        let https = listener.protocol.map_or(listener.port == 443, |protocol| protocol == ListenerProtocol::Https);
+        // A certificate is found by the hosts of rules, or is another member's.
+        if https && listener.certificate_arns.is_empty() && spec.group.is_none() {
+            asks.push(Ask { topic: Topic::Certificate, field: field("certificateArns (found by AWS)"), value: None });
+        }
+    }
+    asks
+}
+
+/// What a `Redis` asks for.
+pub fn of_redis(spec: &RedisSpec) -> Vec<Ask> {
+    let mut asks = vec![match &spec.image {
+        Some(image) => ask(Topic::Image, "spec.image", image),
+        None => ask(Topic::Image, "spec.version, whose image", spec.node_image()),
+    }];
+    asks.extend(spec.exporter.iter().map(|it| ask(Topic::Image, "spec.exporter, whose image", it.running_image())));
+    asks.extend(
+        spec.priority_class_name.iter().map(|class| ask(Topic::PriorityClass, "spec.priorityClassName", class)),
+    );
+    asks
+}
+
+/// What an `EtcdCluster` asks for.
+pub fn of_etcd_cluster(spec: &EtcdClusterSpec) -> Vec<Ask> {
+    let mut asks = vec![match &spec.image {
+        Some(image) => ask(Topic::Image, "spec.image", image),
+        None => ask(Topic::Image, "spec.version, whose image", spec.member_image()),
+    }];
+    let recovery = spec.recovery.iter().filter_map(|recovery| recovery.image.as_ref());
+    asks.extend(recovery.map(|image| ask(Topic::Image, "spec.recovery.image", image)));
+    asks.extend(
+        spec.priority_class_name.iter().map(|class| ask(Topic::PriorityClass, "spec.priorityClassName", class)),
+    );
+    asks
+}
+
+/// What a `DatabaseBackup` asks for.
+pub fn of_backup(spec: &DatabaseBackupSpec) -> Vec<Ask> {
+    let to = &spec.destination;
+    let mut asks: Vec<Ask> = to.bucket.iter().map(|it| ask(Topic::Bucket, "spec.destination.bucket", it)).collect();
+    asks.extend(to.endpoint.iter().map(|it| ask(Topic::Endpoint, "spec.destination.endpoint", it)));
+    asks.extend(to.kms_key_id.iter().map(|it| ask(Topic::KmsKey, "spec.destination.kmsKeyId", it)));
+    asks.extend(spec.source.iter().flat_map(|source| of_source(source, "spec.source")));
+    asks
+}
+
+/// What a `DatabaseRestore` asks for.
+pub fn of_restore(spec: &DatabaseRestoreSpec) -> Vec<Ask> {
+    of_source(&spec.target, "spec.target").collect()
+}
+
+/// What a `MyApp` asks for.
+pub fn of_my_app(spec: &MyAppSpec) -> Vec<Ask> {
+    vec![ask(Topic::Image, "spec.image", &spec.image)]
+}
+
+/// The images of a database's own programs.
+fn of_source<'a>(source: &'a Source, field: &'a str) -> impl Iterator<Item = Ask> + 'a {
+    let servers = [("postgresql", &source.postgresql), ("mysql", &source.mysql)];
+    servers.into_iter().filter_map(move |(kind, server)| {
+        let image = &server.as_ref()?.image;
+        Some(ask(Topic::Image, format!("{field}.{kind}.image"), image))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::DeserializeOwned;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn asked<S: DeserializeOwned>(of: fn(&S) -> Vec<Ask>, spec: Value) -> Vec<String> {
+        let spec: S = serde_json::from_value(spec).unwrap();
+        let describe = |ask: Ask| format!("{:?} {} {}", ask.topic, ask.field, ask.value.unwrap_or_else(|| "?".into()));
+        of(&spec).into_iter().map(describe).collect()
+    }
+
+    #[test]
+    fn a_balancer_asks_for_all_that_aws_will_be_told() {
+        let spec = json!({
+            "subnets": ["subnet-1", "subnet-2"], "securityGroups": ["sg-1"], "targetSecurityGroups": ["nodes"],
+            "inboundCidrs": ["0.0.0.0/0"], "inboundPrefixLists": ["pl-1"], "wafAclArn": "arn:w",
+            "accessLogs": { "bucket": "logs" }, "attributes": { "connection_logs.s3.bucket": "more", "x": "y" },
+            "listeners": [
+                { "port": 80, "inboundCidrs": ["10.0.0.0/8"] },
+                { "port": 443, "certificateArns": ["arn:c"] },
+                { "port": 8443, "protocol": "HTTPS" },
+            ],
+        });
+        insta::assert_yaml_snapshot!(asked(of_my_ingress, spec));
+        let hidden = json!({ "subnetSelector": { "tags": { "a": [] } }, "scheme": "internal" });
+        assert_eq!(asked(of_my_ingress, hidden), ["Scheme spec.scheme internal", "Subnet spec.subnetSelector ?"]);
+        let guest = json!({ "group": { "name": "g" }, "listeners": [{ "port": 443 }] });
+        assert_eq!(asked(of_my_ingress, guest), [""; 0], "who stands nowhere decides nothing");
+    }
+
+    #[test]
+    fn pods_ask_for_the_images_that_they_will_run() {
+        assert_eq!(asked(of_redis, json!({})), ["Image spec.version, whose image redis:7.0.15"]);
+        let given = json!({ "image": "evil/redis", "exporter": {}, "priorityClassName": "high" });
+        assert_eq!(
+            asked(of_redis, given),
+            [
+                "Image spec.image evil/redis",
+                "Image spec.exporter, whose image oliver006/redis_exporter:v1.88.0",
+                "PriorityClass spec.priorityClassName high",
+            ]
+        );
+        let etcd = json!({ "version": "3.5.9", "recovery": { "fromMember": "a", "token": "t", "image": "evil/etcd" } });
+        let etcd = asked(of_etcd_cluster, etcd);
+        assert_eq!(etcd[0], "Image spec.version, whose image quay.io/coreos/etcd:v3.5.9");
+        assert_eq!(etcd[1], "Image spec.recovery.image evil/etcd");
+        assert_eq!(asked(of_my_app, json!({ "image": "nginx" })), ["Image spec.image nginx"]);
+    }
+
+    #[test]
+    fn backups_ask_for_where_they_go_and_for_what_takes_them() {
+        let server = json!({ "host": "db", "image": "evil/postgres", "authSecretName": "a" });
+        let spec = json!({
+            "schedule": "@daily", "source": { "postgresql": server },
+            "destination": { "bucket": "b", "endpoint": "https://e", "kmsKeyId": "arn:k" },
+        });
+        let asks = asked(of_backup, spec);
+        assert_eq!(
+            asks,
+            [
+                "Bucket spec.destination.bucket b",
+                "Endpoint spec.destination.endpoint https://e",
+                "KmsKey spec.destination.kmsKeyId arn:k",
+                "Image spec.source.postgresql.image evil/postgres",
+            ]
+        );
+        let restore = json!({ "from": { "backup": "n" }, "target": { "mysql": server } });
+        assert_eq!(asked(of_restore, restore), ["Image spec.target.mysql.image evil/postgres"]);
+    }
+}

@@ -1,0 +1,55 @@
+//! Whether a selector has an object with these labels. Pure.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+/// As Kubernetes has it; an operator that nobody knows selects everything, for what it would have selected is not known.
+/// <https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#resources-that-support-set-based-requirements>
+pub fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
+    let equal = selector.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
+    equal
+        && selector.match_expressions.iter().flatten().all(|it| {
+            let value = labels.get(&it.key);
+            let listed = value.is_some_and(|value| it.values.iter().flatten().any(|other| other == value));
+            match it.operator.as_str() {
+                "In" => listed,
+                "NotIn" => !listed,
+                "Exists" => value.is_some(),
+                "DoesNotExist" => value.is_none(),
+                _ => true,
+            }
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn namespaces_are_selected_as_kubernetes_does() {
+        let labels = BTreeMap::from([("tenant".to_owned(), "a".to_owned())]);
+        let selected = |selector: Value| selects(&serde_json::from_value(selector).unwrap(), &labels);
+        let by = |operator: &str, key: &str, values: Value| {
+            selected(json!({ "matchExpressions": [{ "key": key, "operator": operator, "values": values }] }))
+        };
+        assert!(selected(json!({})));
+        assert!(
+            selected(json!({ "matchLabels": { "tenant": "a" } }))
+                && !selected(json!({ "matchLabels": { "tenant": "b" } }))
+        );
+        assert!(
+            by("In", "tenant", json!(["a", "b"])) && !by("In", "tenant", json!(["b"])) && !by("In", "x", json!(["a"]))
+        );
+        assert!(
+            by("NotIn", "tenant", json!(["b"]))
+                && by("NotIn", "x", json!(["a"]))
+                && !by("NotIn", "tenant", json!(["a"]))
+        );
+        assert!(by("Exists", "tenant", json!(null)) && !by("Exists", "x", json!(null)));
+        assert!(by("DoesNotExist", "x", json!(null)) && !by("DoesNotExist", "tenant", json!(null)));
+        assert!(by("Like", "x", json!(["a"])), "what is not known is not allowed to go past the policy");
+    }
+}

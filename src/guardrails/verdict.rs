@@ -1,0 +1,170 @@
+//! Whether policies allow what an object asks for. Pure.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use serde_json::Value;
+
+use super::allowed::{contains, matches};
+use super::asks::{Ask, Topic};
+use super::selector::selects;
+use super::{DENIED, Denial};
+use crate::api::causewaypolicy::CausewayPolicySpec;
+
+/// All policies, by name.
+#[derive(Clone, Debug, Default)]
+pub struct Policies(BTreeMap<String, Policy>);
+
+/// A policy, as far as it can be read.
+#[derive(Clone, Debug)]
+enum Policy {
+    /// It can.
+    Read(Box<CausewayPolicySpec>),
+    /// It cannot; it is about these namespaces, or about all where that cannot be read either.
+    Unreadable { about: LabelSelector, why: String },
+}
+
+impl Policies {
+    /// Takes the place of the policy of that name.
+    pub fn put(&mut self, name: String, spec: &Value) {
+        let policy = match serde_json::from_value::<CausewayPolicySpec>(spec.clone()) {
+            Ok(spec) => Policy::Read(Box::new(spec)),
+            Err(problem) => {
+                let about = serde_json::from_value(spec["namespaceSelector"].clone()).unwrap_or_default();
+                Policy::Unreadable { about, why: problem.to_string() }
+            }
+        };
+        self.0.insert(name, policy);
+    }
+
+    /// The policy of that name is gone.
+    pub fn remove(&mut self, name: &str) {
+        self.0.remove(name);
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Why the policies do not allow that, in a namespace with these labels; all that select it must allow it.
+    pub fn denial(&self, labels: &BTreeMap<String, String>, asks: &[Ask]) -> Option<Denial> {
+        self.0.iter().find_map(|(name, policy)| match policy {
+            Policy::Unreadable { about, why } => selects(about, labels).then(|| {
+                let message =
+                    format!("CausewayPolicy {name} cannot be read, so nothing new is made: {why}; correct the policy");
+                (DENIED, message)
+            }),
+            Policy::Read(spec) if selects(&spec.namespace_selector, labels) => {
+                asks.iter().find_map(|ask| refused(name, spec, ask))
+            }
+            Policy::Read(_) => None,
+        })
+    }
+}
+
+fn refused(name: &str, spec: &CausewayPolicySpec, ask: &Ask) -> Option<Denial> {
+    let schemes = spec.schemes.as_ref().map(|all| all.iter().map(|scheme| scheme.as_str().to_owned()).collect());
+    let (list, field) = match ask.topic {
+        Topic::Scheme => (&schemes, "schemes"),
+        Topic::Subnet => (&spec.subnets, "subnets"),
+        Topic::SecurityGroup => (&spec.security_groups, "securityGroups"),
+        Topic::Network => (&spec.inbound_cidrs, "inboundCidrs"),
+        Topic::Certificate => (&spec.certificates, "certificates"),
+        Topic::Waf => (&spec.wafs, "wafs"),
+        Topic::LogBucket => (&spec.log_buckets, "logBuckets"),
+        Topic::Bucket => (&spec.buckets, "buckets"),
+        Topic::Endpoint => (&spec.endpoints, "endpoints"),
+        Topic::KmsKey => (&spec.kms_keys, "kmsKeys"),
+        Topic::Image => (&spec.images, "images"),
+        Topic::PriorityClass => (&spec.priority_classes, "priorityClasses"),
+    };
+    let list = list.as_ref()?;
+    let allows = |allowed: &String| match (&ask.value, ask.topic) {
+        (None, _) => false,
+        (Some(value), Topic::Network) => contains(allowed, value),
+        (Some(value), _) => matches(allowed, value),
+    };
+    if list.iter().any(allows) {
+        return None;
+    }
+    let what = ask.value.as_ref().map_or_else(String::new, |value| format!(" {value}"));
+    let allowed = if list.is_empty() { "none".to_owned() } else { list.join(", ") };
+    let message = format!(
+        "{}{what} is not allowed here: CausewayPolicy {name} (spec.{field}) allows {allowed}. What is there stays as it is",
+        ask.field
+    );
+    Some((DENIED, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn labels() -> BTreeMap<String, String> {
+        BTreeMap::from([("tenant".into(), "a".into())])
+    }
+
+    fn policies(specs: &[Value]) -> Policies {
+        let mut policies = Policies::default();
+        for (number, spec) in specs.iter().enumerate() {
+            policies.put(format!("p{number}"), spec);
+        }
+        policies
+    }
+
+    fn ask(topic: Topic, value: &str) -> Ask {
+        Ask { topic, field: "spec.x".into(), value: Some(value.into()) }
+    }
+
+    #[test]
+    fn each_list_is_about_its_topic_alone() {
+        for (topic, field, allowed, good, bad) in [
+            (Topic::Scheme, "schemes", "internal", "internal", "internet-facing"),
+            (Topic::Subnet, "subnets", "subnet-1", "subnet-1", "subnet-2"),
+            (Topic::SecurityGroup, "securityGroups", "team-*", "team-a", "sg-1"),
+            (Topic::Network, "inboundCidrs", "10.0.0.0/8", "10.1.0.0/16", "0.0.0.0/0"),
+            (Topic::Certificate, "certificates", "arn:*/a", "arn:x/a", "arn:x/b"),
+            (Topic::Waf, "wafs", "arn:*/a", "arn:x/a", "arn:x/b"),
+            (Topic::LogBucket, "logBuckets", "logs", "logs", "other"),
+            (Topic::Bucket, "buckets", "backups-*", "backups-a", "other"),
+            (Topic::Endpoint, "endpoints", "https://a", "https://a", "https://b"),
+            (Topic::KmsKey, "kmsKeys", "arn:*", "arn:x", "key"),
+            (Topic::Image, "images", "redis:*", "redis:7", "evil/redis:7"),
+            (Topic::PriorityClass, "priorityClasses", "batch", "batch", "high"),
+        ] {
+            let policies = policies(&[json!({ "namespaceSelector": {}, (field): [allowed] })]);
+            assert_eq!(policies.denial(&labels(), &[ask(topic, good)]), None, "{field}");
+            let (reason, message) = policies.denial(&labels(), &[ask(topic, good), ask(topic, bad)]).unwrap();
+            assert_eq!(reason, DENIED);
+            for word in ["spec.x", bad, "CausewayPolicy p0", field, allowed] {
+                assert!(message.contains(word), "{word}: {message}");
+            }
+            let unknown = Ask { value: None, ..ask(topic, "") };
+            assert!(policies.denial(&labels(), &[unknown]).is_some(), "{field}: what is not known is not allowed");
+            let other = if topic == Topic::Image { Topic::Waf } else { Topic::Image };
+            assert_eq!(policies.denial(&labels(), &[ask(other, bad)]), None, "{field} is about nothing else");
+        }
+    }
+
+    #[test]
+    fn all_policies_that_select_the_namespace_must_allow_it() {
+        let of = |tenant: &str, images: Value| json!({ "namespaceSelector": { "matchLabels": { "tenant": tenant } }, "images": images });
+        let image = [ask(Topic::Image, "redis:7")];
+        assert_eq!(policies(&[of("a", json!(["redis:*"])), of("b", json!([]))]).denial(&labels(), &image), None);
+        let message = policies(&[of("a", json!(["redis:*"])), of("a", json!([]))]).denial(&labels(), &image).unwrap().1;
+        assert!(message.contains("CausewayPolicy p1") && message.contains("allows none"), "{message}");
+    }
+
+    #[test]
+    fn a_policy_that_cannot_be_read_forbids_all_that_it_may_be_about() {
+        let broken = |selector: Value| json!({ "namespaceSelector": selector, "images": 7 });
+        let denied = |spec: Value| policies(&[spec]).denial(&labels(), &[]);
+        assert!(denied(broken(json!({}))).unwrap().1.contains("CausewayPolicy p0 cannot be read"));
+        assert_eq!(denied(broken(json!({ "matchLabels": { "tenant": "b" } }))), None);
+        assert!(denied(broken(json!(7))).is_some(), "whom it is about is not known");
+        assert!(denied(json!(null)).is_some());
+    }
+}

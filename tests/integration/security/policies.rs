@@ -1,0 +1,110 @@
+//! A tenant names in his objects what the platform team's policy does not allow: nothing is made, and what was made stays.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use causeway::api::causewaypolicy::CausewayPolicy;
+use causeway::api::{DatabaseBackup, MyIngress, Redis};
+use causeway::guardrails::Guardrails;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::batch::v1::CronJob;
+use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Resource};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::tenant;
+use crate::myingress::{ready, spec};
+use crate::support::wait::wait_for;
+use crate::support::{Operator, Scene};
+
+/// The sentence of the condition `Ready`, once it has that reason.
+async fn says<K>(scene: &Scene, name: &str, reason: &str) -> String
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
+{
+    let api = scene.api::<K>();
+    let look = || async {
+        let object = serde_json::to_value(api.get(name).await.expect("the object")).expect("JSON");
+        let all = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let ready = all.into_iter().find(|it| it["type"] == "Ready").unwrap_or_default();
+        let text = |field: &str| ready[field].as_str().unwrap_or_default().to_owned();
+        (text("reason"), text("message"))
+    };
+    wait_for(&format!("{name} to say {reason}"), look, |(its, _)| its == reason).await.1
+}
+
+async fn makes<K>(tenant: &kube::Client, scene: &Scene, name: &str, spec: Value)
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
+{
+    let api: Api<K> = Api::namespaced(tenant.clone(), &scene.namespace);
+    let object = serde_json::from_value(json!({ "metadata": { "name": name }, "spec": spec })).expect("an object");
+    api.create(&PostParams::default(), &object).await.expect("the tenant may");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_policy_does_not_allow_is_not_made_and_what_was_made_stays() {
+    let scene = Scene::new("security-policies").await;
+    let mut context = Operator::context(&scene, Operator::client().await, scene.aws.clone(), Duration::from_secs(2));
+    context.environment.guardrails = Guardrails::watching(&scene.client);
+    let _operator = Operator::start_in(context);
+    let rules = json!([
+        { "apiGroups": ["demo.rtfm.co.ua", "example.com"], "resources": ["*"], "verbs": ["create", "get", "patch"] },
+    ]);
+    tenant::may(&scene, "our-kinds", rules).await;
+    let client = tenant::client(&scene).await;
+    makes::<MyIngress>(&client, &scene, "before", spec(json!({}))).await;
+    ready(&scene, "before").await;
+
+    let policies = Api::<CausewayPolicy>::all(scene.client.clone());
+    let name = scene.namespace.as_str();
+    let policy = json!({ "metadata": { "name": name }, "spec": {
+        "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": name } },
+        "schemes": ["internal"], "images": ["redis:*", "registry.example.com/*"], "buckets": ["backups-*"],
+        "priorityClasses": [],
+    } });
+    let policy: CausewayPolicy = serde_json::from_value(policy).expect("a policy");
+    Api::<CausewayPolicy>::all(client.clone())
+        .create(&PostParams::default(), &policy)
+        .await
+        .expect_err("a tenant makes no policy");
+    policies.create(&PostParams::default(), &policy).await.expect("the policy is taken");
+    let words = says::<MyIngress>(&scene, "before", "PolicyDenied").await;
+    for word in ["spec.scheme internet-facing", name, "spec.schemes", "allows internal"] {
+        assert!(words.contains(word), "{word}: {words}");
+    }
+    makes::<MyIngress>(&client, &scene, "after", spec(json!({}))).await;
+    makes::<Redis>(&client, &scene, "evil", json!({ "replicas": 0, "image": "evil.example.org/redis:7" })).await;
+    let class = json!({ "replicas": 0, "priorityClassName": "important" });
+    makes::<Redis>(&client, &scene, "important", class).await;
+    let server = json!({ "host": "db", "image": "evil.example.org/postgres", "authSecretName": "x" });
+    makes::<DatabaseBackup>(
+        &client,
+        &scene,
+        "copy",
+        json!({ "schedule": "@daily", "source": { "postgresql": server } }),
+    )
+    .await;
+    let stolen = json!({ "schedule": "@daily", "destination": { "bucket": "of-the-bank" } });
+    makes::<DatabaseBackup>(&client, &scene, "stolen", stolen).await;
+    says::<MyIngress>(&scene, "after", "PolicyDenied").await;
+    assert!(says::<Redis>(&scene, "evil", "PolicyDenied").await.contains("spec.image evil.example.org/redis:7"));
+    assert!(says::<Redis>(&scene, "important", "PolicyDenied").await.contains("spec.priorityClassName important"));
+    let words = says::<DatabaseBackup>(&scene, "copy", "PolicyDenied").await;
+    assert!(words.contains("spec.source.postgresql.image evil.example.org/postgres"), "{words}");
+    assert!(says::<DatabaseBackup>(&scene, "stolen", "PolicyDenied").await.contains("of-the-bank"));
+    let names: Vec<_> = scene.balancers().await.into_iter().filter_map(|it| it.load_balancer_name).collect();
+    assert_eq!(names, ["before-alb"], "one stays, and no other is made");
+    let all = ListParams::default();
+    assert!(scene.api::<StatefulSet>().list(&all).await.expect("a list").items.is_empty());
+    assert!(scene.api::<CronJob>().list(&all).await.expect("a list").items.is_empty());
+
+    // Who keeps to it has what he asks for, and without the policy so has everybody.
+    scene.edit::<MyIngress>("after", json!({ "scheme": "internal" })).await;
+    ready(&scene, "after").await;
+    policies.delete(name, &DeleteParams::default()).await.expect("it is deleted");
+    ready(&scene, "before").await;
+}
