@@ -246,7 +246,7 @@ impl Error {
         )
     }
 
-    /// What is told of it: one line that is short enough for a report.
+    /// What the status says of it: one line that is short enough for a report.
     #[must_use]
     pub fn describe(&self) -> String {
         let line: String = self.to_string().split_whitespace().collect::<Vec<_>>().join(" ");

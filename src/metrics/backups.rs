@@ -1,4 +1,4 @@
-//! When backups of each object went well last, read at each scrape: an object that is gone is told of no more.
+//! When backups of each object went well last, read at each scrape: an object that is gone is reported no more.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

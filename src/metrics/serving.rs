@@ -1,7 +1,7 @@
 //! Metrics over TLS, for those who may read them. All of it runs on a thread of its own: however many connect, no renewal of a
 //! lease waits for them.
 //!
-//! The certificate is made anew by every process, and signed by itself: a token is not read on the way, but a client cannot
+//! The certificate is made again by every process, and signed by itself: a token is not read on the way, but a client cannot
 //! know whose certificate it is shown, as with the metrics of controller-runtime.
 //! <https://book.kubebuilder.io/reference/metrics#protecting-the-metrics>
 

@@ -1,4 +1,4 @@
-//! What is told, and that it stays bounded.
+//! What is reported, and that it stays bounded.
 
 use super::*;
 

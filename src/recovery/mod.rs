@@ -26,7 +26,7 @@ use crate::telemetry::{self, LogFormat};
 use place::Place;
 use programs::{Programs, Refusal};
 
-/// What is told where it was done.
+/// What is reported where it was done.
 pub const SKIPPED: &str = "skipped";
 /// So many revisions are left out: etcd's makers advise as many for a week of 1500 writes a second.
 /// <https://etcd.io/docs/v3.6/op-guide/recovery/#restoring-with-revision-bump>

@@ -123,7 +123,7 @@ pub struct Plan<Action, Status> {
 }
 
 impl<Action, Status> Plan<Action, Status> {
-    /// The same where what was seen may be otherwise in a moment: nothing is told of it, the status stays as it was `before`,
+    /// The same where what was seen may be otherwise in a moment: nothing is reported, the status stays as it was `before`,
     /// and it is looked at again soon.
     #[must_use]
     pub fn unchanged(self, before: Status, soon: Duration) -> Self {

@@ -73,7 +73,7 @@ impl Manifest {
             && (self.kind() != "NetworkPolicy" || without_empty(&self.value["spec"]) == without_empty(&live["spec"]))
     }
 
-    /// Whether a live `StatefulSet` differs in what the apiserver lets nobody change, and must be made anew.
+    /// Whether a live `StatefulSet` differs in what the apiserver lets nobody change, and must be made again.
     /// <https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/#updating-statefulsets>
     pub fn needs_another(&self, live: &Value) -> bool {
         let spec = &self.value["spec"];

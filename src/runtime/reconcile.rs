@@ -364,7 +364,7 @@ impl<K: Kind> Reconciler<K> {
         warn!(error = %trouble, class = class.as_str(), retry_ms, "reconcile failed");
         let health = match class {
             Class::Invalid | Class::Denied => Health::stalled(trouble.reason(), trouble.to_string()),
-            // Races are normal; they are told only when they do not end.
+            // Races are normal; they are reported only when they do not end.
             Class::Conflict | Class::NotFound if delay < Duration::from_millis(100) => return,
             _ => Health::retrying(trouble.reason(), trouble.to_string()),
         };

@@ -10,7 +10,7 @@ const SELDOM: Duration = Duration::from_mins(5);
 const SOON: Duration = Duration::from_secs(1);
 
 /// Waits longer and longer. A watcher tells that a list begins before the list fails, so that a back-off which begins
-/// anew with every good event would never grow: this one begins anew when nothing has failed for a while.
+/// anew with every good event would never grow: this one begins again when nothing has failed for a while.
 #[derive(Default)]
 pub struct SlowBackoff {
     last: Option<(Instant, Duration)>,

@@ -1,6 +1,6 @@
 //! Controllers that begin before their process leads: they list, watch and look, and change nothing until the fence opens.
 //!
-//! What they know of an object then, the leader before may have changed in its last moment. So each object is read anew before
+//! What they know of an object then, the leader before may have changed in its last moment. So each object is read again before
 //! its first reconcile, as a list would have done that came after the lease was taken.
 
 use std::collections::BTreeSet;

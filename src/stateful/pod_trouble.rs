@@ -150,7 +150,7 @@ impl Fields {
         }
     }
 
-    /// What is told of a database's container that does not stay up: where it is, how it ended, what it said last, and what
+    /// What the status says of a database's container that does not stay up: where it is, how it ended, what it said last, and what
     /// to do. The words do not change at every try.
     pub fn crash(&self, pod: &str, evidence: &Evidence, api_message: Option<&str>) -> String {
         let place = evidence.node.as_ref().map_or_else(String::new, |node| format!(" on node {node}"));

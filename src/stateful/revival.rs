@@ -1,7 +1,7 @@
 //! Pods whose container waits long to be started again, although what it died of is over.
 //!
 //! The kubelet starts a container that ended again after 10 s, then after 20 s, and in the end after 5 minutes, whatever it
-//! died of. Who was killed would run at once, and so would who had no space and has some now: a pod that is made anew does.
+//! died of. Who was killed would run at once, and so would who had no space and has some now: a pod that is made again does.
 //! Each is helped ever more seldom, so that whatever
 //! kills it again and again does so no faster in the end than the kubelet lets it.
 //! <https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-restarts>
@@ -19,7 +19,7 @@ use crate::runtime::manifest::amount;
 const FIRST: Duration = Duration::from_secs(30);
 /// As long as the kubelet lets a container wait in the end.
 const LONGEST: Duration = Duration::from_mins(5);
-/// Who needed no help for so long begins anew, as with the kubelet.
+/// Who needed no help for so long begins again, as with the kubelet.
 const FORGOTTEN: Duration = Duration::from_mins(10);
 /// A container that waits no longer than this is left to the kubelet.
 const SHORT_SECONDS: u64 = 10;

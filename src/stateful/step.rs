@@ -139,7 +139,7 @@ impl<N> Set<N> {
     }
 
     /// Pods that wait for a Secret or `ConfigMap` that came after them. The kubelet looks for it ever more seldom, in the end
-    /// every two minutes; for a pod that is made anew it looks at once.
+    /// every two minutes; for a pod that is made again it looks at once.
     /// <https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/util/goroutinemap/exponentialbackoff/exponential_backoff.go>
     pub fn belated<A: From<ChildAction>, R: Default>(&self) -> Option<Step<A, R>> {
         let late = |pod: &Pod<N>| {

@@ -76,7 +76,7 @@ pub struct DatabaseBackupStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verification_due: Option<Time>,
 
-    /// Jobs that ended and were told of, as long as they exist.
+    /// Jobs that ended and were reported, as long as they exist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ended: Vec<String>,
 

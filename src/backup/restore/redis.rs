@@ -24,7 +24,7 @@ struct Pair<'a> {
     from: Link,
     into: Link,
     times: Times,
-    /// How often both connections were made anew.
+    /// How often both connections were made again.
     reopened: u32,
 }
 
@@ -120,7 +120,7 @@ impl<'a> Pair<'a> {
                 Err(trouble) if passes(&trouble) => error_of(trouble),
                 Err(trouble) => return Err(error_of(trouble)),
             };
-            // What is still on its way must not be taken for an answer: both connections are made anew.
+            // What is still on its way must not be taken for an answer: both connections are made again.
             loop {
                 let Some(pause) = pauses.next() else { return Err(error) };
                 tracing::warn!(%error, again_ms = pause.as_millis(), "interrupted");

@@ -90,7 +90,7 @@ impl Program {
         self
     }
 
-    /// With a variable that nobody may see: whatever it says, that is not told.
+    /// With a variable that nobody may see: whatever it says, that is not reported.
     pub fn secret(mut self, name: &str, value: &str) -> Self {
         self.command.env(name, value);
         self.secret = Some(value.to_owned()).filter(|value| !value.is_empty());

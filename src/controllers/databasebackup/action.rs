@@ -47,7 +47,7 @@ pub enum Action {
         /// Its uid.
         uid: String,
     },
-    /// Delete a Job that ended and was told of.
+    /// Delete a Job that ended and was reported.
     Forget {
         /// Its name.
         name: String,
@@ -78,7 +78,7 @@ pub enum Action {
         what: Ended,
         /// Whether it was a success.
         success: bool,
-        /// What is told.
+        /// What is reported.
         event: ActionEvent,
     },
 }

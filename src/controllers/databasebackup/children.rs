@@ -42,7 +42,7 @@ fn is_verification(job: &Job) -> bool {
     job.labels().contains_key(VERIFIES)
 }
 
-/// Whether a Job is of this object: made by it, or by its `CronJob`, which may have been made anew.
+/// Whether a Job is of this object: made by it, or by its `CronJob`, which may have been made again.
 fn is_of(job: &Job, object: &DatabaseBackup, schedule: Option<&CronJob>) -> bool {
     let by_schedule =
         schedule.is_some_and(|schedule| is_controlled_by(job, schedule) && is_controlled_by(schedule, object));

@@ -10,7 +10,7 @@ use crate::api::{DatabaseBackup, DatabaseBackupStatus};
 pub struct View<'a> {
     pub object: &'a DatabaseBackup,
     pub observed: &'a Observed,
-    /// The status as it was told last.
+    /// The status as it was reported last.
     pub before: DatabaseBackupStatus,
     /// What all keys begin with, without a slash at the end.
     pub prefix: String,

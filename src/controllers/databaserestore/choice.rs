@@ -87,7 +87,7 @@ fn doubts(catalog: &Catalog, folder: Option<&str>) -> String {
     )
 }
 
-/// Whether a backup was taken of the target itself since that was made anew, and before its data came back.
+/// Whether a backup was taken of the target itself since that was made again, and before its data came back.
 pub fn is_of_the_new(catalog: &Catalog, folder: &str, due: Timestamp, target: &Target) -> bool {
     let taken = catalog.folders.get(folder).and_then(|backups| backups.get(&due)).map(|stored| stored.modified);
     folder == target.access.source.folder && target.born.zip(taken).is_some_and(|(born, taken)| taken >= born)

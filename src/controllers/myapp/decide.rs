@@ -92,7 +92,7 @@ fn health(
     }
 }
 
-/// Trouble that does not pass by itself, told without words that change at every try.
+/// Trouble that does not pass by itself, in words that do not change at every try.
 fn trouble(pod: &ObservedPod) -> Option<(&'static str, String)> {
     let name = &pod.name;
     match pod.trouble.as_deref()? {

@@ -27,7 +27,7 @@ pub use difference::{Difference, differences};
 
 /// An event names so many differences; the others are counted.
 const MOST_NAMED: usize = 6;
-/// A rival that changes the same again and again is told of only so often, in minutes.
+/// A rival that changes the same again and again is reported only so often, in minutes.
 const PAUSE: i64 = 10;
 
 /// What was decided, as far as it matters here.
@@ -79,7 +79,7 @@ pub struct Repaired {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     standing: Standing,
-    /// When each kind of part was told of last, and how often it was changed since.
+    /// When each kind of part was reported last, and how often it was changed since.
     message: BTreeMap<&'static str, (Timestamp, u32)>,
 }
 

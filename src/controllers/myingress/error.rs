@@ -1,4 +1,4 @@
-//! What can go wrong with a balancer, told by field and fix.
+//! What can go wrong with a balancer, reported with field and fix.
 
 use super::action::{Action, SecurityAction};
 use super::ownership::Owner;

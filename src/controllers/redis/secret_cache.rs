@@ -53,7 +53,7 @@ impl SecretCache {
         Self { client, known: Mutex::default() }
     }
 
-    /// What is known; read anew where that was long ago, or where something was changed.
+    /// What is known; read again where that was long ago, or where something was changed.
     pub async fn look(&self, object: &Redis, pods: &BTreeMap<i32, Pod>, fresh: bool) -> Result<Look, Error> {
         let uid = object.uid().unwrap_or_default();
         let mut known = self.locked().get(&uid).cloned().unwrap_or_default();

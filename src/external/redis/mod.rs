@@ -113,7 +113,7 @@ pub enum Request {
         /// Its port.
         port: u16,
     },
-    /// Become a master, if it still is that very process: one that was started anew may have lost its data.
+    /// Become a master, if it still is that very process: one that was started again may have lost its data.
     Promote {
         /// The process.
         run_id: String,

@@ -38,7 +38,7 @@ pub struct Decision {
     pub record: Option<Restored>,
     /// What is to be done, after that was written.
     pub step: Option<Step>,
-    /// The condition; none where what was told last stays.
+    /// The condition; none where what was reported last stays.
     pub part: Option<ExtraCondition>,
     /// How the object is where it would be ready otherwise; none where it may be.
     pub hold: Option<Health>,

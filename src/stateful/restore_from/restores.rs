@@ -83,7 +83,7 @@ impl Restores {
         }
     }
 
-    /// Carries out a step. That none could be made is no error: it is told of, and nothing else waits for it.
+    /// Carries out a step. That none could be made is no error: it is reported, and nothing else waits for it.
     pub async fn carry_out<O: Restorable>(&self, object: &O, step: &Step) -> Result<(), kube::Error> {
         let namespace = object.meta().namespace.clone().unwrap_or_default();
         match step {

@@ -37,7 +37,7 @@ use bucket::{BUCKET_FOREIGN, Verdict};
 /// How often Secrets that may not be used are asked again.
 const REFUSED: Duration = Duration::from_secs(30);
 
-/// What to do so that backups are taken, kept and told of as the object says.
+/// What to do so that backups are taken, kept and reported as the object says.
 pub fn decide(object: &DatabaseBackup, observed: &Observed, now: Timestamp) -> Plan<Action, DatabaseBackupStatus> {
     let view = View::of(object, observed, now);
     // Whatever else is wrong.

@@ -30,7 +30,7 @@ pub fn step(view: &View<'_>, schedule: &Schedule, bucket: &Bucket, results: &[Ba
         let mut kept = kept_here(view, schedule, &complete, results.iter().find(|result| result.folder == *folder));
         kept.extend(verification::running(view, folder));
         for (due, backup) in found {
-            // What nobody reported may be anybody's: it is told of, and people delete it.
+            // What nobody reported may be anybody's: it is reported, and people delete it.
             if backup.doubt.is_some() && backup.is_complete() {
                 continue;
             }

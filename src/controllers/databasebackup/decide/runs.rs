@@ -1,4 +1,4 @@
-//! Jobs: those that ended are told of, and one is made when somebody asks for it.
+//! Jobs: those that ended are reported, and one is made when somebody asks for it.
 
 use super::super::action::{Action, Ended};
 use super::super::facts::Job;
@@ -8,7 +8,7 @@ use crate::backup::manifest::id_of;
 use crate::backup::plan::BackupPlan;
 use crate::runtime::ActionEvent;
 
-/// Jobs that ended and were not told of.
+/// Jobs that ended and were not reported.
 pub fn tell(view: &View<'_>) -> Vec<Action> {
     let news = view.observed.jobs.iter().filter(|job| job.end.is_some() && !view.before.ended.contains(&job.name));
     news.filter_map(describe).collect()

@@ -1,4 +1,4 @@
-//! What is told of backups.
+//! What the status says of backups.
 
 use std::collections::BTreeSet;
 
@@ -17,12 +17,12 @@ use crate::backup::manifest::{Document, id_of};
 use crate::runtime::ExtraCondition;
 use crate::schedule::Schedule;
 
-/// So many backups that do not count are told of by name.
+/// So many backups that do not count are reported by name.
 const NAMED: usize = 5;
 /// So many ended Jobs are remembered.
 const ENDED: usize = 200;
 
-/// The status without conditions. What is not known now stays as it was told last.
+/// The status without conditions. What is not known now stays as it was reported last.
 pub fn status(view: &View<'_>, schedule: &Schedule, results: Vec<BackupVerification>) -> DatabaseBackupStatus {
     let observed = view.observed;
     let mut status = view.before.clone();
@@ -101,7 +101,7 @@ fn run(folder: &str, Document { manifest, .. }: &Document) -> BackupRun {
     }
 }
 
-/// What lies among the backups and does not count; what is not known is told as it was. While a Job runs, what it wrote
+/// What lies among the backups and does not count; what is not known is reported as before. While a Job runs, what it wrote
 /// is not reported yet.
 pub fn unrecorded(view: &View<'_>) -> Option<ExtraCondition> {
     const TYPE: &str = "UnrecordedBackups";
@@ -124,7 +124,7 @@ pub fn unrecorded(view: &View<'_>) -> Option<ExtraCondition> {
     let more = if more > 0 { format!(", and {more} more") } else { String::new() };
     let bucket = view.observed.bucket.as_ref().map_or("", |bucket| bucket.place.bucket.as_str());
     let message = format!(
-        "under s3://{bucket}/{}/ lie backups that do not count and are neither restored nor deleted: {named}{more}. Look who          may write there; then delete them (aws s3 rm --recursive), or let them count by spec.acceptUnrecordedBefore",
+        "under s3://{bucket}/{}/ lie backups that do not count and are neither restored nor deleted: {named}{more}. Look who may write there; then delete them (aws s3 rm --recursive), or let them count by spec.acceptUnrecordedBefore",
         view.prefix
     );
     Some(ExtraCondition { type_: TYPE, status: Some(true), reason: "NotRecorded", message })
@@ -138,7 +138,7 @@ fn is_certain(doubt: Doubt) -> bool {
 /// Whether a backup is not there that should be by now.
 pub fn overdue(view: &View<'_>, schedule: &Schedule) -> ExtraCondition {
     let Some(catalog) = &view.observed.catalog else {
-        // What is not known is told as it was.
+        // What is not known is reported as before.
         return ExtraCondition { status: was_overdue(view), ..not_overdue() };
     };
     let patience = SignedDuration::from_secs(view.object.spec.retry.deadline.signed_seconds());

@@ -7,7 +7,7 @@ use crate::api::databasebackup::BackupVerification;
 use crate::runtime::{ExtraCondition, NOT_TRIED};
 
 const VERIFIED: &str = "Verified";
-/// So many databases are told of by name.
+/// So many databases are reported by name.
 const NAMED: usize = 10;
 
 /// Nobody asks for it: there is no condition.

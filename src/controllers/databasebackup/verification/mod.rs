@@ -49,7 +49,7 @@ struct Outcome {
     keys: Option<u64>,
 }
 
-/// Names of Jobs that ended and were not told of.
+/// Names of Jobs that ended and were not reported.
 pub fn untold(object: &DatabaseBackup, observed: &Observed, now: Timestamp) -> BTreeSet<String> {
     let view = View::of(object, observed, now);
     ended(&view).filter(|(it, outcome)| is_news(&view, it, outcome)).map(|(it, _)| it.job.name.clone()).collect()
@@ -65,7 +65,7 @@ pub fn candidate(
     next(&View::of(object, observed, now), when).map(|(database, due, _)| (database.access.source.folder.clone(), due))
 }
 
-/// Verifications that ended and were not told of, the oldest first.
+/// Verifications that ended and were not reported, the oldest first.
 fn news(view: &View<'_>) -> Vec<Outcome> {
     let of_jobs = ended(view).filter(|(it, outcome)| is_news(view, it, outcome)).map(|(_, outcome)| outcome);
     let mut all: Vec<Outcome> = of_jobs.chain(unreadable(view)).collect();
@@ -104,12 +104,12 @@ fn unreadable(view: &View<'_>) -> Option<Outcome> {
     })
 }
 
-/// Whether that was not told of. What is said of a backup that is gone says nothing.
+/// Whether that was not reported. What is said of a backup that is gone says nothing.
 fn is_news(view: &View<'_>, it: &Verification, outcome: &Outcome) -> bool {
     !view.before.ended.contains(&it.job.name) && is_there(view, &outcome.folder, &outcome.id)
 }
 
-/// Jobs that were told of, or of which nothing is to be told; what is in S3 has to be known for that.
+/// Jobs that were reported, or of which nothing is to be told; what is in S3 has to be known for that.
 pub fn told_of<'a>(view: &View<'a>) -> impl Iterator<Item = &'a Verification> {
     let all_known = view.observed.catalog.is_some();
     let before = view.before.ended.clone();
@@ -134,7 +134,7 @@ pub fn tell(view: &View<'_>) -> Vec<Action> {
     news(view).into_iter().map(message).collect()
 }
 
-/// Deletes Jobs that were told of, but for the newest ones: there may be many a day.
+/// Deletes Jobs that were reported, but for the newest ones: there may be many a day.
 pub fn tidy(view: &View<'_>) -> Vec<Action> {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     let message = ended(view).filter(|(it, outcome)| !is_news(view, it, outcome)).map(|(it, _)| it).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! Whatever happens, in whatever order: one verification at a time, each backup tried and told of once, and good backups
+//! Whatever happens, in whatever order: one verification at a time, each backup tried and reported once, and good backups
 //! stay.
 
 use std::collections::BTreeSet;

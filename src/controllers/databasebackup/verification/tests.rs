@@ -1,4 +1,4 @@
-//! Which backup is proven, when, and what is told of it.
+//! Which backup is proven, when, and what the status says of it.
 
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -136,7 +136,7 @@ fn each_backup_is_proven_once_when_it_is_complete_and_that_is_told_once() {
     let (status, reason, message) = condition(&object).expect("a condition");
     assert_eq!((status.as_str(), reason.as_str()), ("True", "Proven"));
     assert_eq!(message, "proven: 20261122T020000Z of Redis cache at 2026-11-22T12:00:00Z");
-    // Neither with its Job nor without, when the operator begins anew, anything is told or done again.
+    // Neither with its Job nor without, when the operator begins again, anything is told or done again.
     for verifications in [observed.verifications.clone(), Vec::new()] {
         let observed = Observed { verifications, ..observed.clone() };
         let plan = decided(&object, &look(&object, &observed, &[OLD, NEW], now()));

@@ -305,7 +305,7 @@ fn what_a_database_made_for_itself_begins_only_after_it_was_noted() {
         ("uid-2", Some(noted("uid-9", RestoreOutcome::Running))),
         ("uid-2", Some(noted("uid-1", RestoreOutcome::Failed))),
         ("uid-2", Some(noted("uid-1", RestoreOutcome::Succeeded))),
-        // The database was made anew under the name of the one that asked.
+        // The database was made again under the name of the one that asked.
         ("uid-3", Some(running)),
     ] {
         let no = unnoted(&object, &redis(uid), restored.as_ref());

@@ -1,4 +1,4 @@
-//! Authentication: turned on and off, its password changed, and told of where nobody is let in.
+//! Authentication: turned on and off, its password changed, and reported where nobody is let in.
 
 use kube::ResourceExt;
 
@@ -120,7 +120,7 @@ pub fn begins(view: &View<'_>) -> bool {
     !recorded && record(view).is_some()
 }
 
-/// Whether clients must log in; not told while it is not known.
+/// Whether clients must log in; not reported while it is not known.
 pub fn part(view: &View<'_>) -> Option<ExtraCondition> {
     let part = |status: Option<bool>, reason: &'static str, message: String| {
         Some(ExtraCondition { type_: "AuthEnabled", status, reason, message })

@@ -116,7 +116,7 @@ impl View<'_> {
 }
 
 impl View<'_> {
-    /// What is told where so many have lost their data that a majority cannot come back: only a recovery helps.
+    /// What is reported where so many have lost their data that a majority cannot come back: only a recovery helps.
     /// A voter that somebody else added may still be brought back by whoever did.
     fn gone(&self, known: usize, answering: usize, strangers: usize, silent: &[&str]) -> Option<String> {
         let loss = |name: &str| {
@@ -149,7 +149,7 @@ impl View<'_> {
     }
 }
 
-/// What is told where members vote that somebody else added: nobody can do anything about them without a majority.
+/// What is reported where members vote that somebody else added: nobody can do anything about them without a majority.
 fn lost_with_strangers(known: usize, answering: usize, silent: &[&str], strangers: &[String]) -> String {
     let ours = if silent.is_empty() { String::new() } else { format!("{} or ", silent.join(" or ")) };
     let (count, names) = (strangers.len(), strangers.join(", "));

@@ -302,7 +302,7 @@ impl View<'_> {
         self.observed.endpoint(leader)
     }
 
-    /// Trouble of a pod that does not pass by itself, told without words that change at every try.
+    /// Trouble of a pod that does not pass by itself, in words that do not change at every try.
     fn pod_trouble(&self) -> Option<(&'static str, String)> {
         self.observed.set.pod_trouble(|pod, word| {
             let name = &pod.name;

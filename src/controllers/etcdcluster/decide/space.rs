@@ -27,7 +27,7 @@ pub fn stale(view: &View<'_>) -> Option<Step> {
 /// Whether clients are refused their writes, and the status does not say so yet: giving space back takes seconds.
 pub fn is_news(view: &View<'_>, step: &Step) -> bool {
     let conditions = view.object.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    // What failed on the way is told as well, and must not be taken back by each try.
+    // What failed on the way is reported as well, and must not be taken back by each try.
     let known = conditions.iter().any(|it| it.type_ == "Ready" && it.status == "False");
     !known && matches!(&step.health, Health::Progressing(cause) if cause.reason == NO_SPACE)
 }

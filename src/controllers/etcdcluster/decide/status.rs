@@ -1,4 +1,4 @@
-//! What is told of a cluster.
+//! What the status says of a cluster.
 
 use super::super::membership::never_started;
 use super::super::names;
@@ -10,7 +10,7 @@ use crate::runtime::ExtraCondition;
 use crate::stateful::names::selector_text;
 use crate::stateful::step::numbers;
 
-/// The status without conditions. What is not known now stays as it was told last.
+/// The status without conditions. What is not known now stays as it was reported last.
 pub fn status(view: &View<'_>) -> EtcdClusterStatus {
     let before = view.object.status.clone().unwrap_or_default();
     let count = |number: usize| i32::try_from(number).unwrap_or(i32::MAX);

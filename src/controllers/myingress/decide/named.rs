@@ -2,7 +2,7 @@
 //!
 //! A name is the value of the tag `Name`, as in `alb.ingress.kubernetes.io/security-groups`:
 //! <https://github.com/kubernetes-sigs/aws-load-balancer-controller/blob/main/docs/guide/ingress/annotations.md#security-groups>
-//! (read on 2026-11-23). There, two groups of one name are both taken; here that is told, for one of them is not meant.
+//! (read on 2026-11-23). There, two groups of one name are both taken; here that is reported, for one of them is not meant.
 
 use crate::controllers::myingress::model::{Complaint, is_group_id};
 use crate::external::ec2::SecurityGroup;

@@ -176,7 +176,7 @@ fn uncertified(object: &MyIngress, scene: &Scene) -> Option<String> {
     })
 }
 
-/// A backend of the object that cannot be followed, told by field and fix.
+/// A backend of the object that cannot be followed, reported with field and fix.
 fn missing_backend(object: &MyIngress, scene: &Scene) -> Option<(&'static str, String)> {
     let own = scene.model.groups.iter().filter(|(_, group)| group.member == key(object));
     let troubles = own.filter_map(|(name, group)| {

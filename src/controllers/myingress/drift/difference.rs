@@ -19,7 +19,7 @@ struct Known {
     part: &'static str,
     attribute: &'static str,
     thing: Thing,
-    /// What it stands on: while that was missing, it is not told of by itself.
+    /// What it stands on: while that was missing, it is not reported by itself.
     on: Option<String>,
     subject: String,
 }

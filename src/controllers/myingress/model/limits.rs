@@ -69,7 +69,7 @@ impl Limits {
     }
 }
 
-/// From this share on a quota of the region is told in the log, in percent: to raise one takes AWS hours to days.
+/// From this share on a quota of the region is reported in the log, in percent: to raise one takes AWS hours to days.
 const NEARLY_ALL: usize = 90;
 
 /// Whether so much of a quota is used that somebody should ask for more.

@@ -36,7 +36,7 @@ pub struct DryRun<'a> {
 pub struct DryRunResult {
     /// The object, as the changes so far would leave it.
     pub object: MyIngress,
-    /// What is told of it.
+    /// What the status says of it.
     pub report: ObjectReport,
 }
 

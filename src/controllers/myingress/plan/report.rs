@@ -66,7 +66,7 @@ pub struct Check {
     pub message: String,
 }
 
-/// What came of a check; what is right is not told.
+/// What came of a check; what is right is not reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckState {

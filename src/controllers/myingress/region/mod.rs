@@ -1,5 +1,5 @@
 //! What we know of the region: one snapshot that serves every object, so that a reconcile with nothing to do asks AWS
-//! nothing. It is read anew in batches every sweep; our own changes are entered as they are made.
+//! nothing. It is read again in batches every sweep; our own changes are entered as they are made.
 
 mod account;
 mod changes;

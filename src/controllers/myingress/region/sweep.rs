@@ -90,7 +90,7 @@ impl Region {
             known.disowned.contains(arn) || known.assets.balancers.get(arn).is_none_or(ours)
         };
         // What belongs to others is not ours later: their tags are read once. Those of a cluster of the same name are
-        // read as ours are, so that it is told when that is over.
+        // read as ours are, so that it is reported when that is over.
         let arns: Vec<String> = balancers.iter().map(|it| it.arn.clone()).filter(unknown_or_ours).collect();
         let mut tags = self.elb.tags(&arns).await?;
         let mut known = self.known();

@@ -105,7 +105,7 @@ pub enum Step {
     },
 }
 
-/// The steps, in order, that make `present` the `wanted` rules; none when that is so. To be made anew from what is
+/// The steps, in order, that make `present` the `wanted` rules; none when that is so. To be made again from what is
 /// there when a step fails, and after the last one: only where priorities close to 50,000 leave no room to move rules
 /// aside does that second plan hold anything, namely final priorities for a list that is in order already.
 ///

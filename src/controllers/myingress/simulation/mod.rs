@@ -72,7 +72,7 @@ pub struct Simulation {
     pub refusals: Vec<Refusal>,
     /// What the operator found right.
     drift: BTreeMap<ObjectKey, drift_memory::State>,
-    /// Drift that was told of.
+    /// Drift that was reported.
     pub repaired: Vec<Repaired>,
     /// The cluster, where it is not the usual one.
     pub cluster: Option<Cluster>,

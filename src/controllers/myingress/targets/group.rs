@@ -1,4 +1,4 @@
-//! A bound target group: what is known of it, and what is told of it.
+//! A bound target group: what is known of it, and what the status says of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -148,7 +148,7 @@ impl State {
         self.changing.text().or_else(|| self.planner.refusal(wanted)).or_else(|| self.reading.text())
     }
 
-    /// Whom to wake, if what there is to tell is not what was told last.
+    /// Whom to wake, if what there is to tell is not what was reported last.
     pub fn news(&mut self, endpoints: &Endpoints) -> BTreeSet<ObjectKey> {
         let summary = self.summary(endpoints);
         let situation = match endpoints {
@@ -227,7 +227,7 @@ pub struct Setback {
 }
 
 impl Setback {
-    /// It failed: it is let be for the delay. A race is told only when it does not end.
+    /// It failed: it is let be for the delay. A race is reported only when it does not end.
     pub fn suffer(&mut self, text: String, delay: Duration, now: Instant) {
         self.again_at = Some(now + delay);
         if delay >= WORTH_TELLING {

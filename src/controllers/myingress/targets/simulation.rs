@@ -164,7 +164,7 @@ impl Simulation {
         there.map(|(target, _)| target.clone()).collect()
     }
 
-    /// One attempt, in which calls end as told; then well.
+    /// One attempt, in which calls end as asked; then well.
     fn attempt(&mut self, outcomes: &mut impl Iterator<Item = Outcome>) -> Result<(), TestCaseError> {
         self.planner.begin(self.now);
         for _ in 0..100 {

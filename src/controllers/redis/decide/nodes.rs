@@ -13,7 +13,7 @@ use super::failover::{SILENT, followers, since_change};
 use super::{Record, Step, View, hide, passwords, services, target};
 use crate::stateful::ChildAction;
 
-/// A node that is silent for so long while the master is well is started anew: one that hangs does not get well by
+/// A node that is silent for so long while the master is well is started again: one that hangs does not get well by
 /// waiting, and one that was a master before must not wake up as one.
 const HUNG: Duration = Duration::from_secs(10);
 
@@ -106,7 +106,7 @@ pub fn configure(view: &View<'_>) -> Option<Step> {
     (!actions.is_empty()).then(|| Step::act(actions, "Configuring", "processes are told their settings"))
 }
 
-/// Nodes that hang are started anew.
+/// Nodes that hang are started again.
 pub fn mend(view: &View<'_>) -> Option<Step> {
     let (master, ..) = view.serving_master()?;
     let hung = |(ordinal, pod): (&i32, &Pod)| {

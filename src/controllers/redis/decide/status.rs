@@ -1,4 +1,4 @@
-//! What is told of a master and its replicas.
+//! What the status says of a master and its replicas.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::stateful::step::numbers;
 /// A replica that lost its master for less long is about to find it again.
 const LOST_SECONDS: u64 = 2;
 
-/// The status without conditions. What is not known now stays as it was told last.
+/// The status without conditions. What is not known now stays as it was reported last.
 pub fn status(view: &View<'_>, step: &Step) -> RedisStatus {
     let before = view.before.clone();
     let mut status = match &step.record {
@@ -90,7 +90,7 @@ fn phase(view: &View<'_>, step: &Step, status: &RedisStatus) -> &'static str {
     }
 }
 
-/// What is told of every node, by ordinal. As long as nobody serves, one whose pod is gone is still remembered: whether it
+/// What the status says of every node, by ordinal. As long as nobody serves, one whose pod is gone is still remembered: whether it
 /// had data decides what is done when they are gone, too.
 fn nodes(view: &View<'_>) -> Vec<NodeStatus> {
     let mut nodes: BTreeMap<i32, NodeStatus> =
@@ -154,7 +154,7 @@ fn in_sync(view: &View<'_>, ordinal: i32, info: &Info, before: bool) -> bool {
     before && !syncing && !lost && !info.loading
 }
 
-/// Offsets, keys and lags change all the time: they are told when something else is.
+/// Offsets, keys and lags change all the time: they are reported when something else is.
 fn unless_trifling(before: &[NodeStatus], after: Vec<NodeStatus>) -> Vec<NodeStatus> {
     let bare = |node: &NodeStatus| NodeStatus {
         offset: 0,

@@ -140,7 +140,7 @@ impl View<'_> {
         described.join("; ") + &more.unwrap_or_default()
     }
 
-    /// Trouble of a pod that does not pass by itself, told without words that change at every try.
+    /// Trouble of a pod that does not pass by itself, in words that do not change at every try.
     pub fn pod_trouble(&self) -> Option<(&'static str, String)> {
         self.observed.set.pod_trouble(trouble_of)
     }

@@ -27,7 +27,7 @@ const HAND_OVER_SECONDS: i64 = 2;
 const OFTEN_SECONDS: i32 = 2;
 /// The same where each look costs a line in a log.
 const SELDOM_SECONDS: i32 = 30;
-/// Who does not listen after so long is started anew.
+/// Who does not listen after so long is started again.
 const START_SECONDS: i32 = 3600;
 /// What a container does first.
 const START: &str = include_str!("start.sh");

@@ -32,7 +32,7 @@ pub struct PodState {
     pub startable: bool,
     /// Another of its containers does not run, or its kubelet does not tell.
     pub unready: bool,
-    /// Seconds until a process that was killed again and again is started anew.
+    /// Seconds until a process that was killed again and again is started again.
     pub waits: u8,
     pub process: Option<Process>,
 }

@@ -119,7 +119,7 @@ fn best_replica(view: &View<'_>, from: i32) -> Option<i32> {
     candidates.max_by_key(rank).map(|(ordinal, _)| ordinal)
 }
 
-/// Whether a replica lacks what a master has that was started anew: it is empty, or had lost its master long before, of
+/// Whether a replica lacks what a master has that was started again: it is empty, or had lost its master long before, of
 /// which nobody was told who did not look. Or what one may have that is silent: it still answered when the replica was cut off.
 fn lacks_data_of(view: &View<'_>, from: i32, info: &Info) -> bool {
     if let Some(Node { state: NodeState::Silent(silence), heard: true, .. }) = view.pod(from).map(|pod| &pod.own) {
