@@ -28,8 +28,8 @@ use suites::Suite;
 /// The cluster's name, for `cargo xtask cluster` and `cargo xtask kubectl` too.
 const NAME: &str = "test";
 
-/// Debian packages of programs that tests compare with.
-const PACKAGES: &[&str] = &["age", "zstd"];
+/// Debian packages of programs that tests compare with, or by which people open backups.
+const PACKAGES: &[&str] = &["age", "awscli", "openssh-client", "postgresql-client", "zstd"];
 
 /// The filter that asks for the operator as users install it.
 const INSTALLED: &str = "installed";

@@ -66,6 +66,20 @@ fn by_hand(stage: &Stage, place: &str, key: &str, then: &str) -> String {
     String::from_utf8_lossy(&done.stdout).trim().to_owned()
 }
 
+/// What `causeway backups ls` prints: it needs the bucket, and no cluster.
+fn listed(stage: &Stage, key: &str) -> String {
+    let endpoint = std::env::var("AWS_ENDPOINT_URL").expect("LocalStack");
+    let done = Command::new(env!("CARGO_BIN_EXE_causeway"))
+        .args(["backups", "ls", "--bucket", &stage.bucket(), "--prefix", &stage.namespace, "--trusted-key", key])
+        .env_clear()
+        .envs([("AWS_ENDPOINT_URL", endpoint.as_str()), ("AWS_REGION", "us-east-1")])
+        .envs([("AWS_ACCESS_KEY_ID", stage.emulator.account()), ("AWS_SECRET_ACCESS_KEY", "test")])
+        .output()
+        .expect("the program starts");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).expect("text")
+}
+
 async fn restored(stage: &Stage, name: &str, from: Value, target: Value) -> (RestorePhase, String, String) {
     stage.create::<DatabaseRestore>(name, json!({ "from": from, "target": target })).await;
     let status = ended(stage, name).await;
@@ -122,6 +136,12 @@ async fn databases_come_back_from_the_bucket_and_a_public_key_alone() {
 
     operator.stop().await;
     lose(&stage).await;
+    let list = listed(&stage, &kept);
+    let state = |id: &str| {
+        let line = list.lines().find(|line| line.starts_with(id) && line.contains("redis-cache"));
+        line.unwrap_or_else(|| panic!("{id} is listed: {list}")).to_owned()
+    };
+    assert!(state(&real).contains(" trusted ") && state(&forged).contains(" INVALID "), "{list}");
     let issuer = role::trust_cluster(&stage).await;
     role::put_jobs(&stage, &issuer, &stage.namespace).await;
     let _operator = Operator::start(&stage).await;
