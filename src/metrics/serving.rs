@@ -70,8 +70,11 @@ pub fn serve(
     let acceptor = TlsAcceptor::from(Arc::new(certified()?));
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let listener = runtime.block_on(async { TcpListener::from_std(listener) })?;
     let work = async move {
+        let listener = match TcpListener::from_std(listener) {
+            Ok(listener) => listener,
+            Err(problem) => return error!(%problem, "metrics are not served"),
+        };
         // A client's connections are of the runtime that it was made in.
         let client = match clients::kubernetes(config, &metrics) {
             Ok(client) => client,
