@@ -32,11 +32,14 @@ EXAMPLES = {
     "iam:role": f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/elasticloadbalancing.amazonaws.com/"
     "AWSServiceRoleForElasticLoadBalancing",
     "s3:bucket": f"arn:aws:s3:::causeway-blue-{ACCOUNT}-us-east-1",
-    "s3:object": f"arn:aws:s3:::causeway-blue-{ACCOUNT}-us-east-1/shop/p/name/uid/manifest.json",
+    "s3:object": [
+        f"arn:aws:s3:::causeway-blue-{ACCOUNT}-us-east-1/shop/p/name/uid/manifest.json",
+        f"arn:aws:s3:::causeway-blue-{ACCOUNT}-us-east-1/shop/p/name/uid/manifest.json.sig",
+    ],
     "wafv2:webacl": f"arn:aws:wafv2:us-east-1:{ACCOUNT}:regional/webacl/a/1",
     "wafv2:loadbalancer/app/": f"{ELB}:loadbalancer/app/a/1",
 }
-"""An ARN of each type of resource."""
+"""An ARN of each type of resource, or several."""
 
 NAMESPACE = "${aws:PrincipalTag/kubernetes-namespace}"
 
@@ -60,7 +63,8 @@ def objections(document: dict[str, Any]) -> Iterator[str]:
             if row is None:
                 yield f"{name} is not in the table"
                 continue
-            examples = [EXAMPLES[f"{row.name.partition(':')[0]}:{kind.name}"] for kind in row.kinds] or ["*"]
+            kinds = [f"{row.name.partition(':')[0]}:{kind.name}" for kind in row.kinds]
+            examples = [example for kind in kinds for example in listed(EXAMPLES[kind])] or ["*"]
             patterns = [it.replace(NAMESPACE, "shop") for it in listed(statement["Resource"])]
             about = [it for it in examples if any(matches(pattern, it) for pattern in patterns)]
             if not about:
@@ -148,4 +152,4 @@ def test_keys_belong_to_types_of_resources() -> None:
 def test_where_sources_differ_the_stricter_holds() -> None:
     assert "elasticloadbalancing:CreateWebACLAssociation" in table.find("wafv2:AssociateWebACL").dependents
     assert "wafv2:AssociateWebACL" in REFERENCE["differences"]
-    assert not table.find("s3:PutObject").knows(EXAMPLES["s3:object"], "s3:DataAccessPointArn")
+    assert not table.find("s3:PutObject").knows(EXAMPLES["s3:object"][0], "s3:DataAccessPointArn")
