@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::facts::{Choice, Target};
+use crate::api::databaserestore::BackupChoice;
 use crate::api::{DatabaseBackup, DatabaseRestore};
 use crate::backup::jobs::Catalog;
 use crate::backup::manifest::{Manifest, due_of, id_of};
@@ -165,4 +166,18 @@ pub fn unencrypted(object: &DatabaseRestore, encrypts: bool, manifest: &Manifest
         );
         ("NotEncrypted", message)
     })
+}
+/// Nobody says which Secret opens the backup. Whoever keeps the backups of an object may still name it there.
+pub fn without_key(from: &BackupChoice, id: &str) -> Choice {
+    let another = "make another DatabaseRestore with spec.from.identitySecretName";
+    match &from.backup {
+        Some(backup) => Choice::Waiting(
+            "IdentityMissing",
+            format!(
+                "backup {id} is encrypted: name the Secret with the secret key in spec.encryption.identitySecretName of \
+                 DatabaseBackup {backup}, or {another}"
+            ),
+        ),
+        None => Choice::Refused("IdentityMissing", format!("backup {id} is encrypted: {another}")),
+    }
 }

@@ -8,7 +8,7 @@ use kube::core::NamespaceResourceScope;
 use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
-use super::choice::{pick, unencrypted, unfit, unrecorded};
+use super::choice::{pick, unencrypted, unfit, unrecorded, without_key};
 use super::facts::{Choice, Chosen, Job, Note, Observed, Offer, Target};
 use super::resources;
 use crate::api::databaserestore::{RestoreOutcome, Restored};
@@ -135,12 +135,7 @@ impl Observer {
         let named = object.spec.from.identity_secret_name.clone();
         let identity = named.or(identity).filter(|_| manifest.encryption.is_some());
         if manifest.encryption.is_some() && identity.is_none() {
-            let message = format!(
-                "backup {} of {} is encrypted: name the Secret with the secret key in spec.encryption.identitySecretName of \
-                 its DatabaseBackup, or make another DatabaseRestore with spec.from.identitySecretName",
-                manifest.id, manifest.source,
-            );
-            return Ok(Choice::Waiting("IdentityMissing", message));
+            return Ok(without_key(&object.spec.from, &manifest.id));
         }
         if let Some(secret) = &identity
             && let Some(no) = self.unshared(object, "identitySecretName", secret, &Consent::Named).await?
