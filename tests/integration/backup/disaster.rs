@@ -137,11 +137,11 @@ async fn databases_come_back_from_the_bucket_and_a_public_key_alone() {
     operator.stop().await;
     lose(&stage).await;
     let list = listed(&stage, &kept);
-    let state = |id: &str| {
+    let line_of = |id: &str| {
         let line = list.lines().find(|line| line.starts_with(id) && line.contains("redis-cache"));
         line.unwrap_or_else(|| panic!("{id} is listed: {list}")).to_owned()
     };
-    assert!(state(&real).contains(" trusted ") && state(&forged).contains(" INVALID "), "{list}");
+    assert!(line_of(&real).contains(" trusted ") && line_of(&forged).contains(" INVALID "), "{list}");
     let issuer = role::trust_cluster(&stage).await;
     role::put_jobs(&stage, &issuer, &stage.namespace).await;
     let _operator = Operator::start(&stage).await;

@@ -84,9 +84,10 @@ async fn has(scene: &Scene, backups: usize) -> bool {
     let message = status.backup_now.as_ref().is_some_and(|token| *token == format!("token-{}", status.ended.len()));
     let counted = status.recent.len() == backups && status.backups == i64::try_from(backups).unwrap_or_default();
     let Some(bucket) = status.bucket.filter(|_| message && counted) else { return false };
-    // They are signed after they were told of.
-    let signed = super::buckets::keys(scene, &bucket).await;
-    signed.iter().filter(|key| key.ends_with("/manifest.json.sig")).count() == backups
+    // They are signed after they were told of. What an operator that died has left of deleted ones stays for an hour.
+    let keys = super::buckets::keys(scene, &bucket).await;
+    let manifests = keys.iter().filter(|key| key.ends_with("/manifest.json"));
+    manifests.filter(|key| keys.contains(&format!("{key}.sig"))).count() == backups
 }
 
 struct Create;
