@@ -1,18 +1,38 @@
 //! Service account, plan and schedule: what is missing or differs is applied.
 
 use kube::ResourceExt;
+use serde_json::Value;
 
 use super::super::action::Action;
 use super::super::resources;
 use super::super::view::View;
 use crate::backup::jobs::service_account;
 use crate::backup::plan::BackupPlan;
+use crate::runtime::Health;
 use crate::runtime::manifest::Manifest;
 
-/// Somebody else's object of a child's name: nothing is touched.
-pub fn foreign(view: &View<'_>) -> Option<String> {
-    let ((kind, name), _) = view.observed.children.iter().find(|(_, child)| !child.ours)?;
-    Some(format!("{kind} {name} exists and does not belong to this object: delete it, or choose another metadata.name"))
+/// An object of a child's name that does not belong to this object: nothing is touched.
+pub fn foreign(view: &View<'_>) -> Option<Health> {
+    let ((kind, name), child) = view.observed.children.iter().find(|(_, child)| !child.ours)?;
+    if is_left_over(view, &child.value) {
+        let message = format!(
+            "{kind} {name} belongs to an earlier DatabaseBackup of this name: waiting for Kubernetes to delete it"
+        );
+        return Some(Health::progressing("Applying", message));
+    }
+    let message =
+        format!("{kind} {name} exists and does not belong to this object: delete it, or choose another metadata.name");
+    Some(Health::stalled("NameTaken", message))
+}
+
+/// Whether an object of the same name that is gone controls it: Kubernetes collects it in a moment.
+/// <https://kubernetes.io/docs/concepts/architecture/garbage-collection/#owners-dependents>
+fn is_left_over(view: &View<'_>, child: &Value) -> bool {
+    let owners = child["metadata"]["ownerReferences"].as_array();
+    let named = |owner: &Value| {
+        owner["controller"] == true && owner["kind"] == "DatabaseBackup" && owner["name"] == view.object.name_any()
+    };
+    owners.is_some_and(|owners| owners.iter().any(named))
 }
 
 /// Children that are missing or differ.
@@ -50,6 +70,8 @@ mod tests {
     use crate::consent::Refusal;
     use crate::external::s3::{BucketFacts, Found, Tags};
     use crate::runtime::Health;
+    use kube::ResourceExt;
+    use serde_json::json;
 
     fn why(object: &DatabaseBackup, observed: &Observed) -> (Vec<String>, String) {
         let plan = decided(object, observed);
@@ -60,6 +82,23 @@ mod tests {
     fn held(observed: &mut Observed) {
         let schedule = observed.children.values_mut().find(|child| child.value["kind"] == "CronJob");
         schedule.expect("a schedule").value["spec"]["suspend"] = true.into();
+    }
+
+    #[test]
+    fn what_an_earlier_object_of_the_name_left_is_waited_for_and_what_is_of_others_is_told() {
+        let object = backup();
+        let mut observed = settled(&object);
+        let plan = observed.children.values_mut().find(|child| child.value["kind"] == "ConfigMap").expect("a plan");
+        plan.ours = false;
+        let owner =
+            json!([{ "controller": true, "kind": "DatabaseBackup", "name": object.name_any(), "uid": "earlier" }]);
+        plan.value["metadata"]["ownerReferences"] = owner;
+        let decision = decided(&object, &observed);
+        let Health::Progressing(cause) = &decision.health else { panic!("{:?}", decision.health) };
+        assert!(cause.message.contains("earlier DatabaseBackup") && words(&decision).is_empty(), "{cause:?}");
+        let plan = observed.children.values_mut().find(|child| child.value["kind"] == "ConfigMap").expect("a plan");
+        plan.value["metadata"]["ownerReferences"][0]["name"] = "other".into();
+        assert_eq!(why(&object, &observed), (Vec::new(), "NameTaken".to_owned()));
     }
 
     #[test]

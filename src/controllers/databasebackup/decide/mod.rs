@@ -91,8 +91,8 @@ impl View<'_> {
         if is_theirs || (!updates && self.observed.mounts_more(self.object)) {
             actions.extend(children::hold(self));
         }
-        if let Some(message) = foreign {
-            health = Health::stalled("NameTaken", message);
+        if let Some(waits) = foreign {
+            health = waits;
         } else if let (Some(verdict), Some(message), Some(bucket)) = (verdict, message, &self.observed.bucket) {
             let name = &bucket.place.bucket;
             parts.push(status::bucket_part(name, &verdict));
