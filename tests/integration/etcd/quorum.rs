@@ -1,6 +1,6 @@
 //! A majority is lost: it is told, and nothing is done about it that could cost data.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use causeway::api::EtcdCluster;
 use etcd_client::{GetOptions, WatchOptions};
@@ -8,6 +8,8 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, ResourceQuota};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use super::checker::Checker;
 use super::space::{of_member, of_service};
@@ -52,12 +54,23 @@ fn is_lost(object: &EtcdCluster) -> bool {
     describe(object, "Quorate").is_some_and(|(status, reason, _)| status == "False" && reason == "QuorumLost")
 }
 
-/// Deletes volumes and pods of all members but one.
+/// Deletes volumes and pods of all members but one, and waits until nobody answers there: a process outlives its pod that is
+/// deleted at once.
 async fn lose_all_but(scene: &Scene, survivor: &str) {
+    let mut addresses = Vec::new();
     for name in uids(scene).await.into_keys().filter(|name| name != survivor) {
+        let pod = scene.api::<Pod>().get(&name).await.expect("a pod");
+        addresses.extend(pod.status.and_then(|status| status.pod_ip));
         scene.delete::<PersistentVolumeClaim>(&claim_of(&name)).await;
         let at_once = DeleteParams::default().grace_period(0);
         scene.api::<Pod>().delete(&name, &at_once).await.expect("the deletion is accepted");
+    }
+    for address in addresses {
+        let answers = || async {
+            let connected = timeout(Duration::from_secs(1), TcpStream::connect((address.as_str(), 2380))).await;
+            matches!(connected, Ok(Ok(_)))
+        };
+        wait_for(&format!("the lost member at {address} to be gone"), answers, |answers| !answers).await;
     }
 }
 
