@@ -28,4 +28,5 @@ pub mod runtime;
 mod schedule;
 mod stateful;
 pub mod telemetry;
+mod terminal;
 mod transfer;

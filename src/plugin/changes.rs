@@ -43,8 +43,7 @@ pub fn patch(change: &Change, object: &DynamicObject) -> Result<Patch, Error> {
     let (body, done) = match change {
         Change::Suspend(suspend) => {
             let kind = object.types.as_ref().map(|types| types.kind.clone()).unwrap_or_default();
-            let suspends = kinds::all().iter().any(|known| known.resource.kind == kind && known.suspends);
-            if !suspends {
+            if !kinds::named(&kind).is_some_and(kinds::suspends) {
                 return Err(Error::NotSuspendable { kind });
             }
             let done = if *suspend { "suspended: Causeway leaves it alone until it is resumed" } else { "resumed" };

@@ -1,53 +1,34 @@
 //! Kinds by the words that people write for them.
 
-use kube::api::ApiResource;
-use kube::core::GroupVersionKind;
+use clap::ValueEnum;
+use kube::CustomResourceExt;
 
 use super::Error;
-use crate::api::definitions::definitions;
-
-/// A kind of ours.
-#[derive(Clone, Debug)]
-pub struct OurKind {
-    /// How the apiserver is asked about it.
-    pub resource: ApiResource,
-    /// Whether it can be suspended.
-    pub suspends: bool,
-    /// Every word for it, in lower case: its name, plural and short names.
-    words: Vec<String>,
-}
+use crate::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
+use crate::context::Served;
 
 /// Every kind that has a status: policies of the cluster have none.
-pub fn all() -> Vec<OurKind> {
-    let of =
-        |definition: k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition| {
-            let (spec, names) = (&definition.spec, &definition.spec.names);
-            if spec.scope != "Namespaced" {
-                return None;
-            }
-            // The newest version is served first.
-            let version = spec.versions.iter().find(|version| version.storage)?;
-            let schema = version.schema.as_ref().and_then(|it| it.open_api_v3_schema.as_ref());
-            let fields = schema.and_then(|schema| schema.properties.as_ref()?.get("spec")?.properties.as_ref());
-            let gvk = GroupVersionKind::gvk(&spec.group, &version.name, &names.kind);
-            let singular = names.singular.clone().into_iter();
-            let words = singular.chain([names.plural.clone(), names.kind.to_lowercase()]);
-            Some(OurKind {
-                resource: ApiResource::from_gvk_with_plural(&gvk, &names.plural),
-                suspends: fields.is_some_and(|fields| fields.contains_key("suspend")),
-                words: words.chain(names.short_names.clone().unwrap_or_default()).collect(),
-            })
-        };
-    definitions().into_iter().filter_map(of).collect()
+pub fn all() -> &'static [Served] {
+    Served::value_variants()
+}
+
+/// The kind of that name.
+pub fn named(name: &str) -> Option<Served> {
+    all().iter().copied().find(|kind| kind.name() == name)
+}
+
+/// Whether objects of the kind can be suspended.
+pub fn suspends(kind: Served) -> bool {
+    kind != Served::DatabaseRestore
 }
 
 /// The kinds that are meant, and the name of one object: all of them by nothing, one by its word, one object by `KIND/NAME`.
-pub fn meant(word: Option<&str>) -> Result<(Vec<OurKind>, Option<String>), Error> {
-    let Some(word) = word else { return Ok((all(), None)) };
+pub fn meant(word: Option<&str>) -> Result<(Vec<Served>, Option<String>), Error> {
+    let Some(word) = word else { return Ok((all().to_vec(), None)) };
     let (kind, name) = word.split_once('/').map_or((word, None), |(kind, name)| (kind, Some(name)));
     let lower = kind.to_lowercase();
-    let found = all().into_iter().find(|it| it.words.contains(&lower));
-    let known = || all().iter().map(|it| it.resource.kind.to_lowercase()).collect::<Vec<_>>().join(", ");
+    let found = all().iter().copied().find(|kind| is_called(*kind, &lower));
+    let known = || all().iter().map(|kind| kind.name().to_lowercase()).collect::<Vec<_>>().join(", ");
     let found = found.ok_or_else(|| Error::Kind { word: kind.to_owned(), known: known() })?;
     match name {
         Some("") => Err(Error::NoName(word.to_owned())),
@@ -55,12 +36,29 @@ pub fn meant(word: Option<&str>) -> Result<(Vec<OurKind>, Option<String>), Error
     }
 }
 
+/// Whether that is the kind's name, plural or a short name, in lower case.
+fn is_called(kind: Served, lower: &str) -> bool {
+    kind.name().to_lowercase() == lower || kind.resource().plural == lower || short_names(kind).contains(&lower)
+}
+
+fn short_names(kind: Served) -> &'static [&'static str] {
+    match kind {
+        Served::MyApp => MyApp::shortnames(),
+        Served::MyIngress => MyIngress::shortnames(),
+        Served::EtcdCluster => EtcdCluster::shortnames(),
+        Served::Redis => Redis::shortnames(),
+        Served::DatabaseBackup => DatabaseBackup::shortnames(),
+        Served::DatabaseRestore => DatabaseRestore::shortnames(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::definitions::definitions;
 
     fn kind(word: &str) -> Result<String, String> {
-        meant(Some(word)).map(|(kinds, _)| kinds[0].resource.kind.clone()).map_err(|error| error.to_string())
+        meant(Some(word)).map(|(kinds, _)| kinds[0].name().to_owned()).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -78,5 +76,19 @@ mod tests {
     fn nothing_means_everything_and_a_name_means_one() {
         assert_eq!(meant(None).map(|(kinds, name)| (kinds.len(), name)).unwrap(), (6, None));
         assert_eq!(meant(Some("rd/cache")).unwrap().1.as_deref(), Some("cache"));
+    }
+
+    #[test]
+    fn kinds_are_as_their_definitions_say() {
+        for spec in definitions().into_iter().map(|it| it.spec).filter(|spec| spec.scope == "Namespaced") {
+            let kind = named(&spec.names.kind).expect("it is known");
+            let schema = spec.versions[0].schema.clone().unwrap().open_api_v3_schema.unwrap();
+            let fields = schema.properties.unwrap()["spec"].properties.clone().unwrap();
+            assert_eq!(suspends(kind), fields.contains_key("suspend"), "{kind:?}");
+            let words = spec.names.singular.into_iter().chain([spec.names.plural]);
+            for word in words.chain(spec.names.short_names.unwrap_or_default()) {
+                assert!(is_called(kind, &word), "{word}");
+            }
+        }
     }
 }

@@ -29,7 +29,8 @@ use changes::Change;
 use options::{BackupCommand, Command, EtcdCommand, Form, RedisCommand};
 use reading::Cluster;
 use seen::Seen;
-use table::Paint;
+
+use crate::terminal::Paint;
 
 /// What the program is called as a plugin; on other systems than ours with an ending.
 const NAME: &str = "kubectl-causeway";
@@ -49,7 +50,7 @@ pub async fn run(cli: Cli) -> Result<u8, Error> {
             let found = cluster.objects(object.as_deref()).await?;
             match (&found.objects[..], output) {
                 ([one], Form::Table) if object.as_ref().is_some_and(|word| word.contains('/')) => {
-                    let parts = cluster.parts(one).await?;
+                    let parts = cluster.parts(one).await;
                     print(&tree::tree(&Seen::of(one, now), one, &parts, now, paint()))?;
                 }
                 (objects, form) => {

@@ -9,11 +9,12 @@ use kube::{Api, Client, Config, ResourceExt};
 use serde_json::Value;
 
 use super::Error;
-use super::kinds::{self, OurKind};
+use super::kinds;
 use super::options::Place;
 use super::seen::title;
 use crate::api::common::FIELD_MANAGER;
 use crate::clients;
+use crate::context::Served;
 use crate::metrics::Metrics;
 use crate::runtime::api_message;
 
@@ -68,52 +69,49 @@ impl Cluster {
     pub async fn objects(&self, word: Option<&str>) -> Result<Found, Error> {
         let (kinds, name) = kinds::meant(word)?;
         if let (Some(name), [kind]) = (name, &kinds[..]) {
-            return Ok(Found { objects: vec![self.get(kind, &name).await?], refused: Vec::new() });
+            return Ok(Found { objects: vec![self.get(*kind, &name).await?], refused: Vec::new() });
         }
-        let mut found = Found::default();
-        let lists = kinds.iter().map(|kind| self.list(&kind.resource));
-        for (kind, list) in kinds.iter().zip(join_all(lists).await) {
-            match list {
-                Ok(objects) => found.objects.extend(objects),
-                Err(kube::Error::Api(status)) if status.code == 404 => {}
-                Err(error) => {
-                    found.refused.push(format!("cannot list {}: {}", kind.resource.plural, api_message(&error)));
-                }
-            }
-        }
-        Ok(found)
+        let resources: Vec<ApiResource> = kinds.into_iter().map(Served::resource).collect();
+        Ok(self.lists(&resources).await)
     }
 
     /// The one object that is meant.
     pub async fn object(&self, word: &str) -> Result<DynamicObject, Error> {
         let (kinds, name) = kinds::meant(Some(word))?;
         match (&kinds[..], name) {
-            ([kind], Some(name)) => self.get(kind, &name).await,
+            ([kind], Some(name)) => self.get(*kind, &name).await,
             _ => Err(Error::NoName(word.to_owned())),
         }
     }
 
-    async fn get(&self, kind: &OurKind, name: &str) -> Result<DynamicObject, Error> {
-        let what = || format!("{} {name}", kind.resource.kind);
-        let object = self.api(&kind.resource).get(name).await;
-        object.map(|object| typed(object, &kind.resource)).map_err(|source| Error::Read { what: what(), source })
+    async fn get(&self, kind: Served, name: &str) -> Result<DynamicObject, Error> {
+        let resource = kind.resource();
+        let what = || format!("{} {name}", kind.name());
+        let object = self.api(&resource).get(name).await;
+        object.map(|object| typed(object, &resource)).map_err(|source| Error::Read { what: what(), source })
     }
 
     /// Everything in the object's namespace that it may consist of.
-    pub async fn parts(&self, object: &DynamicObject) -> Result<Found, Error> {
+    pub async fn parts(&self, object: &DynamicObject) -> Found {
         let namespace = object.namespace().unwrap_or_default();
         let here = Self { client: self.client.clone(), namespace: Some(namespace) };
         let resources =
             PARTS.map(|(group, version, kind)| ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind)));
+        here.lists(&resources).await
+    }
+
+    /// All objects of these kinds, side by side.
+    async fn lists(&self, resources: &[ApiResource]) -> Found {
         let mut found = Found::default();
-        let lists = resources.iter().map(|resource| here.list(resource));
+        let lists = resources.iter().map(|resource| self.list(resource));
         for (resource, list) in resources.iter().zip(join_all(lists).await) {
             match list {
                 Ok(objects) => found.objects.extend(objects),
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
                 Err(error) => found.refused.push(format!("cannot list {}: {}", resource.plural, api_message(&error))),
             }
         }
-        Ok(found)
+        found
     }
 
     /// Events about the object; none where they may not be read: they only add to its status.
@@ -129,12 +127,13 @@ impl Cluster {
         let mut body = body.clone();
         body["metadata"]["uid"] = object.uid().into();
         let types = object.types.clone().unwrap_or_default();
-        let known = kinds::all().into_iter().find(|kind| kind.resource.kind == types.kind);
-        let Some(kind) = known else { return Err(Error::Kind { word: types.kind, known: String::new() }) };
+        let Some(kind) = kinds::named(&types.kind) else {
+            return Err(Error::Kind { word: types.kind, known: String::new() });
+        };
         let parameters =
             PatchParams { field_manager: Some(format!("kubectl-{FIELD_MANAGER}")), ..PatchParams::default() };
         let api: Api<DynamicObject> =
-            Api::namespaced_with(self.client.clone(), &object.namespace().unwrap_or_default(), &kind.resource);
+            Api::namespaced_with(self.client.clone(), &object.namespace().unwrap_or_default(), &kind.resource());
         let done = api.patch(&object.name_any(), &parameters, &Patch::Merge(&body)).await;
         done.map(drop).map_err(|source| Error::Write { what: title(object), source })
     }

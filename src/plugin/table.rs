@@ -3,32 +3,10 @@
 use super::Error;
 use super::options::Form;
 use super::seen::{Seen, age};
+use crate::terminal::Paint;
 
 /// So much of a message is shown in a table: `kubectl causeway why` shows all of it.
 const MESSAGE: usize = 100;
-
-/// Colours of a terminal, or none.
-#[derive(Clone, Copy, Debug)]
-pub struct Paint {
-    /// Whether there is a terminal.
-    pub terminal: bool,
-}
-
-impl Paint {
-    fn with(self, code: u8, text: &str) -> String {
-        if self.terminal { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
-    }
-
-    /// Text about something that is well, or is not.
-    pub fn health(self, well: bool, text: &str) -> String {
-        self.with(if well { 32 } else { 31 }, text)
-    }
-
-    /// A heading.
-    pub fn strong(self, text: &str) -> String {
-        self.with(1, text)
-    }
-}
 
 /// The objects in that form; those in trouble come first in a table.
 pub fn print(objects: &[Seen], form: Form, namespaces: bool, paint: Paint) -> Result<String, Error> {

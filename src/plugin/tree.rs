@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::reading::Found;
 use super::seen::{Seen, age, seconds_between};
-use super::table::Paint;
+use crate::terminal::Paint;
 
 /// How deep parts of parts are followed: a `CronJob` has Jobs, and those have pods.
 const DEEPEST: usize = 4;

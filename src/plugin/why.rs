@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 
 use super::seen::{Condition, Seen, age, seconds_between};
-use super::table::Paint;
+use crate::terminal::Paint;
 
 /// So many of the newest warnings are shown.
 const NEWEST: usize = 5;

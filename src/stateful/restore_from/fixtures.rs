@@ -1,8 +1,23 @@
 //! What becomes of a `DatabaseRestore` in tests.
 
 use super::{Seen, Step};
-use crate::api::databaserestore::RestorePhase;
+use crate::api::databaserestore::{BackupChoice, RestorePhase};
 use crate::stateful::restore_from::facts::Live;
+
+/// The newest backup of `DatabaseBackup` `nightly`.
+pub fn nightly() -> BackupChoice {
+    BackupChoice {
+        backup: Some("nightly".into()),
+        s3: None,
+        source: None,
+        before: None,
+        id: "latest".into(),
+        identity_secret_name: None,
+        uid: None,
+        accept_unrecorded: false,
+        accept_unencrypted: false,
+    }
+}
 
 /// Carries a step out. Each that is made has another uid.
 pub fn happen(seen: &mut Seen, step: &Step) {

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::child::{name, restore};
 use super::decide::{Database, Decision, decide, matters};
 use super::facts::{Live, Seen};
-use super::fixtures::{live, live_in};
+use super::fixtures::{self, live, live_in};
 use super::{Step, join};
 use crate::api::databaserestore::{BackupChoice, RestoreOutcome, RestorePhase, Restored};
 use crate::api::{EtcdCluster, EtcdClusterStatus, Redis};
@@ -25,18 +25,7 @@ fn cluster(name: &str) -> EtcdCluster {
 }
 
 fn nightly() -> BackupChoice {
-    let source = Some("EtcdCluster/prod".into());
-    BackupChoice {
-        backup: Some("nightly".into()),
-        s3: None,
-        source,
-        before: None,
-        id: "latest".into(),
-        identity_secret_name: None,
-        uid: None,
-        accept_unrecorded: false,
-        accept_unencrypted: false,
-    }
+    BackupChoice { source: Some("EtcdCluster/prod".into()), ..fixtures::nightly() }
 }
 
 fn noted(outcome: RestoreOutcome, uid: Option<&str>) -> Restored {

@@ -42,6 +42,16 @@ async fn lose(stage: &Stage) {
     namespaces.create(&PostParams::default(), &bare).await.expect("a namespace");
 }
 
+/// What a program needs that talks to the stage's AWS account.
+fn account(stage: &Stage) -> [(&'static str, String); 4] {
+    [
+        ("AWS_ENDPOINT_URL", stage.emulator.endpoint().to_owned()),
+        ("AWS_REGION", "us-east-1".to_owned()),
+        ("AWS_ACCESS_KEY_ID", stage.emulator.account().to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", "test".to_owned()),
+    ]
+}
+
 /// What somebody does who has the bucket, the public key and no Causeway: the commands of docs/databasebackup.md.
 fn by_hand(stage: &Stage, place: &str, key: &str, then: &str) -> String {
     let directory = std::env::temp_dir().join(format!("causeway-by-hand-{}-{then:.4}", stage.namespace));
@@ -53,12 +63,10 @@ fn by_hand(stage: &Stage, place: &str, key: &str, then: &str) -> String {
          grep -q $(sha256sum < plain | cut -c1-64) manifest.json; {then}",
         stage.bucket()
     );
-    let endpoint = std::env::var("AWS_ENDPOINT_URL").expect("LocalStack");
     let done = Command::new("sh")
         .current_dir(&directory)
         .args(["-ec", &script])
-        .envs([("AWS_ENDPOINT_URL", endpoint.as_str()), ("AWS_REGION", "us-east-1")])
-        .envs([("AWS_ACCESS_KEY_ID", stage.emulator.account()), ("AWS_SECRET_ACCESS_KEY", "test")])
+        .envs(account(stage))
         .output()
         .expect("a shell");
     std::fs::remove_dir_all(&directory).expect("it is deleted");
@@ -68,12 +76,10 @@ fn by_hand(stage: &Stage, place: &str, key: &str, then: &str) -> String {
 
 /// What `causeway backups ls` prints: it needs the bucket, and no cluster.
 fn listed(stage: &Stage, key: &str) -> String {
-    let endpoint = std::env::var("AWS_ENDPOINT_URL").expect("LocalStack");
     let done = Command::new(env!("CARGO_BIN_EXE_causeway"))
         .args(["backups", "ls", "--bucket", &stage.bucket(), "--prefix", &stage.namespace, "--trusted-key", key])
         .env_clear()
-        .envs([("AWS_ENDPOINT_URL", endpoint.as_str()), ("AWS_REGION", "us-east-1")])
-        .envs([("AWS_ACCESS_KEY_ID", stage.emulator.account()), ("AWS_SECRET_ACCESS_KEY", "test")])
+        .envs(account(stage))
         .output()
         .expect("the program starts");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));

@@ -2,29 +2,18 @@
 
 use super::Simulation;
 use super::faults::Mishap;
-use crate::api::databaserestore::{BackupChoice, RestoreOutcome, RestorePhase};
+use crate::api::databaserestore::{RestoreOutcome, RestorePhase};
 use crate::controllers::etcdcluster::action::Action;
 use crate::controllers::etcdcluster::fixtures::cluster;
 use crate::runtime::Health;
 use crate::stateful::ChildAction;
-use crate::stateful::restore_from::fixtures::live_in;
+use crate::stateful::restore_from::fixtures::{live_in, nightly};
 use crate::stateful::restore_from::{Seen, Step};
 
 /// A new cluster that is to begin with a backup, before anything was done.
 fn asking() -> Simulation {
     let mut object = cluster(3);
-    let from = BackupChoice {
-        backup: Some("nightly".into()),
-        s3: None,
-        source: None,
-        before: None,
-        id: "latest".into(),
-        identity_secret_name: None,
-        uid: None,
-        accept_unrecorded: false,
-        accept_unencrypted: false,
-    };
-    object.spec.restore_from = Some(from);
+    object.spec.restore_from = Some(nightly());
     let mut simulation = Simulation::new(object);
     simulation.kubernetes.set.restore = Seen::Absent;
     simulation

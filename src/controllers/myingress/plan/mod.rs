@@ -45,6 +45,7 @@ use crate::health::Health;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
 use crate::runtime::{CacheSync, Decoded, Environment, api_message};
+use crate::terminal::Paint;
 use documents::Documents;
 use dry_run::{DryRun, DryRunResult};
 use report::{Origin, Report};
@@ -259,7 +260,7 @@ fn print(report: &Report, format: PlanFormat) -> io::Result<()> {
             writeln!(out)
         }
         PlanFormat::Table => {
-            let paint = table::Paint { terminal: out.is_terminal() };
+            let paint = Paint { terminal: out.is_terminal() };
             let text = table::table(report, paint).map_err(io::Error::other)?;
             out.write_all(text.as_bytes())
         }

@@ -3,31 +3,7 @@
 use std::fmt::{self, Write};
 
 use super::report::{Change, CheckState, Field, ObjectReport, Origin, Report, System};
-
-/// Colours of a terminal, or none.
-#[derive(Clone, Copy, Debug)]
-pub struct Paint {
-    /// Whether there is a terminal.
-    pub terminal: bool,
-}
-
-impl Paint {
-    fn with(self, code: u8, text: &str) -> String {
-        if self.terminal { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
-    }
-
-    fn added(self, text: &str) -> String {
-        self.with(32, text)
-    }
-
-    fn removed(self, text: &str) -> String {
-        self.with(31, text)
-    }
-
-    fn strong(self, text: &str) -> String {
-        self.with(1, text)
-    }
-}
+use crate::terminal::Paint;
 
 /// The report as aligned text.
 pub fn table(report: &Report, paint: Paint) -> Result<String, fmt::Error> {
@@ -89,9 +65,9 @@ fn fields(out: &mut String, fields: &[Field], indent: usize, paint: Paint) -> fm
     for Field { path, old, new } in fields {
         write!(out, "{:indent$}{path:<names$}  ", "")?;
         match (old, new) {
-            (Some(old), Some(new)) => writeln!(out, "{} -> {}", paint.removed(&line(old)), paint.added(&line(new)))?,
-            (None, Some(new)) => writeln!(out, "+ {}", paint.added(&line(new)))?,
-            (Some(old), None) => writeln!(out, "- {}", paint.removed(&line(old)))?,
+            (Some(old), Some(new)) => writeln!(out, "{} -> {}", paint.red(&line(old)), paint.green(&line(new)))?,
+            (None, Some(new)) => writeln!(out, "+ {}", paint.green(&line(new)))?,
+            (Some(old), None) => writeln!(out, "- {}", paint.red(&line(old)))?,
             (None, None) => writeln!(out)?,
         }
     }

@@ -2,27 +2,17 @@
 
 use super::Simulation;
 use super::story::Mishap;
-use crate::api::databaserestore::{BackupChoice, RestoreOutcome, RestorePhase};
+use crate::api::databaserestore::{RestoreOutcome, RestorePhase};
 use crate::controllers::redis::action::Action;
 use crate::controllers::redis::fixtures::redis;
 use crate::runtime::Health;
 use crate::stateful::ChildAction;
-use crate::stateful::restore_from::fixtures::live_in;
+use crate::stateful::restore_from::fixtures::{live_in, nightly};
 use crate::stateful::restore_from::{Seen, Step};
 
 fn asking(replicas: i32) -> Simulation {
     let mut object = redis(replicas);
-    object.spec.restore_from = Some(BackupChoice {
-        backup: Some("nightly".into()),
-        s3: None,
-        source: None,
-        before: None,
-        id: "latest".into(),
-        identity_secret_name: None,
-        uid: None,
-        accept_unrecorded: false,
-        accept_unencrypted: false,
-    });
+    object.spec.restore_from = Some(nightly());
     let mut simulation = Simulation::new(object);
     simulation.kubernetes.set.restore = Seen::Absent;
     simulation

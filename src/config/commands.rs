@@ -1,0 +1,138 @@
+//! Options of commands that people run.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::{budget, cluster_name, cluster_uid, share};
+use crate::external::budget::Budget;
+
+/// Options of `causeway plan`.
+#[derive(Args, Clone, Debug)]
+pub struct PlanOptions {
+    /// Name of this Kubernetes cluster, as the operator has it
+    #[arg(long, env = "CLUSTER_NAME", value_parser = cluster_name)]
+    pub cluster_name: String,
+
+    /// Uid of this cluster in ownership tags; as the operator has it; unless given, that of the namespace kube-system
+    #[arg(long, env = "CLUSTER_UID", value_parser = cluster_uid)]
+    pub cluster_uid: Option<String>,
+
+    /// File with objects to plan for; - is standard input
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+
+    /// Plan for every object in the cluster, as it is: what others changed in AWS
+    #[arg(long)]
+    pub all: bool,
+
+    /// Namespace to look at, and of objects in files that name none; all namespaces unless given
+    #[arg(short = 'n', long)]
+    pub namespace: Option<String>,
+
+    /// Form of the plan
+    #[arg(short = 'o', long, value_enum, default_value = "table")]
+    pub output: PlanFormat,
+
+    /// Rules that a security group may have for IPv4, and as many for IPv6, as the operator has it
+    #[arg(long, env = "SECURITY_GROUP_RULES", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub security_group_rules: u16,
+
+    /// Share of AWS's default limits on the rate of calls that the plan uses; 0 for no limit
+    #[arg(long, env = "AWS_RATE_SHARE", default_value_t = 1.0, value_parser = share)]
+    pub aws_rate_share: f64,
+}
+
+/// Form of a plan.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanFormat {
+    /// For people
+    Table,
+    /// For programs
+    Json,
+}
+
+impl PlanOptions {
+    /// How often AWS may be called.
+    #[must_use]
+    pub fn budget(&self) -> Budget {
+        budget(self.aws_rate_share)
+    }
+}
+
+/// Options of `causeway orphans`.
+#[derive(Args, Clone, Debug)]
+pub struct OrphansOptions {
+    /// Name of this Kubernetes cluster, as the operator has it
+    #[arg(long, env = "CLUSTER_NAME", value_parser = cluster_name)]
+    pub cluster_name: String,
+
+    /// Uid of this cluster in ownership tags; as the operator has it; unless given, that of the namespace kube-system
+    #[arg(long, env = "CLUSTER_UID", value_parser = cluster_uid)]
+    pub cluster_uid: Option<String>,
+
+    /// Share of AWS's default limits on the rate of calls that is used; 0 for no limit
+    #[arg(long, env = "AWS_RATE_SHARE", default_value_t = 1.0, value_parser = share)]
+    pub aws_rate_share: f64,
+
+    /// What to do
+    #[command(subcommand)]
+    pub action: OrphansAction,
+}
+
+/// What to do about orphans.
+#[derive(Subcommand, Clone, Debug)]
+pub enum OrphansAction {
+    /// List what is in AWS for objects that are not in the cluster
+    Ls,
+    /// Delete all that is in AWS for these objects
+    Rm {
+        /// Uids of the objects, as `ls` shows them
+        #[arg(required = true, value_name = "UID")]
+        uids: Vec<String>,
+    },
+}
+
+/// What to do with backups in a bucket.
+#[derive(Subcommand, Clone, Debug)]
+pub enum BackupsAction {
+    /// List the backups in a bucket, whichever Causeway took them
+    Ls(BackupsOptions),
+}
+
+/// Options of `causeway backups ls`.
+#[derive(Args, Clone, Debug)]
+pub struct BackupsOptions {
+    /// The bucket
+    #[arg(long)]
+    pub bucket: String,
+
+    /// What the keys begin with, such as shop or shop/nightly; all unless given
+    #[arg(long)]
+    pub prefix: Option<String>,
+
+    /// Region of the bucket; unless given, that of the environment
+    #[arg(long)]
+    pub region: Option<String>,
+
+    /// Another S3 than AWS', as a URL
+    #[arg(long)]
+    pub endpoint: Option<String>,
+
+    /// Account that must own the bucket; unless given, that of your credentials
+    #[arg(long)]
+    pub owner: Option<String>,
+
+    /// Public key that signed the backups, such as "ssh-ed25519 AAAA…": every manifest is read and checked; may be given
+    /// several times
+    #[arg(long = "trusted-key", value_name = "KEY")]
+    pub trusted_keys: Vec<String>,
+}
+
+impl OrphansOptions {
+    /// How often AWS may be called.
+    #[must_use]
+    pub fn budget(&self) -> Budget {
+        budget(self.aws_rate_share)
+    }
+}
