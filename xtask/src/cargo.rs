@@ -19,7 +19,7 @@ pub fn run(command: &mut Command, what: &str, log: &Path, step: &Step) -> Result
 }
 
 /// How far Cargo has come, from what it said last: a line, or its bar, which begins with a carriage return each time:
-/// `Building [=====>      ] 346/512: kube-client, aws-sdk-ec2`.
+/// `Building [=====>      ] 346/512: kube-client, aws-sdk-s3`.
 fn describe(what: &str, log: &str) -> String {
     let last = log.split(['\n', '\r']).map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
     let bar = log.split(['\n', '\r']).rev().find_map(|line| {

@@ -1,8 +1,7 @@
 //! Rules by which one security group lets in what is in another one.
 
-use aws_sdk_ec2::types::{IpPermission, UserIdGroupPair};
-
-use super::PortRange;
+use super::permissions::{head, head_of};
+use super::{Element, Parameters, PortRange};
 
 /// A rule of a security group that lets in what is in another one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,65 +25,65 @@ impl Entry {
         rule(self) == rule(other)
     }
 
-    /// In AWS's form.
-    pub(super) fn to_aws(&self) -> IpPermission {
-        let api_message = Some(self.description.clone()).filter(|it| !it.is_empty());
-        IpPermission::builder()
-            .ip_protocol(&self.protocol)
-            .set_from_port(self.ports.map(|ports| ports.from))
-            .set_to_port(self.ports.map(|ports| ports.to))
-            .user_id_group_pairs(UserIdGroupPair::builder().group_id(&self.from).set_description(api_message).build())
-            .build()
+    /// What a call says that makes the rule, or takes it away.
+    pub(super) fn to_aws(&self) -> Parameters {
+        let description = Some(&self.description).filter(|it| !it.is_empty());
+        head(&self.protocol, self.ports, 1, Parameters::default().with("GroupId", &self.group))
+            .with("IpPermissions.1.Groups.1.GroupId", &self.from)
+            .maybe("IpPermissions.1.Groups.1.Description", description)
     }
 
-    /// Those among the rules of a group, in AWS's form, which joins the sources of the same ports.
-    pub(super) fn from_aws(group: &str, permissions: Vec<IpPermission>) -> impl Iterator<Item = Self> {
-        permissions.into_iter().flat_map(move |permission| {
-            let protocol = permission.ip_protocol.unwrap_or_default();
-            let ports = permission.from_port.zip(permission.to_port).map(|(from, to)| PortRange { from, to });
-            let pairs = permission.user_id_group_pairs.unwrap_or_default().into_iter();
-            pairs.map(move |pair| Self {
+    /// Those among the rules of a group, as EC2's answers have them, which join the sources of the same ports.
+    pub(super) fn from_aws<'a>(group: &str, permissions: impl Iterator<Item = &'a Element>) -> Vec<Self> {
+        let rules = permissions.flat_map(|permission| {
+            let (protocol, ports) = head_of(permission);
+            permission.items("groups").map(move |pair| Self {
                 group: group.to_owned(),
-                from: pair.group_id.unwrap_or_default(),
+                from: pair.value("groupId").unwrap_or_default(),
                 protocol: protocol.clone(),
                 ports,
-                description: pair.description.unwrap_or_default(),
+                description: pair.value("description").unwrap_or_default(),
             })
-        })
+        });
+        rules.collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use aws_sdk_ec2::types::IpRange;
-    use proptest::option;
-    use proptest::prelude::*;
 
-    proptest! {
-        #[test]
-        fn what_was_written_reads_back_equal(
-            from in "sg-[a-f]{1,3}", protocol in "tcp|udp|-1", description in "[a-z/= ]{0,5}",
-            ports in option::of((0..100i32, 0..100i32)),
-        ) {
-            let ports = ports.map(|(from, more)| PortRange { from, to: from + more });
-            let entry = Entry { group: "sg-nodes".into(), from, protocol, ports, description };
-            let described = vec![entry.to_aws()];
-            prop_assert_eq!(Entry::from_aws("sg-nodes", described).collect::<Vec<_>>(), [entry]);
+    fn entry(from: &str, description: &str) -> Entry {
+        Entry {
+            group: "sg-nodes".into(),
+            from: from.into(),
+            protocol: "tcp".into(),
+            ports: Some(PortRange { from: 0, to: 65535 }),
+            description: description.into(),
         }
     }
 
     #[test]
     fn networks_are_none_and_joined_sources_are_told_apart() {
-        let pair = |id: &str| UserIdGroupPair::builder().group_id(id).build();
-        let joined = IpPermission::builder()
-            .ip_protocol("tcp")
-            .from_port(0)
-            .to_port(65535)
-            .ip_ranges(IpRange::builder().cidr_ip("10.0.0.0/8").build())
-            .user_id_group_pairs(pair("sg-1"))
-            .user_id_group_pairs(pair("sg-2"));
-        let found: Vec<String> = Entry::from_aws("sg-nodes", vec![joined.build()]).map(|entry| entry.from).collect();
-        assert_eq!(found, ["sg-1", "sg-2"]);
+        let text = "<ipPermissions><item><ipProtocol>tcp</ipProtocol><fromPort>0</fromPort><toPort>65535</toPort>
+            <ipRanges><item><cidrIp>10.0.0.0/8</cidrIp></item></ipRanges>
+            <groups><item><groupId>sg-1</groupId><description>a b</description></item>
+            <item><groupId>sg-2</groupId></item></groups></item></ipPermissions>";
+        let described = Element::parse(text).unwrap();
+        let found = Entry::from_aws("sg-nodes", described.children.iter());
+        assert_eq!(found, [entry("sg-1", "a b"), entry("sg-2", "")]);
+    }
+
+    #[test]
+    fn a_rule_is_said_as_awss_page_shows_it() {
+        // <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_UserIdGroupPair.html>
+        let expected = Parameters::default()
+            .with("GroupId", "sg-nodes")
+            .with("IpPermissions.1.IpProtocol", "tcp")
+            .with("IpPermissions.1.FromPort", "0")
+            .with("IpPermissions.1.ToPort", "65535")
+            .with("IpPermissions.1.Groups.1.GroupId", "sg-1");
+        assert_eq!(entry("sg-1", "").to_aws(), expected);
+        assert_eq!(entry("sg-1", "a b").to_aws(), expected.with("IpPermissions.1.Groups.1.Description", "a b"));
     }
 }

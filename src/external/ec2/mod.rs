@@ -2,8 +2,11 @@
 //!
 //! <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/Welcome.html>
 
+mod api;
+mod element;
 mod entries;
 mod networks;
+mod parameters;
 mod permissions;
 mod security_groups;
 mod subnets;
@@ -11,19 +14,19 @@ mod subnets;
 use std::collections::BTreeSet;
 
 use aws_config::SdkConfig;
-use aws_sdk_ec2::Client;
-use aws_sdk_ec2::config::Builder;
-use aws_sdk_ec2::types::{Filter, Tag};
 
-use super::aws::{AwsError, Caller, FenceGuard, timeouts};
+use super::aws::{AwsError, Caller, FenceGuard};
 use super::budget::Budget;
 use super::elbv2::Pairs;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
 use crate::runtime::Class;
 
+pub use api::Api;
+pub use element::Element;
 pub use entries::Entry;
 pub use networks::Network;
+pub use parameters::{Filter, Parameters};
 pub use permissions::{Permission, PortRange, Source};
 pub use security_groups::SecurityGroup;
 pub use subnets::Subnet;
@@ -31,7 +34,7 @@ pub use subnets::Subnet;
 /// The API of one region and account.
 #[derive(Clone, Debug)]
 pub struct Ec2 {
-    client: Client,
+    api: Api,
     caller: Caller,
 }
 
@@ -42,58 +45,56 @@ impl Ec2 {
     /// its rates do not matter.
     pub fn new(config: &SdkConfig, metrics: Metrics, fence: Fence) -> Self {
         Self {
-            client: Client::from_conf(
-                Builder::from(config).timeout_config(timeouts()).interceptor(FenceGuard(fence)).build(),
-            ),
+            api: Api::new(config, FenceGuard(fence)),
             caller: Caller { service: "ec2", metrics, class_of, budget: Budget::unlimited() },
         }
     }
 
     /// Adds or changes tags; others stay.
     pub async fn tag(&self, id: &str, tags: &Pairs) -> Outcome<()> {
-        let call = self.client.create_tags().resources(id).set_tags(Some(tag_list(tags)));
-        self.caller.call_again("CreateTags", || call.clone().send()).await.map(drop)
+        self.call("CreateTags", Parameters::default().with("ResourceId.1", id).tags("Tag", tags)).await.map(drop)
     }
 
     /// Removes tags, whatever their values. Keys that are not there do not matter.
     pub async fn untag(&self, id: &str, keys: &BTreeSet<String>) -> Outcome<()> {
-        let tags = keys.iter().map(|key| Tag::builder().key(key).build()).collect();
-        let call = self.client.delete_tags().resources(id).set_tags(Some(tags));
-        self.caller.call_again("DeleteTags", || call.clone().send()).await.map(drop)
+        let parameters = Parameters::default().with("ResourceId.1", id);
+        let keys = keys.iter().zip(1..).map(|(key, at)| (format!("Tag.{at}.Key"), key));
+        let parameters = keys.fold(parameters, |all, (name, key)| all.with(name, key));
+        self.call("DeleteTags", parameters).await.map(drop)
+    }
+
+    async fn call(&self, action: &'static str, parameters: Parameters) -> Outcome<Element> {
+        let answer = self.caller.call_again(action, || self.api.call(action, parameters.clone())).await?;
+        Ok(answer.root)
+    }
+
+    /// All entries of a list, which comes in pages: `list` is its name in the answer.
+    async fn all(&self, action: &'static str, filters: &[Filter], list: &str) -> Outcome<Vec<Element>> {
+        let mut found = Vec::new();
+        let mut token = None;
+        loop {
+            let parameters = Parameters::default().filters(filters).with("MaxResults", PAGE).maybe("NextToken", token);
+            let page = self.call(action, parameters).await?;
+            found.extend(page.items(list).cloned());
+            token = page.value("nextToken");
+            if token.is_none() {
+                return Ok(found);
+            }
+        }
     }
 }
 
 /// A page of a list has at most so many entries.
-const PAGE: i32 = 1000;
-
-/// Where the next page begins, if there is one.
-fn next(token: Option<String>) -> Option<String> {
-    token.filter(|token| !token.is_empty())
-}
+const PAGE: &str = "1000";
 
 fn filter(name: impl Into<String>, values: impl IntoIterator<Item = String>) -> Filter {
-    Filter::builder().name(name).set_values(Some(values.into_iter().collect())).build()
+    (name.into(), values.into_iter().collect())
 }
 
-/// A text in which `*` and `?` stand for themselves.
-/// <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Filtering.html#Filtering_Resources_CLI>
-fn literal(text: &str) -> String {
-    text.chars().fold(String::new(), |mut literal, char| {
-        if matches!(char, '*' | '?' | '\\') {
-            literal.push('\\');
-        }
-        literal.push(char);
-        literal
-    })
-}
-
-fn tag_list(tags: &Pairs) -> Vec<Tag> {
-    tags.iter().map(|(key, value)| Tag::builder().key(key).value(value).build()).collect()
-}
-
-fn pairs(tags: Option<Vec<Tag>>) -> Pairs {
-    let tags = tags.unwrap_or_default().into_iter();
-    tags.map(|tag| (tag.key.unwrap_or_default(), tag.value.unwrap_or_default())).collect()
+/// The tags of what an element describes.
+fn tags_of(element: &Element) -> Pairs {
+    let tags = element.items("tagSet");
+    tags.map(|tag| (tag.value("key").unwrap_or_default(), tag.value("value").unwrap_or_default())).collect()
 }
 
 /// Classes of the service's own codes.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use aws_sdk_ec2::types::{IpPermission, IpRange, Ipv6Range, PrefixListId, UserIdGroupPair};
+use super::{Element, Parameters};
 
 /// One source that is let in, on a range of ports.
 /// <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_IpPermission.html>
@@ -43,80 +43,99 @@ impl Permission {
         Self { protocol: "tcp".into(), ports: Some(PortRange { from: port, to: port }), source }
     }
 
-    /// In AWS's form.
-    pub(super) fn to_aws(&self) -> IpPermission {
-        let permission = IpPermission::builder()
-            .ip_protocol(&self.protocol)
-            .set_from_port(self.ports.map(|ports| ports.from))
-            .set_to_port(self.ports.map(|ports| ports.to));
-        match &self.source {
-            Source::Network(cidr) if cidr.contains(':') => {
-                permission.ipv6_ranges(Ipv6Range::builder().cidr_ipv6(cidr).build())
-            }
-            Source::Network(cidr) => permission.ip_ranges(IpRange::builder().cidr_ip(cidr).build()),
-            Source::Group(id) => permission.user_id_group_pairs(UserIdGroupPair::builder().group_id(id).build()),
-            Source::PrefixList(id) => permission.prefix_list_ids(PrefixListId::builder().prefix_list_id(id).build()),
-        }
-        .build()
+    /// These parameters and, as entry `at` of the list, this permission.
+    pub(super) fn to_aws(&self, at: usize, parameters: Parameters) -> Parameters {
+        let source = match &self.source {
+            Source::Network(cidr) if cidr.contains(':') => ("Ipv6Ranges.1.CidrIpv6", cidr),
+            Source::Network(cidr) => ("IpRanges.1.CidrIp", cidr),
+            Source::Group(id) => ("Groups.1.GroupId", id),
+            Source::PrefixList(id) => ("PrefixListIds.1.PrefixListId", id),
+        };
+        let of = |name| format!("IpPermissions.{at}.{name}");
+        head(&self.protocol, self.ports, at, parameters).with(of(source.0), source.1)
     }
 
-    /// From AWS's form, which joins the sources of the same ports.
-    pub(super) fn from_aws(permissions: Vec<IpPermission>) -> BTreeSet<Self> {
-        permissions.into_iter().flat_map(each).collect()
+    /// From elements of EC2's answers, which join the sources of the same ports.
+    pub(super) fn from_aws<'a>(permissions: impl Iterator<Item = &'a Element>) -> BTreeSet<Self> {
+        permissions.flat_map(each).collect()
     }
 }
 
-fn each(permission: IpPermission) -> impl Iterator<Item = Permission> {
-    let protocol = permission.ip_protocol.unwrap_or_default();
-    let ports = permission.from_port.zip(permission.to_port).map(|(from, to)| PortRange { from, to });
-    let ipv4 = permission.ip_ranges.unwrap_or_default().into_iter().filter_map(|range| range.cidr_ip);
-    let ipv6 = permission.ipv6_ranges.unwrap_or_default().into_iter().filter_map(|range| range.cidr_ipv6);
-    let groups = permission.user_id_group_pairs.unwrap_or_default().into_iter().filter_map(|pair| pair.group_id);
-    let lists = permission.prefix_list_ids.unwrap_or_default().into_iter().filter_map(|list| list.prefix_list_id);
-    let networks = ipv4.chain(ipv6).map(Source::Network);
-    networks.chain(groups.map(Source::Group)).chain(lists.map(Source::PrefixList)).map(move |source| Permission {
-        protocol: protocol.clone(),
-        ports,
-        source,
-    })
+/// These parameters and, for entry `at` of the list of permissions, its protocol and ports.
+pub(super) fn head(protocol: &str, ports: Option<PortRange>, at: usize, parameters: Parameters) -> Parameters {
+    let of = |name| format!("IpPermissions.{at}.{name}");
+    parameters
+        .with(of("IpProtocol"), protocol)
+        .maybe(of("FromPort"), ports.map(|ports| ports.from.to_string()))
+        .maybe(of("ToPort"), ports.map(|ports| ports.to.to_string()))
+}
+
+/// The protocol and the ports that an element describes.
+pub(super) fn head_of(permission: &Element) -> (String, Option<PortRange>) {
+    let port = |name| permission.value(name).and_then(|port| port.parse().ok());
+    let ports = port("fromPort").zip(port("toPort")).map(|(from, to)| PortRange { from, to });
+    (permission.value("ipProtocol").unwrap_or_default(), ports)
+}
+
+fn each(permission: &Element) -> impl Iterator<Item = Permission> {
+    let (protocol, ports) = head_of(permission);
+    let values = |list: &'static str, name: &'static str| permission.items(list).filter_map(move |it| it.value(name));
+    let networks = values("ipRanges", "cidrIp").chain(values("ipv6Ranges", "cidrIpv6")).map(Source::Network);
+    let groups = values("groups", "groupId").map(Source::Group);
+    let lists = values("prefixListIds", "prefixListId").map(Source::PrefixList);
+    networks.chain(groups).chain(lists).map(move |source| Permission { protocol: protocol.clone(), ports, source })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::collection::btree_set;
-    use proptest::option;
-    use proptest::prelude::*;
 
-    fn any_permission() -> impl Strategy<Value = Permission> {
-        let source = prop_oneof![
-            "10\\.[0-9]\\.0\\.0/16|2001:db8:[0-9]::/48".prop_map(Source::Network),
-            "sg-[a-f]{1,3}".prop_map(Source::Group),
-            "pl-[a-f]{1,3}".prop_map(Source::PrefixList),
+    #[test]
+    fn permissions_are_said_as_awss_page_shows_it() {
+        // <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_AuthorizeSecurityGroupIngress.html>
+        let sources = [
+            Source::Network("192.0.2.0/24".into()),
+            Source::Network("2001:db8::/32".into()),
+            Source::Group("sg-1a2b3c4d".into()),
+            Source::PrefixList("pl-1".into()),
         ];
-        let ports = option::of((-1..100i32, 0..100i32).prop_map(|(from, more)| PortRange { from, to: from + more }));
-        ("tcp|udp|-1", ports, source).prop_map(|(protocol, ports, source)| Permission { protocol, ports, source })
-    }
-
-    proptest! {
-        #[test]
-        fn what_was_written_reads_back_equal(permissions in btree_set(any_permission(), 0..6)) {
-            let described = permissions.iter().map(Permission::to_aws).collect();
-            prop_assert_eq!(Permission::from_aws(described), permissions);
-        }
+        let permissions = sources.into_iter().map(|source| Permission::tcp(22, source)).zip(1..);
+        let said = permissions.fold(Parameters::default(), |all, (it, at)| it.to_aws(at, all));
+        let place = |at: u8, rest: &str| format!("IpPermissions.{at}.{rest}");
+        let expected = [
+            (1, "IpRanges.1.CidrIp", "192.0.2.0/24"),
+            (2, "Ipv6Ranges.1.CidrIpv6", "2001:db8::/32"),
+            (3, "Groups.1.GroupId", "sg-1a2b3c4d"),
+            (4, "PrefixListIds.1.PrefixListId", "pl-1"),
+        ];
+        let expected = expected.into_iter().fold(Parameters::default(), |all, (at, name, value)| {
+            let all = all.with(place(at, "IpProtocol"), "tcp").with(place(at, "FromPort"), "22");
+            all.with(place(at, "ToPort"), "22").with(place(at, name), value)
+        });
+        assert_eq!(said, expected);
+        let all = Permission { protocol: "-1".into(), ports: None, source: Source::Group("sg-1".into()) };
+        let expected = Parameters::default().with("IpPermissions.1.IpProtocol", "-1");
+        assert_eq!(
+            all.to_aws(1, Parameters::default()),
+            expected.with("IpPermissions.1.Groups.1.GroupId", "sg-1"),
+            "a protocol without ports names none"
+        );
     }
 
     #[test]
     fn joined_sources_are_told_apart() {
-        let joined = IpPermission::builder()
-            .ip_protocol("tcp")
-            .from_port(443)
-            .to_port(443)
-            .ip_ranges(IpRange::builder().cidr_ip("10.0.0.0/8").build())
-            .ip_ranges(IpRange::builder().cidr_ip("0.0.0.0/0").build())
-            .ipv6_ranges(Ipv6Range::builder().cidr_ipv6("::/0").build());
-        let networks = ["10.0.0.0/8", "0.0.0.0/0", "::/0"];
-        let expected = networks.map(|it| Permission::tcp(443, Source::Network(it.into())));
-        assert_eq!(Permission::from_aws(vec![joined.build()]), expected.into());
+        let text = "<ipPermissions><item><ipProtocol>tcp</ipProtocol><fromPort>443</fromPort><toPort>443</toPort>
+            <groups><item><userId>1</userId><groupId>sg-1</groupId></item></groups>
+            <ipRanges><item><cidrIp>10.0.0.0/8</cidrIp></item><item><cidrIp>0.0.0.0/0</cidrIp></item></ipRanges>
+            <ipv6Ranges><item><cidrIpv6>::/0</cidrIpv6></item></ipv6Ranges>
+            <prefixListIds><item><prefixListId>pl-1</prefixListId></item></prefixListIds></item>
+            <item><ipProtocol>-1</ipProtocol><groups><item><groupId>sg-2</groupId></item></groups></item></ipPermissions>";
+        let described = Element::parse(text).unwrap();
+        let networks = ["10.0.0.0/8", "0.0.0.0/0", "::/0"].map(|it| Source::Network(it.into()));
+        let others = [Source::Group("sg-1".into()), Source::PrefixList("pl-1".into())];
+        let mut expected: BTreeSet<_> =
+            networks.into_iter().chain(others).map(|source| Permission::tcp(443, source)).collect();
+        expected.insert(Permission { protocol: "-1".into(), ports: None, source: Source::Group("sg-2".into()) });
+        assert_eq!(Permission::from_aws(described.children.iter()), expected);
     }
 }

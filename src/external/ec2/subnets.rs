@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use aws_sdk_ec2::types as aws;
-
-use super::{Ec2, Network, Outcome, PAGE, filter, literal, next, pairs};
+use super::parameters::literal;
+use super::{Ec2, Element, Filter, Network, Outcome, Parameters, filter, tags_of};
 use crate::external::elbv2::Pairs;
 
 /// A subnet.
@@ -29,41 +28,29 @@ impl Ec2 {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let call = self.client.describe_subnets().set_subnet_ids(Some(ids.to_vec()));
-        let answer = self.caller.call_again("DescribeSubnets", || call.clone().send()).await?;
-        Ok(answer.subnets.unwrap_or_default().into_iter().map(Subnet::from_aws).collect())
+        let answer = self.call("DescribeSubnets", Parameters::default().list("SubnetId", ids)).await?;
+        Ok(answer.items("subnetSet").map(Subnet::from_aws).collect())
     }
 
     /// The networks of all subnets of a VPC, IPv4 and IPv6.
     pub async fn networks(&self, vpc: &str) -> Outcome<Vec<Network>> {
-        let found = self.filtered(vec![filter("vpc-id", [vpc.to_owned()])]).await?;
-        Ok(found.into_iter().flat_map(networks).collect())
+        let found = self.filtered(&[filter("vpc-id", [vpc.to_owned()])]).await?;
+        Ok(found.iter().flat_map(networks).collect())
     }
 
     /// The subnets that have all of these tags, each with one of its values, or with any where none is given.
     pub async fn subnets_tagged(&self, tags: &BTreeMap<String, Vec<String>>) -> Outcome<Vec<Subnet>> {
-        Ok(self.filtered(filters(tags)).await?.into_iter().map(Subnet::from_aws).collect())
+        Ok(self.filtered(&filters(tags)).await?.iter().map(Subnet::from_aws).collect())
     }
 
-    async fn filtered(&self, filters: Vec<aws::Filter>) -> Outcome<Vec<aws::Subnet>> {
-        let mut subnets = Vec::new();
-        let mut token = None;
-        loop {
-            let call = self.client.describe_subnets().set_filters(Some(filters.clone()));
-            let call = call.max_results(PAGE).set_next_token(token);
-            let page = self.caller.call_again("DescribeSubnets", || call.clone().send()).await?;
-            subnets.extend(page.subnets.unwrap_or_default());
-            token = next(page.next_token);
-            if token.is_none() {
-                return Ok(subnets);
-            }
-        }
+    async fn filtered(&self, filters: &[Filter]) -> Outcome<Vec<Element>> {
+        self.all("DescribeSubnets", filters, "subnetSet").await
     }
 }
 
 /// AWS takes a key without a value under another name; several filters must all hold.
 /// <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSubnets.html>
-fn filters(tags: &BTreeMap<String, Vec<String>>) -> Vec<aws::Filter> {
+fn filters(tags: &BTreeMap<String, Vec<String>>) -> Vec<Filter> {
     let one = |(key, values): (&String, &Vec<String>)| match values.as_slice() {
         [] => filter("tag-key", [literal(key)]),
         values => filter(format!("tag:{key}"), values.iter().map(|value| literal(value))),
@@ -72,25 +59,26 @@ fn filters(tags: &BTreeMap<String, Vec<String>>) -> Vec<aws::Filter> {
 }
 
 /// A subnet's networks; an IPv6 block counts while it is associated.
-fn networks(subnet: aws::Subnet) -> impl Iterator<Item = Network> {
-    let six = subnet.ipv6_cidr_block_association_set.unwrap_or_default().into_iter().filter(associated);
-    let six = six.filter_map(|block| block.ipv6_cidr_block);
-    subnet.cidr_block.into_iter().chain(six).filter_map(|block| Network::parse(&block))
+fn networks(subnet: &Element) -> Vec<Network> {
+    let six = subnet.items("ipv6CidrBlockAssociationSet").filter(|block| associated(block));
+    let six = six.filter_map(|block| block.value("ipv6CidrBlock"));
+    subnet.value("cidrBlock").into_iter().chain(six).filter_map(|block| Network::parse(&block)).collect()
 }
 
-fn associated(block: &aws::SubnetIpv6CidrBlockAssociation) -> bool {
-    let state = block.ipv6_cidr_block_state.as_ref().and_then(|it| it.state.as_ref());
-    state.is_none_or(|it| *it == aws::SubnetCidrBlockStateCode::Associated)
+fn associated(block: &Element) -> bool {
+    let state = block.child("ipv6CidrBlockState").and_then(|it| it.value("state"));
+    state.is_none_or(|it| it == "associated")
 }
 
 impl Subnet {
-    fn from_aws(subnet: aws::Subnet) -> Self {
+    fn from_aws(subnet: &Element) -> Self {
+        let free = subnet.value("availableIpAddressCount").and_then(|count| count.parse().ok());
         Self {
-            id: subnet.subnet_id.unwrap_or_default(),
-            vpc: subnet.vpc_id.unwrap_or_default(),
-            zone: subnet.availability_zone.unwrap_or_default(),
-            free_addresses: subnet.available_ip_address_count.and_then(|it| it.try_into().ok()).unwrap_or_default(),
-            tags: pairs(subnet.tags),
+            id: subnet.value("subnetId").unwrap_or_default(),
+            vpc: subnet.value("vpcId").unwrap_or_default(),
+            zone: subnet.value("availabilityZone").unwrap_or_default(),
+            free_addresses: free.unwrap_or_default(),
+            tags: tags_of(subnet),
         }
     }
 }
@@ -101,25 +89,24 @@ mod tests {
 
     #[test]
     fn a_subnet_has_a_network_of_each_family_while_it_is_associated() {
-        let block = |cidr: &str, state| {
-            let state = aws::SubnetCidrBlockState::builder().state(state).build();
-            let block = aws::SubnetIpv6CidrBlockAssociation::builder().ipv6_cidr_block(cidr);
-            block.ipv6_cidr_block_state(state).build()
+        let block = |cidr: &str, state: &str| {
+            let state = format!("<ipv6CidrBlockState><state>{state}</state></ipv6CidrBlockState>");
+            format!("<item><ipv6CidrBlock>{cidr}</ipv6CidrBlock>{state}</item>")
         };
-        let subnet = aws::Subnet::builder()
-            .cidr_block("10.0.0.0/20")
-            .ipv6_cidr_block_association_set(block("2001:db8::/64", aws::SubnetCidrBlockStateCode::Associated))
-            .ipv6_cidr_block_association_set(block("2001:db9::/64", aws::SubnetCidrBlockStateCode::Disassociated));
+        let six = block("2001:db8::/64", "associated") + &block("2001:db9::/64", "disassociated");
+        let subnet = format!(
+            "<item><cidrBlock>10.0.0.0/20</cidrBlock><ipv6CidrBlockAssociationSet>{six}</ipv6CidrBlockAssociationSet></item>"
+        );
         let wanted = ["10.0.0.0/20", "2001:db8::/64"].map(|it| Network::parse(it).unwrap());
-        assert_eq!(networks(subnet.build()).collect::<Vec<_>>(), wanted);
+        assert_eq!(networks(&Element::parse(&subnet).unwrap()), wanted);
     }
 
     #[test]
     fn a_tag_is_looked_for_by_its_key_its_values_and_nothing_else() {
         let tags = [("a".to_owned(), vec![]), ("b".to_owned(), vec!["1".to_owned(), "x*\\".to_owned()])].into();
         let filters = filters(&tags);
-        let api_message: Vec<_> =
-            filters.iter().map(|it| (it.name.as_deref().unwrap(), it.values().to_vec())).collect();
-        assert_eq!(api_message, [("tag-key", vec!["a".into()]), ("tag:b", vec!["1".into(), "x\\*\\\\".to_owned()])]);
+        let expected = [("tag-key", vec!["a"]), ("tag:b", vec!["1", "x\\*\\\\"])];
+        let expected = expected.map(|(name, values)| filter(name, values.into_iter().map(str::to_owned)));
+        assert_eq!(filters, expected);
     }
 }

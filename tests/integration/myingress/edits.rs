@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use aws_sdk_ec2::types::{IpPermission, SecurityGroup};
 use aws_sdk_elasticloadbalancingv2::types::{ProtocolEnum, TargetTypeEnum};
 use causeway::api::MyIngress;
+use causeway::external::ec2::{Permission, SecurityGroup, Source};
 use serde_json::{Value, json};
 
 use crate::support::certificates::{EXAMPLE_COM, EXAMPLE_COM_RENEWED, EXAMPLE_ORG, import};
@@ -288,16 +288,14 @@ async fn a_client_secret_that_changes_is_set_anew() {
 
 /// The ingress rules of the security group of the account that is Causeway's: port and source.
 async fn let_in(scene: &Scene) -> BTreeSet<(i32, String)> {
-    let groups = crate::support::account::security_groups(scene).await;
-    let own = |group: &SecurityGroup| group.tags().iter().any(|tag| tag.key() == Some("causeway.example.com/uid"));
-    let permissions = groups.into_iter().filter(own).flat_map(|group| group.ip_permissions.unwrap_or_default());
-    let sources = |permission: IpPermission| {
-        let port = permission.from_port().unwrap_or_default();
-        let networks = permission.ip_ranges().iter().filter_map(|range| range.cidr_ip());
-        let lists = permission.prefix_list_ids().iter().filter_map(|list| list.prefix_list_id());
-        networks.chain(lists).map(|source| (port, source.to_owned())).collect::<Vec<_>>()
+    let groups = crate::support::ec2::security_groups(scene).await;
+    let own = |group: &SecurityGroup| group.tags.contains_key("causeway.example.com/uid");
+    let permissions = groups.into_iter().filter(own).flat_map(|group| group.ingress);
+    let source = |permission: Permission| match permission.source {
+        Source::Network(source) | Source::PrefixList(source) => Some((permission.ports?.from, source)),
+        Source::Group(_) => None,
     };
-    permissions.flat_map(sources).collect()
+    permissions.filter_map(source).collect()
 }
 
 #[tokio::test]

@@ -1,37 +1,34 @@
 //! Security groups that are somebody else's: of the balancer by name, and of its targets.
 
-use aws_sdk_ec2::types::{Filter, IpPermission, ResourceType, SecurityGroup, Tag, TagSpecification, UserIdGroupPair};
 use causeway::api::MyIngress;
+use causeway::external::ec2::{Element, Parameters};
 use serde_json::json;
 
 use super::{created, ready, spec, stalled_by};
 use crate::support::{Account, Operator, Scene, wait_for};
 
-fn tag(key: &str, value: &str) -> Tag {
-    Tag::builder().key(key).value(value).build()
-}
-
 /// Makes a group of that name in the VPC, and tells its id.
 async fn group(scene: &Scene, name: &str) -> String {
-    let tags = TagSpecification::builder().resource_type(ResourceType::SecurityGroup).tags(tag("Name", name)).build();
-    let call = scene.ec2().create_security_group().vpc_id("vpc-causeway").group_name(format!("group of {name}"));
-    let made = call.description("-").tag_specifications(tags).send().await.expect("the group is made");
-    made.group_id.expect("an id")
+    let parameters = Parameters::default()
+        .with("VpcId", "vpc-causeway")
+        .with("GroupName", format!("group of {name}"))
+        .with("GroupDescription", "-")
+        .with("TagSpecification.1.ResourceType", "security-group")
+        .with("TagSpecification.1.Tag.1.Key", "Name")
+        .with("TagSpecification.1.Tag.1.Value", name);
+    scene.ec2("CreateSecurityGroup", parameters).await.value("groupId").expect("an id")
 }
 
-async fn rules(scene: &Scene, group: &str) -> Vec<IpPermission> {
-    let by_id = Filter::builder().name("group-id").values(group).build();
-    let found = scene.ec2().describe_security_groups().filters(by_id).send().await.expect("groups");
-    let found: Vec<SecurityGroup> = found.security_groups.unwrap_or_default();
-    found.into_iter().next().and_then(|group| group.ip_permissions).unwrap_or_default()
+async fn rules(scene: &Scene, group: &str) -> Vec<Element> {
+    let by_id = Parameters::default().with("Filter.1.Name", "group-id").with("Filter.1.Value.1", group);
+    let found = scene.ec2("DescribeSecurityGroups", by_id).await;
+    found.items("securityGroupInfo").flat_map(|group| group.items("ipPermissions")).cloned().collect()
 }
 
 /// Whom a group lets in, and what the rules say.
 async fn let_in(scene: &Scene, group: &str) -> Vec<(String, String)> {
-    let rules = rules(scene, group).await.into_iter();
-    let pairs = rules.flat_map(|rule| rule.user_id_group_pairs.unwrap_or_default());
-    let message = |pair: UserIdGroupPair| (pair.group_id.unwrap_or_default(), pair.description.unwrap_or_default());
-    pairs.map(message).collect()
+    let message = |pair: &Element| ["groupId", "description"].map(|it| pair.value(it).unwrap_or_default()).into();
+    rules(scene, group).await.iter().flat_map(|rule| rule.items("groups")).map(message).collect()
 }
 
 #[tokio::test]
@@ -50,8 +47,8 @@ async fn the_nodes_let_the_balancer_in_once_they_agree_and_forget_it() {
     assert!(words.starts_with("spec.targetSecurityGroups: ") && words.contains(&fix), "{words}");
     assert_eq!(let_in(&scene, &nodes).await, []);
 
-    let consent = tag("causeway.example.com/let-in", &scene.namespace);
-    scene.ec2().create_tags().resources(&nodes).tags(consent).send().await.expect("the nodes agree");
+    let consent = Parameters::default().with("ResourceId.1", &nodes).with("Tag.1.Key", "causeway.example.com/let-in");
+    scene.ec2("CreateTags", consent.with("Tag.1.Value", &scene.namespace)).await;
     ready(&scene, "app").await;
     let object = scene.api::<MyIngress>().get("app").await.expect("the object");
     let own = object.status.and_then(|status| status.security_group).expect("a group of its own");
@@ -60,9 +57,16 @@ async fn the_nodes_let_the_balancer_in_once_they_agree_and_forget_it() {
     assert_eq!(let_in(&scene, &nodes).await, wanted);
 
     // Somebody takes the rule away.
-    let taken = rules(&scene, &nodes).await;
-    let call = scene.ec2().revoke_security_group_ingress().group_id(&nodes).set_ip_permissions(Some(taken));
-    call.send().await.expect("the rule is taken away");
+    let rule = rules(&scene, &nodes).await.remove(0);
+    let said = |name| rule.value(name).expect("protocol and ports");
+    let taken = Parameters::default()
+        .with("GroupId", &nodes)
+        .with("IpPermissions.1.IpProtocol", said("ipProtocol"))
+        .with("IpPermissions.1.FromPort", said("fromPort"))
+        .with("IpPermissions.1.ToPort", said("toPort"))
+        .with("IpPermissions.1.Groups.1.GroupId", &wanted[0].0)
+        .with("IpPermissions.1.Groups.1.Description", &wanted[0].1);
+    scene.ec2("RevokeSecurityGroupIngress", taken).await;
     wait_for("the rule to be put back", || let_in(&scene, &nodes), |seen| *seen == wanted).await;
     scene.was_told("app", "DriftRepaired", "let").await;
 

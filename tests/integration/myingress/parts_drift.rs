@@ -7,6 +7,7 @@ use aws_sdk_elasticloadbalancingv2::types::{
     Action, ActionTypeEnum, Certificate, FixedResponseActionConfig, ListenerAttribute, RuleCondition, RulePriorityPair,
     Tag, TargetDescription, TargetGroupAttribute,
 };
+use causeway::external::ec2::Parameters;
 use serde_json::json;
 
 use super::two_sweeps;
@@ -226,9 +227,9 @@ async fn the_security_group_and_the_balancer_are_put_back() {
         }),
         ("a security group's tag", |scene, balancer| {
             Box::pin(async {
-                let tag = aws_sdk_ec2::types::Tag::builder().key("team").value("pirates").build();
-                let call = scene.ec2().create_tags().resources(security_group(scene, balancer).await);
-                call.tags(tag).send().await.expect("the tag");
+                let tagged = Parameters::default().with("ResourceId.1", security_group(scene, balancer).await);
+                let tagged = tagged.with("Tag.1.Key", "team").with("Tag.1.Value", "pirates");
+                scene.ec2("CreateTags", tagged).await;
             })
         }),
         ("another security group", |scene, balancer| {
@@ -244,16 +245,12 @@ async fn security_group(scene: &Scene, balancer: &str) -> String {
 }
 
 pub async fn ingress(scene: &Scene, balancer: &str, cidr: &str, port: i32, let_in: bool) {
-    let id = security_group(scene, balancer).await;
-    let range = aws_sdk_ec2::types::IpRange::builder().cidr_ip(cidr).build();
-    let permission = aws_sdk_ec2::types::IpPermission::builder();
-    let permission = permission.ip_protocol("tcp").from_port(port).to_port(port).ip_ranges(range).build();
-    let ec2 = scene.ec2();
-    if let_in {
-        let call = ec2.authorize_security_group_ingress().group_id(id).ip_permissions(permission);
-        call.send().await.expect("the permission");
-    } else {
-        let call = ec2.revoke_security_group_ingress().group_id(id).ip_permissions(permission);
-        call.send().await.expect("the permission is taken back");
-    }
+    let permission = Parameters::default()
+        .with("GroupId", security_group(scene, balancer).await)
+        .with("IpPermissions.1.IpProtocol", "tcp")
+        .with("IpPermissions.1.FromPort", port.to_string())
+        .with("IpPermissions.1.ToPort", port.to_string())
+        .with("IpPermissions.1.IpRanges.1.CidrIp", cidr);
+    let action = if let_in { "AuthorizeSecurityGroupIngress" } else { "RevokeSecurityGroupIngress" };
+    scene.ec2(action, permission).await;
 }

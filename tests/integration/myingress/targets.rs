@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use causeway::api::MyIngress;
+use causeway::external::ec2::Parameters;
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
@@ -188,8 +189,9 @@ async fn a_pod_with_the_readiness_gate_is_ready_only_when_its_target_is_healthy(
 
 /// A running EC2 instance, and a node that exists on paper only and says that it is this instance: their names.
 async fn paper_node(scene: &Scene, number: usize) -> (String, String) {
-    let run = scene.ec2().run_instances().image_id("ami-12345678").min_count(1).max_count(1).subnet_id("subnet-abc");
-    let instance = run.send().await.expect("an instance").instances.unwrap_or_default().remove(0).instance_id.unwrap();
+    let run = Parameters::default().with("ImageId", "ami-12345678").with("SubnetId", "subnet-abc");
+    let run = scene.ec2("RunInstances", run.with("MinCount", "1").with("MaxCount", "1")).await;
+    let instance = run.items("instancesSet").next().and_then(|it| it.value("instanceId")).expect("an instance");
     let name = format!("paper-{number}-{}", scene.namespace);
     let node = json!({
         "apiVersion": "v1", "kind": "Node", "metadata": { "name": name },

@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aws_sdk_ec2::types::SecurityGroup;
 use aws_sdk_elasticloadbalancingv2::types::{Listener, LoadBalancer, Rule, TargetGroup, TargetHealthDescription};
 use serde_json::{Value, json};
 
+use super::ec2::{described_security_groups, json_of};
 use super::journal_value::from_debug;
 use super::{Scene, wait_for};
 
@@ -33,11 +33,11 @@ impl Account {
             let name = group.target_group_name().unwrap_or_default().to_owned();
             groups.insert(name, described_group(scene, &group).await?);
         }
-        let security: BTreeMap<String, Value> = security_groups(scene)
+        let security: BTreeMap<String, Value> = described_security_groups(scene)
             .await
             .into_iter()
-            .filter(|group| group.vpc_id() == Some("vpc-causeway"))
-            .map(|group| (group.group_name().unwrap_or_default().to_owned(), sorted(from_debug(&group))))
+            .filter(|group| group.value("vpcId").as_deref() == Some("vpc-causeway"))
+            .map(|group| (group.value("groupName").unwrap_or_default(), sorted(json_of(&group))))
             .collect();
         Some(Self(json!({ "balancers": balancers, "targetGroups": groups, "securityGroups": security })))
     }
@@ -140,11 +140,6 @@ fn is_uuid(text: &str) -> bool {
 /// Every target group of the account.
 pub async fn target_groups(scene: &Scene) -> Vec<TargetGroup> {
     scene.elb.describe_target_groups().send().await.expect("target groups").target_groups.unwrap_or_default()
-}
-
-/// Every security group of the account.
-pub async fn security_groups(scene: &Scene) -> Vec<SecurityGroup> {
-    scene.ec2().describe_security_groups().send().await.expect("security groups").security_groups.unwrap_or_default()
 }
 
 /// The listeners of a balancer, by port.

@@ -4,6 +4,7 @@ pub mod account;
 pub mod backends;
 pub mod certificates;
 pub mod chronicle;
+pub mod ec2;
 pub mod emulator;
 pub mod figures;
 pub mod full;

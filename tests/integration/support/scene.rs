@@ -36,7 +36,8 @@ pub struct Scene {
     pub elb: aws_sdk_elasticloadbalancingv2::Client,
     /// The kinds that its operators serve.
     pub kinds: Vec<Served>,
-    bystander: SdkConfig,
+    /// The same for whoever looks on: with more time, and asking again.
+    pub bystander: SdkConfig,
 }
 
 impl Scene {
@@ -72,11 +73,6 @@ impl Scene {
         let bystander = aws.to_builder().timeout_config(patient).retry_config(retries).build();
         let elb = aws_sdk_elasticloadbalancingv2::Client::new(&bystander);
         Self { client, namespace, emulator, aws, elb, kinds: served::by_this_test(), bystander }
-    }
-
-    /// EC2 as a bystander sees it.
-    pub fn ec2(&self) -> aws_sdk_ec2::Client {
-        aws_sdk_ec2::Client::new(&self.bystander)
     }
 
     /// WAF as a bystander sees it.

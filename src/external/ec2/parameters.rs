@@ -1,0 +1,76 @@
+//! What a call of EC2 says.
+
+use aws_smithy_query::QueryWriter;
+
+use crate::external::elbv2::Pairs;
+
+/// The parameters of a call, each with its name as EC2 has it: `Filter.1.Name`. Numbers of lists begin with 1.
+/// <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/Query-Requests.html>
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parameters(Vec<(String, String)>);
+
+/// A text in which `*` and `?` stand for themselves.
+/// <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Filtering.html#Filtering_Resources_CLI>
+pub fn literal(text: &str) -> String {
+    text.chars().fold(String::new(), |mut literal, char| {
+        if matches!(char, '*' | '?' | '\\') {
+            literal.push('\\');
+        }
+        literal.push(char);
+        literal
+    })
+}
+
+/// What a list is narrowed to: a name, and values of which one must fit.
+pub type Filter = (String, Vec<String>);
+
+impl Parameters {
+    /// The same with one more.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.0.push((name.into(), value.into()));
+        self
+    }
+
+    /// The same with one more if it has a value.
+    #[must_use]
+    pub fn maybe(self, name: impl Into<String>, value: Option<impl Into<String>>) -> Self {
+        match value {
+            Some(value) => self.with(name, value),
+            None => self,
+        }
+    }
+
+    /// The same with a list of values.
+    #[must_use]
+    pub fn list(self, name: &str, values: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        values.into_iter().zip(1..).fold(self, |all, (value, at)| all.with(format!("{name}.{at}"), value))
+    }
+
+    /// The same with filters, which must all hold.
+    #[must_use]
+    pub fn filters(self, filters: &[Filter]) -> Self {
+        filters.iter().zip(1..).fold(self, |all, ((name, values), at)| {
+            all.with(format!("Filter.{at}.Name"), name).list(&format!("Filter.{at}.Value"), values)
+        })
+    }
+
+    /// The same with tags, in a list of that name.
+    #[must_use]
+    pub fn tags(self, list: &str, tags: &Pairs) -> Self {
+        tags.iter().zip(1..).fold(self, |all, ((key, value), at)| {
+            all.with(format!("{list}.{at}.Key"), key).with(format!("{list}.{at}.Value"), value)
+        })
+    }
+
+    /// The body of the request.
+    pub(super) fn body(&self, action: &str, version: &str) -> String {
+        let mut body = String::new();
+        let mut writer = QueryWriter::new(&mut body, action, version);
+        for (name, value) in &self.0 {
+            writer.prefix(name).string(value);
+        }
+        writer.finish();
+        body
+    }
+}
