@@ -67,7 +67,7 @@ pub struct Done {
     pub passed: bool,
     /// From its start to its end.
     pub took: Duration,
-    /// Time of processors that its process used, with the operator in it.
+    /// Time of processors that its process used, with the operator in it, and programs that it started.
     pub processor: Duration,
     /// Everything that it printed.
     pub output: PathBuf,
@@ -230,7 +230,7 @@ fn ended(mut test: Running, most: Duration) -> Result<Result<Done, Running>> {
         test.child.kill().context("cannot end a test that runs for too long")?;
     }
     // Its times are there until somebody has asked for its status.
-    let processor = time_in(&Path::new("/proc").join(pid.as_raw_nonzero().to_string()));
+    let processor = time_with_children(&Path::new("/proc").join(pid.as_raw_nonzero().to_string()));
     let status: ExitStatus = test.child.wait().context("cannot wait for a test")?;
     Ok(Ok(Done {
         name: test.name,
@@ -242,13 +242,23 @@ fn ended(mut test: Running, most: Duration) -> Result<Result<Done, Running>> {
     }))
 }
 
-/// What a process, `/proc/PID`, has used of the processors, as
-/// <https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html> has it.
+/// What a process, `/proc/PID`, has used of the processors.
 pub fn time_in(process: &Path) -> Duration {
+    ticks(process, 2)
+}
+
+/// The same, with its children that have ended.
+fn time_with_children(process: &Path) -> Duration {
+    ticks(process, 4)
+}
+
+/// The first so many times of a process: user, system, and both of its children that have ended, as
+/// <https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html> has them.
+fn ticks(process: &Path, times: usize) -> Duration {
     let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
     // The name of the program, in brackets, may contain anything.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-    let ticks: u64 = fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+    let ticks: u64 = fields.skip(11).take(times).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
     Duration::from_millis(ticks * 1000 / USER_HZ)
 }
 
