@@ -79,11 +79,6 @@ pub struct RestoreOptions {
     pub run: Option<String>,
 }
 
-/// Exit code of a Job that would fail again: Kubernetes is told not to try.
-pub const FINAL: u8 = 3;
-/// Exit code of a Job that may do better with another try.
-pub const PASSING: u8 = 1;
-
 /// Why a Job did not even begin.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
@@ -125,7 +120,7 @@ pub async fn dump(options: DumpOptions) -> Result<u8, JobError> {
         Ok(()) => Ok(0),
         Err(error) => {
             tracing::error!(%error, reason = error.reason(), "failed");
-            Ok(code_of(&error))
+            Ok(error.exit_code())
         }
     }
 }
@@ -217,13 +212,7 @@ fn begin(options: &JobOptions) -> Result<CancellationToken, JobError> {
 fn give_up(options: &JobOptions, outcome: Outcome, error: &Error) -> u8 {
     tracing::error!(%error, reason = error.reason(), "failed");
     Report { results: vec![outcome.failed(error)], omitted: 0 }.leave(&options.termination_log);
-    code_of(error)
-}
-
-/// The exit code that tells Kubernetes whether another try can help.
-#[must_use]
-pub fn code_of(error: &Error) -> u8 {
-    if error.is_final() { FINAL } else { PASSING }
+    error.exit_code()
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {

@@ -7,7 +7,6 @@ use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 
 use super::age::Recipient;
-use super::command::code_of;
 use super::manifest::{self, Document, FORMAT, Manifest, SECONDS, is_early};
 use super::plan::{BackupPlan, Source};
 use super::progress::Progress;
@@ -42,7 +41,7 @@ pub async fn run(
     for source in &plan.sources {
         let begun = Instant::now();
         let result = if stop.is_cancelled() { Err(Error::Interrupted) } else { Box::pin(back_up(&run, source)).await };
-        codes.extend(result.as_ref().err().map(code_of));
+        codes.extend(result.as_ref().err().map(Error::exit_code));
         report.results.push(outcome(source, id, begun, result));
     }
     Ok((report, codes.into_iter().min().unwrap_or_default()))

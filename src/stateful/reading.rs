@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
 
 use super::names::{self, ADOPTED, INCARNATION, MEMBER, REVISION};
-use super::strays::Names;
+use super::unlabelled::Names;
 use super::{Claim, Database, Pod};
 use crate::runtime::lost_node;
 use crate::stateful::{pod_trouble, revival};

@@ -5,25 +5,7 @@ use kube::ResourceExt;
 
 use super::reading::{claim_of, pod_of};
 use super::{Claim, Database, Error, Pod, Set, Sets, names};
-use crate::stateful::unlabelled::{self, Set as Labels, Standing};
-
-/// The names by which the pods of an object are told from others.
-pub struct Names {
-    object: String,
-    peers: String,
-}
-
-impl Names {
-    /// Those of an object.
-    pub fn of(object: &impl ResourceExt) -> Self {
-        Self { object: object.name_any(), peers: names::peers(object) }
-    }
-
-    /// The labels that its pods and claims have.
-    pub fn set<D: Database>(&self) -> Labels<'_> {
-        Labels { label: D::LABEL, name: &self.object, peers: &self.peers, container: D::APP }
-    }
-}
+use crate::stateful::unlabelled::{self, Names, Standing};
 
 impl<D: Database> Sets<D> {
     /// Pods and claims that are missing: somebody may have taken our label off, or have one of that name.

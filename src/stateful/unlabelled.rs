@@ -15,6 +15,7 @@ use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
+use super::{Database, names};
 use crate::runtime::ActionEvent;
 
 /// Labels of pods and claims by which they belong to an object of a kind.
@@ -32,6 +33,24 @@ pub struct Set<'a> {
     pub peers: &'a str,
     /// The container of the database in them.
     pub container: &'static str,
+}
+
+/// The names by which the pods and claims of an object are told from others.
+pub struct Names {
+    object: String,
+    peers: String,
+}
+
+impl Names {
+    /// Those of an object.
+    pub fn of(object: &impl ResourceExt) -> Self {
+        Self { object: object.name_any(), peers: names::peers(object) }
+    }
+
+    /// The labels that its pods and claims have.
+    pub fn set<D: Database>(&self) -> Set<'_> {
+        Set { label: D::LABEL, name: &self.object, peers: &self.peers, container: D::APP }
+    }
 }
 
 /// What something of the right name is.

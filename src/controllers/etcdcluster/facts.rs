@@ -4,11 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::auth::Auth;
-pub use super::damage::Loss;
-use super::membership;
 use super::tls::Transport;
 use super::tls::facts::Certificates;
-use crate::api::EtcdCluster;
 use crate::external::etcd::{Alarm, Credentials, Endpoint, Member, Status};
 use crate::stateful;
 pub use crate::stateful::{Child, Claim};
@@ -117,12 +114,6 @@ impl Observed {
     pub fn endpoint(&self, ordinal: i32) -> Option<Endpoint> {
         let endpoint = self.set.pods.get(&ordinal)?.endpoint(self.credentials.as_ref())?;
         Some(Endpoint { login: self.auth.access.login().cloned(), ..endpoint })
-    }
-
-    /// The members that are ours, by ordinal.
-    pub fn members(&self, object: &EtcdCluster) -> BTreeMap<i32, &Member> {
-        let all = self.quorum.as_ref().map(|quorum| quorum.members.as_slice());
-        membership::ours(object, self, all.unwrap_or_default())
     }
 
     /// What the member at that ordinal says of itself, if it is that member.

@@ -11,6 +11,14 @@ use super::names;
 use crate::api::EtcdCluster;
 use crate::external::etcd::Member;
 
+impl Observed {
+    /// The members that are ours, by ordinal.
+    pub fn members(&self, object: &EtcdCluster) -> BTreeMap<i32, &Member> {
+        let all = self.quorum.as_ref().map(|quorum| quorum.members.as_slice());
+        ours(object, self, all.unwrap_or_default())
+    }
+}
+
 /// Those of `members` that are ours, by ordinal.
 pub fn ours<'a>(object: &EtcdCluster, observed: &Observed, members: &'a [Member]) -> BTreeMap<i32, &'a Member> {
     let message = observed.statuses.iter().map(|(ordinal, status)| (*ordinal, status.member_id));

@@ -10,14 +10,13 @@ use futures::stream::Stream;
 use kube::runtime::reflector::ObjectRef;
 use tokio::time::{Instant, sleep};
 
+use super::listened::{Node, RHYTHM};
 use super::pulse::Pulse;
 use crate::api::Redis as Object;
 use crate::external::redis::{Endpoint, Redis, RedisError, Role, Trouble, Writes};
 use crate::stateful::listeners::{Listened, Listeners, ProbeState, Shared, locked};
 use crate::stateful::wake::{Key, Wake};
 
-/// How often a node is asked.
-pub const RHYTHM: Duration = Duration::from_millis(500);
 /// How often one that is gone is looked for.
 const AGAIN: Duration = Duration::from_millis(100);
 /// After so long without a process it is looked for less often.
@@ -28,31 +27,6 @@ pub struct Monitor {
     redis: Redis,
     listeners: Listeners<Node>,
     wake: Wake,
-}
-
-/// A node, and what it said.
-pub struct Node {
-    /// Where it answers, with the certificates by which a connection is made.
-    pub endpoint: Endpoint,
-    /// Silence that wakes the controller.
-    patience: Duration,
-    /// It said that it is a master.
-    pub is_master: bool,
-    /// What it answers to a write, as long as it is a master, and when it did.
-    pub writes: Option<(Writes, Instant)>,
-}
-
-impl Listened for Node {
-    type Id = Endpoint;
-
-    fn id(&self) -> Endpoint {
-        self.endpoint.clone()
-    }
-
-    fn refresh(&mut self, now: Self) {
-        self.endpoint = now.endpoint;
-        self.patience = now.patience;
-    }
 }
 
 impl Monitor {

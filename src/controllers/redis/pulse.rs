@@ -6,7 +6,7 @@
 use tokio::time::{Instant, sleep};
 
 use super::facts::MOMENT;
-use super::monitor::{Node, RHYTHM};
+use super::listened::{Node, RHYTHM};
 use crate::external::redis::Redis;
 use crate::stateful::listeners::{Shared, locked};
 use crate::stateful::wake::{Key, Wake};

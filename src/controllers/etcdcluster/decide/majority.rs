@@ -2,7 +2,8 @@
 
 use kube::ResourceExt;
 
-use super::super::facts::{Loss, Pod};
+use super::super::damage::Loss;
+use super::super::facts::Pod;
 use super::{NEVER_STARTS, QUORUM_LOST, View, majority};
 use crate::api::etcdcluster::MemberStatus;
 use crate::controllers::etcdcluster::{auth, membership, names};

@@ -1,7 +1,8 @@
 //! Members that are to be added, promoted, replaced or removed: one step at a time.
 
 use super::super::action::Action;
-use super::super::facts::{Claim, Loss, Pod};
+use super::super::damage::Loss;
+use super::super::facts::{Claim, Pod};
 use super::super::names;
 use super::super::tls::Mode;
 use super::{Step, View, delete_claim, delete_pod, leadership, rollout, strangers};

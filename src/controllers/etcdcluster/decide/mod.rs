@@ -30,7 +30,8 @@ use kube::ResourceExt;
 
 use super::action::Action;
 use super::damage;
-use super::facts::{Claim, Loss, Observed, Pod};
+use super::damage::Loss;
+use super::facts::{Claim, Observed, Pod};
 use super::membership;
 use super::tls::Transport;
 use crate::api::{EtcdCluster, EtcdClusterStatus};
