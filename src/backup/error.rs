@@ -11,11 +11,6 @@ use super::store::{ManifestError, StoreError, UploadError};
 /// Characters of an error that are told; the log has all of them.
 const TOLD: usize = 300;
 
-/// Exit code of a Job that would fail again: Kubernetes is told not to try.
-const FINAL: u8 = 3;
-/// Exit code of a Job that may do better with another try.
-const PASSING: u8 = 1;
-
 /// Why it failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -225,10 +220,16 @@ impl Error {
         }
     }
 
+    /// Exit code of a Job that would fail again: Kubernetes is told not to try.
+    pub const FINAL: u8 = 3;
+
+    /// Exit code of a Job that may do better with another try.
+    const PASSING: u8 = 1;
+
     /// The exit code that tells Kubernetes whether another try can help.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
-        if self.is_final() { FINAL } else { PASSING }
+        if self.is_final() { Self::FINAL } else { Self::PASSING }
     }
 
     /// Whether it would be the same with another try. Secrets, buckets and permissions may come any time.

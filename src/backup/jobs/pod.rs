@@ -21,13 +21,12 @@ use super::containers::{base, ours, server, sidecar, variable, with_identity, wi
 use super::foreign_image::{self, in_image, install};
 use super::run::Run;
 use super::volumes::{self, directory_of, file_of, mount};
+use crate::backup::Error;
 use crate::backup::plan::{self, BackupPlan, RestorePlan};
 use crate::backup::relay;
 
 /// Where a backup is unpacked to.
 pub const WORK: &str = "/work";
-/// With this code a container ends where another try would end alike.
-const HOPELESS: i32 = 3;
 /// Ended Jobs are kept for so long, for people to look at their logs.
 const KEPT_SECONDS: i32 = 86_400;
 
@@ -144,7 +143,7 @@ pub fn job_spec(pod: PodSpec, labels: &BTreeMap<String, String>, retries: i32, d
                 on_exit_codes: Some(PodFailurePolicyOnExitCodesRequirement {
                     container_name: None,
                     operator: "In".into(),
-                    values: vec![HOPELESS],
+                    values: vec![i32::from(Error::FINAL)],
                 }),
                 on_pod_conditions: None,
             }],
