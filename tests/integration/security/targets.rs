@@ -1,4 +1,4 @@
-//! A tenant who may write EndpointSlices has his balancer forward to what is not his: pods of others, nodes, the metadata
+//! A tenant who may write slices of endpoints has his balancer forward to what is not his: pods of others, nodes, the metadata
 //! service.
 
 use std::time::Duration;
