@@ -94,6 +94,10 @@ pub struct RunOptions {
     #[arg(long, env = "POD_NAMESPACE", default_value = "causeway-system")]
     pub namespace: String,
 
+    /// The operator's service account in that namespace, as commands name it that grant it something
+    #[arg(long, env = "SERVICE_ACCOUNT", default_value = "causeway")]
+    pub service_account: String,
+
     /// Name of this process in the lease and in events
     #[arg(long, env = "POD_NAME", default_value = "causeway")]
     pub pod_name: String,

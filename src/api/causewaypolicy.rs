@@ -1,6 +1,8 @@
 //! `CausewayPolicy`: what objects of chosen namespaces may name.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use kube::{CustomResource, KubeSchema};
 use schemars::{Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
@@ -17,8 +19,11 @@ use super::placement::bounded;
     plural = "causewaypolicies",
     shortname = "cwp",
     category = "causeway",
+    status = "CausewayPolicyStatus",
     doc = "What objects of Causeway's kinds may name, in the namespaces that it selects. Where several policies select a \
            namespace, all of them must allow it. What was made before a policy stays as it is.",
+    printcolumn(name = "Ready", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].status"#),
+    printcolumn(name = "Status", type_ = "string", json_path = r#".status.conditions[?(@.type=="Ready")].reason"#),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
@@ -50,6 +55,13 @@ pub struct CausewayPolicySpec {
     #[schemars(length(max = 100), inner(length(min = 1, max = 64)))]
     #[x_kube(validation = ("self.all(s, isCIDR(s) || s.matches('^pl-[0-9a-z]+$'))", "spec.inboundCidrs must be networks such as 10.0.0.0/8, or ids of prefix lists"))]
     pub inbound_cidrs: Option<Vec<String>>,
+
+    /// Networks in which targets of a MyIngress may be that are no pods of its namespace, such as `[10.20.0.0/16]`: whoever
+    /// writes slices of endpoints there can name any address. Left out, none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 100), inner(length(min = 1, max = 64)))]
+    #[x_kube(validation = ("self.all(s, isCIDR(s))", "spec.targetAddresses must be networks such as 10.20.0.0/16"))]
+    pub target_addresses: Option<Vec<String>>,
 
     /// ARNs of certificates that a MyIngress may name, such as `[arn:aws:acm:eu-west-1:111122223333:certificate/*]`. Its HTTPS
     /// listeners must then name theirs. Left out, all.
@@ -93,6 +105,35 @@ pub struct CausewayPolicySpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 100), inner(length(min = 1, max = 253)))]
     pub priority_classes: Option<Vec<String>>,
+
+    /// How many objects of each kind a namespace may have, such as `{ Redis: 3, MyIngress: 5 }`: the oldest count first, those
+    /// of the same age by their names. Left out, any number; so for kinds that are left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("maxProperties" = 16))]
+    #[x_kube(validation = ("self.all(kind, kind in ['MyApp', 'MyIngress', 'EtcdCluster', 'Redis', 'DatabaseBackup', 'DatabaseRestore'])", "spec.maxObjects must name kinds of Causeway: MyApp, MyIngress, EtcdCluster, Redis, DatabaseBackup, DatabaseRestore"))]
+    pub max_objects: Option<BTreeMap<String, u32>>,
+
+    /// How much all volumes of the Redis and EtcdCluster of a namespace may ask for together, such as `100Gi`: the oldest count
+    /// first. Left out, anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 32))]
+    #[x_kube(validation = ("isQuantity(self) && !quantity(self).isLessThan(quantity('0'))", "spec.maxStorage must be a quantity such as 100Gi"))]
+    pub max_storage: Option<String>,
+}
+
+/// Whether a policy is in force.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CausewayPolicyStatus {
+    /// Generation of the spec that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
+    /// `Ready` always: `True` where the policy is in force, `False` where a value cannot be read, so that nothing new is made in
+    /// the namespaces that it may be about; `Stalled` then, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
+    pub conditions: Vec<Condition>,
 }
 
 /// The schema of a selector by labels.

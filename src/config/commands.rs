@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{ArgAction, Args, Subcommand, ValueEnum};
 
 use super::{budget, cluster_name, cluster_uid, share};
 use crate::external::budget::Budget;
@@ -37,6 +37,10 @@ pub struct PlanOptions {
     /// Rules that a security group may have for IPv4, and as many for IPv6, as the operator has it
     #[arg(long, env = "SECURITY_GROUP_RULES", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub security_group_rules: u16,
+
+    /// Whether `CausewayPolicies` count, as the operator has it
+    #[arg(long, env = "GUARDRAILS", action = ArgAction::Set, default_value_t = true)]
+    pub guardrails: bool,
 
     /// Share of AWS's default limits on the rate of calls that the plan uses; 0 for no limit
     #[arg(long, env = "AWS_RATE_SHARE", default_value_t = 1.0, value_parser = share)]

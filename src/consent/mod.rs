@@ -1,6 +1,7 @@
 //! Secrets agree to be used by a label: whoever may write an object of ours must not have a Secret sent away that he may not
 //! read himself. Pure, but for `reading`.
 
+pub mod account;
 mod reading;
 
 use std::collections::BTreeMap;

@@ -4,6 +4,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
 
+use super::account::grant;
 use super::{Consent, not_shared};
 use crate::runtime::{Class, class_of_kubernetes};
 
@@ -61,9 +62,9 @@ fn missing(name: &str, consent: &Consent, kind: &str) -> Refusal {
 
 fn denied(namespace: &str, name: &str) -> Refusal {
     let message = format!(
-        "Secret {name} may not be read, so that nobody knows whether it agrees to be used: let this namespace grant it (kubectl \
-         -n {namespace} create rolebinding causeway-secrets --clusterrole=causeway-secrets \
-         --serviceaccount=causeway-system:causeway), or a Role that names the Secret"
+        "Secret {name} may not be read, so that nobody knows whether it agrees to be used: let this namespace grant it ({}), or a \
+         Role that names the Secret",
+        grant(Some(namespace), "causeway-secrets")
     );
     Refusal { reason: "SecretDenied", message }
 }

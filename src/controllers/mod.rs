@@ -16,6 +16,8 @@ pub use crate::context::{Context, Served};
 
 /// Runs the controller of each of `context.kinds` until `context.environment.stop`; then the calls in hand are finished.
 pub async fn run(context: Context) {
+    let environment = &context.environment;
+    environment.guardrails.expect(context.kinds.iter().map(|kind| kind.name()), environment.namespaces.len().max(1));
     join_all(context.kinds.iter().map(|kind| controller(*kind, context.clone()))).await;
 }
 

@@ -33,6 +33,11 @@ pub fn contains(allowed: &str, network: &str) -> bool {
     }
 }
 
+/// Whether that is a network, such as `10.0.0.0/8`.
+pub fn is_network(text: &str) -> bool {
+    parsed(text).is_some()
+}
+
 /// An address as a number, and how many bits it has.
 type Address = (u128, u32);
 

@@ -10,11 +10,19 @@
 
 mod allowed;
 pub mod asks;
+mod beyond;
+mod census;
+mod limits;
+mod problems;
+mod required;
 mod selector;
+mod status;
 mod verdict;
 mod watch;
 
 pub use asks::{Ask, Topic};
+pub use beyond::Beyond;
+pub use required::Required;
 pub use verdict::Policies;
 pub use watch::Guardrails;
 

@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
-/// As Kubernetes has it; an operator that nobody knows selects everything, for what it would have selected is not known.
+/// As Kubernetes has it; an operator that nobody knows, or `In` without values, selects everything, for what it was to select is
+/// not known.
 /// <https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#resources-that-support-set-based-requirements>
 pub fn selects(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> bool {
     let equal = selector.match_labels.iter().flatten().all(|(key, value)| labels.get(key) == Some(value));
     equal
         && selector.match_expressions.iter().flatten().all(|it| {
             let value = labels.get(&it.key);
-            let listed = value.is_some_and(|value| it.values.iter().flatten().any(|other| other == value));
+            let values: Vec<&String> = it.values.iter().flatten().collect();
+            let listed = value.is_some_and(|value| values.contains(&value));
             match it.operator.as_str() {
-                "In" => listed,
+                "In" => listed || values.is_empty(),
                 "NotIn" => !listed,
                 "Exists" => value.is_some(),
                 "DoesNotExist" => value.is_none(),
@@ -50,6 +52,7 @@ mod tests {
         );
         assert!(by("Exists", "tenant", json!(null)) && !by("Exists", "x", json!(null)));
         assert!(by("DoesNotExist", "x", json!(null)) && !by("DoesNotExist", "tenant", json!(null)));
+        assert!(by("In", "x", json!([])), "it selects what it was to select");
         assert!(by("Like", "x", json!(["a"])), "what is not known is not allowed to go past the policy");
     }
 }

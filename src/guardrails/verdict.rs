@@ -7,8 +7,11 @@ use serde_json::Value;
 
 use super::allowed::{contains, matches};
 use super::asks::{Ask, Topic};
+use super::census::Standing;
+use super::limits::{limits, refused as no_room};
+use super::problems::read;
 use super::selector::selects;
-use super::{DENIED, Denial};
+use super::{Beyond, DENIED, Denial, UNKNOWN};
 use crate::api::causewaypolicy::CausewayPolicySpec;
 
 /// All policies, by name.
@@ -16,7 +19,7 @@ use crate::api::causewaypolicy::CausewayPolicySpec;
 pub struct Policies(BTreeMap<String, Policy>);
 
 /// A policy, as far as it can be read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 enum Policy {
     /// It can.
     Read(Box<CausewayPolicySpec>),
@@ -25,21 +28,28 @@ enum Policy {
 }
 
 impl Policies {
-    /// Takes the place of the policy of that name.
-    pub fn put(&mut self, name: String, spec: &Value) {
-        let policy = match serde_json::from_value::<CausewayPolicySpec>(spec.clone()) {
+    /// Takes the place of the policy of that name. True where it is another than before.
+    pub fn put(&mut self, name: String, spec: &Value) -> bool {
+        let policy = match read(spec) {
             Ok(spec) => Policy::Read(Box::new(spec)),
-            Err(problem) => {
+            Err(why) => {
                 let about = serde_json::from_value(spec["namespaceSelector"].clone()).unwrap_or_default();
-                Policy::Unreadable { about, why: problem.to_string() }
+                Policy::Unreadable { about, why }
             }
         };
+        let is_news = self.0.get(&name) != Some(&policy);
         self.0.insert(name, policy);
+        is_news
     }
 
     /// The policy of that name is gone.
     pub fn remove(&mut self, name: &str) {
         self.0.remove(name);
+    }
+
+    /// Whether any of them limits how much there is.
+    pub fn limit(&self) -> bool {
+        self.0.values().any(|policy| matches!(policy, Policy::Read(spec) if limits(spec)))
     }
 
     /// Whether there are none.
@@ -48,19 +58,47 @@ impl Policies {
     }
 
     /// Why the policies do not allow that, in a namespace with these labels; all that select it must allow it.
-    pub fn denial(&self, labels: &BTreeMap<String, String>, asks: &[Ask]) -> Option<Denial> {
+    pub fn denial(
+        &self,
+        labels: &BTreeMap<String, String>,
+        asks: &[Ask],
+        standing: impl Fn() -> Result<Standing, String>,
+    ) -> Option<Denial> {
+        let beyond_limits = |name: &str, spec: &CausewayPolicySpec| match limits(spec).then(&standing)? {
+            Ok(standing) => no_room(name, spec, &standing),
+            Err(why) => Some((UNKNOWN, format!("{why}, so that limits of CausewayPolicy {name} cannot be kept: wait"))),
+        };
         self.0.iter().find_map(|(name, policy)| match policy {
-            Policy::Unreadable { about, why } => selects(about, labels).then(|| {
-                let message =
-                    format!("CausewayPolicy {name} cannot be read, so nothing new is made: {why}; correct the policy");
-                (DENIED, message)
-            }),
+            Policy::Unreadable { about, why } => selects(about, labels).then(|| (DENIED, unreadable(name, why))),
             Policy::Read(spec) if selects(&spec.namespace_selector, labels) => {
-                asks.iter().find_map(|ask| refused(name, spec, ask))
+                asks.iter().find_map(|ask| refused(name, spec, ask)).or_else(|| beyond_limits(name, spec))
             }
             Policy::Read(_) => None,
         })
     }
+}
+
+impl Policies {
+    /// Which addresses that are no pods may be targets in a namespace with these labels.
+    pub fn beyond_pods(&self, labels: &BTreeMap<String, String>) -> Beyond {
+        let mut lists = Vec::new();
+        for (name, policy) in &self.0 {
+            match policy {
+                Policy::Unreadable { about, why } if selects(about, labels) => {
+                    return Beyond::Unknown(unreadable(name, why));
+                }
+                Policy::Read(spec) if selects(&spec.namespace_selector, labels) => {
+                    lists.extend(spec.target_addresses.clone());
+                }
+                _ => {}
+            }
+        }
+        Beyond::Within(lists)
+    }
+}
+
+fn unreadable(name: &str, why: &str) -> String {
+    format!("CausewayPolicy {name} cannot be read, so nothing new is made: {why}; correct the policy")
 }
 
 fn refused(name: &str, spec: &CausewayPolicySpec, ask: &Ask) -> Option<Denial> {
@@ -119,6 +157,24 @@ mod tests {
         Ask { topic, field: "spec.x".into(), value: Some(value.into()) }
     }
 
+    /// Where nobody has counted yet.
+    fn denial(policies: &Policies, asks: &[Ask]) -> Option<Denial> {
+        policies.denial(&labels(), asks, || Err("not counted".into()))
+    }
+
+    #[test]
+    fn limits_are_kept_by_every_policy_and_not_before_objects_are_counted() {
+        let limited = policies(&[
+            json!({ "namespaceSelector": {} }),
+            json!({ "namespaceSelector": {}, "maxObjects": { "Redis": 1 } }),
+        ]);
+        assert!(limited.limit());
+        assert_eq!(denial(&limited, &[]).unwrap().0, UNKNOWN);
+        let at = |place| Ok(Standing { kind: "Redis".into(), place, ..Standing::default() });
+        assert_eq!(limited.denial(&labels(), &[], || at(1)), None);
+        assert_eq!(limited.denial(&labels(), &[], || at(2)).unwrap().0, DENIED);
+    }
+
     #[test]
     fn each_list_is_about_its_topic_alone() {
         for (topic, field, allowed, good, bad) in [
@@ -136,16 +192,16 @@ mod tests {
             (Topic::PriorityClass, "priorityClasses", "batch", "batch", "high"),
         ] {
             let policies = policies(&[json!({ "namespaceSelector": {}, (field): [allowed] })]);
-            assert_eq!(policies.denial(&labels(), &[ask(topic, good)]), None, "{field}");
-            let (reason, message) = policies.denial(&labels(), &[ask(topic, good), ask(topic, bad)]).unwrap();
+            assert_eq!(denial(&policies, &[ask(topic, good)]), None, "{field}");
+            let (reason, message) = denial(&policies, &[ask(topic, good), ask(topic, bad)]).unwrap();
             assert_eq!(reason, DENIED);
             for word in ["spec.x", bad, "CausewayPolicy p0", field, allowed] {
                 assert!(message.contains(word), "{word}: {message}");
             }
             let unknown = Ask { value: None, ..ask(topic, "") };
-            assert!(policies.denial(&labels(), &[unknown]).is_some(), "{field}: what is not known is not allowed");
+            assert!(denial(&policies, &[unknown]).is_some(), "{field}: what is not known is not allowed");
             let other = if topic == Topic::Image { Topic::Waf } else { Topic::Image };
-            assert_eq!(policies.denial(&labels(), &[ask(other, bad)]), None, "{field} is about nothing else");
+            assert_eq!(denial(&policies, &[ask(other, bad)]), None, "{field} is about nothing else");
         }
     }
 
@@ -153,15 +209,15 @@ mod tests {
     fn all_policies_that_select_the_namespace_must_allow_it() {
         let of = |tenant: &str, images: Value| json!({ "namespaceSelector": { "matchLabels": { "tenant": tenant } }, "images": images });
         let image = [ask(Topic::Image, "redis:7")];
-        assert_eq!(policies(&[of("a", json!(["redis:*"])), of("b", json!([]))]).denial(&labels(), &image), None);
-        let message = policies(&[of("a", json!(["redis:*"])), of("a", json!([]))]).denial(&labels(), &image).unwrap().1;
+        assert_eq!(denial(&policies(&[of("a", json!(["redis:*"])), of("b", json!([]))]), &image), None);
+        let message = denial(&policies(&[of("a", json!(["redis:*"])), of("a", json!([]))]), &image).unwrap().1;
         assert!(message.contains("CausewayPolicy p1") && message.contains("allows none"), "{message}");
     }
 
     #[test]
     fn a_policy_that_cannot_be_read_forbids_all_that_it_may_be_about() {
         let broken = |selector: Value| json!({ "namespaceSelector": selector, "images": 7 });
-        let denied = |spec: Value| policies(&[spec]).denial(&labels(), &[]);
+        let denied = |spec: Value| denial(&policies(&[spec]), &[]);
         assert!(denied(broken(json!({}))).unwrap().1.contains("CausewayPolicy p0 cannot be read"));
         assert_eq!(denied(broken(json!({ "matchLabels": { "tenant": "b" } }))), None);
         assert!(denied(broken(json!(7))).is_some(), "whom it is about is not known");

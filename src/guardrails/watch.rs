@@ -1,6 +1,6 @@
 //! Policies and the labels of namespaces, as the apiserver has them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::pending;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,19 +8,25 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::DynamicObject;
 use kube::core::{ApiResource, PartialObjectMeta};
 use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch_all};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
 use super::asks::Ask;
+use super::census::Census;
+use super::required::REQUIRE;
+use super::status::tell;
 use super::verdict::Policies;
-use super::{Denial, UNKNOWN};
+use super::{Beyond, Denial, Required, UNKNOWN};
 use crate::api::causewaypolicy::CausewayPolicy;
+use crate::leader::Fence;
 
 /// Nobody waits longer for both lists after the start: a failover waits behind no policy.
 const LISTED: Duration = Duration::from_secs(10);
@@ -39,20 +45,43 @@ struct Inner {
 #[derive(Debug, Default)]
 struct Known {
     policies: Policies,
-    /// Labels of namespaces.
-    namespaces: HashMap<String, BTreeMap<String, String>>,
+    /// What is known of namespaces.
+    namespaces: HashMap<String, Facts>,
+    /// Namespaces that somebody asked for and that were not known.
+    awaited: HashSet<String>,
     /// Policies, and namespaces, were listed once.
     listed: (bool, bool),
     /// Why they cannot be.
     trouble: Option<String>,
+    /// The objects that there are.
+    census: Census,
+}
+
+/// What matters of a namespace.
+#[derive(Debug, Default, PartialEq)]
+struct Facts {
+    labels: BTreeMap<String, String>,
+    /// What it demands of its databases.
+    require: Option<String>,
 }
 
 impl Guardrails {
     /// Watches through `client` for as long as the runtime lives.
     pub fn watching(client: &Client) -> Self {
+        Self::following(client, None)
+    }
+
+    /// The same, and tells in the status of each policy whether it is in force, once the fence opens.
+    pub fn telling(client: &Client, fence: Fence) -> Self {
+        let (policies, told) = unbounded_channel();
+        tokio::spawn(tell(client.clone(), fence, told));
+        Self::following(client, Some(policies))
+    }
+
+    fn following(client: &Client, teller: Option<UnboundedSender<DynamicObject>>) -> Self {
         let inner =
             Arc::new(Inner { known: Mutex::default(), begun: Instant::now(), changed: watch::Sender::default() });
-        tokio::spawn(follow_policies(client.clone(), inner.clone()));
+        tokio::spawn(follow_policies(client.clone(), inner.clone(), teller));
         tokio::spawn(follow_namespaces(client.clone(), inner.clone()));
         Self(Some(inner))
     }
@@ -66,25 +95,99 @@ impl Guardrails {
         let _ = timeout_at(inner.begun + LISTED, listed).await;
     }
 
-    /// Why an object of that namespace may not ask for these.
-    pub fn denial(&self, namespace: &str, asks: impl FnOnce() -> Vec<Ask>) -> Option<Denial> {
+    /// These, once all is known; or why it cannot be.
+    pub async fn known(self) -> Result<Self, String> {
+        if let Some(inner) = &self.0 {
+            let mut changed = inner.changed.subscribe();
+            let settled = |known: &Known| known.listed == (true, true) || known.trouble.is_some();
+            let wait = async { while !settled(&inner.known()) && changed.changed().await.is_ok() {} };
+            let _ = timeout_at(inner.begun + LISTED, wait).await;
+            let known = inner.known();
+            if known.listed != (true, true) {
+                return Err(known.trouble.clone().unwrap_or_else(|| "they were not listed in time".to_owned()));
+            }
+        }
+        Ok(self)
+    }
+
+    /// Why an object may not ask for these, or may not be.
+    pub fn denial<K: Resource<DynamicType = ()>>(&self, object: &K, asks: impl FnOnce() -> Vec<Ask>) -> Option<Denial> {
         let known = self.0.as_ref()?.known();
-        let unknown = |why: String| Some((UNKNOWN, format!("{why}; until then nothing new is made")));
-        if known.listed != (true, true) {
-            let trouble = known.trouble.clone().unwrap_or_else(|| "they were not listed yet".to_owned());
-            return unknown(format!(
-                "it is not known what CausewayPolicies allow: {trouble} (apply deploy/base/clusterrole.yaml of this version, or set \
-                 the operator's option GUARDRAILS=false)"
-            ));
+        match known.labels(&object.namespace().unwrap_or_default()) {
+            Ok(Some(labels)) => {
+                let standing = || known.census.standing(&K::kind(&()), object);
+                known.policies.denial(labels, &asks(), standing)
+            }
+            Ok(None) => None,
+            Err(why) => Some((UNKNOWN, why)),
         }
-        if known.policies.is_empty() {
-            return None;
+    }
+
+    /// Which addresses that are no pods of that namespace may be targets there.
+    pub fn beyond_pods(&self, namespace: &str) -> Beyond {
+        let Some(inner) = &self.0 else { return Beyond::All };
+        let known = inner.known();
+        match known.labels(namespace) {
+            Ok(Some(labels)) => known.policies.beyond_pods(labels),
+            Ok(None) => Beyond::Within(Vec::new()),
+            Err(why) => Beyond::Unknown(why),
         }
-        match known.namespaces.get(namespace) {
-            Some(labels) => known.policies.denial(labels, &asks()),
-            None => unknown(format!(
-                "the labels of namespace {namespace} are not known yet, by which CausewayPolicies select it"
-            )),
+    }
+
+    /// What that namespace demands of its databases.
+    pub fn required(&self, namespace: &str) -> Result<Required, Denial> {
+        let Some(inner) = &self.0 else { return Ok(Required::default()) };
+        let mut known = inner.known();
+        let unlisted = known.unlisted().map(|why| (UNKNOWN, why));
+        if let Some(unlisted) = unlisted {
+            return Err(unlisted);
+        }
+        if let Some(facts) = known.namespaces.get(namespace) {
+            return Ok(Required::of(namespace, facts.require.as_deref()));
+        }
+        known.awaited.insert(namespace.to_owned());
+        Err((
+            UNKNOWN,
+            format!("it is not known yet what namespace {namespace} demands; until then nothing new is made"),
+        ))
+    }
+
+    /// These kinds are served, each in so many scopes: nothing is known of limits before all are listed.
+    pub fn expect(&self, kinds: impl Iterator<Item = &'static str>, scopes: usize) {
+        let Some(inner) = &self.0 else { return };
+        let mut known = inner.known();
+        kinds.for_each(|kind| known.census.expect(kind, scopes));
+    }
+
+    /// A scope of a kind was listed.
+    pub fn listed(&self, kind: &'static str) {
+        self.count(|census| {
+            census.listed(kind);
+            true
+        });
+    }
+
+    /// An object is there, and its volumes ask for so much, in thousandths of a byte; `None` where that cannot be decoded.
+    pub fn seen(&self, kind: &'static str, object: &impl Resource, storage: Option<i128>) {
+        self.count(|census| census.seen(kind, object, storage));
+    }
+
+    /// An object is gone.
+    pub fn gone(&self, kind: &'static str, object: &impl Resource) {
+        self.count(|census| {
+            census.gone(kind, object);
+            true
+        });
+    }
+
+    /// Tells everybody where that may make room.
+    fn count(&self, change: impl FnOnce(&mut Census) -> bool) {
+        let Some(inner) = &self.0 else { return };
+        let mut known = inner.known();
+        let makes_room = change(&mut known.census) && known.policies.limit();
+        drop(known);
+        if makes_room {
+            inner.tell();
         }
     }
 
@@ -94,6 +197,36 @@ impl Guardrails {
         stream::unfold(changed, async |changed| match changed {
             Some(mut changed) => changed.changed().await.ok().map(|()| ((), Some(changed))),
             None => pending().await,
+        })
+    }
+}
+
+impl Known {
+    /// The labels of a namespace; none where no policy asks for them. Or why they are not known.
+    fn labels(&self, namespace: &str) -> Result<Option<&BTreeMap<String, String>>, String> {
+        if let Some(why) = self.unlisted() {
+            return Err(why);
+        }
+        if self.policies.is_empty() {
+            return Ok(None);
+        }
+        let unknown = || {
+            format!(
+                "the labels of namespace {namespace} are not known yet, by which CausewayPolicies select it; until then nothing \
+                 new is made"
+            )
+        };
+        self.namespaces.get(namespace).map(|facts| Some(&facts.labels)).ok_or_else(unknown)
+    }
+
+    /// Why policies and namespaces are not known, if they are not.
+    fn unlisted(&self) -> Option<String> {
+        let trouble = self.trouble.as_deref().unwrap_or("they were not listed yet");
+        (self.listed != (true, true)).then(|| {
+            format!(
+                "it is not known what CausewayPolicies allow: {trouble} (apply deploy/base/clusterrole.yaml of this version, or set \
+                 the operator's option GUARDRAILS=false); until then nothing new is made"
+            )
         })
     }
 }
@@ -109,28 +242,41 @@ impl Inner {
 }
 
 /// Follows the policies. Where the kind is not installed nobody has made any.
-async fn follow_policies(client: Client, inner: Arc<Inner>) {
+async fn follow_policies(client: Client, inner: Arc<Inner>, teller: Option<UnboundedSender<DynamicObject>>) {
     let api: Api<DynamicObject> = Api::all_with(client, &ApiResource::erase::<CausewayPolicy>(&()));
     let mut events = pin!(watch_all(api, watcher::Config::default()).default_backoff());
     let mut fresh = Policies::default();
     while let Some(event) = events.next().await {
+        if let (Some(teller), Ok(Event::InitApply(policy) | Event::Apply(policy))) = (&teller, &event) {
+            // Whoever tells ends with the runtime.
+            let _ = teller.send(policy.clone());
+        }
         let mut known = inner.known();
         match event {
             Ok(Event::Init) => fresh = Policies::default(),
-            Ok(Event::InitApply(policy)) => fresh.put(policy.name_any(), &policy.data["spec"]),
+            Ok(Event::InitApply(policy)) => {
+                fresh.put(policy.name_any(), &policy.data["spec"]);
+                continue;
+            }
             Ok(Event::InitDone) => {
                 known.policies = std::mem::take(&mut fresh);
                 known.listed.0 = true;
             }
-            Ok(Event::Apply(policy)) => known.policies.put(policy.name_any(), &policy.data["spec"]),
+            Ok(Event::Apply(policy)) => {
+                // Not where only its status is another.
+                if !known.policies.put(policy.name_any(), &policy.data["spec"]) {
+                    continue;
+                }
+            }
             Ok(Event::Delete(policy)) => known.policies.remove(&policy.name_any()),
             Err(watcher::Error::InitialListFailed(kube::Error::Api(status))) if status.code == 404 => {
                 known.policies = Policies::default();
                 known.listed.0 = true;
             }
             Err(problem) => {
-                failed(&mut known, "CausewayPolicies", &problem);
-                continue;
+                if !failed(&mut known, "CausewayPolicies", &problem) {
+                    continue;
+                }
             }
         }
         drop(known);
@@ -138,21 +284,24 @@ async fn follow_policies(client: Client, inner: Arc<Inner>) {
     }
 }
 
-/// Follows the labels of namespaces.
+/// Follows labels and annotations of namespaces.
 async fn follow_namespaces(client: Client, inner: Arc<Inner>) {
     let mut events =
         pin!(watch_all(Api::<PartialObjectMeta<Namespace>>::all(client), watcher::Config::default()).default_backoff());
     let mut fresh = HashMap::new();
     while let Some(event) = events.next().await {
         let mut known = inner.known();
-        let labels = |labels: Option<BTreeMap<String, String>>| labels.unwrap_or_default();
+        let facts = |mut metadata: ObjectMeta| {
+            let require = metadata.annotations.as_mut().and_then(|annotations| annotations.remove(REQUIRE));
+            Facts { labels: metadata.labels.unwrap_or_default(), require }
+        };
         let is_news = match event {
             Ok(Event::Init) => {
                 fresh.clear();
                 false
             }
             Ok(Event::InitApply(namespace)) => {
-                fresh.insert(namespace.name_any(), labels(namespace.metadata.labels));
+                fresh.insert(namespace.name_any(), facts(namespace.metadata));
                 false
             }
             Ok(Event::InitDone) => {
@@ -161,19 +310,20 @@ async fn follow_namespaces(client: Client, inner: Arc<Inner>) {
                 true
             }
             Ok(Event::Apply(namespace)) => {
-                let (name, labels) = (namespace.name_any(), labels(namespace.metadata.labels));
-                let is_other = known.namespaces.insert(name, labels.clone()) != Some(labels);
-                // Without policies it matters to nobody.
-                is_other && !known.policies.is_empty()
+                let (name, now) = (namespace.name_any(), facts(namespace.metadata));
+                let before = known.namespaces.get(&name);
+                // Without policies labels matter to nobody.
+                let is_other = before.map(|it| &it.labels) != Some(&now.labels) && !known.policies.is_empty();
+                let demands = before.is_some_and(|before| before.require != now.require);
+                let is_news = is_other || demands || known.awaited.remove(&name);
+                known.namespaces.insert(name, now);
+                is_news
             }
             Ok(Event::Delete(namespace)) => {
                 known.namespaces.remove(&namespace.name_any());
                 false
             }
-            Err(problem) => {
-                failed(&mut known, "namespaces", &problem);
-                false
-            }
+            Err(problem) => failed(&mut known, "namespaces", &problem),
         };
         drop(known);
         if is_news {
@@ -182,13 +332,15 @@ async fn follow_namespaces(client: Client, inner: Arc<Inner>) {
     }
 }
 
-/// What is known stays known.
-fn failed(known: &mut Known, what: &'static str, problem: &watcher::Error) {
-    let why = format!("the operator cannot list {what}: {problem}");
-    if known.trouble.as_ref() != Some(&why) {
+/// What is known stays known. True where that is news.
+fn failed(known: &mut Known, what: &'static str, problem: &watcher::Error) -> bool {
+    let why = format!("cannot list {what}: {problem}");
+    let is_news = known.trouble.as_ref() != Some(&why);
+    if is_news {
         warn!(%problem, what, "cannot be watched: what CausewayPolicies allow is as it was known last");
         known.trouble = Some(why);
     }
+    is_news
 }
 
 #[cfg(test)]
@@ -197,6 +349,8 @@ mod tests {
     use kube::client::Body;
     use serde_json::json;
     use tower::service_fn;
+
+    use crate::api::{Redis, RedisSpec};
 
     use super::super::DENIED;
     use super::super::asks::{Ask, Topic};
@@ -240,7 +394,9 @@ mod tests {
         let guardrails = Guardrails::watching(&client);
         guardrails.ready().await;
         let ask = Ask { topic: Topic::Image, field: "spec.image".into(), value: Some("evil".into()) };
-        guardrails.denial(namespace, || vec![ask]).map(|(reason, _)| reason)
+        let mut object = Redis::new("cache", RedisSpec::default());
+        object.metadata.namespace = Some(namespace.to_owned());
+        guardrails.denial(&object, || vec![ask]).map(|(reason, _)| reason)
     }
 
     #[tokio::test(start_paused = true)]
@@ -254,7 +410,7 @@ mod tests {
         assert_eq!(reason(apiserver(403, json!([])), "shop").await, Some(UNKNOWN));
         let none = Guardrails::default();
         none.ready().await;
-        assert_eq!(none.denial("shop", Vec::new), None);
+        assert_eq!(none.denial(&Redis::new("cache", RedisSpec::default()), Vec::new), None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -202,7 +202,8 @@ impl Process {
             }
         };
         let aws = clients::aws().load().await;
-        let guardrails = if options.guardrails { Guardrails::watching(&client) } else { Guardrails::default() };
+        let telling = || Guardrails::telling(&client, fence.clone());
+        let guardrails = options.guardrails.then(telling).unwrap_or_default();
         let environment = Environment {
             guardrails,
             client,

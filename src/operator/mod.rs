@@ -28,6 +28,7 @@ use crate::backup::jobs::Identity;
 use crate::clients;
 use crate::cluster::Cluster;
 use crate::config::RunOptions;
+use crate::consent::account;
 use crate::controllers::Served;
 use crate::health::{self, Health};
 use crate::leader::{self, Lost};
@@ -92,6 +93,7 @@ pub enum Error {
 pub async fn run(options: RunOptions) -> Result<(), Error> {
     telemetry::init(options.log_format, &options.log_level, std::env::var("RUST_LOG").ok().as_deref())?;
     info!(version = env!("CARGO_PKG_VERSION"), cluster = options.cluster_name, "starting");
+    account::runs_as(&options.namespace, &options.service_account);
     let stop = stop_on_signal()?;
     let config = kube::Config::infer().await.map_err(Error::Kubeconfig)?;
     let (metrics, health) = (Metrics::new(), Health::default());

@@ -7,7 +7,7 @@ use super::Error;
 use crate::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, MyApp, MyIngress, Redis};
 use crate::context::Served;
 
-/// Every kind that has a status: policies of the cluster have none.
+/// Every kind that is served: policies are the cluster's, and are in `kubectl get causewaypolicies`.
 pub fn all() -> &'static [Served] {
     Served::value_variants()
 }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 
 use super::seen::{Condition, Seen, age, seconds_between};
+use crate::guardrails::DENIED;
 use crate::terminal::Paint;
 
 /// So many of the newest warnings are shown.
@@ -25,8 +26,17 @@ pub fn why(seen: &Seen, events: &[Event], now: Timestamp, paint: Paint) -> Strin
         let reason = event.reason.as_deref().unwrap_or_default();
         let _ = writeln!(out, "  warning {ago}{reason}: {}", event.message.as_deref().unwrap_or_default());
     }
+    if let Some(policy) = policy(seen) {
+        let _ = writeln!(out, "  Policy: kubectl get causewaypolicy {policy} -o yaml");
+    }
     let _ = writeln!(out, "  More: kubectl causeway status {} -n {}\n", seen.word(), seen.namespace);
     out
+}
+
+/// The policy that does not allow the object, as its message names it.
+fn policy(seen: &Seen) -> Option<&str> {
+    let (_, rest) = seen.message.split_once("CausewayPolicy ").filter(|_| seen.reason == DENIED)?;
+    rest.split(' ').next()
 }
 
 /// How many objects are well.
@@ -59,9 +69,12 @@ fn newest(events: &[Event]) -> Vec<(Option<Timestamp>, &Event)> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use serde_json::json;
 
     use super::*;
+    use crate::guardrails::{Ask, Policies, Topic};
 
     #[test]
     fn trouble_is_told_with_its_reasons_and_the_newest_warnings() {
@@ -103,6 +116,22 @@ mod tests {
           warning 1m30s ago BackupFailed: S3 said no
           More: kubectl causeway status databasebackup/nightly -n shop
         ");
+    }
+
+    #[test]
+    fn the_policy_that_refuses_an_object_is_named() {
+        let spec = json!({ "namespaceSelector": {}, "schemes": ["internal"] });
+        let mut policies = Policies::default();
+        policies.put("tenants".into(), &spec);
+        let ask = Ask { topic: Topic::Scheme, field: "spec.scheme".into(), value: Some("internet-facing".into()) };
+        let denial = policies.denial(&BTreeMap::new(), &[ask], || Err(String::new()));
+        let (reason, message) = denial.expect("a denial");
+        let (kind, namespace, name) = ("MyIngress".into(), "shop".into(), "web".into());
+        let (reason, ready, conditions) = (reason.into(), "False".into(), Vec::new());
+        let seen = Seen { kind, namespace, name, ready, reason, message, age_seconds: 1, conditions };
+        assert!(seen.message.contains("(spec.schemes) allows internal"), "{}", seen.message);
+        assert_eq!(policy(&seen), Some("tenants"));
+        assert_eq!(policy(&Seen { reason: "Other".into(), ..seen }), None);
     }
 
     #[test]

@@ -53,6 +53,11 @@ pub trait Kind: Send + Sync + Sized + 'static {
     /// Whether the object asks to be left as it is.
     fn suspended(object: &Self::Object) -> bool;
 
+    /// What all volumes of the object together ask for, in thousandths of a byte, as [`super::manifest::amount`] has it.
+    fn storage(_object: &Self::Object) -> i128 {
+        0
+    }
+
     /// Drops what is remembered of the object with that UID, which is gone.
     fn forget(&self, _uid: &str) {}
 

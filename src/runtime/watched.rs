@@ -12,6 +12,7 @@ use tracing::warn;
 use super::decoding::{Decoded, undecodable};
 use super::kind::Kind;
 use super::reconcile::Reconciler;
+use crate::guardrails::Guardrails;
 use crate::health::WatchHealth;
 
 /// The watch of one kind in one scope.
@@ -20,14 +21,22 @@ pub struct Watched<K: Kind> {
     /// The objects as they were before the event in hand.
     store: Store<K::Object>,
     health: WatchHealth,
+    guardrails: Guardrails,
+    /// It was listed before.
+    was_listed: bool,
     /// The uids that a list that is under way had so far.
     listed: BTreeSet<String>,
 }
 
 impl<K: Kind> Watched<K> {
     /// Of objects that go into this store.
-    pub fn new(reconciler: Arc<Reconciler<K>>, store: Store<K::Object>, health: WatchHealth) -> Self {
-        Self { reconciler, store, health, listed: BTreeSet::new() }
+    pub fn new(
+        reconciler: Arc<Reconciler<K>>,
+        store: Store<K::Object>,
+        health: WatchHealth,
+        guardrails: Guardrails,
+    ) -> Self {
+        Self { reconciler, store, health, guardrails, was_listed: false, listed: BTreeSet::new() }
     }
 
     /// Takes an event, and gives what the store is to have of it.
@@ -57,6 +66,7 @@ impl<K: Kind> Watched<K> {
                 let known = || self.store.get(&ObjectRef::new(&object.name_any()).within(&namespace(&object)));
                 let known = known().map(|known| (*known).clone());
                 let uid = object.meta().uid.clone().unwrap_or_default();
+                self.guardrails.gone(K::NAME, &object);
                 let Some(object) = object.object().or(known) else {
                     self.reconciler.note_undecodable(&uid, false);
                     return None;
@@ -75,7 +85,13 @@ impl<K: Kind> Watched<K> {
                     .state()
                     .into_iter()
                     .filter(|object| object.uid().is_none_or(|uid| !listed.contains(&uid)));
-                vanished.for_each(|object| self.reconciler.gone(&object));
+                vanished.for_each(|object| {
+                    self.guardrails.gone(K::NAME, &*object);
+                    self.reconciler.gone(&object);
+                });
+                if !std::mem::replace(&mut self.was_listed, true) {
+                    self.guardrails.listed(K::NAME);
+                }
                 Event::InitDone
             }
         };
@@ -88,6 +104,11 @@ impl<K: Kind> Watched<K> {
             Decoded::Object(object) => undecodable(object.meta()),
             Decoded::Lost { problem, .. } => Some(problem.as_str()),
         };
+        let storage = match &object {
+            Decoded::Object(object) if problem.is_none() => Some(K::storage(object)),
+            _ => None,
+        };
+        self.guardrails.seen(K::NAME, &object, storage);
         let meta = object.meta();
         let uid = meta.uid.clone().unwrap_or_default();
         if let Some(problem) = problem {

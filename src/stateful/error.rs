@@ -1,6 +1,7 @@
 //! Why children could not be read or changed.
 
 use super::child_fields;
+use crate::consent::account::grant;
 use crate::runtime::{Class, Failure, api_message, class_of_kubernetes};
 
 /// Why it failed.
@@ -51,8 +52,8 @@ pub enum Error {
     /// Secrets cannot be read or written.
     #[error(
         "spec.tls and spec.auth need the right to {verb} Secrets: bind the ClusterRole causeway-database-secrets in this namespace \
-         (kubectl create rolebinding causeway-database-secrets --clusterrole=causeway-database-secrets \
-         --serviceaccount=causeway-system:causeway)"
+         ({})",
+        grant(None, "causeway-database-secrets")
     )]
     SecretsDenied {
         /// What is not allowed.

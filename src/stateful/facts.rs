@@ -8,7 +8,7 @@ use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::guardrails::Denial;
+use crate::guardrails::{Denial, Required};
 use crate::runtime::manifest::is_controlled_by;
 use crate::stateful::pod_trouble::{Evidence, Unmade};
 use crate::stateful::restore_from::Seen;
@@ -19,6 +19,8 @@ use crate::stateful::{Database, Rules};
 pub struct Set<N> {
     /// What the operator was told.
     pub rules: Arc<Rules>,
+    /// What the namespace demands.
+    pub required: Required,
     /// What policies do not allow of the spec.
     pub denied: Option<Denial>,
     /// Services, `ConfigMap`, disruption budget, network policy and `StatefulSet` of our names, by kind and name.
@@ -125,7 +127,7 @@ pub struct Claim {
 impl<N> Set<N> {
     /// What the operator, or a policy, does not allow of a spec: a reason, and a sentence that names the field and the fix.
     pub fn complaint<D: Database>(&self, object: &D) -> Option<Denial> {
-        self.rules.complaint(object).or_else(|| self.denied.clone())
+        self.rules.complaint(object, &self.required).or_else(|| self.denied.clone())
     }
 
     /// A child of that kind and name.

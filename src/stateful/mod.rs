@@ -53,6 +53,7 @@ use crate::api::pods::{ImagePullSecret, PodMetadata};
 use crate::guardrails::Ask;
 use crate::runtime::child_watch::Owner;
 use crate::runtime::hexadecimal;
+use crate::runtime::manifest::amount;
 use crate::stateful::restore_from::Restorable;
 
 /// A kind of databases in `StatefulSet`s.
@@ -133,6 +134,12 @@ pub struct SetSpec<'a> {
     pub network_policy: Option<NetworkPolicyMode>,
     /// A Service leads there from outside of the cluster.
     pub published: bool,
+}
+
+/// What the volumes of so many nodes ask for, in thousandths of a byte. What cannot be read is as much as anybody can ask for.
+pub fn storage<D: Database>(object: &D, nodes: i32) -> i128 {
+    let spec = object.set_spec();
+    if spec.ephemeral { 0 } else { amount(spec.storage_size).unwrap_or(i128::MAX).saturating_mul(nodes.into()) }
 }
 
 /// A password that nobody guesses.

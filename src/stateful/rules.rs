@@ -4,6 +4,7 @@ use kube::ResourceExt;
 
 use super::Database;
 use crate::api::access::NetworkPolicyMode;
+use crate::guardrails::Required;
 
 /// Priority classes whose pods push out those of everybody else.
 /// <https://kubernetes.io/docs/tasks/administer-cluster/guaranteed-scheduling-critical-addon-pods/>
@@ -28,16 +29,19 @@ pub struct Rules {
 
 impl Rules {
     /// What these do not allow of a spec: a reason, and a sentence that names the field and the fix.
-    pub fn complaint<D: Database>(&self, object: &D) -> Option<(&'static str, String)> {
+    pub fn complaint<D: Database>(&self, object: &D, required: &Required) -> Option<(&'static str, String)> {
         let spec = object.set_spec();
-        if self.require_auth && !spec.auth {
-            let message =
-                "spec.auth.enabled must be true: the operator's option REQUIRE_AUTH asks every database for a password";
-            return Some(("AuthRequired", message.into()));
+        let demanded = |by_option: bool, option: &'static str, by_namespace: bool| match (by_option, by_namespace) {
+            (true, _) => Some(format!("the operator's option {option}")),
+            (false, true) => Some(required.by.clone()),
+            (false, false) => None,
+        };
+        if let (false, Some(by)) = (spec.auth, demanded(self.require_auth, "REQUIRE_AUTH", required.auth)) {
+            let message = format!("spec.auth.enabled must be true: every database is asked for a password by {by}");
+            return Some(("AuthRequired", message));
         }
-        if let Some(field) = spec.lacks_tls.filter(|_| self.require_tls) {
-            let message = format!("{field}: the operator's option REQUIRE_TLS asks every database for TLS");
-            return Some(("TlsRequired", message));
+        if let (Some(field), Some(by)) = (spec.lacks_tls, demanded(self.require_tls, "REQUIRE_TLS", required.tls)) {
+            return Some(("TlsRequired", format!("{field}: every database is asked for TLS by {by}")));
         }
         let class = spec.priority_class.filter(|class| SYSTEM_CLASSES.contains(&class.as_str()))?;
         let namespace = object.namespace().unwrap_or_default();
@@ -61,13 +65,13 @@ mod tests {
     fn of_redis(rules: &Rules, namespace: &str, spec: Value) -> Option<String> {
         let mut object = Redis::new("cache", serde_json::from_value(spec).unwrap());
         object.metadata.namespace = Some(namespace.into());
-        rules.complaint(&object).map(|(reason, message)| format!("{reason}: {message}"))
+        rules.complaint(&object, &Required::default()).map(|(reason, message)| format!("{reason}: {message}"))
     }
 
     fn of_etcd(rules: &Rules, mut spec: Value) -> Option<String> {
         spec["version"] = "3.5.9".into();
         let object = EtcdCluster::new("db", serde_json::from_value(spec).unwrap());
-        rules.complaint(&object).map(|(reason, message)| format!("{reason}: {message}"))
+        rules.complaint(&object, &Required::default()).map(|(reason, message)| format!("{reason}: {message}"))
     }
 
     #[test]
@@ -89,6 +93,24 @@ mod tests {
         }
         assert_eq!(of_etcd(&rules, json!({ "auth": auth, "tls": { "client": {}, "peer": {} } })), None);
         assert_eq!(of_redis(&Rules::default(), "shop", json!({})), None, "nothing is asked for unless it is said");
+    }
+
+    #[test]
+    fn a_namespace_asks_for_them_as_the_operator_does() {
+        let words = |spec: Value, value: &str| {
+            let object = Redis::new("cache", serde_json::from_value(spec).unwrap());
+            Rules::default().complaint(&object, &Required::of("shop", Some(value))).unwrap_or_default()
+        };
+        let (reason, message) = words(json!({}), "auth");
+        assert_eq!(reason, "AuthRequired");
+        for word in ["spec.auth.enabled must be true", "causeway.example.com/require", "namespace shop"] {
+            assert!(message.contains(word), "{word}: {message}");
+        }
+        assert_eq!(words(json!({}), "tls").0, "TlsRequired");
+        assert_eq!(words(json!({ "auth": { "enabled": true }, "tls": {} }), "auth,tls").0, "");
+        let (reason, message) = words(json!({ "auth": { "enabled": true } }), "auth,tsl");
+        assert_eq!(reason, "TlsRequired", "what is wrong demands both");
+        assert!(message.contains("auth,tsl") && message.contains("its value must be"), "{message}");
     }
 
     #[test]

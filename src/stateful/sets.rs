@@ -14,7 +14,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 
 use super::reading::{claims_of, pods_of};
 use super::{Database, Error, Rules, Set, names, network};
-use crate::guardrails::Guardrails;
+use crate::guardrails::{Guardrails, Required};
 use crate::runtime::child_watch::Owner;
 use crate::runtime::manifest::is_controlled_by;
 use crate::runtime::{Children, PerObject};
@@ -90,8 +90,13 @@ impl<D: Database> Sets<D> {
         let restore = self.restores.look(object, object.set_spec().restore_from.is_some(), object.restored());
         let (set, restore) = tokio::join!(children, restore);
         self.guardrails.ready().await;
-        let denied = self.guardrails.denial(&object.namespace().unwrap_or_default(), || object.asks());
-        let mut set = Set { restore, rules: self.rules.clone(), denied, ..set? };
+        let namespace = object.namespace().unwrap_or_default();
+        let denied = self.guardrails.denial(object, || object.asks());
+        let (required, unknown) = match self.guardrails.required(&namespace) {
+            Ok(required) => (required, None),
+            Err(unknown) => (Required::default(), Some(unknown)),
+        };
+        let mut set = Set { restore, rules: self.rules.clone(), required, denied: denied.or(unknown), ..set? };
         self.find_unlabelled(object, &mut set).await?;
         let uid = object.uid().unwrap_or_default();
         for (ordinal, pod) in &mut set.pods {

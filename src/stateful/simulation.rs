@@ -83,6 +83,7 @@ impl<P: PodState, V: Default> Objects<P, V> {
     /// What a look at them shows.
     pub fn observe<N>(&self, facts: impl Fn(i32, &P) -> Pod<N>) -> Set<N> {
         Set {
+            required: crate::guardrails::Required::default(),
             rules: Arc::default(),
             denied: None,
             children: self.children.clone(),

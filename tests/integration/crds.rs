@@ -299,10 +299,6 @@ fn every_kind_has_short_names_columns_a_category_and_a_status() {
         let columns: Vec<&str> =
             version.additional_printer_columns.iter().flatten().map(|it| it.name.as_str()).collect();
         assert!(columns.contains(&"Age"), "{columns:?}");
-        // Nobody reconciles a policy.
-        if definition.spec.names.kind == "CausewayPolicy" {
-            continue;
-        }
         assert!(columns.contains(&"Ready"), "{columns:?}");
         let subresources = version.subresources.as_ref().unwrap();
         assert!(subresources.status.is_some());

@@ -35,7 +35,6 @@ mod watches;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kube::ResourceExt;
 use kube::runtime::Controller;
 
 use crate::api::{DatabaseBackup, DatabaseBackupStatus};
@@ -98,8 +97,7 @@ impl Kind for DatabaseBackupKind {
 
     async fn observe(&self, object: &DatabaseBackup) -> Result<Observed, Error> {
         self.guardrails.ready().await;
-        let namespace = object.namespace().unwrap_or_default();
-        let denied = self.guardrails.denial(&namespace, || asks::of_backup(&object.spec));
+        let denied = self.guardrails.denial(object, || asks::of_backup(&object.spec));
         Ok(Observed { denied, ..self.observer.observe(object).await? })
     }
 

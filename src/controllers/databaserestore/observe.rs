@@ -67,8 +67,7 @@ impl Observer {
             let account = self.get::<ServiceAccount>(object, SERVICE_ACCOUNT, "service account").await?;
             observed.account = account.map(|account| serde_json::to_value(account).unwrap_or_default());
             self.guardrails.ready().await;
-            let namespace = object.namespace().unwrap_or_default();
-            observed.choice = match self.guardrails.denial(&namespace, || asks::of_restore(&object.spec)) {
+            observed.choice = match self.guardrails.denial(object, || asks::of_restore(&object.spec)) {
                 Some((reason, message)) => Choice::Refused(reason, message),
                 None => self.choose(object).await?,
             };

@@ -84,6 +84,10 @@ impl Kind for EtcdClusterKind {
         object.spec.suspend
     }
 
+    fn storage(object: &EtcdCluster) -> i128 {
+        stateful::storage(object, object.spec.replicas)
+    }
+
     fn forget(&self, uid: &str) {
         self.observer.cache.forget(uid);
         self.observer.sets.forget(uid);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::{Controller, watcher};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client};
 
 use crate::api::{MyApp, MyAppStatus};
 use crate::context::Context;
@@ -116,8 +116,7 @@ impl Kind for MyAppKind {
 
     async fn observe(&self, object: &MyApp) -> Result<Observed, Error> {
         self.guardrails.ready().await;
-        let namespace = object.namespace().unwrap_or_default();
-        let denied = self.guardrails.denial(&namespace, || asks::of_my_app(&object.spec));
+        let denied = self.guardrails.denial(object, || asks::of_my_app(&object.spec));
         Ok(Observed { denied, ..observe::observe(&self.client, object).await? })
     }
 

@@ -66,11 +66,11 @@ use facts::Observed;
 /// Runs the controller, keeps the snapshot fresh and lets targets follow endpoints meanwhile.
 pub async fn controller(context: Context) {
     let (metrics, fence) = (context.environment.metrics.clone(), context.fence.clone());
-    let budget = context.budget;
+    let (budget, guardrails) = (context.budget, context.environment.guardrails.clone());
     let elb = Elbv2::new(&context.aws, metrics.clone(), fence.clone(), budget.clone());
     let kind = Arc::new(MyIngressKind {
         region: Region::new(&context.aws, &metrics, &fence, budget, elb.clone(), context.cluster),
-        targets: Targets::new(elb, Ec2::new(&context.aws, metrics.clone(), fence.clone())),
+        targets: Targets::new(elb, Ec2::new(&context.aws, metrics.clone(), fence.clone()), guardrails.clone()),
         secrets: Secrets::new(context.environment.client.clone()),
         stores: Mutex::default(),
         bound: Mutex::default(),
@@ -82,7 +82,7 @@ pub async fn controller(context: Context) {
         sweep: context.environment.sweep,
         replacement_grace: context.replacement_grace,
         security_group_rules: context.security_group_rules,
-        guardrails: context.environment.guardrails.clone(),
+        guardrails,
     });
     let environment = context.environment;
     let sweep = environment.sweep;

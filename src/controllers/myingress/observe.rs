@@ -88,7 +88,7 @@ pub async fn wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner) -> 
     let mut members = members_of(object, &known);
     for member in &members.present {
         let asks = || asks::of_my_ingress(&member.spec);
-        if let Some((reason, message)) = kind.guardrails.denial(&key(member).0, asks) {
+        if let Some((reason, message)) = kind.guardrails.denial(member.as_ref(), asks) {
             members.refused.entry(key(member)).or_insert(Complaint { reason, message });
         }
     }

@@ -42,6 +42,7 @@ use crate::api::{self, RedisStatus};
 use crate::context::Context;
 use crate::external::redis::Redis;
 use crate::runtime::{self, ActionEvent, Kind, Plan};
+use crate::stateful;
 use action::Action;
 use error::Error;
 use facts::Observed;
@@ -82,6 +83,10 @@ impl Kind for RedisKind {
 
     fn suspended(object: &api::Redis) -> bool {
         object.spec.suspend
+    }
+
+    fn storage(object: &api::Redis) -> i128 {
+        stateful::storage(object, object.spec.replicas + 1)
     }
 
     fn forget(&self, uid: &str) {

@@ -211,7 +211,8 @@ async fn an_object_of_which_nothing_can_be_decoded_is_told_of_once() {
     let sent: Arc<Mutex<Vec<Value>>> = Arc::default();
     let reconciler = reconciler(&apiserver(sent.clone()));
     let (store, _writer) = reflector::store();
-    let mut watched = Watched::new(reconciler, store, crate::health::Health::default().watch("MyApp", None));
+    let health = crate::health::Health::default().watch("MyApp", None);
+    let mut watched = Watched::new(reconciler, store, health, crate::guardrails::Guardrails::default());
     let metadata = ObjectMeta { name: Some("app".into()), uid: Some("uid-1".into()), ..ObjectMeta::default() };
     let lost = || Decoded::Lost { metadata: Box::new(metadata.clone()), problem: "spec: no object".into() };
     for _ in 0..2 {

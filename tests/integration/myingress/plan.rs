@@ -5,7 +5,9 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use causeway::api::MyIngress;
-use kube::ResourceExt;
+use causeway::api::causewaypolicy::CausewayPolicy;
+use kube::api::{DeleteParams, PostParams};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use super::{created, operator_without_sweeps, ready, spec};
@@ -25,6 +27,8 @@ async fn plan(scene: &Scene, arguments: &[&str], input: String) -> (i32, String,
         .env("CLUSTER_NAME", &scene.namespace)
         .env("CLUSTER_UID", CLUSTER_UID)
         .env("AWS_RATE_SHARE", "0")
+        // As the operators of these tests, whose endpoints are written by hand.
+        .env("GUARDRAILS", "false")
         .env("AWS_REGION", "us-east-1")
         .env("AWS_ENDPOINT_URL", scene.emulator.endpoint())
         .env("AWS_ACCESS_KEY_ID", scene.emulator.account())
@@ -236,4 +240,34 @@ async fn what_only_aws_knows_is_asked_and_what_was_not_asked_is_named() {
     assert_eq!(code, 1);
     assert!(table.contains("error spec.listeners[0].sslPolicy: AWS has no security policy no-such"), "{table}");
     assert_eq!(made(&scene).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn what_a_policy_refuses_is_told_with_its_name_and_nothing_would_be_made() {
+    let scene = Scene::new("plan").await;
+    let name = scene.namespace.as_str();
+    let policies = Api::<CausewayPolicy>::all(scene.client.clone());
+    let policy = json!({ "metadata": { "name": name }, "spec": {
+        "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": name } }, "schemes": ["internal"],
+        "maxObjects": { "MyIngress": 1 },
+    } });
+    let policy = serde_json::from_value(policy).expect("a policy");
+    policies.create(&PostParams::default(), &policy).await.expect("the policy is taken");
+    let both = json!({ "apiVersion": "v1", "kind": "List", "items": [
+        manifest("a", &spec(json!({ "scheme": "internal" }))), manifest("b", &spec(json!({ "scheme": "internal" }))),
+        manifest("c", &spec(json!({}))),
+    ] });
+    let report = planned(&scene, 1, &["--guardrails=true", "-f", "-"], &both).await;
+    let result = |at: usize| {
+        let result = &report["objects"][at]["result"];
+        (result["reason"].as_str().unwrap_or_default(), result["message"].as_str().unwrap_or_default())
+    };
+    assert_eq!(result(0).0, "Active", "{report}");
+    for (at, words) in [(1, "spec.maxObjects.MyIngress"), (2, "spec.schemes")] {
+        assert_eq!(result(at).0, "PolicyDenied", "{report}");
+        assert!(result(at).1.contains(words) && result(at).1.contains(name), "{report}");
+    }
+    let balancers = calls(&report).into_iter().filter(|call| call == "CreateLoadBalancer");
+    assert_eq!(balancers.count(), 1, "{report}");
+    policies.delete(name, &DeleteParams::default()).await.expect("it is deleted");
 }

@@ -21,7 +21,7 @@ use crate::support::wait::wait_for;
 use crate::support::{Operator, Scene};
 
 /// The sentence of the condition `Ready`, once it has that reason.
-async fn says<K>(scene: &Scene, name: &str, reason: &str) -> String
+pub async fn says<K>(scene: &Scene, name: &str, reason: &str) -> String
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
 {
@@ -36,7 +36,7 @@ where
     wait_for(&format!("{name} to say {reason}"), look, |(its, _)| its == reason).await.1
 }
 
-async fn makes<K>(tenant: &kube::Client, scene: &Scene, name: &str, spec: Value)
+pub async fn makes<K>(tenant: &kube::Client, scene: &Scene, name: &str, spec: Value)
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
 {

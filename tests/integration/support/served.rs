@@ -22,7 +22,9 @@ const BY_NAME: &[(&str, &[Served])] = &[
     ("redis::ownership::", &[EtcdCluster, Redis]),
     ("redis::", &[Redis]),
     ("security::groups::", &[MyIngress]),
+    ("security::limits::", &[MyApp, Redis]),
     ("security::oidc::", &[MyIngress]),
+    ("security::targets::", &[MyIngress]),
     ("traffic::", &[MyIngress]),
 ];
 

@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use causeway::guardrails::Guardrails;
 use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -23,7 +24,10 @@ const SOON: Duration = Duration::from_secs(5);
 #[tokio::test]
 async fn pods_become_targets_soon_after_their_readiness() {
     let scene = Stage::new("registration").await;
-    let _operator = Operator::start(&scene).await;
+    // As it is installed: each target is looked up among the pods.
+    let mut context = Operator::context(&scene, Operator::client().await, scene.aws.clone(), Duration::from_secs(2));
+    context.environment.guardrails = Guardrails::watching(&scene.client);
+    let _operator = Operator::start_in(context);
     let mut servers = Servers::plain("web", 1);
     balanced(&scene, &servers).await;
     scene.emulator.clear_journal().await;

@@ -28,7 +28,14 @@ impl<'a> Bench<'a> {
     /// Connects to the cluster whose network this process is in.
     pub fn new(cluster: &'a Cluster, endpoint: &'a str, binary: PathBuf) -> Result<Self> {
         let run = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
-        Ok(Self { kubernetes: Kubernetes::connect(cluster)?, binary, cluster, endpoint, run })
+        let kubernetes = Kubernetes::connect(cluster)?;
+        // Endpoints are written by hand: no pod has to start.
+        let policy = json!({
+            "apiVersion": "demo.rtfm.co.ua/v1", "kind": "CausewayPolicy", "metadata": { "name": "bench" },
+            "spec": { "namespaceSelector": {}, "targetAddresses": ["198.18.0.0/15"] },
+        });
+        kubernetes.apply("/apis/demo.rtfm.co.ua/v1/causewaypolicies/bench", &policy)?;
+        Ok(Self { kubernetes, binary, cluster, endpoint, run })
     }
 
     /// Where the cluster is described.

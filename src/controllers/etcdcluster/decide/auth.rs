@@ -7,6 +7,7 @@ use super::super::auth::secrets::{Note, goes};
 use super::super::auth::{Access, concerns, kept_secret, user_provided_secret};
 use super::{OFTEN, Step, View, majority};
 use crate::api::etcdcluster::AuthStatus;
+use crate::consent::account::grant;
 use crate::consent::{ETCDCLUSTER, not_shared};
 use crate::external::etcd::Password;
 use crate::runtime::ExtraCondition;
@@ -24,8 +25,8 @@ pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     if auth.denied {
         let description = format!(
             "spec.auth needs the right to get, create and patch Secrets, such as {secret}: bind the ClusterRole \
-             causeway-database-secrets in this namespace (kubectl create rolebinding causeway-database-secrets \
-             --clusterrole=causeway-database-secrets --serviceaccount=causeway-system:causeway)"
+             causeway-database-secrets in this namespace ({})",
+            grant(None, "causeway-database-secrets")
         );
         return Some(("SecretsDenied", description));
     }

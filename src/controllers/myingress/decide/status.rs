@@ -12,7 +12,7 @@ use crate::controllers::myingress::certificates;
 use crate::controllers::myingress::facts::Observed;
 use crate::controllers::myingress::members::key;
 use crate::controllers::myingress::model::{CertificatesModel, Model, SecurityModel};
-use crate::controllers::myingress::targets::{CheckPort, Endpoints};
+use crate::controllers::myingress::targets::{CheckPort, Endpoints, Refused, Wanted};
 use crate::external::elbv2::{Condition, Match, Pairs, Protocol, State};
 use crate::runtime::{ExtraCondition, Health, Plan};
 
@@ -184,6 +184,11 @@ fn missing_backend(object: &MyIngress, scene: &Scene) -> Option<(&'static str, S
         let (service, namespace) = (&group.backend.service, &group.backend.namespace);
         Some(match scene.observed.endpoints.get(name)? {
             Endpoints::NotReadyYet | Endpoints::NoSlices => return None,
+            Endpoints::PoliciesUnknown(why) => ("PoliciesUnknown", format!("spec.backends[{index}].service: {why}")),
+            Endpoints::Known(Wanted { refused: Some(refused), .. }) => {
+                let why = no_pod(refused, namespace);
+                ("TargetRefused", format!("spec.backends[{index}].service: {why}"))
+            }
             Endpoints::Known(wanted) => {
                 let name = group.backend.check.as_deref().unwrap_or_default();
                 let (reason, why) = unfit_check_port(&wanted.check, service, name)?;
@@ -209,6 +214,16 @@ fn missing_backend(object: &MyIngress, scene: &Scene) -> Option<(&'static str, S
         })
     });
     troubles.min_by_key(|(_, message)| message.clone())
+}
+
+/// Why an address is no target, and what to do.
+fn no_pod(Refused { address, slice, others }: &Refused, namespace: &str) -> String {
+    let others = if *others == 0 { String::new() } else { format!(" (and {others} more)") };
+    format!(
+        "{address}{others} in EndpointSlice {slice} is no target, for it is no address of a pod of namespace {namespace} that \
+         the slice names (kubectl -n {namespace} get endpointslice {slice} -o yaml): let a selector of the Service find pods, \
+         or ask for a CausewayPolicy that lists the address in spec.targetAddresses"
+    )
 }
 
 /// What is wrong with the named port of checks.

@@ -46,6 +46,12 @@ pub async fn checks(kind: &MyIngressKind, object: &MyIngress) -> Vec<Check> {
     found
 }
 
+/// It is not known what policies allow.
+pub fn policies_unasked(why: &str) -> Check {
+    let message = format!("not checked: what CausewayPolicies allow in this namespace: {why}");
+    Check { field: "metadata.namespace".into(), state: CheckState::Unchecked, message }
+}
+
 fn wrong(field: impl Into<String>, message: String) -> Check {
     Check { field: field.into(), state: CheckState::Wrong, message }
 }

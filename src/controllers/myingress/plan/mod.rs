@@ -44,11 +44,11 @@ use crate::guardrails::Guardrails;
 use crate::health::Health;
 use crate::leader::Fence;
 use crate::metrics::Metrics;
-use crate::runtime::{CacheSync, Decoded, Environment, api_message};
+use crate::runtime::{CacheSync, Decoded, Environment, Kind, api_message};
 use crate::terminal::Paint;
 use documents::Documents;
 use dry_run::{DryRun, DryRunResult};
-use report::{Origin, Report};
+use report::{Check, Origin, Report};
 
 pub(super) use fields::{Fields, Thing, difference};
 pub(super) use report::Field;
@@ -104,9 +104,14 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
     let (fence, budget) = (Fence::closed(), options.budget());
     let elb = Elbv2::new(&aws, metrics.clone(), fence.clone(), budget.clone());
     let (store, writer) = reflector::store();
+    let guardrails = if options.guardrails { Guardrails::watching(&client) } else { Guardrails::default() };
+    let (guardrails, unasked) = match guardrails.known().await {
+        Ok(guardrails) => (guardrails, None),
+        Err(why) => (Guardrails::default(), Some(checks::policies_unasked(&why))),
+    };
     let kind = MyIngressKind {
         region: Region::new(&aws, &metrics, &fence, budget, elb.clone(), identity),
-        targets: Targets::new(elb, Ec2::new(&aws, metrics.clone(), fence.clone())),
+        targets: Targets::new(elb, Ec2::new(&aws, metrics.clone(), fence.clone()), guardrails.clone()),
         secrets: Secrets::new(client.clone()),
         stores: Mutex::new(vec![(store.clone(), CacheSync::of(store))]),
         bound: Mutex::default(),
@@ -119,18 +124,20 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
         // What comes in the end is to be seen.
         replacement_grace: Duration::ZERO,
         security_group_rules: options.security_group_rules,
-        // Policies are the operator's to keep: a plan shows what a spec would mean to AWS.
-        guardrails: Guardrails::default(),
+        guardrails: guardrails.clone(),
     };
     let cluster = listed(&client, options.namespace.as_deref()).await?;
     let (planned, known) = chosen(documents.objects, cluster, &options, client.default_namespace());
     let environment = environment(client, metrics, &options, &known);
     show(writer, &known);
+    for object in &known {
+        guardrails.seen(MyIngressKind::NAME, object, None);
+    }
     kind.region.sweep().await.map_err(Error::Aws)?;
     let result = async {
         let ready = tokio::time::timeout(LISTING, kind.targets.ready()).await;
         ready.map_err(|_| Error::Unread(kind.targets.watch_trouble()))?;
-        Ok::<_, Error>(result(&kind, planned).await)
+        Ok::<_, Error>(result(&kind, planned, unasked.as_slice()).await)
     };
     let objects = tokio::select! {
         // Watches for as long as the rehearsal needs it.
@@ -231,7 +238,11 @@ fn show(mut writer: reflector::store::Writer<MyIngress>, known: &[MyIngress]) {
     }
 }
 
-async fn result(kind: &MyIngressKind, planned: Vec<(MyIngress, Origin)>) -> Vec<report::ObjectReport> {
+async fn result(
+    kind: &MyIngressKind,
+    planned: Vec<(MyIngress, Origin)>,
+    unasked: &[Check],
+) -> Vec<report::ObjectReport> {
     let mut dry_run = DryRun { kind, predicted: PredictedAws::default() };
     let mut objects: Vec<DryRunResult> =
         planned.into_iter().map(|(object, origin)| DryRunResult::new(object, origin)).collect();
@@ -247,6 +258,7 @@ async fn result(kind: &MyIngressKind, planned: Vec<(MyIngress, Origin)>) -> Vec<
     for result in &mut objects {
         if result.object.meta().deletion_timestamp.is_none() && !result.object.spec.suspend {
             result.report.checks = checks::checks(kind, &result.object).await;
+            result.report.checks.extend_from_slice(unasked);
         }
     }
     objects.into_iter().map(|result| result.report).collect()

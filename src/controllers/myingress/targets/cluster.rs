@@ -1,8 +1,9 @@
 //! What we know of the cluster: facts by name, and which Services a change of one concerns. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
 
-use super::facts::{GatedPod, Node, Service, Slice};
+use super::facts::{Endpoint, GatedPod, Node, Pod, Service, Slice};
 use crate::external::elbv2::TargetType;
 
 /// Namespace and name; the namespace of a node is empty.
@@ -15,7 +16,7 @@ pub enum Kind {
     Services,
     /// Their endpoints.
     Slices,
-    /// Pods with our readiness gate.
+    /// Pods.
     Pods,
     /// Nodes.
     Nodes,
@@ -51,7 +52,10 @@ pub struct Cluster {
     slices: HashMap<Key, BTreeMap<String, Slice>>,
     /// The Service of a slice.
     service_of_slice: HashMap<Key, String>,
+    /// Pods with our readiness gate.
     pods: HashMap<Key, GatedPod>,
+    /// The addresses of all pods.
+    addresses: HashMap<Key, Box<[IpAddr]>>,
     nodes: BTreeMap<String, Node>,
 }
 
@@ -77,7 +81,21 @@ impl Cluster {
 
     /// The slices of a Service.
     pub fn slices(&self, namespace: &str, service: &str) -> impl Iterator<Item = &Slice> {
-        self.slices.get(&(namespace.to_owned(), service.to_owned())).into_iter().flat_map(BTreeMap::values)
+        self.named_slices(namespace, service).map(|(_, slice)| slice)
+    }
+
+    /// The same, with their names.
+    pub fn named_slices(&self, namespace: &str, service: &str) -> impl Iterator<Item = (&str, &Slice)> {
+        let slices = self.slices.get(&(namespace.to_owned(), service.to_owned()));
+        slices.into_iter().flatten().map(|(name, slice)| (name.as_str(), slice))
+    }
+
+    /// Whether the endpoint is what it says: a pod of that namespace, at an address that this pod has. Whoever writes a slice
+    /// may name any pod and any address.
+    pub fn is_of_its_pod(&self, namespace: &str, endpoint: &Endpoint) -> bool {
+        let Some((name, _)) = &endpoint.pod else { return false };
+        let addresses = self.addresses.get(&(namespace.to_owned(), name.to_string()));
+        addresses.is_some_and(|addresses| endpoint.address.parse().is_ok_and(|it| addresses.contains(&it)))
     }
 
     /// A pod with our readiness gate.
@@ -97,6 +115,14 @@ impl Cluster {
         };
         let within = self.slices.iter().filter(|((of, _), _)| of == namespace);
         within.filter(|(_, slices)| slices.values().any(has)).map(|(service, _)| service.clone()).collect()
+    }
+
+    /// Whom a change of that pod concerns. Once all are listed everybody looks anyway.
+    fn concerned_by_pod(&self, key: &Key) -> Concerned {
+        if !self.listed.contains(&Kind::Pods) {
+            return Concerned::default();
+        }
+        Concerned { services: self.services_of(&key.0, &BTreeSet::from([key.1.as_str()])), nodes: false }
     }
 
     /// Enters what we ourselves just wrote into a pod, ahead of its watch.
@@ -177,9 +203,33 @@ impl Entered for Slice {
     }
 }
 
-impl Entered for GatedPod {
+impl Entered for Pod {
     const KIND: Kind = Kind::Pods;
 
+    fn enter(self, cluster: &mut Cluster, key: &Key) -> Concerned {
+        let concerned = match self.gated {
+            Some(pod) => pod.enter(cluster, key),
+            None => GatedPod::leave(cluster, key),
+        };
+        match cluster.addresses.get(key) {
+            Some(known) if *known == self.addresses => return concerned,
+            None if self.addresses.is_empty() => return concerned,
+            _ => cluster.addresses.insert(key.clone(), self.addresses),
+        };
+        cluster.concerned_by_pod(key)
+    }
+
+    fn leave(cluster: &mut Cluster, key: &Key) -> Concerned {
+        let concerned = GatedPod::leave(cluster, key);
+        if cluster.addresses.remove(key).is_some() { cluster.concerned_by_pod(key) } else { concerned }
+    }
+
+    fn keys(cluster: &Cluster) -> Vec<Key> {
+        cluster.pods.keys().chain(cluster.addresses.keys()).cloned().collect()
+    }
+}
+
+impl GatedPod {
     fn enter(self, cluster: &mut Cluster, key: &Key) -> Concerned {
         let known = cluster.pods.get(key);
         // The watch may still bring what was before our own last write.
@@ -189,21 +239,11 @@ impl Entered for GatedPod {
         let pod = kept_since(known, self);
         let same = known.is_some_and(|known| GatedPod { version: pod.version, ..known.clone() } == pod);
         cluster.pods.insert(key.clone(), pod);
-        if same {
-            return Concerned::default();
-        }
-        Concerned { services: cluster.services_of(&key.0, &BTreeSet::from([key.1.as_str()])), nodes: false }
+        if same { Concerned::default() } else { cluster.concerned_by_pod(key) }
     }
 
     fn leave(cluster: &mut Cluster, key: &Key) -> Concerned {
-        if cluster.pods.remove(key).is_none() {
-            return Concerned::default();
-        }
-        Concerned { services: cluster.services_of(&key.0, &BTreeSet::from([key.1.as_str()])), nodes: false }
-    }
-
-    fn keys(cluster: &Cluster) -> Vec<Key> {
-        cluster.pods.keys().cloned().collect()
+        if cluster.pods.remove(key).is_some() { cluster.concerned_by_pod(key) } else { Concerned::default() }
     }
 }
 
@@ -247,7 +287,13 @@ mod tests {
     fn slice(service: &str, pod: &str) -> Slice {
         let pod = Some((pod.into(), "1".into()));
         let endpoint = Endpoint { address: "10.0.0.1".into(), ready: true, terminating: false, node: None, pod };
-        Slice { service: service.into(), family: Family::V4, ports: vec![], endpoints: vec![endpoint] }
+        Slice {
+            service: service.into(),
+            family: Family::V4,
+            ports: vec![],
+            endpoints: vec![endpoint],
+            by_kubernetes: true,
+        }
     }
 
     fn pod(version: u64, able: bool) -> GatedPod {
@@ -258,10 +304,17 @@ mod tests {
     #[test]
     fn what_did_not_change_concerns_nobody() {
         let mut cluster = Cluster::default();
+        cluster.listed(Kind::Pods);
         assert_eq!(slice("web", "a").enter(&mut cluster, &key("s")), Concerned::service(key("web")));
         assert_eq!(slice("web", "a").enter(&mut cluster, &key("s")), Concerned::default());
         assert_eq!(pod(1, false).enter(&mut cluster, &key("a")).services, BTreeSet::from([key("web")]));
         assert_eq!(pod(2, false).enter(&mut cluster, &key("a")), Concerned::default());
+        let at = |address: &str| Pod { addresses: Box::new([address.parse().unwrap()]), gated: None };
+        assert_eq!(at("10.0.0.1").enter(&mut cluster, &key("a")).services, BTreeSet::from([key("web")]));
+        assert_eq!(at("10.0.0.1").enter(&mut cluster, &key("a")), Concerned::default());
+        assert_eq!(at("10.0.0.2").enter(&mut cluster, &key("a")).services, BTreeSet::from([key("web")]));
+        assert_eq!(Pod::leave(&mut cluster, &key("a")).services, BTreeSet::from([key("web")]));
+        assert_eq!(Pod::keys(&cluster), []);
     }
 
     #[test]

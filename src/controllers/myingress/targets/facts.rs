@@ -15,6 +15,10 @@ use serde::Deserialize;
 /// Names the Service of a slice.
 /// <https://kubernetes.io/docs/concepts/services-networking/endpoint-slices/#ownership>
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
+/// Who writes a slice, and what it says there where Kubernetes does, of a Service with a selector.
+/// <https://kubernetes.io/docs/concepts/services-networking/endpoint-slices/#management>
+const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+const OF_KUBERNETES: &str = "endpointslice-controller.k8s.io";
 /// Nodes with one of these labels get no traffic from load balancers.
 /// <https://kubernetes.io/docs/reference/labels-annotations-taints/#node-kubernetes-io-exclude-from-external-load-balancers>
 const EXCLUDED: [&str; 2] =
@@ -24,6 +28,7 @@ const GOING: &str = "ToBeDeletedByClusterAutoscaler";
 
 /// A Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about a Service")]
 pub struct Service {
     /// It is a name for something outside the cluster.
     pub external_name: bool,
@@ -35,6 +40,8 @@ pub struct Service {
     pub publish_not_ready: bool,
     /// Traffic from outside reaches only endpoints of the node that it came to.
     pub local_only: bool,
+    /// Kubernetes finds its endpoints, by a selector.
+    pub selects: bool,
 }
 
 /// Family of addresses.
@@ -94,6 +101,7 @@ impl From<core::Service> for Service {
             ports: spec.ports.into_iter().flatten().filter_map(port).collect(),
             publish_not_ready: spec.publish_not_ready_addresses == Some(true),
             local_only: spec.external_traffic_policy.as_deref() == Some("Local"),
+            selects: spec.selector.is_some_and(|selector| !selector.is_empty()),
         }
     }
 }
@@ -109,6 +117,8 @@ pub struct Slice {
     pub ports: Vec<(String, u16)>,
     /// The endpoints.
     pub endpoints: Vec<Endpoint>,
+    /// It says that Kubernetes wrote it, for a Service with a selector.
+    pub by_kubernetes: bool,
 }
 
 /// An endpoint.
@@ -129,7 +139,9 @@ pub struct Endpoint {
 impl Slice {
     /// What matters of a slice; `None` for one that belongs to no Service or holds no IP addresses.
     pub fn of(slice: discovery::EndpointSlice) -> Option<Self> {
-        let service = slice.metadata.labels?.remove(SERVICE_NAME)?;
+        let mut labels = slice.metadata.labels?;
+        let service = labels.remove(SERVICE_NAME)?;
+        let by_kubernetes = labels.get(MANAGED_BY).is_some_and(|it| it == OF_KUBERNETES);
         let family = Family::parse(&slice.address_type)?;
         let ports = slice.ports.into_iter().flatten();
         let tcp = ports.filter(|port| port.protocol.as_deref().is_none_or(|protocol| protocol == "TCP"));
@@ -137,7 +149,7 @@ impl Slice {
             Some((port.name.unwrap_or_default(), port.port.and_then(|number| u16::try_from(number).ok())?))
         };
         let endpoints = slice.endpoints.into_iter().filter_map(endpoint).collect();
-        Some(Self { service, family, ports: tcp.filter_map(numbered).collect(), endpoints })
+        Some(Self { service, family, ports: tcp.filter_map(numbered).collect(), endpoints, by_kubernetes })
     }
 }
 
@@ -172,6 +184,15 @@ pub struct Gate {
     pub reason: String,
     /// For a person.
     pub message: String,
+}
+
+/// A pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pod {
+    /// Its addresses; none once it is over, for another pod may have them then.
+    pub addresses: Box<[IpAddr]>,
+    /// What matters of it if it has our gate.
+    pub gated: Option<GatedPod>,
 }
 
 /// A pod that waits for its targets before it is ready.
@@ -210,7 +231,28 @@ struct LeanPodSpec {
 #[derive(Clone, Debug, Default, Deserialize)]
 struct LeanPodStatus {
     phase: Option<String>,
+    #[serde(rename = "podIPs")]
+    addresses: Option<Vec<core::PodIP>>,
     conditions: Option<Vec<PodCondition>>,
+}
+
+impl LeanPod {
+    /// It has ended, and only its object is left.
+    fn is_over(&self) -> bool {
+        matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
+    }
+}
+
+impl Pod {
+    /// What matters of a pod; `None` where nothing does.
+    pub fn of(pod: &LeanPod, now: Instant) -> Option<Self> {
+        let addresses = pod.status.addresses.iter().flatten().filter(|_| !pod.is_over());
+        let pod = Self {
+            addresses: addresses.filter_map(|address| address.ip.parse().ok()).collect(),
+            gated: GatedPod::of(pod, now),
+        };
+        (pod != Self::default()).then_some(pod)
+    }
 }
 
 impl GatedPod {
@@ -232,8 +274,7 @@ impl GatedPod {
             uid: pod.uid().unwrap_or_default(),
             able,
             able_since: able.then_some(now),
-            leaving: pod.metadata.deletion_timestamp.is_some()
-                || matches!(pod.status.phase.as_deref(), Some("Succeeded" | "Failed")),
+            leaving: pod.metadata.deletion_timestamp.is_some() || pod.is_over(),
             gate,
             version: version_of(&pod.metadata),
         })
@@ -338,6 +379,18 @@ mod tests {
         let read = pod(gated(&[CONDITION], &set)).unwrap();
         assert_eq!(read.gate, Some(Gate { open: true, reason: "R".into(), message: "M".into() }));
         assert_eq!(read.version, 7);
+    }
+
+    #[test]
+    fn a_pod_has_its_addresses_until_it_is_over() {
+        let addresses = |phase: &str| {
+            let status = json!({ "phase": phase, "podIPs": [{ "ip": "10.0.0.1" }, { "ip": "FD00::1" }] });
+            let pod = serde_json::from_value(json!({ "metadata": {}, "spec": {}, "status": status })).unwrap();
+            let pod = Pod::of(&pod, Instant::now()).unwrap_or_default();
+            pod.addresses.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(addresses("Running"), ["10.0.0.1", "fd00::1"]);
+        assert_eq!(addresses("Failed"), [""; 0]);
     }
 
     #[test]

@@ -153,8 +153,8 @@ impl State {
         let summary = self.summary(endpoints);
         let situation = match endpoints {
             // Which targets there are is in the summary.
-            Endpoints::Known(Wanted { check, .. }) => {
-                Endpoints::Known(Wanted { check: check.clone(), ..Wanted::default() })
+            Endpoints::Known(Wanted { check, refused, .. }) => {
+                Endpoints::Known(Wanted { check: check.clone(), refused: refused.clone(), ..Wanted::default() })
             }
             other => other.clone(),
         };

@@ -42,13 +42,14 @@ use super::ownership::ObjectKey;
 use crate::external::aws::AwsError;
 use crate::external::ec2::Ec2;
 use crate::external::elbv2::{Elbv2, TargetType};
+use crate::guardrails::{Beyond, Guardrails};
 use crate::runtime::Environment;
 use cluster::{Cluster, Concerned};
 use registry::Registry;
 use zones::Zones;
 
 pub use planner::Step;
-pub use wanted::{CheckPort, Wanted};
+pub use wanted::{CheckPort, Refused, Wanted};
 
 /// A port of a Service, as a target group's targets are to reach it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -94,6 +95,8 @@ pub enum Endpoints {
     Unsuitable(String),
     /// The Service exists, but nothing that lists its endpoints: that is not believed.
     NoSlices,
+    /// Some are no pods, and whether policies allow those is not known; why.
+    PoliciesUnknown(String),
     /// These are its targets, be it none.
     Known(Wanted),
 }
@@ -146,6 +149,7 @@ struct Shared {
     listed: watch::Sender<bool>,
     nodes_matter: watch::Sender<bool>,
     watch_trouble: Mutex<Option<String>>,
+    guardrails: Guardrails,
 }
 
 impl Shared {
@@ -158,7 +162,12 @@ impl Shared {
     }
 
     fn endpoints(&self, backend: &Backend) -> Endpoints {
-        wanted::endpoints(&self.cluster(), backend)
+        wanted::endpoints(&self.cluster(), backend, |namespace| self.beyond_pods(namespace))
+    }
+
+    /// Which addresses that are no pods of that namespace may be targets there.
+    fn beyond_pods(&self, namespace: &str) -> Beyond {
+        self.guardrails.beyond_pods(namespace)
     }
 
     fn changed(&self, concerned: &Concerned) {
@@ -168,13 +177,14 @@ impl Shared {
 
 impl Targets {
     /// Follows nothing yet.
-    pub fn new(elb: Elbv2, ec2: Ec2) -> Self {
+    pub fn new(elb: Elbv2, ec2: Ec2, guardrails: Guardrails) -> Self {
         let shared = Shared {
             cluster: Mutex::default(),
             registry: Registry::default(),
             listed: watch::Sender::new(false),
             nodes_matter: watch::Sender::new(false),
             watch_trouble: Mutex::default(),
+            guardrails,
         };
         Self { elb, zones: Arc::new(Zones::new(ec2)), shared: Arc::new(shared) }
     }

@@ -110,7 +110,8 @@ impl Gates {
 fn decide(shared: &Shared, group: &Group) -> (Vec<Decision>, bool) {
     let backend = group.state().backend.clone();
     let cluster = shared.cluster();
-    let Endpoints::Known(wanted) = endpoints(&cluster, &backend) else { return (Vec::new(), false) };
+    let beyond = |namespace: &str| shared.beyond_pods(namespace);
+    let Endpoints::Known(wanted) = endpoints(&cluster, &backend, beyond) else { return (Vec::new(), false) };
     let namespace = backend.namespace;
     let open = |pod: &GatedPod| pod.gate.as_ref().is_some_and(|gate| gate.open);
     let in_question: BTreeMap<&str, &GatedPod> = wanted
@@ -147,7 +148,7 @@ fn groups_of(shared: &Shared, cluster: &Cluster, namespace: &str, pods: &BTreeSe
     let groups = services.iter().flat_map(|service| shared.registry.groups_of(service));
     let known = groups.filter_map(|group| {
         let backend = group.state().backend.clone();
-        match endpoints(cluster, &backend) {
+        match endpoints(cluster, &backend, |namespace| shared.beyond_pods(namespace)) {
             Endpoints::Known(wanted) if backend.target_type == TargetType::Ip => Some((group, wanted)),
             _ => None,
         }

@@ -2,18 +2,20 @@
 //! endpoints, and on the way nothing is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
 use super::cache::TargetCache;
 use super::cluster::{Cluster, Entered, Key, Kind};
-use super::facts::{Endpoint, Family, GatedPod, Service, ServicePort, Slice};
+use super::facts::{Endpoint, Family, GatedPod, Pod, Service, ServicePort, Slice};
 use super::planner::{Planner, Step};
 use super::wanted::endpoints;
 use super::{Backend, Endpoints, PortName};
 use crate::external::aws::AwsError;
 use crate::external::elbv2::{Target, TargetHealth, TargetState, TargetType};
+use crate::guardrails::Beyond;
 use crate::runtime::Class;
 
 const PODS: usize = 6;
@@ -77,8 +79,12 @@ fn key(name: String) -> Key {
     ("shop".into(), name)
 }
 
+fn address(pod: usize) -> IpAddr {
+    Ipv4Addr::from_bits(0x0a00_0000 + u32::try_from(pod).unwrap()).into()
+}
+
 fn target(pod: usize) -> Target {
-    Target { id: format!("10.0.0.{pod}"), port: 8080 }
+    Target { id: address(pod).to_string(), port: 8080 }
 }
 
 fn error(class: Class, code: Option<&str>) -> AwsError {
@@ -127,7 +133,7 @@ impl Simulation {
                 };
                 let endpoints = pods.into_iter().map(endpoint).collect();
                 let (service, ports) = ("web".into(), vec![("http".into(), 8080)]);
-                Slice { service, family: Family::V4, ports, endpoints }
+                Slice { service, family: Family::V4, ports, endpoints, by_kubernetes: true }
                     .enter(&mut self.cluster, &key(format!("web-{slice}")));
             }
             Event::SliceGoes { slice } => {
@@ -136,11 +142,12 @@ impl Simulation {
             Event::Pod { pod, able } => {
                 self.version += 1;
                 let (uid, able_since) = ("1".into(), able.then_some(self.now));
-                GatedPod { uid, able, able_since, leaving: false, gate: None, version: self.version }
+                let gated = GatedPod { uid, able, able_since, leaving: false, gate: None, version: self.version };
+                Pod { addresses: [address(pod)].into(), gated: Some(gated) }
                     .enter(&mut self.cluster, &key(format!("pod-{pod}")));
             }
             Event::PodGoes { pod } => {
-                GatedPod::leave(&mut self.cluster, &key(format!("pod-{pod}")));
+                Pod::leave(&mut self.cluster, &key(format!("pod-{pod}")));
             }
             Event::ForeignTarget { pod } => {
                 self.aws.insert(target(pod), health(TargetState::Healthy));
@@ -156,7 +163,7 @@ impl Simulation {
         let (namespace, service) = ("shop".into(), "web".into());
         let (port, target_type, nodes) = (PortName::Number(80), TargetType::Ip, BTreeMap::new());
         let backend = Backend { namespace, service, port, target_type, ipv6: false, nodes, check: None };
-        endpoints(&self.cluster, &backend)
+        endpoints(&self.cluster, &backend, |_| Beyond::Within(vec![["10.0.0.0/30".to_owned()].into()]))
     }
 
     fn registered(&self) -> BTreeSet<Target> {
@@ -265,6 +272,9 @@ proptest! {
         let mut simulation = Simulation::new();
         simulation.accepted = (0..500).filter(|pod| !refused.contains(pod)).map(target).collect();
         simulation.happen(Event::ServiceAppears { number: 80 });
+        for pod in &pods {
+            simulation.happen(Event::Pod { pod: *pod, able: true });
+        }
         let pods: Vec<_> = pods.into_iter().map(|pod| (pod, true, false)).collect();
         let expected: BTreeSet<Target> =
             pods.iter().map(|(pod, ..)| target(*pod)).filter(|target| simulation.accepted.contains(target)).collect();

@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 
 use super::Shared;
 use super::cluster::{Concerned, Entered, Key};
-use super::facts::{GatedPod, LeanNode, LeanPod, Node, Service, Slice};
+use super::facts::{LeanNode, LeanPod, Node, Pod, Service, Slice};
 use crate::external::elbv2::TargetType;
 use crate::runtime::{Decoded, Environment, undecodable};
 
@@ -27,9 +27,18 @@ pub async fn run(shared: &Arc<Shared>, environment: &Environment) {
     tokio::join!(
         scopes(shared, environment, |service: CoreService| Some(Service::from(service))),
         scopes(shared, environment, |slice: EndpointSlice| Slice::of(slice)),
-        scopes(shared, environment, |pod: LeanPod| GatedPod::of(&pod, Instant::now())),
+        scopes(shared, environment, |pod: LeanPod| Pod::of(&pod, Instant::now())),
         nodes(shared, environment),
+        policies(shared, environment),
     );
+}
+
+/// What policies allow beside pods may be another thing now.
+async fn policies(shared: &Arc<Shared>, environment: &Environment) {
+    let mut changes = pin!(environment.guardrails.changes());
+    while changes.next().await.is_some() {
+        shared.registry.all_changed();
+    }
 }
 
 /// Watches a kind in the namespaces that are served.

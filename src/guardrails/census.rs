@@ -1,0 +1,160 @@
+//! Which objects there are, and what they ask for: for limits on their number and size. Pure.
+
+use std::collections::{BTreeMap, HashMap};
+
+use jiff::Timestamp;
+use kube::{Resource, ResourceExt};
+
+/// The objects of all kinds that are served.
+#[derive(Debug, Default)]
+pub struct Census(BTreeMap<&'static str, Kind>);
+
+#[derive(Debug, Default)]
+struct Kind {
+    /// So many lists are still to come.
+    unlisted: usize,
+    /// By namespace, then by name.
+    objects: HashMap<String, BTreeMap<String, Asked>>,
+}
+
+/// What matters of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asked {
+    made: Option<Timestamp>,
+    /// All of its volumes, in thousandths of a byte.
+    storage: i128,
+}
+
+/// Where an object stands among those of its namespace, the oldest first; of the same age, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// The kind.
+    pub kind: String,
+    /// The namespace.
+    pub namespace: String,
+    /// Its place among objects of its kind; 1 is the oldest.
+    pub place: usize,
+    /// Its own volumes, in thousandths of a byte.
+    pub own: i128,
+    /// With those of all older databases, of whatever kind.
+    pub sum: i128,
+}
+
+impl Census {
+    /// Objects of that kind will be listed in so many scopes.
+    pub fn expect(&mut self, kind: &'static str, scopes: usize) {
+        self.0.entry(kind).or_default().unlisted = scopes;
+    }
+
+    /// A scope of the kind was listed.
+    pub fn listed(&mut self, kind: &'static str) {
+        let kind = self.0.entry(kind).or_default();
+        kind.unlisted = kind.unlisted.saturating_sub(1);
+    }
+
+    /// An object is there, and asks for so much; `None` where that cannot be decoded. True where it asks for less than before.
+    pub fn seen(&mut self, kind: &'static str, object: &impl Resource, storage: Option<i128>) -> bool {
+        let of_kind = self.0.entry(kind).or_default();
+        let objects = of_kind.objects.entry(object.namespace().unwrap_or_default()).or_default();
+        let before = objects.get(&object.name_any()).map_or(0, |before| before.storage);
+        let made = object.creation_timestamp().map(|time| time.0);
+        let storage = storage.unwrap_or(before);
+        objects.insert(object.name_any(), Asked { made, storage });
+        storage < before
+    }
+
+    /// An object is gone.
+    pub fn gone(&mut self, kind: &'static str, object: &impl Resource) {
+        let namespace = object.namespace().unwrap_or_default();
+        let Some(objects) = self.0.get_mut(kind).and_then(|kind| kind.objects.get_mut(&namespace)) else { return };
+        objects.remove(&object.name_any());
+    }
+
+    /// Where an object stands; or why that is not known.
+    pub fn standing(&self, kind: &str, object: &impl Resource) -> Result<Standing, String> {
+        let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+        if let Some((kind, _)) = self.0.iter().find(|(_, kind)| kind.unlisted > 0) {
+            return Err(format!("objects of kind {kind} were not counted yet"));
+        }
+        let here = |kind: &str| self.0.get(kind).and_then(|kind| kind.objects.get(&namespace));
+        let Some(own) = here(kind).and_then(|objects| objects.get(&name)) else {
+            return Err(format!("{kind} {name} was not counted yet"));
+        };
+        let (mut place, mut sum) = (0, 0_i128);
+        for (other_kind, objects) in self.0.keys().filter_map(|kind| Some((*kind, here(kind)?))) {
+            let upto = |(other, asked): &(&String, &Asked)| rank(asked, other, other_kind) <= rank(own, &name, kind);
+            for (_, asked) in objects.iter().filter(upto) {
+                sum = sum.saturating_add(asked.storage);
+                place += usize::from(other_kind == kind);
+            }
+        }
+        Ok(Standing { kind: kind.to_owned(), namespace, place, own: own.storage, sum })
+    }
+}
+
+/// What comes first: the older one, then by name. What has no time is not made yet: a plan thinks of it.
+fn rank<'a>(asked: &Asked, name: &'a str, kind: &'a str) -> (bool, Option<Timestamp>, &'a str, &'a str) {
+    (asked.made.is_none(), asked.made, name, kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{EtcdCluster, Redis};
+    use serde_json::json;
+
+    fn redis(namespace: &str, name: &str, made: u32) -> Redis {
+        let metadata = json!({ "namespace": namespace, "name": name, "creationTimestamp": format!("2026-01-01T00:00:{made:02}Z") });
+        serde_json::from_value(json!({ "metadata": metadata, "spec": {} })).unwrap()
+    }
+
+    fn etcd(name: &str, made: u32) -> EtcdCluster {
+        let metadata = redis("shop", name, made).metadata;
+        serde_json::from_value(json!({ "metadata": metadata, "spec": { "version": "3.5.9" } })).unwrap()
+    }
+
+    #[test]
+    fn objects_stand_by_age_then_name_and_databases_add_up() {
+        let mut census = Census::default();
+        census.expect("Redis", 2);
+        census.expect("EtcdCluster", 1);
+        let all = [redis("shop", "b", 1), redis("shop", "a", 1), redis("shop", "young", 9), redis("bank", "a", 0)];
+        for object in &all {
+            census.seen("Redis", object, Some(10));
+        }
+        census.seen("EtcdCluster", &etcd("kept", 5), Some(100));
+        census.listed("Redis");
+        census.listed("EtcdCluster");
+        assert!(census.standing("Redis", &all[0]).is_err(), "another namespace is still to be listed");
+        census.listed("Redis");
+        let stands = |census: &Census, object: &Redis| {
+            let standing = census.standing("Redis", object).unwrap();
+            (standing.place, standing.own, standing.sum)
+        };
+        assert_eq!(stands(&census, &all[1]), (1, 10, 10));
+        assert_eq!(stands(&census, &all[0]), (2, 10, 20), "of the same age, by name");
+        assert_eq!(stands(&census, &all[2]), (3, 10, 130), "after the etcd that is older");
+        assert_eq!(stands(&census, &all[3]), (1, 10, 10), "each namespace for itself");
+        let mut future = redis("shop", "aa", 1);
+        future.metadata.creation_timestamp = None;
+        census.seen("Redis", &future, Some(10));
+        assert_eq!(stands(&census, &future), (4, 10, 140), "what is not made yet comes last");
+        assert_eq!(census.standing("EtcdCluster", &etcd("kept", 5)).unwrap().sum, 120);
+        assert!(census.standing("Redis", &redis("shop", "new", 9)).is_err(), "who was not seen stands nowhere");
+    }
+
+    #[test]
+    fn what_goes_or_shrinks_makes_room() {
+        let mut census = Census::default();
+        let (old, young) = (redis("shop", "old", 1), redis("shop", "young", 2));
+        assert!(!census.seen("Redis", &old, Some(10)));
+        assert!(!census.seen("Redis", &young, Some(10)));
+        assert!(!census.seen("Redis", &old, Some(20)));
+        assert!(!census.seen("Redis", &old, None), "what cannot be decoded asks for what it asked for");
+        assert_eq!(census.standing("Redis", &young).unwrap().sum, 30);
+        assert!(census.seen("Redis", &old, Some(5)));
+        assert_eq!(census.standing("Redis", &young).unwrap().sum, 15);
+        census.gone("Redis", &old);
+        assert_eq!(census.standing("Redis", &young).unwrap().place, 1);
+    }
+}

@@ -1,0 +1,98 @@
+//! Whether a policy's limits have room for an object. Pure.
+
+use super::census::Standing;
+use super::{DENIED, Denial};
+use crate::api::causewaypolicy::CausewayPolicySpec;
+use crate::runtime::manifest::amount;
+
+/// Kinds of which a policy may limit the number.
+pub const COUNTED: [&str; 6] = ["MyApp", "MyIngress", "EtcdCluster", "Redis", "DatabaseBackup", "DatabaseRestore"];
+
+/// Units of storage, the largest first.
+const UNITS: [(&str, i128); 6] =
+    [("Ei", 1 << 60), ("Pi", 1 << 50), ("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)];
+
+/// Whether a policy limits anything.
+pub fn limits(spec: &CausewayPolicySpec) -> bool {
+    spec.max_objects.is_some() || spec.max_storage.is_some()
+}
+
+/// Why a policy has no room for an object.
+pub fn refused(name: &str, spec: &CausewayPolicySpec, standing: &Standing) -> Option<Denial> {
+    let Standing { kind, namespace, place, own, sum } = standing;
+    let fix = "What is there stays as it is; delete an older one, or ask for a higher limit";
+    let most = spec.max_objects.as_ref().and_then(|most| most.get(kind));
+    if let Some(most) = most.filter(|most| *place > **most as usize) {
+        let message = format!(
+            "metadata.name: by age this is {kind} number {place} of namespace {namespace}, and CausewayPolicy {name} \
+             (spec.maxObjects.{kind}) allows {most}. {fix}"
+        );
+        return Some((DENIED, message));
+    }
+    let most = spec.max_storage.as_ref()?;
+    // What cannot be read allows nothing.
+    let room = amount(most).unwrap_or_default();
+    (*own > 0 && *sum > room).then(|| {
+        let message = format!(
+            "spec.storage: with its volumes of {} this {kind} and all older databases of namespace {namespace} ask for {}, and \
+             CausewayPolicy {name} (spec.maxStorage) allows {most}. {fix}",
+            in_words(*own),
+            in_words(*sum)
+        );
+        (DENIED, message)
+    })
+}
+
+/// Thousandths of a byte as a quantity.
+fn in_words(amount: i128) -> String {
+    let bytes = amount.div_euclid(1000);
+    let unit = UNITS.iter().find(|(_, unit)| bytes >= *unit && bytes % unit == 0);
+    unit.map_or_else(|| bytes.to_string(), |(name, unit)| format!("{}{name}", bytes / unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn said(limits: Value, standing: &Standing) -> Option<String> {
+        let mut spec = limits;
+        spec["namespaceSelector"] = json!({});
+        refused("p", &serde_json::from_value(spec).unwrap(), standing).map(|(_, message)| message)
+    }
+
+    fn stands(place: usize, own: i128, sum: i128) -> Standing {
+        let gibibytes = |count: i128| count * (1 << 30) * 1000;
+        let (kind, namespace) = ("Redis".into(), "shop".into());
+        Standing { kind, namespace, place, own: gibibytes(own), sum: gibibytes(sum) }
+    }
+
+    #[test]
+    fn so_many_of_a_kind_are_allowed_as_the_policy_says() {
+        let two = json!({ "maxObjects": { "Redis": 2 } });
+        assert_eq!(said(two.clone(), &stands(2, 1, 9)), None);
+        let words = said(two, &stands(3, 1, 9)).unwrap();
+        for word in ["Redis number 3 of namespace shop", "CausewayPolicy p (spec.maxObjects.Redis) allows 2"] {
+            assert!(words.contains(word), "{word}: {words}");
+        }
+        assert_eq!(said(json!({ "maxObjects": { "MyApp": 0 } }), &stands(3, 1, 9)), None, "another kind's limit");
+        assert!(said(json!({ "maxObjects": { "Redis": 0 } }), &stands(1, 1, 9)).is_some());
+    }
+
+    #[test]
+    fn databases_have_so_much_storage_together_as_the_policy_says() {
+        let ten = || json!({ "maxStorage": "10Gi" });
+        assert_eq!(said(ten(), &stands(1, 4, 10)), None);
+        let words = said(ten(), &stands(1, 4, 11)).unwrap();
+        for word in ["volumes of 4Gi", "ask for 11Gi", "CausewayPolicy p (spec.maxStorage) allows 10Gi"] {
+            assert!(words.contains(word), "{word}: {words}");
+        }
+        assert_eq!(said(ten(), &stands(1, 0, 11)), None, "who asks for nothing is in nobody's way");
+        assert!(
+            said(json!({ "maxStorage": "much" }), &stands(1, 1, 1)).is_some(),
+            "what cannot be read allows nothing"
+        );
+        assert_eq!(in_words(1536 * 1000), "1536");
+    }
+}

@@ -1,0 +1,50 @@
+//! What a namespace demands of its databases, by an annotation: who only uses the namespace cannot change that. Pure.
+
+/// The annotation of a namespace: `auth`, `tls` or both, with a comma between them.
+pub const REQUIRE: &str = "causeway.example.com/require";
+
+/// What a namespace demands of its databases.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Required {
+    /// Clients must log in.
+    pub auth: bool,
+    /// Clients must speak TLS.
+    pub tls: bool,
+    /// Who says so, for a sentence.
+    pub by: String,
+}
+
+impl Required {
+    /// By the value of the annotation. A word that is not known may have been meant to demand anything.
+    pub fn of(namespace: &str, value: Option<&str>) -> Self {
+        let Some(value) = value else { return Self::default() };
+        let words: Vec<&str> = value.split(',').map(str::trim).collect();
+        let wrong = words.iter().any(|word| !["auth", "tls"].contains(word));
+        let note = if wrong { "; its value must be auth, tls or auth,tls, and any other demands both" } else { "" };
+        Self {
+            auth: wrong || words.contains(&"auth"),
+            tls: wrong || words.contains(&"tls"),
+            by: format!("annotation {REQUIRE}: {value:?} of namespace {namespace}{note}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_demands_what_its_annotation_says_and_all_where_that_is_wrong() {
+        let demands = |value: &str| {
+            let required = Required::of("shop", Some(value));
+            (required.auth, required.tls, required.by.contains("must be auth, tls or auth,tls"))
+        };
+        assert_eq!(Required::of("shop", None), Required::default());
+        assert_eq!(demands("auth"), (true, false, false));
+        assert_eq!(demands("tls"), (false, true, false));
+        assert_eq!(demands("auth, tls"), (true, true, false));
+        for wrong in ["", "Auth", "auth,mtls", "auth tls", "none"] {
+            assert_eq!(demands(wrong), (true, true, true), "{wrong}");
+        }
+    }
+}
