@@ -90,3 +90,29 @@ pub fn accepted(object: &DatabaseBackup, settings: &Settings) -> Result<Accepted
     }
     Ok(Accepted { schedule, verify })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::{backup, observed};
+    use super::*;
+
+    #[test]
+    fn no_endpoint_is_asked_but_those_that_the_operator_was_told() {
+        let (mut object, mut settings) = (backup(), observed().settings);
+        settings.endpoints = vec!["https://minio.example.com".into()];
+        for (endpoint, is_allowed) in [
+            ("https://minio.example.com", true),
+            // Where nodes have their credentials.
+            ("http://169.254.169.254", false),
+            ("http://[fd00:ec2::254]", false),
+            ("http://minio.example.com", false),
+            ("https://minio.example.com.attacker.example", false),
+            ("https://minio.example.com:444", false),
+        ] {
+            object.spec.destination.endpoint = Some(endpoint.into());
+            let answer = accepted(&object, &settings);
+            assert_eq!(answer.is_ok(), is_allowed, "{endpoint}: {answer:?}");
+            assert!(answer.is_ok() || answer.is_err_and(|(reason, _)| reason == ENDPOINT_NOT_ALLOWED), "{endpoint}");
+        }
+    }
+}

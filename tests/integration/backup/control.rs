@@ -14,6 +14,7 @@ use crate::support::wait_for;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_database_of_the_namespace_is_backed_up_when_somebody_asks() {
     let stage = Stage::new("backup-all").await;
+    stage.admits_restricted_pods_only().await;
     let _operator = Operator::start(&stage).await;
     let address = stage.redis("cache").await;
     let () = redis_command(&address, &["SET", "greeting", "hello"]).await;
