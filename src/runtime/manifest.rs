@@ -360,7 +360,8 @@ mod tests {
                 let body = request.into_body().collect_bytes().await.expect("a body");
                 seen.lock().expect("a lock").push(serde_json::from_slice(&body).expect("JSON"));
                 // What the apiserver says to another uid.
-                let status = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 409 });
+                let status =
+                    json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 409 });
                 let response = http::Response::builder().status(409).body(Body::from(status.to_string().into_bytes()));
                 Ok::<_, Infallible>(response.expect("a response"))
             }

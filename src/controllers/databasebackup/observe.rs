@@ -18,7 +18,7 @@ use super::children::observed;
 use super::databases::databases;
 use super::error::Error;
 use super::facts::{Bucket, Job, Observed, Recording, Withheld, newest};
-use super::names::{self, LABEL, NOW, prefix};
+use super::names::{self, LABEL, LOST, NOW, prefix};
 use super::outcomes;
 use super::recording;
 use super::signing::Signer;
@@ -134,7 +134,7 @@ impl Observer {
             return Ok(observed);
         }
         self.look_at_secrets(object, &mut observed).await?;
-        observed.asked = self.asked(object);
+        (observed.asked, observed.acknowledged) = (self.annotation(object, NOW), self.annotation(object, LOST));
         let Ok(accepted) = accepted(object, &self.settings) else { return Ok(observed) };
         match self.look_at_backups(object, &accepted, (&reported, denied), &mut observed).await {
             // What a Secret no longer agrees to has to end, whether or not AWS answers.
@@ -173,6 +173,11 @@ impl Observer {
             let record = recording::first(object, &bucket.place.bucket);
             observed.recording = Some(Recording { record, accepted: 0 });
         }
+        if matches!(bucket.found, Some(Found::Absent)) {
+            // Nothing is left of what was there.
+            self.forget_catalog(object);
+            observed.catalog = Some(Catalog::default());
+        }
         if matches!(bucket.found, Some(Found::There(_))) {
             let (catalog, recording) = self.judged(object, &bucket, observed, reported).await?;
             observed.manifests = self.manifests(object, &bucket, &recording.record, &catalog).await?;
@@ -190,7 +195,8 @@ impl Observer {
     /// The databases whose Secrets may be used, and those of which one may not.
     async fn look_at_secrets(&self, object: &DatabaseBackup, observed: &mut Observed) -> Result<(), Error> {
         let namespace = object.namespace().unwrap_or_default();
-        let databases = databases(&self.watches, object);
+        let (databases, starting) = databases(&self.watches, object);
+        observed.starting = starting;
         let encryption = object.spec.encryption.as_ref().filter(|_| object.spec.verify.is_some());
         let identity = encryption.and_then(|it| Some((it.identity_secret_name.as_deref()?, &Consent::Named)));
         let mounts = databases.iter().flat_map(|database| &database.access.mounts);
@@ -320,12 +326,12 @@ impl Observer {
         Ok(observed(object, schedule.as_ref(), plan.as_ref(), account.as_ref(), jobs.iter()))
     }
 
-    /// The annotation, from the watch that woke us for it.
-    fn asked(&self, object: &DatabaseBackup) -> Option<String> {
+    /// An annotation, from the watch that woke us for it.
+    fn annotation(&self, object: &DatabaseBackup, key: &str) -> Option<String> {
         let seen = self.watches.objects.get(&object.namespace().unwrap_or_default(), &object.name_any());
         let seen = seen.filter(|seen| seen.uid() == object.uid());
         let annotations = seen.as_ref().map_or_else(|| object.annotations(), |seen| seen.annotations());
-        annotations.get(NOW).filter(|token| !token.is_empty() && token.len() <= 256).cloned()
+        annotations.get(key).filter(|token| !token.is_empty() && token.len() <= 256).cloned()
     }
 
     /// What is in S3: read when a Job ended, after we deleted something, and once in a while.

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use causeway::api::MyApp;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, EvictParams, Patch, PatchParams};
 use kube::ResourceExt;
+use kube::api::{DeleteParams, EvictParams, Patch, PatchParams};
 use serde_json::json;
 
 use super::{IMAGE, event, is_ready, names, pods, ready_says, running, settled, successor, uids};

@@ -196,7 +196,9 @@ fn judged(found: Vec<Finding>, exceptions: &str) -> Result<Vec<String>> {
             wrong.push(format!("nothing is found any more that this excepts: {line}"));
         }
     }
-    wrong.extend(ours.into_iter().map(|Finding { linter, rule, object, why }| format!("{linter} {rule} {object} {why}")));
+    wrong.extend(
+        ours.into_iter().map(|Finding { linter, rule, object, why }| format!("{linter} {rule} {object} {why}")),
+    );
     Ok(wrong)
 }
 
