@@ -190,8 +190,9 @@ async fn a_postgresql_that_cannot_be_backed_up_is_told_with_field_and_fix() {
         ("empty", json!({}), "", ""),
     ];
     // Somebody who may read all tables: neither rows that a policy hides nor large objects of others.
+    let quoted = PASSWORD.replace('\'', "''");
     let reader = format!(
-        "CREATE DATABASE hidden; CREATE ROLE reader LOGIN PASSWORD '{PASSWORD}'; GRANT pg_read_all_data TO reader;
+        "CREATE DATABASE hidden; CREATE ROLE reader LOGIN PASSWORD '{quoted}'; GRANT pg_read_all_data TO reader;
 \\c hidden
 CREATE TABLE secret (i int); ALTER TABLE secret ENABLE ROW LEVEL SECURITY; SELECT lo_from_bytea(4711, 'x');"
     );
