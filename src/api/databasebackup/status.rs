@@ -92,8 +92,8 @@ pub struct DatabaseBackupStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup_now: Option<String>,
 
-    /// `Ready`, `BucketReady`, `BackupOverdue` and `Verified`; `BackupFailed`, `UnrecordedBackups`, `UnsignedBackups`, `Reconciling` and
-    /// `Stalled` only while abnormal.
+    /// `Ready`, `BucketReady`, `BackupOverdue` and `Verified`; `BackupFailed`, `UnrecordedBackups`, `UnsignedBackups`,
+    /// `Reconciling` and `Stalled` only while abnormal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,

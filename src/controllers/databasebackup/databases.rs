@@ -9,14 +9,14 @@ use super::watches::Watches;
 use crate::api::{DatabaseBackup, EtcdCluster, Redis};
 use crate::backup::jobs::{Served, of_etcd_cluster, of_redis, of_source};
 
-/// What is to be backed up, as far as it exists, and apart from that what has not come up yet. Such as are being deleted are
-/// not begun any more.
-pub fn databases(watches: &Watches, object: &DatabaseBackup) -> (Vec<Database>, Vec<Database>) {
+/// What is to be backed up, as far as it exists, and whether each came up since it was made. Such as are being deleted are not
+/// begun any more.
+pub fn databases(watches: &Watches, object: &DatabaseBackup) -> Vec<(bool, Database)> {
     let namespace = object.namespace();
     let source = object.spec.source.as_ref();
     if let Some(access) = source.and_then(of_source) {
         let served = source.map(Served::of_source).unwrap_or_default();
-        return (vec![Database { access, since: made(object.meta()), served }], Vec::new());
+        return vec![(true, Database { access, since: made(object.meta()), served })];
     }
     let wants = |name: &str, named: Option<&str>, meta: &ObjectMeta| {
         let is_here = meta.namespace == namespace && meta.deletion_timestamp.is_none();
@@ -36,9 +36,7 @@ pub fn databases(watches: &Watches, object: &DatabaseBackup) -> (Vec<Database>, 
     });
     let mut all: Vec<(bool, Database)> = clusters.chain(redises).collect();
     all.sort_by(|(_, one), (_, other)| one.access.source.folder.cmp(&other.access.source.folder));
-    let (up, starting): (Vec<_>, Vec<_>) = all.into_iter().partition(|(came_up, _)| *came_up);
-    let only = |all: Vec<(bool, Database)>| all.into_iter().map(|(_, database)| database).collect();
-    (only(up), only(starting))
+    all
 }
 
 /// Whether a cluster ever served: its ID stays in the status.

@@ -28,7 +28,7 @@ use crate::api::DatabaseBackup;
 use crate::backup::jobs::{Catalog, SERVICE_ACCOUNT, Settings};
 use crate::backup::manifest::{Document, id_of};
 use crate::backup::record::{Record, Reported};
-use crate::consent::{self, Consent, DATABASEBACKUP};
+use crate::consent::{self, Consent, DATABASEBACKUP, SECRET_MISSING};
 use crate::external::aws::AwsError;
 use crate::external::s3::{Found, Place, S3};
 use crate::metrics::Metrics;
@@ -195,19 +195,21 @@ impl Observer {
     /// The databases whose Secrets may be used, and those of which one may not.
     async fn look_at_secrets(&self, object: &DatabaseBackup, observed: &mut Observed) -> Result<(), Error> {
         let namespace = object.namespace().unwrap_or_default();
-        let (databases, starting) = databases(&self.watches, object);
-        observed.starting = starting;
+        let databases = databases(&self.watches, object);
         let encryption = object.spec.encryption.as_ref().filter(|_| object.spec.verify.is_some());
         let identity = encryption.and_then(|it| Some((it.identity_secret_name.as_deref()?, &Consent::Named)));
-        let mounts = databases.iter().flat_map(|database| &database.access.mounts);
+        let mounts = databases.iter().flat_map(|(_, database)| &database.access.mounts);
         let asked = mounts.map(|mount| (mount.secret.as_str(), &mount.consent)).chain(identity);
         let answers = consent::refusals(&self.client, &namespace, DATABASEBACKUP, asked).await;
         let mut answers = answers.map_err(|source| transfer::Error::Read { what: "Secrets", source })?.into_iter();
-        for database in databases {
+        for (came_up, database) in databases {
             let mounts = &database.access.mounts;
             let answered: Vec<_> = answers.by_ref().take(mounts.len()).collect();
             match mounts.iter().zip(answered).find_map(|(mount, refusal)| Some((mount, refusal?))) {
-                None => observed.sources.push(database),
+                None if came_up => observed.sources.push(database),
+                None => observed.starting.push(database),
+                // Its own are made as it comes up.
+                Some((_, refusal)) if !came_up && refusal.reason == SECRET_MISSING => observed.starting.push(database),
                 Some((mount, mut refusal)) => {
                     if let Some(field) = &mount.field {
                         refusal.message = format!("spec.source.{field}: {}", refusal.message);

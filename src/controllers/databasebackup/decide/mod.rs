@@ -80,9 +80,9 @@ impl View<'_> {
         actions.extend(self.record());
         let results = verification::results(self);
         let agenda = verification::agenda(self, verify.as_ref());
-        let states = states::states(self, schedule);
-        let mut parts = vec![status::overdue(self, schedule, &states)];
-        parts.extend(states::failed(self, &states));
+        let databases = states::states(self, schedule);
+        let mut parts = vec![status::overdue(self, schedule, &databases)];
+        parts.extend(states::failed(self, &databases));
         parts.extend(status::unrecorded(self));
         parts.push(signing::part(self));
         parts.push(verification::part(self, verify.as_ref(), &agenda, &results));
@@ -127,8 +127,8 @@ impl View<'_> {
         }
         let requeue = agenda.wake(self.now).into_iter().chain(self.next_question()).min();
         let status = DatabaseBackupStatus {
-            up_to_date: states::in_words(&states),
-            databases: states,
+            up_to_date: states::in_words(&databases),
+            databases,
             ..agenda.noted_in(status::status(self, schedule, results))
         };
         // No bucket is made of which the status says nothing.
