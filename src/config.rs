@@ -170,6 +170,10 @@ pub struct BackupOptions {
     #[arg(long, env = "BACKUP_ENDPOINTS", value_delimiter = ',')]
     pub backup_endpoints: Vec<String>,
 
+    /// Regions of AWS that buckets of backups may be in and this version does not know, separated by commas
+    #[arg(long, env = "BACKUP_REGIONS", value_delimiter = ',')]
+    pub backup_regions: Vec<String>,
+
     /// Image of the Jobs of backups; unless given, that of the operator's own pod
     #[arg(long, env = "JOB_IMAGE")]
     pub job_image: Option<String>,
@@ -180,7 +184,9 @@ impl BackupOptions {
     #[must_use]
     pub fn settings(&self, cluster: &str, region: Option<String>, aws_endpoint: Option<String>) -> Settings {
         let user_provided = |option: &Option<String>| option.clone().filter(|text| !text.is_empty());
-        let endpoints = self.backup_endpoints.iter().map(|url| url.trim().to_owned()).filter(|url| !url.is_empty());
+        let listed = |list: &[String]| {
+            list.iter().map(|it| it.trim().to_owned()).filter(|it| !it.is_empty()).collect::<Vec<_>>()
+        };
         Settings {
             cluster: cluster.to_owned(),
             bucket: user_provided(&self.backup_bucket),
@@ -191,7 +197,8 @@ impl BackupOptions {
             image: user_provided(&self.job_image),
             region: region.unwrap_or_default(),
             aws_endpoint,
-            endpoints: endpoints.collect(),
+            endpoints: listed(&self.backup_endpoints),
+            regions: listed(&self.backup_regions),
             namespace: String::new(),
         }
     }

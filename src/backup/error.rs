@@ -56,6 +56,9 @@ pub enum Error {
     /// Nobody answers who could be backed up.
     #[error("no server can be backed up: {0}")]
     SourceUnreachable(String),
+    /// The user may not read all that is to be backed up.
+    #[error("{0}")]
+    RightsMissing(String),
     /// The database stopped sending, or refused to.
     #[error("the stream of data broke: {0}")]
     SourceFailed(String),
@@ -196,6 +199,7 @@ impl Error {
             Self::IdentityMissing => "IdentityMissing",
             Self::IdentityWrong(_) => "IdentityWrong",
             Self::SourceUnreachable(_) => "SourceUnreachable",
+            Self::RightsMissing(_) => "RightsMissing",
             Self::SourceFailed(_) => "SourceFailed",
             Self::SourceDamaged(_) => "SourceDamaged",
             Self::Store(error)

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-pub use reading::{Refusal, refusals};
+pub use reading::{Refusal, SECRET_MISSING, refusals};
 
 /// Label of a Secret; its value is the kind that may use it, or several of them, joined by a dot.
 pub const USABLE_BY: &str = "causeway.example.com/usable-by";

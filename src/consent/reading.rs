@@ -8,6 +8,9 @@ use super::account::grant;
 use super::{Consent, not_shared};
 use crate::runtime::{Class, class_of_kubernetes};
 
+/// The reason where there is no Secret of the name.
+pub const SECRET_MISSING: &str = "SecretMissing";
+
 /// Reads at the same time.
 const AT_ONCE: usize = 4;
 
@@ -57,7 +60,7 @@ fn missing(name: &str, consent: &Consent, kind: &str) -> Refusal {
             format!("there is no Secret {name} in this namespace, by which the database is reached")
         }
     };
-    Refusal { reason: "SecretMissing", message }
+    Refusal { reason: SECRET_MISSING, message }
 }
 
 fn denied(namespace: &str, name: &str) -> Refusal {

@@ -7,7 +7,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// Conditions that tell of trouble when they are true. All others do when they are false.
-const TROUBLE: [&str; 6] = ["Alarm", "BackupOverdue", "DataLost", "Reconciling", "Stalled", "UnrecordedBackups"];
+const TROUBLE: [&str; 7] =
+    ["Alarm", "BackupFailed", "BackupOverdue", "DataLost", "Reconciling", "Stalled", "UnrecordedBackups"];
 
 /// A condition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

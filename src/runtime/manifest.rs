@@ -305,8 +305,15 @@ pub fn amount(quantity: &str) -> Option<i128> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::convert::Infallible;
+    use std::sync::{Arc, Mutex};
+
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::Client;
+    use kube::client::Body;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn defaults_and_additions_of_others_are_no_drift() {
@@ -341,5 +348,29 @@ mod tests {
         for (one, other) in [("1", "2"), ("1Gi", "1G"), ("abc", "abd"), ("", "0"), ("1x", "1y")] {
             assert!(!same_amount(one, other), "{one} {other}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_deletion_and_a_patch_are_refused_for_a_successor_of_the_same_name() {
+        let sent: Arc<Mutex<Vec<Value>>> = Arc::default();
+        let seen = sent.clone();
+        let answer = move |request: http::Request<Body>| {
+            let seen = seen.clone();
+            async move {
+                let body = request.into_body().collect_bytes().await.expect("a body");
+                seen.lock().expect("a lock").push(serde_json::from_slice(&body).expect("JSON"));
+                // What the apiserver says to another uid.
+                let status =
+                    json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 409 });
+                let response = http::Response::builder().status(409).body(Body::from(status.to_string().into_bytes()));
+                Ok::<_, Infallible>(response.expect("a response"))
+            }
+        };
+        let api: Api<ConfigMap> = Api::default_namespaced(Client::new(tower::service_fn(answer), "shop"));
+        assert!(delete_exactly(&api, "nightly", "uid-1", DeleteParams::default()).await.is_err());
+        assert!(patch_exactly(&api, "nightly", "uid-1", json!({ "data": {} })).await.is_err());
+        let sent = sent.lock().expect("a lock");
+        assert_eq!(sent[0]["preconditions"]["uid"], "uid-1");
+        assert_eq!(sent[1]["metadata"]["uid"], "uid-1");
     }
 }

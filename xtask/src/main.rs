@@ -12,6 +12,7 @@ mod image;
 mod images;
 mod localstack;
 mod progress;
+mod python;
 mod release;
 mod soak;
 mod test;
@@ -52,6 +53,8 @@ enum Command {
     Bench(bench::Task),
     /// Let databases live through a seeded chaos, and tell on one page what came of it
     Soak(soak::Options),
+    /// Run the linters of manifests, IAM policies, the Dockerfile and workflows
+    Lint,
     /// Run every check and every test
     Test(test::Options),
 }
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Command::Images(options) => images::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Bench(task) => bench::run(&task).map(|()| ExitCode::SUCCESS),
         Command::Soak(options) => soak::run(&options).map(|()| ExitCode::SUCCESS),
+        Command::Lint => test::lint().map(|()| ExitCode::SUCCESS),
         Command::Crds => crds::run().map(|()| ExitCode::SUCCESS),
         Command::Chart => chart::run().map(|()| ExitCode::SUCCESS),
         Command::Image(options) => image::run(&options).map(|()| ExitCode::SUCCESS),

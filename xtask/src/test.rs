@@ -3,6 +3,7 @@
 mod chart;
 mod checks;
 mod crates;
+mod linters;
 mod manifests;
 mod processors;
 mod queue;
@@ -24,6 +25,8 @@ use crate::progress::Step;
 use crate::{demo, host, images, localstack, tools};
 use report::{Outcome, Part, Report};
 use suites::Suite;
+
+pub use linters::run as lint;
 
 /// The cluster's name, for `cargo xtask cluster` and `cargo xtask kubectl` too.
 const NAME: &str = "test";
@@ -104,6 +107,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         if everything {
             meanwhile.push(Part::new("Lints", |step| checks::lints(step, true)));
             meanwhile.push(Part::new("Python of LocalStack", suites::python));
+            meanwhile.push(Part::new("Linters of what is deployed", linters::check));
         }
         on_the_cluster(&mut report, options, tests.as_deref(), &mut meanwhile);
         // Where there was no cluster.
@@ -181,9 +185,10 @@ fn build(step: &Step, unit: bool) -> Result<PathBuf> {
             host::install_packages(step, demo::PACKAGES)?;
             host::install_packages(step, PACKAGES)?;
             images::prepare_all(step)?;
-            for tool in [tools::HELM, tools::CRANE, tools::ACTIONLINT] {
+            for tool in [tools::HELM, tools::CRANE, tools::ACTIONLINT, tools::KUBE_SCORE] {
                 tools::program(tool, step)?;
             }
+            linters::prepare(step)?;
             cluster::build(step).map(|_| ())
         });
         let mut compile = cargo(["test", "--workspace", "--no-run"])?;

@@ -1,4 +1,4 @@
-//! Programs in Go that charts, images and workflows are made and checked with, each built from its module in `tools/`.
+//! Programs in Go that charts, images, manifests and workflows are made and checked with, each built from its module in `tools/`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,6 +14,8 @@ pub const HELM: &str = "helm";
 pub const CRANE: &str = "crane";
 /// Checks workflows of GitHub: <https://github.com/rhysd/actionlint>
 pub const ACTIONLINT: &str = "actionlint";
+/// Checks manifests: <https://github.com/zegl/kube-score>
+pub const KUBE_SCORE: &str = "kube-score";
 
 /// The modules of all tools; each is named as its program.
 pub fn modules() -> Result<Vec<PathBuf>> {

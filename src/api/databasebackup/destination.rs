@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 /// A place in S3. It cannot change, or the backups of before would be out of sight: make another object.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = ("!has(self.region) || !has(self.kmsKeyId) || has(self.endpoint) || self.kmsKeyId.contains(':kms:' + self.region + ':')", "spec.destination.kmsKeyId must be a key of the region of spec.destination.region: S3 uses keys of the bucket's region only"))]
 #[x_kube(validation = ("has(self.bucket) == has(oldSelf.bucket) && has(self.prefix) == has(oldSelf.prefix) && has(self.region) == has(oldSelf.region) && has(self.endpoint) == has(oldSelf.endpoint)", "spec.destination.bucket, prefix, region and endpoint cannot change: make another DatabaseBackup"))]
 pub struct Destination {
     /// The bucket. It is made where it does not exist. One that exists is used only where its tag
@@ -30,11 +31,12 @@ pub struct Destination {
     )]
     pub prefix: Option<String>,
 
-    /// Region of the bucket. Left out, the operator's.
+    /// Region of the bucket, such as `eu-west-1`. Left out, the operator's. One that is newer than the operator must be in its
+    /// option `BACKUP_REGIONS`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 3, max = 32))]
     #[x_kube(
-        validation = ("self.matches('^[a-z]{2}(-[a-z]+)+-[0-9]$')", "spec.destination.region must be a region of AWS, such as eu-west-1"),
+        validation = ("self.matches('^[a-z]{2,4}(-[a-z]+)+-[0-9]$')", "spec.destination.region must be a region of AWS, such as eu-west-1"),
         validation = ("self == oldSelf", "spec.destination.region cannot change: make another DatabaseBackup")
     )]
     pub region: Option<String>,
@@ -43,7 +45,7 @@ pub struct Destination {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 256))]
     #[x_kube(
-        validation = (r"self.matches('^https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?$')", "spec.destination.endpoint must be a URL without a path, such as https://minio.example.com"),
+        validation = (r"self.matches('^https?://[A-Za-z0-9.-]+(:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?$')", "spec.destination.endpoint must be a URL without a path, such as https://minio.example.com"),
         validation = ("self == oldSelf", "spec.destination.endpoint cannot change: make another DatabaseBackup")
     )]
     pub endpoint: Option<String>,

@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 pub use destination::Destination;
 pub use encryption::Encryption;
 pub use source::{EtcdEndpoints, Named, RedisServer, Source, SqlServer};
-pub use status::{BackupFailure, BackupRun, BackupVerification, DatabaseBackupStatus, Recoverable};
+pub use status::{
+    BackupFailure, BackupRun, BackupState, BackupVerification, DatabaseBackupStatus, DatabaseState, Recoverable,
+};
 
 use super::common::DeletionPolicy;
 use super::{Duration, pods};
@@ -31,6 +33,7 @@ use super::{Duration, pods};
     status = "DatabaseBackupStatus",
     doc = "Backups of databases to S3 on a schedule: of every EtcdCluster and Redis of the namespace, or of one database.",
     printcolumn(name = "Schedule", type_ = "string", json_path = ".spec.schedule"),
+    printcolumn(name = "Up to date", type_ = "string", json_path = ".status.upToDate"),
     printcolumn(name = "Last success", type_ = "date", json_path = ".status.lastSuccess"),
     printcolumn(name = "Next", type_ = "string", json_path = ".status.nextRun"),
     printcolumn(name = "Size", type_ = "string", json_path = ".status.size"),

@@ -47,7 +47,7 @@ pub struct Named {
 pub struct EtcdEndpoints {
     /// URLs of its members for clients, such as `https://etcd-0.example.com:2379`.
     #[schemars(length(min = 1, max = 16), inner(length(max = 256)))]
-    #[x_kube(validation = (r"self.all(it, it.matches('^https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?$') || it.matches('^https?://[\\[][0-9a-fA-F:]+[\\]](:[0-9]{1,5})?$'))", "endpoints must be URLs without a path, such as https://etcd-0.example.com:2379"))]
+    #[x_kube(validation = (r"self.all(it, it.matches('^https?://[A-Za-z0-9.-]+(:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?$') || it.matches('^https?://[\\[][0-9a-fA-F:]+[\\]](:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?$'))", "endpoints must be URLs without a path, such as https://etcd-0.example.com:2379"))]
     pub endpoints: Vec<String>,
 
     /// Secret with `ca.crt`, and with `tls.crt` and `tls.key` where it asks for a client's certificate. The Secret needs
@@ -73,7 +73,7 @@ pub struct EtcdEndpoints {
 pub struct RedisServer {
     /// Host and port, such as `cache.example.com:6379`.
     #[schemars(length(min = 1, max = 256))]
-    #[x_kube(validation = (r"self.matches('^[A-Za-z0-9.-]+:[0-9]{1,5}$') || self.matches('^[\\[][0-9a-fA-F:]+[\\]]:[0-9]{1,5}$')", "address must be a host and a port, such as cache.example.com:6379"))]
+    #[x_kube(validation = (r"self.matches('^[A-Za-z0-9.-]+:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$') || self.matches('^[\\[][0-9a-fA-F:]+[\\]]:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$')", "address must be a host and a port, such as cache.example.com:6379"))]
     pub address: String,
 
     /// Secret with `password`, and with `username` where it is not the default user. The Secret needs the label
@@ -118,7 +118,7 @@ pub struct SqlServer {
     /// `psql`, or `mariadb-dump` and `mariadb`, or `mysqldump` and `mysql`; and the server itself where backups are
     /// verified. Such as `postgres:15` or `mariadb:10.11`.
     #[schemars(length(min = 1, max = 512))]
-    #[x_kube(validation = (r"!self.matches('\\s')", "image must not contain white space: write it as registry/name:tag"))]
+    #[x_kube(validation = (r"self.matches('^[A-Za-z0-9][A-Za-z0-9._-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)*(:[A-Za-z0-9_][A-Za-z0-9._-]{0,127})?(@[a-z0-9]+:[0-9a-f]{32,128})?$')", "image must be the reference of an image, such as registry.example.com/postgres:15"))]
     pub image: String,
 
     /// Secret with `username` and `password` of a user who may read everything, and as a target who may write

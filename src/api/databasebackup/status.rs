@@ -27,6 +27,14 @@ pub struct DatabaseBackupStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
 
+    /// How the backups of each database stand, of a hundred at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub databases: Vec<DatabaseState>,
+
+    /// How many of the databases have every backup that is due, such as `2/3`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub up_to_date: Option<String>,
+
     /// When the newest backup was complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_success: Option<Time>,
@@ -84,8 +92,8 @@ pub struct DatabaseBackupStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup_now: Option<String>,
 
-    /// `Ready`, `BucketReady`, `BackupOverdue` and `Verified`; `UnrecordedBackups`, `UnsignedBackups`, `Reconciling` and
-    /// `Stalled` only while abnormal.
+    /// `Ready`, `BucketReady`, `BackupOverdue` and `Verified`; `BackupFailed`, `UnrecordedBackups`, `UnsignedBackups`,
+    /// `Reconciling` and `Stalled` only while abnormal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
@@ -101,6 +109,40 @@ pub struct Recoverable {
     pub newest: Time,
     /// How many they are.
     pub count: i64,
+}
+
+/// How the backups of a database stand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DatabaseState {
+    /// The database, such as `Redis cache`.
+    pub source: String,
+    /// Its folder under the object's prefix.
+    pub folder: String,
+    /// In a word.
+    pub state: BackupState,
+    /// When the newest backup that there is was due, such as `2026-11-22T00:05:00Z`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newest: Option<Time>,
+}
+
+/// How the backups of a database stand, in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum BackupState {
+    /// Every backup is there that is due.
+    UpToDate,
+    /// There is no backup yet, and none was due.
+    Waiting,
+    /// The last try failed; there are earlier backups.
+    Failed,
+    /// There is no backup, although one was tried or due.
+    NeverSucceeded,
+    /// The newest backup is older than the one that was due.
+    Overdue,
+    /// It is left out, for it has not come up yet.
+    NotStarted,
+    /// It is left out, for a Secret may not be used.
+    SecretRefused,
 }
 
 /// A backup that failed.
@@ -172,5 +214,5 @@ pub struct BackupVerification {
 
 conditioned!(
     DatabaseBackupStatus,
-    ["BackupOverdue", "BucketReady", "UnrecordedBackups", "UnsignedBackups", "Verified"]
+    ["BackupFailed", "BackupOverdue", "BucketReady", "UnrecordedBackups", "UnsignedBackups", "Verified"]
 );

@@ -27,6 +27,8 @@ pub struct Settings {
     pub aws_endpoint: Option<String>,
     /// Other S3 that objects may name.
     pub endpoints: Vec<String>,
+    /// Regions that are newer than this version.
+    pub regions: Vec<String>,
     /// The operator's own namespace, where it records the backups that it knows of: tenants cannot write there.
     pub namespace: String,
 }

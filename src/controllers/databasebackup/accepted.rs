@@ -1,6 +1,6 @@
 //! What of a spec, or of the operator's options, keeps backups from being taken.
 
-use super::retention;
+use super::{regions, retention};
 use crate::api::DatabaseBackup;
 use crate::api::databasebackup::Verify;
 use crate::backup::age::Recipient;
@@ -49,6 +49,7 @@ pub fn accepted(object: &DatabaseBackup, settings: &Settings) -> Result<Accepted
         );
         return Err((PREFIX_INVALID, message));
     }
+    in_a_region(object, settings)?;
     let zone = spec.time_zone.as_deref();
     let read = |field: &str, text: &str| {
         Schedule::read(text, zone).map_err(|mistake| ("ScheduleInvalid", mistake.describe(field, text)))
@@ -89,4 +90,84 @@ pub fn accepted(object: &DatabaseBackup, settings: &Settings) -> Result<Accepted
         return Err(("ImageMissing", message.into()));
     }
     Ok(Accepted { schedule, verify })
+}
+
+/// The bucket is in a region that there is, and so is its key.
+fn in_a_region(object: &DatabaseBackup, settings: &Settings) -> Result<(), (&'static str, String)> {
+    let destination = &object.spec.destination;
+    // Another S3 calls its regions as it likes, and has no keys of AWS.
+    if destination.endpoint.is_some() {
+        return Ok(());
+    }
+    let region = settings.region_of(destination);
+    if region != settings.region && !regions::is_known(region) && !settings.regions.iter().any(|it| it == region) {
+        let message = format!(
+            "spec.destination.region {region} is no region of AWS that this version knows: make another DatabaseBackup with a \
+             region that there is, or, where {region} is new, add it to the operator's option BACKUP_REGIONS"
+        );
+        return Err(("RegionUnknown", message));
+    }
+    // arn:aws:kms:REGION:ACCOUNT:key/ID
+    let key = destination.kms_key_id.as_ref().and_then(|arn| Some((arn, arn.split(':').nth(3)?)));
+    match key.filter(|(_, of)| *of != region) {
+        None => Ok(()),
+        Some((arn, of)) => {
+            let message = format!(
+                "spec.destination.kmsKeyId {arn} is a key of {of}, and the bucket is in {region}: S3 uses keys of the \
+                 bucket's region only"
+            );
+            Err(("KmsKeyInvalid", message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::{backup, observed};
+    use super::*;
+
+    #[test]
+    fn no_endpoint_is_asked_but_those_that_the_operator_was_told() {
+        let (mut object, mut settings) = (backup(), observed().settings);
+        settings.endpoints = vec!["https://minio.example.com".into()];
+        for (endpoint, is_allowed) in [
+            ("https://minio.example.com", true),
+            // Where nodes have their credentials.
+            ("http://169.254.169.254", false),
+            ("http://[fd00:ec2::254]", false),
+            ("http://minio.example.com", false),
+            ("https://minio.example.com.attacker.example", false),
+            ("https://minio.example.com:444", false),
+        ] {
+            object.spec.destination.endpoint = Some(endpoint.into());
+            let answer = accepted(&object, &settings);
+            assert_eq!(answer.is_ok(), is_allowed, "{endpoint}: {answer:?}");
+            assert!(answer.is_ok() || answer.is_err_and(|(reason, _)| reason == ENDPOINT_NOT_ALLOWED), "{endpoint}");
+        }
+    }
+
+    #[test]
+    fn a_region_that_does_not_exist_and_a_key_of_another_one_are_told_by_field() {
+        let (mut object, mut settings) = (backup(), observed().settings);
+        let told = |object: &DatabaseBackup, settings: &Settings| accepted(object, settings).err();
+        let mut refused = |region: Option<&str>, key: Option<&str>, settings: &Settings| {
+            object.spec.destination.region = region.map(str::to_owned);
+            let arn = |region: &str| format!("arn:aws:kms:{region}:111122223333:key/1234abcd");
+            object.spec.destination.kms_key_id = key.map(arn);
+            told(&object, settings)
+        };
+        for (region, key) in [(None, None), (Some("us-east-2"), Some("us-east-2")), (None, Some("eu-west-1"))] {
+            assert_eq!(refused(region, key, &settings), None, "{region:?} {key:?}");
+        }
+        let (reason, message) = refused(Some("eu-nowhere-1"), None, &settings).expect("a refusal");
+        assert!(reason == "RegionUnknown" && message.contains("spec.destination.region eu-nowhere-1"), "{message}");
+        for region in [None, Some("eu-central-1")] {
+            let (reason, message) = refused(region, Some("us-east-1"), &settings).expect("a refusal");
+            assert!(reason == "KmsKeyInvalid" && message.contains("is a key of us-east-1"), "{message}");
+        }
+        settings.regions = vec!["eu-nowhere-1".into()];
+        assert_eq!(refused(Some("eu-nowhere-1"), None, &settings), None, "it is new");
+        let own = Settings { region: "eu-new-1".into(), ..settings };
+        assert_eq!(refused(None, None, &own), None, "the operator is there itself");
+    }
 }

@@ -6,16 +6,17 @@ use kube::{Resource, ResourceExt};
 
 use super::facts::Database;
 use super::watches::Watches;
-use crate::api::DatabaseBackup;
+use crate::api::{DatabaseBackup, EtcdCluster, Redis};
 use crate::backup::jobs::{Served, of_etcd_cluster, of_redis, of_source};
 
-/// What is to be backed up, as far as it exists. Such as are being deleted are not begun any more.
-pub fn databases(watches: &Watches, object: &DatabaseBackup) -> Vec<Database> {
+/// What is to be backed up, as far as it exists, and whether each came up since it was made. Such as are being deleted are not
+/// begun any more.
+pub fn databases(watches: &Watches, object: &DatabaseBackup) -> Vec<(bool, Database)> {
     let namespace = object.namespace();
     let source = object.spec.source.as_ref();
     if let Some(access) = source.and_then(of_source) {
         let served = source.map(Served::of_source).unwrap_or_default();
-        return vec![Database { access, since: made(object.meta()), served }];
+        return vec![(true, Database { access, since: made(object.meta()), served })];
     }
     let wants = |name: &str, named: Option<&str>, meta: &ObjectMeta| {
         let is_here = meta.namespace == namespace && meta.deletion_timestamp.is_none();
@@ -25,19 +26,27 @@ pub fn databases(watches: &Watches, object: &DatabaseBackup) -> Vec<Database> {
     let redis = source.and_then(|source| Some(source.redis.as_ref()?.name.as_str()));
     let clusters = watches.clusters.all().into_iter().filter(|it| wants(&it.name_any(), cluster, it.meta()));
     let redises = watches.redises.all().into_iter().filter(|it| wants(&it.name_any(), redis, it.meta()));
-    let clusters = clusters.map(|it| Database {
-        access: of_etcd_cluster(&it),
-        since: made(it.meta()),
-        served: Served::of_etcd_cluster(&it),
+    let clusters = clusters.map(|it| {
+        let (access, served) = (of_etcd_cluster(&it), Served::of_etcd_cluster(&it));
+        (cluster_came_up(&it), Database { access, since: made(it.meta()), served })
     });
-    let redises = redises.map(|it| Database {
-        access: of_redis(&it, false),
-        since: made(it.meta()),
-        served: Served::of_redis(&it),
+    let redises = redises.map(|it| {
+        let (access, served) = (of_redis(&it, false), Served::of_redis(&it));
+        (redis_came_up(&it), Database { access, since: made(it.meta()), served })
     });
-    let mut all: Vec<Database> = clusters.chain(redises).collect();
-    all.sort_by(|one, other| one.access.source.folder.cmp(&other.access.source.folder));
+    let mut all: Vec<(bool, Database)> = clusters.chain(redises).collect();
+    all.sort_by(|(_, one), (_, other)| one.access.source.folder.cmp(&other.access.source.folder));
     all
+}
+
+/// Whether a cluster ever served: its ID stays in the status.
+pub fn cluster_came_up(object: &EtcdCluster) -> bool {
+    object.status.as_ref().is_some_and(|status| status.cluster_id.is_some())
+}
+
+/// Whether a Redis ever had a master.
+pub fn redis_came_up(object: &Redis) -> bool {
+    object.status.as_ref().is_some_and(|status| status.master.is_some())
 }
 
 fn made(meta: &ObjectMeta) -> Timestamp {

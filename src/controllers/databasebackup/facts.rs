@@ -35,6 +35,8 @@ pub struct Observed {
     pub sources: Vec<Database>,
     /// Databases that are to be backed up, and whose Secrets may not be used.
     pub withheld: Vec<Withheld>,
+    /// Databases that are to be backed up, and have not come up since they were made.
+    pub starting: Vec<Database>,
     /// Why the Secret with the key that opens backups may not be used.
     pub identity_refused: Option<Refusal>,
     /// Jobs of this object, in the order in which they were made.
@@ -43,6 +45,8 @@ pub struct Observed {
     pub verifications: Vec<Verification>,
     /// The value of the annotation that asks for a backup at once.
     pub asked: Option<String>,
+    /// The value of the annotation that acknowledges the loss of a bucket.
+    pub acknowledged: Option<String>,
     /// The bucket; none where it was not looked at.
     pub bucket: Option<Bucket>,
     /// What is in S3; none where it was not looked at. What does not count by the record has a doubt.

@@ -24,6 +24,7 @@ mod names;
 mod observe;
 mod outcomes;
 mod recording;
+mod regions;
 mod resources;
 mod retention;
 mod signing;

@@ -22,6 +22,9 @@ pub const SOURCE: &str = "causeway.example.com/backup-source";
 /// Annotation of an object: each new value asks for a backup at once.
 pub const NOW: &str = "causeway.example.com/backup-now";
 
+/// Annotation of an object: the newest backup that was lost with a bucket. A new bucket is made then.
+pub const LOST: &str = "causeway.example.com/backups-lost";
+
 /// Name of the `ConfigMap` with what Jobs are told.
 pub fn plan(object: &DatabaseBackup) -> String {
     format!("{}-plan", object.name_any())

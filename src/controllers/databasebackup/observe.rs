@@ -18,7 +18,7 @@ use super::children::observed;
 use super::databases::databases;
 use super::error::Error;
 use super::facts::{Bucket, Job, Observed, Recording, Withheld, newest};
-use super::names::{self, LABEL, NOW, prefix};
+use super::names::{self, LABEL, LOST, NOW, prefix};
 use super::outcomes;
 use super::recording;
 use super::signing::Signer;
@@ -28,7 +28,7 @@ use crate::api::DatabaseBackup;
 use crate::backup::jobs::{Catalog, SERVICE_ACCOUNT, Settings};
 use crate::backup::manifest::{Document, id_of};
 use crate::backup::record::{Record, Reported};
-use crate::consent::{self, Consent, DATABASEBACKUP};
+use crate::consent::{self, Consent, DATABASEBACKUP, SECRET_MISSING};
 use crate::external::aws::AwsError;
 use crate::external::s3::{Found, Place, S3};
 use crate::metrics::Metrics;
@@ -134,7 +134,7 @@ impl Observer {
             return Ok(observed);
         }
         self.look_at_secrets(object, &mut observed).await?;
-        observed.asked = self.asked(object);
+        (observed.asked, observed.acknowledged) = (self.annotation(object, NOW), self.annotation(object, LOST));
         let Ok(accepted) = accepted(object, &self.settings) else { return Ok(observed) };
         match self.look_at_backups(object, &accepted, (&reported, denied), &mut observed).await {
             // What a Secret no longer agrees to has to end, whether or not AWS answers.
@@ -173,6 +173,11 @@ impl Observer {
             let record = recording::first(object, &bucket.place.bucket);
             observed.recording = Some(Recording { record, accepted: 0 });
         }
+        if matches!(bucket.found, Some(Found::Absent)) {
+            // Nothing is left of what was there.
+            self.forget_catalog(object);
+            observed.catalog = Some(Catalog::default());
+        }
         if matches!(bucket.found, Some(Found::There(_))) {
             let (catalog, recording) = self.judged(object, &bucket, observed, reported).await?;
             observed.manifests = self.manifests(object, &bucket, &recording.record, &catalog).await?;
@@ -193,15 +198,18 @@ impl Observer {
         let databases = databases(&self.watches, object);
         let encryption = object.spec.encryption.as_ref().filter(|_| object.spec.verify.is_some());
         let identity = encryption.and_then(|it| Some((it.identity_secret_name.as_deref()?, &Consent::Named)));
-        let mounts = databases.iter().flat_map(|database| &database.access.mounts);
+        let mounts = databases.iter().flat_map(|(_, database)| &database.access.mounts);
         let asked = mounts.map(|mount| (mount.secret.as_str(), &mount.consent)).chain(identity);
         let answers = consent::refusals(&self.client, &namespace, DATABASEBACKUP, asked).await;
         let mut answers = answers.map_err(|source| transfer::Error::Read { what: "Secrets", source })?.into_iter();
-        for database in databases {
+        for (came_up, database) in databases {
             let mounts = &database.access.mounts;
             let answered: Vec<_> = answers.by_ref().take(mounts.len()).collect();
             match mounts.iter().zip(answered).find_map(|(mount, refusal)| Some((mount, refusal?))) {
-                None => observed.sources.push(database),
+                None if came_up => observed.sources.push(database),
+                None => observed.starting.push(database),
+                // Its own are made as it comes up.
+                Some((_, refusal)) if !came_up && refusal.reason == SECRET_MISSING => observed.starting.push(database),
                 Some((mount, mut refusal)) => {
                     if let Some(field) = &mount.field {
                         refusal.message = format!("spec.source.{field}: {}", refusal.message);
@@ -320,12 +328,12 @@ impl Observer {
         Ok(observed(object, schedule.as_ref(), plan.as_ref(), account.as_ref(), jobs.iter()))
     }
 
-    /// The annotation, from the watch that woke us for it.
-    fn asked(&self, object: &DatabaseBackup) -> Option<String> {
+    /// An annotation, from the watch that woke us for it.
+    fn annotation(&self, object: &DatabaseBackup, key: &str) -> Option<String> {
         let seen = self.watches.objects.get(&object.namespace().unwrap_or_default(), &object.name_any());
         let seen = seen.filter(|seen| seen.uid() == object.uid());
         let annotations = seen.as_ref().map_or_else(|| object.annotations(), |seen| seen.annotations());
-        annotations.get(NOW).filter(|token| !token.is_empty() && token.len() <= 256).cloned()
+        annotations.get(key).filter(|token| !token.is_empty() && token.len() <= 256).cloned()
     }
 
     /// What is in S3: read when a Job ended, after we deleted something, and once in a while.

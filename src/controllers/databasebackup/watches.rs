@@ -14,7 +14,9 @@ use kube::runtime::{Controller, WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
-use super::names::{LABEL, NOW};
+use super::databases::{cluster_came_up, redis_came_up};
+use super::decide::{BACKUPS_LOST, bucket_reason};
+use super::names::{LABEL, LOST, NOW};
 use crate::api::{DatabaseBackup, EtcdCluster, Redis};
 use crate::backup::jobs::{ACCOUNT_LABEL, SERVICE_ACCOUNT};
 use crate::runtime::child_watch::{Owner, Watch};
@@ -63,10 +65,10 @@ impl Watches {
             let objects = objects.clone();
             move |namespace: Option<String>| objects.within(&namespace.unwrap_or_default())
         };
-        let clusters = self.clusters.watch(client, namespace, watcher::Config::default(), generation);
+        let clusters = self.clusters.watch(client, namespace, watcher::Config::default(), cluster);
         let concerned = databases(&self.objects);
         let controller = controller.watches_stream(clusters, move |it: EtcdCluster| concerned(it.namespace()));
-        let redises = self.redises.watch(client, namespace, watcher::Config::default(), generation);
+        let redises = self.redises.watch(client, namespace, watcher::Config::default(), redis);
         let concerned = databases(&self.objects);
         let controller = controller.watches_stream(redises, move |it: Redis| concerned(it.namespace()));
         let objects = self.objects.watch(client, namespace, watcher::Config::default(), |_| None);
@@ -96,14 +98,21 @@ fn unshared(account: &ServiceAccount) -> Option<i64> {
     Some(hasher.finish().cast_signed())
 }
 
-fn generation(object: &impl Resource) -> Option<i64> {
-    object.meta().generation
+/// Of a spec, and whether it came up: only then it is backed up.
+fn cluster(object: &EtcdCluster) -> Option<i64> {
+    object.meta().generation.map(|generation| generation * 2 + i64::from(cluster_came_up(object)))
 }
 
-/// Whether an object asks for a backup at once that was not begun.
+/// The same of a Redis.
+fn redis(object: &Redis) -> Option<i64> {
+    object.meta().generation.map(|generation| generation * 2 + i64::from(redis_came_up(object)))
+}
+
+/// Whether an object asks for a backup at once that was not begun, or acknowledges that its bucket is lost.
 fn asks(object: &DatabaseBackup) -> bool {
     let begun = object.status.as_ref().and_then(|status| status.backup_now.as_ref());
-    object.annotations().get(NOW).is_some_and(|token| Some(token) != begun)
+    let asks = object.annotations().get(NOW).is_some_and(|token| Some(token) != begun);
+    asks || (object.annotations().contains_key(LOST) && bucket_reason(object) == Some(BACKUPS_LOST))
 }
 
 /// The objects that share a service account.

@@ -1,6 +1,6 @@
 //! Backups that are asked for, kept and deleted.
 
-use causeway::api::DatabaseBackup;
+use causeway::api::{DatabaseBackup, DatabaseBackupStatus};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
@@ -14,6 +14,7 @@ use crate::support::wait_for;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_database_of_the_namespace_is_backed_up_when_somebody_asks() {
     let stage = Stage::new("backup-all").await;
+    stage.admits_restricted_pods_only().await;
     let _operator = Operator::start(&stage).await;
     let address = stage.redis("cache").await;
     let () = redis_command(&address, &["SET", "greeting", "hello"]).await;
@@ -127,13 +128,30 @@ async fn only_the_backups_that_a_rule_keeps_stay() {
     let body = aws_sdk_s3::primitives::ByteStream::from_static(b"mine");
     stage.s3.put_object().bucket(stage.bucket()).key(&theirs).body(body).send().await.expect("an object");
     stage.backup_now("two").await;
-    let replaced = |status: &causeway::api::DatabaseBackupStatus| {
-        status.backups == 1 && status.recent.len() == 1 && status.recent[0].id != first
-    };
+    let replaced =
+        |status: &DatabaseBackupStatus| status.backups == 1 && status.recent.len() == 1 && status.recent[0].id != first;
     let status = stage.becomes("the second backup alone", replaced).await.status.expect("a status");
     let look = || async { stage.keys(&stage.bucket()).await };
     let keys = wait_for("a signed backup, and nothing of the first", look, |keys| keys.len() == 4).await;
-    assert!(keys.contains(&theirs) && keys.iter().any(|key| key.contains(&status.recent[0].id)), "{keys:?}");
+    let id = &status.recent[0].id;
+    assert!(keys.contains(&theirs) && keys.iter().any(|key| key.contains(id)), "{keys:?}");
+    assert_eq!(status.up_to_date.as_deref(), Some("1/1"));
+
+    // Somebody deletes it all.
+    for key in keys {
+        stage.s3.delete_object().bucket(stage.bucket()).key(key).send().await.expect("a deletion");
+    }
+    stage.s3.delete_bucket().bucket(stage.bucket()).send().await.expect("the bucket goes");
+    let lost =
+        |status: &DatabaseBackupStatus| describe(status, "BucketReady") == ("False".into(), "BackupsLost".into());
+    let status = stage.becomes("the alarm", lost).await.status.expect("a status");
+    assert_eq!((status.backups, status.recoverable), (0, None));
+    stage.was_told(NAME, "BackupsLost", &format!("backups-lost={id}")).await;
+    assert!(stage.s3.head_bucket().bucket(stage.bucket()).send().await.is_err(), "no bucket is made");
+    let patch = json!({ "metadata": { "annotations": { "causeway.example.com/backups-lost": id } } });
+    let api = stage.api::<DatabaseBackup>();
+    api.patch(NAME, &PatchParams::default(), &Patch::Merge(&patch)).await.expect("the annotation is taken");
+    stage.becomes("a new bucket", |status| describe(status, "BucketReady").0 == "True").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -151,5 +169,8 @@ async fn a_backup_that_fails_says_why() {
     let failure = status.last_failure.clone().expect("a failure");
     assert!(failure.message.contains("redisserver") && failure.reason != "BackoffLimitExceeded", "{failure:?}");
     assert_eq!(describe(&status, "Ready").0, "True", "backups can be taken all the same");
-    assert_eq!(status.backups, 0);
+    assert_eq!((status.backups, status.up_to_date.as_deref()), (0, Some("0/1")));
+    for condition in ["BackupFailed", "BackupOverdue"] {
+        assert_eq!(describe(&status, condition), ("True".into(), "NeverSucceeded".into()), "{condition}");
+    }
 }

@@ -76,11 +76,17 @@ async fn a_bucket_that_is_there_is_used_only_as_its_tag_says_and_never_changed()
     assert!(message.contains(&format!("causeway.example.com/backups={}", stage.namespace)), "{message}");
     let tag = Tag::builder().key("causeway.example.com/backups").value(&stage.namespace).build().expect("a tag");
     let tagging = Tagging::builder().tag_set(tag).build().expect("tags");
-    stage.s3.put_bucket_tagging().bucket(&bucket).tagging(tagging).send().await.expect("the tag");
+    stage.s3.put_bucket_tagging().bucket(&bucket).tagging(tagging.clone()).send().await.expect("the tag");
     stage
         .becomes("the offer to be taken", |status| describe(status, "BucketReady") == ("True".into(), "Offered".into()))
         .await;
     assert!(stage.s3.get_bucket_policy().bucket(&bucket).send().await.is_err(), "its policy is its owner's");
+    stage.s3.delete_bucket().bucket(&bucket).send().await.expect("its owner deletes it");
+    stage.becomes("its loss", |status| describe(status, "BucketReady").1 == "OfferedBucketLost").await;
+    assert!(stage.s3.head_bucket().bucket(&bucket).send().await.is_err(), "it is not ours to make");
+    stage.s3.create_bucket().bucket(&bucket).send().await.expect("its owner makes it again");
+    stage.s3.put_bucket_tagging().bucket(&bucket).tagging(tagging).send().await.expect("the tag");
+    stage.becomes("the offer to be taken again", |status| describe(status, "BucketReady").1 == "Offered").await;
     stage.delete::<DatabaseBackup>(NAME).await;
     stage.gone::<DatabaseBackup>(NAME).await;
     stage.s3.head_bucket().bucket(&bucket).send().await.expect("it stays");

@@ -151,7 +151,9 @@ async fn a_postgresql_that_cannot_be_backed_up_is_told_with_field_and_fix() {
     let _operator = Operator::start(&stage).await;
     let labels = json!({ "causeway.example.com/usable-by": "databasebackup" });
     let secrets = stage.api::<k8s_openapi::api::core::v1::Secret>();
-    for (name, data) in [("wrong", json!({ "username": "postgres", "password": "wrong" })), ("none", json!({}))] {
+    let reader = json!({ "username": "reader", "password": PASSWORD });
+    let wrong = json!({ "username": "postgres", "password": "wrong" });
+    for (name, data) in [("wrong", wrong), ("none", json!({})), ("reader", reader)] {
         let secret = json!({ "metadata": { "name": name, "labels": labels }, "stringData": data });
         let secret = serde_json::from_value(secret).expect("a Secret");
         secrets.create(&kube::api::PostParams::default(), &secret).await.expect("the Secret is taken");
@@ -177,13 +179,28 @@ async fn a_postgresql_that_cannot_be_backed_up_is_told_with_field_and_fix() {
         ),
         ("host", json!({ "port": 1 }), "SourceUnreachable", "spec.source.postgresql.host: nobody answers"),
         ("image", json!({ "image": "nginx:latest" }), "ToolMissing", "there is no program psql in the image"),
+        (
+            "rights",
+            json!({ "authSecretName": "reader", "database": "hidden" }),
+            "RightsMissing",
+            "user reader cannot read all of database hidden: rows of public.secret (ALTER ROLE \"reader\" BYPASSRLS); large \
+             objects 4711 (GRANT SELECT ON LARGE OBJECT 4711 TO \"reader\")",
+        ),
         // A server without a database of anybody's is a backup of nothing, and no failure.
         ("empty", json!({}), "", ""),
     ];
+    // Somebody who may read all tables: neither rows that a policy hides nor large objects of others.
+    let quoted = PASSWORD.replace('\'', "''");
+    let reader = format!(
+        "CREATE DATABASE hidden; CREATE ROLE reader LOGIN PASSWORD '{quoted}'; GRANT pg_read_all_data TO reader;
+\\c hidden
+CREATE TABLE secret (i int); ALTER TABLE secret ENABLE ROW LEVEL SECURITY; SELECT lo_from_bytea(4711, 'x');"
+    );
+    stage.ask(&reader).await;
     for (name, others, ..) in &cases {
         stage.back_up(name, &stage.server(others), false).await;
     }
-    for (name, _, reason, words) in &cases[..5] {
+    for (name, _, reason, words) in &cases[..6] {
         let (its, text) = stage.failure(name).await;
         assert_eq!(its, *reason, "{text}");
         assert!(text.contains(words), "{text}\nshould say: {words}");

@@ -5,9 +5,9 @@ use std::process::Command;
 use std::time::Instant;
 
 use causeway::api::MyApp;
-use k8s_openapi::api::core::v1::{Namespace, Pod};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 use kube::api::{DeleteParams, EvictParams, Patch, PatchParams};
-use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use super::{IMAGE, event, is_ready, names, pods, ready_says, running, settled, successor, uids};
@@ -147,10 +147,7 @@ async fn a_deleted_app_takes_its_pods_along() {
 async fn a_namespace_that_enforces_restricted_pod_security_accepts_the_pods() {
     let scene = Scene::new("pods").await;
     let _operator = Operator::start(&scene).await;
-    let label =
-        Patch::Merge(json!({ "metadata": { "labels": { "pod-security.kubernetes.io/enforce": "restricted" } } }));
-    let namespaces: Api<Namespace> = Api::all(scene.client.clone());
-    namespaces.patch(&scene.namespace, &PatchParams::default(), &label).await.expect("the label is accepted");
+    scene.admits_restricted_pods_only().await;
     running(&scene, "app", pods(1)).await;
 }
 

@@ -3,9 +3,7 @@
 use std::time::Instant;
 
 use causeway::api::Redis;
-use k8s_openapi::api::core::v1::{Namespace, Service};
-use kube::Api;
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::api::core::v1::Service;
 use redis::aio::MultiplexedConnection;
 use serde_json::{Value, json};
 
@@ -25,11 +23,7 @@ async fn through(scene: &Scene, name: &str) -> MultiplexedConnection {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_minimal_manifest_becomes_a_master_and_three_replicas() {
     let scene = Stage::new("redis-creation").await;
-    // The strictest of Kubernetes' standards for pods.
-    let strict = json!({ "metadata": { "labels": { "pod-security.kubernetes.io/enforce": "restricted" } } });
-    let namespaces: Api<Namespace> = Api::all(scene.client.clone());
-    let parameters = PatchParams::default();
-    namespaces.patch(&scene.namespace, &parameters, &Patch::Merge(&strict)).await.expect("the label is accepted");
+    scene.admits_restricted_pods_only().await;
     let _operator = Operator::start(&scene).await;
     let manifest: Value = serde_saphyr::from_str(include_str!("../../../examples/redis.yaml")).expect("YAML");
     assert_eq!((&manifest["metadata"]["name"], &manifest["spec"]), (&json!(NAME), &json!({ "replicas": 3 })));

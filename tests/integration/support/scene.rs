@@ -99,6 +99,14 @@ impl Scene {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
+    /// From now on the namespace takes no pods but such as meet the strictest of Kubernetes' standards.
+    pub async fn admits_restricted_pods_only(&self) {
+        let label = json!({ "metadata": { "labels": { "pod-security.kubernetes.io/enforce": "restricted" } } });
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let parameters = PatchParams::default();
+        namespaces.patch(&self.namespace, &parameters, &Patch::Merge(&label)).await.expect("the label is accepted");
+    }
+
     /// Creates an object from its spec.
     pub async fn create<K>(&self, name: &str, spec: Value) -> K
     where

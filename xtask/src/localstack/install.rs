@@ -6,8 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::host;
 use crate::progress::Step;
+use crate::{host, python};
 
 /// Where LocalStack looks for its index of AWS's services, below its root; it takes seconds to build, so it is cached.
 const INDEX: &str = "usr/lib/localstack";
@@ -29,16 +29,14 @@ pub fn prepare(step: &Step) -> Result<PathBuf> {
     host::install_packages(step, PACKAGES)?;
     let lock = sources()?.join("requirements.lock");
     // Another lock or another way to install it makes another environment.
-    let recipe = host::repo_root()?.join("xtask/src/localstack/install.rs");
-    let home = host::cache_dir()?.join("localstack").join(host::hash_of(&[&lock, &recipe])?);
+    let root = host::repo_root()?;
+    let recipes = ["xtask/src/localstack/install.rs", "xtask/src/python.rs"].map(|recipe| root.join(recipe));
+    let version = host::hash_of(&[&lock, &recipes[0], &recipes[1]])?;
+    let home = host::cache_dir()?.join("localstack").join(version);
     let venv = home.join("venv");
     host::made_once(&venv, "LocalStack's environment", step, |new| {
-        step.note("making a Python environment");
-        step.run(Command::new("python3.11").args(["-m", "venv"]).arg(new), &home.join("venv.log"))?;
         step.note("installing LocalStack");
-        // Everything is in the lock and comes as a wheel: nothing is resolved, built or run while installing.
-        let mut install = pip(new, ["--no-deps", "--require-hashes", "--only-binary=:all:"]);
-        step.run(install.arg("--requirement").arg(&lock), &home.join("install.log"))?;
+        python::environment(new, &lock, &home, step)?;
         step.note("indexing AWS's services");
         fs::create_dir_all(new.join(INDEX)).context("cannot make the index's folder")?;
         let mut index = Command::new(new.join("bin/python"));
@@ -57,7 +55,7 @@ pub fn package(venv: &Path, step: &Step) -> Result<Package> {
     let path = home.join(format!("package-{version}"));
     host::made_once(&path, "LocalStack's extension", step, |new| {
         step.note("installing LocalStack's extension");
-        let mut install = pip(venv, ["--no-deps", "--no-build-isolation", "--no-index"]);
+        let mut install = python::pip(venv, ["--no-deps", "--no-build-isolation", "--no-index"]);
         step.run(install.arg("--target").arg(new).arg(&root), &home.join("package.log"))
     })?;
     Ok(Package { path, version })
@@ -71,14 +69,6 @@ pub fn copy_index(venv: &Path, root: &Path) -> Result<()> {
         fs::copy(file.path(), root.join(INDEX).join(file.file_name())).context("cannot copy the index")?;
     }
     Ok(())
-}
-
-fn pip<const N: usize>(venv: &Path, options: [&str; N]) -> Command {
-    let mut command = Command::new(venv.join("bin/python"));
-    command
-        .args(["-m", "pip", "install", "--disable-pip-version-check", "--progress-bar=off", "--no-input"])
-        .args(options);
-    command
 }
 
 /// What a version of ours is made of, the lock included; compiled modules lie between these and don't count.

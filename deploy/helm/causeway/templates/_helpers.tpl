@@ -68,6 +68,7 @@ app.kubernetes.io/part-of: causeway
   "BACKUP_POD_IDENTITY" (ternary "true" "" .Values.backups.podIdentity)
   "BACKUP_BUCKET" .Values.backups.bucket
   "BACKUP_ENDPOINTS" (join "," .Values.backups.endpoints)
+  "BACKUP_REGIONS" (join "," .Values.backups.regions)
   "JOB_IMAGE" .Values.backups.jobImage
   "NETWORK_POLICY" .Values.databases.networkPolicy
   "SCRAPE_NAMESPACES" (join "," .Values.databases.scrapeNamespaces)

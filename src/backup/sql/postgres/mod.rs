@@ -3,6 +3,7 @@
 mod database;
 mod globals;
 mod restore;
+mod rights;
 mod scratch;
 mod session;
 mod source;

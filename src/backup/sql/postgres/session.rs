@@ -18,10 +18,11 @@ const END: &str = "causeway-end";
 const SETTINGS: &str = "SET search_path = ''; SET datestyle = ISO; SET intervalstyle = postgres; SET timezone = 'UTC'; \
                         SET bytea_output = hex; SET extra_float_digits = 3; SET row_security = off";
 /// Objects that neither the server nor an extension made.
-const OURS: &str = "n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' AND NOT EXISTS (SELECT 1 FROM \
+pub const OURS: &str = "n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' AND NOT EXISTS (SELECT 1 FROM \
                     pg_catalog.pg_depend d WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND \
                     d.objid = c.oid AND d.deptype = 'e')";
-const RELATIONS: &str = "pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace";
+/// What they are looked for in.
+pub const RELATIONS: &str = "pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace";
 /// A lock is waited for so long, with everybody behind it who wants the same table.
 pub const LOCK_SECONDS: u32 = 60;
 /// Tables that are locked by one statement.
@@ -98,6 +99,11 @@ impl Session {
                 None => return Ok(None),
             }
         }
+    }
+
+    /// The server's version as a number, such as `150018`.
+    pub fn number(&self) -> i64 {
+        self.number
     }
 
     /// The server's version, such as `15.18 (Debian 15.18-0+deb12u1)`.

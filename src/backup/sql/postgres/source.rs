@@ -9,7 +9,7 @@ use std::process::Stdio;
 use super::super::dump::Writer;
 use super::super::{Account, DUMP, GLOBALS, PROGRAM_SILENCE_TIMEOUT, TABLES};
 use super::session::{LOCK_SECONDS, Session};
-use super::{MAINTENANCE, program};
+use super::{MAINTENANCE, program, rights};
 use crate::backup::Error;
 use crate::backup::manifest::Contents;
 
@@ -33,6 +33,9 @@ impl PostgresDump {
             None => session.databases().await?,
         };
         let (version, superuser) = (session.version().await?, session.is_superuser().await?);
+        for database in &databases {
+            rights::check(&mut Session::open(&account, database).await?, &account, database).await?;
+        }
         tracing::info!(host = account.host, version, databases = databases.len(), "a server can be dumped");
         Ok(Self { account, databases, superuser, version })
     }

@@ -1,13 +1,23 @@
 //! The bucket: made where there is none, hardened where it is ours, used only as offered where it is not.
 
+use kube::ResourceExt;
+
 use super::super::action::{Action, Change, Hardening};
 use super::super::facts::{Bucket, Observed};
+use super::super::names::LOST;
 use crate::api::DatabaseBackup;
+use crate::backup::manifest::id_of;
 use crate::external::s3::{BucketFacts, Encryption, Found, Tags};
 use crate::transfer::{CAUSEWAY, CLUSTER, MANAGED_BY, OFFERED, is_ours};
 
 /// The reason where it is somebody else's.
 pub const BUCKET_FOREIGN: &str = "BucketForeign";
+
+/// The reason where the bucket with all backups is gone.
+pub const BACKUPS_LOST: &str = "BackupsLost";
+
+/// The reason where it is gone and was somebody else's.
+const OFFERED_BUCKET_LOST: &str = "OfferedBucketLost";
 
 /// What is to be done about the bucket.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +43,16 @@ pub fn verdict(object: &DatabaseBackup, observed: &Observed, bucket: &Bucket) ->
                  spec.destination.bucket, or leave it out"
             );
             return Some(Verdict::Refused("BucketNameReserved", message));
+        }
+        Found::Absent if was_offered(object) => {
+            let message = format!(
+                "bucket {name} is gone; its owner had offered it, so it is not made again: make it and give it the tag \
+                 {OFFERED}={cluster}, or make another DatabaseBackup"
+            );
+            return Some(Verdict::Refused(OFFERED_BUCKET_LOST, message));
+        }
+        Found::Absent if let Some(lost) = lost(object, observed, name) => {
+            return Some(Verdict::Refused(BACKUPS_LOST, lost));
         }
         Found::Absent => return Some(Verdict::Change(change(Change::Create(tags)))),
         Found::Forbidden(api_message) => {
@@ -68,6 +88,34 @@ pub fn verdict(object: &DatabaseBackup, observed: &Observed, bucket: &Bucket) ->
     }
     let changes = drift(object, name, found);
     Some(if changes.is_empty() { Verdict::Usable("Owned") } else { Verdict::Change(change(Change::Harden(changes))) })
+}
+
+/// Whether the bucket was somebody else's when it was seen last.
+fn was_offered(object: &DatabaseBackup) -> bool {
+    let reason = bucket_reason(object);
+    matches!(reason, Some("Offered" | OFFERED_BUCKET_LOST))
+}
+
+/// What was told of the bucket last.
+pub fn bucket_reason(object: &DatabaseBackup) -> Option<&str> {
+    let mut conditions = object.status.iter().flat_map(|status| &status.conditions);
+    conditions.find(|it| it.type_ == "BucketReady").map(|it| it.reason.as_str())
+}
+
+/// What was lost with the bucket and nobody acknowledged, in words with the command; none where nothing was recorded.
+fn lost(object: &DatabaseBackup, observed: &Observed, name: &str) -> Option<String> {
+    let backups = || observed.recorded.iter().flat_map(|record| record.backups.values()).flatten();
+    let newest = id_of(*backups().map(|(due, _)| due).max()?);
+    if observed.acknowledged.as_ref() == Some(&newest) {
+        return None;
+    }
+    let (object_name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
+    Some(format!(
+        "bucket {name} is gone, and with it {} backups, the newest of {newest}: look who deleted it (CloudTrail has \
+         DeleteBucket). To begin anew in a new bucket: kubectl -n {namespace} annotate dbb {object_name} {LOST}={newest} \
+         --overwrite",
+        backups().count()
+    ))
 }
 
 /// Whether a bucket that somebody names would be in the way of the operator of another cluster, which makes one of this name for
@@ -115,8 +163,16 @@ fn encryption(object: &DatabaseBackup, found: &BucketFacts) -> Option<Encryption
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
     use super::super::super::fixtures::{backup, observed};
+    use super::super::tests::{decided, words};
     use super::*;
+    use crate::backup::manifest::due_of;
+    use crate::backup::record::{Evidence, Record};
+    use crate::runtime::Health;
 
     #[test]
     fn a_bucket_that_another_cluster_will_need_is_not_made() {
@@ -131,5 +187,52 @@ mod tests {
         assert!(matches!(verdict_on(theirs, false), Some(Verdict::Refused("BucketNameReserved", _))));
         assert!(matches!(verdict_on(theirs, true), Some(Verdict::Change(_))), "its own");
         assert!(matches!(verdict_on("shop-backups", false), Some(Verdict::Change(_))));
+    }
+
+    fn told(object: &DatabaseBackup, observed: &Observed) -> (Vec<String>, Option<String>) {
+        let plan = decided(object, observed);
+        let part = plan.parts.iter().find(|part| part.type_ == "BucketReady").expect("the condition");
+        let refused = matches!(plan.health, Health::Stalled(_)) && part.status == Some(false);
+        (words(&plan), refused.then(|| format!("{}: {}", part.reason, part.message)))
+    }
+
+    #[test]
+    fn a_bucket_that_vanished_with_backups_is_an_alarm_until_somebody_acknowledges_it() {
+        let object = backup();
+        let mut observed = observed();
+        let made = vec!["CreateBucket(causeway-prod-111122223333-eu-west-1)".to_owned()];
+        assert_eq!(told(&object, &observed), (made.clone(), None), "nothing was there");
+        let due = |id: &str| due_of(id).expect("an ID");
+        let newest = "20261122T020000Z";
+        let backups = [due("20261121T020000Z"), due(newest)].map(|due| (due, Evidence::Manifest("ab".repeat(32))));
+        let backups = BTreeMap::from([("redis-cache".to_owned(), BTreeMap::from(backups))]);
+        observed.recorded = Some(Record { backups, ..Record::default() });
+        let (actions, alarm) = told(&object, &observed);
+        let alarm = alarm.expect("an alarm");
+        assert_eq!(actions, Vec::<String>::new(), "no bucket is made");
+        for words in ["BackupsLost: ", "2 backups, the newest of 20261122T020000Z", "backups-lost=20261122T020000Z"] {
+            assert!(alarm.contains(words), "{words}: {alarm}");
+        }
+        observed.acknowledged = Some("20261121T020000Z".into());
+        assert!(told(&object, &observed).1.is_some(), "that was an earlier loss");
+        observed.acknowledged = Some(newest.into());
+        assert_eq!(told(&object, &observed), (made, None));
+    }
+
+    #[test]
+    fn a_bucket_that_its_owner_had_offered_is_not_made_again() {
+        let mut object = backup();
+        let mut observed = observed();
+        for before in ["Offered", "OfferedBucketLost"] {
+            let condition = json!({
+                "type": "BucketReady", "status": "True", "reason": before, "message": "",
+                "lastTransitionTime": "2026-11-22T00:00:00Z",
+            });
+            object.status = serde_json::from_value(json!({ "conditions": [condition] })).expect("a status");
+            observed.acknowledged = Some("20261122T020000Z".into());
+            let (actions, alarm) = told(&object, &observed);
+            assert_eq!(actions, Vec::<String>::new(), "{before}");
+            assert!(alarm.is_some_and(|it| it.starts_with("OfferedBucketLost: ")), "{before}");
+        }
     }
 }

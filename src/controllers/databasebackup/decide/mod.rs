@@ -8,6 +8,7 @@ mod pruning;
 mod removal;
 mod runs;
 mod signing;
+mod states;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -31,6 +32,8 @@ use crate::consent::Refusal;
 use crate::runtime::{ExtraCondition, Health, Plan};
 
 pub use removal::decide_removal;
+
+pub use bucket::{BACKUPS_LOST, bucket_reason};
 
 use bucket::{BUCKET_FOREIGN, Verdict};
 
@@ -77,7 +80,9 @@ impl View<'_> {
         actions.extend(self.record());
         let results = verification::results(self);
         let agenda = verification::agenda(self, verify.as_ref());
-        let mut parts = vec![status::overdue(self, schedule)];
+        let databases = states::states(self, schedule);
+        let mut parts = vec![status::overdue(self, schedule, &databases)];
+        parts.extend(states::failed(self, &databases));
         parts.extend(status::unrecorded(self));
         parts.push(signing::part(self));
         parts.push(verification::part(self, verify.as_ref(), &agenda, &results));
@@ -121,7 +126,11 @@ impl View<'_> {
             health = Health::progressing("PreparingBucket", "the bucket was not looked at yet");
         }
         let requeue = agenda.wake(self.now).into_iter().chain(self.next_question()).min();
-        let status = agenda.noted_in(status::status(self, schedule, results));
+        let status = DatabaseBackupStatus {
+            up_to_date: states::in_words(&databases),
+            databases,
+            ..agenda.noted_in(status::status(self, schedule, results))
+        };
         // No bucket is made of which the status says nothing.
         let write_status_first = write_status_first || status.bucket != self.before.bucket;
         Plan { write_status_first, requeue, ..plan(actions, status, health, parts) }
@@ -165,19 +174,27 @@ impl View<'_> {
             let cluster = source.etcd_cluster.as_ref().map(|it| ("etcdCluster", "EtcdCluster", &it.name));
             cluster.or_else(|| source.redis.as_ref().map(|it| ("redis", "Redis", &it.name)))
         });
+        let starting = self.observed.starting.iter().map(|it| it.access.source.title.as_str());
+        let starting = starting.collect::<Vec<_>>().join(", ");
+        let left_out = format!("{starting} is left out, for it has not come up yet");
         match named.filter(|_| titles.is_empty()) {
+            Some((field, ..)) if !starting.is_empty() => {
+                Health::progressing("SourceNotStarted", format!("spec.source.{field}: {left_out}"))
+            }
             Some((field, kind, name)) => {
                 let message = format!(
                     "spec.source.{field}: there is no {kind} {name} in this namespace: make it, or name another"
                 );
                 Health::progressing("SourceMissing", message)
             }
-            None if titles.is_empty() => {
+            None if titles.is_empty() && starting.is_empty() => {
                 Health::ready("NothingToBackUp", "there is no EtcdCluster and no Redis in this namespace yet")
             }
+            None if titles.is_empty() => Health::progressing("SourceNotStarted", left_out),
             None => {
+                let left_out = if starting.is_empty() { String::new() } else { format!("; {left_out}") };
                 let bucket = self.observed.bucket.as_ref().map_or("", |bucket| bucket.place.bucket.as_str());
-                Health::ready("Scheduled", format!("{} to s3://{bucket}/{}", titles.join(", "), self.prefix))
+                Health::ready("Scheduled", format!("{} to s3://{bucket}/{}{left_out}", titles.join(", "), self.prefix))
             }
         }
     }

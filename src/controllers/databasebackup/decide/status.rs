@@ -2,16 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::super::facts::{Database, Job, Signing, newest};
+use super::super::facts::{Job, Signing, newest};
 use super::super::verification;
 use super::super::view::View;
 use super::bucket::Verdict;
-use super::runs;
+use super::{runs, states};
 use crate::api::DatabaseBackupStatus;
-use crate::api::databasebackup::{BackupFailure, BackupRun, BackupVerification, Recoverable};
+use crate::api::databasebackup::{
+    BackupFailure, BackupRun, BackupState, BackupVerification, DatabaseState, Recoverable,
+};
 use crate::backup::jobs::{Catalog, Doubt};
 use crate::backup::manifest::{Document, id_of};
 use crate::runtime::ExtraCondition;
@@ -136,30 +138,27 @@ fn is_certain(doubt: Doubt) -> bool {
 }
 
 /// Whether a backup is not there that should be by now.
-pub fn overdue(view: &View<'_>, schedule: &Schedule) -> ExtraCondition {
+pub fn overdue(view: &View<'_>, schedule: &Schedule, states: &[DatabaseState]) -> ExtraCondition {
     let Some(catalog) = &view.observed.catalog else {
         // What is not known is reported as before.
         return ExtraCondition { status: was_overdue(view), ..not_overdue() };
     };
-    let patience = SignedDuration::from_secs(view.object.spec.retry.deadline.signed_seconds());
-    let slot = view.now.checked_sub(patience).ok().and_then(|then| schedule.last(then));
-    let made = view.object.metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0);
-    let Some(slot) = slot.filter(|slot| *slot >= made) else { return not_overdue() };
-    let newest = |database: &Database| catalog.complete(&database.access.source.folder).last().copied();
-    let lacks = |database: &&Database| database.since <= slot && newest(database).is_none_or(|newest| newest < slot);
+    let slot = states::due(view, schedule);
     let withheld = view.observed.withheld.iter().map(|it| &it.database);
-    let lacking = view.observed.sources.iter().chain(withheld).filter(lacks);
+    let all = view.observed.sources.iter().chain(withheld);
+    let lacking = all.filter(|database| slot.is_some_and(|slot| states::lacks(database, catalog, slot)));
     let titles: Vec<&str> = lacking.map(|database| database.access.source.title.as_str()).collect();
-    if titles.is_empty() {
-        return not_overdue();
-    }
+    let never = states::titles(states, BackupState::NeverSucceeded);
     let why = view.before.last_failure.as_ref().map_or_else(String::new, |failure| format!(": {}", failure.message));
-    ExtraCondition {
-        type_: "BackupOverdue",
-        status: Some(true),
-        reason: "BackupMissing",
-        message: format!("there is no backup of {} since {slot}, when one was due{why}", titles.join(", ")),
-    }
+    let (reason, message) = match slot {
+        _ if !never.is_empty() => ("NeverSucceeded", format!("there was never a complete backup of {never}{why}")),
+        Some(slot) if !titles.is_empty() => {
+            let titles = titles.join(", ");
+            ("BackupMissing", format!("there is no backup of {titles} since {slot}, when one was due{why}"))
+        }
+        _ => return not_overdue(),
+    };
+    ExtraCondition { type_: "BackupOverdue", status: Some(true), reason, message }
 }
 
 /// Nothing is missing.

@@ -1,0 +1,214 @@
+//! How the backups of each database stand. Pure.
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::super::facts::{Database, Job};
+use super::super::view::View;
+use crate::api::databasebackup::{BackupState, DatabaseState};
+use crate::backup::jobs::Catalog;
+use crate::runtime::ExtraCondition;
+use crate::schedule::Schedule;
+
+/// So many databases are reported.
+const REPORTED: usize = 100;
+/// The clocks of S3 and of Kubernetes differ by no more.
+const CLOCKS: SignedDuration = SignedDuration::from_mins(1);
+
+/// The instant for which every database must have a backup by now; none where none was due since the object was made.
+pub fn due(view: &View<'_>, schedule: &Schedule) -> Option<Timestamp> {
+    let patience = SignedDuration::from_secs(view.object.spec.retry.deadline.signed_seconds());
+    let slot = view.now.checked_sub(patience).ok().and_then(|then| schedule.last(then));
+    let made = view.object.metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0);
+    slot.filter(|slot| *slot >= made)
+}
+
+/// Whether a database lacks the backup that was due at `slot`.
+pub fn lacks(database: &Database, catalog: &Catalog, slot: Timestamp) -> bool {
+    database.since <= slot && newest(database, catalog).is_none_or(|newest| newest < slot)
+}
+
+/// Each database; where S3 was not looked at, as before.
+pub fn states(view: &View<'_>, schedule: &Schedule) -> Vec<DatabaseState> {
+    let Some(catalog) = &view.observed.catalog else { return view.before.databases.clone() };
+    let slot = due(view, schedule);
+    let backed_up = view.observed.sources.iter().map(|it| (it, state(view, it, catalog, slot)));
+    let withheld = view.observed.withheld.iter().map(|it| (&it.database, BackupState::SecretRefused));
+    let starting = view.observed.starting.iter().map(|it| (it, BackupState::NotStarted));
+    let all = backed_up.chain(withheld).chain(starting).take(REPORTED).map(|(database, state)| DatabaseState {
+        source: database.access.source.title.clone(),
+        folder: database.access.source.folder.clone(),
+        state,
+        newest: newest(database, catalog).map(Time),
+    });
+    all.collect()
+}
+
+/// How many of them have what is due, for people.
+pub fn in_words(states: &[DatabaseState]) -> Option<String> {
+    let good = states.iter().filter(|it| matches!(it.state, BackupState::UpToDate)).count();
+    (!states.is_empty()).then(|| format!("{good}/{}", states.len()))
+}
+
+/// The titles of those in a state, joined.
+pub fn titles(states: &[DatabaseState], state: BackupState) -> String {
+    let titles: Vec<&str> = states.iter().filter(|it| it.state == state).map(|it| it.source.as_str()).collect();
+    titles.join(", ")
+}
+
+/// Whose last try failed; only while there are such.
+pub fn failed(view: &View<'_>, states: &[DatabaseState]) -> Option<ExtraCondition> {
+    const TYPE: &str = "BackupFailed";
+    view.observed.catalog.as_ref()?;
+    let never = titles(states, BackupState::NeverSucceeded);
+    let failed = titles(states, BackupState::Failed);
+    if never.is_empty() && failed.is_empty() {
+        return Some(ExtraCondition { type_: TYPE, status: None, reason: "None", message: String::new() });
+    }
+    let mut words = Vec::new();
+    if !never.is_empty() {
+        words.push(format!("there was never a complete backup of {never}"));
+    }
+    if !failed.is_empty() {
+        words.push(format!("the last backup of {failed} failed"));
+    }
+    let why = view.before.last_failure.as_ref().map_or_else(String::new, |failure| format!(": {}", failure.message));
+    let reason = if never.is_empty() { "Failed" } else { "NeverSucceeded" };
+    Some(ExtraCondition { type_: TYPE, status: Some(true), reason, message: format!("{}{why}", words.join("; ")) })
+}
+
+fn state(view: &View<'_>, database: &Database, catalog: &Catalog, slot: Option<Timestamp>) -> BackupState {
+    let is_overdue = slot.is_some_and(|slot| lacks(database, catalog, slot));
+    let has_failed = failed_last(view, database, catalog);
+    match (newest(database, catalog), is_overdue) {
+        (None, overdue) if overdue || has_failed => BackupState::NeverSucceeded,
+        (None, _) => BackupState::Waiting,
+        (Some(_), _) if has_failed => BackupState::Failed,
+        (Some(_), true) => BackupState::Overdue,
+        (Some(_), false) => BackupState::UpToDate,
+    }
+}
+
+/// Whether the last Job that ended failed, and wrote nothing of this database. Jobs do not stay: where there is none any more,
+/// what was reported holds as long as there is no newer backup.
+fn failed_last(view: &View<'_>, database: &Database, catalog: &Catalog) -> bool {
+    let folder = &database.access.source.folder;
+    let ended = view.observed.jobs.iter().filter_map(|job| Some((job, job.end.as_ref()?)));
+    let Some((job, end)) = ended.max_by_key(|(_, end)| end.at) else {
+        let was = |it: &&DatabaseState| {
+            it.folder == *folder && it.newest.as_ref().map(|time| time.0) == newest(database, catalog)
+        };
+        let before = view.before.databases.iter().find(was);
+        return before.is_some_and(|it| matches!(it.state, BackupState::Failed | BackupState::NeverSucceeded));
+    };
+    end.failure.is_some() && database.since <= job.made && !wrote(job, folder, catalog)
+}
+
+/// Whether there is a backup of a database that was written after a Job was made.
+fn wrote(job: &Job, folder: &str, catalog: &Catalog) -> bool {
+    let newest = catalog.complete(folder).last().copied();
+    let stored = newest.and_then(|due| catalog.folders.get(folder)?.get(&due));
+    stored.is_some_and(|it| it.modified + CLOCKS >= job.made)
+}
+
+fn newest(database: &Database, catalog: &Catalog) -> Option<Timestamp> {
+    catalog.complete(&database.access.source.folder).last().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{catalog, decided, now, settled};
+    use super::*;
+    use crate::api::{DatabaseBackup, DatabaseBackupStatus};
+    use crate::backup::jobs::End;
+    use crate::controllers::databasebackup::facts::Observed;
+    use crate::controllers::databasebackup::fixtures::backup;
+    use crate::runtime::{Health, Plan};
+
+    type Decision = Plan<super::super::Action, DatabaseBackupStatus>;
+
+    /// A second database beside the Redis.
+    fn with_another(mut observed: Observed) -> Observed {
+        let mut other = observed.sources[0].clone();
+        (other.access.source.folder, other.access.source.title) = ("redis-other".into(), "Redis other".into());
+        observed.sources.push(other);
+        observed
+    }
+
+    fn ended(observed: &mut Observed, at: &str, failed: bool) {
+        let at: Timestamp = at.parse().expect("an instant");
+        let failure = failed.then(|| ("SourceUnreachable".to_owned(), "redis-other: nobody answers".to_owned()));
+        let (name, made) = (format!("nightly-{}", observed.jobs.len()), at - SignedDuration::from_mins(5));
+        observed.jobs.push(Job { name, made, end: Some(End { at, failure }), ..Job::default() });
+    }
+
+    fn told(plan: &Decision) -> Vec<(&str, BackupState)> {
+        plan.status.databases.iter().map(|it| (it.source.as_str(), it.state)).collect()
+    }
+
+    fn condition<'a>(plan: &'a Decision, type_: &str) -> &'a ExtraCondition {
+        plan.parts.iter().find(|part| part.type_ == type_).expect("the condition")
+    }
+
+    #[test]
+    fn one_database_of_several_that_never_had_a_backup_is_told_before_the_schedule_is_overdue() {
+        let mut object: DatabaseBackup = backup();
+        object.metadata.creation_timestamp = Some(Time(now() - SignedDuration::from_mins(30)));
+        let mut observed = with_another(settled(&object));
+        let plan = decided(&object, &observed);
+        assert_eq!(told(&plan), [("Redis cache", BackupState::Waiting), ("Redis other", BackupState::Waiting)]);
+        assert_eq!(condition(&plan, "BackupOverdue").status, Some(false), "none was due");
+
+        observed.catalog = Some(catalog(&["20261122T115500Z"], &[], now()));
+        ended(&mut observed, "2026-11-22T11:59:00Z", true);
+        let plan = decided(&object, &observed);
+        assert_eq!(told(&plan), [("Redis cache", BackupState::UpToDate), ("Redis other", BackupState::NeverSucceeded)]);
+        assert_eq!(plan.status.up_to_date.as_deref(), Some("1/2"));
+        for type_ in ["BackupOverdue", "BackupFailed"] {
+            let told = condition(&plan, type_);
+            assert_eq!((told.status, told.reason), (Some(true), "NeverSucceeded"), "{type_}");
+            assert!(told.message.contains("Redis other") && !told.message.contains("Redis cache"), "{}", told.message);
+        }
+        // The Job is gone in time, and what it showed is still so.
+        object.status = Some(plan.status);
+        observed.jobs.clear();
+        assert_eq!(told(&decided(&object, &observed))[1].1, BackupState::NeverSucceeded);
+    }
+
+    #[test]
+    fn a_database_whose_last_backup_failed_is_told_until_one_succeeds() {
+        let object = backup();
+        let mut observed = settled(&object);
+        let written = "2026-11-22T02:01:00Z".parse().expect("an instant");
+        observed.catalog = Some(catalog(&["20261122T020000Z"], &[], written));
+        ended(&mut observed, "2026-11-22T11:00:00Z", true);
+        let plan = decided(&object, &observed);
+        assert_eq!(told(&plan), [("Redis cache", BackupState::Failed)]);
+        assert_eq!(condition(&plan, "BackupFailed").reason, "Failed");
+        assert_eq!(condition(&plan, "BackupOverdue").status, Some(false), "that of the schedule is there");
+        observed.catalog = Some(catalog(&["20261122T020000Z", "20261122T113000Z"], &[], now()));
+        ended(&mut observed, "2026-11-22T11:35:00Z", false);
+        let plan = decided(&object, &observed);
+        assert_eq!(told(&plan), [("Redis cache", BackupState::UpToDate)]);
+        assert_eq!(condition(&plan, "BackupFailed").status, None, "the condition goes");
+    }
+
+    #[test]
+    fn a_database_that_never_came_up_is_left_out_and_told() {
+        let object = backup();
+        let mut observed = with_another(settled(&object));
+        let starting = observed.sources.remove(1);
+        observed.starting.push(starting);
+        let plan = decided(&object, &observed);
+        assert!(plan.actions.is_empty(), "nobody tries to back it up: {:?}", plan.actions);
+        assert_eq!(told(&plan)[1], ("Redis other", BackupState::NotStarted));
+        assert!(!condition(&plan, "BackupOverdue").message.contains("Redis other"), "nothing of it is due");
+        let Health::Ready(cause) = &plan.health else { panic!("{:?}", plan.health) };
+        assert!(cause.message.contains("Redis other is left out, for it has not come up yet"), "{}", cause.message);
+        // And nothing else is there.
+        observed.sources.clear();
+        let plan = decided(&object, &observed);
+        assert_eq!(plan.status.next_run, None);
+        assert!(plan.actions.iter().all(|action| format!("{action:?}").starts_with("Apply")), "{:?}", plan.actions);
+    }
+}

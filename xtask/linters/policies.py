@@ -1,0 +1,75 @@
+"""Prints what parliament and cloudsplaining find in IAM policies, each finding as a line of JSON.
+
+Usage: policies.py FILE…
+"""
+
+import json
+import pathlib
+import re
+import sys
+
+import parliament
+from cloudsplaining.scan.policy_document import PolicyDocument
+
+# What an administrator puts in the place of the placeholders, and AWS in that of its variable.
+VALUES = {
+    "${ACCOUNT_ID}": "111122223333",
+    "${AWS_REGION}": "eu-central-1",
+    "${CLUSTER_NAME}": "prod",
+    "${NAMESPACE}": "shop",
+    "${OIDC_PROVIDER}": "oidc.eks.eu-central-1.amazonaws.com/id/0123456789ABCDEF0123456789ABCDEF",
+    "${aws:PrincipalTag/kubernetes-namespace}": "shop",
+}
+COMMUNITY = pathlib.Path(parliament.__file__).parent / "community_auditors/config_override.yaml"
+
+
+def of_parliament(text, path):
+    """Wrong actions, conditions and ARNs, and rights that lead to others: (rule, action or ARN, why)."""
+    policy = parliament.analyze_policy_string(text, path, include_community_auditors=True)
+    for finding in map(parliament.enhance_finding, policy.findings):
+        location, detail = finding.location, finding.detail
+        why = f"{finding.title}, line {location.get('line', '?')}: {detail or location}"
+        # One finding for each action, so that an exception for one hides no other.
+        if isinstance(detail, list):
+            whats = [each["action"] if isinstance(each, dict) else each for each in detail]
+        else:
+            named = re.findall(r"\b[a-z0-9-]+:[A-Z]\w+", detail)
+            whats = location.get("actions") or ("string" in location and [location["string"]]) or named or [""]
+        for what in whats:
+            yield finding.issue, what, why
+
+
+def of_cloudsplaining(policy):
+    """What is allowed without a condition, be it only on some resources: (rule, action, why)."""
+    document = PolicyDocument(policy, flag_resource_arn_statements=True)
+    found = {
+        "ServiceWildcard": document.service_wildcard,
+        "InfrastructureModification": document.infrastructure_modification,
+        "CredentialsExposure": document.credentials_exposure,
+        "DataExfiltration": document.allows_data_exfiltration_actions,
+        "PrivilegeEscalation": [method["type"] for method in document.allows_privilege_escalation],
+        "ResourceExposure": document.permissions_management_without_constraints,
+    }
+    for rule, whats in found.items():
+        for what in whats:
+            yield rule, what, "allowed without a condition"
+
+
+def main():
+    parliament.override_config(COMMUNITY)
+    for path in map(pathlib.Path, sys.argv[1:]):
+        text = path.read_text()
+        for placeholder, value in VALUES.items():
+            text = text.replace(placeholder, value)
+        policy = json.loads(text)
+        findings = {"parliament": of_parliament(text, str(path))}
+        # It takes a role's trust for a permission of everybody.
+        if not any("Principal" in statement for statement in policy["Statement"]):
+            findings["cloudsplaining"] = of_cloudsplaining(policy)
+        for linter, found in findings.items():
+            for rule, what, why in found:
+                about = f"{path.name}:{what}" if what else path.name
+                print(json.dumps({"linter": linter, "rule": rule, "object": about, "why": why}))
+
+
+main()
