@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams, Preconditions};
 use kube::core::ApiResource;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -210,6 +211,27 @@ pub fn applied() -> String {
 pub fn is_controlled_by(child: &impl Resource, owner: &impl Resource) -> bool {
     let mut owners = child.owner_references().iter();
     owners.any(|it| it.controller == Some(true) && Some(&it.uid) == owner.meta().uid.as_ref())
+}
+
+/// The owners of an object that is JSON.
+pub fn owners_of(live: &Value) -> Vec<OwnerReference> {
+    serde_json::from_value(live["metadata"]["ownerReferences"].clone()).unwrap_or_default()
+}
+
+/// Whether an earlier object of the owner's kind and name, which is gone, controls what has these owners: Kubernetes collects it
+/// in a moment.
+/// <https://kubernetes.io/docs/concepts/architecture/garbage-collection/#owners-dependents>
+pub fn is_left_over<O: Resource<DynamicType = ()>>(owners: &[OwnerReference], owner: &O) -> bool {
+    owners.iter().any(|it| {
+        let same = it.kind == O::kind(&()) && it.name == owner.name_any();
+        same && it.controller == Some(true) && Some(&it.uid) != owner.meta().uid.as_ref()
+    })
+}
+
+/// What to say of it.
+pub fn left_over<O: Resource<DynamicType = ()>>(kind: &str, name: &str) -> String {
+    let of = O::kind(&());
+    format!("{kind} {name} belongs to an earlier {of} of this name: waiting for Kubernetes to delete it")
 }
 
 /// Whether `live` has everything that `wanted` has. Defaults that the apiserver filled in, and what others added, do not

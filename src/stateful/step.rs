@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use kube::Resource;
+
 use super::{Child, ChildAction, Pod, Set};
 use crate::runtime::Health;
-use crate::runtime::manifest::{Manifest, amount};
+use crate::runtime::manifest::{Manifest, amount, is_left_over, left_over, owners_of};
 use crate::stateful::pod_trouble::Unmade;
 
 /// Look again while something is on its way that may not tell.
@@ -62,10 +64,10 @@ impl<A: From<ChildAction>, R: Default> Step<A, R> {
 }
 
 impl<N> Set<N> {
-    /// A child of our names that is somebody else's: what to say of it.
-    pub fn child_of_others(&self) -> Option<String> {
-        let ((kind, name), _) = self.children.iter().find(|(_, child)| !child.ours)?;
-        Some(name_taken(kind, name))
+    /// A child of our names that is somebody else's: nothing is touched. What an earlier object of the name left goes by itself.
+    pub fn child_of_others<A, R: Default>(&self, object: &impl Resource<DynamicType = ()>) -> Option<Step<A, R>> {
+        let ((kind, name), child) = self.children.iter().find(|(_, child)| !child.ours)?;
+        Some(of_others(object, kind, name, child))
     }
 
     /// What makes the child as it should be; nothing where it is.
@@ -189,9 +191,18 @@ impl<N> Set<N> {
     }
 }
 
-/// What to say of somebody else's object of a child's name.
-pub fn name_taken(kind: &str, name: &str) -> String {
-    format!("{kind} {name} exists and does not belong to this object: delete it, or choose another metadata.name")
+/// Waits where that child, which is not the object's, is left of an earlier one of the name; else somebody has to act.
+pub fn of_others<A, R: Default, O: Resource<DynamicType = ()>>(
+    object: &O,
+    kind: &str,
+    name: &str,
+    child: &Child,
+) -> Step<A, R> {
+    if is_left_over(&owners_of(&child.value), object) {
+        return Step::wait("Applying", left_over::<O>(kind, name));
+    }
+    let fix = "delete it, or choose another metadata.name";
+    Step::stalled("NameTaken", format!("{kind} {name} exists and does not belong to this object: {fix}"))
 }
 
 /// A version's numbers, which compare as versions do.
@@ -207,6 +218,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::api::Redis;
 
     /// A pod that was made `made` seconds after its Secret and reads that first; what is done about it.
     fn next(made: i64, pod: Pod<()>) -> Vec<ChildAction> {
@@ -229,6 +241,32 @@ mod tests {
         assert_eq!(next(60, placed.clone()), [], "the Secret was there before");
         assert_eq!(next(-60, Pod::default()), [], "it has had no node for long");
         assert_eq!(next(-60, Pod { terminating: true, ..placed }), []);
+    }
+
+    #[test]
+    fn what_an_earlier_object_of_the_name_left_is_waited_for_and_what_is_of_others_is_told() {
+        let metadata = json!({ "name": "db", "namespace": "shop", "uid": "now" });
+        let object: Redis = serde_json::from_value(json!({ "metadata": metadata, "spec": {} })).unwrap();
+        let reason = |kind: &str, name: &str, controller: bool| {
+            let owner = json!([{ "apiVersion": "example.com/v1", "kind": kind, "name": name, "uid": "then", "controller": controller }]);
+            let live = json!({ "metadata": { "ownerReferences": owner } });
+            let mut set = Set::<()>::default();
+            let child = Child { value: live, uid: "1".into(), ours: false };
+            set.children.insert(("Service".into(), "db".into()), child);
+            let step = set.child_of_others::<ChildAction, ()>(&object).unwrap();
+            assert!(step.actions.is_empty());
+            match step.health {
+                Health::Progressing(cause) => (cause.reason, cause.message.contains("an earlier Redis of this name")),
+                Health::Stalled(cause) => (cause.reason, cause.message.contains("delete it")),
+                health => panic!("{health:?}"),
+            }
+        };
+        assert_eq!(reason("Redis", "db", true), ("Applying".into(), true));
+        for (kind, name, controller) in [("Redis", "other", true), ("EtcdCluster", "db", true), ("Redis", "db", false)]
+        {
+            assert_eq!(reason(kind, name, controller), ("NameTaken".into(), true), "{kind} {name}");
+        }
+        assert!(Set::<()>::default().child_of_others::<ChildAction, ()>(&object).is_none());
     }
 
     #[test]

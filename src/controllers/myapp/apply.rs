@@ -10,7 +10,7 @@ use super::resources::{labels, pod};
 use crate::api::MyApp;
 use crate::api::common::FIELD_MANAGER;
 use crate::runtime::ActionEvent;
-use crate::runtime::manifest::{delete_exactly, is_controlled_by};
+use crate::runtime::manifest::{delete_exactly, is_controlled_by, is_left_over};
 
 /// One change of the world.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +54,7 @@ async fn create(api: &Api<Pod>, object: &MyApp, index: i32, name: &str) -> Resul
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
             match api.get_opt(name).await.map_err(failed)? {
+                Some(there) if is_left_over(there.owner_references(), object) => Err(Error::LeftOver(name.to_owned())),
                 Some(there) if !is_controlled_by(&there, object) => Err(Error::NameTaken(name.to_owned())),
                 // Ours, created before a crash, or without its labels and thus not seen.
                 Some(there) => label(api, object, name, &there.uid().unwrap_or_default()).await,

@@ -17,6 +17,7 @@ use kube::{Api, Client};
 use crate::api::{MyApp, MyAppStatus};
 use crate::context::Context;
 use crate::guardrails::{Guardrails, asks};
+use crate::runtime::manifest::left_over;
 use crate::runtime::{self, ActionEvent, Class, Failure, Kind, Plan, api_message, class_of_kubernetes};
 use apply::Action;
 use observe::Observed;
@@ -73,6 +74,9 @@ pub enum Error {
     /// A pod that is not ours has the name.
     #[error("a pod {0} that does not belong to this object exists: delete that pod, or choose another metadata.name")]
     NameTaken(String),
+    /// A pod of an earlier object of the name has the name.
+    #[error("{}", left_over::<MyApp>("Pod", .0))]
+    LeftOver(String),
 }
 
 impl Failure for Error {
@@ -83,6 +87,8 @@ impl Failure for Error {
             | Self::Label { source, .. }
             | Self::Delete { source, .. } => class_of_kubernetes(source),
             Self::NameTaken(_) => Class::Denied,
+            // Kubernetes collects it in a moment.
+            Self::LeftOver(_) => Class::NotYet,
         }
     }
 
@@ -93,6 +99,7 @@ impl Failure for Error {
             Self::Label { .. } => "LabelFailed",
             Self::Delete { .. } => "DeleteFailed",
             Self::NameTaken(_) => "NameTaken",
+            Self::LeftOver(_) => "Applying",
         }
     }
 }

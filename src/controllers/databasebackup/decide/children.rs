@@ -1,38 +1,25 @@
 //! Service account, plan and schedule: what is missing or differs is applied.
 
 use kube::ResourceExt;
-use serde_json::Value;
 
 use super::super::action::Action;
 use super::super::resources;
 use super::super::view::View;
+use crate::api::DatabaseBackup;
 use crate::backup::jobs::service_account;
 use crate::backup::plan::BackupPlan;
 use crate::runtime::Health;
-use crate::runtime::manifest::Manifest;
+use crate::runtime::manifest::{Manifest, is_left_over, left_over, owners_of};
 
 /// An object of a child's name that does not belong to this object: nothing is touched.
 pub fn foreign(view: &View<'_>) -> Option<Health> {
     let ((kind, name), child) = view.observed.children.iter().find(|(_, child)| !child.ours)?;
-    if is_left_over(view, &child.value) {
-        let message = format!(
-            "{kind} {name} belongs to an earlier DatabaseBackup of this name: waiting for Kubernetes to delete it"
-        );
-        return Some(Health::progressing("Applying", message));
+    if is_left_over(&owners_of(&child.value), view.object) {
+        return Some(Health::progressing("Applying", left_over::<DatabaseBackup>(kind, name)));
     }
     let message =
         format!("{kind} {name} exists and does not belong to this object: delete it, or choose another metadata.name");
     Some(Health::stalled("NameTaken", message))
-}
-
-/// Whether an object of the same name that is gone controls it: Kubernetes collects it in a moment.
-/// <https://kubernetes.io/docs/concepts/architecture/garbage-collection/#owners-dependents>
-fn is_left_over(view: &View<'_>, child: &Value) -> bool {
-    let owners = child["metadata"]["ownerReferences"].as_array();
-    let named = |owner: &Value| {
-        owner["controller"] == true && owner["kind"] == "DatabaseBackup" && owner["name"] == view.object.name_any()
-    };
-    owners.is_some_and(|owners| owners.iter().any(named))
 }
 
 /// Children that are missing or differ.
@@ -90,8 +77,7 @@ mod tests {
         let mut observed = settled(&object);
         let plan = observed.children.values_mut().find(|child| child.value["kind"] == "ConfigMap").expect("a plan");
         plan.ours = false;
-        let owner =
-            json!([{ "controller": true, "kind": "DatabaseBackup", "name": object.name_any(), "uid": "earlier" }]);
+        let owner = json!([{ "apiVersion": "example.com/v1", "controller": true, "kind": "DatabaseBackup", "name": object.name_any(), "uid": "earlier" }]);
         plan.value["metadata"]["ownerReferences"] = owner;
         let decision = decided(&object, &observed);
         let Health::Progressing(cause) = &decision.health else { panic!("{:?}", decision.health) };

@@ -18,9 +18,11 @@ use crate::stateful::network::surplus;
 /// Somebody else's object of a child's name: nothing is touched. Of pods and volumes that is so until the cluster has
 /// begun; afterwards they only keep it from growing ([`taken`]).
 pub fn foreign(view: &View<'_>) -> Option<Step> {
-    let beginning = view.observed.set.foreign.values().next().filter(|_| !view.has_begun()).cloned();
-    let message = beginning.or_else(|| view.observed.set.child_of_others())?;
-    Some(Step { again: OFTEN, ..Step::stalled("NameTaken", message) })
+    let set = &view.observed.set;
+    let beginning = set.foreign.values().next().filter(|_| !view.has_begun()).cloned();
+    let beginning = beginning.map(|message| Step::stalled("NameTaken", message));
+    let step = beginning.or_else(|| set.child_of_others(view.object))?;
+    Some(Step { again: step.again.min(OFTEN), ..step })
 }
 
 /// Somebody else's pod or volume claim of a name that we need, once the cluster has begun.

@@ -5,17 +5,15 @@ use kube::ResourceExt;
 use super::super::resources;
 use super::{SELDOM, Step, View, services, size};
 use crate::stateful::network::surplus;
-use crate::stateful::step::name_taken;
+use crate::stateful::step::of_others;
 
 /// Somebody else's object of a child's name: nothing is touched.
 pub fn foreign(view: &View<'_>) -> Option<Step> {
-    let message = view.observed.set.foreign.values().next().cloned().or_else(|| child_of_others(view))?;
-    Some(Step { again: SELDOM, ..Step::stalled("NameTaken", message) })
-}
-
-fn child_of_others(view: &View<'_>) -> Option<String> {
-    let slice = || services::foreign(view).map(|name| name_taken("EndpointSlice", &name));
-    view.observed.set.child_of_others().or_else(slice)
+    let set = &view.observed.set;
+    let pod = set.foreign.values().next().cloned().map(|message| Step::stalled("NameTaken", message));
+    let slice = || services::foreign(view).map(|(name, slice)| of_others(view.object, "EndpointSlice", &name, slice));
+    let step = pod.or_else(|| set.child_of_others(view.object)).or_else(slice)?;
+    Some(Step { again: step.again.min(SELDOM), ..step })
 }
 
 /// Children that are missing or differ. A spec that cannot be accepted changes none.

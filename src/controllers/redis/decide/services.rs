@@ -86,10 +86,13 @@ pub fn strange(view: &View<'_>) -> Option<String> {
 }
 
 /// Somebody else's slice of a name of ours.
-pub fn foreign(view: &View<'_>) -> Option<String> {
+pub fn foreign<'a>(view: &View<'a>) -> Option<(String, &'a Child)> {
     let all = [view.object.name_any(), names::replicas(view.object)];
     let names = all.iter().flat_map(|service| FAMILIES.map(|family| names::slice(service, family)));
-    names.into_iter().find(|name| view.observed.slices.get(name).is_some_and(|live| !live.ours))
+    names.into_iter().find_map(|name| {
+        let live = view.observed.slices.get(&name).filter(|live| !live.ours)?;
+        Some((name, live))
+    })
 }
 
 /// Whether that node may be behind the master's Service. Whoever is not heard for a moment stays: it may be us who are cut
