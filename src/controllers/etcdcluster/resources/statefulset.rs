@@ -97,10 +97,12 @@ fn container(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -> C
             failure_threshold: Some(6),
             ..probe("/health?serializable=true&exclude=NOSPACE&exclude=CORRUPT")
         }),
-        // Out of space, a member still answers reads.
+        // Out of space, a member still answers reads. The first probe often comes before a member has heard its leader; the
+        // Service leads to it from the next one on. Ten seconds of silence take it out.
         readiness_probe: Some(Probe {
-            period_seconds: Some(5),
-            failure_threshold: Some(2),
+            period_seconds: Some(2),
+            timeout_seconds: Some(2),
+            failure_threshold: Some(5),
             ..probe("/health?exclude=NOSPACE")
         }),
         volume_mounts: Some(mounts),
