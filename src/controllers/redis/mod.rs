@@ -20,6 +20,7 @@ mod error;
 mod facts;
 #[cfg(test)]
 mod fixtures;
+mod memory;
 mod monitor;
 mod names;
 mod observe;
