@@ -33,7 +33,8 @@ use super::common::conditioned;
 )]
 #[serde(rename_all = "camelCase")]
 pub struct MyAppSpec {
-    /// Container image of the pods; it must have a shell at /bin/sh.
+    /// Container image of the pods; it must have a shell at /bin/sh. A pod asks for 10m CPU and 16Mi of memory, and takes
+    /// 256Mi at most.
     #[schemars(length(min = 1, max = 1024))]
     #[x_kube(validation = (r"!self.matches('\\s')", "spec.image must not contain white space: write it as registry/name:tag"))]
     pub image: String,

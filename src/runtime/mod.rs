@@ -47,7 +47,9 @@ pub use failure::{Class, Failure, api_message, causes, class_of_kubernetes, clas
 pub use fingerprint::{fingerprint, hexadecimal};
 pub use kind::{ActionEvent, Kind, Plan, Removal};
 pub use per_object::PerObject;
-pub use pods::{bounded_requirements, lost_node, requirements, restricted, unprivileged};
+#[cfg(test)]
+pub use pods::without_memory;
+pub use pods::{lost_node, requirements, restricted, unprivileged};
 pub use round_robin::RoundRobin;
 pub use slots::{Slot, Slots};
 pub use slow_backoff::SlowBackoff;

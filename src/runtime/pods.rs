@@ -30,8 +30,12 @@ pub fn restricted(user: i64) -> PodSecurityContext {
     }
 }
 
-/// What a container asks for: as given, or so much CPU and memory.
-pub fn requirements(user_provided: Option<&ResourceRequirements>, (cpu, memory): (&str, &str)) -> ResourceRequirements {
+/// What a container asks for: as given, or so much CPU and memory, and no more memory than `most`.
+pub fn requirements(
+    user_provided: Option<&ResourceRequirements>,
+    (cpu, memory): (&str, &str),
+    most: &str,
+) -> ResourceRequirements {
     match user_provided {
         Some(user_provided) => ResourceRequirements {
             requests: user_provided.requests.clone().filter(|all| !all.is_empty()),
@@ -43,20 +47,10 @@ pub fn requirements(user_provided: Option<&ResourceRequirements>, (cpu, memory):
                 ("cpu".into(), Quantity(cpu.into())),
                 ("memory".into(), Quantity(memory.into())),
             ])),
-            ..ResourceRequirements::default()
+            limits: Some(BTreeMap::from([("memory".into(), Quantity(most.into()))])),
+            claims: None,
         },
     }
-}
-
-/// The same, with so much memory at most where nothing is given: for what needs little whatever it works on.
-pub fn bounded_requirements(
-    user_provided: Option<&ResourceRequirements>,
-    usual: (&str, &str),
-    most: &str,
-) -> ResourceRequirements {
-    let limits = user_provided.is_none().then(|| BTreeMap::from([("memory".into(), Quantity(most.into()))]));
-    let requirements = requirements(user_provided, usual);
-    ResourceRequirements { limits: limits.or(requirements.limits), ..requirements }
 }
 
 /// The node of a pod that Kubernetes has not heard of for a while, and with it all that runs there.
@@ -77,6 +71,15 @@ pub fn lost_node(pod: &Pod) -> Option<String> {
     } else {
         None
     }
+}
+
+/// Names of the containers that ask for no memory or may take any amount.
+#[cfg(test)]
+pub fn without_memory(pod: &k8s_openapi::api::core::v1::PodSpec) -> Vec<&str> {
+    let has = |amounts: Option<&BTreeMap<String, Quantity>>| amounts.is_some_and(|it| it.contains_key("memory"));
+    let is_bounded = |it: &ResourceRequirements| has(it.requests.as_ref()) && has(it.limits.as_ref());
+    let all = pod.init_containers.iter().flatten().chain(&pod.containers);
+    all.filter(|it| !it.resources.as_ref().is_some_and(is_bounded)).map(|it| it.name.as_str()).collect()
 }
 
 #[cfg(test)]

@@ -110,7 +110,9 @@ pub struct DatabaseBackupSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
 
-    /// CPU and memory of the pods that take backups.
+    /// CPU and memory of each container of the Jobs' pods that runs Causeway's program, such as
+    /// `{ limits: { memory: 4Gi } }`. Left out, it asks for 50m CPU and 64Mi, and takes 1Gi at most, or 2Gi beside the programs
+    /// of PostgreSQL and MySQL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "pods::resources")]
     pub resources: Option<ResourceRequirements>,

@@ -109,7 +109,10 @@ pub struct RedisSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_policy: Option<NetworkPolicyMode>,
 
-    /// CPU and memory of each node.
+    /// CPU and memory of each node, such as `{ requests: { memory: 1Gi }, limits: { memory: 4Gi } }`. Left out, a node asks
+    /// for 50m CPU and 64Mi, and takes 2Gi at most, or a third more than `config.maxmemory` if that is more. Unless
+    /// `config.maxmemory` is given, it is three quarters of the memory limit: then writes are refused before the node is killed.
+    /// Requests without limits, or `config.maxmemory: "0"`, leave memory unlimited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "pods::resources")]
     pub resources: Option<ResourceRequirements>,
@@ -273,7 +276,7 @@ pub struct Exporter {
     )]
     pub image: Option<String>,
 
-    /// CPU and memory of each exporter.
+    /// CPU and memory of each exporter. Left out, it asks for 10m CPU and 32Mi, and takes 128Mi at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "pods::resources")]
     pub resources: Option<ResourceRequirements>,

@@ -12,6 +12,10 @@ const USER: i64 = 65_532;
 const STOP_SECONDS: i64 = 30;
 /// CPU and memory of a container that is given none.
 pub const USUAL: (&str, &str) = ("50m", "64Mi");
+/// Memory that our program may take: two of the largest parts of an upload, and itself.
+const MOST_OURS: &str = "1Gi";
+/// The same beside the programs of a SQL server, which hold whole rows, or be that server themselves.
+pub const MOST_SQL: &str = "2Gi";
 /// Variable that only containers have which talk to AWS.
 const REGION: &str = "AWS_REGION";
 
@@ -35,7 +39,7 @@ pub fn ours(run: Run<'_>, command: &str) -> Container {
         args: Some(vec![command.into()]),
         env: Some(vec![variable("LOG_FORMAT", "json")]),
         volume_mounts: Some(vec![volumes::plan_mount()]),
-        resources: Some(requirements(run.resources, USUAL)),
+        resources: Some(requirements(run.resources, USUAL, MOST_OURS)),
         // What it was about when it could not say so itself.
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         security_context: Some(unprivileged()),
@@ -70,13 +74,13 @@ pub fn without_identity(pod: &PodSpec) -> String {
     all.filter(is_without).map(|it| it.name.as_str()).collect::<Vec<_>>().join(",")
 }
 
-/// A container of a database's image.
-pub fn server(name: &str, image: &str, command: &[&str]) -> Container {
+/// A container of a database's image, with so many bytes of memory at most.
+pub fn server(name: &str, image: &str, command: &[&str], most: u64) -> Container {
     Container {
         name: name.into(),
         image: Some(image.into()),
         command: Some(command.iter().map(|word| (*word).to_owned()).collect()),
-        resources: Some(requirements(None, USUAL)),
+        resources: Some(requirements(None, USUAL, &format!("{}Mi", most >> 20))),
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         security_context: Some(unprivileged()),
         ..Container::default()

@@ -4,11 +4,11 @@
 use k8s_openapi::api::core::v1::{Container, EmptyDirVolumeSource, Volume, VolumeMount};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use super::containers::{USUAL, ours, variable};
+use super::containers::{MOST_SQL, USUAL, ours, variable};
 use super::run::Run;
 use super::volumes::mount;
 use crate::backup::install::{CERTIFICATES, DIRECTORY, LIBRARIES, PROGRAM, USERS};
-use crate::runtime::bounded_requirements;
+use crate::runtime::requirements;
 
 /// Bytes for what the program keeps to itself, such as a copy of a key that nobody else may read. It is no disk's.
 const PRIVATE: &str = "16Mi";
@@ -23,14 +23,15 @@ pub fn install(run: Run<'_>) -> Container {
         args: Some(vec!["install".into(), DIRECTORY.into()]),
         env: None,
         volume_mounts: Some(vec![program(false)]),
-        resources: Some(bounded_requirements(run.resources, USUAL, MOST_MEMORY)),
+        resources: Some(requirements(run.resources, USUAL, MOST_MEMORY)),
         ..ours(run, "install")
     }
 }
 
 /// Has a container run in that image. It must come after [`install`].
-pub fn in_image(mut container: Container, image: &str) -> Container {
+pub fn in_image(run: Run<'_>, mut container: Container, image: &str) -> Container {
     container.image = Some(image.to_owned());
+    container.resources = Some(requirements(run.resources, USUAL, MOST_SQL));
     container.command = Some(vec![format!("{DIRECTORY}/{PROGRAM}")]);
     let environment = container.env.get_or_insert_default();
     // For our program alone: those that it starts get none of this.

@@ -63,7 +63,7 @@ pub fn backup_pod(run: Run<'_>, due: Option<&str>) -> PodSpec {
     let mut init = Vec::new();
     if let Some(image) = run.image {
         init.push(install(run));
-        dump = in_image(dump, image);
+        dump = in_image(run, dump, image);
         all.extend(foreign_image::volumes());
     }
     init.push(dump);
@@ -83,11 +83,12 @@ pub fn restore_pod(run: Run<'_>, command: &str, name: &str, scratch: &Scratch, s
     let mut fetch = with_work(with_identity(run, fetch));
     fetch.volume_mounts.get_or_insert_default().extend(volumes::identity(run));
     let mut init = vec![fetch];
+    let memory = scratch.memory(size);
     match scratch {
         Scratch::Etcd { image } => {
             let unpack =
                 ["/usr/local/bin/etcdutl", "snapshot", "restore", "/work/snapshot.db", "--data-dir=/work/data"];
-            init.push(Container { volume_mounts: Some(vec![work()]), ..server("unpack", image, &unpack) });
+            init.push(Container { volume_mounts: Some(vec![work()]), ..server("unpack", image, &unpack, memory) });
             let serve = [
                 "/usr/local/bin/etcd",
                 "--data-dir=/work/data",
@@ -102,13 +103,19 @@ pub fn restore_pod(run: Run<'_>, command: &str, name: &str, scratch: &Scratch, s
                 "--cert-file=/work/tls/tls.crt",
                 "--key-file=/work/tls/tls.key",
             ];
-            init.push(sidecar(Container { volume_mounts: Some(vec![work()]), ..server("server", image, &serve) }));
+            init.push(sidecar(Container {
+                volume_mounts: Some(vec![work()]),
+                ..server("server", image, &serve, memory)
+            }));
         }
         Scratch::Redis { image } => {
             let serve = ["redis-server", "--dir", WORK, "--dbfilename", "dump.rdb", "--appendonly", "no", "--save", ""];
             let at = ["--port", "16379", "--bind", "127.0.0.1"];
             let serve: Vec<&str> = serve.into_iter().chain(at).collect();
-            init.push(sidecar(Container { volume_mounts: Some(vec![work()]), ..server("server", image, &serve) }));
+            init.push(sidecar(Container {
+                volume_mounts: Some(vec![work()]),
+                ..server("server", image, &serve, memory)
+            }));
         }
         Scratch::Sql { .. } => {}
     }
@@ -125,7 +132,7 @@ pub fn restore_pod(run: Run<'_>, command: &str, name: &str, scratch: &Scratch, s
     main.env.get_or_insert_default().push(variable("CAUSEWAY_RUN", name));
     if let Scratch::Sql { image } = scratch {
         init.insert(0, install(run));
-        main = in_image(main, image);
+        main = in_image(run, main, image);
         all.extend(foreign_image::volumes());
     }
     PodSpec { init_containers: Some(init), containers: vec![main], volumes: Some(all), ..base() }
@@ -301,6 +308,13 @@ mod tests {
             assert_eq!(with[0].image, settings.image);
             let names: std::collections::BTreeSet<&str> = containers(&pod).map(|it| it.name.as_str()).collect();
             assert_eq!(names.len(), containers(&pod).count(), "two are called alike");
+        }
+    }
+
+    #[test]
+    fn every_container_has_a_limit_of_memory() {
+        for pod in every_pod(&settings()) {
+            assert_eq!(crate::runtime::without_memory(&pod), [""; 0], "{pod:?}");
         }
     }
 

@@ -97,6 +97,17 @@ impl Scratch {
         }
     }
 
+    /// Bytes of memory that it may take for a backup of that size. It is a limit, not what is asked for: short keys of Redis
+    /// take many times what their file has, and a server that is killed would pass for a broken backup.
+    #[must_use]
+    pub fn memory(&self, size: u64) -> u64 {
+        let spare = 1 << 30;
+        match self {
+            Self::Etcd { .. } | Self::Sql { .. } => size.saturating_add(spare),
+            Self::Redis { .. } => size.saturating_mul(16).saturating_add(spare),
+        }
+    }
+
     /// Bytes on disk for a backup of that size.
     #[must_use]
     pub fn room(&self, size: u64) -> u64 {

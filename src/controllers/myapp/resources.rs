@@ -2,15 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{
-    Capabilities, Container, EnvVar, Pod, PodSpec, ResourceRequirements, SecurityContext,
-};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::api::core::v1::{Capabilities, Container, EnvVar, Pod, PodSpec, SecurityContext};
 use kube::api::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
 use crate::api::MyApp;
-use crate::runtime::{fingerprint, restricted};
+use crate::runtime::{fingerprint, requirements, restricted};
 
 /// Label by which an object's pods are found.
 pub const APP_LABEL: &str = "causeway.example.com/app";
@@ -31,6 +28,8 @@ while :; do sleep 3600 & wait "$!"; done"#;
 const STOP_SECONDS: i64 = 2;
 /// An unprivileged user that no image gives files to.
 const USER: i64 = 65_532;
+/// Memory that a pod may take, whatever its image is.
+const MOST_MEMORY: &str = "256Mi";
 
 /// Name of the pod with that index: `<name>-pod`, `<name>-pod-1`, …
 pub fn pod_name(object: &MyApp, index: i32) -> String {
@@ -95,13 +94,7 @@ fn pod_spec(object: &MyApp) -> PodSpec {
                 value: Some(literal(&object.spec.banner)),
                 value_from: None,
             }]),
-            resources: Some(ResourceRequirements {
-                requests: Some(BTreeMap::from([
-                    ("cpu".into(), Quantity("10m".into())),
-                    ("memory".into(), Quantity("16Mi".into())),
-                ])),
-                ..ResourceRequirements::default()
-            }),
+            resources: Some(requirements(None, ("10m", "16Mi"), MOST_MEMORY)),
             security_context: Some(SecurityContext {
                 allow_privilege_escalation: Some(false),
                 capabilities: Some(Capabilities { add: None, drop: Some(vec!["ALL".into()]) }),
@@ -170,6 +163,11 @@ mod tests {
         for changed in [app("x", "bye"), commanded, other_image] {
             assert_ne!(revision(&base), revision(&changed));
         }
+    }
+
+    #[test]
+    fn every_container_has_a_limit_of_memory() {
+        assert_eq!(crate::runtime::without_memory(&pod_spec(&app("x", ""))), [""; 0]);
     }
 
     #[test]

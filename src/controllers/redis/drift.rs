@@ -81,7 +81,7 @@ fn is_same(name: &str, wanted: &str, answer: &str) -> bool {
 }
 
 /// So many bytes. <https://redis.io/docs/latest/operate/oss_and_stack/management/config-file/>
-fn amount(text: &str) -> Option<u64> {
+pub fn amount(text: &str) -> Option<u64> {
     let text = text.to_ascii_lowercase();
     let end = text.find(|it: char| !it.is_ascii_digit()).unwrap_or(text.len());
     let factor = match &text[end..] {

@@ -21,6 +21,7 @@ mod facts;
 #[cfg(test)]
 mod fixtures;
 mod listened;
+mod memory;
 mod monitor;
 mod names;
 mod observe;

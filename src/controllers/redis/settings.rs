@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::resources;
+use super::{memory, resources};
 use crate::api::Redis;
 use crate::api::redis::ClientCertificates;
 use crate::stateful::tls::write::by_content;
@@ -109,13 +109,13 @@ pub fn settings(object: &Redis) -> BTreeMap<String, String> {
             ("save", ""),
             ("repl-diskless-sync-delay", "0"),
             // Redis's own values: written down, they come back when somebody changes them in a running process.
-            ("maxmemory", "0"),
             ("maxmemory-policy", "noeviction"),
             // One that fetches all data anew would answer nobody while it empties itself, and count as one that hangs.
             ("replica-lazy-flush", "yes"),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned())),
     );
+    settings.insert("maxmemory".to_owned(), memory::most_data(object).to_string());
     settings.extend(object.spec.config.clone());
     let minimum = minimum(object);
     settings.extend(transport(object).map(|(name, value)| (name.to_owned(), value)));

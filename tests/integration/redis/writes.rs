@@ -60,7 +60,7 @@ async fn settings_that_somebody_changed_by_hand_are_changed_back() {
     let checker = Checker::start(&scene).await;
     checker.writes(100).await;
     let name = master(&scene).await;
-    for (directive, value, wanted) in [("min-replicas-to-write", "9", "0"), ("maxmemory", "1", "0")] {
+    for (directive, value, wanted) in [("min-replicas-to-write", "9", "0"), ("maxmemory", "1", "1610612736")] {
         checker.event(directive);
         nodes::tell(&scene, &name, &["CONFIG", "SET", directive, value]).await;
         let look = || async { nodes::setting(&scene, &name, directive).await };

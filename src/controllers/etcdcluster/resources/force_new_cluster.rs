@@ -6,16 +6,14 @@ use kube::ResourceExt;
 
 use super::super::names::{SKIP, VOLUME};
 use super::super::settings::VOLUME_PATH;
-use super::statefulset::variable;
+use super::statefulset::{self, variable};
 use crate::api::EtcdCluster;
 use crate::backup::install::{DIRECTORY, LIBRARIES, PROGRAM};
-use crate::runtime::{bounded_requirements, fingerprint, requirements, unprivileged};
+use crate::runtime::{fingerprint, requirements, unprivileged};
 use crate::stateful::builders::mount;
 
 /// The volume with our program.
 const TOOLS: &str = "program";
-/// CPU and memory of a container that only copies a file.
-const LITTLE: (&str, &str) = ("50m", "64Mi");
 
 /// Has the member of that pod skip revisions first. `member` are its variables.
 pub fn above(object: &EtcdCluster, mut pod: PodSpec, own_image: &str, member: Vec<EnvVar>) -> PodSpec {
@@ -25,7 +23,7 @@ pub fn above(object: &EtcdCluster, mut pod: PodSpec, own_image: &str, member: Ve
         image: Some(own_image.into()),
         args: Some(vec!["install".into(), DIRECTORY.into()]),
         volume_mounts: Some(vec![mount(TOOLS, DIRECTORY, false)]),
-        resources: Some(bounded_requirements(None, LITTLE, "128Mi")),
+        resources: Some(requirements(None, statefulset::USUAL, "128Mi")),
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         security_context: Some(unprivileged()),
         ..Container::default()
@@ -45,7 +43,7 @@ pub fn above(object: &EtcdCluster, mut pod: PodSpec, own_image: &str, member: Ve
         env: Some(environment),
         volume_mounts: Some(vec![mount(VOLUME, VOLUME_PATH, false), mount(TOOLS, DIRECTORY, true)]),
         // A member runs in it for a while.
-        resources: Some(requirements(object.spec.resources.as_ref(), LITTLE)),
+        resources: Some(statefulset::of_member(object)),
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         security_context: Some(unprivileged()),
         ..Container::default()

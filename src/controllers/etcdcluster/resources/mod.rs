@@ -107,6 +107,21 @@ mod tests {
     }
 
     #[test]
+    fn every_container_has_a_limit_of_memory_and_the_data_fit_below_it() {
+        let mut object = cluster(3);
+        let recovery = Recovery { from_member: "prod-etcd-2".into(), token: "2026-11-21".into(), image: None };
+        object.spec.recovery = Some(recovery);
+        object.spec.config.insert("quota-backend-bytes".into(), "8589934592".into());
+        for begin in [Begin::Usual, Begin::Anew { own_image: Some("registry.example.com/causeway:1") }] {
+            let set = statefulset(&object, Shape { first: 2, replicas: 1, begin }, &Transport::default());
+            let pod = set.spec.unwrap().template.spec.unwrap();
+            assert_eq!(crate::runtime::without_memory(&pod), [""; 0]);
+            let member = pod.containers[0].resources.as_ref().unwrap();
+            assert_eq!(member.limits.as_ref().unwrap()["memory"].0, "9216Mi");
+        }
+    }
+
+    #[test]
     fn the_revision_follows_what_members_are_made_from_but_not_how_many_there_are() {
         let (base, plain) = (cluster(3), Transport::default());
         let revision = |object: &EtcdCluster, force_new_cluster| {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{
     ConfigMapKeySelector, Container, EnvVar, EnvVarSource, HTTPGetAction, KeyToPath, ObjectFieldSelector, PodSpec,
-    Probe, SecretVolumeSource, Volume,
+    Probe, ResourceRequirements, SecretVolumeSource, Volume,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
@@ -21,6 +21,14 @@ use crate::stateful::builders::{self, Pods, container_port, mount};
 
 /// An unprivileged user; etcd needs no other rights than those on its volume.
 const USER: i64 = 65_532;
+/// CPU and memory that a container asks for.
+pub(super) const USUAL: (&str, &str) = ("50m", "64Mi");
+/// Bytes that the data of a member may take unless `quota-backend-bytes` says otherwise.
+/// <https://etcd.io/docs/v3.5/op-guide/maintenance/#space-quota>
+const USUAL_QUOTA: u64 = 2 << 30;
+/// Bytes of memory beside the data: the index of keys, watchers, requests in hand.
+const BESIDE_DATA: u64 = 1 << 30;
+
 /// The pods, and the claims of their volumes.
 pub fn statefulset(object: &EtcdCluster, shape: Shape<'_>, transport: &Transport) -> StatefulSet {
     let mut labels = transport_labels(transport);
@@ -106,12 +114,20 @@ fn container(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -> C
             ..probe("/health?exclude=NOSPACE")
         }),
         volume_mounts: Some(mounts),
-        resources: Some(requirements(object.spec.resources.as_ref(), ("50m", "64Mi"))),
+        resources: Some(of_member(object)),
         // The reason for which etcd gave up is in its last words.
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         security_context: Some(unprivileged()),
         ..Container::default()
     }
+}
+
+/// CPU and memory of a process that is a member. It maps its data into memory: as much as the quota allows must fit.
+pub(super) fn of_member(object: &EtcdCluster) -> ResourceRequirements {
+    let quota = object.spec.config.get("quota-backend-bytes").and_then(|quota| quota.parse().ok());
+    let quota = quota.filter(|quota| *quota > 0).unwrap_or(USUAL_QUOTA);
+    let most = quota.saturating_add(BESIDE_DATA) >> 20;
+    requirements(object.spec.resources.as_ref(), USUAL, &format!("{most}Mi"))
 }
 
 /// The sides that speak TLS.

@@ -8,7 +8,7 @@ use super::super::settings::{EXPORTER_FILE, EXPORTER_PATH, TLS_PATH};
 use super::statefulset::certificates;
 use crate::api::Redis;
 use crate::api::redis::{ClientCertificates, Exporter};
-use crate::runtime::{bounded_requirements, unprivileged};
+use crate::runtime::{requirements, unprivileged};
 use crate::stateful::builders::container_port;
 
 /// Memory that it may take unless the spec says otherwise; its figures take little.
@@ -29,7 +29,7 @@ pub fn exporter(object: &Redis) -> Option<Container> {
         env: Some(environment(object)),
         ports: Some(vec![container_port("metrics", EXPORTER_PORT)]),
         volume_mounts: mounts(object),
-        resources: Some(bounded_requirements(spec.resources.as_ref(), ("10m", "32Mi"), MOST_MEMORY)),
+        resources: Some(requirements(spec.resources.as_ref(), ("10m", "32Mi"), MOST_MEMORY)),
         security_context: Some(unprivileged()),
         ..Container::default()
     })

@@ -77,6 +77,15 @@ mod tests {
     }
 
     #[test]
+    fn every_container_has_a_limit_of_memory() {
+        let mut object = redis(3);
+        object.spec.exporter = Some(crate::api::redis::Exporter::default());
+        let pod = statefulset(&object, 4).spec.unwrap().template.spec.unwrap();
+        assert_eq!(crate::runtime::without_memory(&pod), [""; 0]);
+        assert_eq!(pod.containers.len(), 2);
+    }
+
+    #[test]
     fn the_revision_follows_what_needs_another_process() {
         let base = redis(3);
         let changed = |change: fn(&mut Redis)| {

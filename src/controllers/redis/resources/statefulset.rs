@@ -10,12 +10,13 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 
+use super::super::memory;
 use super::super::names::{self, PORT, REVISION, VOLUME};
 use super::super::settings::{FILE, SETTINGS_PATH, TLS_PATH, USERS_FILE, USERS_PATH, VOLUME_PATH, lasting};
 use super::super::tls;
 use super::exporter::{self, exporter};
 use crate::api::Redis;
-use crate::runtime::{fingerprint, requirements, unprivileged};
+use crate::runtime::{fingerprint, unprivileged};
 use crate::stateful::Database;
 use crate::stateful::builders::{self, Pods, container_port, mount};
 
@@ -125,7 +126,7 @@ fn container(object: &Redis) -> Container {
             ..Lifecycle::default()
         }),
         volume_mounts: Some(mounts(object)),
-        resources: Some(requirements(object.spec.resources.as_ref(), ("50m", "64Mi"))),
+        resources: Some(memory::of_node(object)),
         // Why it refused a setting is in its last words.
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         security_context: Some(unprivileged()),

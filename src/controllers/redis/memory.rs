@@ -1,0 +1,83 @@
+//! How much memory a node may take, and how much of that its data. Pure.
+//!
+//! What is over the container's limit is killed by the kernel, with all that it holds; what is over `maxmemory` is refused
+//! or evicted, and clients are told. So the data stay below the limit: a quarter is for what is no data, such as buffers of
+//! replicas and pages that are copied while a child rewrites the append-only file, as ElastiCache keeps it.
+//! <https://docs.aws.amazon.com/AmazonElastiCache/latest/dg/redis-memory-management.html>
+
+use k8s_openapi::api::core::v1::ResourceRequirements;
+
+use super::drift;
+use crate::api::Redis;
+use crate::runtime::manifest::amount;
+use crate::runtime::requirements;
+
+/// CPU and memory that a node asks for.
+const USUAL: (&str, &str) = ("50m", "64Mi");
+/// The limit of a node that has none of its own.
+const MOST: u64 = 2 << 30;
+
+/// CPU and memory of a node.
+///
+/// Data for which somebody asked by `maxmemory` fit below the limit. Who asked for no bound gets no limit either: a process
+/// that never refuses a write would be killed at it.
+pub fn of_node(object: &Redis) -> ResourceRequirements {
+    let asked = asked(object);
+    let most = MOST.max(asked.unwrap_or(0).saturating_add(asked.unwrap_or(0) / 3)) >> 20;
+    let mut wanted = requirements(object.spec.resources.as_ref(), USUAL, &format!("{most}Mi"));
+    if object.spec.resources.is_none() && asked == Some(0) {
+        wanted.limits = None;
+    }
+    wanted
+}
+
+/// Bytes that the data may take where `maxmemory` is not given; 0 stands for any number.
+pub fn most_data(object: &Redis) -> u64 {
+    let limit = match &object.spec.resources {
+        Some(given) => given.limits.as_ref().and_then(|limits| limits.get("memory")).and_then(|it| amount(&it.0)),
+        None => Some(i128::from(MOST) * 1000),
+    };
+    limit.and_then(|thousandths| u64::try_from(thousandths / 1000 / 4 * 3).ok()).unwrap_or(0)
+}
+
+/// Bytes that `spec.config` asks for.
+fn asked(object: &Redis) -> Option<u64> {
+    object.spec.config.get("maxmemory").and_then(|text| drift::amount(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::fixtures::redis;
+    use super::super::settings::settings;
+    use super::*;
+
+    /// The limit of a container and `maxmemory`, of a node with these fields.
+    fn of(resources: serde_json::Value, maxmemory: Option<&str>) -> (Option<String>, String) {
+        let mut object = redis(1);
+        object.spec.resources = serde_json::from_value(resources).unwrap();
+        object.spec.config.extend(maxmemory.map(|text| ("maxmemory".to_owned(), text.to_owned())));
+        let limit = of_node(&object).limits.and_then(|limits| limits.get("memory").map(|it| it.0.clone()));
+        (limit, settings(&object)["maxmemory"].clone())
+    }
+
+    #[test]
+    fn a_write_is_refused_before_a_node_is_killed() {
+        let none = || json!(null);
+        let limited = |limit: &str| json!({ "limits": { "memory": limit } });
+        for (resources, maxmemory, expected) in [
+            (none(), None, (Some("2048Mi"), "1610612736")),
+            (none(), Some("1gb"), (Some("2048Mi"), "1gb")),
+            (none(), Some("6gb"), (Some("8192Mi"), "6gb")),
+            (none(), Some("0"), (None, "0")),
+            (limited("4Gi"), None, (Some("4Gi"), "3221225472")),
+            (limited("1G"), None, (Some("1G"), "750000000")),
+            (limited("4Gi"), Some("3900mb"), (Some("4Gi"), "3900mb")),
+            (json!({ "requests": { "memory": "1Gi" } }), None, (None, "0")),
+        ] {
+            let (limit, most) = of(resources.clone(), maxmemory);
+            assert_eq!((limit.as_deref(), most.as_str()), expected, "{resources} {maxmemory:?}");
+        }
+    }
+}
