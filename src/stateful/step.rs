@@ -261,10 +261,10 @@ mod tests {
                 health => panic!("{health:?}"),
             }
         };
-        assert_eq!(reason("Redis", "db", true), ("Applying".into(), true));
+        assert_eq!(reason("Redis", "db", true), ("Applying", true));
         for (kind, name, controller) in [("Redis", "other", true), ("EtcdCluster", "db", true), ("Redis", "db", false)]
         {
-            assert_eq!(reason(kind, name, controller), ("NameTaken".into(), true), "{kind} {name}");
+            assert_eq!(reason(kind, name, controller), ("NameTaken", true), "{kind} {name}");
         }
         assert!(Set::<()>::default().child_of_others::<ChildAction, ()>(&object).is_none());
     }

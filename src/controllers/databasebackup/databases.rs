@@ -1,17 +1,22 @@
 //! The databases that an object backs up.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use kube::api::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
 use super::facts::Database;
-use super::watches::Watches;
 use crate::api::{DatabaseBackup, EtcdCluster, Redis};
 use crate::backup::jobs::{Served, of_etcd_cluster, of_redis, of_source};
 
 /// What is to be backed up, as far as it exists, and whether each came up since it was made. Such as are being deleted are not
 /// begun any more.
-pub fn databases(watches: &Watches, object: &DatabaseBackup) -> Vec<(bool, Database)> {
+pub fn databases(
+    object: &DatabaseBackup,
+    clusters: impl IntoIterator<Item = Arc<EtcdCluster>>,
+    redises: impl IntoIterator<Item = Arc<Redis>>,
+) -> Vec<(bool, Database)> {
     let namespace = object.namespace();
     let source = object.spec.source.as_ref();
     if let Some(access) = source.and_then(of_source) {
@@ -24,8 +29,8 @@ pub fn databases(watches: &Watches, object: &DatabaseBackup) -> Vec<(bool, Datab
     };
     let cluster = source.and_then(|source| Some(source.etcd_cluster.as_ref()?.name.as_str()));
     let redis = source.and_then(|source| Some(source.redis.as_ref()?.name.as_str()));
-    let clusters = watches.clusters.all().into_iter().filter(|it| wants(&it.name_any(), cluster, it.meta()));
-    let redises = watches.redises.all().into_iter().filter(|it| wants(&it.name_any(), redis, it.meta()));
+    let clusters = clusters.into_iter().filter(|it| wants(&it.name_any(), cluster, it.meta()));
+    let redises = redises.into_iter().filter(|it| wants(&it.name_any(), redis, it.meta()));
     let clusters = clusters.map(|it| {
         let (access, served) = (of_etcd_cluster(&it), Served::of_etcd_cluster(&it));
         (cluster_came_up(&it), Database { access, since: made(it.meta()), served })

@@ -195,7 +195,7 @@ impl Observer {
     /// The databases whose Secrets may be used, and those of which one may not.
     async fn look_at_secrets(&self, object: &DatabaseBackup, observed: &mut Observed) -> Result<(), Error> {
         let namespace = object.namespace().unwrap_or_default();
-        let databases = databases(&self.watches, object);
+        let databases = databases(object, self.watches.clusters.all(), self.watches.redises.all());
         let encryption = object.spec.encryption.as_ref().filter(|_| object.spec.verify.is_some());
         let identity = encryption.and_then(|it| Some((it.identity_secret_name.as_deref()?, &Consent::Named)));
         let mounts = databases.iter().flat_map(|(_, database)| &database.access.mounts);

@@ -17,6 +17,7 @@ mod database;
 mod decide;
 mod drift;
 mod error;
+mod exporter_user;
 mod facts;
 #[cfg(test)]
 mod fixtures;

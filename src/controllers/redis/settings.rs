@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{memory, resources};
+use super::{exporter_user, memory};
 use crate::api::Redis;
 use crate::api::redis::ClientCertificates;
 use crate::stateful::tls::write::by_content;
@@ -194,7 +194,7 @@ pub fn file(object: &Redis) -> String {
     let users = if object.spec.auth.enabled {
         Some(format!("include {USERS_PATH}/{USERS_FILE}\n"))
     } else {
-        object.spec.exporter.is_some().then(|| resources::exporter_line("nopass"))
+        object.spec.exporter.is_some().then(|| exporter_user::line("nopass"))
     };
     settings(object).into_iter().map(directive).chain(users).collect()
 }

@@ -6,7 +6,7 @@ use kube::ResourceExt;
 
 use super::super::names::{SKIP, VOLUME};
 use super::super::settings::VOLUME_PATH;
-use super::statefulset::{self, variable};
+use super::member::{USUAL, requirements_of, variable};
 use crate::api::EtcdCluster;
 use crate::backup::install::{DIRECTORY, LIBRARIES, PROGRAM};
 use crate::runtime::{fingerprint, requirements, unprivileged};
@@ -23,7 +23,7 @@ pub fn above(object: &EtcdCluster, mut pod: PodSpec, own_image: &str, member: Ve
         image: Some(own_image.into()),
         args: Some(vec!["install".into(), DIRECTORY.into()]),
         volume_mounts: Some(vec![mount(TOOLS, DIRECTORY, false)]),
-        resources: Some(requirements(None, statefulset::USUAL, "128Mi")),
+        resources: Some(requirements(None, USUAL, "128Mi")),
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         security_context: Some(unprivileged()),
         ..Container::default()
@@ -43,7 +43,7 @@ pub fn above(object: &EtcdCluster, mut pod: PodSpec, own_image: &str, member: Ve
         env: Some(environment),
         volume_mounts: Some(vec![mount(VOLUME, VOLUME_PATH, false), mount(TOOLS, DIRECTORY, true)]),
         // A member runs in it for a while.
-        resources: Some(statefulset::of_member(object)),
+        resources: Some(requirements_of(object)),
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         security_context: Some(unprivileged()),
         ..Container::default()

@@ -2,6 +2,7 @@
 
 mod backup;
 mod force_new_cluster;
+mod member;
 mod services;
 mod statefulset;
 

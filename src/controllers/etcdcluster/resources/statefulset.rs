@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{
     ConfigMapKeySelector, Container, EnvVar, EnvVarSource, HTTPGetAction, KeyToPath, ObjectFieldSelector, PodSpec,
-    Probe, ResourceRequirements, SecretVolumeSource, Volume,
+    Probe, SecretVolumeSource, Volume,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
@@ -13,22 +13,15 @@ use kube::ResourceExt;
 use super::super::names::{self, CLIENT_PORT, FORCED, METRICS_PORT, PEER_PORT, PEER_TLS_PORT, REVISION, VOLUME};
 use super::super::settings::{ADVERTISED_PORT, ADVERTISED_SCHEME, AT_FIRST_START, VOLUME_PATH, lasting, listening};
 use super::super::tls::{Side, Transport};
+use super::member::{requirements_of, variable};
 use super::{Begin, Shape, force_new_cluster};
 use crate::api::EtcdCluster;
-use crate::runtime::{fingerprint, requirements, unprivileged};
+use crate::runtime::{fingerprint, unprivileged};
 use crate::stateful::Database;
 use crate::stateful::builders::{self, Pods, container_port, mount};
 
 /// An unprivileged user; etcd needs no other rights than those on its volume.
 const USER: i64 = 65_532;
-/// CPU and memory that a container asks for.
-pub(super) const USUAL: (&str, &str) = ("50m", "64Mi");
-/// Bytes that the data of a member may take unless `quota-backend-bytes` says otherwise.
-/// <https://etcd.io/docs/v3.5/op-guide/maintenance/#space-quota>
-const USUAL_QUOTA: u64 = 2 << 30;
-/// Bytes of memory beside the data: the index of keys, watchers, requests in hand.
-const BESIDE_DATA: u64 = 1 << 30;
-
 /// The pods, and the claims of their volumes.
 pub fn statefulset(object: &EtcdCluster, shape: Shape<'_>, transport: &Transport) -> StatefulSet {
     let mut labels = transport_labels(transport);
@@ -114,20 +107,12 @@ fn container(object: &EtcdCluster, begin: Begin<'_>, transport: &Transport) -> C
             ..probe("/health?exclude=NOSPACE")
         }),
         volume_mounts: Some(mounts),
-        resources: Some(of_member(object)),
+        resources: Some(requirements_of(object)),
         // The reason for which etcd gave up is in its last words.
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         security_context: Some(unprivileged()),
         ..Container::default()
     }
-}
-
-/// CPU and memory of a process that is a member. It maps its data into memory: as much as the quota allows must fit.
-pub(super) fn of_member(object: &EtcdCluster) -> ResourceRequirements {
-    let quota = object.spec.config.get("quota-backend-bytes").and_then(|quota| quota.parse().ok());
-    let quota = quota.filter(|quota| *quota > 0).unwrap_or(USUAL_QUOTA);
-    let most = quota.saturating_add(BESIDE_DATA) >> 20;
-    requirements(object.spec.resources.as_ref(), USUAL, &format!("{most}Mi"))
 }
 
 /// The sides that speak TLS.
@@ -198,10 +183,6 @@ fn setting(object: &EtcdCluster, name: String) -> EnvVar {
     let key = ConfigMapKeySelector { name: object.name_any(), key: name.clone(), optional: None };
     let value_from = EnvVarSource { config_map_key_ref: Some(key), ..EnvVarSource::default() };
     EnvVar { name, value_from: Some(value_from), value: None }
-}
-
-pub(super) fn variable(name: &str, value: &str) -> EnvVar {
-    EnvVar { name: name.into(), value: Some(value.into()), value_from: None }
 }
 
 fn probe(path: &str) -> Probe {

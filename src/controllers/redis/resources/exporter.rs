@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{Container, EnvVar, KeyToPath, SecretVolumeSourc
 
 use super::super::names::{self, EXPORTER_PORT, EXPORTER_USER, PORT};
 use super::super::settings::{EXPORTER_FILE, EXPORTER_PATH, TLS_PATH};
-use super::statefulset::certificates;
+use super::certificates;
 use crate::api::Redis;
 use crate::api::redis::{ClientCertificates, Exporter};
 use crate::runtime::{requirements, unprivileged};

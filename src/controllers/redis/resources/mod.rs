@@ -8,7 +8,7 @@ mod users;
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Secret, VolumeMount};
 
 use super::facts::Users;
 use super::{names, settings};
@@ -19,7 +19,10 @@ use crate::stateful::{Rules, builders, network};
 
 pub use slices::{Way, family_of, is_of_kubernetes, service_of, slice, ways_of};
 pub use statefulset::{revision, statefulset};
-pub use users::{exporter_line, hash, of as users_of, rules};
+pub use users::{hash, of as users_of, rules};
+
+/// Name of the volume with the certificates.
+const TLS_VOLUME: &str = "tls";
 
 /// Services, disruption budget and network policy: they do not change with the nodes.
 pub fn around(object: &Redis, rules: &Rules) -> Vec<Manifest> {
@@ -58,6 +61,11 @@ pub fn live_settings(object: &Redis, users: Option<&Users>) -> String {
     let settings = serde_json::to_vec(&settings::live(object)).unwrap_or_default();
     let rules = serde_json::to_vec(&rules(object, users)).unwrap_or_default();
     fingerprint(&[&settings, &rules], 16)
+}
+
+/// The certificates, for whoever in the pod needs them.
+fn certificates() -> VolumeMount {
+    builders::mount(TLS_VOLUME, settings::TLS_PATH, true)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use kube::ResourceExt;
 
 use super::super::memory;
 use super::super::names::{self, PORT, REVISION, VOLUME};
-use super::super::settings::{FILE, SETTINGS_PATH, TLS_PATH, USERS_FILE, USERS_PATH, VOLUME_PATH, lasting};
+use super::super::settings::{FILE, SETTINGS_PATH, USERS_FILE, USERS_PATH, VOLUME_PATH, lasting};
 use super::super::tls;
 use super::exporter::{self, exporter};
 use crate::api::Redis;
@@ -34,8 +34,6 @@ const START_SECONDS: i32 = 3600;
 const START: &str = include_str!("start.sh");
 /// Name of the volume with the settings.
 const SETTINGS_VOLUME: &str = "settings";
-/// Name of the volume with the certificates.
-const TLS_VOLUME: &str = "tls";
 /// Name of the volume with the users.
 const USERS_VOLUME: &str = "users";
 
@@ -81,7 +79,7 @@ fn pod_spec(object: &Redis) -> PodSpec {
     volumes.extend(exporter::volume(object));
     if object.spec.tls.is_some() {
         volumes.push(Volume {
-            name: TLS_VOLUME.into(),
+            name: super::TLS_VOLUME.into(),
             secret: Some(SecretVolumeSource {
                 secret_name: Some(tls::servers_secret(object)),
                 default_mode: Some(0o440),
@@ -167,14 +165,9 @@ fn mounts(object: &Redis) -> Vec<VolumeMount> {
         mounts.push(mount(USERS_VOLUME, USERS_PATH, true));
     }
     if object.spec.tls.is_some() {
-        mounts.push(certificates());
+        mounts.push(super::certificates());
     }
     mounts
-}
-
-/// The certificates, for whoever in the pod needs them.
-pub fn certificates() -> VolumeMount {
-    mount(TLS_VOLUME, TLS_PATH, true)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::ByteString;
 use sha2::{Digest, Sha256};
 
+use super::super::exporter_user;
 use super::super::facts::{SecretString, Users};
 use super::super::names::{EXPORTER_USER, INTERNAL_USER, PORT};
 use super::super::settings::{EXPORTER_FILE, USERS_FILE};
@@ -13,22 +14,6 @@ use crate::runtime::hexadecimal;
 
 /// What clients and we may do.
 const EVERYTHING: [&str; 3] = ["~*", "&*", "+@all"];
-/// What exporters may do: ask for figures. They see no keys and no settings, among which is our password; the slow log
-/// alone shows commands.
-const FIGURES: [&str; 11] = [
-    "resetkeys",
-    "resetchannels",
-    "-@all",
-    "+info",
-    "+ping",
-    "+client|setname",
-    "+command|info",
-    "+latency|latest",
-    "+latency|histogram",
-    "+slowlog|len",
-    "+slowlog|get",
-];
-
 /// A password as Redis keeps it.
 pub fn hash(password: &str) -> String {
     hexadecimal(&Sha256::digest(password.as_bytes()))
@@ -37,11 +22,6 @@ pub fn hash(password: &str) -> String {
 /// The password of exporters: it follows from ours, which does not follow from it.
 fn exporter_password(users: &Users) -> String {
     hash(&format!("causeway exporter {}", users.internal.0))
-}
-
-/// The exporters' user as a file has it, with these rules about its password.
-pub fn exporter_line(keys: &str) -> String {
-    format!("user {EXPORTER_USER} on {keys} {}\n", FIGURES.join(" "))
 }
 
 /// An exporter's passwords by the URLs to which it sends them: the node beside it, and nobody else.
@@ -62,7 +42,8 @@ pub fn rules(object: &Redis, users: Option<&Users>) -> Vec<Vec<String>> {
         [name.to_owned(), "reset".into(), "on".into()].into_iter().chain(keys).chain(fixed).collect()
     };
     let rule = |name: &str, keys: Vec<String>| rule_for(name, keys, &EVERYTHING);
-    let exporter = |key: String| object.spec.exporter.is_some().then(|| rule_for(EXPORTER_USER, vec![key], &FIGURES));
+    let exporter =
+        |key: String| object.spec.exporter.is_some().then(|| rule_for(EXPORTER_USER, vec![key], &exporter_user::MAY));
     match users.filter(|_| object.spec.auth.enabled) {
         Some(users) => {
             let clients = [Some(&users.current), users.previous.as_ref()];
@@ -81,7 +62,7 @@ pub fn data(users: &Users) -> BTreeMap<String, ByteString> {
     let text = [
         user("default", &format!("#{}{previous}", users.current)),
         user(INTERNAL_USER, &format!("#{}", hash(&users.internal.0))),
-        exporter_line(&format!("#{}", hash(&exporter_password(users)))),
+        exporter_user::line(&format!("#{}", hash(&exporter_password(users)))),
         format!("masteruser {INTERNAL_USER}\nmasterauth {}\n", users.internal.0),
     ]
     .concat();
