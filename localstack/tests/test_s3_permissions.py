@@ -269,6 +269,14 @@ def test_the_operators_own_policy_is_enough_to_keep_a_bucket_and_reads_no_data(a
         root.delete_bucket(Bucket=other)
     s3.abort_multipart_upload(**of, Key=data, UploadId=upload)
     s3.delete_objects(**of, Delete={"Objects": [{"Key": manifest}, {"Key": data}, {"Key": signature}]})
+    s3.put_bucket_versioning(**of, VersioningConfiguration={"Status": "Enabled"})
+    assert s3.get_bucket_versioning(**of)["Status"] == "Enabled"
+    version = root.put_object(**of, Key=data, Body=b"x")["VersionId"]
+    assert [it["VersionId"] for it in s3.list_object_versions(**of)["Versions"]] == [version]
+    s3.delete_objects(**of, Delete={"Objects": [{"Key": data, "VersionId": version}]})
+    lock = {"ObjectLockEnabled": "Enabled", "Rule": {"DefaultRetention": {"Mode": "GOVERNANCE", "Days": 1}}}
+    s3.put_object_lock_configuration(**of, ObjectLockConfiguration=lock)
+    assert s3.get_object_lock_configuration(**of)["ObjectLockConfiguration"] == lock
     s3.delete_bucket(**of)
 
 

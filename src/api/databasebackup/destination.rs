@@ -1,6 +1,7 @@
 //! Where backups are kept.
 
 use kube::KubeSchema;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A place in S3. It cannot change, or the backups of before would be out of sight: make another object.
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = ("!has(self.region) || !has(self.kmsKeyId) || has(self.endpoint) || self.kmsKeyId.contains(':kms:' + self.region + ':')", "spec.destination.kmsKeyId must be a key of the region of spec.destination.region: S3 uses keys of the bucket's region only"))]
 #[x_kube(validation = ("has(self.bucket) == has(oldSelf.bucket) && has(self.prefix) == has(oldSelf.prefix) && has(self.region) == has(oldSelf.region) && has(self.endpoint) == has(oldSelf.endpoint)", "spec.destination.bucket, prefix, region and endpoint cannot change: make another DatabaseBackup"))]
+#[x_kube(validation = ("!has(self.objectLock) || (has(self.bucket) && !has(self.endpoint))", "spec.destination.objectLock needs spec.destination.bucket, a bucket of its own at AWS: it binds everything that is written there"))]
 pub struct Destination {
     /// The bucket. It is made where it does not exist. One that exists is used only where its tag
     /// `causeway.example.com/backups` holds the name of this Kubernetes cluster, and is not changed then. Left out, the
@@ -62,4 +64,30 @@ pub struct Destination {
     #[schemars(length(max = 256))]
     #[x_kube(validation = ("self.matches('^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$')", "spec.destination.kmsKeyId must be the ARN of a key, such as arn:aws:kms:eu-west-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"))]
     pub kms_key_id: Option<String>,
+
+    /// For how long nobody can delete a backup, not even who took over the operator: S3 Object Lock, for a bucket of its own.
+    /// Such as `{ mode: Governance, days: 30 }`. Left out, the bucket stays as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub object_lock: Option<ObjectLock>,
+}
+
+/// S3 Object Lock of everything that is written into the bucket. What a bucket has already is never shortened.
+/// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-lock.html>
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectLock {
+    /// `Governance`: who has `s3:BypassGovernanceRetention` can still delete. `Compliance`: nobody can, not even the account.
+    pub mode: LockMode,
+    /// Days from when a backup was written, such as 30. Retention deletes it no sooner.
+    #[schemars(range(min = 1, max = 3650))]
+    pub days: i32,
+}
+
+/// Who can delete what is locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum LockMode {
+    /// Who has `s3:BypassGovernanceRetention`.
+    Governance,
+    /// Nobody.
+    Compliance,
 }

@@ -10,11 +10,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
-pub use destination::Destination;
+pub use destination::{Destination, LockMode, ObjectLock};
 pub use encryption::Encryption;
 pub use source::{EtcdEndpoints, Named, RedisServer, Source, SqlServer};
 pub use status::{
-    BackupFailure, BackupRun, BackupState, BackupVerification, DatabaseBackupStatus, DatabaseState, Recoverable,
+    BackupFailure, BackupRun, BackupState, BackupVerification, DatabaseBackupStatus, DatabaseState, LockedBackups,
+    Recoverable,
 };
 
 use super::common::DeletionPolicy;

@@ -31,6 +31,10 @@ pub struct DatabaseBackupStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub databases: Vec<DatabaseState>,
 
+    /// Backups that retention no longer keeps, and that S3 locks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locked: Option<LockedBackups>,
+
     /// How many of the databases have every backup that is due, such as `2/3`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up_to_date: Option<String>,
@@ -109,6 +113,16 @@ pub struct Recoverable {
     pub newest: Time,
     /// How many they are.
     pub count: i64,
+}
+
+/// Backups that cannot be deleted yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LockedBackups {
+    /// How many.
+    pub backups: i64,
+    /// When the lock of the last of them ends.
+    pub until: Time,
 }
 
 /// How the backups of a database stand.

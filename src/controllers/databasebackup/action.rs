@@ -1,7 +1,7 @@
 //! Every change there can be.
 
 use super::facts::{Bucket, Recording, Unsigned};
-use crate::external::s3::{BucketFacts, Encryption, Tags, Upload};
+use crate::external::s3::{BucketFacts, Encryption, Lock, Tags, Upload};
 use crate::runtime::ActionEvent;
 use crate::runtime::manifest::Manifest;
 
@@ -127,6 +127,10 @@ pub enum Hardening {
     Guard(Box<BucketFacts>),
     /// End uploads that nobody completes.
     AbortUploads(Box<BucketFacts>),
+    /// Keep what is overwritten or deleted: nothing can be locked without.
+    KeepVersions,
+    /// Lock what is written.
+    Lock(Lock),
 }
 
 /// What it is about; objects may be many.
@@ -171,6 +175,8 @@ impl Hardening {
             Self::Encrypt(_) => "Encrypt",
             Self::Guard(_) => "Guard",
             Self::AbortUploads(_) => "AbortUploads",
+            Self::KeepVersions => "KeepVersions",
+            Self::Lock(_) => "ObjectLock",
         }
     }
 }

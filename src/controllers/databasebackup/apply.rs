@@ -129,6 +129,10 @@ async fn change_bucket(s3: &S3, bucket: &Bucket, change: &Change) -> Result<(), 
             }
             Ok(())
         }
+        // Without a version, S3 only hides what a bucket with versions holds.
+        Change::DeleteObjects { keys, .. } if bucket.keeping().versions.is_some() => {
+            s3.delete_versions(place, owner, keys).await
+        }
         Change::DeleteObjects { keys, .. } => s3.delete(place, owner, keys).await,
         Change::Abort(upload) => s3.abort(place, owner, upload).await,
         Change::Delete => s3.delete_bucket(place, owner).await,
@@ -143,6 +147,8 @@ async fn harden(s3: &S3, bucket: &Bucket, hardening: &Hardening) -> Result<(), A
         Hardening::Encrypt(encryption) => s3.encrypt(place, owner, encryption).await,
         Hardening::Guard(facts) => s3.guard(place, owner, facts).await,
         Hardening::AbortUploads(facts) => s3.abort_uploads(place, owner, facts).await,
+        Hardening::KeepVersions => s3.keep_versions(place, owner).await,
+        Hardening::Lock(lock) => s3.lock(place, owner, *lock).await,
     }
 }
 

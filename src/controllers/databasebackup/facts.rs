@@ -11,7 +11,7 @@ use crate::backup::jobs::{Access, Catalog, End, Served, Settings};
 use crate::backup::manifest::Document;
 use crate::backup::record::Record;
 use crate::consent::Refusal;
-use crate::external::s3::{Found, Object, Place, Upload};
+use crate::external::s3::{Found, Keeping, Object, Place, Upload};
 use crate::guardrails::Denial;
 
 /// So many backups are told of in the status.
@@ -173,11 +173,23 @@ pub struct Bucket {
     pub found: Option<Found>,
 }
 
+impl Bucket {
+    /// What it keeps of what is overwritten or deleted.
+    pub fn keeping(&self) -> Keeping {
+        match &self.found {
+            Some(Found::There(facts)) => facts.keeping,
+            _ => Keeping::default(),
+        }
+    }
+}
+
 /// What is left to clean up after a deleted object.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Remains {
     /// Everything under its prefix.
     pub objects: Vec<Object>,
+    /// Until when what stays is locked; no time where nothing is.
+    pub locked: Option<Timestamp>,
     /// Uploads that did not end.
     pub uploads: Vec<Upload>,
     /// The bucket may go, too, when nothing is in it any more: it was made for backups, and nobody else uses it.

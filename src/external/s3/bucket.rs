@@ -8,6 +8,7 @@ use aws_sdk_s3::types::{
 };
 use serde_json::{Value, json};
 
+use super::versions::Keeping;
 use super::{Outcome, Place, S3, Tags};
 use crate::external::aws::AwsError;
 use crate::runtime::Class;
@@ -53,6 +54,8 @@ pub struct BucketFacts {
     pub policy: Option<Value>,
     /// Its lifecycle rules.
     pub rules: Vec<LifecycleRule>,
+    /// Whether it keeps versions, and locks them; not asked where it has no tags.
+    pub keeping: Keeping,
 }
 
 /// How a bucket encrypts.
@@ -130,8 +133,10 @@ impl S3 {
         };
         if !all(&tags) {
             let empty = tags.is_empty() && self.is_empty(place, owner).await?;
-            return Ok(Found::There(Box::new(BucketFacts { tags, empty, ..BucketFacts::default() })));
+            let keeping = if tags.is_empty() { Keeping::default() } else { self.keeping(place, owner).await? };
+            return Ok(Found::There(Box::new(BucketFacts { tags, empty, keeping, ..BucketFacts::default() })));
         }
+        let keeping = self.keeping(place, owner).await?;
         let block = client.get_public_access_block().bucket(&place.bucket).expected_bucket_owner(owner);
         let block = known(caller.call("GetPublicAccessBlock", block.send()).await)?;
         let controls = client.get_bucket_ownership_controls().bucket(&place.bucket).expected_bucket_owner(owner);
@@ -152,6 +157,7 @@ impl S3 {
             encryption: encryption.and_then(|it| it.rules.into_iter().next()).map(|rule| encryption_of(&rule)),
             policy: policy.and_then(|answer| serde_json::from_str(&answer.policy?).ok()),
             rules: rules.and_then(|answer| answer.rules).unwrap_or_default(),
+            keeping,
         })))
     }
 
@@ -251,8 +257,9 @@ impl S3 {
 }
 
 /// The answer; nothing where that is what is set.
-fn known<T>(outcome: Outcome<T>) -> Outcome<Option<T>> {
-    const UNSET: [&str; 5] = [
+pub(super) fn known<T>(outcome: Outcome<T>) -> Outcome<Option<T>> {
+    const UNSET: [&str; 6] = [
+        "ObjectLockConfigurationNotFoundError",
         "NoSuchPublicAccessBlockConfiguration",
         "OwnershipControlsNotFoundError",
         "ServerSideEncryptionConfigurationNotFoundError",
@@ -267,7 +274,7 @@ fn known<T>(outcome: Outcome<T>) -> Outcome<Option<T>> {
 }
 
 /// A request that lacks something is a mistake of ours.
-fn built<T>(operation: &'static str, built: Result<T, aws_sdk_s3::error::BuildError>) -> Outcome<T> {
+pub(super) fn built<T>(operation: &'static str, built: Result<T, aws_sdk_s3::error::BuildError>) -> Outcome<T> {
     built.map_err(|error| AwsError::raced(operation, error.to_string()))
 }
 

@@ -6,6 +6,7 @@
 
 mod bucket;
 mod objects;
+mod versions;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,6 +24,7 @@ use crate::runtime::Class;
 
 pub use bucket::{BucketFacts, Encryption, Found};
 pub use objects::{DELETED_AT_ONCE, Listing, Object, Upload};
+pub use versions::{Keeping, Lock};
 
 type Outcome<T> = Result<T, AwsError>;
 

@@ -11,7 +11,7 @@ use crate::runtime::Class;
 /// A call deletes at most so many objects.
 pub const DELETED_AT_ONCE: usize = 1000;
 /// Pages of a thousand that are read at most: what is left out shows up when the rest has gone.
-const PAGES: usize = 200;
+pub(super) const PAGES: usize = 200;
 
 /// Bytes of keys that are read at most. Who may write there may write many long ones, and they are kept in memory.
 const KEYS: usize = 4 * 1024 * 1024;
@@ -140,6 +140,11 @@ impl S3 {
         let objects = keys.iter().filter_map(|key| ObjectIdentifier::builder().key(key).build().ok()).collect();
         let built = Delete::builder().set_objects(Some(objects)).quiet(true).build();
         let delete = built.map_err(|error| AwsError::raced(OPERATION, error.to_string()))?;
+        self.delete_these(place, owner, delete).await
+    }
+
+    pub(super) async fn delete_these(&self, place: &Place, owner: &str, delete: Delete) -> Outcome<()> {
+        const OPERATION: &str = "DeleteObjects";
         let call = self.client(place).delete_objects().bucket(&place.bucket).expected_bucket_owner(owner);
         let answer = match self.caller().call(OPERATION, call.delete(delete).send()).await {
             Err(error) if error.is("NoSuchBucket") => return Ok(()),

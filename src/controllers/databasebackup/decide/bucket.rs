@@ -6,8 +6,9 @@ use super::super::action::{Action, Change, Hardening};
 use super::super::facts::{Bucket, Observed};
 use super::super::names::LOST;
 use crate::api::DatabaseBackup;
+use crate::api::databasebackup::LockMode;
 use crate::backup::manifest::id_of;
-use crate::external::s3::{BucketFacts, Encryption, Found, Tags};
+use crate::external::s3::{BucketFacts, Encryption, Found, Lock, Tags};
 use crate::transfer::{CAUSEWAY, CLUSTER, MANAGED_BY, OFFERED, is_ours};
 
 /// The reason where it is somebody else's.
@@ -71,7 +72,10 @@ pub fn verdict(object: &DatabaseBackup, observed: &Observed, bucket: &Bucket) ->
     };
     if !is_ours(&found.tags, cluster) {
         if found.tags.get(OFFERED) == Some(cluster) {
-            return Some(Verdict::Usable("Offered"));
+            return Some(match missing_lock(object, found) {
+                Some(lock) => Verdict::Refused("ObjectLockMissing", unlocked(name, lock)),
+                None => Verdict::Usable("Offered"),
+            });
         }
         // We died between making it and tagging it, on an S3 that does not do both at once.
         if bucket.usual && found.tags.is_empty() && found.empty {
@@ -144,7 +148,29 @@ fn drift(object: &DatabaseBackup, name: &str, found: &BucketFacts) -> Vec<Harden
     if !found.aborts_uploads() {
         changes.push(Hardening::AbortUploads(Box::new(found.clone())));
     }
+    if let Some(lock) = missing_lock(object, found) {
+        changes.extend((found.keeping.versions != Some(true)).then_some(Hardening::KeepVersions));
+        changes.push(Hardening::Lock(lock));
+    }
     changes
+}
+
+/// The lock that the bucket lacks. One that it has is never shortened.
+fn missing_lock(object: &DatabaseBackup, found: &BucketFacts) -> Option<Lock> {
+    let asked = object.spec.destination.object_lock.as_ref()?;
+    let asked = Lock { compliance: asked.mode == LockMode::Compliance, days: asked.days };
+    let live = found.keeping.lock;
+    let wanted = live.map_or(asked, |live| live.stricter(asked));
+    (live != Some(wanted)).then_some(wanted)
+}
+
+fn unlocked(name: &str, Lock { compliance, days }: Lock) -> String {
+    let mode = if compliance { "COMPLIANCE" } else { "GOVERNANCE" };
+    format!(
+        "spec.destination.objectLock: bucket {name} was offered, and does not lock what is written for {days} days: its owner \
+         enables versioning and then aws s3api put-object-lock-configuration --bucket {name} --object-lock-configuration \
+         'ObjectLockEnabled=Enabled,Rule={{DefaultRetention={{Mode={mode},Days={days}}}}}'; or leave objectLock out"
+    )
 }
 
 /// A key of KMS takes the place of S3's own, and never of another: objects that share a bucket may name different ones,
@@ -170,8 +196,10 @@ mod tests {
     use super::super::super::fixtures::{backup, observed};
     use super::super::tests::{decided, words};
     use super::*;
+    use crate::api::databasebackup::ObjectLock;
     use crate::backup::manifest::due_of;
     use crate::backup::record::{Evidence, Record};
+    use crate::external::s3::Keeping;
     use crate::runtime::Health;
 
     #[test]
@@ -187,6 +215,28 @@ mod tests {
         assert!(matches!(verdict_on(theirs, false), Some(Verdict::Refused("BucketNameReserved", _))));
         assert!(matches!(verdict_on(theirs, true), Some(Verdict::Change(_))), "its own");
         assert!(matches!(verdict_on("shop-backups", false), Some(Verdict::Change(_))));
+    }
+
+    #[test]
+    fn a_bucket_is_locked_as_asked_and_a_lock_is_never_shortened() {
+        let mut object = backup();
+        let lock = |compliance, days| Lock { compliance, days };
+        let hardened = |object: &DatabaseBackup, keeping: Keeping| {
+            let facts = BucketFacts { keeping, ..BucketFacts::default() };
+            let changes = drift(object, "b", &facts).into_iter();
+            changes.skip_while(|it| !matches!(it, Hardening::KeepVersions | Hardening::Lock(_))).collect::<Vec<_>>()
+        };
+        assert_eq!(hardened(&object, Keeping::default()), [], "nobody asked");
+        object.spec.destination.object_lock = Some(ObjectLock { mode: LockMode::Governance, days: 30 });
+        let asked = Hardening::Lock(lock(false, 30));
+        assert_eq!(hardened(&object, Keeping::default()), [Hardening::KeepVersions, asked.clone()]);
+        let with = |lock| Keeping { versions: Some(true), lock };
+        assert_eq!(hardened(&object, with(None)), std::slice::from_ref(&asked));
+        assert_eq!(hardened(&object, with(Some(lock(false, 7)))), [asked]);
+        assert_eq!(hardened(&object, with(Some(lock(true, 7)))), [Hardening::Lock(lock(true, 30))]);
+        for enough in [lock(false, 30), lock(true, 30), lock(false, 31)] {
+            assert_eq!(hardened(&object, with(Some(enough))), [], "{enough:?}");
+        }
     }
 
     fn told(object: &DatabaseBackup, observed: &Observed) -> (Vec<String>, Option<String>) {

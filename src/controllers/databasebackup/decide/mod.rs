@@ -127,6 +127,7 @@ impl View<'_> {
         }
         let requeue = agenda.wake(self.now).into_iter().chain(self.next_question()).min();
         let status = DatabaseBackupStatus {
+            locked: pruning::locked(self, schedule, &results),
             up_to_date: states::in_words(&databases),
             databases,
             ..agenda.noted_in(status::status(self, schedule, results))

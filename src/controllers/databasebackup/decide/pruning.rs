@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::super::action::{Action, Change};
 use super::super::facts::Bucket;
 use super::super::retention::{Proofs, kept, kept_proven};
 use super::super::verification;
 use super::super::view::View;
-use crate::api::databasebackup::BackupVerification;
-use crate::backup::jobs::Stored;
+use crate::api::databasebackup::{BackupVerification, LockedBackups};
+use crate::backup::jobs::{Catalog, Stored};
 use crate::backup::manifest::{DATA, NAME, due_of, id_of};
 use crate::backup::signature::SIGNATURE;
 use crate::external::s3::DELETED_AT_ONCE;
@@ -20,29 +21,22 @@ use crate::schedule::Schedule;
 const YOUNG: SignedDuration = SignedDuration::from_hours(1);
 /// What is older is of no run any more.
 const OLD: SignedDuration = SignedDuration::from_hours(24);
+/// A backup's signature comes after it.
+const LATE: SignedDuration = SignedDuration::from_hours(1);
 
 /// What is to be deleted. Manifests go first: without one, what is left is no backup.
 pub fn step(view: &View<'_>, schedule: &Schedule, bucket: &Bucket, results: &[BackupVerification]) -> Vec<Action> {
     let Some(catalog) = &view.observed.catalog else { return Vec::new() };
     let (mut manifests, mut data, mut backups) = (Vec::new(), Vec::new(), 0);
-    for (folder, found) in &catalog.folders {
-        let complete = catalog.complete(folder);
-        let mut kept = kept_here(view, schedule, &complete, results.iter().find(|result| result.folder == *folder));
-        kept.extend(verification::running(view, folder));
-        for (due, backup) in found {
-            // What nobody reported may be anybody's: it is reported, and people delete it.
-            if backup.doubt.is_some() && backup.is_complete() {
-                continue;
-            }
-            if !(if backup.is_complete() { !kept.contains(due) } else { is_left_over(view, *due, backup, &complete) }) {
-                continue;
-            }
-            backups += usize::from(backup.is_complete());
-            let key = |file| format!("{}/{folder}/{}/{file}", view.prefix, id_of(*due));
-            manifests.extend(backup.manifest.then(|| key(NAME)));
-            data.extend(backup.data.then(|| key(DATA)));
-            data.extend(backup.signed.then(|| key(SIGNATURE)));
+    for (folder, due, backup) in unkept(view, catalog, schedule, results) {
+        if lock_of(bucket, backup).is_some_and(|until| until > view.now) {
+            continue;
         }
+        backups += usize::from(backup.is_complete());
+        let key = |file| format!("{}/{folder}/{}/{file}", view.prefix, id_of(due));
+        manifests.extend(backup.manifest.then(|| key(NAME)));
+        data.extend(backup.data.then(|| key(DATA)));
+        data.extend(backup.signed.then(|| key(SIGNATURE)));
     }
     let change = |change| Action::Bucket { bucket: Box::new(bucket.clone()), change };
     let chunks = |keys: &[String]| keys.chunks(DELETED_AT_ONCE).map(<[String]>::to_vec).collect::<Vec<_>>();
@@ -58,6 +52,48 @@ pub fn step(view: &View<'_>, schedule: &Schedule, bucket: &Bucket, results: &[Ba
         actions.extend(stale.map(|upload| change(Change::Abort(upload.clone()))));
     }
     actions
+}
+
+/// What no rule keeps, with its database and the instant for which it is.
+fn unkept<'a>(
+    view: &View<'_>,
+    catalog: &'a Catalog,
+    schedule: &Schedule,
+    results: &[BackupVerification],
+) -> Vec<(&'a str, Timestamp, &'a Stored)> {
+    let mut unkept = Vec::new();
+    for (folder, found) in &catalog.folders {
+        let complete = catalog.complete(folder);
+        let mut kept = kept_here(view, schedule, &complete, results.iter().find(|result| result.folder == *folder));
+        kept.extend(verification::running(view, folder));
+        for (due, backup) in found {
+            // What nobody reported may be anybody's: it is reported, and people delete it.
+            let goes = if backup.is_complete() {
+                backup.doubt.is_none() && !kept.contains(due)
+            } else {
+                is_left_over(view, *due, backup, &complete)
+            };
+            unkept.extend(goes.then_some((folder.as_str(), *due, backup)));
+        }
+    }
+    unkept
+}
+
+/// Until when S3 lets nobody delete a backup; nothing where the bucket locks nothing. It is signed within a minute, and a clock
+/// may be wrong.
+fn lock_of(bucket: &Bucket, backup: &Stored) -> Option<Timestamp> {
+    bucket.keeping().lock.map(|lock| lock.until(backup.modified + LATE))
+}
+
+/// What no rule keeps and S3 locks.
+pub fn locked(view: &View<'_>, schedule: &Schedule, results: &[BackupVerification]) -> Option<LockedBackups> {
+    let (catalog, bucket) = (view.observed.catalog.as_ref()?, view.observed.bucket.as_ref()?);
+    let unkept = unkept(view, catalog, schedule, results);
+    let locks = unkept.iter().filter(|(_, _, backup)| backup.is_complete());
+    let locks: Vec<Timestamp> =
+        locks.filter_map(|(_, _, backup)| lock_of(bucket, backup)).filter(|until| *until > view.now).collect();
+    let until = locks.iter().max().copied()?;
+    Some(LockedBackups { backups: i64::try_from(locks.len()).unwrap_or(i64::MAX), until: Time(until) })
 }
 
 /// What the rules keep of one database.
@@ -95,7 +131,8 @@ mod tests {
     use super::super::super::fixtures::backup;
     use super::super::tests::{catalog, decided, now, settled};
     use super::*;
-    use crate::external::s3::Upload;
+    use crate::api::databasebackup::Retention;
+    use crate::external::s3::{Found, Keeping, Lock, Upload};
 
     const BEFORE: &str = "p/redis-cache/20261120T020000Z/data";
     const AFTER: &str = "p/redis-cache/20261122T020000Z/data";
@@ -123,6 +160,32 @@ mod tests {
         assert!(aborted(&with_uploads(59)).is_empty());
         assert_eq!(aborted(&with_uploads(61)), [BEFORE]);
         assert_eq!(aborted(&with_uploads(25 * 60)).len(), 4);
+    }
+
+    #[test]
+    fn what_is_locked_is_not_deleted_before_its_lock_ends_and_that_is_told() {
+        let mut object = backup();
+        object.spec.retention = Retention { keep_last: 1, ..Retention::default() };
+        let with = |hours: i64, lock: Option<Lock>| {
+            let written = now() - SignedDuration::from_hours(hours);
+            let found = catalog(&["20261120T020000Z", "20261121T020000Z"], &[], written);
+            let mut observed = Observed { catalog: Some(found), ..settled(&object) };
+            if let Some(Found::There(facts)) = observed.bucket.as_mut().and_then(|bucket| bucket.found.as_mut()) {
+                facts.keeping = Keeping { versions: Some(true), lock };
+            }
+            let plan = decided(&object, &observed);
+            let deletes =
+                |action: &Action| matches!(action, Action::Bucket { change: Change::DeleteObjects { .. }, .. });
+            (plan.actions.iter().any(deletes), plan.status.locked)
+        };
+        let day = Some(Lock { compliance: false, days: 1 });
+        assert_eq!(with(2, None), (true, None));
+        let (deleted, locked) = with(2, day);
+        assert_eq!(
+            (deleted, locked.map(|it| (it.backups, it.until.0))),
+            (false, Some((1, now() + SignedDuration::from_hours(23))))
+        );
+        assert_eq!(with(26, day), (true, None));
     }
 
     #[test]

@@ -43,11 +43,19 @@ pub fn decide_removal(object: &DatabaseBackup, observed: &Observed) -> Removal<A
     if actions.is_empty() && remains.bucket_may_go {
         actions.push(change(Change::Delete));
     }
-    if actions.is_empty() && observed.recorded.is_some() {
+    if actions.is_empty() && observed.recorded.is_some() && remains.locked.is_none() {
         actions.push(Action::ForgetRecord);
     }
     if !actions.is_empty() {
         return Removal { actions, final_event: None };
+    }
+    if let Some(until) = remains.locked {
+        let note = format!(
+            "backups stay in bucket {} under {}/, for S3 locks the last of them until {until}: delete them then, by version",
+            bucket.place.bucket,
+            prefix(object)
+        );
+        return Removal { actions: Vec::new(), final_event: Some(ActionEvent::warning("BackupsLocked", note)) };
     }
     let deleted = format!("all backups are deleted from bucket {}", bucket.place.bucket);
     let jobs: Vec<&str> = observed.all_jobs().map(|job| job.name.as_str()).collect();
@@ -125,6 +133,14 @@ mod tests {
         assert!(text(&observed).is_empty());
         observed = Observed { remains: None, recorded: Some(Record::default()), ..observed };
         assert!(text(&observed).is_empty(), "where backups stay, the record does");
+    }
+
+    #[test]
+    fn what_s3_locks_stays_with_its_record_and_that_is_told() {
+        let remains = Some(Remains { locked: Some(now()), ..Remains::default() });
+        let removal = decide_removal(&backup(), &Observed { remains, recorded: Some(Record::default()), ..prepared() });
+        assert!(removal.actions.is_empty());
+        assert_eq!(removal.final_event.map(|event| event.reason), Some("BackupsLocked"));
     }
 
     #[test]

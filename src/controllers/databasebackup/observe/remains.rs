@@ -89,10 +89,19 @@ impl Observer {
             };
             let prefix = format!("{}/", prefix(object));
             remains.objects = self.s3.list(&place, &owner, &prefix).await?.objects;
+            let found = remains.objects.len();
+            if let Some(lock) = facts.keeping.lock {
+                let now = Timestamp::now();
+                let locks = remains.objects.iter().map(|object| lock.until(object.modified));
+                remains.locked = locks.filter(|until| *until > now).max();
+                remains.objects.retain(|object| lock.until(object.modified) <= now);
+            }
             remains.uploads = self.s3.uploads(&place, &owner, &prefix).await?;
             let last = ours && !self.watches.objects.all().iter().any(is_user);
-            let empty = remains.objects.is_empty() && remains.uploads.is_empty();
-            remains.bucket_may_go = last && empty && self.s3.is_empty(&place, &owner).await?;
+            let empty = found == 0 && remains.uploads.is_empty();
+            // Earlier versions are history that somebody wanted to keep.
+            let forgets = facts.keeping.versions.is_none();
+            remains.bucket_may_go = last && forgets && empty && self.s3.is_empty(&place, &owner).await?;
         }
         let bucket = Bucket { place, owner, usual: destination.bucket.is_none(), found: Some(found) };
         Ok((bucket, remains))
