@@ -38,7 +38,7 @@ pub fn verdict(object: &DatabaseBackup, observed: &Observed, bucket: &Bucket) ->
     let change = |change| Action::Bucket { bucket: Box::new(bucket.clone()), change };
     let tags = tags_of(cluster);
     let found = match bucket.found.as_ref()? {
-        Found::Absent if is_of_another_cluster(bucket) => {
+        Found::Absent if is_of_another_cluster(bucket, cluster) => {
             let message = format!(
                 "bucket {name} is named as one that an operator makes for its cluster: choose another \
                  spec.destination.bucket, or leave it out"
@@ -124,9 +124,10 @@ fn lost(object: &DatabaseBackup, observed: &Observed, name: &str) -> Option<Stri
 
 /// Whether a bucket that somebody names would be in the way of the operator of another cluster, which makes one of this name for
 /// itself: `causeway-CLUSTER-ACCOUNT-REGION`.
-fn is_of_another_cluster(bucket: &Bucket) -> bool {
-    let of_account = format!("-{}-", bucket.owner);
-    !bucket.usual && bucket.place.bucket.starts_with("causeway-") && bucket.place.bucket.contains(&of_account)
+fn is_of_another_cluster(bucket: &Bucket, cluster: &str) -> bool {
+    let (name, of_account) = (&bucket.place.bucket, format!("-{}-", bucket.owner));
+    let ours = bucket.usual || name.starts_with(&format!("causeway-{cluster}{of_account}"));
+    !ours && name.starts_with("causeway-") && name.contains(&of_account)
 }
 
 fn tags_of(cluster: &str) -> Tags {
@@ -214,6 +215,8 @@ mod tests {
         let theirs = "causeway-other-111122223333-eu-west-1";
         assert!(matches!(verdict_on(theirs, false), Some(Verdict::Refused("BucketNameReserved", _))));
         assert!(matches!(verdict_on(theirs, true), Some(Verdict::Change(_))), "its own");
+        let ours = "causeway-prod-111122223333-locked";
+        assert!(matches!(verdict_on(ours, false), Some(Verdict::Change(_))), "of the same cluster");
         assert!(matches!(verdict_on("shop-backups", false), Some(Verdict::Change(_))));
     }
 
