@@ -49,6 +49,9 @@ pub struct RestorePlan {
     /// Whether the target may hold something: it is overwritten, and what the backup lacks is deleted.
     #[serde(default)]
     pub force: bool,
+    /// Whether nobody checked who wrote the backup: programs with a defect that a crafted one could use are refused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unproven: bool,
 }
 
 /// A place in S3.

@@ -8,6 +8,7 @@ use super::containers::{MOST_SQL, USUAL, ours, variable};
 use super::run::Run;
 use super::volumes::mount;
 use crate::backup::install::{CERTIFICATES, DIRECTORY, LIBRARIES, PROGRAM, USERS};
+use crate::backup::sql::IMAGE;
 use crate::runtime::requirements;
 
 /// Bytes for what the program keeps to itself, such as a copy of a key that nobody else may read. It is no disk's.
@@ -34,6 +35,7 @@ pub fn in_image(run: Run<'_>, mut container: Container, image: &str) -> Containe
     container.resources = Some(requirements(run.resources, USUAL, MOST_SQL));
     container.command = Some(vec![format!("{DIRECTORY}/{PROGRAM}")]);
     let environment = container.env.get_or_insert_default();
+    environment.push(variable(IMAGE, image));
     // For our program alone: those that it starts get none of this.
     environment.push(variable("LD_LIBRARY_PATH", &format!("{DIRECTORY}/{LIBRARIES}")));
     environment.push(variable("SSL_CERT_FILE", &format!("{DIRECTORY}/{CERTIFICATES}")));

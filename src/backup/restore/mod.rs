@@ -28,7 +28,7 @@ pub async fn restore(plan: &RestorePlan, manifest: &Manifest, run: &str) -> Resu
         (Server::Etcd { .. }, "etcd") => Box::pin(etcd::restore(plan, target, run)).await,
         (Server::Redis { .. }, "redis") => redis::restore(&plan.scratch, target, plan.force, run).await,
         (Server::Postgresql(_), "postgresql") | (Server::Mysql(_), "mysql") => {
-            Box::pin(sql::restore(&plan.work, manifest, target, plan.force, run)).await
+            Box::pin(sql::restore(plan, manifest, target, run)).await
         }
         (_, kind) => Err(Error::Unsupported(format!("{} is no {kind}, of which the backup is", target.title))),
     }

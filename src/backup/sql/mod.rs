@@ -12,18 +12,20 @@ mod pack;
 mod postgres;
 mod tables;
 mod tar;
+mod tools;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use dump::SqlDump;
 pub use pack::Splitter;
+pub use tools::{IMAGE, Origin};
 
 use self::child::Failure;
 use self::tables::Tables;
 use super::Error;
 use super::manifest::Manifest;
-use super::plan::{Server, Source, SqlServer};
+use super::plan::{RestorePlan, Server, Source, SqlServer};
 use super::secrets::{self, Login};
 
 /// The directory that a backup of several files is unpacked to.
@@ -224,16 +226,18 @@ impl Fetched {
 }
 
 /// Brings a backup into the target, and compares. Gives the number of rows.
-pub async fn restore(work: &Path, manifest: &Manifest, target: &Source, force: bool, run: &str) -> Result<u64, Error> {
+pub async fn restore(plan: &RestorePlan, manifest: &Manifest, target: &Source, run: &str) -> Result<u64, Error> {
+    let (work, force) = (&plan.work, plan.force);
     let fetched = Fetched::read(work, manifest)?;
+    let origin = if plan.unproven { Origin::Anybody } else { Origin::Proven };
     match &target.server {
         Server::Postgresql(server) => {
             let account = Account::read(Side::Target, "postgresql", server)?;
-            postgres::restore(&account, &fetched, work, force).await
+            postgres::restore(&account, &fetched, work, force, origin).await
         }
         Server::Mysql(server) => {
             let account = Account::read(Side::Target, "mysql", server)?;
-            mysql::restore(&account, &fetched, force, run).await
+            mysql::restore(&account, &fetched, force, run, origin).await
         }
         _ => Err(Error::Unsupported(format!("{} is no {}, of which the backup is", target.title, manifest.kind))),
     }

@@ -91,6 +91,7 @@ pub fn job_verify(
         identity: identity.map(|_| IDENTITY.into()),
         target: None,
         force: false,
+        unproven: false,
     });
     let resources = object.spec.resources.as_ref();
     let namespace = object.namespace().unwrap_or_default();

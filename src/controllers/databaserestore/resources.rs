@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
 
-use super::facts::Chosen;
+use super::facts::{Chosen, Note};
 use crate::api::DatabaseRestore;
 use crate::backup::jobs::{IDENTITY, PlanIn, Run, Scratch, Settings, WORK, job_spec, plan_map, restore_pod};
 use crate::backup::plan::RestorePlan;
@@ -41,6 +41,7 @@ pub fn config_map(object: &DatabaseRestore, chosen: &Chosen) -> Manifest {
         identity: chosen.identity.as_ref().map(|_| IDENTITY.into()),
         target: Some(chosen.target.access.source.clone()),
         force: object.spec.force,
+        unproven: chosen.note == Note::Unverified || object.spec.from.accept_unrecorded,
     };
     Manifest::hashed(&ConfigMap {
         metadata: metadata(object, BTreeMap::new()),

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use super::super::tables::{Tables, alike};
-use super::super::{Account, DATABASES, Fetched, PROGRAM_SILENCE_TIMEOUT, WHOLE_JOB};
+use super::super::{Account, DATABASES, Fetched, Origin, PROGRAM_SILENCE_TIMEOUT, WHOLE_JOB, tools};
 use super::rows::Rows;
 use super::{MARK, Tools, hex, quoted, text};
 use crate::backup::Error;
@@ -23,8 +23,15 @@ struct Work<'a> {
 }
 
 /// Restores all databases of a backup, and compares. Gives the number of rows.
-pub async fn restore(account: &Account, fetched: &Fetched, force: bool, run: &str) -> Result<u64, Error> {
+pub async fn restore(
+    account: &Account,
+    fetched: &Fetched,
+    force: bool,
+    run: &str,
+    origin: Origin,
+) -> Result<u64, Error> {
     let tools = Tools::find(account.clone()).await?;
+    tools::check(tools.client, account, origin).await?;
     let exact = alike(&tools.log_in().await?, &fetched.version);
     let Some(work) = Work::of(&tools, fetched)? else { return Ok(0) };
     let there = work.tables_there().await?;
@@ -125,7 +132,9 @@ impl<'a> Work<'a> {
     async fn load(&self) -> Result<(), Error> {
         let file = File::open(self.dump).map_err(|source| Error::Work { path: self.dump.to_owned(), source })?;
         let into = self.alone.then(|| format!("--database={}", self.databases[0]));
-        let client = self.tools.program(self.tools.client).args(["--batch"]).args(into);
+        // Commands of the client's own, such as those of the shell, are none of a dump. MariaDB's begins with one of them.
+        let closed = if self.tools.maria { "--loose-sandbox" } else { "--binary-mode" };
+        let client = self.tools.program(self.tools.client).args(["--batch", "--local-infile=0", closed]).args(into);
         let loaded = client.run(Stdio::from(file), WHOLE_JOB).await?;
         loaded.map(drop).map_err(|failure| self.tools.account.side.failed(&failure))
     }

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use super::super::child::{Child, Program};
-use super::super::{Account, Fetched, PROGRAM_SILENCE_TIMEOUT, Side};
+use super::super::{Account, Fetched, Origin, PROGRAM_SILENCE_TIMEOUT, Side};
 use super::{Tools, restore};
 use crate::backup::Error;
 use crate::backup::secrets::Login;
@@ -62,7 +62,7 @@ pub async fn verify(fetched: &Fetched, work: &Path) -> Result<u64, Error> {
     ]);
     let mut server = server.start(Stdio::null())?;
     begun(&mut server, &tools).await?;
-    let rows = restore(&tools.account, fetched, false, "verify").await?;
+    let rows = restore(&tools.account, fetched, false, "verify", Origin::Proven).await?;
     tracing::info!(rows, "verified");
     Ok(rows)
 }

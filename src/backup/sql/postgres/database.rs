@@ -8,7 +8,7 @@ use std::path::Path;
 use super::globals::identifier;
 use super::program;
 use super::restore::{Target, ownerless, run};
-use super::session::Session;
+use super::session::{Session, literally};
 use crate::backup::Error;
 
 /// What a dump says of its database.
@@ -39,7 +39,7 @@ impl Database {
             let message = "the name of a database goes over several lines: make it, and restore again";
             return Err(Error::Unsupported(message.into()));
         };
-        Session::open(target.account, target.first).await?.tell(create.trim_end_matches(';')).await
+        Session::open(target.account, target.first).await?.tell(&literally(create)).await
     }
 
     /// Gives it all that the dump says of it, or nothing.

@@ -8,10 +8,10 @@ use std::process::Stdio;
 
 use super::super::child::Program;
 use super::super::tables::{Tables, alike};
-use super::super::{Account, Fetched, GLOBALS, WHOLE_JOB};
+use super::super::{Account, Fetched, GLOBALS, Origin, WHOLE_JOB, tools};
 use super::database::Database;
 use super::globals::missing;
-use super::session::Session;
+use super::session::{Session, literally};
 use super::{MAINTENANCE, program};
 use crate::backup::Error;
 
@@ -50,10 +50,11 @@ pub struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// Carries out all statements of a script or none, from a file of that name.
+    /// Carries out all statements of a script or none, from a file of that name. Whatever the script says goes to the server.
     pub async fn carry_out(&self, name: &str, script: &str) -> Result<(), Error> {
         let path = self.work.join(name);
-        std::fs::write(&path, script).map_err(|source| Error::Work { path: path.clone(), source })?;
+        std::fs::write(&path, literally(&unrestricted(script)))
+            .map_err(|source| Error::Work { path: path.clone(), source })?;
         let arguments = ["--no-psqlrc", "--quiet", "--no-password", "--single-transaction", "--set", "ON_ERROR_STOP=1"];
         let psql = program("psql", self.account, self.first)?.args(arguments);
         run(self.account, psql.args(["--file".as_ref(), path.as_os_str()])).await.map(drop)
@@ -61,7 +62,14 @@ impl Target<'_> {
 }
 
 /// Restores all databases of a backup, and compares. Gives the number of rows.
-pub async fn restore(account: &Account, fetched: &Fetched, work: &Path, force: bool) -> Result<u64, Error> {
+pub async fn restore(
+    account: &Account,
+    fetched: &Fetched,
+    work: &Path,
+    force: bool,
+    origin: Origin,
+) -> Result<u64, Error> {
+    tools::check("pg_restore", account, origin).await?;
     let first = account.database.as_deref().unwrap_or(MAINTENANCE);
     let target = Target { account, first, work };
     let mut admin = Session::open(account, first).await?;
@@ -175,6 +183,17 @@ async fn load(account: &Account, pair: &Pair<'_>, state: State, superuser: bool)
     run(account, restore.args(ownerless(superuser)).args([pair.dump])).await.map(drop)
 }
 
+/// A script without the two lines by which `psql` is to take no commands from it: as a literal it is none's to take.
+fn unrestricted(script: &str) -> String {
+    let Some(key) = script.lines().find_map(|line| line.strip_prefix("\\restrict ")) else { return script.to_owned() };
+    let is_ours = |line: &&str| {
+        let rest =
+            line.trim_end().strip_prefix("\\restrict ").or_else(|| line.trim_end().strip_prefix("\\unrestrict "));
+        rest == Some(key)
+    };
+    script.split_inclusive('\n').filter(|line| !is_ours(line)).collect()
+}
+
 /// Runs a program of the target to its end; gives what it printed.
 pub async fn run(account: &Account, program: Program) -> Result<String, Error> {
     program.run(Stdio::null(), WHOLE_JOB).await?.map_err(|failure| account.side.failed(&failure))
@@ -188,6 +207,14 @@ fn connection(database: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_lines_with_the_key_of_a_dump_are_left_out() {
+        let script =
+            "--\n\\restrict k1\nCREATE ROLE a;\n\\restrict k2\n\\! id\n\\unrestrict k1\n\\connect a\n\\restrict k1\n";
+        assert_eq!(unrestricted(script), "--\nCREATE ROLE a;\n\\restrict k2\n\\! id\n\\connect a\n");
+        assert_eq!(unrestricted("CREATE ROLE a;\n"), "CREATE ROLE a;\n");
+    }
 
     #[test]
     fn a_database_is_never_taken_for_a_parameter() {

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use super::super::child::{Child, Program};
-use super::super::{Account, Fetched, PROGRAM_SILENCE_TIMEOUT, Side};
+use super::super::{Account, Fetched, Origin, PROGRAM_SILENCE_TIMEOUT, Side};
 use super::session::Session;
 use super::{MAINTENANCE, restore};
 use crate::backup::Error;
@@ -44,7 +44,7 @@ pub async fn verify(fetched: &Fetched, work: &Path) -> Result<u64, Error> {
         tls: None,
     };
     begun(&mut server, &account).await?;
-    let rows = restore(&account, fetched, work, false).await?;
+    let rows = restore(&account, fetched, work, false, Origin::Proven).await?;
     tracing::info!(rows, "verified");
     Ok(rows)
 }
