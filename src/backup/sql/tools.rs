@@ -9,6 +9,7 @@ use std::process::Stdio;
 use super::child::Program;
 use super::{Account, PROGRAM_SILENCE_TIMEOUT};
 use crate::backup::Error;
+use crate::backup::error::Outdated;
 
 /// A defect, and the first version without it of each branch that ever got one.
 struct Defect {
@@ -52,14 +53,14 @@ pub async fn check(name: &'static str, account: &Account, origin: Origin) -> Res
         tracing::warn!(name, version, fixed, cve, "a crafted backup could run code in this pod: use a later image");
         return Ok(());
     }
-    Err(Error::ToolOutdated {
+    Err(Error::ToolOutdated(Box::new(Outdated {
         program: name,
         version,
         image: std::env::var(IMAGE).unwrap_or_default(),
         field: account.side.field(account.kind, "image"),
         fixed,
         cve,
-    })
+    })))
 }
 
 /// Variable with the name of the image that the process runs in.

@@ -9,8 +9,7 @@ use aws_sdk_s3::types::{
 use serde_json::{Value, json};
 
 use super::versions::Keeping;
-use super::{Outcome, Place, S3, Tags};
-use crate::external::aws::AwsError;
+use super::{Outcome, Place, S3, Tags, built, known};
 use crate::runtime::Class;
 
 /// The region in which buckets are that name none.
@@ -254,28 +253,6 @@ impl S3 {
             outcome => outcome.map(drop),
         }
     }
-}
-
-/// The answer; nothing where that is what is set.
-pub(super) fn known<T>(outcome: Outcome<T>) -> Outcome<Option<T>> {
-    const UNSET: [&str; 6] = [
-        "ObjectLockConfigurationNotFoundError",
-        "NoSuchPublicAccessBlockConfiguration",
-        "OwnershipControlsNotFoundError",
-        "ServerSideEncryptionConfigurationNotFoundError",
-        "NoSuchBucketPolicy",
-        "NoSuchLifecycleConfiguration",
-    ];
-    match outcome {
-        Ok(answer) => Ok(Some(answer)),
-        Err(error) if UNSET.iter().any(|code| error.is(code)) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// A request that lacks something is a mistake of ours.
-pub(super) fn built<T>(operation: &'static str, built: Result<T, aws_sdk_s3::error::BuildError>) -> Outcome<T> {
-    built.map_err(|error| AwsError::raced(operation, error.to_string()))
 }
 
 fn tag_set(tags: &Tags) -> Vec<Tag> {

@@ -134,3 +134,25 @@ fn class_of(code: &str) -> Option<Class> {
         _ => return None,
     })
 }
+
+/// The answer; nothing where that is what is set.
+fn known<T>(outcome: Outcome<T>) -> Outcome<Option<T>> {
+    const UNSET: [&str; 6] = [
+        "ObjectLockConfigurationNotFoundError",
+        "NoSuchPublicAccessBlockConfiguration",
+        "OwnershipControlsNotFoundError",
+        "ServerSideEncryptionConfigurationNotFoundError",
+        "NoSuchBucketPolicy",
+        "NoSuchLifecycleConfiguration",
+    ];
+    match outcome {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if UNSET.iter().any(|code| error.is(code)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A request that lacks something is a mistake of ours.
+fn built<T>(operation: &'static str, built: Result<T, aws_sdk_s3::error::BuildError>) -> Outcome<T> {
+    built.map_err(|error| AwsError::raced(operation, error.to_string()))
+}

@@ -11,9 +11,8 @@ use aws_sdk_s3::types::{
 };
 use jiff::{SignedDuration, Timestamp};
 
-use super::bucket::{built, known};
 use super::objects::{DELETED_AT_ONCE, PAGES};
-use super::{Outcome, Place, S3};
+use super::{Outcome, Place, S3, built, known};
 use crate::runtime::Class;
 
 /// For how long nobody deletes what is written into a bucket, unless its writer says otherwise.

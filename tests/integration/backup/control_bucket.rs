@@ -1,7 +1,7 @@
 //! The bucket: hardened, put right, never taken over, and deleted only as told.
 
 use aws_sdk_s3::types::{BucketVersioningStatus, Tag, Tagging, VersioningConfiguration};
-use causeway::api::DatabaseBackup;
+use causeway::api::{DatabaseBackup, DatabaseBackupStatus};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::ResourceExt;
@@ -101,60 +101,55 @@ async fn versions(stage: &Stage, bucket: &str) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_locked_stays_until_its_lock_ends_and_what_is_deleted_goes_with_all_versions() {
+async fn what_is_locked_stays_until_its_lock_ends_and_that_is_told() {
     let stage = Stage::new("bucket-locked").await;
     let _operator = Operator::start(&stage).await;
     stage.redis("cache").await;
-    // The published policies let in whatever is of the cluster.
-    let named = |name: &str| stage.bucket().replace("us-east-1", name);
-    let (locked, kept) = (named("locked"), named("kept"));
-    let offered = Tag::builder().key("causeway.example.com/backups").value(&stage.namespace).build().expect("a tag");
-    let offered = Tagging::builder().tag_set(offered).build().expect("tags");
-    stage.s3.create_bucket().bucket(&kept).send().await.expect("a bucket");
-    stage.s3.put_bucket_tagging().bucket(&kept).tagging(offered).send().await.expect("the tag");
-    let day = json!({ "mode": "Governance", "days": 1 });
-    let spec = |bucket: &str, of: &serde_json::Value| {
-        let destination = json!({ "bucket": bucket, "objectLock": of });
-        json!({ "schedule": NEVER, "destination": destination, "retention": { "keepLast": 1 } })
-    };
-    // Somebody else's bucket is locked by its owner, or not at all.
-    stage.create::<DatabaseBackup>("kept", spec(&kept, &day)).await;
-    let api = stage.api::<DatabaseBackup>();
-    let look = || async { api.get("kept").await.expect("the object").status };
-    let refused = |status: &Option<causeway::api::DatabaseBackupStatus>| {
-        status.as_ref().is_some_and(|status| describe(status, "BucketReady").1 == "ObjectLockMissing")
-    };
-    wait_for("a refusal", look, refused).await;
-    stage.delete::<DatabaseBackup>("kept").await;
-
-    stage.create::<DatabaseBackup>(NAME, spec(&locked, &day)).await;
+    // The name of the cluster's own bucket: Jobs may write there.
+    let bucket = stage.bucket();
+    let destination = json!({ "bucket": bucket, "objectLock": { "mode": "Governance", "days": 1 } });
+    let spec = json!({ "schedule": NEVER, "destination": destination, "retention": { "keepLast": 1 } });
+    stage.create::<DatabaseBackup>(NAME, spec).await;
     stage.backup_now("one").await;
     stage.has_backups(1).await;
     stage.backup_now("two").await;
-    let is_locked = |status: &causeway::api::DatabaseBackupStatus| {
+    let is_locked = |status: &DatabaseBackupStatus| {
         status.backups == 2 && status.locked.as_ref().is_some_and(|locked| locked.backups == 1)
     };
     stage.becomes("the first backup to be locked", is_locked).await;
-    let answer = stage.s3.get_object_lock_configuration().bucket(&locked).send().await.expect("a lock");
+    let answer = stage.s3.get_object_lock_configuration().bucket(&bucket).send().await.expect("a lock");
     let rule = answer.object_lock_configuration.and_then(|it| it.rule?.default_retention).expect("a rule");
     assert_eq!((rule.mode.map(|mode| mode.as_str().to_owned()), rule.days), (Some("GOVERNANCE".into()), Some(1)));
-    let answer = stage.s3.list_object_versions().bucket(&locked).send().await.expect("versions");
+    let answer = stage.s3.list_object_versions().bucket(&bucket).send().await.expect("versions");
     let version = answer.versions().first().expect("a version");
-    let delete = stage.s3.delete_object().bucket(&locked).set_key(version.key.clone());
+    let delete = stage.s3.delete_object().bucket(&bucket).set_key(version.key.clone());
     delete.set_version_id(version.version_id.clone()).send().await.expect_err("nobody deletes it");
-    stage.delete::<DatabaseBackup>(NAME).await;
-    stage.gone::<DatabaseBackup>(NAME).await;
+}
 
-    // Its owner keeps versions: a backup that is deleted leaves none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_that_was_offered_is_locked_by_its_owner_and_what_is_deleted_there_goes_with_all_versions() {
+    let stage = Stage::new("bucket-kept").await;
+    let _operator = Operator::start(&stage).await;
+    stage.redis("cache").await;
+    let bucket = stage.bucket();
+    let offered = Tag::builder().key("causeway.example.com/backups").value(&stage.namespace).build().expect("a tag");
+    let offered = Tagging::builder().tag_set(offered).build().expect("tags");
+    stage.s3.create_bucket().bucket(&bucket).send().await.expect("a bucket");
+    stage.s3.put_bucket_tagging().bucket(&bucket).tagging(offered).send().await.expect("the tag");
     let enabled = VersioningConfiguration::builder().status(BucketVersioningStatus::Enabled).build();
-    stage.s3.put_bucket_versioning().bucket(&kept).versioning_configuration(enabled).send().await.expect("versions");
-    stage.create::<DatabaseBackup>(NAME, spec(&kept, &json!(null))).await;
+    stage.s3.put_bucket_versioning().bucket(&bucket).versioning_configuration(enabled).send().await.expect("versions");
+    let lock = json!({ "mode": "Compliance", "days": 1 });
+    let destination = json!({ "bucket": bucket, "objectLock": lock });
+    let spec = json!({ "schedule": NEVER, "destination": destination, "retention": { "keepLast": 1 } });
+    stage.create::<DatabaseBackup>(NAME, spec).await;
+    stage.becomes("a refusal", |status| describe(status, "BucketReady").1 == "ObjectLockMissing").await;
+    stage.edit::<DatabaseBackup>(NAME, json!({ "destination": { "objectLock": null } })).await;
+    stage.becomes("the bucket", |status| describe(status, "BucketReady").1 == "Offered").await;
     stage.backup_now("one").await;
     let first = stage.has_backups(1).await.recent[0].id.clone();
     stage.backup_now("two").await;
-    let look = || async { versions(&stage, &kept).await };
     let alone = |keys: &Vec<String>| keys.len() == 3 && !keys.iter().any(|key| key.contains(&first));
-    wait_for("a signed backup, and no version of the first", look, alone).await;
+    wait_for("a signed backup, and no version of the first", || versions(&stage, &bucket), alone).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use super::globals::identifier;
 use super::program;
-use super::restore::{Target, ownerless, run};
 use super::session::{Session, literally};
+use super::target::{Target, ownerless, run};
 use crate::backup::Error;
 
 /// What a dump says of its database.

@@ -7,6 +7,7 @@ mod rights;
 mod scratch;
 mod session;
 mod source;
+mod target;
 
 pub use restore::restore;
 pub use scratch::verify;

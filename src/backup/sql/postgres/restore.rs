@@ -4,14 +4,13 @@
 //! and the others as they were.
 
 use std::path::Path;
-use std::process::Stdio;
 
-use super::super::child::Program;
 use super::super::tables::{Tables, alike};
-use super::super::{Account, Fetched, GLOBALS, Origin, WHOLE_JOB, tools};
+use super::super::{Account, Fetched, GLOBALS, Origin, tools};
 use super::database::Database;
 use super::globals::missing;
-use super::session::{Session, literally};
+use super::session::Session;
+use super::target::{Target, ownerless, run};
 use super::{MAINTENANCE, program};
 use crate::backup::Error;
 
@@ -37,28 +36,6 @@ struct Pair<'a> {
     name: &'a str,
     into: &'a str,
     tables: Tables,
-}
-
-/// The server, as far as it is not about one of its databases.
-#[derive(Clone, Copy)]
-pub struct Target<'a> {
-    pub account: &'a Account,
-    /// The database that is there, by which others are made.
-    pub first: &'a str,
-    /// Where files may be written.
-    pub work: &'a Path,
-}
-
-impl Target<'_> {
-    /// Carries out all statements of a script or none, from a file of that name. Whatever the script says goes to the server.
-    pub async fn carry_out(&self, name: &str, script: &str) -> Result<(), Error> {
-        let path = self.work.join(name);
-        std::fs::write(&path, literally(&unrestricted(script)))
-            .map_err(|source| Error::Work { path: path.clone(), source })?;
-        let arguments = ["--no-psqlrc", "--quiet", "--no-password", "--single-transaction", "--set", "ON_ERROR_STOP=1"];
-        let psql = program("psql", self.account, self.first)?.args(arguments);
-        run(self.account, psql.args(["--file".as_ref(), path.as_os_str()])).await.map(drop)
-    }
 }
 
 /// Restores all databases of a backup, and compares. Gives the number of rows.
@@ -169,11 +146,6 @@ async fn make_roles(target: Target<'_>, fetched: &Fetched, admin: &mut Session, 
     target.carry_out("roles.sql", &missing(&text, &admin.roles().await?)).await
 }
 
-/// What keeps a restore from giving objects to others: only who may do anything may do that.
-pub fn ownerless(superuser: bool) -> &'static [&'static str] {
-    if superuser { &[] } else { &["--no-owner", "--no-privileges"] }
-}
-
 async fn load(account: &Account, pair: &Pair<'_>, state: State, superuser: bool) -> Result<(), Error> {
     let arguments = ["--single-transaction", "--exit-on-error", "--no-tablespaces", "--no-password", "--dbname"];
     let mut restore = program("pg_restore", account, pair.into)?.args(arguments).args([connection(pair.into)]);
@@ -181,22 +153,6 @@ async fn load(account: &Account, pair: &Pair<'_>, state: State, superuser: bool)
         restore = restore.args(["--clean", "--if-exists"]);
     }
     run(account, restore.args(ownerless(superuser)).args([pair.dump])).await.map(drop)
-}
-
-/// A script without the two lines by which `psql` is to take no commands from it: as a literal it is none's to take.
-fn unrestricted(script: &str) -> String {
-    let Some(key) = script.lines().find_map(|line| line.strip_prefix("\\restrict ")) else { return script.to_owned() };
-    let is_ours = |line: &&str| {
-        let rest =
-            line.trim_end().strip_prefix("\\restrict ").or_else(|| line.trim_end().strip_prefix("\\unrestrict "));
-        rest == Some(key)
-    };
-    script.split_inclusive('\n').filter(|line| !is_ours(line)).collect()
-}
-
-/// Runs a program of the target to its end; gives what it printed.
-pub async fn run(account: &Account, program: Program) -> Result<String, Error> {
-    program.run(Stdio::null(), WHOLE_JOB).await?.map_err(|failure| account.side.failed(&failure))
 }
 
 /// A database as a parameter of a connection: a name alone may be taken for more.
@@ -207,14 +163,6 @@ fn connection(database: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_the_lines_with_the_key_of_a_dump_are_left_out() {
-        let script =
-            "--\n\\restrict k1\nCREATE ROLE a;\n\\restrict k2\n\\! id\n\\unrestrict k1\n\\connect a\n\\restrict k1\n";
-        assert_eq!(unrestricted(script), "--\nCREATE ROLE a;\n\\restrict k2\n\\! id\n\\connect a\n");
-        assert_eq!(unrestricted("CREATE ROLE a;\n"), "CREATE ROLE a;\n");
-    }
 
     #[test]
     fn a_database_is_never_taken_for_a_parameter() {

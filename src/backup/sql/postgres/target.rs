@@ -1,0 +1,66 @@
+//! The server into which databases are restored.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use super::super::child::Program;
+use super::super::{Account, WHOLE_JOB};
+use super::program;
+use super::session::literally;
+use crate::backup::Error;
+
+/// The server, as far as it is not about one of its databases.
+#[derive(Clone, Copy)]
+pub struct Target<'a> {
+    pub account: &'a Account,
+    /// The database that is there, by which others are made.
+    pub first: &'a str,
+    /// Where files may be written.
+    pub work: &'a Path,
+}
+
+impl Target<'_> {
+    /// Carries out all statements of a script or none, from a file of that name. Whatever the script says goes to the server.
+    pub async fn carry_out(&self, name: &str, script: &str) -> Result<(), Error> {
+        let path = self.work.join(name);
+        std::fs::write(&path, literally(&unrestricted(script)))
+            .map_err(|source| Error::Work { path: path.clone(), source })?;
+        let arguments = ["--no-psqlrc", "--quiet", "--no-password", "--single-transaction", "--set", "ON_ERROR_STOP=1"];
+        let psql = program("psql", self.account, self.first)?.args(arguments);
+        run(self.account, psql.args(["--file".as_ref(), path.as_os_str()])).await.map(drop)
+    }
+}
+
+/// What keeps a restore from giving objects to others: only who may do anything may do that.
+pub fn ownerless(superuser: bool) -> &'static [&'static str] {
+    if superuser { &[] } else { &["--no-owner", "--no-privileges"] }
+}
+
+/// Runs a program of the target to its end; gives what it printed.
+pub async fn run(account: &Account, program: Program) -> Result<String, Error> {
+    program.run(Stdio::null(), WHOLE_JOB).await?.map_err(|failure| account.side.failed(&failure))
+}
+
+/// A script without the two lines by which `psql` is to take no commands from it: as a literal it is none's to take.
+fn unrestricted(script: &str) -> String {
+    let Some(key) = script.lines().find_map(|line| line.strip_prefix("\\restrict ")) else { return script.to_owned() };
+    let is_ours = |line: &&str| {
+        let rest =
+            line.trim_end().strip_prefix("\\restrict ").or_else(|| line.trim_end().strip_prefix("\\unrestrict "));
+        rest == Some(key)
+    };
+    script.split_inclusive('\n').filter(|line| !is_ours(line)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_lines_with_the_key_of_a_dump_are_left_out() {
+        let script =
+            "--\n\\restrict k1\nCREATE ROLE a;\n\\restrict k2\n\\! id\n\\unrestrict k1\n\\connect a\n\\restrict k1\n";
+        assert_eq!(unrestricted(script), "--\nCREATE ROLE a;\n\\restrict k2\n\\! id\n\\connect a\n");
+        assert_eq!(unrestricted("CREATE ROLE a;\n"), "CREATE ROLE a;\n");
+    }
+}
