@@ -174,24 +174,8 @@ pub enum Error {
     #[error("there is no program {0} in the image: let image be the database's own, of the server's version")]
     ToolMissing(&'static str),
     /// A program of the image has a defect by which a crafted backup runs code, and nobody checked who wrote this one.
-    #[error(
-        "{program} of the image {image} is of version {version}, in which a crafted backup runs code ({cve}), and nobody checked \
-         who wrote this one: name an image with {fixed} or later in {field}, or restore a backup that is recorded or signed"
-    )]
-    ToolOutdated {
-        /// The program.
-        program: &'static str,
-        /// Its version.
-        version: String,
-        /// Its image.
-        image: String,
-        /// Where another one is named.
-        field: String,
-        /// The first version without the defect.
-        fixed: String,
-        /// The defect.
-        cve: &'static str,
-    },
+    #[error("{0}")]
+    ToolOutdated(String),
     /// The target refused something.
     #[error("the target failed: {0}")]
     TargetFailed(String),
@@ -234,7 +218,7 @@ impl Error {
             Self::TargetNotEmpty { .. } | Self::TargetHoldsTables { .. } => "TargetNotEmpty",
             Self::TargetHalfRestored { .. } | Self::TargetHoldsHalf { .. } => "TargetHalfRestored",
             Self::ToolMissing(_) => "ToolMissing",
-            Self::ToolOutdated { .. } => "ToolOutdated",
+            Self::ToolOutdated(_) => "ToolOutdated",
             Self::TargetFailed(_) => "TargetFailed",
             Self::Differs(_) => "Differs",
         }
@@ -262,7 +246,7 @@ impl Error {
                 | Self::TargetHoldsTables { .. }
                 | Self::TargetHoldsHalf { .. }
                 | Self::ToolMissing(_)
-                | Self::ToolOutdated { .. }
+                | Self::ToolOutdated(_)
                 | Self::Differs(_)
         )
     }

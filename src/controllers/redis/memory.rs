@@ -2,7 +2,7 @@
 //!
 //! What is over the container's limit is killed by the kernel, with all that it holds; what is over `maxmemory` is refused
 //! or evicted, and clients are told. So the data stay below the limit: a quarter is for what is no data, such as buffers of
-//! replicas and pages that are copied while a child rewrites the append-only file, as ElastiCache keeps it.
+//! replicas and pages that are copied while a child rewrites the append-only file, as `ElastiCache` keeps it.
 //! <https://docs.aws.amazon.com/AmazonElastiCache/latest/dg/redis-memory-management.html>
 
 use k8s_openapi::api::core::v1::ResourceRequirements;

@@ -20,9 +20,9 @@ const COMMAND: &str = r#"\unrestrict `psql -d postgres -c "CREATE TABLE meta_ran
 
 /// What the owner of a database can put into a backup: commands of `psql` in a view that `pg_dumpall` believes, in a name and
 /// in a comment; and a program that whoever restores the rows is to run.
-const FILL: &str = r#"
-CREATE ROLE reader LOGIN PASSWORD 'r'; GRANT pg_read_all_data TO reader;
-CREATE ROLE restorer LOGIN PASSWORD 'r';
+const FILL: &str = r"
+CREATE ROLE reader LOGIN PASSWORD 'of-the-attack'; GRANT pg_read_all_data TO reader;
+CREATE ROLE restorer LOGIN PASSWORD 'of-the-attack';
 CREATE DATABASE names; CREATE DATABASE program;
 \c names
 SET allow_system_table_mods = on;
@@ -38,7 +38,7 @@ DO $$ BEGIN EXECUTE format('CREATE TABLE %I (id int)', E'evil\nCOMMAND\n--'); EN
 CREATE FUNCTION run() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
   IF current_user <> 'postgres' THEN COPY (SELECT 1) TO PROGRAM 'touch /tmp/data/program_ran'; END IF; RETURN true; END $$;
 CREATE TABLE rows (id int CHECK (run()));
-INSERT INTO rows VALUES (1);"#;
+INSERT INTO rows VALUES (1);";
 
 /// The targets, as whoever is to restore into them made them.
 const EMPTY: &str = "DROP DATABASE names WITH (FORCE); DROP DATABASE program WITH (FORCE);
@@ -56,7 +56,7 @@ SELECT to_regclass('rows') IS NULL;";
 async fn login(stage: &SqlStage, user: &str) -> Value {
     let secret = json!({
         "metadata": { "name": user, "labels": { "causeway.example.com/usable-by": USABLE_BY_ALL } },
-        "stringData": { "username": user, "password": "r" },
+        "stringData": { "username": user, "password": "of-the-attack" },
     });
     let secret: Secret = serde_json::from_value(secret).expect("a Secret");
     stage.api::<Secret>().create(&PostParams::default(), &secret).await.expect("the Secret is taken");
