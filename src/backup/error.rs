@@ -11,27 +11,6 @@ use super::store::{ManifestError, StoreError, UploadError};
 /// Characters of an error that are told; the log has all of them.
 const TOLD: usize = 300;
 
-/// A program with a defect.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "{program} of the image {image} is of version {version}, in which a crafted backup runs code ({cve}), and nobody checked who \
-     wrote this one: name an image with {fixed} or later in {field}, or restore a backup that is recorded or signed"
-)]
-pub struct Outdated {
-    /// The program.
-    pub program: &'static str,
-    /// Its version.
-    pub version: String,
-    /// Its image.
-    pub image: String,
-    /// Where another one is named.
-    pub field: String,
-    /// The first version without the defect.
-    pub fixed: String,
-    /// The defect.
-    pub cve: &'static str,
-}
-
 /// Why it failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -198,8 +177,8 @@ pub enum Error {
     #[error("there is no program {0} in the image: let image be the database's own, of the server's version")]
     ToolMissing(&'static str),
     /// A program of the image has a defect by which a crafted backup runs code, and nobody checked who wrote this one.
-    #[error(transparent)]
-    ToolOutdated(Box<Outdated>),
+    #[error("{0}")]
+    ToolOutdated(String),
     /// The target refused something.
     #[error("the target failed: {0}")]
     TargetFailed(String),

@@ -9,7 +9,6 @@ use std::process::Stdio;
 use super::child::Program;
 use super::{Account, PROGRAM_SILENCE_TIMEOUT};
 use crate::backup::Error;
-use crate::backup::error::Outdated;
 
 /// A defect, and the first version without it of each branch that ever got one.
 struct Defect {
@@ -53,14 +52,11 @@ pub async fn check(name: &'static str, account: &Account, origin: Origin) -> Res
         tracing::warn!(name, version, fixed, cve, "a crafted backup could run code in this pod: use a later image");
         return Ok(());
     }
-    Err(Error::ToolOutdated(Box::new(Outdated {
-        program: name,
-        version,
-        image: std::env::var(IMAGE).unwrap_or_default(),
-        field: account.side.field(account.kind, "image"),
-        fixed,
-        cve,
-    })))
+    let (image, field) = (std::env::var(IMAGE).unwrap_or_default(), account.side.field(account.kind, "image"));
+    Err(Error::ToolOutdated(format!(
+        "{name} of the image {image} is of version {version}, in which a crafted backup runs code ({cve}), and nobody checked who \
+         wrote this one: name an image with {fixed} or later in {field}, or restore a backup that is recorded or signed"
+    )))
 }
 
 /// Variable with the name of the image that the process runs in.

@@ -3,6 +3,7 @@
 mod admission;
 mod backups;
 mod children;
+mod dumps;
 mod exporter;
 mod groups;
 mod limits;

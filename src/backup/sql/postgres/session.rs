@@ -45,7 +45,8 @@ pub struct Session {
 /// are foreign text; `\restrict` alone did not keep commands out of them (CVE-2025-8714, CVE-2026-18408).
 /// <https://www.postgresql.org/docs/current/app-psql.html#APP-PSQL-META-COMMAND-GEXEC>
 pub fn literally(script: &str) -> String {
-    let quote = (0..).map(|number| format!("$causeway{number}$")).find(|quote| !script.contains(quote.as_str()));
+    let quote =
+        (0..=script.len()).map(|number| format!("$causeway{number}$")).find(|quote| !script.contains(quote.as_str()));
     let quote = quote.unwrap_or_default();
     // The line ends first: what the text ends with must not be a part of the quote.
     format!("SELECT {quote}{script}\n{quote} \\gexec\n")
