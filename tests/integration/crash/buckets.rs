@@ -87,6 +87,9 @@ pub fn timeless(mut object: Value) -> Value {
     for run in object["status"]["recent"].as_array_mut().into_iter().flatten() {
         *run = json!({ "source": run["source"], "folder": run["folder"], "keys": run["keys"] });
     }
+    for database in object["status"]["databases"].as_array_mut().into_iter().flatten() {
+        database.as_object_mut().expect("a database").remove("newest");
+    }
     for condition in object["status"]["conditions"].as_array_mut().into_iter().flatten() {
         condition.as_object_mut().expect("a condition").remove("message");
     }

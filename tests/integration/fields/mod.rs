@@ -188,9 +188,9 @@ async fn delete(subject: &Subject, name: &str) {
     wait_for(&format!("{} {name} to be gone", subject.kind), look, |there| !there).await;
 }
 
-/// `Retain` is among the values, and nothing is to be left behind.
+/// `Retain` is among the values, and what AWS does not delete; nothing is to be left behind.
 async fn retain_nothing(subject: &Subject, name: &str, spec: &Value) {
-    if spec["deletionPolicy"] == "Retain" {
+    if spec["deletionPolicy"] == "Retain" || spec["deletionProtection"] == true {
         replace(subject, name, &subject.good).await.expect("the good spec is accepted");
     }
 }
