@@ -89,7 +89,7 @@ pub struct EtcdClusterSpec {
     pub image: Option<String>,
 
     /// CPU and memory of each member, such as `{ requests: { memory: 2Gi }, limits: { memory: 4Gi } }`. Left out, a member
-    /// asks for 50m CPU and 64Mi, and takes 1Gi more at most than `config.quota-backend-bytes`, which is 2Gi unless it is given.
+    /// asks for 50m CPU and 64Mi, and takes at most 2Gi and four times `config.quota-backend-bytes`, which is 2Gi unless given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "pods::resources")]
     pub resources: Option<ResourceRequirements>,

@@ -118,7 +118,7 @@ mod tests {
             let pod = set.spec.unwrap().template.spec.unwrap();
             assert_eq!(crate::runtime::without_memory(&pod), [""; 0]);
             let member = pod.containers[0].resources.as_ref().unwrap();
-            assert_eq!(member.limits.as_ref().unwrap()["memory"].0, "9216Mi");
+            assert_eq!(member.limits.as_ref().unwrap()["memory"].0, "34816Mi");
         }
     }
 
