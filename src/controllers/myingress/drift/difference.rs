@@ -47,7 +47,9 @@ pub fn differences(found: &Assets, right: &Assets) -> Vec<Difference> {
 /// One difference for each kind of part.
 fn changed(known: &Known, before: &Fields, after: &Fields) -> Vec<Difference> {
     let mut parts: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
-    for field in difference(before, after) {
+    // AWS lists an attribute without a value, or leaves it out: nobody changed anything.
+    let is_something = |field: &Field| [&field.old, &field.new].into_iter().flatten().any(|value| !value.is_empty());
+    for field in difference(before, after).into_iter().filter(is_something) {
         parts.entry(part(known, &field.path)).or_default().push(describe(&field));
     }
     let difference = |(part, fields): (_, Vec<String>)| {
@@ -142,4 +144,29 @@ fn rules(balancer: &str, name: &str, listener: &str, member: &ListenerMember) ->
         let subject = format!("rule {} on port {port} of {name}", rule.rule.priority);
         (arn.clone(), Known { part: "rule", attribute: "rule", thing, on: Some(listener.to_owned()), subject })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attribute_without_a_value_is_the_same_as_one_that_is_left_out() {
+        let known = Known {
+            part: "load_balancer",
+            attribute: "load_balancer_attribute",
+            thing: Thing::Balancer("arn".into()),
+            on: None,
+            subject: "load balancer web".into(),
+        };
+        let with = |value: Option<&str>| -> Fields {
+            value.map(|value| ("attributes.a".to_owned(), value.to_owned())).into_iter().collect()
+        };
+        for (found, right) in [(None, Some("")), (Some(""), None), (None, None)] {
+            assert!(changed(&known, &with(found), &with(right)).is_empty(), "{found:?} {right:?}");
+        }
+        let message = |found, right| changed(&known, &with(found), &with(right)).remove(0).message;
+        assert_eq!(message(None, Some("b")), "load balancer web: attributes.a was missing (b again)");
+        assert_eq!(message(Some("b"), Some("")), "load balancer web: attributes.a was b, not ");
+    }
 }
