@@ -76,9 +76,7 @@ impl Policies {
             Policy::Read(_) => None,
         })
     }
-}
 
-impl Policies {
     /// Which addresses that are no pods may be targets in a namespace with these labels.
     pub fn beyond_pods(&self, labels: &BTreeMap<String, String>) -> Beyond {
         let mut lists = Vec::new();

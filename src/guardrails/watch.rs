@@ -89,19 +89,14 @@ impl Guardrails {
     /// Waits until all is known, but not longer than for a moment after the start.
     pub async fn ready(&self) {
         let Some(inner) = &self.0 else { return };
-        let mut changed = inner.changed.subscribe();
-        let listed = async { while inner.known().listed != (true, true) && changed.changed().await.is_ok() {} };
         // Who does not know them by then says so.
-        let _ = timeout_at(inner.begun + LISTED, listed).await;
+        inner.becomes(|known| known.listed == (true, true)).await;
     }
 
     /// These, once all is known; or why it cannot be.
     pub async fn known(self) -> Result<Self, String> {
         if let Some(inner) = &self.0 {
-            let mut changed = inner.changed.subscribe();
-            let settled = |known: &Known| known.listed == (true, true) || known.trouble.is_some();
-            let wait = async { while !settled(&inner.known()) && changed.changed().await.is_ok() {} };
-            let _ = timeout_at(inner.begun + LISTED, wait).await;
+            inner.becomes(|known| known.listed == (true, true) || known.trouble.is_some()).await;
             let known = inner.known();
             if known.listed != (true, true) {
                 return Err(known.trouble.clone().unwrap_or_else(|| "they were not listed in time".to_owned()));
@@ -232,6 +227,13 @@ impl Known {
 }
 
 impl Inner {
+    /// Waits until what is known is so, but not longer than for a moment after the start.
+    async fn becomes(&self, so: impl Fn(&Known) -> bool) {
+        let mut changed = self.changed.subscribe();
+        let wait = async { while !so(&self.known()) && changed.changed().await.is_ok() {} };
+        let _ = timeout_at(self.begun + LISTED, wait).await;
+    }
+
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }

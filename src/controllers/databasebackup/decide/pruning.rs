@@ -88,6 +88,7 @@ fn lock_of(bucket: &Bucket, backup: &Stored) -> Option<Timestamp> {
 /// What no rule keeps and S3 locks.
 pub fn locked(view: &View<'_>, schedule: &Schedule, results: &[BackupVerification]) -> Option<LockedBackups> {
     let (catalog, bucket) = (view.observed.catalog.as_ref()?, view.observed.bucket.as_ref()?);
+    bucket.keeping().lock?;
     let unkept = unkept(view, catalog, schedule, results);
     let locks = unkept.iter().filter(|(_, _, backup)| backup.is_complete());
     let locks: Vec<Timestamp> =
