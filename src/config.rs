@@ -8,7 +8,9 @@ use std::time::Duration;
 use clap::builder::FalseyValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 
-pub use commands::{BackupsAction, BackupsOptions, OrphansAction, OrphansOptions, PlanFormat, PlanOptions};
+pub use commands::{
+    BackupsAction, BackupsOptions, OrphansAction, OrphansOptions, PlanFormat, PlanOptions, RecoverOptions,
+};
 
 use crate::api::access::NetworkPolicyMode;
 use crate::backup::jobs::{Identity, Settings};
@@ -174,7 +176,7 @@ pub struct BackupOptions {
     #[arg(long, env = "BACKUP_REGIONS", value_delimiter = ',')]
     pub backup_regions: Vec<String>,
 
-    /// Image of the Jobs of backups; unless given, that of the operator's own pod
+    /// Image of the Jobs of backups, and of `sentinel` of a Redis; unless given, that of the operator's own pod
     #[arg(long, env = "JOB_IMAGE")]
     pub job_image: Option<String>,
 }

@@ -7,12 +7,13 @@ use std::process::ExitCode;
 use std::thread::available_parallelism;
 
 use causeway::backup::command::{self as job, BackupOptions, DumpOptions, JobOptions, RestoreOptions};
-use causeway::backup::{install, ls};
+use causeway::backup::{install, ls, recover};
 use causeway::config::{BackupsAction, OrphansOptions, PlanOptions, RunOptions};
 use causeway::controllers::myingress::orphans::command as orphans;
 use causeway::controllers::myingress::plan;
 use causeway::plugin;
 use causeway::recovery::{self, SkipOptions};
+use causeway::sentinel::{self, SentinelOptions};
 use causeway::{api, operator};
 use clap::{Parser, Subcommand};
 
@@ -60,6 +61,9 @@ enum Command {
     /// Begin the data of an etcd member anew, above every revision that was ever given
     #[command(hide = true)]
     SkipRevisions(SkipOptions),
+    /// Answer clients of a Redis as Redis Sentinel does, beside a node
+    #[command(hide = true)]
+    Sentinel(SentinelOptions),
     /// Copy this program into a directory so that it runs in any image
     #[command(hide = true)]
     Install {
@@ -91,8 +95,8 @@ fn main() -> ExitCode {
             return if message.use_stderr() || printed.is_err() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
         }
     };
-    let mut runtime = if let Asked::Own(Cli { command: Command::Run(_) }) = asked {
-        // For the lease alone: the controllers have a runtime of their own.
+    let mut runtime = if let Asked::Own(Cli { command: Command::Run(_) | Command::Sentinel(_) }) = asked {
+        // For the lease alone: the controllers have a runtime of their own. And what answers a few clients needs no more.
         tokio::runtime::Builder::new_current_thread()
     } else {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
@@ -128,6 +132,9 @@ async fn carry_out(command: Command) -> Result<u8, String> {
         Command::Backups { action: BackupsAction::Ls(options) } => {
             ls::run(options).await.map(|()| 0).map_err(|error| error.to_string())
         }
+        Command::Backups { action: BackupsAction::Recover(options) } => {
+            Box::pin(recover::run(options)).await.map(|()| 0).map_err(|error| error.to_string())
+        }
         Command::Crds { out } => api::definitions::write(out.as_deref()).map(|()| 0).map_err(|error| error.to_string()),
         Command::Backup(options) => job::backup(options).await.map_err(|error| error.to_string()),
         Command::Dump(options) => job::dump(options).await.map_err(|error| error.to_string()),
@@ -135,6 +142,7 @@ async fn carry_out(command: Command) -> Result<u8, String> {
         Command::Restore(options) => job::restore(options).await.map_err(|error| error.to_string()),
         Command::Verify(options) => job::verify(options).await.map_err(|error| error.to_string()),
         Command::SkipRevisions(options) => recovery::skip(options).await.map_err(|error| error.to_string()),
+        Command::Sentinel(options) => sentinel::run(options).await.map(|()| 0).map_err(|error| error.to_string()),
         Command::Install { directory } => install::install(&directory).map(|()| 0).map_err(|error| error.to_string()),
     }
 }

@@ -125,6 +125,36 @@ pub struct ServiceTemplate {
         validation = ("self.all(k, !k.startsWith('causeway.example.com/'))", "annotations of a Service must not have keys of causeway.example.com: they are Causeway's own")
     )]
     pub annotations: BTreeMap<String, String>,
+
+    /// Near whom clients are led.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic_distribution: Option<TrafficDistribution>,
+}
+
+/// Near whom clients are led, as in a Service: `PreferSameZone` or, as it was called earlier, `PreferClose`: in their zone;
+/// `PreferSameNode`: on their node of Kubernetes, and else in their zone. Where none is so near, to all. Left out, to all alike.
+/// `PreferSameZone` and `PreferSameNode` need Kubernetes 1.34.
+/// <https://kubernetes.io/docs/concepts/services-networking/service/#traffic-distribution>
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum TrafficDistribution {
+    /// In their zone.
+    PreferSameZone,
+    /// On their node, and else in their zone.
+    PreferSameNode,
+    /// In their zone: the earlier name.
+    PreferClose,
+}
+
+impl TrafficDistribution {
+    /// As Kubernetes calls it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::PreferSameZone => "PreferSameZone",
+            Self::PreferSameNode => "PreferSameNode",
+            Self::PreferClose => "PreferClose",
+        }
+    }
 }
 
 /// Who reaches a Service.

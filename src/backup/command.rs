@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use super::outlook::Outlook;
 use super::plan::{self, BackupPlan, RestorePlan};
 use super::report::{self, Outcome, Report};
 use super::{Error, backup_id, fetch, relay, restore, run};
@@ -132,24 +133,39 @@ pub async fn fetch(options: JobOptions) -> Result<u8, JobError> {
             fetched = fetch::run(&plan) => fetched?,
             () = stop.cancelled() => return Err(Error::Interrupted),
         };
-        Ok(Done { id: fetched.id, stored_size: Some(fetched.stored_size), keys: None })
+        Ok(Done { stored_size: Some(fetched.stored_size), ..Done::of(&fetched.id) })
     })
     .await
 }
 
 /// `causeway restore`.
 pub async fn restore(options: RestoreOptions) -> Result<u8, JobError> {
-    with_plan(&options.job, async |plan, stop| {
+    let code = with_plan(&options.job, async |plan, stop| {
         let manifest = fetch::fetched(&plan.work)?;
         let run = options.run.clone().filter(|run| !run.is_empty());
         let run = run.unwrap_or_else(|| format!("{}/{}", plan.folder, manifest.id));
-        let keys = tokio::select! {
-            keys = Box::pin(restore::restore(&plan, &manifest, &run)) => keys?,
-            () = stop.cancelled() => return Err(Error::Interrupted),
+        let done = async {
+            if plan.dry_run {
+                let outlook = Some(restore::outlook(&plan, &manifest, &run).await?);
+                return Ok(Done { outlook, ..Done::of(&manifest.id) });
+            }
+            let restore::Restored { keys, note } = restore::restore(&plan, &manifest, &run).await?;
+            Ok(Done { keys: Some(keys), note, ..Done::of(&manifest.id) })
         };
-        Ok(Done { id: manifest.id, stored_size: None, keys: Some(keys) })
+        tokio::select! {
+            done = Box::pin(done) => done,
+            () = stop.cancelled() => Err(Error::Interrupted),
+        }
     })
-    .await
+    .await?;
+    // Only now: until it is told that the restore was done, another try has to know it.
+    if code == 0 {
+        let plan: Result<RestorePlan, Error> = read(&options.job.plan);
+        if let Err(error) = async { restore::forget(&plan?).await }.await {
+            tracing::warn!(%error, "the mark of the restore stays in the target for ten minutes");
+        }
+    }
+    Ok(code)
 }
 
 /// `causeway verify`.
@@ -160,7 +176,7 @@ pub async fn verify(options: JobOptions) -> Result<u8, JobError> {
             keys = Box::pin(restore::verify(&plan, &manifest)) => keys?,
             () = stop.cancelled() => return Err(Error::Interrupted),
         };
-        Ok(Done { id: manifest.id, stored_size: None, keys: Some(keys) })
+        Ok(Done { keys: Some(keys), ..Done::of(&manifest.id) })
     })
     .await
 }
@@ -170,6 +186,15 @@ struct Done {
     id: String,
     stored_size: Option<u64>,
     keys: Option<u64>,
+    note: Option<String>,
+    outlook: Option<Outlook>,
+}
+
+impl Done {
+    /// With nothing to tell yet.
+    fn of(id: &str) -> Self {
+        Self { id: id.to_owned(), stored_size: None, keys: None, note: None, outlook: None }
+    }
 }
 
 async fn with_plan(
@@ -184,8 +209,8 @@ async fn with_plan(
     };
     let (folder, id) = (plan.folder.clone(), plan.id.clone());
     match work(plan, stop).await {
-        Ok(Done { id, stored_size, keys }) => {
-            let outcome = Outcome { stored_size, keys, ..Outcome::of(&folder, &id, begun.elapsed()) };
+        Ok(Done { id, stored_size, keys, note, outlook }) => {
+            let outcome = Outcome { stored_size, keys, note, outlook, ..Outcome::of(&folder, &id, begun.elapsed()) };
             Report { results: vec![outcome], omitted: 0 }.leave(&options.termination_log);
             Ok(0)
         }

@@ -59,6 +59,15 @@ pub enum Error {
     /// The user may not read all that is to be backed up.
     #[error("{0}")]
     RightsMissing(String),
+    /// A slot of the server may hold log until its disk is full.
+    #[error(
+        "the server does not bound what a replication slot holds: without backups its disk would fill up (ALTER SYSTEM SET \
+         max_slot_wal_keep_size = '10GB', then SELECT pg_reload_conf())"
+    )]
+    SlotUnbounded,
+    /// Write-ahead log is gone that no backup has.
+    #[error("{0}")]
+    WalMissing(String),
     /// The database stopped sending, or refused to.
     #[error("the stream of data broke: {0}")]
     SourceFailed(String),
@@ -179,6 +188,12 @@ pub enum Error {
     /// A program of the image has a defect by which a crafted backup runs code, and nobody checked who wrote this one.
     #[error("{0}")]
     ToolOutdated(String),
+    /// What would be replaced is used by what the backup lacks.
+    #[error("{0}")]
+    DependentsRemain(String),
+    /// A server has too little room for the locks of one transaction.
+    #[error("{0}")]
+    LocksTooFew(String),
     /// The target refused something.
     #[error("the target failed: {0}")]
     TargetFailed(String),
@@ -203,6 +218,8 @@ impl Error {
             Self::IdentityWrong(_) => "IdentityWrong",
             Self::SourceUnreachable(_) => "SourceUnreachable",
             Self::RightsMissing(_) => "RightsMissing",
+            Self::SlotUnbounded => "SlotUnbounded",
+            Self::WalMissing(_) => "WalMissing",
             Self::SourceFailed(_) => "SourceFailed",
             Self::SourceDamaged(_) => "SourceDamaged",
             Self::Store(error)
@@ -223,6 +240,8 @@ impl Error {
             Self::TargetHalfRestored { .. } | Self::TargetHoldsHalf { .. } => "TargetHalfRestored",
             Self::ToolMissing(_) => "ToolMissing",
             Self::ToolOutdated(_) => "ToolOutdated",
+            Self::DependentsRemain(_) => "DependentsRemain",
+            Self::LocksTooFew(_) => "LocksTooFew",
             Self::TargetFailed(_) => "TargetFailed",
             Self::Differs(_) => "Differs",
         }
@@ -256,6 +275,8 @@ impl Error {
                 | Self::Manifest(ManifestError::Invalid { .. })
                 | Self::ManifestChanged
                 | Self::BackupMissing { .. }
+                | Self::WalMissing(_)
+                | Self::SlotUnbounded
                 | Self::ChecksumMismatch(_)
                 | Self::TargetNotEmpty { .. }
                 | Self::TargetHalfRestored { .. }
@@ -263,7 +284,23 @@ impl Error {
                 | Self::TargetHoldsHalf { .. }
                 | Self::ToolMissing(_)
                 | Self::ToolOutdated(_)
+                | Self::DependentsRemain(_)
+                | Self::LocksTooFew(_)
                 | Self::Differs(_)
+        )
+    }
+
+    /// Whether it says that the target, as it is, is not written to.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::TargetNotEmpty { .. }
+                | Self::TargetHalfRestored { .. }
+                | Self::TargetHoldsTables { .. }
+                | Self::TargetHoldsHalf { .. }
+                | Self::DependentsRemain(_)
+                | Self::LocksTooFew(_)
         )
     }
 

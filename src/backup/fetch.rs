@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use async_compression::tokio::write::ZstdDecoder;
-use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use tokio::io::AsyncWriteExt;
 use tokio::runtime::Handle;
@@ -15,7 +14,7 @@ use tokio_util::bytes::Bytes;
 use super::Error;
 use super::age::{self, Identities, Open};
 use super::manifest::{self, Document, Manifest};
-use super::plan::RestorePlan;
+use super::plan::{BASE, RestorePlan, WAL};
 use super::progress::Progress;
 use super::root_certificate;
 use super::secrets;
@@ -31,6 +30,15 @@ const LATEST: &str = "latest";
 
 /// Fetches the backup and tells what it is.
 pub async fn run(plan: &RestorePlan) -> Result<Manifest, Error> {
+    fetch(plan, file_of).await
+}
+
+/// Fetches a backup, whatever it is of, into a single file of that name.
+pub async fn plain(plan: &RestorePlan, name: &str) -> Result<Manifest, Error> {
+    fetch(plan, |_| Ok(name)).await
+}
+
+async fn fetch<'a>(plan: &RestorePlan, name: impl Fn(&str) -> Result<&'a str, Error>) -> Result<Manifest, Error> {
     let store = Store::connect(&plan.origin).await;
     let Document { manifest, sha256 } = find(&store, &plan.folder, &plan.id).await?;
     if plan.manifest.as_ref().is_some_and(|checked| *checked != sha256) {
@@ -41,7 +49,7 @@ pub async fn run(plan: &RestorePlan) -> Result<Manifest, Error> {
         Some("age") => Some(secrets::identities(plan.identity.as_ref().ok_or(Error::IdentityMissing)?)?),
         Some(other) => return Err(Error::Unsupported(format!("the backup is encrypted with {other}"))),
     };
-    let path = plan.work.join(file_of(&manifest.kind)?);
+    let path = plan.work.join(name(&manifest.kind)?);
     // What an earlier try left is not what this one is to tell of.
     let message = plan.work.join(manifest::NAME);
     for old in [&message, &path] {
@@ -78,12 +86,8 @@ pub fn fetched(work: &Path) -> Result<Manifest, Error> {
     Ok(manifest)
 }
 
-/// The newest is none of those of the future: whoever may write into the bucket would choose it by them.
 async fn find(store: &Store, folder: &str, id: &str) -> Result<Document, Error> {
-    let now = Timestamp::now();
-    let is_past = |id: &String| manifest::due_of(id).is_some_and(|due| !manifest::is_future(due, now));
-    let ids =
-        if id == LATEST { store.ids(folder).await?.into_iter().filter(is_past).collect() } else { vec![id.to_owned()] };
+    let ids = if id == LATEST { store.past_ids(folder).await? } else { vec![id.to_owned()] };
     for id in ids {
         if let Some(document) = store.manifest(folder, &id).await? {
             return Ok(document);
@@ -98,6 +102,10 @@ fn file_of(kind: &str) -> Result<&'static str, Error> {
         "etcd" => Ok("snapshot.db"),
         "redis" => Ok("dump.rdb"),
         "postgresql" | "mysql" => Ok(PACK),
+        BASE | WAL => Err(Error::Unsupported(
+            "no running server takes files of another: fetch them by causeway backups recover, and start a new server with them"
+                .into(),
+        )),
         other => {
             Err(Error::Unsupported(format!("the backup is of {other}: this version of Causeway cannot restore it")))
         }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use jiff::Timestamp;
 
 use super::jobs::{Catalog, Stored};
-use super::manifest::{LIMIT, NAME, due_of, id_of, parse};
+use super::manifest::{Document, LIMIT, NAME, id_of, parse};
 use super::signature::{Distrust, KeyError, LARGEST_SIGNATURE, PublicKey, SIGNATURE, verify};
 use crate::clients;
 use crate::config::BackupsOptions;
@@ -37,11 +37,15 @@ pub enum Error {
 }
 
 /// A backup that was found.
-struct Found {
-    base: String,
-    folder: String,
-    due: Timestamp,
-    stored: Stored,
+pub struct Found {
+    /// What its key begins with, before its folder.
+    pub base: String,
+    /// The folder of its database.
+    pub folder: String,
+    /// When it was due.
+    pub due: Timestamp,
+    /// What there is of it.
+    pub stored: Stored,
 }
 
 impl Found {
@@ -50,31 +54,71 @@ impl Found {
     }
 }
 
+/// A bucket, and whom to trust.
+pub struct Shelf {
+    s3: S3,
+    /// The bucket.
+    pub place: Place,
+    /// The account that must own it.
+    pub owner: String,
+    keys: Vec<PublicKey>,
+}
+
+impl Shelf {
+    /// That of these options.
+    pub async fn open(options: &BackupsOptions) -> Result<Self, Error> {
+        let keys = options.trusted_keys.iter().map(|key| key.parse().map_err(|why| Error::Key(key.clone(), why)));
+        let keys: Vec<PublicKey> = keys.collect::<Result<_, _>>()?;
+        let aws = clients::aws().load().await;
+        let region = options.region.clone().or_else(|| aws.region().map(ToString::to_string)).ok_or(Error::Region)?;
+        let s3 = S3::new(&aws, Metrics::new(), Fence::closed());
+        let place = Place { bucket: options.bucket.clone(), region, endpoint: options.endpoint.clone() };
+        let owner = match &options.owner {
+            Some(owner) => owner.clone(),
+            None => s3.account().await.map_err(|why| Error::Aws { bucket: place.bucket.clone(), why })?,
+        };
+        Ok(Self { s3, place, owner, keys })
+    }
+
+    /// What is there, by object and database, the newest first; and whether there is more.
+    pub async fn list(&self, prefix: Option<&str>) -> Result<(Vec<Found>, bool), Error> {
+        let listing = self.s3.list(&self.place, &self.owner, &below(prefix)).await.map_err(|why| self.failed(why))?;
+        let cut = listing.cut;
+        Ok((sorted(Catalog::of_all(listing)), cut))
+    }
+
+    /// The manifest of a backup, where it is one, and whether a trusted key signed it.
+    pub async fn read(&self, it: &Found) -> Result<(Option<Document>, Result<(), Distrust>), Error> {
+        let (at, place) = (it.place(), (&self.place, self.owner.as_str()));
+        let read = async |name: &str, limit| self.s3.read(place.0, place.1, &format!("{at}/{name}"), limit).await;
+        let manifest = read(NAME, LIMIT).await.map_err(|why| self.failed(why))?.unwrap_or_default();
+        let signature = read(SIGNATURE, LARGEST_SIGNATURE).await.map_err(|why| self.failed(why))?;
+        let checked = signature.ok_or(Distrust::Missing).and_then(|it| verify(&self.keys, &at, &manifest, &it));
+        Ok((parse(&manifest, &id_of(it.due)).ok(), checked.map(drop)))
+    }
+
+    fn failed(&self, why: AwsError) -> Error {
+        Error::Aws { bucket: self.place.bucket.clone(), why }
+    }
+}
+
+/// With a slash at its end.
+fn below(prefix: Option<&str>) -> String {
+    prefix.map(|it| format!("{}/", it.trim_end_matches('/'))).unwrap_or_default()
+}
+
 /// Lists backups.
 pub async fn run(options: BackupsOptions) -> Result<(), Error> {
-    let keys = options.trusted_keys.iter().map(|key| key.parse().map_err(|why| Error::Key(key.clone(), why)));
-    let keys: Vec<PublicKey> = keys.collect::<Result<_, _>>()?;
-    let aws = clients::aws().load().await;
-    let region = options.region.clone().or_else(|| aws.region().map(ToString::to_string)).ok_or(Error::Region)?;
-    let s3 = S3::new(&aws, Metrics::new(), Fence::closed());
-    let failed = |why| Error::Aws { bucket: options.bucket.clone(), why };
-    let owner = match &options.owner {
-        Some(owner) => owner.clone(),
-        None => s3.account().await.map_err(failed)?,
-    };
-    let place = Place { bucket: options.bucket.clone(), region, endpoint: options.endpoint.clone() };
-    let prefix = options.prefix.as_deref().map(|it| format!("{}/", it.trim_end_matches('/'))).unwrap_or_default();
-    let listing = s3.list(&place, &owner, &prefix).await.map_err(failed)?;
-    let cut = listing.cut;
+    let shelf = Shelf::open(&options).await?;
+    let (found, cut) = shelf.list(options.prefix.as_deref()).await?;
     let mut out = io::stdout().lock();
-    let found = sorted(Catalog::of_all(listing));
     if found.is_empty() {
-        writeln!(out, "No backups are under s3://{}/{prefix}", options.bucket)?;
+        writeln!(out, "No backups are under s3://{}/{}", options.bucket, below(options.prefix.as_deref()))?;
         return Ok(());
     }
     writeln!(out, "{:<16} {:<30} {:>12} {:<20} {:<9} PREFIX", "ID", "DATABASE", "BYTES", "WRITTEN", "STATE")?;
     for it in &found {
-        let state = state(&s3, (&place, &owner), it, &keys).await.map_err(failed)?;
+        let state = state(&shelf, it).await?;
         let (id, written) = (id_of(it.due), it.stored.modified);
         writeln!(out, "{id} {:<30} {:>12} {written:<20} {state:<9} {}", it.folder, it.stored.size, it.base)?;
     }
@@ -98,28 +142,17 @@ fn sorted(catalogs: std::collections::BTreeMap<String, Catalog>) -> Vec<Found> {
 }
 
 /// Whether it is whole, and signed; by a trusted key, where one was given.
-async fn state(
-    s3: &S3,
-    (place, owner): (&Place, &str),
-    it: &Found,
-    keys: &[PublicKey],
-) -> Result<&'static str, AwsError> {
+async fn state(shelf: &Shelf, it: &Found) -> Result<&'static str, Error> {
     if !it.stored.is_complete() {
         return Ok("partial");
     }
-    if keys.is_empty() {
+    if shelf.keys.is_empty() {
         return Ok(if it.stored.signed { "signed" } else { "unsigned" });
     }
-    let at = it.place();
-    let manifest = s3.read(place, owner, &format!("{at}/{NAME}"), LIMIT).await?.unwrap_or_default();
-    let signature = s3.read(place, owner, &format!("{at}/{SIGNATURE}"), LARGEST_SIGNATURE).await?;
-    let checked = signature.ok_or(Distrust::Missing).and_then(|it| verify(keys, &at, &manifest, &it));
-    let is_valid =
-        at.rsplit('/').next().filter(|id| due_of(id).is_some()).is_some_and(|id| parse(&manifest, id).is_ok());
-    Ok(match checked {
-        Ok(_) if is_valid => "trusted",
-        Err(Distrust::Missing) => "unsigned",
-        Err(Distrust::Stranger(_)) => "other key",
-        Ok(_) | Err(_) => "INVALID",
+    Ok(match shelf.read(it).await? {
+        (Some(_), Ok(())) => "trusted",
+        (_, Err(Distrust::Missing)) => "unsigned",
+        (_, Err(Distrust::Stranger(_))) => "other key",
+        _ => "INVALID",
     })
 }

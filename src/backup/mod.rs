@@ -11,6 +11,7 @@
 
 pub mod age;
 mod backup_id;
+mod chain;
 pub mod command;
 mod error;
 mod fetch;
@@ -18,9 +19,11 @@ pub mod install;
 pub mod jobs;
 pub mod ls;
 pub mod manifest;
+mod outlook;
 pub mod plan;
 mod progress;
 pub mod record;
+pub mod recover;
 mod relay;
 pub mod report;
 mod restore;
@@ -34,3 +37,4 @@ mod store;
 mod stream;
 
 pub use error::Error;
+pub use outlook::Outlook;

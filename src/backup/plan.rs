@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::api::databasebackup::Method;
+use crate::api::databaserestore::OnDependents;
+
 /// Where the plan is mounted in the Jobs' pods.
 pub const PATH: &str = "/etc/causeway/plan.json";
 
@@ -18,6 +21,22 @@ pub struct BackupPlan {
     /// Keys of [age](https://age-encryption.org) to encrypt for; none for no encryption of our own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recipients: Vec<String>,
+}
+
+impl BackupPlan {
+    /// The replication slot that keeps the write-ahead log for this object: no other has it, as its prefix ends with its uid.
+    #[must_use]
+    pub fn slot(&self) -> String {
+        slot_of(self.destination.prefix.rsplit('/').next().unwrap_or_default())
+    }
+}
+
+/// The replication slot of the object with that uid.
+#[must_use]
+pub fn slot_of(uid: &str) -> String {
+    let letters = uid.chars().map(|it| if it.is_ascii_alphanumeric() { it.to_ascii_lowercase() } else { '_' });
+    // <https://www.postgresql.org/docs/current/warm-standby.html#STREAMING-REPLICATION-SLOTS>
+    format!("causeway_{}", letters.take(50).collect::<String>())
 }
 
 /// What `causeway fetch`, `causeway restore` and `causeway verify` do with one backup.
@@ -49,6 +68,12 @@ pub struct RestorePlan {
     /// Whether the target may hold something: it is overwritten, and what the backup lacks is deleted.
     #[serde(default)]
     pub force: bool,
+    /// What becomes of what depends on what is replaced, and is not in the backup.
+    #[serde(default, skip_serializing_if = "OnDependents::is_fail")]
+    pub on_dependents: OnDependents,
+    /// Whether only what would be done is told.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
     /// Whether nobody checked who wrote the backup: programs with a defect that a crafted one could use are refused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unproven: bool,
@@ -124,15 +149,30 @@ pub enum Server {
 }
 
 impl Server {
-    /// `etcd`, `redis`, `postgresql` or `mysql`, as manifests have it.
+    /// `etcd`, `redis`, `postgresql`, [`BASE`], [`WAL`] or `mysql`, as manifests have it.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Etcd { .. } => "etcd",
             Self::Redis { .. } => "redis",
-            Self::Postgresql(_) => "postgresql",
+            Self::Postgresql(server) => kind_of(server.method),
             Self::Mysql(_) => "mysql",
         }
+    }
+}
+
+/// A base backup of PostgreSQL, as manifests and folders have it.
+pub const BASE: &str = "postgresql-base";
+/// Write-ahead log of PostgreSQL.
+pub const WAL: &str = "postgresql-wal";
+
+/// What comes of a method, as manifests and folders have it.
+#[must_use]
+pub fn kind_of(method: Method) -> &'static str {
+    match method {
+        Method::Dump => "postgresql",
+        Method::BaseBackup => BASE,
+        Method::Wal => WAL,
     }
 }
 
@@ -152,6 +192,9 @@ pub struct SqlServer {
     /// Directory with `ca.crt`, and `tls.crt` and `tls.key` where it asks for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<PathBuf>,
+    /// How a PostgreSQL is backed up.
+    #[serde(default, skip_serializing_if = "Method::is_dump")]
+    pub method: Method,
 }
 
 #[cfg(test)]
@@ -175,9 +218,24 @@ mod tests {
     fn a_server_that_its_own_programs_dump_is_read_as_it_is_written() {
         let text = r#"{"type":"postgresql","host":"db","port":5432,"database":"shop","login":"/login"}"#;
         let (host, port, database) = ("db".into(), 5432, Some("shop".into()));
-        let expected = Server::Postgresql(SqlServer { host, port, database, login: "/login".into(), tls: None });
+        let expected = Server::Postgresql(SqlServer {
+            host,
+            port,
+            database,
+            login: "/login".into(),
+            tls: None,
+            method: Method::Dump,
+        });
         assert_eq!(serde_json::from_str::<Server>(text).unwrap(), expected);
         assert_eq!(serde_json::to_string(&expected).unwrap(), text);
+    }
+
+    #[test]
+    fn an_object_has_a_slot_of_its_own_by_its_uid() {
+        let text = r#"{"destination":{"bucket":"b","owner":"0","region":"r",
+            "prefix":"shop/log/5ee0e5f6-3a5c-4e6a-9d0c-6f5f0a3b8f11"},"sources":[]}"#;
+        let plan: BackupPlan = serde_json::from_str(text).unwrap();
+        assert_eq!(plan.slot(), "causeway_5ee0e5f6_3a5c_4e6a_9d0c_6f5f0a3b8f11");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Error;
+use super::outlook::Outlook;
 
 /// Where Kubernetes reads it.
 pub const PATH: &str = "/dev/termination-log";
@@ -45,6 +46,15 @@ pub struct Outcome {
     /// Keys restored or compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<u64>,
+    /// What the server keeps for the next backup of its log: after this one where it succeeded, otherwise as it began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<KeptLog>,
+    /// What of the backup a restore left out, in a person's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// What a restore would do, where it was only asked for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outlook: Option<Outlook>,
     /// Milliseconds it took.
     #[serde(default)]
     pub duration_ms: u64,
@@ -54,6 +64,15 @@ pub struct Outcome {
     /// Stable `CamelCase` word for the error, such as `SourceUnreachable`, `AccessDenied`, `ChecksumMismatch`, `TargetNotEmpty`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// What a server keeps of its log, as that is in no backup yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptLog {
+    /// Bytes that it keeps.
+    pub held: u64,
+    /// Bytes that may be written until it gives that up.
+    pub room: u64,
 }
 
 impl Report {
@@ -67,6 +86,18 @@ impl Report {
     #[must_use]
     pub fn fitting(&self, limit: usize) -> String {
         let mut report = self.clone();
+        if let Some(text) = report.text(limit) {
+            return text;
+        }
+        for note in report.results.iter_mut().filter_map(|outcome| outcome.note.as_mut()) {
+            *note = cut(note, 600);
+        }
+        for names in [5, 2, 0] {
+            report.results.iter_mut().filter_map(|it| it.outlook.as_mut()).for_each(|it| it.shortened(names));
+            if let Some(text) = report.text(limit) {
+                return text;
+            }
+        }
         for most in [300, 120, 40] {
             for outcome in &mut report.results {
                 outcome.error = outcome.error.take().map(|error| cut(&error, most));
@@ -131,6 +162,7 @@ fn is_zero(number: &u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::databaserestore::RestoreAction;
 
     fn report(good: usize, bad: usize) -> Report {
         let outcome = |index: usize| Outcome::of(&format!("redis-cache-{index}"), "20261122T000500Z", Duration::ZERO);
@@ -159,6 +191,22 @@ mod tests {
         assert_eq!(left.results.len() + left.omitted as usize, 105);
     }
 
+    #[test]
+    fn what_a_restore_would_do_is_told_with_fewer_names_where_all_have_no_place() {
+        let mut outlook = Outlook::default();
+        let names: Vec<String> = (0..9).map(|number| format!("{number}{}", "é".repeat(60))).collect();
+        for what in ["databases", "tables", "dependents", "roles", "keys"] {
+            outlook.add(RestoreAction::Replace, what, &names);
+        }
+        outlook.refuse(&Error::DependentsRemain("x".repeat(300)));
+        let outcome =
+            Outcome { outlook: Some(outlook), ..Outcome::of("postgresql", "20261122T000500Z", Duration::ZERO) };
+        let text = Report { results: vec![outcome], omitted: 0 }.fitting(LIMIT);
+        let left: Report = serde_json::from_str(&text).unwrap();
+        let told = left.results[0].outlook.clone().unwrap().told;
+        assert!(text.len() <= LIMIT && told.changes.iter().all(|it| it.count == 9 && it.names.len() == 2), "{text}");
+    }
+
     /// Three of ours, and as many that somebody injects, such as Istio.
     #[test]
     fn a_report_is_whole_in_a_pod_of_six_containers() {
@@ -173,6 +221,22 @@ mod tests {
         let left: Report = serde_json::from_slice(kept).expect("it is not cut");
         assert!(left.results.len() >= 10, "{}", left.results.len());
         assert_eq!(left.results.len() + left.omitted as usize, 40);
+    }
+
+    #[test]
+    fn a_long_note_is_cut_and_not_lost() {
+        let note = |most: usize| Some("é \"".repeat(most / 3));
+        let outcome = |most| Outcome {
+            keys: Some(7),
+            note: note(most),
+            ..Outcome::of("mysql", "20261122T000500Z", Duration::ZERO)
+        };
+        let fits = Report { results: vec![outcome(900)], omitted: 0 };
+        assert_eq!(serde_json::from_str::<Report>(&fits.fitting(LIMIT)).unwrap(), fits);
+        let text = Report { results: vec![outcome(9000)], omitted: 0 }.fitting(LIMIT);
+        let left: Report = serde_json::from_str(&text).unwrap();
+        assert!(text.len() <= LIMIT && left.results[0].keys == Some(7), "{text}");
+        assert!(left.results[0].note.as_ref().unwrap().ends_with('…'), "{text}");
     }
 
     #[test]

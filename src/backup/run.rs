@@ -8,16 +8,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::age::Recipient;
 use super::manifest::{self, Document, FORMAT, Manifest, SECONDS, is_early};
-use super::plan::{BackupPlan, Source};
+use super::plan::{BackupPlan, Source, WAL};
 use super::progress::Progress;
-use super::report::{Outcome, Report};
+use super::relay::Receipt;
+use super::report::{KeptLog, Outcome, Report};
 use super::source::Dump;
 use super::store::{Listed, Lying, ManifestError, Store, Upload};
-use super::{Error, stream};
+use super::{Error, chain, stream};
 
 /// What all sources have alike.
 struct Run<'a> {
     store: Store,
+    slot: String,
     recipients: Vec<Recipient>,
     id: &'a str,
     /// Where another container dumps; none where this process does.
@@ -36,13 +38,18 @@ pub async fn run(
     let recipients = plan.recipients.iter().enumerate();
     let recipients = recipients.map(|(index, key)| key.parse().map_err(|mistake| Error::Recipient { index, mistake }));
     let recipients: Vec<Recipient> = recipients.collect::<Result<_, _>>()?;
-    let run = Run { store: Store::connect(&plan.destination).await, recipients, id, socket, stop };
+    let run = Run { store: Store::connect(&plan.destination).await, slot: plan.slot(), recipients, id, socket, stop };
     let (mut report, mut codes) = (Report::default(), Vec::new());
     for source in &plan.sources {
         let begun = Instant::now();
-        let result = if stop.is_cancelled() { Err(Error::Interrupted) } else { Box::pin(back_up(&run, source)).await };
+        let mut kept = None;
+        let result = if stop.is_cancelled() {
+            Err(Error::Interrupted)
+        } else {
+            Box::pin(back_up(&run, source, &mut kept)).await
+        };
         codes.extend(result.as_ref().err().map(Error::exit_code));
-        report.results.push(outcome(source, id, begun, result));
+        report.results.push(Outcome { kept, ..outcome(source, id, begun, result) });
     }
     Ok((report, codes.into_iter().min().unwrap_or_default()))
 }
@@ -70,7 +77,8 @@ fn outcome(source: &Source, id: &str, begun: Instant, result: Result<Document, E
     }
 }
 
-async fn back_up(run: &Run<'_>, source: &Source) -> Result<Document, Error> {
+/// `kept` becomes what the server was last known to keep of its log.
+async fn back_up(run: &Run<'_>, source: &Source, kept: &mut Option<KeptLog>) -> Result<Document, Error> {
     let Run { store, recipients, stop, .. } = run;
     let id = match next(store, &source.folder, run.id).await? {
         Next::Done(there) => {
@@ -83,10 +91,10 @@ async fn back_up(run: &Run<'_>, source: &Source) -> Result<Document, Error> {
     let mut upload = Upload::begin(store, &source.folder, &id);
     let progress = Progress::new(&source.title, "bytes");
     let written = tokio::select! {
-        written = progress.during(write(run, source, &mut upload, &progress)) => written,
+        written = progress.during(write(run, source, &mut upload, &progress, kept)) => written,
         () = stop.cancelled() => Err(Error::Interrupted),
     };
-    let (kind, version, contents, sums) = match written {
+    let (kind, version, contents, sums, receipt) = match written {
         Ok(written) => written,
         Err(error) => {
             upload.abandon().await;
@@ -111,10 +119,14 @@ async fn back_up(run: &Run<'_>, source: &Source) -> Result<Document, Error> {
         encryption: (!recipients.is_empty()).then(|| "age".into()),
         contents,
     };
-    complete(store, &source.folder, manifest).await
+    let document = complete(store, &source.folder, manifest).await?;
+    if let Some(receipt) = receipt.filter(|_| kind == WAL) {
+        *kept = receipt.give().await.or(*kept);
+    }
+    Ok(document)
 }
 
-type Written = (&'static str, String, manifest::Contents, stream::Sums);
+type Written = (&'static str, String, manifest::Contents, stream::Sums, Option<Receipt>);
 
 /// Where a try of a backup begins.
 enum Next {
@@ -185,15 +197,41 @@ fn found(Lying { data, manifest }: Lying, due: Timestamp) -> There {
     }
 }
 
-async fn write(run: &Run<'_>, source: &Source, upload: &mut Upload, progress: &Progress) -> Result<Written, Error> {
+async fn write(
+    run: &Run<'_>,
+    source: &Source,
+    upload: &mut Upload,
+    progress: &Progress,
+    kept: &mut Option<KeptLog>,
+) -> Result<Written, Error> {
     let mut dump = match run.socket {
         Some(socket) => Dump::over(socket, source).await?,
-        None => Dump::open(source).await?,
+        None => Dump::open(source, &run.slot).await?,
     };
     let kind = dump.kind();
-    let sums = stream::carry(&mut dump, &run.recipients, upload, progress).await?;
-    let (version, contents) = dump.finish();
-    Ok((kind, version, contents, sums))
+    let sums = stream::carry(&mut dump, &run.recipients, upload, progress).await;
+    *kept = dump.kept();
+    let sums = sums?;
+    let (version, contents, receipt) = dump.finish();
+    if kind == WAL
+        && let Some(before) = newest(&run.store, &source.folder).await?
+    {
+        chain::follows(&before, &contents)?;
+    }
+    Ok((kind, version, contents, sums, receipt))
+}
+
+/// The newest complete backup in a folder.
+async fn newest(store: &Store, folder: &str) -> Result<Option<Manifest>, Error> {
+    for id in store.past_ids(folder).await? {
+        match store.manifest(folder, &id).await {
+            Ok(Some(document)) => return Ok(Some(document.manifest)),
+            Ok(None) => {}
+            Err(ManifestError::Invalid { key, mistake }) => tracing::warn!(key, %mistake, "no manifest lies there"),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(None)
 }
 
 /// Writes the manifest: from then on it is a backup. One that nobody would believe is not written. Where there is another

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Subcommand, ValueEnum};
+use jiff::Timestamp;
 
 use super::{budget, cluster_name, cluster_uid, share};
 use crate::external::budget::Budget;
@@ -102,9 +103,11 @@ pub enum OrphansAction {
 pub enum BackupsAction {
     /// List the backups in a bucket, whichever Causeway took them
     Ls(BackupsOptions),
+    /// Fetch a base backup of a PostgreSQL and its log, from which a new server comes back as it was at an instant
+    Recover(RecoverOptions),
 }
 
-/// Options of `causeway backups ls`.
+/// Options of `causeway backups ls`: a bucket, and whom to trust.
 #[derive(Args, Clone, Debug)]
 pub struct BackupsOptions {
     /// The bucket
@@ -131,6 +134,34 @@ pub struct BackupsOptions {
     /// several times
     #[arg(long = "trusted-key", value_name = "KEY")]
     pub trusted_keys: Vec<String>,
+}
+
+/// Options of `causeway backups recover`.
+#[derive(Args, Clone, Debug)]
+pub struct RecoverOptions {
+    /// Where from.
+    #[command(flatten)]
+    pub from: BackupsOptions,
+
+    /// Take what nobody checked, without --trusted-key: whoever could write into the bucket chose the data then
+    #[arg(long)]
+    pub unverified: bool,
+
+    /// The instant to come back to, such as 2026-11-22T12:00:00Z; unless given, the latest that there is
+    #[arg(long)]
+    pub until: Option<Timestamp>,
+
+    /// The server, where the prefix has several: the source of its manifests, such as "PostgreSQL shop-db:5432"
+    #[arg(long)]
+    pub source: Option<String>,
+
+    /// Directory with the file identity, of secret keys of age, where backups are encrypted
+    #[arg(long)]
+    pub identity: Option<PathBuf>,
+
+    /// Empty directory for base.tar, the log and recover.sh; it is made where it is missing
+    #[arg(long)]
+    pub into: PathBuf,
 }
 
 impl OrphansOptions {

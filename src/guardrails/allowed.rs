@@ -1,6 +1,6 @@
 //! Whether a list of what is allowed has a value. Pure.
 
-use std::net::IpAddr;
+use crate::network::Network;
 
 /// Whether a pattern has the whole text; `*` stands for any text, also for none.
 pub fn matches(pattern: &str, text: &str) -> bool {
@@ -25,35 +25,15 @@ pub fn matches(pattern: &str, text: &str) -> bool {
 
 /// Whether all addresses of `network` are in `allowed`; what is no network is the same text.
 pub fn contains(allowed: &str, network: &str) -> bool {
-    match (parsed(allowed), parsed(network)) {
-        (Some((allowed, length)), Some((network, inner))) => {
-            allowed.1 == network.1 && inner >= length && cut(allowed, length) == cut(network, length)
-        }
+    match (Network::parse(allowed), Network::parse(network)) {
+        (Some(allowed), Some(network)) => allowed.encloses(&network),
         _ => allowed == network,
     }
 }
 
 /// Whether that is a network, such as `10.0.0.0/8`.
 pub fn is_network(text: &str) -> bool {
-    parsed(text).is_some()
-}
-
-/// An address as a number, and how many bits it has.
-type Address = (u128, u32);
-
-fn parsed(network: &str) -> Option<(Address, u32)> {
-    let (address, length) = network.split_once('/')?;
-    let length: u32 = length.parse().ok()?;
-    let address = match address.parse::<IpAddr>().ok()? {
-        IpAddr::V4(address) => (u128::from(address.to_bits()), 32),
-        IpAddr::V6(address) => (address.to_bits(), 128),
-    };
-    (length <= address.1).then_some((address, length))
-}
-
-/// The first so many bits.
-fn cut((address, bits): Address, length: u32) -> u128 {
-    address.checked_shr(bits - length).unwrap_or(0)
+    Network::parse(text).is_some()
 }
 
 #[cfg(test)]

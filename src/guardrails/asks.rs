@@ -91,6 +91,8 @@ pub fn of_redis(spec: &RedisSpec) -> Vec<Ask> {
         None => ask(Topic::Image, "spec.version, whose image", spec.node_image()),
     }];
     asks.extend(spec.exporter.iter().map(|it| ask(Topic::Image, "spec.exporter, whose image", it.running_image())));
+    let sentinel = spec.sentinel.iter().filter_map(|it| it.image.as_ref());
+    asks.extend(sentinel.map(|image| ask(Topic::Image, "spec.sentinel.image", image)));
     asks.extend(
         spec.priority_class_name.iter().map(|class| ask(Topic::PriorityClass, "spec.priorityClassName", class)),
     );
@@ -179,12 +181,17 @@ mod tests {
     #[test]
     fn pods_ask_for_the_images_that_they_will_run() {
         assert_eq!(asked(of_redis, json!({})), ["Image spec.version, whose image redis:7.0.15"]);
-        let given = json!({ "image": "evil/redis", "exporter": {}, "priorityClassName": "high" });
+        let own = asked(of_redis, json!({ "sentinel": {} }));
+        assert_eq!(own, ["Image spec.version, whose image redis:7.0.15"], "the operator's own image is its own");
+        let given = json!({
+            "image": "evil/redis", "exporter": {}, "sentinel": { "image": "evil/causeway" }, "priorityClassName": "high",
+        });
         assert_eq!(
             asked(of_redis, given),
             [
                 "Image spec.image evil/redis",
                 "Image spec.exporter, whose image oliver006/redis_exporter:v1.88.0",
+                "Image spec.sentinel.image evil/causeway",
                 "PriorityClass spec.priorityClassName high",
             ]
         );

@@ -1,4 +1,4 @@
-//! When backups of each object went well last, read at each scrape: an object that is gone is reported no more.
+//! When backups of each object went well last and what servers keep for them, read at each scrape: an object that is gone is reported no more.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// When backups of one object went well last.
+/// How backups of one object stand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BackupTimes {
     /// Its namespace.
@@ -21,6 +21,10 @@ pub struct BackupTimes {
     pub success: Option<Timestamp>,
     /// When a backup was proven last.
     pub verified: Option<Timestamp>,
+    /// Bytes of its log that a server keeps for the next backup.
+    pub log_kept: Option<i64>,
+    /// Bytes that may be written until the server gives that up.
+    pub log_room: Option<i64>,
 }
 
 /// Tells of all objects that there are.
@@ -53,24 +57,36 @@ impl fmt::Debug for Backups {
 impl Collector for Backups {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let all = self.all();
-        let of = |time: fn(&BackupTimes) -> Option<Timestamp>| all.iter().filter_map(move |it| Some((it, time(it)?)));
+        let seconds = |time: fn(&BackupTimes) -> Option<Timestamp>| {
+            all.iter().filter_map(move |it| Some((it, time(it)?.as_second()))).collect()
+        };
+        let bytes = |number: fn(&BackupTimes) -> Option<i64>| {
+            all.iter().filter_map(move |it| Some((it, number(it)?))).collect()
+        };
         let name = "causeway_backup_last_success_timestamp";
-        gauges(&mut encoder, name, "When the newest backup of an object was complete", of(|it| it.success))?;
+        let help = "When the newest backup of an object was complete";
+        gauges(&mut encoder, (name, help, &Unit::Seconds), seconds(|it| it.success))?;
         let name = "causeway_backup_last_verified_timestamp";
-        gauges(&mut encoder, name, "When a backup of an object was proven last", of(|it| it.verified))
+        let help = "When a backup of an object was proven last";
+        gauges(&mut encoder, (name, help, &Unit::Seconds), seconds(|it| it.verified))?;
+        let name = "causeway_backup_log_kept";
+        let help = "What a server keeps of its log, as it is in no backup yet";
+        gauges(&mut encoder, (name, help, &Unit::Bytes), bytes(|it| it.log_kept))?;
+        let name = "causeway_backup_log_until_lost";
+        let help = "How much may be written until a server gives up the log that it keeps for a backup";
+        gauges(&mut encoder, (name, help, &Unit::Bytes), bytes(|it| it.log_room))
     }
 }
 
-fn gauges<'a>(
+fn gauges(
     encoder: &mut DescriptorEncoder,
-    name: &str,
-    help: &str,
-    times: impl Iterator<Item = (&'a BackupTimes, Timestamp)>,
+    (name, help, unit): (&str, &str, &Unit),
+    values: Vec<(&BackupTimes, i64)>,
 ) -> fmt::Result {
-    let mut family = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Gauge)?;
-    for (object, time) in times {
+    let mut family = encoder.encode_descriptor(name, help, Some(unit), MetricType::Gauge)?;
+    for (object, value) in values {
         let labels = [("namespace", object.namespace.as_str()), ("name", object.name.as_str())];
-        ConstGauge::new(time.as_second()).encode(family.encode_family(&labels)?)?;
+        ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
     }
     Ok(())
 }

@@ -143,7 +143,11 @@ async fn own_image(client: &Client, namespace: &str, name: &str) -> Option<Strin
         match pods.get_opt(name).await {
             Ok(pod) => return pod?.spec?.containers.into_iter().find(|it| it.name == env!("CARGO_PKG_NAME"))?.image,
             Err(problem) if class_of_kubernetes(&problem) == Class::Denied => {
-                warn!(%problem, "the operator may not read its own pod: without the option JOB_IMAGE no backups are taken");
+                warn!(
+                    %problem,
+                    "the operator may not read its own pod: without the option JOB_IMAGE no backups are taken, and no Redis has a \
+                     sentinel"
+                );
                 return None;
             }
             Err(problem) => {

@@ -20,6 +20,8 @@ pub enum ChildAction {
     DeleteClaim { name: String, uid: String, why: String },
     /// Delete exactly that network policy.
     DeletePolicy { name: String, uid: String },
+    /// Give up exactly that Service.
+    Abandon { name: String, uid: String },
     /// Put our label back on exactly that pod.
     LabelPod { name: String, uid: String },
     /// Put our label back on exactly that volume claim.
@@ -56,6 +58,7 @@ impl ChildAction {
             Self::Hurry { pod, .. } => ("PodAccepted", format!("Pod {pod} is refused no longer, and is made now")),
             Self::DeleteClaim { name, why, .. } => ("VolumeDeleted", format!("Deleted volume claim {name}: {why}")),
             Self::DeletePolicy { name, .. } => ("NetworkPolicyDeleted", format!("Deleted NetworkPolicy {name}")),
+            Self::Abandon { name, .. } => ("ServiceDeleted", format!("Deleted Service {name}")),
             Self::LabelPod { name, .. } => return Some(unlabelled::event("Pod", name, D::LABEL)),
             Self::LabelClaim { name, .. } => {
                 return Some(unlabelled::event("PersistentVolumeClaim", name, D::LABEL));

@@ -1,8 +1,9 @@
 //! Carries out changes of children.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod as CorePod};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod as CorePod, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, PropagationPolicy};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
@@ -11,6 +12,9 @@ use super::names::{ADOPTED, HURRIED, MEMBER};
 use super::{ChildAction, Database, Error, Sets};
 use crate::runtime::child_watch::Owner;
 use crate::runtime::manifest::{Manifest, delete_exactly, patch_exactly};
+
+/// A uid that no object has.
+const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
 
 impl<D: Database> Sets<D> {
     /// Carries out `action`.
@@ -39,6 +43,15 @@ impl<D: Database> Sets<D> {
             }
             ChildAction::DeletePolicy { name, uid } => {
                 self.delete::<NetworkPolicy>(object, name, uid, DeleteParams::default()).await
+            }
+            // Kubernetes deletes what belongs to an object that is not there; we may delete no Services.
+            // https://kubernetes.io/docs/concepts/architecture/garbage-collection/#owners-dependents
+            ChildAction::Abandon { name, uid } => {
+                self.expect_change(object);
+                let owner =
+                    object.controller_owner_ref(&()).map(|owner| OwnerReference { uid: NOBODY.into(), ..owner });
+                let patch = json!({ "metadata": { "ownerReferences": owner.as_slice() } });
+                self.change::<Service>(object, name, uid, patch).await.map(drop)
             }
             ChildAction::Orphan { name, uid } => {
                 let orphaning =

@@ -69,6 +69,7 @@ pub fn service<D: Database>(
             type_: Some(template.map_or(ServiceType::ClusterIp, |it| it.kind).as_str().into()),
             selector,
             ports: Some(ports),
+            traffic_distribution: template.and_then(|it| it.traffic_distribution).map(|it| it.as_str().into()),
             ..ServiceSpec::default()
         }),
         status: None,

@@ -1,8 +1,9 @@
 //! Which field of ours a child's field comes from: the apiserver names that of the child, which nobody wrote. Pure.
 
 /// Parts of paths in a child, as the apiserver names them, and the field that each comes from. What is more exact comes first.
-const FIELDS: [(&str, &str); 23] = [
-    ("containers[1].", "spec.exporter"),
+const FIELDS: [(&str, &str); 25] = [
+    ("containers[1].", "spec.exporter and spec.sentinel"),
+    ("containers[2].", "spec.sentinel"),
     ("containers[0].resources", "spec.resources"),
     ("containers[0].image", "spec.image"),
     ("containers[0].env", "spec.config"),
@@ -25,6 +26,7 @@ const FIELDS: [(&str, &str); 23] = [
     ("metadata.name", "metadata.name: choose a shorter one"),
     ("data[", "spec.config"),
     ("ingress[0].from", "spec.allowedClients"),
+    ("spec.trafficDistribution", "trafficDistribution of spec.service or spec.replicaService"),
 ];
 
 /// The fields that the apiserver's words are about, as the end of a sentence; nothing where they are about none of ours.

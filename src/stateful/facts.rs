@@ -143,6 +143,14 @@ impl<N> Set<N> {
         let Some(live) = live else { return };
         self.children.insert((K::kind(&()).into_owned(), live.name_any()), Child::of(live, owner));
     }
+
+    /// Adds a child that there is only where the spec asks for it. Somebody else's is in nobody's way where there is to be none.
+    pub fn add_optional<K>(&mut self, live: Option<&K>, wanted: bool, owner: &impl Resource)
+    where
+        K: Resource<DynamicType = ()> + Serialize,
+    {
+        self.add(live.filter(|live| wanted || is_controlled_by(*live, owner)), owner);
+    }
 }
 
 impl Child {

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::wake::Key;
 
-/// A node that nobody asked about for so long is not listened to any more: its object is gone, or suspended.
+/// A node that nobody asked about for so long is not listened to any more: its object is suspended.
 pub const IDLE: Duration = Duration::from_secs(150);
 
 /// A node, and what its listener learns of it.
@@ -81,7 +81,10 @@ impl<N> Drop for Listener<N> {
 }
 
 /// The listeners of one object.
-type OfObject<N> = HashMap<<N as Listened>::Id, Listener<N>>;
+struct OfObject<N: Listened> {
+    uid: String,
+    nodes: HashMap<N::Id, Listener<N>>,
+}
 
 /// The listeners of all objects of a kind.
 pub struct Listeners<N: Listened>(Mutex<HashMap<Key, OfObject<N>>>);
@@ -95,13 +98,21 @@ impl<N: Listened> Default for Listeners<N> {
 impl<N: Listened> Listeners<N> {
     /// Listens to these nodes of an object, and to no others of it any more; returns who is listened to no longer. `listen`
     /// begins to listen to one.
-    pub fn follow(&self, key: &Key, nodes: Vec<N>, listen: impl Fn(&Shared<N>) -> Vec<JoinHandle<()>>) -> Vec<N::Id> {
+    pub fn follow(
+        &self,
+        key: &Key,
+        uid: &str,
+        nodes: Vec<N>,
+        listen: impl Fn(&Shared<N>) -> Vec<JoinHandle<()>>,
+    ) -> Vec<N::Id> {
         let mut all = locked(&self.0);
         if !all.contains_key(key) {
-            // Those of objects that are gone, to which nobody listens any more.
-            all.retain(|_, listeners| listeners.values().any(|listener| !listener.has_ended()));
+            // Those of objects about which nobody asks any more.
+            all.retain(|_, object| object.nodes.values().any(|listener| !listener.has_ended()));
         }
-        let listeners = all.entry(key.clone()).or_default();
+        let object = all.entry(key.clone()).or_insert_with(|| OfObject { uid: String::new(), nodes: HashMap::new() });
+        uid.clone_into(&mut object.uid);
+        let listeners = &mut object.nodes;
         let wanted: HashSet<N::Id> = nodes.iter().map(N::id).collect();
         let left = listeners.keys().filter(|id| !wanted.contains(id)).cloned().collect();
         listeners.retain(|id, listener| wanted.contains(id) && !listener.has_ended());
@@ -125,10 +136,17 @@ impl<N: Listened> Listeners<N> {
         left
     }
 
+    /// Listens to no node of an object that is gone; returns who is listened to no longer.
+    pub fn forget(&self, uid: &str) -> Vec<N::Id> {
+        let mut all = locked(&self.0);
+        let gone = all.extract_if(|_, object| object.uid == uid).flat_map(|(_, object)| object.nodes);
+        gone.map(|(id, _)| id).collect()
+    }
+
     /// What `ask` finds in what was heard of a node; nothing of one that is not listened to.
     pub fn ask<T>(&self, key: &Key, node: &N::Id, ask: impl FnOnce(&mut ProbeState<N>) -> T) -> Option<T> {
         let all = locked(&self.0);
-        let mut latest = locked(&all.get(key)?.get(node)?.latest);
+        let mut latest = locked(&all.get(key)?.nodes.get(node)?.latest);
         Some(ask(&mut latest))
     }
 }
@@ -184,12 +202,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_is_known_is_refreshed_and_keeps_what_was_learnt() {
         let listeners = Listeners::default();
-        listeners.follow(&key("a"), vec![node("0", 1)], listen);
+        listeners.follow(&key("a"), "uid-a", vec![node("0", 1)], listen);
         listeners.ask(&key("a"), &"0", |latest| latest.node.learnt = 7);
-        assert_eq!(listeners.follow(&key("a"), vec![node("0", 2), node("1", 2)], listen), [""; 0]);
+        assert_eq!(listeners.follow(&key("a"), "uid-a", vec![node("0", 2), node("1", 2)], listen), [""; 0]);
         let seen = listeners.ask(&key("a"), &"0", |latest| latest.node.clone());
         assert_eq!(seen, Some(Node { name: "0", password: 2, learnt: 7 }));
-        assert_eq!(listeners.follow(&key("a"), vec![node("1", 2)], listen), ["0"]);
+        assert_eq!(listeners.follow(&key("a"), "uid-a", vec![node("1", 2)], listen), ["0"]);
         assert_eq!(listeners.ask(&key("a"), &"0", |_| ()), None);
         assert_eq!(listeners.ask(&key("b"), &"1", |_| ()), None);
     }
@@ -197,7 +215,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn silence_is_the_time_since_the_last_answer() {
         let listeners = Listeners::default();
-        listeners.follow(&key("a"), vec![node("0", 1)], listen);
+        listeners.follow(&key("a"), "uid-a", vec![node("0", 1)], listen);
         let silence = || listeners.ask(&key("a"), &"0", |latest| latest.silence()).expect("it is listened to");
         sleep(Duration::from_secs(3)).await;
         assert_eq!(silence(), Duration::from_secs(3));
@@ -207,18 +225,32 @@ mod tests {
         assert_eq!((silence(), heard()), (Duration::ZERO, Some(true)));
         // It stays known that it was, while it is silent and while others ask about it.
         sleep(Duration::from_secs(3)).await;
-        listeners.follow(&key("a"), vec![node("0", 2)], listen);
+        listeners.follow(&key("a"), "uid-a", vec![node("0", 2)], listen);
         assert_eq!(heard(), Some(true));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_is_kept_of_objects_that_are_gone() {
+    async fn nodes_of_an_object_that_is_gone_are_listened_to_no_longer() {
         let listeners = Listeners::default();
-        listeners.follow(&key("a"), vec![node("0", 1)], listen);
+        listeners.follow(&key("a"), "uid-a", vec![node("0", 1)], listen);
+        listeners.follow(&key("b"), "uid-b", vec![node("1", 1)], listen);
+        assert_eq!(listeners.forget("uid-a"), ["0"]);
+        assert_eq!(listeners.ask(&key("a"), &"0", |_| ()), None);
+        assert_eq!(listeners.ask(&key("b"), &"1", |_| ()), Some(()));
+        // Another object has its name by then, and the event of the first one's end comes late.
+        listeners.follow(&key("b"), "uid-of-another", vec![node("1", 1)], listen);
+        assert_eq!(listeners.forget("uid-b"), [""; 0]);
+        assert_eq!(listeners.ask(&key("b"), &"1", |_| ()), Some(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_kept_of_objects_about_which_nobody_asks() {
+        let listeners = Listeners::default();
+        listeners.follow(&key("a"), "uid-a", vec![node("0", 1)], listen);
         sleep(IDLE * 2).await;
-        listeners.follow(&key("b"), vec![node("0", 1)], listen);
+        listeners.follow(&key("b"), "uid-b", vec![node("0", 1)], listen);
         assert_eq!(locked(&listeners.0).len(), 1);
-        listeners.follow(&key("b"), Vec::new(), listen);
+        listeners.follow(&key("b"), "uid-b", Vec::new(), listen);
         assert_eq!(locked(&listeners.0).len(), 0);
     }
 }

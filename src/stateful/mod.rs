@@ -17,6 +17,7 @@ pub mod facts;
 pub mod listeners;
 pub mod names;
 pub mod network;
+pub mod node_failure;
 pub mod placement;
 pub mod pod_refusal;
 pub mod pod_trouble;
@@ -73,8 +74,8 @@ pub trait Database: Owner + Restorable {
     /// What matters of a pod to this kind alone, as far as Kubernetes knows it.
     fn node(pod: &CorePod) -> Self::Node;
 
-    /// Names of the Services, those of earlier versions too.
-    fn services(&self) -> Vec<String>;
+    /// Names of the Services, those of earlier versions too, and whether the spec asks for each.
+    fn services(&self) -> Vec<(String, bool)>;
 
     /// One more than the highest ordinal that a pod may have, by what the object says and records, and by its volumes.
     fn ordinals(&self, claims: &BTreeMap<i32, Claim>) -> i32;
@@ -128,6 +129,8 @@ pub struct SetSpec<'a> {
     pub auth: bool,
     /// The field to set, and how, so that nobody is served without TLS; none where that is so.
     pub lacks_tls: Option<&'static str>,
+    /// Where clients connect, too.
+    pub second_port: Option<u16>,
     /// Who may connect, where the spec says so.
     pub allowed_clients: Option<&'a Vec<NetworkPolicyPeer>>,
     /// Whether there is a network policy, where the spec says so.

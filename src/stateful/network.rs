@@ -61,8 +61,9 @@ pub fn surplus<D: Database>(object: &D, set: &Set<D::Node>) -> Option<ChildActio
 fn built<D: Database>(object: &D, rules: &Rules) -> NetworkPolicy {
     let (ports, selector) = (D::PORTS, names::selector(object));
     let own = NetworkPolicyPeer { pod_selector: Some(labelled(selector.clone())), ..NetworkPolicyPeer::default() };
+    let for_clients: Vec<u16> = [ports.client].into_iter().chain(object.set_spec().second_port).collect();
     let ingress = vec![
-        rule(&[ports.client], clients(object, rules)),
+        rule(&for_clients, clients(object, rules)),
         rule(ports.among, Some(vec![own])),
         rule(&[ports.metrics], scrapers(rules)),
     ];

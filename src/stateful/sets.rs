@@ -16,7 +16,6 @@ use super::reading::{claims_of, pods_of};
 use super::{Database, Error, Rules, Set, names, network};
 use crate::guardrails::{Guardrails, Required};
 use crate::runtime::child_watch::Owner;
-use crate::runtime::manifest::is_controlled_by;
 use crate::runtime::{Children, PerObject};
 use crate::stateful::pod_refusal::{Missing, Refusals};
 use crate::stateful::restore_from::Restores;
@@ -120,12 +119,12 @@ impl<D: Database> Sets<D> {
         set.add(watches.statefulsets.get(object).as_deref(), object);
         set.add(watches.budgets.get(object).as_deref(), object);
         let policy = watches.policies.named(object, &network::name(object));
-        self.add_policy(&mut set, policy.as_deref(), object);
+        set.add_optional(policy.as_deref(), network::is_wanted(object, &self.rules), object);
         let settings = watches.config_maps.named(&self.client, object, &object.name_any()).await;
         let settings = settings.map_err(|source| Error::Read { what: "children", source })?;
         set.add(settings.as_deref(), object);
-        for name in object.services() {
-            set.add(watches.services.named(object, &name).as_deref(), object);
+        for (name, wanted) in object.services() {
+            set.add_optional(watches.services.named(object, &name).as_deref(), wanted, object);
         }
         let pods: Vec<CorePod> = watches.pods.of(object).into_iter().map(|pod| self.newest(object, pod)).collect();
         set.pods = pods_of(object, &pods);
@@ -152,33 +151,26 @@ impl<D: Database> Sets<D> {
         let name = object.name_any();
         let services = object.services();
         let policy = network::name(object);
-        let (live, budget, policy, settings, services, pods, claims) = tokio::try_join!(
+        let (live, budget, policy, settings, live_services, pods, claims) = tokio::try_join!(
             self.get::<StatefulSet>(object, &name),
             self.get::<PodDisruptionBudget>(object, &name),
             self.get::<NetworkPolicy>(object, &policy),
             self.get::<ConfigMap>(object, &name),
-            try_join_all(services.iter().map(|name| self.get::<Service>(object, name))),
+            try_join_all(services.iter().map(|(name, _)| self.get::<Service>(object, name))),
             self.list::<CorePod>(object, "pods"),
             self.list::<PersistentVolumeClaim>(object, "volume claims"),
         )?;
         let mut set = Set::default();
         set.add(live.as_ref(), object);
         set.add(budget.as_ref(), object);
-        self.add_policy(&mut set, policy.as_ref(), object);
+        set.add_optional(policy.as_ref(), network::is_wanted(object, &self.rules), object);
         set.add(settings.as_ref(), object);
-        for service in &services {
-            set.add(service.as_ref(), object);
+        for ((_, wanted), service) in services.iter().zip(&live_services) {
+            set.add_optional(service.as_ref(), *wanted, object);
         }
         set.pods = pods_of(object, &pods);
         set.claims = claims_of(object, &claims);
         Ok(set)
-    }
-
-    /// Somebody else's policy is in nobody's way where there is to be none.
-    fn add_policy(&self, set: &mut Set<D::Node>, policy: Option<&NetworkPolicy>, object: &D) {
-        let matters =
-            |policy: &&NetworkPolicy| network::is_wanted(object, &self.rules) || is_controlled_by(*policy, object);
-        set.add(policy.filter(matters), object);
     }
 
     /// One beside the object, by its name.

@@ -127,6 +127,12 @@ impl<P: PodState, V: Default> Objects<P, V> {
                     self.children.remove(&key);
                 }
             }
+            ChildAction::Abandon { name, uid } => {
+                let key = ("Service".to_owned(), name.clone());
+                if self.children.get(&key).is_some_and(|service| service.uid == *uid) {
+                    self.children.remove(&key);
+                }
+            }
             ChildAction::LabelPod { name, uid } => *self.pod(object, name, uid)?.unlabelled() = false,
             ChildAction::LabelClaim { name, uid } => self.claim(object, name, uid)?.unlabelled = false,
             ChildAction::MarkClaim { name, uid, member } => {

@@ -7,6 +7,7 @@ use kube::{Client, ResourceExt};
 
 use super::{Error, list};
 use crate::backup::jobs::{End, in_words, last_words, report_of};
+use crate::backup::report::Outcome;
 
 /// The pods of a Job, by its name and uid, in the order in which they were made.
 pub async fn pods(client: &Client, object: &impl ResourceExt, name: &str, uid: &str) -> Result<Vec<Pod>, Error> {
@@ -32,10 +33,9 @@ pub fn explain(end: Option<&mut End>, pods: &[Pod]) {
     }
 }
 
-/// Keys that the newest report counts.
-pub fn keys(pods: &[Pod]) -> Option<u64> {
-    let report = pods.iter().rev().find_map(report_of)?;
-    report.results.into_iter().find_map(|outcome| outcome.keys)
+/// What the newest report says: that of a restore or verification has one result.
+pub fn outcome(pods: &[Pod]) -> Option<Outcome> {
+    pods.iter().rev().find_map(report_of)?.results.into_iter().next()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod databases;
 mod etcd;
 mod failover;
 mod foundation;
+pub mod from_tests;
 mod http;
 mod kubernetes;
 mod many;
@@ -159,9 +160,13 @@ pub fn run(task: &Task) -> Result<()> {
     let cluster = Cluster::find(CLUSTER)?.context("the benchmarks' cluster is not running")?;
     let binary = options.operator.clone().context("--measure needs --operator")?;
     let bench = Bench::new(&cluster, endpoint, binary)?;
-    let report = action.measure(&bench)?;
+    keep(action.name(), options.build.clone(), action.measure(&bench)?)
+}
+
+/// Prints figures, keeps them as the last ones of that benchmark, and writes the page anew.
+pub fn keep(benchmark: &str, build: String, report: report::Report) -> Result<()> {
     println!("\n{}", report.table());
-    let file = Record::now(options.build.clone(), report.figures)?.write(action.name())?;
+    let file = Record::now(build, report.figures)?.write(benchmark)?;
     println!("{}", file.display());
     page::write()
 }
@@ -170,7 +175,7 @@ pub fn run(task: &Task) -> Result<()> {
 fn prepare(action: &Action) -> Result<()> {
     let (benchmark, options) = (action.name(), action.options());
     host::require_tools()?;
-    let mut steps = Progress::new(cluster::STEPS + 4);
+    let mut steps = Progress::new(cluster::STEPS + 5);
     steps.step("Install what is measured beside", |step| host::install_packages(step, action.packages()))?;
     let (build, binary) = match &options.operator {
         // It runs in the tests' own process.
@@ -189,10 +194,13 @@ fn prepare(action: &Action) -> Result<()> {
     let cluster = Cluster::up(CLUSTER, &mut steps)?;
     let localstack = steps.step("Start LocalStack", |step| localstack::start(&cluster, step))?;
     steps.step("Push images, install the definitions", |step| {
-        images::push_all(&cluster, step)?;
+        images::push(images::Which::All, &cluster, step)?;
         images::operator::image(&binary)?.push(&cluster, step)?;
         install_definitions(&cluster, step)
     })?;
+    if matches!(action, Action::Failover { .. }) {
+        steps.step("Add nodes", |step| (2..=3).try_for_each(|number| cluster.add_node(number, None, step)))?;
+    }
     println!();
     let measured = cluster
         .in_network(env::current_exe()?)
@@ -226,7 +234,7 @@ pub fn install_definitions(cluster: &Cluster, step: &Step) -> Result<()> {
 }
 
 /// Where logs go.
-fn directory() -> Result<PathBuf> {
+pub fn directory() -> Result<PathBuf> {
     let directory = images::operator::target_directory()?.join("bench");
     fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
     Ok(directory)

@@ -5,8 +5,11 @@ mod chart;
 mod existing;
 mod install;
 mod kubectl;
-mod role;
+pub mod role;
 mod traffic;
+mod tutorial;
+pub mod upgrade;
+mod world;
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -15,6 +18,7 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 
 use crate::cluster::{self, Cluster};
+use crate::images::Which;
 use crate::localstack::LocalStack;
 use crate::progress::{Progress, Step};
 use crate::{host, images, localstack, tools};
@@ -24,7 +28,7 @@ use kubectl::Kubectl;
 const NAME: &str = "demo";
 
 /// The steps of [`up`] beside those of the cluster.
-const STEPS: usize = 12;
+const STEPS: usize = 13;
 
 /// What images are made with.
 pub const PACKAGES: &[&str] = &["mmdebstrap", "debian-archive-keyring", "ca-certificates", "curl"];
@@ -44,9 +48,9 @@ type Stage = fn(&Local, &Step) -> Result<()>;
 /// From a cluster with LocalStack to running samples.
 const STAGES: [(&str, Stage); 9] = [
     ("Let the operator assume its IAM role", |local, _| role::create(&local.kubectl, local.localstack)),
-    ("Push images", |local, step| images::push_all(local.cluster, step)),
+    ("Push images", |local, step| images::push(Which::OfExamples, local.cluster, step)),
     ("Install the operator", |local, step| local.install(step)),
-    ("Apply the examples", |local, _| install::examples(&local.kubectl)),
+    ("Apply the examples", |local, _| install::examples(&local.kubectl, &host::repo_root()?)),
     ("See pods running and a balancer's name", |local, step| {
         install::pods_running(&local.kubectl, step)?;
         install::balancer_shows(&local.kubectl, "myapp", "alb.dns", step)
@@ -59,11 +63,17 @@ const STAGES: [(&str, Stage); 9] = [
 
 impl Local<'_> {
     fn install(&self, step: &Step) -> Result<()> {
-        let overlay = host::repo_root()?.join("deploy/overlays/local");
-        let image = images::operator::image(self.binary)?.push(self.cluster, step)?;
         if self.by_helm {
+            let image = images::operator::image(self.binary)?.push(self.cluster, step)?;
             return chart::Installed::new(self, &image, step)?.upgrade(&[], step);
         }
+        self.install_of(&host::repo_root()?, self.binary, step)
+    }
+
+    /// Installs that program by the manifests of that checkout.
+    fn install_of(&self, checkout: &Path, binary: &Path, step: &Step) -> Result<()> {
+        let image = images::operator::image(binary)?.push(self.cluster, step)?;
+        let overlay = checkout.join("deploy/overlays/local");
         let manifests = install::render(&self.kubectl, &overlay, images::operator::NAME, &image)?;
         install::operator(&self.kubectl, &manifests, step)
     }
@@ -80,6 +90,7 @@ pub fn install_and_try(
 ) -> Result<()> {
     let local = Local { cluster, localstack, binary, kubectl: Kubectl::local(cluster), by_helm: false };
     STAGES.iter().try_for_each(|(_, stage)| stage(&local, step))?;
+    install::argo_cd_calls_them_healthy(&local.kubectl)?;
     chart::Installed::of_layout(&local, layout, step)?.live(step)
 }
 
@@ -153,7 +164,11 @@ fn up(options: &Options) -> Result<()> {
          cargo xtask demo --down    to remove everything",
         steps.elapsed().as_secs()
     );
-    Ok(())
+    // Nobody who looks at the examples waits for them; whoever tries an upgrade or another database next needs them.
+    steps.step(
+        "Make the images of other versions and databases (it can be interrupted: cargo xtask images makes them)",
+        |step| images::push(Which::All, &cluster, step),
+    )
 }
 
 /// Makes everything that takes long. Returns the operator: its last crates keep one processor busy, for minutes, so it comes
@@ -168,7 +183,7 @@ fn build(by_helm: bool, step: &Step) -> Result<PathBuf> {
             if by_helm {
                 tools::program(tools::HELM, step)?;
             }
-            images::prepare_all(step).map(drop)
+            images::prepare(Which::OfExamples, step).map(drop)
         });
         let operator = images::operator::build(images::operator::LOCAL, step);
         if let Err(error) = &operator {

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::images::etcd;
 use crate::progress::Step;
-use crate::{golang, tools};
+use crate::{clients, golang, judge, tools};
 
 /// Something a task cannot do without.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -67,8 +67,9 @@ impl Requirement {
 
 fn missing_go() -> Result<Option<String>> {
     let mut modules = etcd::versions()?;
-    modules.push(repo_root()?.join("tests/cluster"));
+    modules.extend([repo_root()?.join("tests/cluster"), judge::module()?]);
     modules.extend(tools::modules()?);
+    modules.push(clients::module()?);
     let wanted = modules.iter().map(|module| golang::needed_by(module)).collect::<Result<Vec<_>>>()?;
     let wanted = wanted.iter().max_by_key(|wanted| version(wanted)).context("there is no Go here")?;
     let found = Command::new("go").args(["env", "GOVERSION"]).stderr(Stdio::null()).output();

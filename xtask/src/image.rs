@@ -33,8 +33,9 @@ pub fn run(options: &Options) -> Result<()> {
     let binary = steps.step("Build the operator", |step| {
         operator::given_or_built(options.binary.as_deref(), operator::RELEASE, step)
     })?;
-    let digest = steps
-        .step("Write the image", |step| layout::write(&operator::image(&binary)?, &facts(9)?, &options.out, step))?;
+    let digest = steps.step("Write the image", |step| {
+        layout::write(&operator::shipped_image(&binary)?, &facts(9)?, &options.out, step)
+    })?;
     println!("{} is an OCI layout with the image {digest}", options.out.display());
     if let Some(reference) = &options.push {
         let pushed = steps.step("Push the image", |step| {

@@ -34,35 +34,50 @@ pub fn run(options: &Options) -> Result<()> {
         bail!("the cluster {:?} is not running: start it with `cargo xtask cluster up`", options.cluster);
     };
     if options.without_operator {
-        return Progress::new(1).step("Push images", |step| push_all(&cluster, step));
+        return Progress::new(1).step("Push images", |step| push(Which::All, &cluster, step));
     }
     let mut steps = Progress::new(2);
     let binary = steps.step("Build the operator", |step| operator::build(operator::LOCAL, step))?;
     steps.step("Push images", |step| {
-        push_all(&cluster, step)?;
+        push(Which::All, &cluster, step)?;
         operator::image(&binary)?.push(&cluster, step)
     })?;
     Ok(())
 }
 
-/// Makes every image of other people's software, or finds it in the cache.
-pub fn prepare_all(step: &Step) -> Result<Vec<Image>> {
+/// Images of other people's software.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Which {
+    /// Those that the demo's examples name: it shows them before it makes the rest.
+    OfExamples,
+    /// All.
+    All,
+}
+
+/// What the demo's examples name, or what stands in an object that names no image.
+const OF_EXAMPLES: [&str; 3] = ["nginx:latest", "redis:7.0.15", "quay.io/coreos/etcd:v3.5.9"];
+
+/// Makes those images, or finds them in the cache.
+pub fn prepare(which: Which, step: &Step) -> Result<Vec<Image>> {
+    let wanted = |name: &str| which == Which::All || OF_EXAMPLES.contains(&name);
     let mut images = Vec::new();
-    for recipe in debian::RECIPES {
+    for recipe in debian::RECIPES.iter().filter(|recipe| wanted(recipe.name)) {
         images.push(debian::prepare(recipe, step)?);
     }
-    for version in etcd::versions()? {
-        images.push(etcd::prepare(&version, step)?);
+    for version in etcd::versions()?.iter().filter(|version| wanted(&etcd::name(version))) {
+        images.push(etcd::prepare(version, step)?);
     }
-    for version in exporter::versions()? {
-        images.push(exporter::prepare(&version, step)?);
+    if which == Which::All {
+        for version in exporter::versions()? {
+            images.push(exporter::prepare(&version, step)?);
+        }
     }
     Ok(images)
 }
 
-/// Pushes every image of other people's software into the cluster's registry.
-pub fn push_all(cluster: &Cluster, step: &Step) -> Result<()> {
-    prepare_all(step)?.iter().try_for_each(|image| image.push(cluster, step).map(drop))
+/// Pushes those images into the cluster's registry.
+pub fn push(which: Which, cluster: &Cluster, step: &Step) -> Result<()> {
+    prepare(which, step)?.iter().try_for_each(|image| image.push(cluster, step).map(drop))
 }
 
 /// Makes the images that only thorough tests use, and pushes them.

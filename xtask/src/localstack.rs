@@ -89,6 +89,11 @@ impl LocalStack<'_> {
         Ok(())
     }
 
+    /// What an admin route answers.
+    pub fn get(&self, path: &str) -> Result<Value> {
+        self.call("GET", path, &Value::Null)
+    }
+
     fn python(&self) -> PathBuf {
         self.venv.join("bin/python")
     }

@@ -1,8 +1,10 @@
 //! `cargo xtask`: builds, runs and tests Causeway on one plain Linux machine.
 
+mod argocd;
 mod bench;
 mod cargo;
 mod chart;
+mod clients;
 mod cluster;
 mod crds;
 mod demo;
@@ -10,6 +12,7 @@ mod golang;
 mod host;
 mod image;
 mod images;
+mod judge;
 mod localstack;
 mod progress;
 mod python;
@@ -55,6 +58,8 @@ enum Command {
     Soak(soak::Options),
     /// Run the linters of manifests, IAM policies, the Dockerfile and workflows
     Lint,
+    /// Upgrade from an earlier version and go back, with objects of all kinds
+    Upgrade(demo::upgrade::Options),
     /// Run every check and every test
     Test(test::Options),
 }
@@ -69,6 +74,7 @@ fn main() -> ExitCode {
         Command::Bench(task) => bench::run(&task).map(|()| ExitCode::SUCCESS),
         Command::Soak(options) => soak::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Lint => test::lint().map(|()| ExitCode::SUCCESS),
+        Command::Upgrade(options) => demo::upgrade::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Crds => crds::run().map(|()| ExitCode::SUCCESS),
         Command::Chart => chart::run().map(|()| ExitCode::SUCCESS),
         Command::Image(options) => image::run(&options).map(|()| ExitCode::SUCCESS),

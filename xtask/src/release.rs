@@ -1,8 +1,11 @@
 //! `cargo xtask release`: all that a release has, in one folder.
 
+pub mod contents;
+pub mod licenses;
 pub mod manifests;
 mod notes;
 mod plugin;
+pub mod sbom;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +17,7 @@ use clap::Args;
 use crate::chart::Helm;
 use crate::images::{layout, operator};
 use crate::progress::{Progress, Step};
-use crate::{host, image, tools};
+use crate::{argocd, host, image, tools};
 
 /// Options of `cargo xtask release`.
 #[derive(Args)]
@@ -36,13 +39,18 @@ pub fn run(options: &Options) -> Result<()> {
     })?;
     let folder = operator::target_directory()?.join(format!("release-{}", version()?));
     let layout = operator::target_directory()?.join("image");
-    steps
-        .step("Write the image", |step| layout::write(&operator::image(&binary)?, &image::facts(9)?, &layout, step))?;
+    steps.step("Write the image", |step| {
+        layout::write(&operator::shipped_image(&binary)?, &image::facts(9)?, &layout, step)
+    })?;
     let files = steps.step("Gather the release", |step| {
         let helm = Helm::find(step)?;
         gather(&Parts { helm: &helm, binary: &binary, layout: &layout, image: options.image.as_deref() }, &folder, step)
     })?;
     println!("{}:\n  {}", folder.display(), files.join("\n  "));
+    println!(
+        "Program, image and plugin are for linux/{} alone: the same command makes another architecture's on a machine of it.",
+        layout::architecture()?
+    );
     Ok(())
 }
 
@@ -76,6 +84,10 @@ pub fn gather(parts: &Parts<'_>, folder: &Path, step: &Step) -> Result<Vec<Strin
     fs::remove_dir_all(&scratch)?;
     fs::write(folder.join("install.yaml"), manifests::install(parts.helm, parts.image)?)?;
     fs::write(folder.join("crds.yaml"), manifests::crds()?)?;
+    fs::write(folder.join("argocd-cm.yaml"), argocd::customizations()?)?;
+    let (bill, licenses) = operator::documents(parts.binary)?;
+    fs::write(folder.join(format!("causeway-{version}.cdx.json")), bill)?;
+    fs::write(folder.join("LICENSES.txt"), licenses)?;
     let changes = host::repo_root()?.join("CHANGELOG.md");
     let changes = fs::read_to_string(&changes).with_context(|| format!("cannot read {}", changes.display()))?;
     fs::write(folder.join("release-notes.md"), notes::of(&changes, &version)?)?;

@@ -3,9 +3,10 @@
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use crate::bench::from_tests;
 use crate::cluster::{self, Cluster};
 use crate::progress::Progress;
-use crate::{bench, host, images, localstack};
+use crate::{bench, host, images, judge, localstack};
 
 /// Its own cluster: nothing else runs in it.
 const CLUSTER: &str = "soak";
@@ -13,29 +14,32 @@ const CLUSTER: &str = "soak";
 /// Options of `cargo xtask soak`.
 #[derive(Args)]
 pub struct Options {
-    /// How long things go wrong
+    /// How long things go wrong, by each seed
     #[arg(long, default_value_t = 10)]
     minutes: u64,
-    /// Decides what goes wrong, and in which order
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    /// Decides what goes wrong, and in which order; several, such as 1,2,3, come one after the other
+    #[arg(long, value_delimiter = ',', default_value = "1")]
+    seed: Vec<u64>,
 }
 
-/// Makes the world, lets things go wrong in it, and prints what came of it.
+/// Makes the world, lets things go wrong in it, prints what came of it, and keeps that in docs/bench and docs/benchmarks.md.
 pub fn run(options: &Options) -> Result<()> {
     host::require_root()?;
     host::require_tools()?;
-    let mut steps = Progress::new(cluster::STEPS + 4);
+    let mut steps = Progress::new(cluster::STEPS + 5);
     let binary = steps.step("Build the tests", bench::build_tests)?;
+    let judge = steps.step("Build the judge", judge::build)?;
     let cluster = Cluster::up_in_memory(CLUSTER, &mut steps)?;
     let localstack = steps.step("Start LocalStack", |step| localstack::start(&cluster, step))?;
     steps.step("Push images, install the definitions", |step| {
-        images::push_all(&cluster, step)?;
+        images::push(images::Which::All, &cluster, step)?;
         images::operator::image(&binary)?.push(&cluster, step)?;
         bench::install_definitions(&cluster, step)
     })?;
     steps.step("Add nodes", |step| (2..=3).try_for_each(|number| cluster.add_node(number, None, step)))?;
     println!();
+    let seeds = options.seed.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+    let figures = bench::directory()?.join("soak-figures.json");
     let ended = cluster
         .in_network("cargo")
         .args([
@@ -54,13 +58,16 @@ pub fn run(options: &Options) -> Result<()> {
         .env("CAUSEWAY_TEST_NODE", cluster.root())
         .env("AWS_ENDPOINT_URL", &localstack.endpoint)
         .env("AWS_REGION", "us-east-1")
+        .env(judge::VARIABLE, judge)
+        .env(from_tests::VARIABLE, &figures)
         .env("CAUSEWAY_SOAK_SECONDS", (options.minutes * 60).to_string())
-        .env("CAUSEWAY_SOAK_SEED", options.seed.to_string())
+        .env("CAUSEWAY_SOAK_SEEDS", &seeds)
         .status()
         .context("cannot start the soak")?;
     Cluster::down(CLUSTER)?;
     if !ended.success() {
         bail!("the soak did not come to a good end: {ended}");
     }
-    Ok(())
+    let build = format!("Debug build, {} minutes by each seed of {seeds}", options.minutes);
+    bench::keep("soak", build, from_tests::read(&figures)?)
 }

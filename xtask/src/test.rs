@@ -1,28 +1,36 @@
 //! `cargo xtask test`: every check and every test, one summary, one exit code.
 
+mod alerts;
+mod argocd;
 mod chart;
 mod checks;
-mod crates;
+pub mod crates;
 mod linters;
 mod manifests;
 mod processors;
 mod queue;
+mod registry;
 mod release;
 mod report;
 mod suites;
+mod terraform;
+mod turns;
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::mpsc;
 use std::thread;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 
 use crate::cluster::{self, Cluster};
+use crate::images::Which;
 use crate::localstack::LocalStack;
 use crate::progress::Step;
-use crate::{demo, host, images, localstack, tools};
+use crate::{argocd as argo, clients, demo, host, images, judge, localstack, tools};
 use report::{Outcome, Part, Report};
 use suites::Suite;
 
@@ -32,7 +40,16 @@ pub use linters::run as lint;
 const NAME: &str = "test";
 
 /// Debian packages of programs that tests compare with, or by which people open backups.
-const PACKAGES: &[&str] = &["age", "awscli", "openssh-client", "postgresql-client", "zstd"];
+const PACKAGES: &[&str] = &[
+    "age",
+    alerts::PACKAGE,
+    argo::PACKAGE,
+    "awscli",
+    registry::PACKAGE,
+    "openssh-client",
+    "postgresql-client",
+    "zstd",
+];
 
 /// The filter that asks for the operator as users install it.
 const INSTALLED: &str = "installed";
@@ -71,7 +88,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let everything = options.filter.is_none();
     let mut report = Report::new(match (everything, options.unit) {
         (true, true) => 4,
-        (true, false) => 10 + cluster::STEPS,
+        (true, false) => 9 + cluster::STEPS,
         (false, true) => 2,
         (false, false) => 6 + 2 * usize::from(options.installs()) + cluster::STEPS,
     });
@@ -84,31 +101,39 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         tests = Some(build(step, options.unit)?);
         Ok(Outcome::Passed)
     });
+    let filter = options.filter.as_deref();
     if everything {
         let mut parts =
             vec![Part::new("Dependencies", checks::dependencies), Part::new("CRDs are current", checks::crds)];
         if options.unit {
             parts.push(Part::new("Lints", |step| checks::lints(step, false)));
-        } else {
-            parts.push(Part::new("Helm chart", chart::check));
-            parts.push(Part::new("Release", release::check));
-            parts.push(Part::new("Go of the cluster", checks::go));
         }
         report.side_by_side(parts);
     } else if options.installs() && !options.unit {
         // What is installed in the end is made here.
-        report.side_by_side(vec![Part::new("Helm chart", chart::check), Part::new("Release", release::check)]);
+        report.side_by_side(of_deployments());
     }
-    let filter = options.filter.as_deref();
-    report.step("Unit tests", |step| suites::cargo(&Suite::Unit, filter, step));
+    // The integration tests leave some of the processors' time.
+    let mut meanwhile = Vec::new();
+    if everything && !options.unit {
+        // Cargo does one thing at a time in a checkout, and tests tell more.
+        let (ends, ended) = mpsc::channel::<()>();
+        meanwhile.push(Part::new("Unit tests", move |step| {
+            let _ends = ends;
+            suites::cargo(&Suite::Unit { behind: true }, None, step)
+        }));
+        meanwhile.push(Part::new("Lints", move |step| {
+            let _ = ended.recv();
+            checks::lints(step, true)
+        }));
+        meanwhile.push(Part::new("Python of LocalStack", suites::python));
+        meanwhile.push(Part::new("Linters of what is deployed", linters::check));
+        meanwhile.push(Part::new("Go of the cluster", checks::go));
+        meanwhile.extend(of_deployments());
+    } else {
+        report.step("Unit tests", |step| suites::cargo(&Suite::Unit { behind: false }, filter, step));
+    }
     if !options.unit {
-        // The integration tests leave some of the processors' time.
-        let mut meanwhile = Vec::new();
-        if everything {
-            meanwhile.push(Part::new("Lints", |step| checks::lints(step, true)));
-            meanwhile.push(Part::new("Python of LocalStack", suites::python));
-            meanwhile.push(Part::new("Linters of what is deployed", linters::check));
-        }
         on_the_cluster(&mut report, options, tests.as_deref(), &mut meanwhile);
         // Where there was no cluster.
         report.side_by_side(meanwhile);
@@ -117,6 +142,17 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         }
     }
     Ok(report.finish())
+}
+
+/// What users install with, and see it by.
+fn of_deployments<'a>() -> Vec<Part<'a>> {
+    vec![
+        Part::new("Helm chart", chart::check),
+        Part::new("Release", release::check),
+        Part::new("Alerts", alerts::check),
+        Part::new("Argo CD", argocd::check),
+        Part::new("Terraform", terraform::check),
+    ]
 }
 
 /// What needs the cluster; without one it is skipped, and the cluster's own step tells why. `meanwhile` is taken and run
@@ -135,7 +171,7 @@ fn on_the_cluster(report: &mut Report, options: &Options, tests: Option<&Path>, 
         report.step(MANIFESTS, |step| manifests::validate(&cluster, step));
     }
     report.step("Push images", |step| {
-        images::push_all(&cluster, step)?;
+        images::push(Which::All, &cluster, step)?;
         if options.thorough {
             images::push_thorough(&cluster, step)?;
         }
@@ -184,11 +220,13 @@ fn build(step: &Step, unit: bool) -> Result<PathBuf> {
             localstack::prepare(step)?;
             host::install_packages(step, demo::PACKAGES)?;
             host::install_packages(step, PACKAGES)?;
-            images::prepare_all(step)?;
+            images::prepare(Which::All, step)?;
+            judge::build(step)?;
             for tool in [tools::HELM, tools::CRANE, tools::ACTIONLINT, tools::KUBE_SCORE] {
                 tools::program(tool, step)?;
             }
             linters::prepare(step)?;
+            clients::prepare(step)?;
             cluster::build(step).map(|_| ())
         });
         let mut compile = cargo(["test", "--workspace", "--no-run"])?;
@@ -201,9 +239,21 @@ fn build(step: &Step, unit: bool) -> Result<PathBuf> {
 
 /// Cargo in this checkout, with the dependencies as locked.
 fn cargo<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Result<Command> {
-    let mut command = Command::new("cargo");
+    nice_cargo(0, arguments)
+}
+
+/// The same, with what others leave of the processors: see [`nice`].
+fn nice_cargo<'a>(by: u8, arguments: impl IntoIterator<Item = &'a str>) -> Result<Command> {
+    let mut command = if by == 0 { Command::new("cargo") } else { nice(by, "cargo") };
     command.args(arguments).arg("--locked").current_dir(host::repo_root()?).env("CARGO_TERM_COLOR", "never");
     Ok(command)
+}
+
+/// A program that takes what others leave of the processors, of 19 at most the less the larger `by` is.
+fn nice(by: u8, program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("nice");
+    command.args(["-n", &by.to_string()]).arg(program);
+    command
 }
 
 /// Where a step's output goes.

@@ -2,6 +2,7 @@
 
 mod destination;
 mod encryption;
+mod method;
 mod source;
 mod status;
 
@@ -12,10 +13,11 @@ use serde::{Deserialize, Serialize};
 
 pub use destination::{Destination, LockMode, ObjectLock};
 pub use encryption::Encryption;
+pub use method::Method;
 pub use source::{EtcdEndpoints, Named, RedisServer, Source, SqlServer};
 pub use status::{
-    BackupFailure, BackupRun, BackupState, BackupVerification, DatabaseBackupStatus, DatabaseState, LockedBackups,
-    Recoverable,
+    BackupFailure, BackupRun, BackupState, BackupVerification, DatabaseBackupStatus, DatabaseState, KeptLogState,
+    LockedBackups, Recoverable,
 };
 
 use super::common::DeletionPolicy;
@@ -46,7 +48,12 @@ use super::{Duration, pods};
     validation = ("self.metadata.name.size() <= 38 && self.metadata.name.matches('^[a-z]([a-z0-9-]*[a-z0-9])?$')", "metadata.name must have at most 38 lower case letters, digits and hyphens and begin with a letter: Jobs and pods are called after it")
 )]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = ("!has(self.verify) || !has(self.encryption) || has(self.encryption.identitySecretName)", "spec.encryption.identitySecretName is needed for spec.verify: without a secret key no backup can be opened"))]
+#[x_kube(
+    validation = ("!has(self.verify) || !has(self.encryption) || has(self.encryption.identitySecretName)", "spec.encryption.identitySecretName is needed for spec.verify: without a secret key no backup can be opened"),
+    validation = ("self.method == 'Dump' || (has(self.source) && has(self.source.postgresql) && !has(self.source.postgresql.database))", "spec.method: BaseBackup and Wal are of a whole PostgreSQL: give spec.source.postgresql, without database"),
+    validation = ("!has(self.verify) || self.method == 'Dump'", "spec.verify proves dumps alone: leave it out, and try causeway backups recover"),
+    validation = ("self.method != 'Wal' || (has(self.retention.maxAge) && self.retention.keepLast + self.retention.keepHourly + self.retention.keepDaily + self.retention.keepWeekly + self.retention.keepMonthly + self.retention.keepYearly == 0)", "spec.retention of method: Wal must be maxAge alone, longer than that of the base backups, such as { maxAge: 15d }: a log with holes brings nothing back")
+)]
 pub struct DatabaseBackupSpec {
     /// When backups are taken, as a `CronJob` of Kubernetes reads it: five fields (minute, hour, day of the month, month, day
     /// of the week), such as `0 2 * * *` or `*/15 8-18 * * MON-FRI`, or `@hourly`, `@daily`, `@weekly`, `@monthly`,
@@ -76,6 +83,12 @@ pub struct DatabaseBackupSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = ("[has(self.etcdCluster), has(self.redis), has(self.etcd), has(self.redisServer), has(self.postgresql), has(self.mysql)].exists_one(it, it)", "spec.source must have exactly one of etcdCluster, redis, etcd, redisServer, postgresql and mysql; leave spec.source out to back up every EtcdCluster and Redis of the namespace"))]
     pub source: Option<Source>,
+
+    /// How a PostgreSQL is backed up: `Dump` (unless given) takes its databases by `pg_dump`. To come back to any point in time
+    /// takes two objects: one with `BaseBackup`, such as each night, which copies the files of the server, and one with `Wal`,
+    /// such as every five minutes, which keeps the write-ahead log since its backup before. The user of both needs `REPLICATION`.
+    #[serde(default)]
+    pub method: Method,
 
     /// Where backups are kept. Left out, in the operator's bucket.
     #[serde(default)]

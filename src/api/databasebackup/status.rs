@@ -138,6 +138,21 @@ pub struct DatabaseState {
     /// When the newest backup that there is was due, such as `2026-11-22T00:05:00Z`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub newest: Option<Time>,
+    /// With `spec.method: Wal`, what the server keeps of its log for the next backup.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_log: Option<KeptLogState>,
+}
+
+/// What a server keeps of its log, as that is in no backup yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KeptLogState {
+    /// When a Job saw that, such as `2026-11-22T00:05:09Z`.
+    pub seen: Time,
+    /// Bytes that its disk has for that.
+    pub bytes: i64,
+    /// Bytes that may be written until it gives the log up, and nothing after that can be recovered.
+    pub bytes_until_lost: i64,
 }
 
 /// How the backups of a database stand, in a word.

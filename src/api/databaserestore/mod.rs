@@ -2,6 +2,7 @@
 
 mod bucket;
 mod choice;
+mod planned;
 mod restored;
 mod status;
 
@@ -10,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 pub use bucket::{BackupTrust, BucketChoice};
 pub use choice::BackupChoice;
+pub use planned::{OnDependents, RestoreAction, RestoreChange, RestoreOutlook};
 pub use restored::{RestoreOutcome, Restored};
 pub use status::{DatabaseRestoreStatus, RestorePhase};
 
@@ -38,7 +40,10 @@ use super::databasebackup::Source;
     validation = ("self.metadata.name.size() <= 48 && self.metadata.name.matches('^[a-z]([a-z0-9-]*[a-z0-9])?$')", "metadata.name must have at most 48 lower case letters, digits and hyphens and begin with a letter: its Job and pod are called after it")
 )]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = ("self == oldSelf", "spec cannot change: a restore is done once; make another DatabaseRestore"))]
+#[x_kube(
+    validation = ("self == oldSelf", "spec cannot change: a restore is done once; make another DatabaseRestore"),
+    validation = ("!has(self.onDependents) || self.onDependents == 'Fail' || (has(self.target.postgresql) && has(self.force) && self.force)", "onDependents: Cascade belongs to force: true and target.postgresql: leave it out")
+)]
 pub struct DatabaseRestoreSpec {
     /// Which backup.
     pub from: BackupChoice,
@@ -51,6 +56,18 @@ pub struct DatabaseRestoreSpec {
     /// deleted. Of PostgreSQL, MySQL and MariaDB tables of the backup are replaced, and those that it lacks stay.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
+
+    /// What becomes of objects of a PostgreSQL that were made after the backup and depend on what `force` replaces, such as
+    /// a view, a foreign key, or a partition that the backup lacks. `Fail` (unless given) restores nothing and names them;
+    /// `Cascade` drops them.
+    #[serde(default, skip_serializing_if = "OnDependents::is_fail")]
+    pub on_dependents: OnDependents,
+
+    /// Only says what the restore would do: the backup is fetched and checked, the target is looked at, and
+    /// `status.outlook` tells what would be made, replaced and dropped. Nothing is written. It ends `Planned`; make another
+    /// object to restore. `false` unless it is given.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
 
     /// How long all tries together may take before the restore has failed for good: 1m to 24h, 1h unless given.
     #[serde(default = "one_hour")]

@@ -5,6 +5,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::RestoreOutlook;
 use crate::api::common::conditioned;
 
 /// What is known of a restore.
@@ -34,6 +35,10 @@ pub struct DatabaseRestoreStatus {
     /// Keys that were brought back; rows of PostgreSQL, MySQL and MariaDB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<i64>,
+
+    /// What the restore would do, with `dryRun`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outlook: Option<RestoreOutlook>,
 
     /// When the Job was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,13 +76,15 @@ pub enum RestorePhase {
     Succeeded,
     /// It failed, and is not tried again.
     Failed,
+    /// With `dryRun`: `status.outlook` says what it would do, and nothing was written.
+    Planned,
 }
 
 impl RestorePhase {
     /// Whether nothing more will happen.
     #[must_use]
     pub fn is_final(self) -> bool {
-        matches!(self, Self::Succeeded | Self::Failed)
+        matches!(self, Self::Succeeded | Self::Failed | Self::Planned)
     }
 }
 

@@ -146,6 +146,7 @@ conditioned!(
         "AuthEnabled",
         "BackupReady",
         "CertificatesValid",
+        "NodeFailureRisk",
         "Quorate",
         "Restored",
         "RevisionsSkipped"

@@ -1,5 +1,6 @@
 //! `Redis`: a master, its replicas, and a failover that loses nothing it promised.
 
+mod module;
 mod status;
 mod tls;
 
@@ -11,6 +12,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use module::Module;
 pub use status::{Connection, Failover, LastFailover, NodeStatus, RedisStatus};
 pub use tls::{ClientCertificates, Tls};
 
@@ -73,6 +75,14 @@ pub struct RedisSpec {
     #[x_kube(validation = (r"!self.matches('\\s')", "spec.image must not contain white space: write it as registry/name:tag"))]
     pub image: Option<String>,
 
+    /// Modules that nodes load, in this order, such as `[{ path: /usr/local/lib/redis/modules/rejson.so }]`; none unless given.
+    /// They must be in the image, also in that of a Redis whose backups are restored here. A change replaces the pods one by
+    /// one. Remove a module only when no key is of its types: no node reads those without it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    #[x_kube(merge_strategy = ListMerge::Map(vec!["path".into()]))]
+    pub modules: Vec<Module>,
+
     /// Where each node keeps its data.
     #[serde(default)]
     pub storage: Storage,
@@ -96,7 +106,7 @@ pub struct RedisSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
 
-    /// Who may connect to port 6379, as in the `from` of a `NetworkPolicy`, such as
+    /// Who may connect to port 6379, and to 26379 with `sentinel`, as in the `from` of a `NetworkPolicy`, such as
     /// `[{ namespaceSelector: { matchLabels: { kubernetes.io/metadata.name: shop } } }]`. Left out, the pods of the
     /// namespace, and everybody where `service.type` or `replicaService.type` is not `ClusterIP`; `[]` stands for nobody. The operator, Jobs of
     /// backups and the nodes themselves are always let in.
@@ -121,6 +131,12 @@ pub struct RedisSpec {
     /// one by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exporter: Option<Exporter>,
+
+    /// Runs a program beside each node that answers clients as Redis Sentinel does, at port 26379, such as `{}`: for clients
+    /// that find the master only that way. They ask at the Service `<name>-sentinel` for the master of this object's name.
+    /// It fails nothing over: Causeway does. Asking for it, or no longer, replaces the pods one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sentinel: Option<Sentinel>,
 
     /// When a replica takes over, and when the master refuses writes because too few replicas follow.
     #[serde(default)]
@@ -288,6 +304,23 @@ impl Exporter {
     pub fn running_image(&self) -> &str {
         self.image.as_deref().unwrap_or("oliver006/redis_exporter:v1.88.0")
     }
+}
+
+/// A program that answers as Redis Sentinel does.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Sentinel {
+    /// Image to run in place of the operator's own, such as `registry.example.com/causeway:0.1.0`: that of a Causeway that knows
+    /// the command `sentinel`. A change replaces the pods one by one; another image of the operator itself does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1024))]
+    #[x_kube(validation = (r"!self.matches('\\s')", "spec.sentinel.image must not contain white space: write it as registry/name:tag"))]
+    pub image: Option<String>,
+
+    /// CPU and memory of each of them. Left out, it asks for 10m CPU and 16Mi, and takes 64Mi at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "pods::resources")]
+    pub resources: Option<ResourceRequirements>,
 }
 
 /// When a replica takes over, and when the master refuses writes.

@@ -99,6 +99,10 @@ pub struct Connection {
     /// Secret with the authorities that clients trust, in key `ca.crt`; only with TLS.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authority_secret_name: Option<String>,
+    /// Where clients of Redis Sentinel ask for the master of this object's name, such as `cache-sentinel.shop.svc:26379`; only
+    /// with `spec.sentinel`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sentinel: Option<String>,
 }
 
 /// A node.
@@ -181,4 +185,4 @@ pub struct LastFailover {
     pub closed: Option<Time>,
 }
 
-conditioned!(RedisStatus, ["CertificatesValid", "DataLost", "Replicated", "Restored"]);
+conditioned!(RedisStatus, ["CertificatesValid", "DataLost", "NodeFailureRisk", "Replicated", "Restored"]);

@@ -1,5 +1,6 @@
 //! How nodes and clients know each other.
 
+use clap::ValueEnum;
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,8 +13,8 @@ use crate::api::Duration;
 #[x_kube(validation = ("duration(self.authorityDuration).getSeconds() >= 3 * duration(self.certificateDuration).getSeconds()", "spec.tls.authorityDuration must be at least three times spec.tls.certificateDuration: no certificate may outlive the authority that issued it"))]
 pub struct Tls {
     /// Secret of the same namespace with `tls.crt`, `tls.key` and `ca.crt`, as cert-manager makes them. The certificate
-    /// must be valid for the names of both Services, NAME.NAMESPACE.svc and NAME-replicas.NAMESPACE.svc, and for
-    /// clients, too, unless `clientCertificates` is `Off`. Left out, Causeway issues one, and one for clients in the
+    /// must be valid for the names of both Services, NAME.NAMESPACE.svc and NAME-replicas.NAMESPACE.svc, with
+    /// `spec.sentinel` for NAME-sentinel.NAMESPACE.svc, and for clients, too, unless `clientCertificates` is `Off`. Left out, Causeway issues one, and one for clients in the
     /// Secret NAME-client-tls. Yours needs the label `causeway.example.com/usable-by: redis`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
@@ -56,7 +57,8 @@ impl Default for Tls {
 }
 
 /// Whether clients must show a certificate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
+#[value(rename_all = "PascalCase")]
 pub enum ClientCertificates {
     /// They are not asked for one.
     #[default]
@@ -65,6 +67,18 @@ pub enum ClientCertificates {
     Optional,
     /// Nobody is served without one.
     Required,
+}
+
+impl ClientCertificates {
+    /// As a manifest has it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "Off",
+            Self::Optional => "Optional",
+            Self::Required => "Required",
+        }
+    }
 }
 
 fn ninety_days() -> Duration {

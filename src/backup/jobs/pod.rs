@@ -24,9 +24,12 @@ use super::volumes::{self, directory_of, file_of, mount};
 use crate::backup::Error;
 use crate::backup::plan::{self, BackupPlan, RestorePlan};
 use crate::backup::relay;
+use crate::backup::sql::WAL_DIRECTORY;
 
 /// Where a backup is unpacked to.
 pub const WORK: &str = "/work";
+/// Bytes of write-ahead log that lie on a node at a time, also where a segment has a gibibyte.
+const WAL_ROOM: &str = "3Gi";
 /// Ended Jobs are kept for so long, for people to look at their logs.
 const KEPT_SECONDS: i32 = 86_400;
 
@@ -65,6 +68,12 @@ pub fn backup_pod(run: Run<'_>, due: Option<&str>) -> PodSpec {
         init.push(install(run));
         dump = in_image(run, dump, image);
         all.extend(foreign_image::volumes());
+    }
+    if run.wal {
+        dump.volume_mounts.get_or_insert_default().push(mount("wal", WAL_DIRECTORY, false));
+        let room =
+            EmptyDirVolumeSource { size_limit: Some(Quantity(WAL_ROOM.into())), ..EmptyDirVolumeSource::default() };
+        all.push(Volume { name: "wal".into(), empty_dir: Some(room), ..Volume::default() });
     }
     init.push(dump);
     PodSpec { init_containers: Some(init), containers: vec![main], volumes: Some(all), ..base() }
@@ -108,10 +117,13 @@ pub fn restore_pod(run: Run<'_>, command: &str, name: &str, scratch: &Scratch, s
                 ..server("server", image, &serve, memory)
             }));
         }
-        Scratch::Redis { image } => {
+        Scratch::Redis { image, modules } => {
             let serve = ["redis-server", "--dir", WORK, "--dbfilename", "dump.rdb", "--appendonly", "no", "--save", ""];
             let at = ["--port", "16379", "--bind", "127.0.0.1"];
-            let serve: Vec<&str> = serve.into_iter().chain(at).collect();
+            let loaded = modules.iter().flat_map(|module| {
+                ["--loadmodule", &module.path].into_iter().chain(module.args.iter().map(String::as_str))
+            });
+            let serve: Vec<&str> = serve.into_iter().chain(at).chain(loaded).collect();
             init.push(sidecar(Container {
                 volume_mounts: Some(vec![work()]),
                 ..server("server", image, &serve, memory)
@@ -189,6 +201,7 @@ mod tests {
 
     use super::super::{Access, Identity, PlanIn, SecretMount, Settings, of_etcd_cluster, of_redis, of_source};
     use super::*;
+    use crate::api::databasebackup::Method;
     use crate::api::{EtcdCluster, Redis};
 
     fn settings() -> Settings {
@@ -210,13 +223,15 @@ mod tests {
             identity: None,
             resources: None,
             image: None,
+            wal: false,
         }
     }
 
     /// Databases of every kind with all the Secrets that they can have, and the images that users name for them.
     fn every_kind() -> Vec<(Access, Scratch, Option<&'static str>)> {
         const THEIRS: &str = "registry.example.com/theirs:1";
-        let source = |value| of_source(&serde_json::from_value(value).expect("a source")).expect("an access");
+        let source =
+            |value| of_source(&serde_json::from_value(value).expect("a source"), Method::Dump).expect("an access");
         let sql = json!({ "host": "db", "image": THEIRS, "authSecretName": "login", "tlsSecretName": "tls" });
         let spec = json!({
             "version": "3.5.9", "auth": { "enabled": true }, "tls": { "client": { "verifyClients": true } },
@@ -225,7 +240,7 @@ mod tests {
         let spec = json!({ "auth": { "enabled": true }, "tls": { "clientCertificates": "Required" } });
         let redis = Redis::new("redis", serde_json::from_value(spec).expect("a spec"));
         let etcd = || Scratch::Etcd { image: THEIRS.into() };
-        let cache = || Scratch::Redis { image: THEIRS.into() };
+        let cache = || Scratch::Redis { image: THEIRS.into(), modules: Vec::new() };
         let server = || Scratch::Sql { image: THEIRS.into() };
         let reached = json!({ "endpoints": ["https://db:2379"], "authSecretName": "login", "tlsSecretName": "tls" });
         let address = json!({ "address": "db:6379", "authSecretName": "login", "tlsSecretName": "tls" });
@@ -250,7 +265,10 @@ mod tests {
                 restore_pod(Run { mounts: &[], ..run }, "verify", "uid-1", &scratch, 1),
             ]
         });
-        pods.collect()
+        let source = json!({ "postgresql": { "host": "db", "image": "postgres:15", "authSecretName": "login" } });
+        let access = of_source(&serde_json::from_value(source).expect("a source"), Method::Wal).expect("an access");
+        let run = Run { mounts: &access.mounts, image: Some("postgres:15"), wal: true, ..run(settings) };
+        pods.chain([backup_pod(run, None)]).collect()
     }
 
     fn containers(pod: &PodSpec) -> impl Iterator<Item = &Container> {
@@ -347,7 +365,7 @@ mod tests {
         let settings = settings();
         let run = Run { plan: PlanIn::ConfigMap("back-plan"), ..run(&settings) };
         let etcd = Scratch::Etcd { image: "quay.io/coreos/etcd:v3.5.9".into() };
-        let redis = Scratch::Redis { image: "redis:7.0.15".into() };
+        let redis = Scratch::Redis { image: "redis:7.0.15".into(), modules: Vec::new() };
         insta::assert_yaml_snapshot!([
             restore_pod(run, "restore", "uid-1", &etcd, 1 << 30),
             restore_pod(run, "verify", "uid-1", &redis, 1 << 30),

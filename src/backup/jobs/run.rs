@@ -29,4 +29,6 @@ pub struct Run<'a> {
     pub resources: Option<&'a ResourceRequirements>,
     /// Image with the programs that dump the database; none where ours needs none.
     pub image: Option<&'a str>,
+    /// Whether write-ahead log is received, which needs a volume.
+    pub wal: bool,
 }

@@ -2,6 +2,7 @@
 
 use super::image_of;
 use crate::api::databasebackup::Source;
+use crate::api::redis::Module;
 use crate::api::{EtcdCluster, Redis};
 use crate::backup::manifest::Manifest;
 
@@ -17,6 +18,8 @@ pub enum Scratch {
     Redis {
         /// The image.
         image: String,
+        /// What it loads: without, it does not read what modules keep.
+        modules: Vec<Module>,
     },
     /// PostgreSQL, MySQL or MariaDB, of that image. Our program runs in it, and starts what it needs.
     Sql {
@@ -32,19 +35,21 @@ pub struct Served {
     pub version: Option<String>,
     /// Its image, where that is not the usual one.
     pub image: Option<String>,
+    /// Modules that a `Redis` says it loads; of others nobody knows.
+    pub modules: Option<Vec<Module>>,
 }
 
 impl Served {
     /// What serves a database that is named by where it answers: only its image is known, and that not of all.
     #[must_use]
     pub fn of_source(source: &Source) -> Self {
-        Self { version: None, image: image_of(source).map(|(_, image)| image.to_owned()) }
+        Self { image: image_of(source).map(|(_, image)| image.to_owned()), ..Self::default() }
     }
 
     /// What serves an `EtcdCluster`.
     #[must_use]
     pub fn of_etcd_cluster(object: &EtcdCluster) -> Self {
-        Self { version: Some(object.spec.version.clone()), image: object.spec.image.clone() }
+        Self { version: Some(object.spec.version.clone()), image: object.spec.image.clone(), ..Self::default() }
     }
 
     /// What serves a `Redis`. Of which version another image is, only its server says.
@@ -52,7 +57,7 @@ impl Served {
     pub fn of_redis(object: &Redis) -> Self {
         let running = object.status.as_ref().and_then(|status| status.version.clone());
         let version = running.or_else(|| object.spec.image.is_none().then(|| object.spec.version.clone()));
-        Self { version, image: object.spec.image.clone() }
+        Self { version, image: object.spec.image.clone(), modules: Some(object.spec.modules.clone()) }
     }
 }
 
@@ -82,7 +87,8 @@ impl Scratch {
             _ => {
                 let is_valkey = manifest.contents.facts.get("server").is_some_and(|server| server == "valkey");
                 let usual = if is_valkey { "valkey/valkey" } else { "redis" };
-                Self::Redis { image: user_provided(true).unwrap_or_else(|| format!("{usual}:{version}")) }
+                let image = user_provided(true).unwrap_or_else(|| format!("{usual}:{version}"));
+                Self::Redis { image, modules: served.modules.clone().unwrap_or_default() }
             }
         }
     }
@@ -157,9 +163,10 @@ mod tests {
     }
 
     fn image_of_scratch(manifest: &Manifest, served: (Option<&str>, Option<&str>)) -> String {
-        let served = Served { version: served.0.map(Into::into), image: served.1.map(Into::into) };
+        let (version, image) = (served.0.map(Into::into), served.1.map(Into::into));
+        let served = Served { version, image, ..Served::default() };
         match Scratch::of(manifest, &served) {
-            Scratch::Etcd { image } | Scratch::Redis { image } | Scratch::Sql { image } => image,
+            Scratch::Etcd { image } | Scratch::Redis { image, .. } | Scratch::Sql { image } => image,
         }
     }
 

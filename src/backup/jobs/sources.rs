@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use kube::ResourceExt;
 
-use crate::api::databasebackup::{Source, SqlServer};
+use crate::api::databasebackup::{Method, Source, SqlServer};
 use crate::api::redis::ClientCertificates;
 use crate::api::{EtcdCluster, Redis};
 use crate::backup::plan::{self, Server};
@@ -96,9 +96,9 @@ pub fn of_redis(object: &Redis, master_only: bool) -> Access {
     Access { source: plan::Source { folder, title: format!("Redis {name}"), server }, mounts }
 }
 
-/// A database that is named by where it answers; nothing where an object is named.
+/// A database that is named by where it answers; nothing where an object is named. `method` is for a PostgreSQL.
 #[must_use]
-pub fn of_source(source: &Source) -> Option<Access> {
+pub fn of_source(source: &Source, method: Method) -> Option<Access> {
     let mut mounts = Vec::new();
     let (tls_keys, login_keys) = (["ca.crt", "tls.crt", "tls.key"], ["username", "password"]);
     let mut user_provided = |folder: &str, what: &str, secret: Option<&String>, keys: &[&'static str]| {
@@ -122,7 +122,8 @@ pub fn of_source(source: &Source) -> Option<Access> {
         let (host, database) = (sql.host.clone(), sql.database.clone());
         let of = database.as_ref().map_or_else(String::new, |name| format!("/{name}"));
         let title = format!("{} {host}:{port}{of}", kind.title);
-        (kind.folder, title, (kind.server)(plan::SqlServer { host, port, database, login, tls }))
+        let server = (kind.server)(plan::SqlServer { host, port, database, login, tls, method });
+        (server.kind(), title, server)
     };
     Some(Access { source: plan::Source { folder: folder.into(), title, server }, mounts })
 }
@@ -249,23 +250,25 @@ mod tests {
 
     #[test]
     fn servers_are_reached_as_they_are_named() {
-        let access = of_source(&source(json!({ "redisServer": { "address": "db:6379", "authSecretName": "a" } })));
+        let access =
+            of_source(&source(json!({ "redisServer": { "address": "db:6379", "authSecretName": "a" } })), Method::Dump);
         let access = access.expect("an access");
         assert_eq!((access.source.folder.as_str(), access.mounts.len()), ("redisserver", 1));
-        let access = of_source(&source(json!({ "etcd": { "endpoints": ["http://x:1"], "tlsSecretName": "t" } })));
+        let access =
+            of_source(&source(json!({ "etcd": { "endpoints": ["http://x:1"], "tlsSecretName": "t" } })), Method::Dump);
         assert_eq!(access.expect("an access").mounts[0].secret, "t");
-        assert_eq!(of_source(&source(json!({ "redis": { "name": "cache" } }))), None);
+        assert_eq!(of_source(&source(json!({ "redis": { "name": "cache" } })), Method::Dump), None);
     }
 
     #[test]
     fn databases_with_programs_of_their_own_have_their_usual_ports() {
         let sql = json!({ "host": "db", "database": "shop", "image": "mirror/db:1", "authSecretName": "db-login" });
         let of = |field: &str| source(json!({ (field): sql.clone() }));
-        let access = of_source(&of("postgresql")).expect("an access");
+        let access = of_source(&of("postgresql"), Method::Dump).expect("an access");
         assert_eq!(access.source.title, "PostgreSQL db:5432/shop");
         let Server::Postgresql(server) = &access.source.server else { panic!("PostgreSQL") };
         assert_eq!((&server.login, server.port), (&access.mounts[0].path, 5432));
-        assert_eq!(of_source(&of("mysql")).expect("an access").source.title, "MySQL db:3306/shop");
+        assert_eq!(of_source(&of("mysql"), Method::Dump).expect("an access").source.title, "MySQL db:3306/shop");
         assert_eq!(image_of(&of("mysql")), Some(("mysql", "mirror/db:1")));
     }
 }

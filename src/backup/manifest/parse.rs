@@ -5,6 +5,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::{FORMAT, Manifest, due_of};
+use crate::backup::plan::{BASE, WAL};
 use crate::runtime::hexadecimal;
 
 /// Bytes of the largest manifest that is read.
@@ -121,7 +122,7 @@ pub fn check(manifest: &Manifest, id: &str) -> Result<(), Mistake> {
     let is_version = match kind.as_str() {
         "etcd" => is_tag(version, 3..=3),
         "redis" => is_tag(version, 2..=4),
-        "postgresql" | "mysql" => is_sql_version(version),
+        "postgresql" | BASE | WAL | "mysql" => is_sql_version(version),
         _ => return Err(Mistake::Kind(clipped(kind))),
     };
     if !is_version {

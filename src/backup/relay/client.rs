@@ -12,6 +12,7 @@ use super::frame::{End, Failure, Frame};
 use crate::backup::Error;
 use crate::backup::manifest::Contents;
 use crate::backup::plan::Source;
+use crate::backup::report::KeptLog;
 
 /// The other container has been started, but may not listen yet.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
@@ -19,6 +20,8 @@ const START_TIMEOUT: Duration = Duration::from_mins(1);
 const PAUSE: Duration = Duration::from_millis(50);
 /// The other container says each minute that it is still at work, and ends a program that writes nothing sooner than that.
 const SILENCE_TIMEOUT: Duration = Duration::from_mins(20);
+/// For a server that is told that a backup is complete.
+const RECEIPT_TIMEOUT: Duration = Duration::from_mins(1);
 /// Characters of a reason, and of a server's version.
 const LONGEST_WORD: usize = 64;
 const LONGEST_VERSION: usize = 256;
@@ -28,6 +31,7 @@ pub struct Relayed {
     stream: UnixStream,
     kind: &'static str,
     expected: Option<u64>,
+    kept: Option<KeptLog>,
     end: Option<End>,
 }
 
@@ -43,7 +47,7 @@ impl Relayed {
             }
         };
         Frame::Request(source.folder.clone()).write(&mut stream).await.map_err(|error| gone(&error))?;
-        Ok(Self { stream, kind: source.server.kind(), expected: None, end: None })
+        Ok(Self { stream, kind: source.server.kind(), expected: None, kept: None, end: None })
     }
 
     /// As manifests have it.
@@ -54,6 +58,11 @@ impl Relayed {
     /// How many bytes will come, where that is known.
     pub fn expected(&self) -> Option<u64> {
         self.expected
+    }
+
+    /// What the database keeps of its log, where it was told.
+    pub fn kept(&self) -> Option<KeptLog> {
+        self.kept
     }
 
     /// The next bytes; none when all of them came.
@@ -72,12 +81,13 @@ impl Relayed {
                 Frame::Data(data) if data.is_empty() => {}
                 Frame::Data(data) => return Ok(Some(data)),
                 Frame::Expected(bytes) => self.expected = Some(bytes),
+                Frame::Kept(kept) => self.kept = Some(kept),
                 Frame::End(end) if end.version.chars().count() > LONGEST_VERSION => {
                     return Err(Error::SourceFailed("the container dump tells of a version that is none".into()));
                 }
                 Frame::End(end) => self.end = Some(end),
                 Frame::Failed(failure) => return Err(dumped(failure)),
-                Frame::Request(_) => {
+                Frame::Request(_) | Frame::Complete => {
                     return Err(Error::SourceFailed("the container dump asks instead of answering".into()));
                 }
             }
@@ -86,9 +96,31 @@ impl Relayed {
     }
 
     /// The server's version and what the data hold, once they have all come.
-    pub fn finish(self) -> (String, Contents) {
+    pub fn finish(self) -> (String, Contents, Receipt) {
         let End { version, contents } = self.end.unwrap_or_default();
-        (version, contents)
+        (version, contents, Receipt { stream: self.stream })
+    }
+}
+
+/// Tells the other container that a backup is complete.
+pub struct Receipt {
+    stream: UnixStream,
+}
+
+impl Receipt {
+    /// Waits until the database was told, too, and gives what it keeps after that. Where that fails, the next backup has again
+    /// what this one has.
+    pub async fn give(mut self) -> Option<KeptLog> {
+        let told = async {
+            Frame::Complete.write(&mut self.stream).await?;
+            Frame::read(&mut self.stream).await
+        };
+        match timeout(RECEIPT_TIMEOUT, told).await {
+            Ok(Ok(Frame::Kept(kept))) => return Some(kept),
+            Ok(Ok(Frame::Failed(failure))) => tracing::warn!(failure.message, "the server still keeps what is in S3"),
+            answer => tracing::warn!(?answer, "the server may still keep what is in S3"),
+        }
+        None
     }
 }
 

@@ -7,6 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_util::bytes::Bytes;
 
 use crate::backup::manifest::Contents;
+use crate::backup::report::KeptLog;
 
 /// Bytes of a frame with data at most.
 pub const DATA_LIMIT: usize = 256 * 1024;
@@ -18,6 +19,8 @@ const EXPECTED: u8 = b'#';
 const DATA: u8 = b'+';
 const END: u8 = b'.';
 const FAILED: u8 = b'!';
+const COMPLETE: u8 = b'=';
+const KEPT: u8 = b'~';
 
 /// A frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +35,10 @@ pub enum Frame {
     End(End),
     /// They did not.
     Failed(Failure),
+    /// The backup is complete: what the database keeps for it may go. The other side answers with what it still keeps.
+    Complete,
+    /// What the database keeps of its log.
+    Kept(KeptLog),
 }
 
 /// What is known of a dump that is complete.
@@ -64,6 +71,8 @@ impl Frame {
             Self::Data(data) => (DATA, data.clone()),
             Self::End(end) => (END, json(serde_json::to_vec(end))?),
             Self::Failed(failure) => (FAILED, json(serde_json::to_vec(failure))?),
+            Self::Complete => (COMPLETE, Bytes::new()),
+            Self::Kept(kept) => (KEPT, json(serde_json::to_vec(kept))?),
         };
         let length = u32::try_from(payload.len()).map_err(|_| damaged("a frame is too large"))?;
         to.write_u8(kind).await?;
@@ -90,6 +99,8 @@ impl Frame {
             DATA => Ok(Self::Data(payload.into())),
             END => Ok(Self::End(serde_json::from_slice(&payload)?)),
             FAILED => Ok(Self::Failed(serde_json::from_slice(&payload)?)),
+            COMPLETE => Ok(Self::Complete),
+            KEPT => Ok(Self::Kept(serde_json::from_slice(&payload)?)),
             _ => Err(damaged("a frame is of no kind that is known")),
         }
     }
@@ -128,6 +139,8 @@ mod tests {
             Frame::Data(Bytes::new()),
             Frame::End(end),
             Frame::Failed(failure),
+            Frame::Complete,
+            Frame::Kept(KeptLog { held: u64::MAX, room: 0 }),
         ] {
             let bytes = written(&frame);
             assert_eq!(read(&bytes).expect("a frame"), frame);

@@ -9,7 +9,7 @@ mod client;
 mod frame;
 mod server;
 
-pub use client::Relayed;
+pub use client::{Receipt, Relayed};
 pub use server::serve;
 
 /// Where the socket is in pods.

@@ -12,9 +12,12 @@ use tokio_util::bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use super::frame::{DATA_LIMIT, End, Failure, Frame};
+use crate::api::databasebackup::Method;
 use crate::backup::Error;
-use crate::backup::plan::{BackupPlan, Source};
+use crate::backup::manifest::Contents;
+use crate::backup::plan::{BackupPlan, Server, Source};
 use crate::backup::source::Dump;
+use crate::backup::sql::acknowledge;
 
 /// Characters of an error that go over the socket.
 const TOLD: usize = 2000;
@@ -58,8 +61,9 @@ async fn answer(plan: &BackupPlan, mut stream: UnixStream) -> io::Result<()> {
         let error = Error::Unsupported(format!("the plan has no source {folder}"));
         return Frame::Failed(failure(&error)).write(&mut stream).await;
     };
-    match dump(source, &mut stream).await {
-        Ok(()) => Ok(()),
+    let slot = plan.slot();
+    match dump(source, &slot, &mut stream).await {
+        Ok(contents) => receive_receipt(source, &slot, &contents, stream).await,
         Err(Gone::Database(error)) => {
             tracing::error!(source = source.title, %error, reason = error.reason(), "not dumped");
             Frame::Failed(failure(&error)).write(&mut stream).await
@@ -74,8 +78,23 @@ enum Gone {
     Reader(io::Error),
 }
 
-async fn dump(source: &Source, stream: &mut UnixStream) -> Result<(), Gone> {
-    let mut dump = Dump::open(source).await.map_err(Gone::Database)?;
+/// Lets the server forget what a complete backup has.
+async fn receive_receipt(source: &Source, slot: &str, contents: &Contents, mut stream: UnixStream) -> io::Result<()> {
+    let Server::Postgresql(server) = &source.server else { return Ok(()) };
+    if server.method != Method::Wal {
+        return Ok(());
+    }
+    let Frame::Complete = Frame::read(&mut stream).await? else { return Ok(()) };
+    let told = acknowledge(server, slot, contents).await;
+    let answer = told.map_or_else(|error| Frame::Failed(failure(&error)), Frame::Kept);
+    answer.write(&mut stream).await
+}
+
+async fn dump(source: &Source, slot: &str, stream: &mut UnixStream) -> Result<Contents, Gone> {
+    let mut dump = Dump::open(source, slot).await.map_err(Gone::Database)?;
+    if let Some(kept) = dump.kept() {
+        Frame::Kept(kept).write(stream).await.map_err(Gone::Reader)?;
+    }
     let mut expected = None;
     while let Some(mut data) = beating(dump.next(), stream).await.map_err(Gone::Reader)?.map_err(Gone::Database)? {
         if expected.is_none()
@@ -89,8 +108,10 @@ async fn dump(source: &Source, stream: &mut UnixStream) -> Result<(), Gone> {
             frame.write(stream).await.map_err(Gone::Reader)?;
         }
     }
-    let (version, contents) = dump.finish();
-    Frame::End(End { version, contents }).write(stream).await.map_err(Gone::Reader)
+    let (version, contents, _) = dump.finish();
+    let end = Frame::End(End { version, contents: contents.clone() });
+    end.write(stream).await.map_err(Gone::Reader)?;
+    Ok(contents)
 }
 
 /// Waits for something, and sends a frame without data each minute until it is there.

@@ -46,7 +46,9 @@ async fn received(path: &Path) -> Result<(Vec<u8>, Option<u64>, (String, Content
         all.extend_from_slice(&data);
     }
     assert_eq!(relayed.kind(), "redis");
-    Ok((all, relayed.expected(), relayed.finish()))
+    let expected = relayed.expected();
+    let (version, contents, _) = relayed.finish();
+    Ok((all, expected, (version, contents)))
 }
 
 #[tokio::test]
@@ -86,6 +88,7 @@ async fn a_hostile_image_can_say_nothing_but_that_it_failed() {
         ("words", Frame::Failed(told("Ready\n{}")), "SourceFailed"),
         ("nothing", Frame::Failed(told("")), "SourceFailed"),
         ("request", Frame::Request("redis-cache".into()), "SourceFailed"),
+        ("receipt", Frame::Complete, "SourceFailed"),
         ("version", Frame::End(End { version: "9".repeat(1000), ..End::default() }), "SourceFailed"),
     ] {
         let error = received(&impostor(name, vec![frame])).await.expect_err("no dump");

@@ -11,8 +11,10 @@ use tokio::time::timeout;
 
 use super::etcd_walk::{Difference, Differences, Side, again};
 use super::{MARK, ready};
+use crate::api::databaserestore::RestoreAction;
 use crate::backup::Error;
 use crate::backup::manifest::Manifest;
+use crate::backup::outlook::Outlook;
 use crate::backup::plan::{RestorePlan, Server, Source};
 use crate::backup::progress::Progress;
 use crate::backup::root_certificate;
@@ -31,17 +33,7 @@ const HASH_DEADLINE: Duration = Duration::from_mins(5);
 pub async fn restore(plan: &RestorePlan, target: &Source, run: &str) -> Result<u64, Error> {
     let from = scratch_client(plan).await?;
     let into = target_client(target).await?;
-    let (there, mark) = look(&into).await.map_err(of_target)?;
-    if there > 0 && !plan.force && mark.as_deref() != Some(run.as_bytes()) {
-        // A try that died after its very end left no mark, and nothing to do.
-        if differs(&from, &into).await? {
-            let keys = there;
-            return Err(if mark.is_some() {
-                Error::TargetHalfRestored { keys }
-            } else {
-                Error::TargetNotEmpty { keys }
-            });
-        }
+    if !is_to_do(&from, &into, plan.force, run).await? {
         return keys_of(&from).await.map_err(of_scratch);
     }
     again(async || into.kv_client().put(MARK, run, None).await).await.map_err(of_target)?;
@@ -52,6 +44,45 @@ pub async fn restore(plan: &RestorePlan, target: &Source, run: &str) -> Result<u
     again(async || into.kv_client().delete(MARK, None).await).await.map_err(of_target)?;
     tracing::info!(target = target.title, keys, "restored, and equal to the backup");
     Ok(keys)
+}
+
+/// What a restore would do: which keys are not in the target, are otherwise there, or are in it alone.
+pub async fn outlook(plan: &RestorePlan, target: &Source, run: &str) -> Result<Outlook, Error> {
+    let (from, into) = (scratch_client(plan).await?, target_client(target).await?);
+    let mut outlook = Outlook::default();
+    if let Err(error) = is_to_do(&from, &into, plan.force, run).await {
+        if !error.is_refusal() {
+            return Err(error);
+        }
+        outlook.refuse(&error);
+    }
+    let (mut new, mut other, mut lacking) = (0, 0, 0);
+    let mut differences = Differences::between(&from, &into);
+    while let Some(difference) = differences.next().await.map_err(of_side)? {
+        match difference {
+            Difference::Put(_) => new += 1,
+            Difference::Replace(_) => other += 1,
+            Difference::Delete(_) => lacking += 1,
+        }
+    }
+    outlook.count(RestoreAction::Create, "keys", new);
+    outlook.count(RestoreAction::Replace, "keys", other);
+    outlook.count(RestoreAction::Drop, "keys", lacking);
+    outlook.count(RestoreAction::Keep, "keys", differences.passed.saturating_sub(new + other));
+    Ok(outlook)
+}
+
+/// Whether there is something left to do; or why the target is not touched.
+async fn is_to_do(from: &Client, into: &Client, force: bool, run: &str) -> Result<bool, Error> {
+    let (keys, mark) = look(into).await.map_err(of_target)?;
+    if keys == 0 || force || mark.as_deref() == Some(run.as_bytes()) {
+        return Ok(true);
+    }
+    // A try that died after its very end left no mark, and nothing to do.
+    if !differs(from, into).await? {
+        return Ok(false);
+    }
+    Err(if mark.is_some() { Error::TargetHalfRestored { keys } } else { Error::TargetNotEmpty { keys } })
 }
 
 /// Compares the server that holds the backup with what its etcd had when it was made.

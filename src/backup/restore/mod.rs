@@ -9,6 +9,7 @@ mod redis_copy;
 use std::time::{Duration, Instant};
 
 use super::manifest::Manifest;
+use super::outlook::Outlook;
 use super::plan::{RestorePlan, Server};
 use super::{Error, sql};
 
@@ -19,16 +20,56 @@ const RHYTHM: Duration = Duration::from_millis(500);
 /// Key in the target while it is being restored, with the restore's name. It tells a half of ours from somebody's data.
 const MARK: &str = "causeway.example.com/restore";
 
-/// Copies the backup into the target, and compares both at the end. Gives the number of keys.
-pub async fn restore(plan: &RestorePlan, manifest: &Manifest, run: &str) -> Result<u64, Error> {
+/// What came of a restore.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Keys, or rows.
+    pub keys: u64,
+    /// What of the backup was left out, in a sentence.
+    pub note: Option<String>,
+}
+
+impl From<u64> for Restored {
+    fn from(keys: u64) -> Self {
+        Self { keys, note: None }
+    }
+}
+
+/// Copies the backup into the target, and compares both at the end.
+pub async fn restore(plan: &RestorePlan, manifest: &Manifest, run: &str) -> Result<Restored, Error> {
     let Some(target) = &plan.target else {
         return Err(Error::Unsupported("the plan has no target".into()));
     };
     match (&target.server, manifest.kind.as_str()) {
-        (Server::Etcd { .. }, "etcd") => Box::pin(etcd::restore(plan, target, run)).await,
-        (Server::Redis { .. }, "redis") => redis::restore(&plan.scratch, target, plan.force, run).await,
+        (Server::Etcd { .. }, "etcd") => Box::pin(etcd::restore(plan, target, run)).await.map(Restored::from),
+        (Server::Redis { .. }, "redis") => {
+            redis::restore(&plan.scratch, target, plan.force, run).await.map(Restored::from)
+        }
         (Server::Postgresql(_), "postgresql") | (Server::Mysql(_), "mysql") => {
             Box::pin(sql::restore(plan, manifest, target, run)).await
+        }
+        (_, kind) => Err(Error::Unsupported(format!("{} is no {kind}, of which the backup is", target.title))),
+    }
+}
+
+/// Takes away what tells another try that the restore was done.
+pub async fn forget(plan: &RestorePlan) -> Result<(), Error> {
+    match &plan.target {
+        Some(target) if matches!(target.server, Server::Redis { .. }) && !plan.dry_run => redis::forget(target).await,
+        _ => Ok(()),
+    }
+}
+
+/// What a restore would do to the target. It is only asked.
+pub async fn outlook(plan: &RestorePlan, manifest: &Manifest, run: &str) -> Result<Outlook, Error> {
+    let Some(target) = &plan.target else {
+        return Err(Error::Unsupported("the plan has no target".into()));
+    };
+    match (&target.server, manifest.kind.as_str()) {
+        (Server::Etcd { .. }, "etcd") => Box::pin(etcd::outlook(plan, target, run)).await,
+        (Server::Redis { .. }, "redis") => redis::outlook(&plan.scratch, target, plan.force, run).await,
+        (Server::Postgresql(_), "postgresql") | (Server::Mysql(_), "mysql") => {
+            Box::pin(sql::outlook(plan, manifest, target, run)).await
         }
         (_, kind) => Err(Error::Unsupported(format!("{} is no {kind}, of which the backup is", target.title))),
     }

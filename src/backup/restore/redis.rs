@@ -3,16 +3,19 @@
 
 use std::collections::BTreeMap;
 
-use super::redis_copy::{Times, Trouble, copy, scan, unlink_lacking};
+use super::redis_copy::{Times, Trouble, copy, present_of, scan, unlink_lacking};
 use super::{MARK, ready};
+use crate::api::databaserestore::RestoreAction;
 use crate::backup::Error;
 use crate::backup::manifest::Manifest;
+use crate::backup::outlook::Outlook;
 use crate::backup::plan::{Server, Source};
 use crate::backup::progress::Progress;
 use crate::backup::source::{Keyspace, Link, LinkError, Node, Reply, find_master};
 use crate::backup::store::pauses;
 
-/// Milliseconds for which a restore that is done is remembered, should its process die before it could tell.
+/// Milliseconds for which a restore that is done is remembered, should its process die before it could tell. Otherwise it
+/// is forgotten as soon as that was told.
 const REMEMBERED: &str = "600000";
 /// What the mark of one that is done begins with.
 const DONE: &str = "done:";
@@ -40,9 +43,8 @@ pub async fn restore(scratch: &str, target: &Source, force: bool, run: &str) -> 
         tracing::info!(target = target.title, keys, "restored before");
         return Ok(all);
     }
-    if keys > 0 && !force && mark.text() != run {
-        let half = mark != Reply::Nil && !mark.text().starts_with(DONE);
-        return Err(if half { Error::TargetHalfRestored { keys } } else { Error::TargetNotEmpty { keys } });
+    if let Some(refusal) = refusal(keys, force, run, &mark) {
+        return Err(refusal);
     }
     let progress = Progress::new(&target.title, "keys");
     let lacking: Vec<u32> = there.into_keys().filter(|_| force).collect();
@@ -71,6 +73,51 @@ pub async fn restore(scratch: &str, target: &Source, force: bool, run: &str) -> 
     Ok(copied)
 }
 
+/// What a restore would do: how many keys are not in the target, are there, or are there and not in the backup.
+pub async fn outlook(scratch: &str, target: &Source, force: bool, run: &str) -> Result<Outlook, Error> {
+    let mut pair = Pair::open(scratch, target).await?;
+    let (held, there) = (keyspace(&mut pair.from).await.map_err(from)?, keyspace(&mut pair.into).await.map_err(into)?);
+    let keys = number_of_keys(&mut pair.into, &there).await.map_err(into)?;
+    let mark = ask(&mut pair.into, 0, &["GET", MARK]).await.map_err(into)?;
+    let mut outlook = Outlook::default();
+    if let Some(refusal) = refusal(keys, force, run, &mark) {
+        outlook.refuse(&refusal);
+    }
+    let (mut all, mut present) = (0, 0);
+    for number in held.keys() {
+        let (more, found) = pair.count_present(*number).await?;
+        (all, present) = (all + more, present + found);
+    }
+    outlook.count(RestoreAction::Create, "keys", all - present);
+    outlook.count(RestoreAction::Replace, "keys", present);
+    outlook.count(RestoreAction::Drop, "keys", keys.saturating_sub(present));
+    Ok(outlook)
+}
+
+/// Takes away the mark of one that is done.
+pub async fn forget(target: &Source) -> Result<(), Error> {
+    let mut link = master_of(target).await?;
+    if ask(&mut link, 0, &["GET", MARK]).await.map_err(into)?.text().starts_with(DONE) {
+        ask(&mut link, 0, &["DEL", MARK]).await.map_err(into)?;
+    }
+    Ok(())
+}
+
+async fn master_of(target: &Source) -> Result<Link, Error> {
+    let Server::Redis { addresses, login, tls } = &target.server else {
+        return Err(Error::Unsupported(format!("{} is no Redis", target.title)));
+    };
+    Ok(find_master(addresses, tls.as_deref(), login.as_deref()).await?.0)
+}
+
+/// Why a target with so many keys is not touched.
+fn refusal(keys: u64, force: bool, run: &str, mark: &Reply) -> Option<Error> {
+    (keys > 0 && !force && mark.text() != run).then(|| {
+        let half = *mark != Reply::Nil && !mark.text().starts_with(DONE);
+        if half { Error::TargetHalfRestored { keys } } else { Error::TargetNotEmpty { keys } }
+    })
+}
+
 /// Compares the server that holds the backup with what was counted when it was made.
 pub async fn verify(scratch: &str, manifest: &Manifest) -> Result<u64, Error> {
     let node = scratch_link(scratch).await?.1;
@@ -91,11 +138,8 @@ pub async fn verify(scratch: &str, manifest: &Manifest) -> Result<u64, Error> {
 
 impl<'a> Pair<'a> {
     async fn open(scratch: &'a str, target: &'a Source) -> Result<Self, Error> {
-        let Server::Redis { addresses, login, tls } = &target.server else {
-            return Err(Error::Unsupported(format!("{} is no Redis", target.title)));
-        };
         let (from, node) = scratch_link(scratch).await?;
-        let (into, _) = find_master(addresses, tls.as_deref(), login.as_deref()).await?;
+        let into = master_of(target).await?;
         let major = node.field("redis_version").split('.').next().and_then(|major| major.parse::<u32>().ok());
         let times = if major.is_some_and(|major| major >= 7) { Times::Absolute } else { Times::Relative };
         Ok(Self { scratch, target, from, into, times, reopened: 0 })
@@ -172,6 +216,26 @@ impl<'a> Pair<'a> {
             if next == "0" {
                 tracing::info!(database = number, keys = deleted, "deleted what the backup lacks");
                 return Ok(());
+            }
+            cursor = next;
+        }
+    }
+
+    /// Keys of the backup in a database, and how many of them the target has. One that is told twice is counted twice.
+    async fn count_present(&mut self, number: u32) -> Result<(u64, u64), Error> {
+        let (mut cursor, mut all, mut present) = ("0".to_owned(), 0, 0);
+        loop {
+            let (next, more, found) = self
+                .again(number, async |from, into, _| {
+                    let (next, mut keys) = scan(from, &cursor).await.map_err(Trouble::From)?;
+                    keys.retain(|key| key != MARK.as_bytes());
+                    let found = present_of(into, &keys).await.map_err(Trouble::Into)?;
+                    Ok((next, keys.len() as u64, found.iter().filter(|it| **it).count() as u64))
+                })
+                .await?;
+            (all, present) = (all + more, present + found);
+            if next == "0" {
+                return Ok((all, present));
             }
             cursor = next;
         }

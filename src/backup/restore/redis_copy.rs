@@ -90,16 +90,22 @@ async fn carry(
     into.queue(end.as_bytes()).await.map_err(Trouble::Into)
 }
 
+/// Which of the keys a node has.
+pub async fn present_of(link: &mut Link, keys: &[Vec<u8>]) -> Result<Vec<bool>, LinkError> {
+    let questions: Vec<_> = keys.iter().map(|key| command(&[b"EXISTS".as_slice(), key])).collect();
+    link.send(&questions.concat()).await?;
+    let mut present = Vec::with_capacity(keys.len());
+    for _ in keys {
+        present.push(link.reply().await? != Reply::Number(0));
+    }
+    Ok(present)
+}
+
 /// Unlinks those of the keys that `model` lacks. Gives how many.
 pub async fn unlink_lacking(model: &mut Link, from: &mut Link, keys: &[Vec<u8>]) -> Result<u64, Trouble> {
-    let questions: Vec<_> = keys.iter().map(|key| command(&[b"EXISTS".as_slice(), key])).collect();
-    model.send(&questions.concat()).await.map_err(Trouble::From)?;
-    let mut lacking: Vec<&[u8]> = vec![b"UNLINK"];
-    for key in keys {
-        if model.reply().await.map_err(Trouble::From)? == Reply::Number(0) {
-            lacking.push(key);
-        }
-    }
+    let present = present_of(model, keys).await.map_err(Trouble::From)?;
+    let lacking = keys.iter().zip(present).filter(|(_, present)| !present).map(|(key, _)| key.as_slice());
+    let lacking: Vec<&[u8]> = [b"UNLINK".as_slice()].into_iter().chain(lacking).collect();
     if lacking.len() == 1 {
         return Ok(0);
     }

@@ -12,7 +12,8 @@ use tokio_util::bytes::Bytes;
 use super::Error;
 use super::manifest::Contents;
 use super::plan::{Server, Source};
-use super::relay::Relayed;
+use super::relay::{Receipt, Relayed};
+use super::report::KeptLog;
 use super::sql::SqlDump;
 
 pub use connection::{connect_etcd, etcd_problem};
@@ -34,8 +35,8 @@ pub enum Dump {
 }
 
 impl Dump {
-    /// Finds a server that can be backed up and asks it for its data.
-    pub async fn open(source: &Source) -> Result<Self, Error> {
+    /// Finds a server that can be backed up and asks it for its data. `slot` is that of the plan.
+    pub async fn open(source: &Source, slot: &str) -> Result<Self, Error> {
         match &source.server {
             Server::Etcd { endpoints, tls, login } => {
                 let snapshot = etcd::Snapshot::open(endpoints, tls.as_deref(), login.as_deref()).await?;
@@ -45,7 +46,7 @@ impl Dump {
                 let replication = redis::Replication::open(addresses, tls.as_deref(), login.as_deref()).await?;
                 Ok(Self::Redis(Box::new(replication)))
             }
-            Server::Postgresql(server) => Ok(Self::Sql(Box::new(SqlDump::postgres(server).await?))),
+            Server::Postgresql(server) => Ok(Self::Sql(Box::new(SqlDump::postgres(server, slot).await?))),
             Server::Mysql(server) => Ok(Self::Sql(Box::new(SqlDump::mysql(server).await?))),
         }
     }
@@ -55,7 +56,7 @@ impl Dump {
         Ok(Self::Relayed(Box::new(Relayed::open(socket, source).await?)))
     }
 
-    /// `etcd`, `redis`, `postgresql` or `mysql`, as manifests have it.
+    /// `etcd`, `redis`, `postgresql` and so on, as manifests have it.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -77,6 +78,16 @@ impl Dump {
         }
     }
 
+    /// What the server keeps of its log, where it was told; it is told before the data.
+    #[must_use]
+    pub fn kept(&self) -> Option<KeptLog> {
+        match self {
+            Self::Etcd(_) | Self::Redis(_) => None,
+            Self::Sql(dump) => dump.kept(),
+            Self::Relayed(relayed) => relayed.kept(),
+        }
+    }
+
     /// The next bytes; none when all of them came and are what the database had.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         match self {
@@ -87,14 +98,19 @@ impl Dump {
         }
     }
 
-    /// The server's version and what the data hold, once they have all come.
+    /// The server's version and what the data hold, once they have all come; and by what another container that dumped them
+    /// learns that the backup is complete.
     #[must_use]
-    pub fn finish(self) -> (String, Contents) {
-        match self {
+    pub fn finish(self) -> (String, Contents, Option<Receipt>) {
+        let (version, contents) = match self {
             Self::Etcd(snapshot) => snapshot.finish(),
             Self::Redis(replication) => replication.finish(),
             Self::Sql(dump) => dump.finish(),
-            Self::Relayed(relayed) => relayed.finish(),
-        }
+            Self::Relayed(relayed) => {
+                let (version, contents, receipt) = relayed.finish();
+                return (version, contents, Some(receipt));
+            }
+        };
+        (version, contents, None)
     }
 }

@@ -1,20 +1,28 @@
 //! A dump on its way: made by a task of its own, which is ended with its reader.
 
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::bytes::Bytes;
 
 use super::child::{Child, Failure};
 use super::mysql::MysqlDump;
-use super::postgres::PostgresDump;
+use super::postgres::{BaseBackup, PostgresDump, WalDump};
 use super::tar::{self, Pieces};
 use super::{Account, PROGRAM_SILENCE_TIMEOUT, Side};
+use crate::api::databasebackup::Method;
 use crate::backup::Error;
 use crate::backup::manifest::Contents;
-use crate::backup::plan::SqlServer;
+use crate::backup::plan::{SqlServer, kind_of};
+use crate::backup::report::KeptLog;
 
 /// Pieces that are read ahead: each takes some mebibytes.
 const AHEAD: usize = 1;
+/// Bytes of a file that are read at once.
+const READ: usize = 1024 * 1024;
 
 /// The data of a server on their way.
 pub struct SqlDump {
@@ -23,39 +31,69 @@ pub struct SqlDump {
     pieces: mpsc::Receiver<Bytes>,
     task: Option<JoinHandle<Result<Contents, Error>>>,
     contents: Contents,
+    kept: Option<KeptLog>,
 }
 
 impl SqlDump {
-    /// Logs in to PostgreSQL.
-    pub async fn postgres(server: &SqlServer) -> Result<Self, Error> {
-        let dump = PostgresDump::open(Account::read(Side::Source, "postgresql", server)?).await?;
-        let version = dump.version.clone();
-        Ok(Self::begin("postgresql", version, |mut writer| async move { dump.write(&mut writer).await }))
+    /// Logs in to PostgreSQL. `slot` is the object's own.
+    pub async fn postgres(server: &SqlServer, slot: &str) -> Result<Self, Error> {
+        let (account, kind) = (Account::read(Side::Source, "postgresql", server)?, kind_of(server.method));
+        Ok(match server.method {
+            Method::Dump => {
+                let dump = PostgresDump::open(account).await?;
+                let version = dump.version.clone();
+                Self::begin(kind, version, tar::end(), |mut writer| async move { dump.write(&mut writer).await })
+            }
+            Method::BaseBackup => {
+                let dump = BaseBackup::open(account).await?;
+                let version = dump.version.clone();
+                // It is an archive as it comes.
+                Self::begin(kind, version, Bytes::new(), |mut writer| async move { dump.write(&mut writer).await })
+            }
+            Method::Wal => {
+                let dump = WalDump::open(account, slot).await?;
+                let (version, kept) = (dump.version.clone(), Some(dump.kept));
+                let mut begun =
+                    Self::begin(kind, version, tar::end(), |mut writer| async move { dump.write(&mut writer).await });
+                begun.kept = kept;
+                begun
+            }
+        })
     }
 
     /// Logs in to MySQL or MariaDB.
     pub async fn mysql(server: &SqlServer) -> Result<Self, Error> {
         let dump = MysqlDump::open(Account::read(Side::Source, "mysql", server)?).await?;
         let version = dump.version.clone();
-        Ok(Self::begin("mysql", version, |mut writer| async move { dump.write(&mut writer).await }))
+        Ok(Self::begin("mysql", version, tar::end(), |mut writer| async move { dump.write(&mut writer).await }))
     }
 
-    fn begin<F>(kind: &'static str, version: String, write: impl FnOnce(Writer) -> F + Send + 'static) -> Self
+    fn begin<F>(
+        kind: &'static str,
+        version: String,
+        end: Bytes,
+        write: impl FnOnce(Writer) -> F + Send + 'static,
+    ) -> Self
     where
         F: Future<Output = Result<Contents, Error>> + Send + 'static,
     {
         let (sender, pieces) = mpsc::channel(AHEAD);
         let task = tokio::spawn(async move {
             let contents = write(Writer { sender: sender.clone() }).await?;
-            sender.send(tar::end()).await.ok();
+            sender.send(end).await.ok();
             Ok(contents)
         });
-        Self { kind, version, pieces, task: Some(task), contents: Contents::default() }
+        Self { kind, version, pieces, task: Some(task), contents: Contents::default(), kept: None }
     }
 
     /// As manifests have it.
     pub fn kind(&self) -> &'static str {
         self.kind
+    }
+
+    /// What the server keeps of its log as the dump begins; none of other dumps.
+    pub fn kept(&self) -> Option<KeptLog> {
+        self.kept
     }
 
     /// The next bytes; none when all of them came and the programs ended well.
@@ -121,8 +159,24 @@ impl Writer {
         self.send(pieces.finish()).await;
     }
 
+    /// A file of the disk under its own name.
+    pub async fn file(&mut self, name: &str, path: &Path) -> io::Result<()> {
+        let mut file = File::open(path)?;
+        let size = file.metadata()?.len();
+        self.send(Some(tar::header(name, size))).await;
+        let mut left = size;
+        while left > 0 {
+            let mut chunk = vec![0; usize::try_from(left).unwrap_or(READ).min(READ)];
+            file.read_exact(&mut chunk)?;
+            left -= chunk.len() as u64;
+            self.send(Some(chunk.into())).await;
+        }
+        self.send(Some(tar::after(size))).await;
+        Ok(())
+    }
+
     /// A reader that is gone ends the task.
-    async fn send(&self, bytes: Option<Bytes>) {
+    pub async fn send(&self, bytes: Option<Bytes>) {
         if let Some(bytes) = bytes {
             self.sender.send(bytes).await.ok();
         }

@@ -19,17 +19,22 @@ use std::time::Duration;
 
 pub use dump::SqlDump;
 pub use pack::Splitter;
+pub use postgres::acknowledge;
 pub use tools::{IMAGE, Origin};
 
 use self::child::Failure;
 use self::tables::Tables;
 use super::Error;
 use super::manifest::Manifest;
+use super::outlook::Outlook;
 use super::plan::{RestorePlan, Server, Source, SqlServer};
+use super::restore::Restored;
 use super::secrets::{self, Login};
 
 /// The directory that a backup of several files is unpacked to.
 pub const PACK: &str = "dump";
+/// The directory that write-ahead log of PostgreSQL is received into.
+pub const WAL_DIRECTORY: &str = "/wal";
 
 /// A program that writes nothing for so long has hung. It may wait for locks, or for a server that reads all of a table.
 const PROGRAM_SILENCE_TIMEOUT: Duration = Duration::from_mins(15);
@@ -53,6 +58,8 @@ const UNREACHABLE: &[&str] = &[
 
 /// The name of the file with what belongs to no database: roles of PostgreSQL.
 const GLOBALS: &str = "globals";
+/// The same of MySQL and MariaDB: users, roles and what they may.
+const USERS: &str = "users";
 /// The file with the names of all databases of a dump that names them itself.
 const DATABASES: &str = "databases";
 /// What the name of a dump begins with; the name of its database follows. Without one the dump names its databases itself.
@@ -225,22 +232,55 @@ impl Fetched {
     }
 }
 
-/// Brings a backup into the target, and compares. Gives the number of rows.
-pub async fn restore(plan: &RestorePlan, manifest: &Manifest, target: &Source, run: &str) -> Result<u64, Error> {
-    let (work, force) = (&plan.work, plan.force);
-    let fetched = Fetched::read(work, manifest)?;
-    let origin = if plan.unproven { Origin::Anybody } else { Origin::Proven };
+/// Brings a backup into the target, and compares.
+pub async fn restore(plan: &RestorePlan, manifest: &Manifest, target: &Source, run: &str) -> Result<Restored, Error> {
+    let fetched = Fetched::read(&plan.work, manifest)?;
+    let how = how(plan, run);
     match &target.server {
         Server::Postgresql(server) => {
             let account = Account::read(Side::Target, "postgresql", server)?;
-            postgres::restore(&account, &fetched, work, force, origin).await
+            postgres::restore(&account, &fetched, &how).await.map(Restored::from)
         }
         Server::Mysql(server) => {
             let account = Account::read(Side::Target, "mysql", server)?;
-            mysql::restore(&account, &fetched, force, run, origin).await
+            mysql::restore(&account, &fetched, &how).await
         }
         _ => Err(Error::Unsupported(format!("{} is no {}, of which the backup is", target.title, manifest.kind))),
     }
+}
+
+/// What a restore would do to the target, which is only asked.
+pub async fn outlook(plan: &RestorePlan, manifest: &Manifest, target: &Source, run: &str) -> Result<Outlook, Error> {
+    let fetched = Fetched::read(&plan.work, manifest)?;
+    let how = how(plan, run);
+    match &target.server {
+        Server::Postgresql(server) => {
+            let account = Account::read(Side::Target, "postgresql", server)?;
+            postgres::outlook(&account, &fetched, &how).await
+        }
+        Server::Mysql(server) => {
+            let account = Account::read(Side::Target, "mysql", server)?;
+            mysql::outlook(&account, &fetched, &how).await
+        }
+        _ => Err(Error::Unsupported(format!("{} is no {}, of which the backup is", target.title, manifest.kind))),
+    }
+}
+
+fn how<'a>(plan: &'a RestorePlan, run: &'a str) -> How<'a> {
+    let origin = if plan.unproven { Origin::Anybody } else { Origin::Proven };
+    How { work: &plan.work, force: plan.force, cascade: !plan.on_dependents.is_fail(), run, origin }
+}
+
+/// How a backup is restored.
+struct How<'a> {
+    /// Where files may be written.
+    work: &'a Path,
+    force: bool,
+    /// Whether what depends on what is replaced is dropped.
+    cascade: bool,
+    /// The name of the restore.
+    run: &'a str,
+    origin: Origin,
 }
 
 /// Brings a backup into a server that is started for it in the work directory, and compares. Gives the number of rows.
@@ -252,6 +292,7 @@ pub async fn verify(work: &Path, manifest: &Manifest) -> Result<u64, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::databasebackup::Method;
 
     fn account(side: Side, kind: &'static str) -> Account {
         let login = Login { username: Some("backup".into()), password: "hunter2".into() };
@@ -310,6 +351,7 @@ mod tests {
             database: None,
             login: directory.clone(),
             tls: Some(directory.clone()),
+            method: Method::Dump,
         };
         let description = || Account::read(Side::Source, "mysql", &server).map(drop).unwrap_err().to_string();
         let login = "make the Secret that spec.source.mysql.authSecretName names, or add the key";

@@ -33,6 +33,17 @@ pub fn end() -> Bytes {
     Bytes::from_static(&[0; 2 * BLOCK])
 }
 
+/// What stands before a file of known size, whose name is plain and short.
+pub fn header(name: &str, size: u64) -> Bytes {
+    Bytes::copy_from_slice(&head(name, b'0', size))
+}
+
+/// What stands behind it.
+pub fn after(size: u64) -> Bytes {
+    let last = usize::try_from(size % BLOCK as u64).unwrap_or_default();
+    Bytes::from_static(&[0; BLOCK]).slice(..padding(last))
+}
+
 /// Collects a file until a piece of it is full.
 pub struct Pieces {
     name: String,
@@ -85,22 +96,26 @@ fn record(key: &str, value: &str) -> String {
 }
 
 fn member(all: &mut Vec<u8>, name: &str, kind: u8, bytes: &[u8]) {
+    all.extend_from_slice(&head(name, kind, bytes.len() as u64));
+    all.extend_from_slice(bytes);
+    all.resize(all.len() + padding(bytes.len()), 0);
+}
+
+fn head(name: &str, kind: u8, size: u64) -> [u8; BLOCK] {
     let mut header = [0; BLOCK];
     let mut put = |at: usize, text: &[u8]| header[at..at + text.len()].copy_from_slice(text);
     put(0, name.as_bytes());
     put(100, b"0000600\0");
     put(108, b"0000000\0");
     put(116, b"0000000\0");
-    put(124, format!("{:011o}\0", bytes.len()).as_bytes());
+    put(124, format!("{size:011o}\0").as_bytes());
     put(136, b"00000000000\0");
     put(148, b"        ");
     put(156, &[kind]);
     put(257, b"ustar\x0000");
     let sum = sum_of(&header);
     header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
-    all.extend_from_slice(&header);
-    all.extend_from_slice(bytes);
-    all.resize(all.len() + padding(bytes.len()), 0);
+    header
 }
 
 /// The sum of a header's bytes, where the sum itself counts as blanks.

@@ -123,6 +123,14 @@ impl Store {
         Ok(Lying { data: self.listed(&self.key(folder, id, manifest::DATA)).await?, manifest })
     }
 
+    /// IDs of what lies in a source's folder and is due by now, complete or not, the newest first. Whoever may write into the
+    /// bucket would choose the newest by one of the future.
+    pub async fn past_ids(&self, folder: &str) -> Result<Vec<String>, StoreError> {
+        let now = Timestamp::now();
+        let is_past = |id: &String| manifest::due_of(id).is_some_and(|due| !manifest::is_future(due, now));
+        Ok(self.ids(folder).await?.into_iter().filter(is_past).collect())
+    }
+
     /// IDs of what lies in a source's folder, complete or not, the newest first.
     pub async fn ids(&self, folder: &str) -> Result<Vec<String>, StoreError> {
         let prefix = format!("{}/{folder}/", self.place.prefix);

@@ -19,7 +19,7 @@ pub fn databases(
 ) -> Vec<(bool, Database)> {
     let namespace = object.namespace();
     let source = object.spec.source.as_ref();
-    if let Some(access) = source.and_then(of_source) {
+    if let Some(access) = source.and_then(|it| of_source(it, object.spec.method)) {
         let served = source.map(Served::of_source).unwrap_or_default();
         return vec![(true, Database { access, since: made(object.meta()), served })];
     }

@@ -10,6 +10,7 @@ use crate::api::DatabaseBackup;
 use crate::backup::jobs::{Access, Catalog, End, Served, Settings};
 use crate::backup::manifest::Document;
 use crate::backup::record::Record;
+use crate::backup::report::KeptLog;
 use crate::consent::Refusal;
 use crate::external::s3::{Found, Keeping, Object, Place, Upload};
 use crate::guardrails::Denial;
@@ -43,6 +44,8 @@ pub struct Observed {
     pub jobs: Vec<Job>,
     /// Jobs of this object that prove a backup, in the same order.
     pub verifications: Vec<Verification>,
+    /// What servers keep of their log, by folder, as Jobs reported it that ended now.
+    pub kept_logs: BTreeMap<String, (Timestamp, KeptLog)>,
     /// The value of the annotation that asks for a backup at once.
     pub asked: Option<String>,
     /// The value of the annotation that acknowledges the loss of a bucket.

@@ -129,6 +129,7 @@ impl Observer {
             return Ok(observed);
         }
         let (reported, denied) = self.look_at_reports(object, &mut observed).await?;
+        observed.kept_logs = recording::kept_logs(&observed.jobs, &reported);
         // The schedule has to stand still, whether or not AWS answers, and whatever may be read; nothing else is done.
         if object.spec.suspend {
             return Ok(observed);

@@ -51,6 +51,6 @@ pub async fn explain_verification(
     let job = &mut verification.job;
     let pods = transfer::pods(client, object, &job.name, &job.uid).await?;
     transfer::explain(job.end.as_mut(), &pods);
-    verification.keys = transfer::keys(&pods);
+    verification.keys = transfer::outcome(&pods).and_then(|outcome| outcome.keys);
     Ok(())
 }

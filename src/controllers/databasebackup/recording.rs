@@ -1,6 +1,6 @@
 //! What is recorded of an object's backups, and what its Jobs reported. The first part is pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -12,7 +12,7 @@ use super::names::{LABEL, VERIFIES};
 use crate::api::DatabaseBackup;
 use crate::backup::jobs::{Catalog, report_of};
 use crate::backup::record::{Record, Reported};
-use crate::backup::report::Report;
+use crate::backup::report::{KeptLog, Report};
 use crate::transfer;
 
 /// The first record of an object.
@@ -51,6 +51,22 @@ pub fn without_s3(before: &Record, (jobs, reported): (&[Job], &[Reported]), now:
     record.note_hashed(reported, now);
     record.tidy(&Catalog::default(), &uids(jobs));
     Recording { record, accepted: 0 }
+}
+
+/// What servers keep of their log, by folder, and when the last of these Jobs ended that saw it.
+pub fn kept_logs(jobs: &[Job], reported: &[Reported]) -> BTreeMap<String, (Timestamp, KeptLog)> {
+    let mut found = BTreeMap::new();
+    for it in reported {
+        let end = jobs.iter().find(|job| job.uid == it.job).and_then(|job| job.end.as_ref());
+        let Some(end) = end else { continue };
+        let outcomes = it.reports.iter().flat_map(|report| &report.results);
+        for (folder, kept) in outcomes.filter_map(|outcome| Some((&outcome.folder, outcome.kept?))) {
+            if found.get(folder).is_none_or(|(before, _)| *before <= end.at) {
+                found.insert(folder.clone(), (end.at, kept));
+            }
+        }
+    }
+    found
 }
 
 fn uids(jobs: &[Job]) -> BTreeSet<String> {

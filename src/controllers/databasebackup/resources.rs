@@ -10,6 +10,7 @@ use kube::api::ObjectMeta;
 use super::facts::{Database, Observed};
 use super::names;
 use crate::api::DatabaseBackup;
+use crate::api::databaserestore::OnDependents;
 use crate::backup::jobs::{
     IDENTITY, PlanIn, Run, Scratch, SecretMount, WORK, backup_pod, image_of, job_spec, plan_map, plan_text, restore_pod,
 };
@@ -91,6 +92,8 @@ pub fn job_verify(
         identity: identity.map(|_| IDENTITY.into()),
         target: None,
         force: false,
+        on_dependents: OnDependents::Fail,
+        dry_run: false,
         unproven: false,
     });
     let resources = object.spec.resources.as_ref();
@@ -103,6 +106,7 @@ pub fn job_verify(
         identity,
         resources,
         image: None,
+        wal: false,
     };
     let pod = restore_pod(run, "verify", &name, &scratch, backup.size);
     let mut labels = names::labels(object);
@@ -148,6 +152,7 @@ fn job(
         identity: None,
         resources,
         image,
+        wal: plan.sources.iter().any(|source| source.server.kind() == plan::WAL),
     };
     let retry = &object.spec.retry;
     let mut spec = job_spec(backup_pod(run, due), &names::labels(object), retry.limit, retry.deadline.signed_seconds());

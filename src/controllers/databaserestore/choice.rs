@@ -7,7 +7,7 @@ use super::facts::{Choice, Target};
 use crate::api::databaserestore::BackupChoice;
 use crate::api::{DatabaseBackup, DatabaseRestore};
 use crate::backup::jobs::Catalog;
-use crate::backup::manifest::{Manifest, due_of, id_of};
+use crate::backup::manifest::{MODULES, Manifest, due_of, id_of};
 use crate::backup::record::Record;
 
 /// No Job reported the backup to this operator.
@@ -108,6 +108,16 @@ pub fn unfit(manifest: &Manifest, target: &Target) -> Option<(&'static str, Stri
         let message =
             format!("spec.target: {title} is no {}, of which the backup is: name another target", manifest.kind);
         return Some(("KindMismatch", message));
+    }
+    // A server that lacks them reads nothing at all where one key is theirs.
+    if let Some(modules) = manifest.contents.facts.get(MODULES)
+        && target.served.modules.as_ref().is_some_and(Vec::is_empty)
+    {
+        let message = format!(
+            "spec.target: {title} has no modules, and the backup is of a Redis that had loaded {modules}: name them in spec.modules of \
+             the target"
+        );
+        return Some(("ModulesMissing", message));
     }
     let major = |version: &str| version.split('.').next().and_then(|major| major.parse::<u32>().ok());
     let (theirs, ours) = (target.served.version.as_deref().and_then(major)?, major(&manifest.version)?);

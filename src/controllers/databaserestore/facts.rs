@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::backup::Outlook;
 use crate::backup::jobs::{Access, End, Served, Settings};
 use crate::backup::manifest::{Document, Manifest};
 use crate::backup::plan::Destination;
@@ -33,6 +34,10 @@ pub struct Job {
     pub writing: bool,
     /// Keys that it reported.
     pub keys: Option<u64>,
+    /// What it reported that it left out.
+    pub note: Option<String>,
+    /// What it reported that it would do.
+    pub outlook: Option<Outlook>,
     /// How it ended; none while it runs.
     pub end: Option<End>,
 }

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use super::choice::{pick, unencrypted, unfit, unrecorded, without_key};
 use super::facts::{Choice, Chosen, Job, Note, Observed, Offer, Target};
 use super::resources;
+use crate::api::databasebackup::Method;
 use crate::api::databaserestore::{RestoreOutcome, Restored};
 use crate::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, Redis};
 use crate::backup::jobs::{
@@ -19,6 +20,7 @@ use crate::backup::jobs::{
 use crate::backup::manifest::{Document, id_of};
 use crate::backup::plan::Destination;
 use crate::backup::record::{Record, believed};
+use crate::backup::report::Outcome;
 use crate::consent::{self, Consent, DATABASERESTORE, Refusal};
 use crate::external::aws::AwsError;
 use crate::external::s3::{Place, S3};
@@ -87,13 +89,16 @@ impl Observer {
         let pods = transfer::pods(&self.client, object, &job.name_any(), &uid).await?;
         let mut end = end_of(job);
         transfer::explain(end.as_mut(), &pods);
-        let note = |key| job.annotations().get(key).cloned();
+        let Outcome { keys, note, outlook, .. } = transfer::outcome(&pods).unwrap_or_default();
+        let annotation = |key| job.annotations().get(key).cloned();
         Ok(Job {
             ours: is_controlled_by(job, object),
-            chosen: note(resources::ID).zip(note(resources::SOURCE)),
+            chosen: annotation(resources::ID).zip(annotation(resources::SOURCE)),
             made: job.metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0),
             writing: pods.iter().any(has_begun),
-            keys: transfer::keys(&pods),
+            keys,
+            note,
+            outlook,
             end,
         })
     }
@@ -278,7 +283,7 @@ impl Observer {
 
     async fn target(&self, object: &DatabaseRestore) -> Result<Result<Target, No>, Error> {
         let target = &object.spec.target;
-        if let Some(access) = of_source(target) {
+        if let Some(access) = of_source(target, Method::Dump) {
             let usual = if target.etcd.is_some() { "etcd" } else { "redis" };
             let kind = image_of(target).map_or(usual, |(kind, _)| kind);
             return Ok(Ok(Target { access, kind, served: Served::of_source(target), born: None }));

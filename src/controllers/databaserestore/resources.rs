@@ -41,6 +41,8 @@ pub fn config_map(object: &DatabaseRestore, chosen: &Chosen) -> Manifest {
         identity: chosen.identity.as_ref().map(|_| IDENTITY.into()),
         target: Some(chosen.target.access.source.clone()),
         force: object.spec.force,
+        on_dependents: object.spec.on_dependents,
+        dry_run: object.spec.dry_run,
         unproven: chosen.note == Note::Unverified || object.spec.from.accept_unrecorded,
     };
     Manifest::hashed(&ConfigMap {
@@ -64,6 +66,7 @@ pub fn job(object: &DatabaseRestore, settings: &Settings, chosen: &Chosen) -> Ma
         identity,
         resources: None,
         image: None,
+        wal: false,
     };
     let pod = restore_pod(run, "restore", &uid, &scratch(chosen), chosen.manifest.size);
     let message = [(ID, &chosen.manifest.id), (SOURCE, &chosen.manifest.source)];

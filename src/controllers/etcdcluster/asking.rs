@@ -34,7 +34,7 @@ impl Observer {
         observed.auth.access = self.cache.last_access(object, &passwords);
         let followed: Vec<Endpoint> =
             observed.set.pods.keys().filter_map(|ordinal| observed.endpoint(*ordinal)).collect();
-        self.monitor.follow(&key_of(object), followed);
+        self.monitor.follow(&key_of(object), &object.uid().unwrap_or_default(), followed);
         self.ask_each(object, observed, |endpoint| async move { self.etcd.status(&endpoint).await }).await;
         observed.auth.access = self.enter(object, observed, passwords).await;
         match &observed.auth.access {
@@ -167,7 +167,7 @@ impl Observer {
     }
 
     /// How members let us in: those that have a leader are tried, then those that tell nothing of themselves. Not every
-    /// look asks: see [`Memory::access`].
+    /// look asks: see [`super::cache::Cache::access`].
     async fn enter(&self, object: &EtcdCluster, observed: &Observed, passwords: Vec<Password>) -> Access {
         if passwords.is_empty() {
             return if observed.reserved.is_empty() { Access::Unknown } else { Access::Locked };

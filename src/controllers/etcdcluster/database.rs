@@ -51,8 +51,8 @@ impl Database for EtcdCluster {
         }
     }
 
-    fn services(&self) -> Vec<String> {
-        vec![self.name_any(), names::peers(self)]
+    fn services(&self) -> Vec<(String, bool)> {
+        vec![(self.name_any(), true), (names::peers(self), true)]
     }
 
     fn ordinals(&self, claims: &BTreeMap<i32, Claim>) -> i32 {
@@ -93,6 +93,7 @@ impl Database for EtcdCluster {
             service_account: spec.service_account_name.as_ref(),
             auth: spec.auth.enabled,
             lacks_tls: lacks_tls(self),
+            second_port: None,
             allowed_clients: spec.allowed_clients.as_ref(),
             network_policy: spec.network_policy,
             published: spec.service.as_ref().is_some_and(|service| service.kind != ServiceType::ClusterIp),

@@ -89,6 +89,7 @@ impl Kind for EtcdClusterKind {
     }
 
     fn forget(&self, uid: &str) {
+        self.observer.monitor.forget(uid);
         self.observer.cache.forget(uid);
         self.observer.sets.forget(uid);
     }

@@ -55,12 +55,17 @@ impl Monitor {
     }
 
     /// Listens to these members of an object, and to no others of it any more.
-    pub fn follow(&self, key: &Key, members: Vec<Endpoint>) {
-        self.listeners.follow(key, members, |latest| {
+    pub fn follow(&self, key: &Key, uid: &str, members: Vec<Endpoint>) {
+        self.listeners.follow(key, uid, members, |latest| {
             let (etcd, wake) = (self.etcd.clone(), self.wake.clone());
             let ear = Probe { etcd, latest: latest.clone(), key: key.clone(), wake };
             vec![tokio::spawn(ear.listen())]
         });
+    }
+
+    /// Listens to no member of an object that is gone.
+    pub fn forget(&self, uid: &str) {
+        self.listeners.forget(uid);
     }
 
     /// How long a member has not answered; nothing where it was never listened to.
@@ -223,7 +228,7 @@ mod tests {
             let monitor = Monitor::new(etcd);
             let woken = monitor.wake.subscribe().boxed();
             let mut scene = Self { member, monitor, woken };
-            scene.monitor.follow(&key(), vec![endpoint()]);
+            scene.monitor.follow(&key(), "uid", vec![endpoint()]);
             scene.rests(Duration::from_secs(100)).await;
             scene
         }
@@ -238,7 +243,7 @@ mod tests {
 
         async fn wakes(&mut self) {
             // Whoever is woken asks for it once more.
-            self.monitor.follow(&key(), vec![endpoint()]);
+            self.monitor.follow(&key(), "uid", vec![endpoint()]);
             let patience = Duration::from_millis(2300);
             assert_eq!(timeout(patience, self.woken.next()).await.expect("nobody was woken in time"), Some(key()));
         }
@@ -293,10 +298,10 @@ mod tests {
         let before = calls();
         sleep(IDLE).await;
         assert_eq!(calls(), before);
-        scene.monitor.follow(&key(), vec![endpoint()]);
+        scene.monitor.follow(&key(), "uid", vec![endpoint()]);
         sleep(RHYTHM * 2).await;
         assert!(calls() > before);
-        scene.monitor.follow(&key(), Vec::new());
+        scene.monitor.follow(&key(), "uid", Vec::new());
         let before = calls();
         sleep(RHYTHM * 2).await;
         assert_eq!(calls(), before);

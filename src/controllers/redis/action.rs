@@ -86,7 +86,7 @@ impl Action {
     pub fn event(&self) -> Option<ActionEvent> {
         let (reason, note) = match self {
             Self::Child(ChildAction::Apply { child, .. }) if child.kind() == "Secret" => {
-                ("PasswordChanged", "Processes are told the changed password of clients".to_owned())
+                ("UsersWritten", format!("Wrote Secret {}: processes are told of its users", child.name()))
             }
             Self::Child(action) => return action.event::<Redis>(),
             Self::Promote { node, why, .. } => ("Promoted", format!("Made {} the master: {why}", node.name)),

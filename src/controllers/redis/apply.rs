@@ -79,7 +79,8 @@ pub async fn apply(redis: &Redis, observer: &Observer, object: &Object, action: 
         }
         Action::MakeUsers { secret, hash } => {
             let internal = SecretString(random_password()?);
-            let users = Users { internal, current: hash.clone(), previous: None, exporter: true };
+            let sentinel = object.spec.sentinel.is_some();
+            let users = Users { internal, current: hash.clone(), previous: None, exporter: true, sentinel };
             let child = resources::users_secret(object, &users);
             debug_assert_eq!(child.name(), secret);
             Ok(sets.apply(object, &child, None).await?)

@@ -3,7 +3,7 @@
 
 use super::facts::Pod;
 
-/// What Redis and Valkey say of files that they cannot read. A file of a later version is not damaged.
+/// What Redis and Valkey say of files that they cannot read. A file of a later version, or of modules, is not damaged.
 const DAMAGE: [&str; 11] = [
     "Bad file format reading the append only file",
     "Unexpected end of file reading the append only file",
@@ -17,14 +17,17 @@ const DAMAGE: [&str; 11] = [
     "Wrong signature trying to load DB from file",
     "RDB CRC error",
 ];
-/// A file of a later version, which an earlier one cannot read.
-const LATER: &str = "handle RDB format version";
+/// A file that is whole, and that a process of an earlier version or without its modules cannot read.
+const FOREIGN: [&str; 2] = ["handle RDB format version", "module data I can't load"];
 
 impl Pod {
     /// With which words its process said that it cannot read its data, if it did.
     pub fn damage(&self) -> Option<&'static str> {
         let words = self.last_words.as_deref()?;
-        DAMAGE.into_iter().find(|part| words.contains(part)).filter(|_| !words.contains(LATER))
+        DAMAGE
+            .into_iter()
+            .find(|part| words.contains(part))
+            .filter(|_| !FOREIGN.iter().any(|part| words.contains(part)))
     }
 }
 
@@ -64,6 +67,9 @@ mod tests {
             damage("# Unable to obtain the AOF file appendonly.aof.2.base.rdb length. stat: No such file").is_some()
         );
         assert_eq!(damage("# Can't handle RDB format version 12\n# Wrong signature trying to load DB from file"), None);
+        let without = "# The RDB file contains module data I can't load: no matching module type 'ft_index0'\n\
+                       # Internal error in RDB reading offset 0, function at rdb.c:3226 -> Unknown length";
+        assert_eq!(damage(without), None, "its file is whole");
         assert_eq!(damage(">>> 'maxmemory x'\nargument must be a memory value"), None);
     }
 }

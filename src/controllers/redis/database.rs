@@ -6,13 +6,14 @@ use k8s_openapi::api::core::v1::Pod as CorePod;
 use kube::ResourceExt;
 
 use super::facts::Node;
-use super::names::{self, CERTIFICATES, ROLE, SETTINGS};
+use super::names::{self, CERTIFICATES, ROLE, SETTINGS, ZONE};
 use crate::api::Redis;
 use crate::api::databasebackup::{Named, Source};
 use crate::api::databaserestore::Restored;
 use crate::api::pods::ServiceType;
 use crate::api::redis::Spread;
 use crate::guardrails::{Ask, asks};
+use crate::sentinel;
 use crate::stateful::network::Ports;
 use crate::stateful::restore_from::Restorable;
 use crate::stateful::{Claim, Database, SetSpec};
@@ -37,12 +38,16 @@ impl Database for Redis {
             settings: pod.annotations().get(SETTINGS).cloned(),
             certificates: pod.annotations().get(CERTIFICATES).cloned(),
             host: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
+            // From Kubernetes 1.35 on pods bear it: https://kubernetes.io/docs/reference/labels-annotations-taints/
+            zone: pod.labels().get(ZONE).cloned(),
             ..Node::default()
         }
     }
 
-    fn services(&self) -> Vec<String> {
-        vec![self.name_any(), names::replicas(self), names::peers(self)]
+    fn services(&self) -> Vec<(String, bool)> {
+        let always = [self.name_any(), names::replicas(self), names::peers(self)].map(|name| (name, true));
+        let sentinel = (names::sentinel(self), self.spec.sentinel.is_some());
+        always.into_iter().chain([sentinel]).collect()
     }
 
     fn ordinals(&self, _: &BTreeMap<i32, Claim>) -> i32 {
@@ -80,6 +85,7 @@ impl Database for Redis {
             service_account: spec.service_account_name.as_ref(),
             auth: spec.auth.enabled,
             lacks_tls: spec.tls.is_none().then_some("spec.tls must be set"),
+            second_port: spec.sentinel.as_ref().map(|_| sentinel::PORT),
             allowed_clients: spec.allowed_clients.as_ref(),
             network_policy: spec.network_policy,
             published: [&spec.service, &spec.replica_service]

@@ -22,6 +22,8 @@ pub struct Observed {
     pub passwords: Passwords,
     /// Certificates, where TLS is spoken.
     pub certificates: Certificates,
+    /// The operator's own image, where it knows it.
+    pub own_image: Option<String>,
 }
 
 /// What is known of passwords.
@@ -50,6 +52,8 @@ pub struct Users {
     pub previous: Option<String>,
     /// Exporters have a user: Secrets from before they had one lack it.
     pub exporter: bool,
+    /// What answers as Redis Sentinel does has a user: it has none before it is asked for.
+    pub sentinel: bool,
 }
 
 /// All that is known of a set's certificates.
@@ -86,6 +90,8 @@ pub struct Node {
     pub certificates: Option<String>,
     /// The node of Kubernetes that it is on.
     pub host: Option<String>,
+    /// The zone of that, where readers are led to replicas near them.
+    pub zone: Option<String>,
     /// As whom we speak to it.
     pub login: Option<Login>,
     /// With what we speak TLS to it.

@@ -23,6 +23,7 @@ mod facts;
 mod fixtures;
 mod listened;
 mod memory;
+mod modules;
 mod monitor;
 mod names;
 mod observe;
@@ -34,6 +35,7 @@ mod settings;
 mod simulation;
 mod slices;
 mod tls;
+mod zones;
 
 use std::sync::Arc;
 
@@ -61,7 +63,7 @@ pub async fn controller(context: Context) {
     let client = context.environment.client.clone();
     let redis = Redis::new(context.redis, context.fence, context.environment.metrics.clone());
     let guardrails = context.environment.guardrails.clone();
-    let observer = Observer::new(client, redis.clone(), context.databases, guardrails);
+    let observer = Observer::new(client, redis.clone(), context.backups.image, context.databases, guardrails);
     let kind = RedisKind { redis, observer };
     runtime::run(Arc::new(kind), context.environment).await;
 }

@@ -41,16 +41,25 @@ impl Monitor {
     }
 
     /// Listens to these nodes of an object, and to no others of it any more.
-    pub fn follow(&self, key: &Key, nodes: &[Endpoint], patience: Duration) {
+    pub fn follow(&self, key: &Key, uid: &str, nodes: &[Endpoint], patience: Duration) {
         let node = |endpoint: &Endpoint| Node { endpoint: endpoint.clone(), patience, is_master: false, writes: None };
-        let left = self.listeners.follow(key, nodes.iter().map(node).collect(), |latest| {
+        let left = self.listeners.follow(key, uid, nodes.iter().map(node).collect(), |latest| {
             let (redis, wake) = (self.redis.clone(), self.wake.clone());
             let ear = Probe { redis, node: locked(latest).node.id(), latest: latest.clone(), key: key.clone(), wake };
             let (redis, wake) = (self.redis.clone(), self.wake.clone());
             let pulse = Pulse { redis, latest: latest.clone(), key: key.clone(), wake };
             vec![tokio::spawn(ear.listen()), tokio::spawn(pulse.beat())]
         });
-        for node in &left {
+        self.hang_up(&left);
+    }
+
+    /// Listens to no node of an object that is gone.
+    pub fn forget(&self, uid: &str) {
+        self.hang_up(&self.listeners.forget(uid));
+    }
+
+    fn hang_up(&self, nodes: &[Endpoint]) {
+        for node in nodes {
             self.redis.hang_up(node);
         }
     }

@@ -5,6 +5,8 @@ use kube::ResourceExt;
 use crate::api::Redis;
 pub use crate::stateful::names::{REVISION, VOLUME, labels, ordinal_of, peers, pod};
 
+/// Label of nodes of Kubernetes: their zone. <https://kubernetes.io/docs/reference/labels-annotations-taints/>
+pub const ZONE: &str = "topology.kubernetes.io/zone";
 /// Label of every child, with the object's name.
 pub const LABEL: &str = crate::consent::REDIS.made_for;
 /// Label of pods that tells their role: [`MASTER`] or [`REPLICA`]. Services do not select by it: whom they lead to is in slices
@@ -40,6 +42,16 @@ pub fn scheme(object: &Redis) -> &'static str {
 /// Name of the Service of the replicas.
 pub fn replicas(object: &Redis) -> String {
     format!("{}-replicas", object.name_any())
+}
+
+/// Name of the Service at which clients of Redis Sentinel ask for the master.
+pub fn sentinel(object: &Redis) -> String {
+    format!("{}-sentinel", object.name_any())
+}
+
+/// A Service's name, good in the whole cluster.
+pub fn within(object: &Redis, service: &str) -> String {
+    format!("{service}.{}.svc", object.namespace().unwrap_or_default())
 }
 
 /// Name of the slice of a Service with addresses of that family.

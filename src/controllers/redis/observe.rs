@@ -14,6 +14,7 @@ use super::monitor::Monitor;
 use super::names;
 use super::secret_cache::SecretCache;
 use super::slices::Slices;
+use super::zones::Zones;
 use super::{resources, settings};
 use crate::api::Redis as Object;
 use crate::consent::REDIS;
@@ -30,9 +31,11 @@ const SILENT: Duration = Duration::from_millis(700);
 /// Reads for all objects.
 pub struct Observer {
     redis: Redis,
+    own_image: Option<String>,
     pub sets: Sets<Object>,
     pub monitor: Monitor,
     pub slices: Slices,
+    zones: Zones,
     drifts: Drifts,
     secrets: SecretCache,
     /// Whether the processes of pods, by object and uid, know us by name, where that is another than the spec says.
@@ -43,14 +46,16 @@ pub struct Observer {
 
 impl Observer {
     /// Reads through these.
-    pub fn new(client: Client, redis: Redis, rules: Rules, guardrails: Guardrails) -> Self {
+    pub fn new(client: Client, redis: Redis, own_image: Option<String>, rules: Rules, guardrails: Guardrails) -> Self {
         Self {
             slices: Slices::new(client.clone()),
+            zones: Zones::new(client.clone()),
             drifts: Drifts::default(),
             secrets: SecretCache::new(client.clone()),
             sets: Sets::new(client, rules, guardrails),
             monitor: Monitor::new(redis.clone()),
             redis,
+            own_image,
             logins: PerObject::default(),
             users: PerObject::default(),
         }
@@ -65,6 +70,7 @@ impl Observer {
 
     /// The object with that UID is gone.
     pub fn forget(&self, uid: &str) {
+        self.monitor.forget(uid);
         self.slices.forget(uid);
         self.sets.forget(uid);
         self.drifts.forget(uid);
@@ -76,7 +82,11 @@ impl Observer {
     pub async fn observe(&self, object: &Object) -> Result<Observed, Error> {
         let fresh = self.sets.take_change(object);
         let (set, slices) = tokio::try_join!(self.sets.look(object, fresh), self.slices.look(object, fresh))?;
-        let mut observed = Observed { set, slices, ..Observed::default() };
+        let own_image = self.own_image.clone();
+        let mut observed = Observed { set, slices, own_image, ..Observed::default() };
+        if resources::distribution(object, &names::replicas(object)).is_some() {
+            self.zones.add_to(&mut observed.set).await;
+        }
         self.ask_nodes(object, &mut observed, fresh).await?;
         Ok(observed)
     }
@@ -175,7 +185,7 @@ impl Observer {
         let nodes: Vec<(i32, Endpoint)> =
             observed.set.pods.iter().filter_map(|(ordinal, pod)| Some((*ordinal, pod.endpoint()?))).collect();
         let endpoints: Vec<Endpoint> = nodes.iter().map(|(_, node)| node.clone()).collect();
-        self.monitor.follow(&key, &endpoints, patience);
+        self.monitor.follow(&key, &object.uid().unwrap_or_default(), &endpoints, patience);
         let asked = nodes.iter().map(|(ordinal, node)| async {
             let silence = self.monitor.silence(&key, node).unwrap_or_default();
             if silence >= SILENT {

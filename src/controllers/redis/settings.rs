@@ -22,6 +22,10 @@ pub const USERS_FILE: &str = "users.conf";
 pub const EXPORTER_PATH: &str = "/etc/redis-exporter";
 /// The file of the exporter's passwords, by URLs that it sends them to.
 pub const EXPORTER_FILE: &str = "exporter.json";
+/// Where the password is of what answers as Redis Sentinel does, when clients must log in.
+pub const SENTINEL_PATH: &str = "/etc/redis-sentinel";
+/// The file of that password.
+pub const SENTINEL_FILE: &str = "sentinel";
 /// Where the certificates are.
 pub const TLS_PATH: &str = "/etc/redis-tls";
 /// The file of the settings.
@@ -69,7 +73,6 @@ const OWNED: &[&str] = &[
     "dbfilename",
     "dir",
     "include",
-    "loadmodule",
     "logfile",
     "masterauth",
     "masteruser",
@@ -196,7 +199,17 @@ pub fn file(object: &Redis) -> String {
     } else {
         object.spec.exporter.is_some().then(|| exporter_user::line("nopass"))
     };
-    settings(object).into_iter().map(directive).chain(users).collect()
+    settings(object).into_iter().map(directive).chain(modules(object)).chain(users).collect()
+}
+
+/// Modules are loaded in the order of the file, and more than one line has that name.
+/// <https://github.com/redis/redis/blob/7.0/redis.conf>
+fn modules(object: &Redis) -> impl Iterator<Item = String> {
+    object.spec.modules.iter().map(|module| {
+        let args = module.args.iter().map(|word| quoted(word));
+        let words: Vec<String> = std::iter::once(module.path.clone()).chain(args).collect();
+        format!("loadmodule {}\n", words.join(" "))
+    })
 }
 
 /// One word, whatever is in it. <https://github.com/redis/redis/blob/7.0/redis.conf>
@@ -217,6 +230,9 @@ pub fn minimum(object: &Redis) -> i32 {
 /// What of `spec.config` cannot be, with the field and the fix; `None` when all can.
 pub fn trouble(object: &Redis) -> Option<String> {
     object.spec.config.iter().find_map(|(name, value)| {
+        if name == "loadmodule" {
+            return Some("spec.config.loadmodule cannot be set: name the library in spec.modules".to_owned());
+        }
         let owned = OWNED.contains(&name.as_str()) || OWNED_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
         if owned {
             return Some(format!("spec.config.{name} is set by Causeway, which runs the nodes by it: remove it"));
@@ -232,6 +248,7 @@ pub fn trouble(object: &Redis) -> Option<String> {
 mod tests {
     use super::super::fixtures::redis;
     use super::*;
+    use crate::api::redis::Module;
 
     fn with(name: &str, value: &str) -> Redis {
         let mut object = redis(3);
@@ -247,6 +264,7 @@ mod tests {
             ("slaveof", "no one", "set by Causeway"),
             ("tls-port", "6380", "set by Causeway"),
             ("requirepass", "x", "set by Causeway"),
+            ("loadmodule", "/lib/x.so", "spec.modules"),
             ("maxmemory", "1gb\nreplicaof no one", "in one line"),
             ("databases", "1024", ""),
             ("databases", "400000", "from 1 to 1024"),
@@ -264,6 +282,19 @@ mod tests {
         assert!(text.contains(r#"proc-title-template "{title} \"x\" \\ y""#), "{text}");
         assert!(file(&redis(3)).contains("save \"\"\n"));
         assert!(file(&with("save", "3600 1 300 100")).contains("save 3600 1 300 100\n"));
+    }
+
+    #[test]
+    fn modules_are_loaded_in_their_order_with_each_word_as_it_is() {
+        let mut object = redis(1);
+        let module = |path: &str, args: &[&str]| Module {
+            path: path.into(),
+            args: args.iter().map(|it| (*it).into()).collect(),
+        };
+        object.spec.modules = vec![module("/lib/z.so", &[]), module("/lib/a.so", &["TIMEOUT", "5 \"s\""])];
+        let text = file(&object);
+        assert!(text.contains("loadmodule /lib/z.so\nloadmodule /lib/a.so TIMEOUT \"5 \\\"s\\\"\"\n"), "{text}");
+        assert!(live(&object).iter().all(|(name, _)| name != "loadmodule"), "no running process is told");
     }
 
     #[test]

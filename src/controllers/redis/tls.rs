@@ -50,7 +50,7 @@ pub fn config(object: &Redis) -> CertificateConfig {
         field: "spec.tls.secretName",
         kind: REDIS.kind,
         // Replicas show theirs to the master, where it asks for one.
-        needs: Needs { names: services(object).map(|name| within(object, &name)).into(), clients: asks },
+        needs: Needs { names: services(object).map(|name| names::within(object, &name)).collect(), clients: asks },
         names: all_names(object),
         authority: format!("{} {}", object.namespace().unwrap_or_default(), object.name_any()),
         subject: object.name_any(),
@@ -61,24 +61,21 @@ pub fn config(object: &Redis) -> CertificateConfig {
     }
 }
 
-/// The Services that lead to nodes by their roles.
-fn services(object: &Redis) -> [String; 2] {
-    [object.name_any(), names::replicas(object)]
-}
-
-fn within(object: &Redis, name: &str) -> String {
-    format!("{name}.{}.svc", object.namespace().unwrap_or_default())
+/// The Services at which clients speak TLS.
+fn services(object: &Redis) -> impl Iterator<Item = String> {
+    let sentinel = object.spec.sentinel.is_some().then(|| names::sentinel(object));
+    [object.name_any(), names::replicas(object)].into_iter().chain(sentinel)
 }
 
 /// What a certificate of ours is valid for.
 fn all_names(object: &Redis) -> Vec<String> {
     let namespace = object.namespace().unwrap_or_default();
     let of_service = |name: String| {
-        let whole = within(object, &name);
+        let whole = names::within(object, &name);
         [name.clone(), format!("{name}.{namespace}"), format!("{whole}.cluster.local"), whole]
     };
-    let pods = within(object, &format!("*.{}", names::peers(object)));
-    let mut all: Vec<String> = services(object).into_iter().flat_map(of_service).collect();
+    let pods = names::within(object, &format!("*.{}", names::peers(object)));
+    let mut all: Vec<String> = services(object).flat_map(of_service).collect();
     all.extend([format!("{pods}.cluster.local"), pods]);
     all.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
     all
@@ -101,7 +98,7 @@ pub fn credentials(object: &Redis, secrets: &Secrets) -> Option<Arc<Credentials>
     let asks = object.spec.tls.as_ref()?.client_certificates != ClientCertificates::Off;
     Some(Arc::new(Credentials {
         trusted: files.trusted,
-        server_name: within(object, &object.name_any()),
+        server_name: names::within(object, &object.name_any()),
         identity: asks.then_some((files.certificate, files.key)),
     }))
 }
@@ -120,7 +117,19 @@ pub fn has_loaded(pod: &Pod, content: &str) -> bool {
 mod tests {
     use super::super::fixtures::redis;
     use super::*;
-    use crate::api::redis::Tls;
+    use crate::api::redis::{Sentinel, Tls};
+
+    #[test]
+    fn a_sentinel_is_known_by_its_own_service_which_only_then_a_certificate_must_name() {
+        let mut object = redis(2);
+        let has = |object: &Redis| {
+            let config = config(object);
+            [config.names, config.needs.names].map(|names| names.iter().any(|it| it == "cache-sentinel.shop.svc"))
+        };
+        assert_eq!(has(&object), [false, false]);
+        object.spec.sentinel = Some(Sentinel::default());
+        assert_eq!(has(&object), [true, true]);
+    }
 
     #[test]
     fn one_name_is_enough_for_pods_and_each_service_has_all_its_forms() {

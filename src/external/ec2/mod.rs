@@ -5,7 +5,6 @@
 mod api;
 mod element;
 mod entries;
-mod networks;
 mod parameters;
 mod permissions;
 mod security_groups;
@@ -25,7 +24,6 @@ use crate::runtime::Class;
 pub use api::Api;
 pub use element::Element;
 pub use entries::Entry;
-pub use networks::Network;
 pub use parameters::{Filter, Parameters};
 pub use permissions::{Permission, PortRange, Source};
 pub use security_groups::SecurityGroup;

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::parameters::literal;
-use super::{Ec2, Element, Filter, Network, Outcome, Parameters, filter, tags_of};
+use super::{Ec2, Element, Filter, Outcome, Parameters, filter, tags_of};
 use crate::external::elbv2::Pairs;
+use crate::network::Network;
 
 /// A subnet.
 #[derive(Clone, Debug, PartialEq, Eq)]

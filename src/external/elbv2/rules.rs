@@ -12,7 +12,7 @@ use super::transforms::Transform;
 use super::{Elbv2, Outcome, Pairs};
 
 /// A rule as AWS describes it. The default rule of a listener is not one of these: see
-/// [`ListenerSettings::default_actions`].
+/// [`super::ListenerSettings::default_actions`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// Amazon resource name.

@@ -7,7 +7,7 @@ use kube::{Resource, ResourceExt};
 use serde_json::to_value;
 
 use crate::api::databasebackup::Source;
-use crate::api::databaserestore::BackupChoice;
+use crate::api::databaserestore::{BackupChoice, OnDependents};
 use crate::api::{DatabaseRestore, DatabaseRestoreSpec, Duration};
 use crate::runtime::fingerprint;
 use crate::runtime::manifest::Manifest;
@@ -44,6 +44,8 @@ pub fn restore(object: &impl Restorable, from: &BackupChoice, labels: BTreeMap<S
         from: from.clone(),
         target: object.target(),
         force: false,
+        on_dependents: OnDependents::Fail,
+        dry_run: false,
         deadline: Duration::from_hours(DEADLINE_HOURS),
     };
     let mut restore = DatabaseRestore::new(&name(object), spec);

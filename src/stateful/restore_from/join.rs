@@ -1,4 +1,4 @@
-//! Joins the course of a restore with what else is to be done about a database. Pure.
+//! Joins the steps of a restore with what else is to be done about a database. Pure.
 
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::runtime::fingerprint;
 
-/// What is known of one [`super::Site`].
+/// What is known of one [`super::CertificateConfig`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SideFacts {
     /// Where certificates come from.
@@ -88,7 +88,7 @@ impl Source {
         id_of(&self.trust())
     }
 
-    /// The label of pods whose members know nothing else: see [`Kept::label`].
+    /// The label of pods whose members know nothing else: see [`StoredCertificate::label`].
     pub fn label(&self) -> String {
         label(&self.id(), &self.id())
     }
@@ -106,7 +106,7 @@ impl StoredCertificate {
     }
 }
 
-/// What [`Kept::content`] is of such files.
+/// What [`StoredCertificate::content`] is of such files.
 pub fn content(trust: &BTreeSet<String>, leaf: &str) -> String {
     fingerprint(&[id_of(trust).as_bytes(), leaf.as_bytes()], 16)
 }

@@ -53,7 +53,7 @@ pub struct CertificateConfig {
     pub authority_lifetime: SignedDuration,
     /// Another text asks for another authority.
     pub renewal: Option<String>,
-    /// Files are there under names that tell their content, too: see [`facts::Kept::content`].
+    /// Files are there under names that tell their content, too: see [`facts::StoredCertificate::content`].
     pub named_by_content: bool,
 }
 

@@ -79,6 +79,8 @@ async fn a_backup_is_refused_in_words_that_name_field_and_fix() {
             json!({ "mysql": sql(&json!({})), "postgresql": sql(&json!({})) }),
             "spec.source must have exactly one of etcdCluster, redis, etcd, redisServer, postgresql and mysql",
         ),
+        ("method", json!("BaseBackup"), "spec.method: BaseBackup and Wal are of a whole PostgreSQL"),
+        ("method", json!("Wal"), "spec.retention of method: Wal must be maxAge alone"),
         ("retention", json!({}), "spec.retention keeps nothing: give at least one of keepLast"),
         ("retention", json!({ "keepLast": 0 }), "spec.retention keeps nothing"),
         ("retention", json!({ "maxAge": "soon" }), "spec.retention.maxAge must be hours, days or weeks"),

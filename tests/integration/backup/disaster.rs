@@ -53,7 +53,7 @@ fn account(stage: &Stage) -> [(&'static str, String); 4] {
 }
 
 /// What somebody does who has the bucket, the public key and no Causeway: the commands of docs/databasebackup.md.
-fn by_hand(stage: &Stage, place: &str, key: &str, then: &str) -> String {
+pub fn by_hand(stage: &Stage, place: &str, key: &str, then: &str) -> String {
     let directory = std::env::temp_dir().join(format!("causeway-by-hand-{}-{then:.4}", stage.namespace));
     std::fs::create_dir_all(&directory).expect("a directory");
     let script = format!(

@@ -199,6 +199,8 @@ pub struct Ended {
     pub reason: Option<String>,
     /// Keys of its one result.
     pub keys: Option<u64>,
+    /// What it said that it would do: action, what and count of each.
+    pub outlook: Vec<String>,
     /// What it logged.
     pub log: String,
 }
@@ -208,7 +210,9 @@ impl Ended {
         let report: Report = report_in(&plane.directory).unwrap_or_default();
         let result = report.results.into_iter().next().unwrap_or_default();
         let log = String::from_utf8_lossy(&output.stderr).into_owned();
-        Self { code: output.status.code(), reason: result.reason, keys: result.keys, log }
+        let changes = result.outlook.map(|outlook| outlook.told.changes).unwrap_or_default();
+        let outlook = changes.iter().map(|it| format!("{:?} {} {}", it.action, it.count, it.what)).collect();
+        Self { code: output.status.code(), reason: result.reason, keys: result.keys, outlook, log }
     }
 
     /// Panics unless it did well.

@@ -6,10 +6,10 @@ use etcd_client::{Client, GetOptions};
 use redis::FromRedisValue;
 use redis::aio::MultiplexedConnection;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use super::plane::{FOLDER, ID, Plane};
-use super::stage::{redis_command, redis_connection};
-use crate::support::wait_for;
+use super::stage::{WAIT_TIMEOUT, redis_command, redis_connection};
 
 async fn ask<T: FromRedisValue>(address: &str, words: &[&str]) -> T {
     redis_command(address, words).await
@@ -91,14 +91,25 @@ async fn every_kind_of_value_is_restored_and_what_is_not_ours_only_by_force() {
     assert_eq!((ended.code, ended.reason.as_deref()), (Some(3), Some("ManifestChanged")), "{}", ended.log);
     assert_eq!(plane.run("restore", &plan).await.succeeded().keys, Some(5006));
     assert_eq!(contents(&into).await, contents(&from).await);
+    let marks = || ask::<i64>(&into, &["EXISTS", "causeway.example.com/restore"]);
+    assert_eq!(marks().await, 0, "the mark goes with the end");
     // Its process may have died before it could tell that it was done.
+    let done = format!("done:{FOLDER}/{ID}");
+    let () = ask(&into, &["SET", "causeway.example.com/restore", &done]).await;
     plane.run("restore", &plan).await.succeeded();
+    assert_eq!(marks().await, 0, "another try that finds it done takes it away");
 
-    let _: i64 = ask(&into, &["DEL", "causeway.example.com/restore", "hash"]).await;
+    let _: i64 = ask(&into, &["DEL", "hash"]).await;
     let _: redis::Value = ask(&into, &["SET", "stranger", "value"]).await;
     let ended = plane.run("restore", &plan).await;
     assert_eq!((ended.code, ended.reason.as_deref()), (Some(3), Some("TargetNotEmpty")), "{}", ended.log);
     plan["force"] = json!(true);
+    plan["dryRun"] = json!(true);
+    let before = contents(&into).await;
+    let told = plane.run("restore", &plan).await.succeeded().outlook;
+    assert_eq!(told, ["Create 1 keys", "Replace 5005 keys", "Drop 1 keys"]);
+    assert_eq!(contents(&into).await, before, "a dry run writes nothing");
+    plan["dryRun"] = json!(false);
     plane.run("restore", &plan).await.succeeded();
     assert_eq!(contents(&into).await, contents(&from).await);
 }
@@ -107,13 +118,23 @@ async fn every_kind_of_value_is_restored_and_what_is_not_ours_only_by_force() {
 async fn a_restore_that_was_killed_is_ended_by_the_next_try() {
     let plane = Plane::new("plane-half").await;
     let (from, into, plan) = filled(&plane).await;
-    let mut process = plane.command("restore", &plan).stderr(Stdio::null()).spawn().expect("it starts");
-    let size = || ask::<u64>(&into, &["DBSIZE"]);
-    // More than its mark.
-    wait_for("the restore to have begun", size, |keys| *keys > 1).await;
-    process.kill().expect("it can be killed");
-    process.wait().expect("it ends");
-    let mark: String = ask(&into, &["GET", "causeway.example.com/restore"]).await;
+    let (mut target, mut tries) = (redis_connection(&into).await, 0);
+    let mark = loop {
+        let mut process = plane.command("restore", &plan).stderr(Stdio::null()).spawn().expect("it starts");
+        // More than its mark. It takes milliseconds: nobody pauses between two looks.
+        let begun =
+            async { while redis::cmd("DBSIZE").query_async::<u64>(&mut target).await.expect("an answer") < 2 {} };
+        timeout(WAIT_TIMEOUT, begun).await.expect("the restore begins");
+        process.kill().expect("it can be killed");
+        process.wait().expect("it ends");
+        if let Some(mark) = ask::<Option<String>>(&into, &["GET", "causeway.example.com/restore"]).await {
+            break mark;
+        }
+        // It has taken its mark away: it had ended before it was killed.
+        tries += 1;
+        assert!(tries < 10, "every restore ended before it was killed");
+        let () = ask(&into, &["FLUSHALL"]).await;
+    };
     if !mark.starts_with("done:") {
         // Another restore meets a half that nobody will end.
         let () = ask(&into, &["SET", "causeway.example.com/restore", "another"]).await;
@@ -153,7 +174,14 @@ async fn an_etcd_is_restored_key_by_key_and_what_is_not_ours_only_by_force() {
     target.delete("key:7", None).await.expect("deleted");
     let ended = plane.run("restore", &plan).await;
     assert_eq!((ended.code, ended.reason.as_deref()), (Some(3), Some("TargetNotEmpty")), "{}", ended.log);
+    target.put("key:8", "another", None).await.expect("written");
     plan["force"] = json!(true);
+    plan["dryRun"] = json!(true);
+    let before = pairs(&mut target).await;
+    let told = plane.run("restore", &plan).await.succeeded().outlook;
+    assert_eq!(told, ["Create 1 keys", "Replace 1 keys", "Drop 1 keys", "Keep 298 keys"]);
+    assert_eq!(pairs(&mut target).await, before, "a dry run writes nothing");
+    plan["dryRun"] = json!(false);
     plane.run("restore", &plan).await.succeeded();
     assert_eq!(pairs(&mut target).await, pairs(&mut source).await);
 

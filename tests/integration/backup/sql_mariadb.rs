@@ -25,6 +25,7 @@ pub const MARIADB: Engine = Engine {
             exec mariadbd --no-defaults --skip-name-resolve --datadir=/tmp/data --socket=/tmp/server.sock --init-file=/tmp/init.sql \
             --innodb-flush-log-at-trx-commit=0 $TLS",
     serve_tls: "--ssl-ca=/tls/ca.crt --ssl-cert=/tls/tls.crt --ssl-key=/tls/tls.key --require-secure-transport=ON",
+    settings: "",
     client: "mariadb --no-defaults $TLS --batch --skip-column-names --default-character-set=utf8mb4 -h $HOST -u backup",
     client_tls: "--ssl",
 };
@@ -42,6 +43,7 @@ const MYSQL: Engine = Engine {
             exec mysqld --no-defaults --skip-name-resolve --datadir=/tmp/data --socket=/tmp/server.sock --init-file=/tmp/init.sql \
             --secure-file-priv=NULL --mysqlx=OFF --innodb-flush-log-at-trx-commit=0 $TLS",
     serve_tls: "--ssl-ca=/tls/ca.crt --ssl-cert=/tls/tls.crt --ssl-key=/tls/tls.key --require-secure-transport=ON",
+    settings: "",
     client: "mysql --no-defaults $TLS --batch --skip-column-names --default-character-set=utf8mb4 -h $HOST -u backup",
     client_tls: "--ssl-mode=REQUIRED",
 };

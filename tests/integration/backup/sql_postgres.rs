@@ -21,7 +21,8 @@ pub const POSTGRES: Engine = Engine {
             initdb --pgdata=/tmp/data --username=postgres --pwfile=/tmp/password --auth=scram-sha-256 --no-sync \
             --encoding=UTF8 --locale=C > /tmp/log 2>&1\n\
             echo \"host${TLS:+ssl} all all all scram-sha-256\" >> /tmp/data/pg_hba.conf\n\
-            exec postgres -D /tmp/data -k /tmp -c listen_addresses='*' -c fsync=off $TLS",
+            exec postgres -D /tmp/data -k /tmp -c listen_addresses='*' -c fsync=off $TLS $SETTINGS",
+    settings: "",
     serve_tls: "-c ssl=on -c ssl_cert_file=/tls/tls.crt -c ssl_key_file=/tls/tls.key",
     client: "PGOPTIONS='-c client_min_messages=warning' psql -XqAt -v ON_ERROR_STOP=1 -h $HOST -U postgres",
     // It tries that first.
@@ -130,6 +131,7 @@ async fn a_postgresql_that_is_written_to_comes_back_row_by_row() {
     let text = status.message.unwrap_or_default();
     assert_eq!(status.phase, RestorePhase::Failed, "{text}");
     assert!(text.contains("TargetNotEmpty") && text.contains("database shop"), "{text}");
+    what_depends_on_what_is_replaced_goes_only_by_consent(&stage).await;
     assert_eq!(stage.restored("forced", &stage.server(&json!({ "database": "shop" })), true).await, rows);
     assert_eq!(stage.ask(LOOK).await, before);
 
@@ -143,6 +145,60 @@ async fn a_postgresql_that_is_written_to_comes_back_row_by_row() {
     assert_eq!(stage.restored("purpose", &stage.server(&json!({})), false).await, rows);
     let look = "SELECT pg_get_userbyid(datdba), datconnlimit, datacl IS NULL FROM pg_database WHERE datname = 'shop';";
     assert_eq!(stage.ask(look).await, "postgres|90|t");
+}
+
+/// Objects that were made after the backup, and use what it replaces; and one that does not.
+const NEWER: &str = "\\c shop
+CREATE VIEW public.newer AS SELECT id, m FROM orders; CREATE VIEW public.upon AS SELECT * FROM newer;
+CREATE TABLE public.later (id int REFERENCES orders, m mood); INSERT INTO later VALUES (1, 'ok');
+CREATE TABLE \"odd \"\"one\".second PARTITION OF \"odd \"\"one\".\"Lines\" FOR VALUES IN (9);
+CREATE TABLE public.theirs (i int);";
+
+/// What of that is there.
+const NEWER_THERE: &str = "\\c shop
+SELECT string_agg(relname, ',' ORDER BY relname) FROM pg_class WHERE relname IN ('newer', 'upon', 'later', 'second', 'theirs');
+SELECT count(*) FROM pg_constraint WHERE conrelid = 'later'::regclass;
+SELECT string_agg(attname, ',') FROM pg_attribute WHERE attrelid = 'later'::regclass AND attnum > 0 AND NOT attisdropped;
+SELECT t FROM orders WHERE id = 7;";
+
+async fn what_depends_on_what_is_replaced_goes_only_by_consent(stage: &SqlStage) {
+    stage.ask(NEWER).await;
+    let all = "later,newer,second,theirs,upon\n1\nid,m\ntheirs";
+    assert_eq!(stage.ask(NEWER_THERE).await, all);
+    let shop = stage.server(&json!({ "database": "shop" }));
+    let status = stage.restore_as("look", &shop, &json!({ "force": true, "dryRun": true })).await;
+    assert_eq!(status.phase, RestorePhase::Planned, "{status:?}");
+    let outlook = status.outlook.expect("what it would do");
+    assert_eq!(outlook.refused.as_deref(), Some("DependentsRemain"));
+    let told: Vec<String> = outlook
+        .changes
+        .iter()
+        .map(|it| format!("{:?} {} {}: {}", it.action, it.count, it.what, it.names.join(", ")))
+        .collect();
+    for words in [
+        "Replace 5 tables: \"odd \"\"one\".first, \"odd \"\"one\".other, public.empty, public.orders, public.ticks",
+        "Drop 5 dependents: column m of table public.later, constraint later_id_fkey on table public.later",
+        "Keep 2 tables: public.later, public.theirs",
+        "Keep 2 roles: app, postgres",
+    ] {
+        assert!(told.iter().any(|it| it.starts_with(words.get(..48).unwrap_or(words))), "{words}\nis not in {told:#?}");
+    }
+
+    let status = stage.restore("dependents", &shop, true).await;
+    assert_eq!(
+        (status.phase, status.reason.as_deref()),
+        (RestorePhase::Failed, Some("DependentsRemain")),
+        "{status:?}"
+    );
+    let text = status.message.unwrap_or_default();
+    assert!(text.contains("constraint later_id_fkey on table public.later") && text.contains("and 2 more"), "{text}");
+    assert_eq!(stage.ask(NEWER_THERE).await, all, "nothing was changed");
+
+    let status = stage.restore_as("cascade", &shop, &json!({ "force": true, "onDependents": "Cascade" })).await;
+    assert_eq!(status.phase, RestorePhase::Succeeded, "{status:?}");
+    let there = stage.ask(NEWER_THERE).await;
+    assert!(there.starts_with("later,theirs\n0\nid\n") && !there.ends_with("\ntheirs"), "{there}");
+    stage.ask("\\c shop\nDROP TABLE later, theirs;").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -38,6 +38,8 @@ pub struct Engine {
     pub serve: &'static str,
     /// What makes it take clients with TLS alone.
     pub serve_tls: &'static str,
+    /// Further settings of the server, in `SETTINGS`.
+    pub settings: &'static str,
     /// Runs statements from standard input; the host is in `HOST`, and in `TLS` what is added for TLS.
     pub client: &'static str,
     /// What makes it speak TLS.
@@ -91,6 +93,20 @@ impl SqlStage {
         if self.secured {
             self.serve_as("db").await;
         }
+        self.start().await;
+    }
+
+    /// Puts a new, empty server in the place of the one that is there.
+    pub async fn replace(&mut self) {
+        let api = self.api::<Pod>();
+        api.delete(SERVER, &DeleteParams::default().grace_period(0)).await.expect("the server goes");
+        self.gone::<Pod>(SERVER).await;
+        self.start().await;
+    }
+
+    /// Starts a server.
+    async fn start(&mut self) {
+        let engine = self.engine;
         let probe = json!({ "tcpSocket": { "port": engine.port }, "periodSeconds": 1 });
         self.pod(SERVER, engine.serve, Some(&probe)).await;
         let ready = |pod: &Pod| {
@@ -122,7 +138,8 @@ impl SqlStage {
     async fn pod(&self, name: &str, script: &str, probe: Option<&Value>) {
         let variables = [("HOST", self.host.as_str()), ("PASSWORD", PASSWORD), ("PGPASSWORD", PASSWORD)];
         let tls = if name == SERVER { self.engine.serve_tls } else { self.engine.client_tls };
-        let others = [("MYSQL_PWD", PASSWORD), ("TLS", if self.secured { tls } else { "" })];
+        let settings = self.engine.settings;
+        let others = [("MYSQL_PWD", PASSWORD), ("SETTINGS", settings), ("TLS", if self.secured { tls } else { "" })];
         let variables = variables.into_iter().chain(others);
         let variables: Vec<Value> = variables.map(|(name, value)| json!({ "name": name, "value": value })).collect();
         let pod = json!({
@@ -175,6 +192,31 @@ impl SqlStage {
         self.end("ask").await
     }
 
+    /// Runs statements as another user, up to the first that fails; gives what is printed, also of that.
+    pub async fn ask_as(&self, user: &str, password: &str, statements: &str) -> String {
+        let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
+        let client = self.engine.client.replace(&format!("-u {}", self.engine.user), &format!("-u {}", quoted(user)));
+        let script = format!(
+            "export MYSQL_PWD={} PGPASSWORD={}\n{client} > /dev/termination-log 2>&1 <<'END_OF_STATEMENTS' || \
+             true\n{statements}\nEND_OF_STATEMENTS\n",
+            quoted(password),
+            quoted(password)
+        );
+        self.pod("ask-as", &script, None).await;
+        self.end("ask-as").await
+    }
+
+    /// A Secret for that user, as a field of a server.
+    pub async fn login(&self, user: &str, password: &str) -> Value {
+        let secret = json!({
+            "metadata": { "name": user, "labels": { "causeway.example.com/usable-by": USABLE_BY_ALL } },
+            "stringData": { "username": user, "password": password },
+        });
+        let secret: Secret = serde_json::from_value(secret).expect("a Secret");
+        self.api::<Secret>().create(&PostParams::default(), &secret).await.expect("the Secret is taken");
+        json!({ "authSecretName": user })
+    }
+
     /// The server as the API names it, with other fields in place of its own.
     pub fn server(&self, others: &Value) -> Value {
         let mut server = json!({ "host": self.host, "image": self.engine.image, "authSecretName": LOGIN });
@@ -213,7 +255,15 @@ impl SqlStage {
 
     /// Restores the newest backup; how that ended.
     pub async fn restore(&self, name: &str, target: &Value, force: bool) -> DatabaseRestoreStatus {
-        let spec = json!({ "from": { "backup": NAME }, "target": target, "force": force });
+        self.restore_as(name, target, &json!({ "force": force })).await
+    }
+
+    /// The same with these fields of its spec.
+    pub async fn restore_as(&self, name: &str, target: &Value, fields: &Value) -> DatabaseRestoreStatus {
+        let mut spec = json!({ "from": { "backup": NAME }, "target": target });
+        for (field, value) in fields.as_object().into_iter().flatten() {
+            spec[field] = value.clone();
+        }
         self.create::<DatabaseRestore>(name, spec).await;
         let api = self.api::<DatabaseRestore>();
         let look = || async { api.get(name).await.expect("the object").status.unwrap_or_default() };

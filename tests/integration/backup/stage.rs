@@ -7,7 +7,7 @@ use causeway::api::{DatabaseBackup, DatabaseBackupStatus, EtcdCluster, Redis};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{ListParams, Patch, PatchParams};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::Scene;
 use crate::support::role;
@@ -100,7 +100,12 @@ impl Stage {
 
     /// A Redis without replicas; its address when it serves.
     pub async fn redis(&self, name: &str) -> String {
-        self.create::<Redis>(name, json!({ "replicas": 0 })).await;
+        self.redis_of(name, json!({ "replicas": 0 })).await
+    }
+
+    /// The same of another spec.
+    pub async fn redis_of(&self, name: &str, spec: Value) -> String {
+        self.create::<Redis>(name, spec).await;
         let ready = |object: &Redis| {
             let status = object.status.clone().unwrap_or_default();
             condition(&status.conditions, "Ready").is_some_and(|(status, ..)| status == "True")

@@ -29,11 +29,13 @@ pub async fn buckets(scene: &Scene) -> Vec<Value> {
     all
 }
 
-/// The keys without data that no manifest makes a backup: what a dead run left behind is deleted an hour later.
+/// The keys without data and signatures that no manifest makes a backup: what a dead run left behind is deleted an hour later.
 fn backups_among(keys: &[String]) -> Vec<String> {
-    let manifest = |data: &str| format!("{}/manifest.json", data.trim_end_matches("/data"));
-    let counts = |key: &&String| !key.ends_with("/data") || keys.contains(&manifest(key));
-    keys.iter().filter(counts).cloned().collect()
+    let of_backup = |key: &&String| {
+        let Some((folder, file)) = key.rsplit_once('/') else { return true };
+        !matches!(file, "data" | "manifest.json.sig") || keys.contains(&format!("{folder}/manifest.json"))
+    };
+    keys.iter().filter(of_backup).cloned().collect()
 }
 
 /// Empties and removes the account's buckets.

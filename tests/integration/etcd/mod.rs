@@ -6,6 +6,7 @@ mod auth;
 mod backup;
 pub mod bystander;
 pub mod checker;
+mod clients;
 mod defrag;
 mod deletion;
 mod drift;
@@ -133,7 +134,7 @@ pub async fn pods(scene: &Scene) -> Vec<Pod> {
 }
 
 /// The members' volume claims by name, with their uids.
-async fn claims(scene: &Scene) -> BTreeMap<String, String> {
+pub async fn claims(scene: &Scene) -> BTreeMap<String, String> {
     let list = scene.api::<PersistentVolumeClaim>().list(&ours()).await.expect("claims").items;
     list.into_iter().map(|claim| (claim.name_any(), claim.uid().unwrap_or_default())).collect()
 }

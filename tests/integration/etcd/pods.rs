@@ -7,7 +7,7 @@ use std::time::Instant;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::DeleteParams;
 
-use super::checker::Checker;
+use super::checker::{Checker, mixed};
 use super::{Stage, bystander, member, pods, running, settled, spec, successor, took, uids};
 use crate::support::{Operator, Scene};
 
@@ -58,7 +58,7 @@ async fn a_leader_that_hangs_is_succeeded_and_one_that_hangs_with_another_is_tol
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(3)).await;
     let before = uids(&scene).await;
-    let checker = Checker::start(&scene).await;
+    let (checker, shared) = (Checker::start(&scene).await, mixed::start(&scene));
     let hanging = bystander::leader(&scene).await;
     let process = process_of(&scene, &hanging).await;
     let (stopped, begun) = (Stopped::new(process), Instant::now());
@@ -92,6 +92,7 @@ async fn a_leader_that_hangs_is_succeeded_and_one_that_hangs_with_another_is_tol
     took("a majority that hangs is told", begun);
     drop(stopped);
     settled(&scene, "the majority again").await;
+    shared.judged("etcd-leader-hangs").await.must_be_kept("keys that clients share");
     checker.finish(&scene, "the leader hangs for a while").await;
 }
 

@@ -190,9 +190,14 @@ async fn delete(subject: &Subject, name: &str) {
 
 /// `Retain` is among the values, and what AWS does not delete; nothing is to be left behind.
 async fn retain_nothing(subject: &Subject, name: &str, spec: &Value) {
-    if spec["deletionPolicy"] == "Retain" || spec["deletionProtection"] == true {
-        replace(subject, name, &subject.good).await.expect("the good spec is accepted");
+    let mut good = subject.good.clone();
+    if spec["deletionProtection"] == true {
+        // Only a spec that says so turns protection off before a deletion.
+        good["deletionProtection"] = json!(false);
+    } else if spec["deletionPolicy"] != "Retain" {
+        return;
     }
+    replace(subject, name, &good).await.expect("the good spec is accepted");
 }
 
 /// Replaces the spec as a whole: a merge would keep what the mutation leaves out.
@@ -349,6 +354,8 @@ async fn no_value_of_any_field_of_a_database_restore_does_harm() {
         "from": { "backup": "nightly", "source": "Redis/cache", "id": "latest", "identitySecretName": "shop-age" },
         "target": { "redis": { "name": "cache" } },
         "force": true,
+        "onDependents": "Fail",
+        "dryRun": true,
         "deadline": "60s",
     });
     let subject = Subject::new(&scene, "DatabaseRestore", good, 2);

@@ -3,7 +3,8 @@
 //! These tests need nodes of their own, on which nothing else runs: `cargo xtask test` adds two, whose taint keeps others
 //! away, and runs these one after the other, beside all other tests. The last takes a node's power for good.
 
-mod cut;
+pub mod cut;
+mod near;
 mod power;
 
 use std::collections::BTreeMap;
@@ -41,7 +42,7 @@ fn by_node(pods: &[Pod]) -> BTreeMap<String, Vec<String>> {
 }
 
 /// Waits until Kubernetes takes the node for well, or for lost.
-async fn becomes(scene: &Scene, node: &str, well: bool) {
+pub async fn becomes(scene: &Scene, node: &str, well: bool) {
     let nodes: Api<Node> = Api::all(scene.client.clone());
     let look = || async { nodes.get(node).await.expect("the node") };
     let is_well = |node: &Node| {

@@ -15,7 +15,7 @@ use super::checker::{Checker, Promise, open};
 use super::{NAME, Stage, becomes, is_settled, master, nodes, pods, settled_with, spec, stalls, uids};
 use crate::support::{Operator, Scene, wait_for};
 
-async fn password(scene: &Scene, secret: &str) -> String {
+pub(super) async fn password(scene: &Scene, secret: &str) -> String {
     let secret = scene.api::<Secret>().get(secret).await.expect("the Secret");
     let bytes = secret.data.and_then(|mut data| data.remove("password")).expect("a password");
     String::from_utf8(bytes.0).expect("a text")

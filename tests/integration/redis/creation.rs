@@ -3,7 +3,10 @@
 use std::time::Instant;
 
 use causeway::api::Redis;
-use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::core::v1::{Node, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
 use redis::aio::MultiplexedConnection;
 use serde_json::{Value, json};
 
@@ -56,6 +59,36 @@ async fn the_minimal_manifest_becomes_a_master_and_three_replicas() {
     assert_eq!(read, "value");
     let refused = redis::cmd("SET").arg("key").arg("other").query_async::<String>(&mut replica).await.unwrap_err();
     assert_eq!(refused.code(), Some("READONLY"), "{refused}");
+    readers_are_led_to_replicas_near_them(&scene).await;
+}
+
+/// The hints of all replicas behind their Service: zones, and nodes.
+async fn hints(scene: &Scene) -> Vec<(Vec<String>, Vec<String>)> {
+    let of_service = ListParams::default().labels("kubernetes.io/service-name=cache-replicas");
+    let slices = scene.api::<EndpointSlice>().list(&of_service).await.expect("slices").items;
+    let hints = slices.into_iter().flat_map(|slice| slice.endpoints).map(|endpoint| endpoint.hints.unwrap_or_default());
+    hints
+        .map(|it| {
+            let zones = it.for_zones.unwrap_or_default().into_iter().map(|zone| zone.name).collect();
+            (zones, it.for_nodes.unwrap_or_default().into_iter().map(|node| node.name).collect())
+        })
+        .collect()
+}
+
+async fn readers_are_led_to_replicas_near_them(scene: &Scene) {
+    let prefers = |near: Value| json!({ "replicaService": { "trafficDistribution": near } });
+    scene.edit::<Redis>(NAME, prefers(json!("PreferSameNode"))).await;
+    let node = Api::<Node>::all(Operator::client().await.clone()).get("node-1").await.expect("the node");
+    let zone = node.labels().get("topology.kubernetes.io/zone").cloned().expect("a zone");
+    let near = (vec![zone], vec!["node-1".to_owned()]);
+    let look = || hints(scene);
+    wait_for("all replicas to have hints", look, |all| all.len() == 3 && all.iter().all(|it| *it == near)).await;
+    let mut replica = through(scene, "cache-replicas").await;
+    let read: String = redis::cmd("GET").arg("key").query_async(&mut replica).await.unwrap();
+    assert_eq!(read, "value");
+    scene.edit::<Redis>(NAME, prefers(Value::Null)).await;
+    let no = (Vec::new(), Vec::new());
+    wait_for("no replica to have hints", look, |all| all.len() == 3 && all.iter().all(|it| *it == no)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

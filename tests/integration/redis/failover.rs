@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use super::checker::{Checker, Promise, open};
+use super::checker::{Checker, Promise, mixed, open};
 use super::faults::{Cut, Stopped, kill};
 use super::{NAME, Stage, WAIT_TIMEOUT, master, nodes, running, settled, spec, succeeded, successor, uids};
 use crate::support::{Operator, wait_for};
@@ -30,7 +30,7 @@ async fn a_killed_master_is_succeeded_and_comes_back_as_a_replica() {
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(3)).await;
     let mut before = uids(&scene).await;
-    let checker = Checker::start(&scene).await;
+    let (checker, shared) = (Checker::start(&scene).await, mixed::start(&scene));
     for turn in 1..=KILLED {
         checker.writes(100).await;
         let name = master(&scene).await;
@@ -52,6 +52,7 @@ async fn a_killed_master_is_succeeded_and_comes_back_as_a_replica() {
         "no pod was replaced: {before:?}, {after:?}"
     );
     scene.was_told(NAME, "Fail", "cache-").await;
+    shared.judged("redis-masters-killed").await.must_be_kept("what was confirmed, by all masters");
     checker.finish(&format!("{KILLED} masters killed"), Promise::WhatWasReplicated).await;
 }
 

@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::claim_of;
-use crate::support::{Scene, volumes};
+use super::{claim_of, nodes};
+use crate::support::{Scene, volumes, wait_for};
 
 /// Kills a node's process without a chance to say good-bye; its container starts again.
 pub async fn kill(scene: &Scene, name: &str) {
@@ -83,6 +83,20 @@ impl Unwritable {
         directory.set_permissions(fs::Permissions::from_mode(0o555)).expect("the change is accepted");
         Self(directory, before)
     }
+
+    /// Makes a node's disk take nothing, and lets a snapshot fail for it.
+    pub async fn at_a_snapshot(scene: &Scene, name: &str) -> Self {
+        let unwritable = Self::new(scene, name).await;
+        nodes::tell(scene, name, &["BGSAVE"]).await;
+        unwritable
+    }
+}
+
+/// Waits until a node's disk has taken a snapshot again. Before that the node refuses writes as soon as it is the master. Its
+/// process may start anew meanwhile: a master that is made a replica while its disk takes nothing dies at the first write
+/// that it hears of (<https://github.com/redis/redis/issues/13730>).
+pub async fn takes_a_snapshot(scene: &Scene, name: &str) {
+    wait_for(&format!("a snapshot of {name}"), || nodes::takes_a_snapshot(scene, name), |taken| *taken).await;
 }
 
 impl Drop for Unwritable {
@@ -103,7 +117,7 @@ fn signal(name: &str, process: &str) {
 }
 
 /// The process of a pod's node.
-async fn process_of(scene: &Scene, name: &str) -> String {
+pub async fn process_of(scene: &Scene, name: &str) -> String {
     let pod = scene.api::<Pod>().get(name).await.expect("the pod");
     let statuses = pod.status.and_then(|status| status.container_statuses).unwrap_or_default();
     let id = statuses.into_iter().find(|container| container.name == "redis").and_then(|it| it.container_id);

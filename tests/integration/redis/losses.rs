@@ -17,12 +17,20 @@ async fn delete_all_pods(scene: &Scene) {
     scene.api::<Pod>().delete_collection(&at_once, &super::ours()).await.expect("the deletion is accepted");
 }
 
+/// A set whose nodes write what they acknowledge before they do. With `everysec` a write waits for the sync before it, for
+/// two seconds at most: <https://github.com/redis/redis/blob/7.0.15/src/aof.c> (`flushAppendOnlyFile`).
+async fn running_durably(scene: &Scene, replicas: i32) {
+    let mut wanted = spec(replicas);
+    wanted["config"] = json!({ "appendfsync": "always" });
+    running(scene, wanted).await;
+}
+
 /// spotahome/redis-operator#77: the data were gone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_pods_killed_at_once_keep_the_data() {
     let scene = Stage::new("redis-losses").await;
     let _operator = Operator::start(&scene).await;
-    running(&scene, spec(3)).await;
+    running_durably(&scene, 3).await;
     let checker = Checker::start(&scene).await;
     checker.writes(300).await;
     // New pods use the volumes while the processes of the old ones still serve: how long they do differs.
@@ -44,7 +52,7 @@ async fn all_pods_killed_at_once_keep_the_data() {
 async fn all_processes_killed_at_once_keep_the_data() {
     let scene = Stage::new("redis-losses").await;
     let _operator = Operator::start(&scene).await;
-    running(&scene, spec(2)).await;
+    running_durably(&scene, 2).await;
     let checker = Checker::start(&scene).await;
     checker.writes(300).await;
     let begun = checker.event("all processes killed");
@@ -62,7 +70,7 @@ async fn all_processes_killed_at_once_keep_the_data() {
 async fn an_empty_master_among_nodes_that_all_restart_is_not_believed() {
     let scene = Stage::new("redis-losses").await;
     let _operator = Operator::start(&scene).await;
-    running(&scene, spec(2)).await;
+    running_durably(&scene, 2).await;
     let checker = Checker::start(&scene).await;
     checker.writes(300).await;
     let name = master(&scene).await;

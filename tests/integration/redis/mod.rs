@@ -3,9 +3,11 @@
 
 mod auth;
 pub mod checker;
+mod clients;
 mod compared;
 mod creation;
 mod deletion;
+mod discovery;
 mod drift;
 mod edits;
 mod exporter;
@@ -14,6 +16,7 @@ pub mod faults;
 mod incidents;
 mod leaders;
 mod losses;
+mod modules;
 pub mod nodes;
 mod ownership;
 mod proof;
@@ -173,7 +176,7 @@ async fn claims(scene: &Scene) -> BTreeMap<String, String> {
 }
 
 /// The pods' uids by name.
-async fn uids(scene: &Scene) -> BTreeMap<String, String> {
+pub async fn uids(scene: &Scene) -> BTreeMap<String, String> {
     pods(scene).await.into_iter().map(|pod| (pod.name_any(), pod.uid().unwrap_or_default())).collect()
 }
 

@@ -100,14 +100,33 @@ async fn ask(pod: &Pod, password: Option<&str>) -> Option<Node> {
 
 /// Sends a command to one node.
 pub async fn tell(scene: &Scene, name: &str, words: &[&str]) {
+    answers::<redis::Value>(scene, name, words).await.expect("the command is taken");
+}
+
+/// What one node answers to a command.
+pub async fn answers<T: redis::FromRedisValue>(scene: &Scene, name: &str, words: &[&str]) -> redis::RedisResult<T> {
     let pod = pods(scene).await.into_iter().find(|pod| pod.name_any() == name).expect("the pod");
     let address = pod.status.and_then(|status| status.pod_ip).expect("an address");
-    let mut connection = open(&format!("{address}:6379"), None).await.expect("the node answers");
+    let mut connection = open(&format!("{address}:6379"), None).await?;
     let mut command = redis::Cmd::new();
     for word in words {
         command.arg(*word);
     }
-    command.query_async::<redis::Value>(&mut connection).await.expect("the command is taken");
+    command.query_async(&mut connection).await
+}
+
+/// Tells whether a node's last snapshot succeeded, and asks for one where it did not.
+pub async fn takes_a_snapshot(scene: &Scene, name: &str) -> bool {
+    let pod = pods(scene).await.into_iter().find(|pod| pod.name_any() == name);
+    let Some(address) = pod.and_then(|pod| pod.status?.pod_ip) else { return false };
+    let Ok(Ok(mut connection)) = timeout(DEADLINE, open(&format!("{address}:6379"), None)).await else { return false };
+    let text: String = redis::cmd("INFO").arg("persistence").query_async(&mut connection).await.unwrap_or_default();
+    let taken = text.contains("rdb_bgsave_in_progress:0") && text.contains("rdb_last_bgsave_status:ok");
+    if !taken {
+        // It refuses while one is made.
+        redis::cmd("BGSAVE").query_async::<redis::Value>(&mut connection).await.ok();
+    }
+    taken
 }
 
 /// A setting of a running node.

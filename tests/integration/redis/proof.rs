@@ -4,8 +4,9 @@ use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use super::checker::{Checker, Promise};
+use super::checker::{Checker, Promise, mixed};
 use super::{LABEL, NAME, ROLE_LABEL, Stage, nodes, pods};
+use crate::history::judge::Verdict;
 use crate::support::backends::apply_service;
 use crate::support::rollout_watch::is_ready;
 use crate::support::{Scene, wait_for};
@@ -44,6 +45,14 @@ async fn two_masters_behind_the_service_and_lost_writes_are_noticed() {
     assert_eq!(pods(&scene).await.len(), 2);
     let leader = nodes::answer(&scene, "cache-0").await.address;
     nodes::tell(&scene, "cache-1", &["REPLICAOF", &leader, "6379"]).await;
+
+    // All that a replica confirmed is gone: the judge has to see it.
+    let shared = mixed::start(&scene);
+    shared.calls(60).await;
+    nodes::tell(&scene, "cache-0", &["FLUSHALL"]).await;
+    shared.calls(60).await;
+    let judgement = shared.judged("redis-flushed").await;
+    assert_eq!(judgement.verdict, Verdict::Broken, "{}", judgement.told());
 
     // A switch as one should not do it: both take writes for a while, and what the old one took is gone then.
     let checker = Checker::start(&scene).await;

@@ -50,12 +50,19 @@ pub struct Sentinels<'a> {
 impl<'a> Sentinels<'a> {
     /// Starts them; all replicas follow when this returns, and the sentinels know of each other.
     pub async fn start(scene: &'a Scene, settings: Settings) -> Self {
+        Self::start_on(scene, settings, &[]).await
+    }
+
+    /// The same with a server and a sentinel on each of these Kubernetes nodes: the master on the first, whose sentinel clients
+    /// ask last.
+    pub async fn start_on(scene: &'a Scene, settings: Settings, places: &[String]) -> Self {
         let bound = if settings.bounded { "min-replicas-to-write 1\\nmin-replicas-max-lag 10\\n" } else { "" };
         let mut first = String::new();
         for number in 0..SERVERS {
             let follows = if first.is_empty() { String::new() } else { format!("replicaof {first} 6379\\n") };
             let lines = format!("protected-mode no\\nappendonly yes\\ndir /data\\n{bound}{follows}");
-            let address = pod(scene, &format!("server-{number}"), json!({ (LABEL): NAME }), &lines, "").await;
+            let address =
+                pod(scene, &format!("server-{number}"), json!({ (LABEL): NAME }), &lines, "", places.get(number)).await;
             if number == 0 {
                 first = address;
             }
@@ -68,7 +75,8 @@ impl<'a> Sentinels<'a> {
         );
         let mut addresses = Vec::new();
         for number in 0..SENTINELS {
-            let address = pod(scene, &format!("sentinel-{number}"), json!({}), &lines, "--sentinel").await;
+            let place = places.get((number + 1) % SENTINELS);
+            let address = pod(scene, &format!("sentinel-{number}"), json!({}), &lines, "--sentinel", place).await;
             addresses.push(format!("{address}:26379"));
         }
         let all = Self { scene, addresses };
@@ -84,21 +92,30 @@ impl<'a> Sentinels<'a> {
 
     /// The pod that is the master by the word of the sentinels.
     pub async fn master(&self) -> String {
-        let address = find(self.addresses.clone()).await.expect("a master");
+        let address = self.address().await;
         let nodes = nodes::all(self.scene, None).await;
         let is_it = |node: &nodes::Node| format!("{}:6379", node.address) == address;
         nodes.into_iter().find(|(_, node)| node.as_ref().is_some_and(is_it)).map(|(name, _)| name).expect("its pod")
     }
 
+    /// The address of the master by their word.
+    pub async fn address(&self) -> String {
+        find(self.addresses.clone()).await.expect("a master")
+    }
+
+    /// Waits until they name another master than the one at that address.
+    pub async fn succeeded(&self, before: &str) {
+        let look = || find(self.addresses.clone());
+        let another = |now: &Result<String, String>| now.as_ref().is_ok_and(|now| now != before);
+        wait_for("another master, by the sentinels", look, another).await.expect("just seen");
+    }
+
     /// Has another one made the master; waits until the sentinels name it.
     pub async fn fail_over(&self) {
-        let before = find(self.addresses.clone()).await;
+        let before = self.address().await;
         let mut sentinel = open(&self.addresses[0], None).await.expect("a sentinel");
         redis::cmd("SENTINEL").arg("FAILOVER").arg(MASTER).query_async::<()>(&mut sentinel).await.expect("it begins");
-        let look = || find(self.addresses.clone());
-        wait_for("another master, by the sentinels", look, |now| now.is_ok() && *now != before)
-            .await
-            .expect("just seen");
+        self.succeeded(&before).await;
     }
 
     /// Waits until all replicas follow the one whom all sentinels call the master.
@@ -144,7 +161,14 @@ async fn find(addresses: Vec<String>) -> Result<String, String> {
 }
 
 /// Starts a server whose settings outlive its process, for sentinels change them; returns its address.
-async fn pod(scene: &Scene, name: &str, labels: serde_json::Value, lines: &str, mode: &str) -> String {
+async fn pod(
+    scene: &Scene,
+    name: &str,
+    labels: serde_json::Value,
+    lines: &str,
+    mode: &str,
+    place: Option<&String>,
+) -> String {
     let script = format!(
         "[ -f /data/server.conf ] || printf '{lines}' > /data/server.conf\nexec redis-server /data/server.conf {mode}"
     );
@@ -152,6 +176,7 @@ async fn pod(scene: &Scene, name: &str, labels: serde_json::Value, lines: &str, 
         "metadata": { "name": name, "labels": labels },
         "spec": {
             "terminationGracePeriodSeconds": 0,
+            "nodeName": place,
             "securityContext": { "runAsUser": 999, "runAsGroup": 999, "fsGroup": 999 },
             "volumes": [{ "name": "data", "emptyDir": {} }],
             "containers": [{

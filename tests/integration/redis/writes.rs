@@ -4,7 +4,7 @@ use causeway::api::Redis;
 use serde_json::json;
 
 use super::checker::{Checker, Promise};
-use super::faults::Unwritable;
+use super::faults::{Unwritable, takes_a_snapshot};
 use super::{NAME, Stage, becomes, describe, master, nodes, running, settled, spec, succeeded};
 use crate::support::{Operator, wait_for};
 
@@ -19,8 +19,7 @@ async fn a_master_whose_disk_takes_nothing_hands_over() {
     checker.writes(100).await;
     let name = master(&scene).await;
     checker.event("a snapshot fails");
-    let unwritable = Unwritable::new(&scene, &name).await;
-    nodes::tell(&scene, &name, &["BGSAVE"]).await;
+    let unwritable = Unwritable::at_a_snapshot(&scene, &name).await;
     succeeded(&scene, &name).await;
     checker.goes_on("another master").await;
     let last = scene.api::<Redis>().get(NAME).await.expect("the object").status.and_then(|it| it.last_failover);
@@ -39,8 +38,7 @@ async fn a_disk_that_takes_nothing_is_told_where_nobody_can_take_over() {
     wanted["config"] = json!({ "save": "3600 1" });
     running(&scene, wanted).await;
     nodes::tell(&scene, "cache-0", &["SET", "key", "value"]).await;
-    let unwritable = Unwritable::new(&scene, "cache-0").await;
-    nodes::tell(&scene, "cache-0", &["BGSAVE"]).await;
+    let unwritable = Unwritable::at_a_snapshot(&scene, "cache-0").await;
     let refuses = |object: &Redis| {
         describe(object, "Ready").is_some_and(|(status, reason, words)| {
             status == "False" && reason == "WritesRefused" && words.contains("MISCONF")
@@ -48,7 +46,7 @@ async fn a_disk_that_takes_nothing_is_told_where_nobody_can_take_over() {
     };
     becomes(&scene, "the refusal to be told", refuses).await;
     drop(unwritable);
-    nodes::tell(&scene, "cache-0", &["BGSAVE"]).await;
+    takes_a_snapshot(&scene, "cache-0").await;
     settled(&scene, "writes again").await;
 }
 

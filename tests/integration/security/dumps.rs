@@ -3,15 +3,14 @@
 
 use causeway::api::DatabaseRestore;
 use causeway::api::databaserestore::RestorePhase;
-use k8s_openapi::api::core::v1::{Pod, Secret};
-use kube::api::{DeleteParams, ListParams, PostParams};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 
 use crate::backup::sql_postgres::POSTGRES;
 use crate::backup::sql_stage::SqlStage;
 use crate::backup::stage::{NAME, WAIT_TIMEOUT};
 use crate::support::Operator;
-use crate::support::backends::USABLE_BY_ALL;
 use crate::support::wait::wait_within;
 
 /// A command of `psql` that runs one of the shell, which leaves a table in the database. Where `psql` is told to take no
@@ -19,7 +18,8 @@ use crate::support::wait::wait_within;
 const COMMAND: &str = r#"\unrestrict `psql -d postgres -c "CREATE TABLE meta_ran ()"`"#;
 
 /// What the owner of a database can put into a backup: commands of `psql` in a view that `pg_dumpall` believes, in a name and
-/// in a comment; and a program that whoever restores the rows is to run.
+/// in a comment; a cast by which whoever compares the rows runs a function; and a program that whoever restores the rows is
+/// to run.
 const FILL: &str = r"
 CREATE ROLE reader LOGIN PASSWORD 'of-the-attack'; GRANT pg_read_all_data TO reader;
 CREATE ROLE restorer LOGIN PASSWORD 'of-the-attack';
@@ -34,15 +34,24 @@ CREATE OR REPLACE VIEW pg_catalog.pg_roles AS SELECT rolname, rolsuper, rolinher
   a.oid FROM pg_catalog.pg_authid a LEFT JOIN pg_catalog.pg_db_role_setting s ON a.oid = setrole AND setdatabase = 0;
 COMMENT ON DATABASE names IS E'it''s\nCOMMAND\n';
 DO $$ BEGIN EXECUTE format('CREATE TABLE %I (id int)', E'evil\nCOMMAND\n--'); END $$;
+CREATE TABLE casts (id int);
+INSERT INTO casts VALUES (1);
+CREATE FUNCTION cast_ran(casts) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE 'the cast ran as %', current_user; END $$;
+CREATE CAST (casts AS text) WITH FUNCTION cast_ran(casts);
 \c program
 CREATE FUNCTION run() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
   IF current_user <> 'postgres' THEN COPY (SELECT 1) TO PROGRAM 'touch /tmp/data/program_ran'; END IF; RETURN true; END $$;
 CREATE TABLE rows (id int CHECK (run()));
 INSERT INTO rows VALUES (1);";
 
-/// The targets, as whoever is to restore into them made them.
+/// The targets, as whoever is to restore into them made them. Somebody else took the place of the mark of a restore in steps.
 const EMPTY: &str = "DROP DATABASE names WITH (FORCE); DROP DATABASE program WITH (FORCE);
-CREATE DATABASE names OWNER restorer TEMPLATE template0; CREATE DATABASE program OWNER restorer TEMPLATE template0;";
+CREATE DATABASE names OWNER restorer TEMPLATE template0; CREATE DATABASE program OWNER restorer TEMPLATE template0;
+\\c names
+CREATE SCHEMA causeway_restore AUTHORIZATION reader;
+CREATE FUNCTION causeway_restore.ran() RETURNS int LANGUAGE plpgsql AS $$ BEGIN RAISE 'the view ran as %', current_user; END $$;
+CREATE VIEW causeway_restore.progress AS SELECT 'x'::text AS run, causeway_restore.ran() AS step;
+\\c postgres";
 
 /// What is left of the attack, if it did anything.
 const LOOK: &str = "SELECT to_regclass('meta_ran') IS NULL,
@@ -51,17 +60,6 @@ const LOOK: &str = "SELECT to_regclass('meta_ran') IS NULL,
 SELECT count(*) FROM pg_class WHERE relname LIKE E'evil\\n%unrestrict%';
 \\c program
 SELECT to_regclass('rows') IS NULL;";
-
-/// A Secret with the login of that user.
-async fn login(stage: &SqlStage, user: &str) -> Value {
-    let secret = json!({
-        "metadata": { "name": user, "labels": { "causeway.example.com/usable-by": USABLE_BY_ALL } },
-        "stringData": { "username": user, "password": "of-the-attack" },
-    });
-    let secret: Secret = serde_json::from_value(secret).expect("a Secret");
-    stage.api::<Secret>().create(&PostParams::default(), &secret).await.expect("the Secret is taken");
-    json!({ "authSecretName": user })
-}
 
 /// Restores, until its first try failed; what that said.
 async fn fails(stage: &SqlStage, name: &str, target: &Value) -> String {
@@ -84,7 +82,8 @@ async fn a_hostile_database_runs_nothing_in_the_pod_of_its_restore_and_only_what
     let stage = SqlStage::new("security-dumps", &POSTGRES).await;
     let _operator = Operator::start(&stage).await;
     stage.ask(&FILL.replace("COMMAND", &COMMAND.replace('\\', "\\\\"))).await;
-    let (reader, restorer) = (login(&stage, "reader").await, login(&stage, "restorer").await);
+    let password = "of-the-attack";
+    let (reader, restorer) = (stage.login("reader", password).await, stage.login("restorer", password).await);
     stage.back_up(NAME, &stage.server(&reader), false).await;
     stage.becomes("a backup", |status| status.backups == 1).await;
     let version = stage.ask(&format!("{EMPTY}\nSHOW server_version_num;")).await;

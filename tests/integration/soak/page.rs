@@ -7,13 +7,19 @@ use std::time::{Duration, Instant};
 use causeway::api::{EtcdCluster, Redis};
 use futures::StreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
+use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::chaos::Fault;
+use crate::history::judge::Judgement;
 use crate::support::Scene;
 use crate::{etcd, redis};
 
-/// Clients wait for less at any time: writes are 20 to 40 ms apart, and a busy machine is late.
+/// The file that figures are written to.
+const REPORT: &str = "CAUSEWAY_REPORT";
+/// No fault is to take longer, and no status to lie for longer.
+const GOAL: Duration = Duration::from_secs(3);
+/// Clients wait for less at any time: writes of a client are 50 to 80 ms apart, and a busy machine is late.
 const NOTICEABLE: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,7 +39,7 @@ pub struct Turn {
     /// All processes were as they should be by then, whatever the status said.
     pub well: Instant,
     /// The status said so, too.
-    pub until: Instant,
+    pub told: Instant,
     /// When writes were acknowledged, from before it began.
     pub moments: Vec<Instant>,
     pub readiness: Readiness,
@@ -46,7 +52,7 @@ impl Turn {
     }
 
     fn gaps(&self) -> impl Iterator<Item = (Instant, Instant)> {
-        let moments = [self.begun].into_iter().chain(self.moments.iter().copied()).chain([self.until]);
+        let moments = [self.begun].into_iter().chain(self.moments.iter().copied()).chain([self.told]);
         let all: Vec<Instant> = moments.collect();
         (1..all.len()).map(move |at| (all[at - 1], all[at].max(all[at - 1])))
     }
@@ -59,7 +65,7 @@ impl Turn {
 
     /// For how long `Ready` was not true while all was well.
     fn falsely_sick(&self) -> Duration {
-        self.ready_between(self.well, self.until, false)
+        self.ready_between(self.well, self.told, false)
     }
 
     /// How much of that time the condition had that value.
@@ -122,18 +128,23 @@ impl Drop for Statuses {
     }
 }
 
+/// What a sort of fault did to a database: the middle and the longest outage, and for how long the status lied at most.
+struct Row {
+    fault: Fault,
+    database: Database,
+    count: usize,
+    spans: [Duration; 4],
+}
+
 /// All of it.
+#[derive(Default)]
 pub struct Page {
-    seed: u64,
     turns: Vec<Turn>,
     loads: Vec<(Database, Duration, usize, usize)>,
+    judgements: Vec<(Database, usize, String)>,
 }
 
 impl Page {
-    pub fn new(seed: u64) -> Self {
-        Self { seed, turns: Vec::new(), loads: Vec::new() }
-    }
-
     pub fn add(&mut self, turn: Turn) {
         self.turns.push(turn);
     }
@@ -143,28 +154,83 @@ impl Page {
         self.loads.push((database, took, written, lost));
     }
 
-    /// Prints it.
+    /// What the judge says of the keys that clients share.
+    pub fn note_judgements(&mut self, all: &[(Database, Judgement)]) {
+        self.judgements = all.iter().map(|(database, it)| (*database, it.operations, it.told())).collect();
+    }
+
+    /// Prints it, and writes it to the file that is asked for.
     pub fn print(&self) {
-        println!("» soak with seed {}", self.seed);
+        if let Ok(path) = std::env::var(REPORT) {
+            std::fs::write(path, Value::from(self.figures()).to_string()).expect("the report is written");
+        }
         for (database, took, written, lost) in &self.loads {
             let seconds = took.as_secs().max(1);
             let rate = u64::try_from(*written).unwrap_or_default() / seconds;
             println!("» {database:?}: {written} writes acknowledged in {seconds} s ({rate} a second), {lost} lost");
         }
+        for (database, _, told) in &self.judgements {
+            println!("» {database:?}: {told}");
+        }
         println!("» | fault | database | times | outage p50 | p99 | Ready and no write | not Ready and all well |");
         println!("» |---|---|---:|---:|---:|---:|---:|");
+        for row in self.rows() {
+            let Row { fault, database, count, spans } = row;
+            let spans = spans.map(seconds).join(" | ");
+            println!("» | {} | {database:?} | {count} | {spans} |", fault.as_str());
+        }
+    }
+
+    fn rows(&self) -> Vec<Row> {
         let mut kinds: BTreeMap<(Fault, Database), Vec<&Turn>> = BTreeMap::new();
         for turn in &self.turns {
             kinds.entry((turn.fault, turn.database)).or_default().push(turn);
         }
-        for ((fault, database), turns) in kinds {
-            let outages = turns.iter().map(|turn| turn.outage()).collect();
-            let [p50, p99] = percentiles(outages).map(seconds);
+        let row = |((fault, database), turns): ((Fault, Database), Vec<&Turn>)| {
+            let [p50, p99] = percentiles(turns.iter().map(|turn| turn.outage()).collect());
             let well = turns.iter().map(|turn| turn.falsely_well()).max().unwrap_or_default();
             let sick = turns.iter().map(|turn| turn.falsely_sick()).max().unwrap_or_default();
-            let (fault, count) = (fault.as_str(), turns.len());
-            println!("» | {fault} | {database:?} | {count} | {p50} | {p99} | {} | {} |", seconds(well), seconds(sick));
+            Row { fault, database, count: turns.len(), spans: [p50, p99, well, sick] }
+        };
+        kinds.into_iter().map(row).collect()
+    }
+
+    /// The same for docs/benchmarks.md. What a fault does to the database that it is not done to is left out where nobody
+    /// noticed.
+    fn figures(&self) -> Vec<Value> {
+        let mut figures = Vec::new();
+        for (database, took, written, lost) in &self.loads {
+            let name = format!("{database:?}").to_lowercase();
+            let note = format!("in {} s", took.as_secs());
+            figures.push(json!({ "key": format!("{name}_writes_acknowledged"), "value": written, "note": note }));
+            figures.push(json!({ "key": format!("{name}_writes_lost"), "value": lost }));
         }
+        for (database, calls, told) in &self.judgements {
+            let name = format!("{database:?}").to_lowercase();
+            let note = told.trim_start_matches(&format!("{calls} calls "));
+            figures.push(json!({ "key": format!("{name}_shared_calls"), "value": calls, "note": note }));
+        }
+        let columns = [
+            ("outage_p50", "outage p50, s"),
+            ("outage_p99", "p99, s"),
+            ("falsely_ready", "`Ready` and no write, s"),
+            ("falsely_not_ready", "not `Ready`, all well, s"),
+        ];
+        for Row { fault, database, count, spans } in self.rows() {
+            if !fault.is_done_to(database) && spans.iter().all(|span| *span < NOTICEABLE) {
+                continue;
+            }
+            let which = if database == Database::Redis { "Redis: " } else { "etcd: " };
+            let row = format!("{which}{}", fault.as_str().trim_start_matches(which));
+            let key = |what: &str| format!("{fault:?}_{database:?}_{what}");
+            figures.push(json!({ "key": key("times"), "row": row, "column": "times", "value": count }));
+            for ((what, column), span) in columns.iter().zip(spans) {
+                let value = (span.as_secs_f64() * 10.0).round() / 10.0;
+                let (key, goal) = (key(what), GOAL.as_secs_f64());
+                figures.push(json!({ "key": key, "row": row, "column": column, "value": value, "at_most": goal }));
+            }
+        }
+        figures
     }
 }
 
@@ -192,7 +258,7 @@ mod tests {
             database: Database::Redis,
             begun,
             well: at(6000),
-            until: at(8000),
+            told: at(8000),
             moments: [100, 200, 3200, 3300, 5900, 7900].map(at).to_vec(),
             // It was told not ready one second too late, and well two seconds too late.
             readiness: vec![(begun, true), (at(1200), false), (at(3300), true), (at(7000), false), (at(8000), true)],

@@ -86,7 +86,8 @@ struct State {
     armed: bool,
     target: Option<(Target, Moment)>,
     calls: Vec<String>,
-    under_way: usize,
+    /// By name.
+    under_way: Vec<String>,
     /// `None` before the first call was answered, counted or not.
     last_activity: Option<Instant>,
 }
@@ -100,7 +101,7 @@ enum Fate {
 impl Interception {
     /// Lets everything pass until it is armed.
     pub fn new() -> Self {
-        let state = State { armed: false, target: None, calls: Vec::new(), under_way: 0, last_activity: None };
+        let state = State { armed: false, target: None, calls: Vec::new(), under_way: Vec::new(), last_activity: None };
         Self { state: Arc::new(Mutex::new(state)), dead: watch::Sender::new(false) }
     }
 
@@ -154,9 +155,12 @@ impl Interception {
     pub async fn quiet_for(&self, span: Duration) {
         let look = || async {
             let state = self.state();
-            (state.under_way == 0).then(|| state.last_activity.map(|last| last.elapsed())).flatten()
+            (state.under_way.clone(), state.last_activity.map(|last| last.elapsed()))
         };
-        wait_for("the controllers' calls to end", look, |idle| idle.is_some_and(|idle| idle >= span)).await;
+        let quiet = |(under_way, idle): &(Vec<String>, Option<Duration>)| {
+            under_way.is_empty() && idle.is_some_and(|idle| idle >= span)
+        };
+        wait_for("the controllers' calls to end", look, quiet).await;
     }
 
     /// Takes a call through. `name` is `None` for what is not counted.
@@ -188,16 +192,16 @@ impl Interception {
 
     fn begin(&self, name: String) -> (Fate, UnderWay<'_>) {
         let mut state = self.state();
-        state.under_way += 1;
+        state.under_way.push(name.clone());
         state.last_activity = Some(Instant::now());
         if state.armed {
-            state.calls.push(name);
+            state.calls.push(name.clone());
         }
         let fate = match &state.target {
             Some((target, moment)) if state.armed && state.is_at(target) => Fate::Die(*moment),
             _ => Fate::Pass,
         };
-        (fate, UnderWay(self))
+        (fate, UnderWay(self, name))
     }
 
     async fn die<T>(&self) -> T {
@@ -224,12 +228,14 @@ impl State {
 }
 
 /// A call that has begun; dropped when it ends or is given up.
-struct UnderWay<'a>(&'a Interception);
+struct UnderWay<'a>(&'a Interception, String);
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        state.under_way -= 1;
+        if let Some(place) = state.under_way.iter().position(|name| *name == self.1) {
+            state.under_way.swap_remove(place);
+        }
         state.last_activity = Some(Instant::now());
     }
 }

@@ -4,6 +4,7 @@ pub mod account;
 pub mod backends;
 pub mod certificates;
 pub mod chronicle;
+pub mod clients;
 pub mod ec2;
 pub mod emulator;
 pub mod figures;
@@ -23,6 +24,7 @@ pub mod wait;
 pub mod witness;
 
 pub use account::Account;
+pub use clients::Client;
 pub use emulator::Emulator;
 pub use interception::{Interception, Moment, Target};
 pub use operator::Operator;

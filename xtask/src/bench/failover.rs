@@ -1,28 +1,19 @@
 //! What a failed or moved master costs clients of Causeway and of Redis Sentinel: the integration test that compares them,
 //! with each failure several times. docs/benchmarks.md says how each figure is taken.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, Result};
-use serde::Deserialize;
+use anyhow::Result;
 
-use super::directory;
 use super::report::Report;
 use super::scene::Bench;
+use super::{directory, from_tests};
 use crate::progress::{Progress, Step};
 use crate::{host, images};
 
 /// The test.
 const TEST: &str = "redis::compared";
-
-#[derive(Deserialize)]
-struct Figure {
-    key: String,
-    value: f64,
-    note: String,
-}
 
 /// Compiles the tests; gives the operator that is compiled with them.
 pub fn build(step: &Step) -> Result<PathBuf> {
@@ -43,16 +34,10 @@ pub fn measure(bench: &Bench, turns: usize) -> Result<Report> {
             .env("AWS_ENDPOINT_URL", bench.endpoint())
             .env("AWS_REGION", "us-east-1")
             .env("CAUSEWAY_TURNS", turns.to_string())
-            .env("CAUSEWAY_REPORT", &file);
+            .env(from_tests::VARIABLE, &file);
         step.run(&mut test, &log)
     })?;
-    let text = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
-    let figures: Vec<Figure> = serde_json::from_slice(&text)?;
-    let mut report = Report::default();
-    for Figure { key, value, note } in figures {
-        report.add(&key, value, note);
-    }
-    Ok(report)
+    from_tests::read(&file)
 }
 
 /// Cargo with the tests of this checkout.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 
 use super::aws::described;
-use super::record::Record;
+use super::record::{Figure, Record};
 use crate::host;
 
 const BEGIN: &str = "<!-- bench ";
@@ -39,16 +39,52 @@ fn with_tables(page: &str) -> Result<String> {
 
 fn table(record: &Record) -> String {
     let Record { machine, build, commit, figures } = record;
-    let mut text =
-        format!("{build}, commit {commit}; {machine}\n\n| figure | value | at most | |\n|---|---:|---:|---|\n");
-    for figure in figures {
+    let mut text = format!("{build}, commit {commit}; {machine}\n");
+    let (alone, in_rows): (Vec<&Figure>, Vec<&Figure>) = figures.iter().partition(|figure| figure.row.is_empty());
+    if !alone.is_empty() {
+        text += "\n| figure | value | at most | |\n|---|---:|---:|---|\n";
+    }
+    for figure in alone {
         let at_most = figure.at_most.map(number).unwrap_or_default();
         let note = [described(&figure.calls), figure.note.clone()].into_iter().filter(|part| !part.is_empty());
         let note = note.collect::<Vec<_>>().join("; ").replace('|', "\\|");
         // Writing to a String cannot fail.
         let _ = writeln!(text, "| `{}` | {} | {at_most} | {note} |", figure.name, number(figure.value));
     }
+    if in_rows.is_empty() { text } else { text + &rows(&in_rows) }
+}
+
+/// Figures that stand in rows and columns, in the order in which these come first; and by name what is over its goal.
+fn rows(figures: &[&Figure]) -> String {
+    let (mut rows, mut columns) = (Vec::new(), Vec::new());
+    for figure in figures {
+        for (all, name) in [(&mut rows, &figure.row), (&mut columns, &figure.column)] {
+            if !all.contains(&name) {
+                all.push(name);
+            }
+        }
+    }
+    let line = |first: &str, cells: Vec<String>| format!("| {first} | {} |\n", cells.join(" | "));
+    let mut text = "\n".to_owned() + &line("", columns.iter().map(ToString::to_string).collect());
+    text += &line("---", vec!["---:".to_owned(); columns.len()]);
+    for row in rows {
+        let of = |column: &&String| figures.iter().find(|figure| figure.row == *row && figure.column == **column);
+        text += &line(row, columns.iter().map(|column| of(column).map_or_else(String::new, |it| cell(it))).collect());
+    }
+    let is_over = |figure: &&&Figure| figure.at_most.is_some_and(|most| figure.value > most);
+    let over: Vec<String> =
+        figures.iter().filter(is_over).map(|it| format!("{} ({} {})", it.row, it.column, number(it.value))).collect();
+    if figures.iter().any(|figure| figure.at_most.is_some()) {
+        let over = if over.is_empty() { "nothing".to_owned() } else { over.join("; ") };
+        let _ = writeln!(text, "\nOver its goal: {over}.");
+    }
     text
+}
+
+fn cell(figure: &Figure) -> String {
+    let (value, note) = (number(figure.value), &figure.note);
+    let value = if figure.at_most.is_some_and(|most| figure.value > most) { format!("**{value}**") } else { value };
+    if note.is_empty() { value } else { format!("{value} {note}") }
 }
 
 /// With commas between thousands.
@@ -74,6 +110,35 @@ mod tests {
         let page = fs::read_to_string(path()?)?;
         assert!(page.contains(BEGIN));
         assert!(with_tables(&page)? == page, "docs/bench says something else: run `cargo xtask bench page`");
+        Ok(())
+    }
+
+    #[test]
+    fn figures_of_a_row_stand_beside_each_other_and_what_is_over_its_goal_is_named() -> Result<()> {
+        let record = serde_json::json!({
+            "machine": "2 cores", "build": "Debug build", "commit": "abc",
+            "figures": [
+                { "name": "calls", "value": 12 },
+                { "name": "a", "row": "killed", "column": "p50, s", "value": 2.5, "at_most": 3 },
+                { "name": "b", "row": "killed", "column": "lost", "value": 0, "note": "of 100" },
+                { "name": "c", "row": "hangs", "column": "p50, s", "value": 3.5, "at_most": 3 },
+            ],
+        });
+        let table = table(&serde_json::from_value(record)?);
+        let rows: Vec<_> = table.lines().skip(4).collect();
+        assert_eq!(
+            rows,
+            [
+                "| `calls` | 12 |  |  |",
+                "",
+                "|  | p50, s | lost |",
+                "| --- | ---: | ---: |",
+                "| killed | 2.5 | 0 of 100 |",
+                "| hangs | **3.5** |  |",
+                "",
+                "Over its goal: hangs (p50, s 3.5).",
+            ]
+        );
         Ok(())
     }
 

@@ -27,7 +27,7 @@ pub struct Record {
 }
 
 /// A figure.
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
     /// With its unit.
@@ -43,6 +43,12 @@ pub struct Figure {
     /// What to know of it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
+    /// Where figures stand in a table of several columns: the words of its row and of its column.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub row: String,
+    /// See `row`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub column: String,
 }
 
 impl Record {

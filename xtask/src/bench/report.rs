@@ -1,6 +1,5 @@
 //! Figures with their goals, as they are taken.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -17,8 +16,8 @@ pub struct Report {
 impl Report {
     /// Adds a figure; its key names its unit.
     pub fn add(&mut self, key: &str, value: f64, note: impl Into<String>) {
-        let (value, calls) = (rounded(value), BTreeMap::new());
-        self.figures.push(Figure { name: key.to_owned(), value, at_most: None, calls, note: note.into() });
+        let figure = Figure { name: key.to_owned(), value: rounded(value), note: note.into(), ..Figure::default() };
+        self.figures.push(figure);
     }
 
     /// Adds a figure that is to be `goal` at most.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use serde_json::json;
 
 use super::kubectl::Kubectl;
@@ -54,8 +54,20 @@ impl Database {
     }
 }
 
+/// What both databases had when they were backed up.
+pub struct Kept {
+    word: String,
+    id: String,
+}
+
 /// Writes into both databases, backs them up, deletes what was written, and restores it.
 pub fn come_back(kubectl: &Kubectl<'_>, step: &Step) -> Result<()> {
+    let kept = write_and_back_up(kubectl, step)?;
+    lose_and_bring_back(kubectl, &kept, step)
+}
+
+/// Writes into both databases and backs them up.
+pub fn write_and_back_up(kubectl: &Kubectl<'_>, step: &Step) -> Result<Kept> {
     // Another one each time: what is brought back can be from no earlier run.
     let word = format!("hello-{}", SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis());
     step.note("writing into both databases");
@@ -63,20 +75,35 @@ pub fn come_back(kubectl: &Kubectl<'_>, step: &Step) -> Result<()> {
         database.ask(kubectl, 0, &[&word])?;
     }
     let id = back_up(kubectl, &word, step)?;
+    Ok(Kept { word, id })
+}
+
+/// Deletes what was written, and restores it from that backup.
+pub fn lose_and_bring_back(kubectl: &Kubectl<'_>, kept: &Kept, step: &Step) -> Result<()> {
     for database in &DATABASES {
         database.ask(kubectl, 1, &[])?;
-        if database.ask(kubectl, 2, &[])?.contains(&word) {
+        if database.ask(kubectl, 2, &[])?.contains(&kept.word) {
             bail!("{} still has what was deleted", database.source);
         }
     }
     let restores: Vec<String> =
-        DATABASES.iter().map(|database| restore(kubectl, database, &id)).collect::<Result<_>>()?;
+        DATABASES.iter().map(|database| restore(kubectl, database, &kept.id)).collect::<Result<_>>()?;
     for (database, restore) in DATABASES.iter().zip(&restores) {
         ends_well(kubectl, restore, step)?;
-        let read = database.ask(kubectl, 2, &[])?;
-        if !read.contains(&word) {
-            bail!("{} was restored by {restore} and does not have {word}, but {read:?}", database.source);
-        }
+        still_has(kubectl, database, kept).with_context(|| format!("{} was restored by {restore}", database.source))?;
+    }
+    Ok(())
+}
+
+/// Both databases have what was written.
+pub fn still_have(kubectl: &Kubectl<'_>, kept: &Kept) -> Result<()> {
+    DATABASES.iter().try_for_each(|database| still_has(kubectl, database, kept))
+}
+
+fn still_has(kubectl: &Kubectl<'_>, database: &Database, kept: &Kept) -> Result<()> {
+    let read = database.ask(kubectl, 2, &[])?;
+    if !read.contains(&kept.word) {
+        bail!("{} does not have {}, but {read:?}", database.source, kept.word);
     }
     Ok(())
 }

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::Local;
 use super::install::{self, NAMESPACE};
+use super::{Local, tutorial};
 use crate::chart::{self, Helm};
 use crate::images::layout;
 use crate::progress::Step;
@@ -41,6 +41,16 @@ impl<'a> Installed<'a> {
             layout::push(folder, &format!("{repository}:layout"), true, step, |crane| local.cluster.in_network(crane))?;
         let digest = pushed.split_once('@').map(|(_, digest)| digest).unwrap_or_default();
         Self::new(local, &format!("{RELEASE}@{digest}"), step)
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Path {
+        self.helm.program()
+    }
+
+    /// Name and digest of the operator's image.
+    pub fn image(&self) -> (&str, &str) {
+        (&self.image.0, &self.image.1)
     }
 
     fn helm(&self, arguments: &[&str], step: &Step) -> Result<String> {
@@ -93,11 +103,8 @@ impl<'a> Installed<'a> {
             bail!("helm uninstall took an object along");
         }
 
-        // Without --take-ownership: what was kept belongs to the release of that name.
-        let (chart, values) = (chart::directory()?.display().to_string(), chart::local_values()?.display().to_string());
-        let image = format!("replicas=1,image.repository={},image.digest={}", self.image.0, self.image.1);
-        let again = ["install", RELEASE, &chart, "--values", &values, "--set", &image, "--wait", "--timeout", "180s"];
-        self.helm(&again, step).context("helm install under the same name")?;
+        // Installs it under the same name, without --take-ownership: what was kept belongs to the release of that name.
+        tutorial::run(self.local, self, step).context("a reader follows the tutorial")?;
         kubectl.run(&["--namespace", "default", "scale", "myapp/example-app", "--replicas=4"])?;
         let four = "--for=jsonpath={.status.readyReplicas}=4";
         kubectl

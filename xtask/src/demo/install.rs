@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
 
 use super::kubectl::Kubectl;
-use crate::host;
+use crate::argocd;
 use crate::progress::Step;
 
 /// Where the operator is installed.
@@ -28,9 +29,9 @@ pub fn operator(kubectl: &Kubectl<'_>, manifests: &str, step: &Step) -> Result<(
     wait(kubectl, &rollout, step).with_context(|| what_happened(kubectl, NAMESPACE))
 }
 
-/// Applies the examples exactly as they stand.
-pub fn examples(kubectl: &Kubectl<'_>) -> Result<()> {
-    let examples = host::repo_root()?.join("examples");
+/// Applies the examples of a checkout exactly as they stand.
+pub fn examples(kubectl: &Kubectl<'_>, checkout: &Path) -> Result<()> {
+    let examples = checkout.join("examples");
     for file in ["myapp.yaml", "myingress.yaml", "web.yaml", "etcdcluster.yaml", "redis.yaml", "databasebackup.yaml"] {
         kubectl.run(&["-n", "default", "apply", "-f", &examples.join(file).display().to_string()])?;
     }
@@ -67,6 +68,22 @@ pub fn targets_healthy(kubectl: &Kubectl<'_>, name: &str, step: &Step) -> Result
     let object = format!("myingress/{name}");
     let healthy = ["-n", "default", "wait", &object, "--for=condition=TargetsHealthy", "--timeout=120s"];
     wait(kubectl, &healthy, step).with_context(|| what_happened(kubectl, "default"))
+}
+
+/// Argo CD's script calls every object of the examples healthy.
+pub fn argo_cd_calls_them_healthy(kubectl: &Kubectl<'_>) -> Result<()> {
+    for (group, kind) in argocd::kinds()? {
+        let list = kubectl.run(&["get", "--all-namespaces", &format!("{kind}.{group}"), "-o", "json"])?;
+        let list: Value = serde_json::from_str(&list)?;
+        let is_example = |object: &&Value| object["metadata"]["namespace"].as_str().is_none_or(|it| it == "default");
+        for object in list["items"].as_array().into_iter().flatten().filter(is_example) {
+            let (status, message) = argocd::health(object)?;
+            if status != "Healthy" {
+                bail!("Argo CD would call {kind} {} {status}: {message}", object["metadata"]["name"]);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The DNS name of the MyIngress.

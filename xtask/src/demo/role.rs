@@ -17,32 +17,51 @@ const NAMESPACE: &str = "default";
 /// Makes LocalStack trust the cluster's issuer, the role `causeway` trust the operator's service account, and another one
 /// the Jobs of backups of one namespace.
 pub fn create(kubectl: &Kubectl<'_>, localstack: &LocalStack<'_>) -> Result<()> {
-    let published = |path: &str| -> Result<Value> { Ok(serde_json::from_str(&kubectl.run(&["get", "--raw", path])?)?) };
-    let discovery = published("/.well-known/openid-configuration")?;
-    let issuer = discovery["issuer"].as_str().context("the cluster names no issuer of its tokens")?;
-    localstack.trust_issuer(issuer, &published("/openid/v1/jwks")?)?;
+    let issuer = &issuer(kubectl)?;
+    let keys = serde_json::from_str(&kubectl.run(&["get", "--raw", "/openid/v1/jwks"])?)?;
+    localstack.trust_issuer(issuer, &keys)?;
     let operator = json!({
         "causeway": document("policy.json", issuer)?,
         "causeway-network": document("policy-network.json", issuer)?,
         "causeway-backups": document("policy-backup-operator.json", issuer)?,
     });
     localstack.put_role(ACCOUNT, "causeway", &document("trust-irsa.json", issuer)?, &operator, &json!({}))?;
-    let jobs = json!({ "jobs": document("policy-backup-jobs.json", issuer)? });
-    let (name, tags) = (format!("causeway-backup-{NAMESPACE}"), json!({ "kubernetes-namespace": NAMESPACE }));
-    localstack.put_role(ACCOUNT, &name, &document("trust-backup-jobs.json", issuer)?, &jobs, &tags)
+    role_of_backups(localstack, issuer, NAMESPACE)
+}
+
+/// Makes the role that the Jobs of backups of one namespace assume.
+pub fn create_for_backups(kubectl: &Kubectl<'_>, localstack: &LocalStack<'_>, namespace: &str) -> Result<()> {
+    role_of_backups(localstack, &issuer(kubectl)?, namespace)
+}
+
+fn role_of_backups(localstack: &LocalStack<'_>, issuer: &str, namespace: &str) -> Result<()> {
+    let document = |file| filled_in(file, issuer, namespace);
+    let jobs = json!({ "jobs": document("policy-backup-jobs.json")? });
+    let (name, tags) = (format!("causeway-backup-{namespace}"), json!({ "kubernetes-namespace": namespace }));
+    localstack.put_role(ACCOUNT, &name, &document("trust-backup-jobs.json")?, &jobs, &tags)
+}
+
+fn issuer(kubectl: &Kubectl<'_>) -> Result<String> {
+    let discovery: Value =
+        serde_json::from_str(&kubectl.run(&["get", "--raw", "/.well-known/openid-configuration"])?)?;
+    discovery["issuer"].as_str().map(str::to_owned).context("the cluster names no issuer of its tokens")
 }
 
 /// What policies have IAM fill in, with each request.
 const VARIABLE: &str = "${aws:";
 
 /// A file of `iam/` with its placeholders filled in, as `iam/README.md` describes.
-fn document(file: &str, issuer: &str) -> Result<Value> {
+pub fn document(file: &str, issuer: &str) -> Result<Value> {
+    filled_in(file, issuer, NAMESPACE)
+}
+
+fn filled_in(file: &str, issuer: &str, namespace: &str) -> Result<Value> {
     let template = fs::read_to_string(host::repo_root()?.join("iam").join(file))?;
     let filled = [
         ("${ACCOUNT_ID}", ACCOUNT),
         ("${AWS_REGION}", "us-east-1"),
         ("${CLUSTER_NAME}", "local"),
-        ("${NAMESPACE}", NAMESPACE),
+        ("${NAMESPACE}", namespace),
         ("${OIDC_PROVIDER}", issuer.trim_start_matches("https://")),
     ]
     .iter()

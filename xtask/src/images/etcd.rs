@@ -31,6 +31,11 @@ pub fn versions() -> Result<Vec<PathBuf>> {
     golang::modules(&host::repo_root()?.join("tests/etcd"))
 }
 
+/// The name of the image of that version.
+pub fn name(module: &Path) -> String {
+    format!("{REPOSITORY}:{}", module.file_name().unwrap_or_default().to_string_lossy())
+}
+
 /// The image of that version; its programs are compiled if they are not in the cache.
 pub fn prepare(module: &Path, step: &Step) -> Result<Image> {
     let version = module.file_name().context("a version has a folder")?.to_string_lossy();
@@ -44,7 +49,7 @@ pub fn prepare(module: &Path, step: &Step) -> Result<Image> {
         lay_out(new, &new.join("root"))
     })?;
     Ok(Image {
-        name: format!("{REPOSITORY}:{version}"),
+        name: name(module),
         layers: vec![made.join("root").display().to_string()],
         command: vec!["/usr/local/bin/etcd".to_owned()],
         working_directory: WORKING_DIRECTORY.to_owned(),

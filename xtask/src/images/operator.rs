@@ -8,12 +8,17 @@ use anyhow::{Context, Result, bail};
 
 use super::{Image, workshop};
 use crate::progress::Step;
+use crate::release::{contents, licenses, sbom};
 use crate::{cargo, host};
 
 /// The image's name before its digest is known; `deploy/overlays/local` writes the same.
 pub const NAME: &str = "causeway:dev";
 
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
+/// A file of the package that makes them: they themselves belong to none.
+const OF_CERTIFICATES: &str = "/usr/sbin/update-ca-certificates";
+/// Where the image has its documents.
+const DOCUMENTS: &str = "usr/share/doc/causeway";
 const USER: &str = "65532:65532";
 
 /// The profile of what is shipped and measured.
@@ -61,6 +66,26 @@ pub fn image(binary: &Path) -> Result<Image> {
         user: USER.to_owned(),
         ..Image::default()
     })
+}
+
+/// The same image with its bill of materials and the licences of all that is in it.
+pub fn shipped_image(binary: &Path) -> Result<Image> {
+    let image = image(binary)?;
+    let folder = workshop()?.join("operator").join(DOCUMENTS);
+    fs::create_dir_all(&folder)?;
+    let (bill, licenses) = documents(binary)?;
+    fs::write(folder.join("sbom.cdx.json"), bill)?;
+    fs::write(folder.join("LICENSES"), licenses)?;
+    Ok(image)
+}
+
+/// The bill of materials of that program's image, and the licences of all that is in the program.
+pub fn documents(binary: &Path) -> Result<(String, String)> {
+    let crates = contents::crates()?;
+    let mut files = libraries(binary)?;
+    files.push(PathBuf::from(OF_CERTIFICATES));
+    let bill = sbom::of(&crates, &contents::debian_packages(&files)?);
+    Ok((serde_json::to_string_pretty(&bill)?, licenses::of(&crates)?))
 }
 
 /// Where Cargo puts what it builds.

@@ -7,7 +7,8 @@ use super::debian::Recipe;
 pub const REDIS_7: Recipe = Recipe {
     name: "redis:7.0.15",
     suite: "bookworm",
-    packages: &["redis-server", "base-files", "coreutils", "dash", "util-linux"],
+    // The module is what makers of other images add.
+    packages: &["redis-server", "redis-redisearch", "base-files", "coreutils", "dash", "util-linux"],
     ..LAYOUT
 };
 

@@ -7,7 +7,7 @@ use super::debian::Recipe;
 pub const POSTGRES_15: Recipe = Recipe {
     name: "postgres:15",
     suite: "bookworm",
-    packages: &["postgresql-15", "postgresql-client-15", "tzdata", "base-files", "coreutils", "dash"],
+    packages: &["postgresql-15", "postgresql-client-15", "tzdata", "base-files", "coreutils", "dash", "tar"],
     without: &[
         // Compiled queries, which the server does without where they are not there.
         "/usr/lib/postgresql/15/lib/bitcode/*",
@@ -20,9 +20,11 @@ pub const POSTGRES_15: Recipe = Recipe {
     ],
     links: &[
         ("usr/local/bin/initdb", "/usr/lib/postgresql/15/bin/initdb"),
+        ("usr/local/bin/pg_basebackup", "/usr/lib/postgresql/15/bin/pg_basebackup"),
         ("usr/local/bin/pg_ctl", "/usr/lib/postgresql/15/bin/pg_ctl"),
         ("usr/local/bin/pg_dump", "/usr/lib/postgresql/15/bin/pg_dump"),
         ("usr/local/bin/pg_dumpall", "/usr/lib/postgresql/15/bin/pg_dumpall"),
+        ("usr/local/bin/pg_receivewal", "/usr/lib/postgresql/15/bin/pg_receivewal"),
         ("usr/local/bin/pg_restore", "/usr/lib/postgresql/15/bin/pg_restore"),
         ("usr/local/bin/postgres", "/usr/lib/postgresql/15/bin/postgres"),
         ("usr/local/bin/psql", "/usr/lib/postgresql/15/bin/psql"),

@@ -1,14 +1,14 @@
 //! The checks that need no cluster: style, lints, dependencies, generated files.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
 use super::report::Outcome;
-use super::{cargo, crates, directory, log};
-use crate::host;
+use super::{crates, directory, log, nice, nice_cargo};
 use crate::progress::Step;
+use crate::{host, judge};
 
 /// The version of cargo-deny that deny.toml is written for.
 const CARGO_DENY: &str = "0.20.2";
@@ -37,11 +37,8 @@ pub fn lints(step: &Step, beside_tests: bool) -> Result<Outcome> {
 
 /// The lints of all Rust, with further options of Cargo's, behind all else that runs.
 pub fn clippy(options: &[&str]) -> Result<Command> {
-    let cargo = cargo(["clippy", "--workspace", "--all-targets", "--keep-going"])?;
-    let mut command = Command::new("nice");
-    command.args(["-n", "15"]).arg(cargo.get_program()).args(cargo.get_args());
+    let mut command = nice_cargo(15, ["clippy", "--workspace", "--all-targets", "--keep-going"])?;
     command.args(options).args(["--", "--deny", "warnings"]);
-    command.current_dir(host::repo_root()?).env("CARGO_TERM_COLOR", "never");
     Ok(command)
 }
 
@@ -89,24 +86,30 @@ pub fn crds(step: &Step) -> Result<Outcome> {
     crate::crds::check(&directory()?, step).map(|()| Outcome::Passed)
 }
 
-/// The Go of the cluster is formatted, vetted and tested.
+/// The Go of the cluster and of the judge is formatted, vetted and tested.
 pub fn go(step: &Step) -> Result<Outcome> {
-    let module = host::repo_root()?.join("tests/cluster");
+    for (name, module) in [("cluster", host::repo_root()?.join("tests/cluster")), ("judge", judge::module()?)] {
+        go_module(name, &module, step)?;
+    }
+    Ok(Outcome::Passed)
+}
+
+fn go_module(name: &str, module: &Path, step: &Step) -> Result<()> {
     // With the settings of the cluster's build, so that what that compiled serves here too.
     let go = |task: &str| {
-        let mut command = Command::new("go");
-        command.args([task, "-trimpath"]).env("CGO_ENABLED", "0").current_dir(&module);
+        let mut command = nice(15, "go");
+        command.args([task, "-trimpath"]).env("CGO_ENABLED", "0").current_dir(module);
         command
     };
-    let gofmt = Command::new("gofmt").args(["-l", "."]).current_dir(&module).output().context("cannot start gofmt")?;
+    let gofmt = Command::new("gofmt").args(["-l", "."]).current_dir(module).output().context("cannot start gofmt")?;
     let unformatted = String::from_utf8_lossy(&gofmt.stdout);
     if !gofmt.status.success() || !unformatted.is_empty() {
         bail!("`gofmt -w` puts it right: {}{}", unformatted.trim(), String::from_utf8_lossy(&gofmt.stderr));
     }
-    step.note("go vet");
+    step.note(format!("go vet of the {name}"));
     // These two look into every package of Kubernetes for facts about ours, which takes minutes.
     let mut vet = go("vet");
-    step.run(vet.args(["-printf=false", "-lostcancel=false", "./..."]), &log("go-vet")?)?;
+    step.run(vet.args(["-printf=false", "-lostcancel=false", "./..."]), &log(&format!("go-vet-{name}"))?)?;
 
     // Named one by one: for all of them together Go would link the whole cluster.
     let mut list = go("list");
@@ -114,8 +117,8 @@ pub fn go(step: &Step) -> Result<Outcome> {
     let listing = list.output().context("cannot start go")?;
     let tested = String::from_utf8_lossy(&listing.stdout);
     if !tested.trim().is_empty() {
-        step.note("go test");
-        step.run(go("test").arg("-vet=off").args(tested.split_whitespace()), &log("go-test")?)?;
+        step.note(format!("go test of the {name}"));
+        step.run(go("test").arg("-vet=off").args(tested.split_whitespace()), &log(&format!("go-test-{name}"))?)?;
     }
-    Ok(Outcome::Passed)
+    Ok(())
 }

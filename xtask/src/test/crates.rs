@@ -27,7 +27,12 @@ const REPLACED: [&str; 3] = ["rlib", "rmeta", "so"];
 
 /// Gives a checkout in which nothing of the operator was compiled yet the crates that another one compiled.
 pub fn fetch(step: &Step) -> Result<()> {
-    let target = target_directory()?.join("debug");
+    fetch_into(&target_directory()?, step)
+}
+
+/// The same for another folder than Cargo's own.
+pub fn fetch_into(target: &Path, step: &Step) -> Result<()> {
+    let target = target.join("debug");
     let (home, key) = (home()?, key()?);
     if entries(&target.join(".fingerprint"))?.iter().any(|path| is_ours(path)) {
         return Ok(());

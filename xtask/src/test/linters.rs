@@ -11,8 +11,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::directory;
 use super::report::Outcome;
+use super::{directory, nice};
 use crate::progress::{Progress, Step};
 use crate::{chart, cluster, host, python, tools};
 
@@ -83,17 +83,17 @@ pub fn check(step: &Step) -> Result<Outcome> {
     let python = prepare(step)?.join("bin/python");
     let mut found = Vec::new();
     step.note("kube-score");
-    let mut kube_score = behind(&tools::program(tools::KUBE_SCORE, step)?);
+    let mut kube_score = nice(15, tools::program(tools::KUBE_SCORE, step)?);
     kube_score.args(["score", "--output-format", "json", "--kubernetes-version", KUBERNETES]).args(&manifests);
     found.extend(of_kube_score(&json_of(&mut kube_score)?));
     step.note("parliament and cloudsplaining");
-    let mut iam = behind(&python);
+    let mut iam = nice(15, &python);
     let printed = tools::output_of(iam.arg(home.join("policies.py")).args(&policies))?;
     for line in printed.lines() {
         found.push(serde_json::from_str(line).with_context(|| format!("policies.py printed {line}"))?);
     }
     step.note("checkov");
-    let mut checkov = behind(&python);
+    let mut checkov = nice(15, &python);
     checkov.args(["-m", "checkov.main", "--soft-fail", "--skip-download", "--compact", "--quiet", "--output", "json"]);
     checkov.args(["--framework", "kubernetes", "dockerfile", "github_actions", "--file"]);
     found.extend(of_checkov(&json_of(checkov.args(&manifests).args(&others))?)?);
@@ -115,13 +115,6 @@ fn base(step: &Step) -> Result<PathBuf> {
     let path = directory()?.join("linted-base.yaml");
     fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path)
-}
-
-/// A program that takes what tests leave of the processors.
-fn behind(program: &Path) -> Command {
-    let mut command = Command::new("nice");
-    command.args(["-n", "15"]).arg(program);
-    command
 }
 
 /// What a linter printed, whatever it found.

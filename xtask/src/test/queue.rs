@@ -19,7 +19,7 @@ use crate::progress::Step;
 /// What all tests that run at the same time may need together, where processors are busy.
 const ROOM: u32 = 14;
 /// The same where they have time to spare.
-const LARGE_ROOM: u32 = 20;
+const LARGE_ROOM: u32 = 26;
 /// Processors have time to spare that are idle for this share of it.
 const SPARE: f64 = 0.15;
 /// The time over which that is judged.
@@ -42,7 +42,7 @@ struct Group {
 }
 
 /// Tests of no group need as little as these.
-const OTHERS: Group = Group { prefix: "", needs: 2, most: 8 };
+const OTHERS: Group = Group { prefix: "", needs: 2, most: 10 };
 
 /// What the names of tests begin with that take nodes away.
 pub const LOST_NODES: &str = "lost_nodes::";

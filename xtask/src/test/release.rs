@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::report::Outcome;
-use super::{directory, log};
+use super::{directory, log, registry};
 use crate::chart::Helm;
 use crate::images::{layout, operator};
 use crate::progress::Step;
@@ -22,7 +22,7 @@ pub fn image_layout() -> Result<PathBuf> {
 
 /// Writes the image of that program, quickly rather than small.
 pub fn write_layout(binary: &Path, folder: &Path, step: &Step) -> Result<String> {
-    layout::write(&operator::image(binary)?, &image::facts(1)?, folder, step)
+    layout::write(&operator::shipped_image(binary)?, &image::facts(1)?, folder, step)
 }
 
 /// The image has the same bytes when it is made twice; a release has what it should; workflows are in order.
@@ -36,12 +36,13 @@ pub fn check(step: &Step) -> Result<Outcome> {
     }
     fs::remove_dir_all(&other)?;
     layout_is_sound(&one, &digest)?;
+    registry::takes(&one, &digest, step)?;
 
     let helm = Helm::find(step)?;
-    // A small program, for what is packed here is not run.
+    // Packed quickly: any program will do, for what is packed here is not run.
     let parts = Parts {
         helm: &helm,
-        binary: &host::repo_root()?.join("README.md"),
+        binary: Path::new("/bin/true"),
         layout: &host::repo_root()?.join("iam"),
         image: Some(
             "registry.example.com/causeway@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
@@ -58,7 +59,10 @@ pub fn check(step: &Step) -> Result<Outcome> {
     let mut wanted = vec![
         format!("causeway-{version}-image-linux-{architecture}.tar"),
         format!("causeway-{version}-linux-{architecture}.tar.gz"),
+        format!("causeway-{version}.cdx.json"),
         format!("causeway-{version}.tgz"),
+        "LICENSES.txt".to_owned(),
+        "argocd-cm.yaml".to_owned(),
         "causeway.krew.yaml".to_owned(),
         format!("kubectl-causeway-{version}-linux-{architecture}.tar.gz"),
         "crds.yaml".to_owned(),
@@ -70,6 +74,7 @@ pub fn check(step: &Step) -> Result<Outcome> {
     if names != wanted {
         bail!("a release has {names:?}");
     }
+    bill_is_whole(&one.join(format!("causeway-{version}.cdx.json")))?;
     packaged_chart_works(&helm, &one.join(format!("causeway-{version}.tgz")))?;
     workflows(step)?;
     Ok(Outcome::Passed)
@@ -97,6 +102,33 @@ fn layout_is_sound(layout: &Path, digest: &str) -> Result<()> {
     let config = read(manifest["config"]["digest"].as_str().unwrap_or_default())?;
     if config["config"]["User"] != "65532:65532" || config["config"]["Entrypoint"][0] != "/usr/local/bin/causeway" {
         bail!("this is not how the operator runs: {config}");
+    }
+    Ok(())
+}
+
+/// The bill names crates and packages, each with a licence or as Debian has it, and what depends on what.
+fn bill_is_whole(bill: &Path) -> Result<()> {
+    let bill: Value = serde_json::from_slice(&fs::read(bill)?)?;
+    let components = bill["components"].as_array().context("a bill has components")?;
+    let names: Vec<&str> = components.iter().filter_map(|it| it["name"].as_str()).collect();
+    for wanted in ["kube", "aws-sdk-elasticloadbalancingv2", "zstd-sys", "libc6", "ca-certificates"] {
+        if !names.contains(&wanted) {
+            bail!("the bill of materials has no {wanted}");
+        }
+    }
+    for unwanted in ["proptest", "xtask"] {
+        if names.contains(&unwanted) {
+            bail!("the bill of materials has {unwanted}, which is not in the program");
+        }
+    }
+    let refs: Vec<&Value> =
+        components.iter().chain([&bill["metadata"]["component"]]).map(|it| &it["bom-ref"]).collect();
+    for dependency in bill["dependencies"].as_array().context("a bill has dependencies")? {
+        for reference in dependency["dependsOn"].as_array().into_iter().flatten().chain([&dependency["ref"]]) {
+            if !refs.contains(&reference) {
+                bail!("the bill of materials does not have {reference}, which it names");
+            }
+        }
     }
     Ok(())
 }

@@ -13,11 +13,11 @@ use serde_json::Value;
 use super::processors::Moment;
 use super::queue::{self, Done};
 use super::report::{Outcome, Tests};
-use super::{cargo as in_checkout, directory, log};
+use super::{cargo as in_checkout, directory, log, nice, nice_cargo, turns};
 use crate::cluster::Cluster;
-use crate::host;
 use crate::localstack::{self, LocalStack};
 use crate::progress::Step;
+use crate::{clients, host, judge};
 
 /// Tests that begin a line with this want it shown, even when they pass.
 const FIGURE: &str = "» ";
@@ -32,7 +32,10 @@ const SLOWEST: usize = 10;
 /// The tests that Cargo runs.
 pub enum Suite<'a> {
     /// Those beside the code, in all crates.
-    Unit,
+    Unit {
+        /// Whether others come first.
+        behind: bool,
+    },
     /// Those of `tests/`, inside the cluster's network.
     Integration {
         /// The program with them.
@@ -55,11 +58,12 @@ const SOAK: &str = "soak::all";
 /// Runs a suite, or the tests of it whose names contain `filter`.
 pub fn cargo(suite: &Suite, filter: Option<&str>, step: &Step) -> Result<Outcome> {
     let tests = match suite {
-        Suite::Unit => {
+        Suite::Unit { behind } => {
             // The two can't be asked for in one command.
-            let unit = run(in_checkout(["test", "--workspace", "--lib", "--bins"])?, filter, "unit", step)?;
-            let examples = run(in_checkout(["test", "--doc"])?, filter, "doc", step)?;
-            unit.and(examples)
+            let cargo =
+                |arguments: &[&'static str]| nice_cargo(if *behind { 10 } else { 0 }, arguments.iter().copied());
+            let unit = run(cargo(&["test", "--workspace", "--lib", "--bins"])?, filter, "unit", step)?;
+            unit.and(run(cargo(&["test", "--doc"])?, filter, "doc", step)?)
         }
         Suite::Integration { program, cluster, localstack, thorough } => {
             side_by_side(program, cluster, localstack, *thorough, filter, step)?
@@ -82,9 +86,15 @@ fn side_by_side(
     filter: Option<&str>,
     step: &Step,
 ) -> Result<Tests> {
-    let sample = sample()?;
+    let (sample, judge) = (sample()?, judge::build(step)?);
     let wanted = |name: &String| !name.starts_with(SOAK) && filter.is_none_or(|filter| name.contains(filter));
     let names: Vec<_> = names_in(program)?.into_iter().filter(wanted).collect();
+    let (names, left) = if thorough || filter.is_some() {
+        (names, 0)
+    } else {
+        let seed = usize::from_str_radix(&sample, 16).with_context(|| format!("{SAMPLE}={sample} is no number"))?;
+        turns::of_this_run(names, seed)
+    };
     if names.iter().any(|name| name.starts_with(queue::LOST_NODES)) {
         (2..=3).try_for_each(|number| cluster.add_node(number, Some(TAINT), step))?;
     }
@@ -92,6 +102,7 @@ fn side_by_side(
     let kept = host::cache_dir()?.join("test-times.json");
     let mut times: BTreeMap<String, f64> =
         fs::read(&kept).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+    let clients = clients::prepare(step)?;
     let start = |name: &str| {
         // With the run they end too. The cluster and LocalStack go first: many tests wait for each of their answers.
         let mut command = cluster.in_network("setpriv");
@@ -105,6 +116,8 @@ fn side_by_side(
             .env("AWS_ENDPOINT_URL", &localstack.endpoint)
             .env("AWS_REGION", "us-east-1")
             .env(SAMPLE, &sample)
+            .envs(clients.clone())
+            .env(judge::VARIABLE, &judge)
             // A failed wait says where it was and what it saw; frames of the runtime would bury that.
             .env("RUST_BACKTRACE", "0")
             .envs(thorough.then_some(("CAUSEWAY_THOROUGH", "yes")));
@@ -125,9 +138,8 @@ fn side_by_side(
     fs::write(&kept, serde_json::to_vec_pretty(&times)?).with_context(|| format!("cannot write {}", kept.display()))?;
     let mut tests = counted(&done);
     let seen = end.since(&begin, &done).into_iter();
-    tests
-        .figures
-        .extend(seen.chain([format!("cases chosen by {SAMPLE}={sample}")]).map(|line| format!("{FIGURE}{line}")));
+    let chosen = format!("cases chosen by {SAMPLE}={sample}, which leaves {left} tests to other commits");
+    tests.figures.extend(seen.chain([chosen]).map(|line| format!("{FIGURE}{line}")));
     Ok(tests)
 }
 
@@ -210,10 +222,8 @@ pub fn python(step: &Step) -> Result<Outcome> {
     // Other runs of pytest do not tidy up there, and its name is short: HAProxy takes paths of sockets of at most 97 bytes.
     let files = std::env::temp_dir().join(format!("causeway-{}", std::process::id()));
     // Behind tests of databases that must answer each other within a second.
-    let mut command = Command::new("nice");
+    let mut command = nice(10, python);
     command
-        .args(["-n", "10"])
-        .arg(python)
         .args(["-m", "pytest", "-p", "no:cacheprovider", "--numprocesses", "2", "--dist", "loadfile", "--basetemp"])
         .arg(&files)
         .current_dir(host::repo_root()?.join("localstack"))

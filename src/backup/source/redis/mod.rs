@@ -19,7 +19,7 @@ use framing::Framing;
 use rdb::{Proof, RdbCheck};
 
 use crate::backup::Error;
-use crate::backup::manifest::Contents;
+use crate::backup::manifest::{Contents, MODULES};
 
 pub use link::{Link, LinkError, Reply, command};
 pub use node::{Keyspace, Node, find_master};
@@ -147,6 +147,7 @@ impl Replication {
             self.node.keyspace().into_iter().map(|(number, space)| (number, space.keys)).collect()
         });
         facts.insert("server".into(), self.node.server().into());
+        facts.extend(self.node.modules().map(|names| (MODULES.into(), names)));
         facts.insert("checksum".into(), if self.proof == Some(Proof::Checksum) { "crc64" } else { "none" }.into());
         facts.extend(keys.iter().map(|(number, keys)| (format!("db{number}"), keys.to_string())));
         (self.node.version().to_owned(), Contents { keys: keys.values().sum(), facts })

@@ -1,6 +1,6 @@
 //! What a node says of itself before anything is asked of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::link::{Link, LinkError};
@@ -10,6 +10,8 @@ use crate::backup::Error;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     fields: BTreeMap<String, String>,
+    /// Names of the modules that are loaded.
+    modules: BTreeSet<String>,
 }
 
 /// Keys of a database.
@@ -31,7 +33,18 @@ impl Node {
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let fields = text.lines().filter_map(|line| line.trim_end().split_once(':'));
-        Self { fields: fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect() }
+        let modules = text.lines().filter_map(|line| line.strip_prefix("module:name=")?.split(',').next());
+        Self {
+            modules: modules.map(str::to_owned).collect(),
+            fields: fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        }
+    }
+
+    /// The modules that are loaded, such as `ReJSON, search`; none where there are none.
+    #[must_use]
+    pub fn modules(&self) -> Option<String> {
+        let names: Vec<&str> = self.modules.iter().map(String::as_str).collect();
+        (!names.is_empty()).then(|| names.join(", "))
     }
 
     /// A field.

@@ -1,14 +1,20 @@
 //! MySQL and MariaDB, by their dump and their client.
 
+mod accounts;
+mod mark;
+mod outlook;
 mod restore;
 mod rows;
 mod scratch;
 mod source;
 
+pub use outlook::outlook;
 pub use restore::restore;
 pub use scratch::verify;
 pub use source::MysqlDump;
 
+use std::fs::File;
+use std::path::Path;
 use std::process::Stdio;
 
 use super::child::{Failure, Program};
@@ -54,6 +60,53 @@ impl Tools {
             program.args(place).args(["--protocol=tcp"])
         };
         program.args(self.tls()).secret("MYSQL_PWD", &account.login.password)
+    }
+
+    /// The client, as it carries out what is in a file. Commands of its own, such as those of the shell, are none of a dump.
+    /// MariaDB's begins with one of them.
+    fn reader(&self) -> Program {
+        let closed = if self.maria { "--loose-sandbox" } else { "--binary-mode" };
+        self.program(self.client).args(["--batch", "--local-infile=0", closed])
+    }
+
+    /// Carries out a script: from a file, for arguments have no room for it, and can be seen. Gives what was printed, and how it
+    /// ended.
+    async fn script(
+        &self,
+        work: &Path,
+        text: &str,
+        arguments: &[&str],
+    ) -> Result<(String, Result<(), Failure>), Error> {
+        let path = work.join("script.sql");
+        let failed = |source| Error::Work { path: path.clone(), source };
+        std::fs::write(&path, text).map_err(failed)?;
+        let file = File::open(&path).map_err(failed)?;
+        std::fs::remove_file(&path).map_err(failed)?;
+        let mut child = self.reader().args(["--skip-reconnect"]).args(arguments).start(Stdio::from(file))?;
+        let mut printed = Vec::new();
+        let end = loop {
+            match child.next(PROGRAM_SILENCE_TIMEOUT).await {
+                Ok(Some(chunk)) => printed.extend_from_slice(&chunk),
+                Ok(None) => break child.end(PROGRAM_SILENCE_TIMEOUT).await,
+                Err(failure) => break Err(failure),
+            }
+        };
+        Ok((String::from_utf8_lossy(&printed).into_owned(), end))
+    }
+
+    /// Whether the server runs events.
+    async fn runs_events(&self) -> Result<bool, Error> {
+        Ok(self.ask("SELECT @@GLOBAL.event_scheduler").await?.first().is_some_and(|it| it == "ON"))
+    }
+
+    /// Has it run events, or none; whether it does that for this user.
+    async fn run_events(&self, on: bool) -> Result<bool, Error> {
+        let (on, off) = if on { ("ON", "OFF") } else { ("OFF", "ON") };
+        let set = self.answer(&format!("SET GLOBAL event_scheduler = {on}")).await?;
+        if let Err(failure) = &set {
+            tracing::warn!(%failure, "event_scheduler stays {off}: an event may change what is restored before it is compared");
+        }
+        Ok(set.is_ok())
     }
 
     fn tls(&self) -> Vec<String> {

@@ -1,67 +1,70 @@
 //! Into MySQL or MariaDB. Their statements cannot all be in one transaction: a mark in the target tells a half of ours from
 //! somebody's data, and a second try replaces what the first one made.
+//!
+//! Events would change what has just been restored: the server runs none until all of it was compared.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
 use std::process::Stdio;
 
 use super::super::tables::{Tables, alike};
-use super::super::{Account, DATABASES, Fetched, Origin, PROGRAM_SILENCE_TIMEOUT, WHOLE_JOB, tools};
+use super::super::{Account, DATABASES, Fetched, How, PROGRAM_SILENCE_TIMEOUT, WHOLE_JOB, tools};
+use super::accounts::{Accounts, Only};
+use super::mark::{Kept, Mark};
 use super::rows::Rows;
-use super::{MARK, Tools, hex, quoted, text};
+use super::{MARK, Tools, hex, text};
 use crate::backup::Error;
+use crate::backup::restore::Restored;
 
 /// What is restored, and into what.
-struct Work<'a> {
-    tools: &'a Tools,
+pub struct Work<'a> {
+    pub tools: &'a Tools,
     dump: &'a Path,
-    tables: Tables,
+    /// The database in the backup, where it is of one.
+    name: &'a str,
+    pub tables: Tables,
     /// Databases of the target.
-    databases: Vec<String>,
+    pub databases: Vec<String>,
     /// The dump is of one database, and does not name it.
-    alone: bool,
+    pub alone: bool,
 }
 
-/// Restores all databases of a backup, and compares. Gives the number of rows.
-pub async fn restore(
-    account: &Account,
-    fetched: &Fetched,
-    force: bool,
-    run: &str,
-    origin: Origin,
-) -> Result<u64, Error> {
+/// Restores all databases of a backup with the accounts that are missing, and compares.
+pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Result<Restored, Error> {
     let tools = Tools::find(account.clone()).await?;
-    tools::check(tools.client, account, origin).await?;
-    let exact = alike(&tools.log_in().await?, &fetched.version);
-    let Some(work) = Work::of(&tools, fetched)? else { return Ok(0) };
-    let there = work.tables_there().await?;
-    let mark = work.mark().await?;
-    let is_ours = mark.as_deref() == Some(run);
-    if let Some((database, tables)) = there.filter(|_| !force && !is_ours) {
-        // A try that died after its very end left no mark, and nothing to do.
-        if mark.is_none() && matches!(work.difference(exact).await, Ok(None)) {
-            return Ok(work.tables.rows());
-        }
-        return Err(if mark.is_some() {
-            Error::TargetHoldsHalf { database }
-        } else {
-            Error::TargetHoldsTables { database, tables }
-        });
+    tools::check(tools.client, account, how.origin).await?;
+    let version = tools.log_in().await?;
+    let exact = alike(&version, &fetched.version);
+    let Some(work) = Work::of(&tools, fetched)? else { return Ok(Restored::default()) };
+    if !work.is_to_do(how, exact).await? {
+        return Ok(work.tables.rows().into());
     }
-    work.set_mark(run).await?;
-    work.load().await?;
-    if let Some(difference) = work.difference(exact).await? {
-        return Err(Error::Differs(difference));
+    let before = work.mark().await?.unwrap_or_default();
+    let ours = if before.run == how.run { before.kept.accounts } else { BTreeSet::default() };
+    let mut accounts = Accounts::look(&tools, &version, fetched, &ours, work.only().as_ref()).await?;
+    // Who began before and did not end stopped them.
+    let events = before.kept.events || tools.runs_events().await?;
+    let mut mark = Mark { run: how.run.to_owned(), kept: Kept { events, accounts: accounts.fresh() } };
+    work.set_mark(&mark, how.work).await?;
+    if events && !tools.run_events(false).await? {
+        mark.kept.events = false;
+        work.set_mark(&mark, how.work).await?;
     }
+    let loaded = work.bring(&mut accounts, exact, how).await;
+    if mark.kept.events {
+        tools.run_events(true).await?;
+    }
+    loaded?;
     work.remove_mark().await?;
     let rows = work.tables.rows();
     tracing::info!(host = account.host, rows, exact, "restored, and equal to the backup");
-    Ok(rows)
+    Ok(Restored { keys: rows, note: accounts.note() })
 }
 
 impl<'a> Work<'a> {
     /// None where the backup has no database at all.
-    fn of(tools: &'a Tools, fetched: &'a Fetched) -> Result<Option<Self>, Error> {
+    pub fn of(tools: &'a Tools, fetched: &'a Fetched) -> Result<Option<Self>, Error> {
         let Some((name, dump)) = fetched.dumps().into_iter().next() else { return Ok(None) };
         let (alone, named) = (!name.is_empty(), tools.account.database.clone());
         let databases = match named {
@@ -74,7 +77,40 @@ impl<'a> Work<'a> {
                 return Err(Error::Unsupported(message));
             }
         };
-        Ok(Some(Self { tools, dump, tables: fetched.tables(name)?, databases, alone }))
+        Ok(Some(Self { tools, dump, name, tables: fetched.tables(name)?, databases, alone }))
+    }
+
+    /// The one database that it is of.
+    pub fn only(&self) -> Option<Only<'_>> {
+        self.alone.then(|| Only { from: self.name, into: &self.databases[0] })
+    }
+
+    /// Makes accounts and databases, and compares.
+    async fn bring(&self, accounts: &mut Accounts, exact: bool, how: &How<'_>) -> Result<(), Error> {
+        accounts.make(self.tools, how.work).await?;
+        self.load().await?;
+        accounts.give(self.tools, how.work).await?;
+        match self.difference(exact).await? {
+            Some(difference) => Err(Error::Differs(difference)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether there is something left to do; or why the target is not touched.
+    pub async fn is_to_do(&self, how: &How<'_>, exact: bool) -> Result<bool, Error> {
+        let there = self.tables_there().await?;
+        let mark = self.mark().await?;
+        let is_ours = mark.as_ref().is_some_and(|mark| mark.run == how.run);
+        let Some((database, tables)) = there.filter(|_| !how.force && !is_ours) else { return Ok(true) };
+        // A try that died after its very end left no mark, and nothing to do.
+        if mark.is_none() && matches!(self.difference(exact).await, Ok(None)) {
+            return Ok(false);
+        }
+        Err(if mark.is_some() {
+            Error::TargetHoldsHalf { database }
+        } else {
+            Error::TargetHoldsTables { database, tables }
+        })
     }
 
     /// A database of the target that holds something, and how many tables.
@@ -90,51 +126,10 @@ impl<'a> Work<'a> {
         Ok(row.map(|(name, tables)| (text(name), tables.parse().unwrap_or(1))))
     }
 
-    /// The database that the mark is in.
-    fn marked(&self) -> &str {
-        if self.alone { &self.databases[0] } else { MARK }
-    }
-
-    async fn mark(&self) -> Result<Option<String>, Error> {
-        let query = format!(
-            "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = {} AND table_name = '{MARK}'",
-            hex(self.marked())
-        );
-        if self.tools.ask(&query).await?.first().is_none_or(|count| count == "0") {
-            return Ok(None);
-        }
-        let marks = self.tools.ask(&format!("SELECT HEX(run) FROM {}.{MARK}", quoted(self.marked()))).await?;
-        Ok(Some(marks.first().map_or_else(String::new, |run| text(run))))
-    }
-
-    async fn set_mark(&self, run: &str) -> Result<(), Error> {
-        let database = quoted(self.marked());
-        let exists =
-            format!("SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = {}", hex(self.marked()));
-        // Who may write into a database need not have the right to make one.
-        if self.tools.ask(&exists).await?.first().is_none_or(|count| count == "0") {
-            self.tools.ask(&format!("CREATE DATABASE {database}")).await?;
-        }
-        let statement = format!(
-            "CREATE TABLE IF NOT EXISTS {database}.{MARK} (run VARCHAR(255)) CHARACTER SET utf8mb4; DELETE FROM \
-             {database}.{MARK}; INSERT INTO {database}.{MARK} VALUES ({})",
-            hex(run)
-        );
-        self.tools.ask(&statement).await.map(drop)
-    }
-
-    async fn remove_mark(&self) -> Result<(), Error> {
-        let database = quoted(self.marked());
-        let what = if self.alone { format!("TABLE {database}.{MARK}") } else { format!("DATABASE {database}") };
-        self.tools.ask(&format!("DROP {what}")).await.map(drop)
-    }
-
     async fn load(&self) -> Result<(), Error> {
         let file = File::open(self.dump).map_err(|source| Error::Work { path: self.dump.to_owned(), source })?;
         let into = self.alone.then(|| format!("--database={}", self.databases[0]));
-        // Commands of the client's own, such as those of the shell, are none of a dump. MariaDB's begins with one of them.
-        let closed = if self.tools.maria { "--loose-sandbox" } else { "--binary-mode" };
-        let client = self.tools.program(self.tools.client).args(["--batch", "--local-infile=0", closed]).args(into);
+        let client = self.tools.reader().args(into);
         let loaded = client.run(Stdio::from(file), WHOLE_JOB).await?;
         loaded.map(drop).map_err(|failure| self.tools.account.side.failed(&failure))
     }

@@ -5,9 +5,10 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use super::super::child::{Child, Program};
-use super::super::{Account, Fetched, Origin, PROGRAM_SILENCE_TIMEOUT, Side};
+use super::super::{Account, Fetched, How, Origin, PROGRAM_SILENCE_TIMEOUT, Side};
 use super::{Tools, restore};
 use crate::backup::Error;
+use crate::backup::restore::Restored;
 use crate::backup::secrets::Login;
 
 /// How long it may take to begin.
@@ -55,6 +56,7 @@ pub async fn verify(fetched: &Fetched, work: &Path) -> Result<u64, Error> {
     let server = Program::new(server).args(["--no-defaults"]).args(&places).args(lean).args([
         "--skip-networking",
         "--skip-log-bin",
+        "--event-scheduler=OFF",
         "--innodb-flush-log-at-trx-commit=0",
         "--max-allowed-packet=1G",
         &format!("--socket={}", socket.display()),
@@ -62,9 +64,10 @@ pub async fn verify(fetched: &Fetched, work: &Path) -> Result<u64, Error> {
     ]);
     let mut server = server.start(Stdio::null())?;
     begun(&mut server, &tools).await?;
-    let rows = restore(&tools.account, fetched, false, "verify", Origin::Proven).await?;
-    tracing::info!(rows, "verified");
-    Ok(rows)
+    let how = How { work, force: false, cascade: false, run: "verify", origin: Origin::Proven };
+    let Restored { keys, note } = restore(&tools.account, fetched, &how).await?;
+    tracing::info!(rows = keys, note, "verified");
+    Ok(keys)
 }
 
 async fn begun(server: &mut Child, tools: &Tools) -> Result<(), Error> {

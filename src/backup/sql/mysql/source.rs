@@ -1,11 +1,11 @@
-//! A dump of MySQL or MariaDB: all databases in one moment, by their own program.
+//! A dump of MySQL or MariaDB: accounts, then all databases in one moment, by their own program.
 
 use std::process::Stdio;
 
 use super::super::dump::Writer;
-use super::super::{Account, DATABASES, DUMP, PROGRAM_SILENCE_TIMEOUT, TABLES};
-use super::Tools;
+use super::super::{Account, DATABASES, DUMP, PROGRAM_SILENCE_TIMEOUT, TABLES, USERS};
 use super::rows::Rows;
+use super::{Tools, accounts};
 use crate::backup::Error;
 use crate::backup::manifest::Contents;
 
@@ -36,6 +36,17 @@ impl MysqlDump {
         let name = alone.unwrap_or_default();
         into.text(DATABASES, &self.databases.join("\n")).await;
         let mut contents = Contents::default();
+        let accounts = match accounts::dumped(&self.tools, &self.version).await? {
+            Ok((text, count)) => {
+                into.text(USERS, &text).await;
+                count.to_string()
+            }
+            Err(why) => {
+                tracing::warn!("users are left out: this login {why}");
+                "left out".into()
+            }
+        };
+        contents.facts.insert("accounts".into(), accounts);
         contents.facts.insert("databases".into(), self.databases.len().to_string());
         contents.facts.insert("tables".into(), "0".into());
         // To dump no databases, a program would be asked for what they have in common.

@@ -18,6 +18,11 @@ pub fn missing(globals: &str, present: &[String]) -> String {
     kept.join("\n") + "\n"
 }
 
+/// The roles that they make, as they are written.
+pub fn made(globals: &str) -> Vec<&str> {
+    globals.lines().filter_map(|line| line.strip_prefix("CREATE ROLE ")).map(identifier).collect()
+}
+
 /// The name that a text begins with, as it is written.
 pub fn identifier(text: &str) -> &str {
     if !text.starts_with('"') {

@@ -1,17 +1,28 @@
 //! PostgreSQL, by `pg_dump`, `pg_restore` and `psql`.
 
+mod base;
+mod contents;
 mod database;
+mod dependents;
 mod globals;
+mod locks;
+mod log;
+mod outlook;
 mod restore;
 mod rights;
 mod scratch;
 mod session;
 mod source;
+mod steps;
 mod target;
+mod wal;
 
+pub use base::BaseBackup;
+pub use outlook::outlook;
 pub use restore::restore;
 pub use scratch::verify;
 pub use source::PostgresDump;
+pub use wal::{WalDump, acknowledge};
 
 use super::child::Program;
 use super::{Account, CONNECT_SECONDS};

@@ -5,7 +5,9 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use super::super::child::{Child, Program};
-use super::super::{Account, Fetched, Origin, PROGRAM_SILENCE_TIMEOUT, Side};
+use super::super::{Account, Fetched, How, Origin, PROGRAM_SILENCE_TIMEOUT, Side};
+use super::locks::setting_for;
+use super::restore::contents;
 use super::session::Session;
 use super::{MAINTENANCE, restore};
 use crate::backup::Error;
@@ -13,11 +15,24 @@ use crate::backup::secrets::Login;
 
 /// How long it may take to begin.
 const BEGINNING: Duration = Duration::from_mins(2);
+/// Transactions that it has room for, as it is made.
+const CLIENTS: u64 = 100;
+/// The setting of most locks: some hundred mebibytes.
+const MOST_LOCKS: u64 = 16_384;
 /// How often it is asked.
 const RHYTHM: Duration = Duration::from_millis(200);
 
 /// Restores a backup into it, and compares. Gives the number of rows.
 pub async fn verify(fetched: &Fetched, work: &Path) -> Result<u64, Error> {
+    let account = Account {
+        side: Side::Scratch,
+        kind: "postgresql",
+        host: work.display().to_string(),
+        port: 5432,
+        database: None,
+        login: Login { username: Some("postgres".into()), password: String::new() },
+        tls: None,
+    };
     let data = work.join("server");
     if data.exists() {
         std::fs::remove_dir_all(&data).map_err(|source| Error::Work { path: data.clone(), source })?;
@@ -30,23 +45,25 @@ pub async fn verify(fetched: &Fetched, work: &Path) -> Result<u64, Error> {
     let settings = ["fsync=off", "full_page_writes=off", "synchronous_commit=off", "wal_level=minimal"];
     let quiet = ["max_wal_senders=0", "autovacuum=off", "listen_addresses=", "dynamic_shared_memory_type=mmap"];
     let settings = settings.into_iter().chain(quiet).chain(["jit=off", "max_wal_size=256MB"]);
+    let locks = format!("max_locks_per_transaction={}", locks(&account, fetched).await?);
     let server = Program::new("postgres")
         .args(["-D".as_ref(), data.as_os_str(), "-k".as_ref(), work.as_os_str()])
-        .args(settings.flat_map(|setting| ["-c", setting]));
+        .args(settings.chain([locks.as_str()]).flat_map(|setting| ["-c", setting]));
     let mut server = server.start(Stdio::null())?;
-    let account = Account {
-        side: Side::Scratch,
-        kind: "postgresql",
-        host: work.display().to_string(),
-        port: 5432,
-        database: None,
-        login: Login { username: Some("postgres".into()), password: String::new() },
-        tls: None,
-    };
     begun(&mut server, &account).await?;
-    let rows = restore(&account, fetched, work, false, Origin::Proven).await?;
+    let how = How { work, force: false, cascade: false, run: "verify", origin: Origin::Proven };
+    let rows = restore(&account, fetched, &how).await?;
     tracing::info!(rows, "verified");
     Ok(rows)
+}
+
+/// The setting with which all tables of a backup can be made, or dropped, in one transaction.
+async fn locks(account: &Account, fetched: &Fetched) -> Result<u64, Error> {
+    let mut most = 0;
+    for (_, dump) in fetched.dumps() {
+        most = most.max(contents(account, dump).await?.locks_of_relations());
+    }
+    Ok(setting_for(most * 2, CLIENTS).clamp(64, MOST_LOCKS))
 }
 
 async fn begun(server: &mut Child, account: &Account) -> Result<(), Error> {

@@ -18,7 +18,7 @@ const END: &str = "causeway-end";
 const SETTINGS: &str = "SET search_path = ''; SET datestyle = ISO; SET intervalstyle = postgres; SET timezone = 'UTC'; \
                         SET bytea_output = hex; SET extra_float_digits = 3; SET row_security = off";
 /// Objects that neither the server nor an extension made.
-pub const OURS: &str = "n.nspname !~ '^pg_' AND n.nspname <> 'information_schema' AND NOT EXISTS (SELECT 1 FROM \
+pub const OURS: &str = "n.nspname !~ '^pg_' AND n.nspname NOT IN ('information_schema', 'causeway_restore') AND NOT EXISTS (SELECT 1 FROM \
                     pg_catalog.pg_depend d WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND \
                     d.objid = c.oid AND d.deptype = 'e')";
 /// What they are looked for in.
@@ -31,6 +31,12 @@ const LOCKED_AT_ONCE: usize = 100;
 const HOLDS: u32 = 3;
 /// Hashes of 64 bits are there from PostgreSQL 11.
 const LONG_HASHES: i64 = 110_000;
+/// Rows of some blocks are found without reading all others from this version.
+/// <https://www.postgresql.org/docs/14/release-14.html>
+const READS_RANGES: i64 = 140_000;
+/// Bytes of a table that are hashed by one query. A server that says nothing for long has hung; one that reads a table of
+/// terabytes has not.
+const PIECE: u64 = 256 << 20;
 
 /// A connection to one database.
 pub struct Session {
@@ -163,30 +169,75 @@ impl Session {
 
     /// What all tables hold. Of a partitioned one each part is told.
     pub async fn tables(&mut self) -> Result<Tables, Error> {
-        let query = format!(
-            "SELECT pg_catalog.json_build_array(pg_catalog.format('%I.%I', n.nspname, c.relname)) FROM {RELATIONS} WHERE \
-             c.relkind = 'r' AND {OURS} ORDER BY n.nspname, c.relname"
-        );
-        let names: Vec<(String,)> = self.ask(&query).await?;
+        self.tables_in(None).await
+    }
+
+    /// What all tables hold, or held in the instant of a snapshot. Each query locks the indexes of its table, too: so of some
+    /// tables only at a time.
+    pub async fn tables_in(&mut self, snapshot: Option<&str>) -> Result<Tables, Error> {
+        let begin = snapshot.map(|snapshot| {
+            format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT '{snapshot}'")
+        });
+        if let Some(begin) = &begin {
+            self.tell(begin).await?;
+        }
+        let sizes = self.table_sizes().await?;
         let mut tables = Tables::default();
         let row = "\"causeway's row\"";
+        // A cast to text may be a function of the table's owner, who would get the rights of this login.
+        // https://www.postgresql.org/docs/current/sql-createcast.html
+        let text = format!("pg_catalog.textin(pg_catalog.record_out({row}))");
         let hash = if self.number >= LONG_HASHES {
-            format!("pg_catalog.hashtextextended({row}::text, 0)::numeric")
+            format!("pg_catalog.hashtextextended({text}, 0)::numeric")
         } else {
-            format!("pg_catalog.hashtext({row}::text)::numeric")
+            format!("pg_catalog.hashtext({text})::numeric")
         };
-        for (name,) in names {
-            let query = format!(
-                "SELECT pg_catalog.json_build_array(pg_catalog.count(*), coalesce(pg_catalog.sum({hash}), 0)::text) FROM \
-                 ONLY {name} AS {row}"
-            );
-            let (rows, sum) = self.one(&query).await?;
-            tables.0.insert(name, Table { rows, sum });
+        for (at, (name, blocks, at_once)) in sizes.into_iter().enumerate() {
+            if let Some(begin) = begin.as_ref().filter(|_| at % LOCKED_AT_ONCE == LOCKED_AT_ONCE - 1) {
+                self.tell(&format!("COMMIT; {begin}")).await?;
+            }
+            let (mut rows, mut sum) = (0, 0_i128);
+            for piece in pieces(blocks, at_once) {
+                let query = format!(
+                    "SELECT pg_catalog.json_build_array(pg_catalog.count(*), coalesce(pg_catalog.sum({hash}), 0)::text) FROM \
+                     ONLY {name} AS {row}{piece}"
+                );
+                let (more, some): (u64, String) = self.one(&query).await?;
+                let strange = |error| Error::SourceFailed(format!("{some} is no sum of hashes: {error}"));
+                (rows, sum) = (rows + more, sum.wrapping_add(some.parse::<i128>().map_err(strange)?));
+            }
+            tables.0.insert(name, Table { rows, sum: sum.to_string() });
         }
         Ok(tables)
     }
 
-    async fn one<T: DeserializeOwned>(&mut self, query: &str) -> Result<T, Error> {
+    /// Tables with rows as statements name them, how many blocks each has, and how many of these are read at a time; no blocks
+    /// of such as can only be read as a whole.
+    async fn table_sizes(&mut self) -> Result<Vec<(String, u64, u64)>, Error> {
+        let blocks = if self.number >= READS_RANGES {
+            "CASE a.amname WHEN 'heap' THEN coalesce(pg_catalog.pg_relation_size(c.oid), 0) / b.size ELSE 0 END"
+        } else {
+            "0"
+        };
+        let query = format!(
+            "SELECT pg_catalog.json_build_array(pg_catalog.format('%I.%I', n.nspname, c.relname), {blocks}, {PIECE} / b.size) FROM \
+             (SELECT pg_catalog.current_setting('block_size')::bigint AS size) b, {RELATIONS} LEFT JOIN pg_catalog.pg_am a ON \
+             a.oid = c.relam WHERE c.relkind = 'r' AND {OURS} ORDER BY n.nspname, c.relname"
+        );
+        self.ask(&query).await
+    }
+
+    /// Tables with rows, as statements name them.
+    pub async fn table_names(&mut self) -> Result<Vec<String>, Error> {
+        let query = format!(
+            "SELECT pg_catalog.json_build_array(pg_catalog.format('%I.%I', n.nspname, c.relname)) FROM {RELATIONS} WHERE \
+             c.relkind = 'r' AND {OURS} ORDER BY n.nspname, c.relname"
+        );
+        Ok(self.ask::<(String,)>(&query).await?.into_iter().map(|(name,)| name).collect())
+    }
+
+    /// The first row.
+    pub async fn one<T: DeserializeOwned>(&mut self, query: &str) -> Result<T, Error> {
         let first = self.ask(query).await?.into_iter().next();
         let failure = || Failure::Ended("psql", "the server gave no answer".into());
         first.ok_or_else(|| self.account.side.failed(&failure()))
@@ -242,6 +293,18 @@ impl Session {
     }
 }
 
+/// Conditions under which each row of a table of so many blocks is read once, so many blocks at a time. The last has no end:
+/// the table may have grown.
+fn pieces(blocks: u64, at_once: u64) -> Vec<String> {
+    let count = blocks.div_ceil(at_once.max(1)).max(1);
+    let piece = |at: u64| match (at * at_once, (at + 1) * at_once) {
+        (0, _) if count == 1 => String::new(),
+        (from, _) if at + 1 == count => format!(" WHERE ctid >= '({from},0)'::pg_catalog.tid"),
+        (from, to) => format!(" WHERE ctid >= '({from},0)'::pg_catalog.tid AND ctid < '({to},0)'::pg_catalog.tid"),
+    };
+    (0..count).map(piece).collect()
+}
+
 /// Why the tables could not be locked, with the way to find out who is in the way.
 fn not_held(failure: Failure, database: &str) -> Failure {
     if !failure.api_message().contains("lock timeout") {
@@ -257,6 +320,16 @@ fn not_held(failure: Failure, database: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_row_of_a_large_table_is_read_by_one_query() {
+        assert_eq!(pieces(0, 100), [""]);
+        assert_eq!(pieces(100, 100), [""]);
+        let [first, middle, last] = <[String; 3]>::try_from(pieces(201, 100)).unwrap();
+        assert_eq!(first, " WHERE ctid >= '(0,0)'::pg_catalog.tid AND ctid < '(100,0)'::pg_catalog.tid");
+        assert_eq!(middle, " WHERE ctid >= '(100,0)'::pg_catalog.tid AND ctid < '(200,0)'::pg_catalog.tid");
+        assert_eq!(last, " WHERE ctid >= '(200,0)'::pg_catalog.tid");
+    }
 
     #[test]
     fn a_table_that_stays_locked_is_told_with_the_query_that_finds_who_locks_it() {

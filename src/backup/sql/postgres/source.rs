@@ -1,7 +1,7 @@
 //! A dump of PostgreSQL: roles, then each database as it was in one instant, by `pg_dump`.
 //!
-//! What the tables hold is asked for in the same snapshot, and the tables stay locked until then: so it is what the dump
-//! has, whatever is written or emptied meanwhile.
+//! What the tables hold is asked for in the same snapshot, and the tables stay locked until then by the one that holds it:
+//! so it is what the dump has, whatever is written or emptied meanwhile.
 //! <https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION>
 
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use std::process::Stdio;
 use super::super::dump::Writer;
 use super::super::{Account, DUMP, GLOBALS, PROGRAM_SILENCE_TIMEOUT, TABLES};
 use super::session::{LOCK_SECONDS, Session};
-use super::{MAINTENANCE, program, rights};
+use super::{MAINTENANCE, locks, program, rights, steps};
 use crate::backup::Error;
 use crate::backup::manifest::Contents;
 
@@ -34,7 +34,9 @@ impl PostgresDump {
         };
         let (version, superuser) = (session.version().await?, session.is_superuser().await?);
         for database in &databases {
-            rights::check(&mut Session::open(&account, database).await?, &account, database).await?;
+            let mut session = Session::open(&account, database).await?;
+            rights::check(&mut session, &account, database).await?;
+            locks::check(&mut session, &account, database).await?;
         }
         tracing::info!(host = account.host, version, databases = databases.len(), "a server can be dumped");
         Ok(Self { account, databases, superuser, version })
@@ -60,18 +62,19 @@ impl PostgresDump {
         let mut contents = Contents::default();
         let mut tables = 0;
         for database in &self.databases {
-            let (mut session, snapshot) = Session::holding(&self.account, database).await?;
+            let (session, snapshot) = Session::holding(&self.account, database).await?;
             // zstd does it better, and what it gets is what is hashed.
             let arguments = ["--format=custom", "--compress=0", "--no-tablespaces", "--no-password"];
             // Behind somebody who waits for our own locks to go, it would wait for ever.
             let patience = format!("--lock-wait-timeout={LOCK_SECONDS}s");
             let dump = program("pg_dump", &self.account, database)?.args(arguments).args([&patience]);
-            let dump = dump.args(["--snapshot", &snapshot]);
+            let dump = dump.args(["--snapshot", &snapshot, "--exclude-schema", steps::MARK]);
             let dump = dump.start(Stdio::null())?;
             into.program(&format!("{DUMP}{database}"), dump, PROGRAM_SILENCE_TIMEOUT)
                 .await
                 .map_err(|it| self.failed(&it))?;
-            let found = session.tables().await?;
+            let found = Session::open(&self.account, database).await?.tables_in(Some(&snapshot)).await?;
+            drop(session);
             tracing::info!(database, tables = found.0.len(), rows = found.rows(), "dumped");
             contents.keys += found.rows();
             tables += found.0.len();

@@ -132,8 +132,9 @@ impl View<'_> {
             databases,
             ..agenda.noted_in(status::status(self, schedule, results))
         };
-        // No bucket is made of which the status says nothing.
-        let write_status_first = write_status_first || status.bucket != self.before.bucket;
+        // No bucket is made of which the status says nothing; and what Jobs reported is asked for once, until it is recorded.
+        let write_status_first =
+            write_status_first || status.bucket != self.before.bucket || !self.observed.kept_logs.is_empty();
         Plan { write_status_first, requeue, ..plan(actions, status, health, parts) }
     }
 

@@ -1,16 +1,36 @@
 //! What a deleted object leaves behind, and what not.
 
+use std::fmt::Write;
+
 use kube::ResourceExt;
 
 use super::super::action::{Action, Change};
 use super::super::facts::Observed;
 use super::super::names::prefix;
 use crate::api::DatabaseBackup;
+use crate::api::databasebackup::Method;
+use crate::backup::plan::slot_of;
 use crate::external::s3::DELETED_AT_ONCE;
 use crate::runtime::{ActionEvent, Removal};
 
-/// Steps until the object may go: what runs is stopped, or it would write on; then what it wrote is deleted.
+/// Steps until the object may go: what runs is stopped, or it would write on; then what it wrote is deleted. What stays in a
+/// server is told with its remedy: only Jobs have the login.
 pub fn decide_removal(object: &DatabaseBackup, observed: &Observed) -> Removal<Action> {
+    let mut removal = of_s3(object, observed);
+    let was_served = object.status.as_ref().is_some_and(|status| status.bucket.is_some());
+    if let Some(event) = removal.final_event.as_mut().filter(|_| object.spec.method == Method::Wal && was_served) {
+        let slot = slot_of(&object.uid().unwrap_or_default());
+        event.warning = true;
+        let _ = write!(
+            event.note,
+            "; if a backup of the log was begun, the server still keeps its log for slot {slot}: run SELECT \
+             pg_drop_replication_slot('{slot}') there"
+        );
+    }
+    removal
+}
+
+fn of_s3(object: &DatabaseBackup, observed: &Observed) -> Removal<Action> {
     let final_event =
         |reason, note| Removal { actions: Vec::new(), final_event: Some(ActionEvent::normal(reason, note)) };
     let Some(remains) = &observed.remains else {
@@ -119,6 +139,23 @@ mod tests {
     }
 
     #[test]
+    fn a_slot_that_stays_in_a_server_is_told_with_the_statement_that_drops_it() {
+        let mut object = backup();
+        object.status = serde_json::from_value(json!({ "bucket": "b" })).expect("a status");
+        let event = |object: &DatabaseBackup| decide_removal(object, &prepared()).final_event.expect("an event");
+        assert_eq!((event(&object).reason, event(&object).warning), ("Retained", false));
+        object.spec.method = Method::Wal;
+        let told = event(&object);
+        assert!(
+            told.warning && told.note.ends_with("run SELECT pg_drop_replication_slot('causeway_uid_1') there"),
+            "{}",
+            told.note
+        );
+        object.status = None;
+        assert!(!event(&object).warning, "nothing was begun");
+    }
+
+    #[test]
     fn a_deleted_objects_record_goes_after_what_it_speaks_of() {
         let object = backup();
         let remains = Some(Remains { bucket_may_go: true, ..Remains::default() });
@@ -167,7 +204,7 @@ mod tests {
         assert_eq!(text(&lost), deletions);
         lost.remains = Some(Remains { overdue: true, ..Remains::default() });
         assert!(text(&lost).is_empty());
-        let final_event = decide_removal(&object, &lost).final_event.expect("a farewell");
+        let final_event = decide_removal(&object, &lost).final_event.expect("a final event");
         assert_eq!((final_event.reason, final_event.warning), ("JobsRemained", true));
         assert!(final_event.note.contains("lost: nightly-1. One"), "{}", final_event.note);
         assert!(final_event.note.contains("under shop/nightly/uid-1/"), "{}", final_event.note);
@@ -179,7 +216,7 @@ mod tests {
         observed.remains = Some(Remains::default());
         assert!(text(&observed).is_empty());
         observed.remains = Some(Remains { given_up: Some("denied".into()), ..Remains::default() });
-        let final_event = decide_removal(&object, &observed).final_event.expect("a farewell");
+        let final_event = decide_removal(&object, &observed).final_event.expect("a final event");
         assert_eq!(final_event.reason, "CleanupGivenUp");
         // Whatever is wrong with the spec.
         object.spec.schedule = "nonsense".into();

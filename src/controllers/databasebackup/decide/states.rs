@@ -5,7 +5,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::super::facts::{Database, Job};
 use super::super::view::View;
-use crate::api::databasebackup::{BackupState, DatabaseState};
+use super::status;
+use crate::api::databasebackup::{BackupState, DatabaseState, KeptLogState};
 use crate::backup::jobs::Catalog;
 use crate::runtime::ExtraCondition;
 use crate::schedule::Schedule;
@@ -28,9 +29,12 @@ pub fn lacks(database: &Database, catalog: &Catalog, slot: Timestamp) -> bool {
     database.since <= slot && newest(database, catalog).is_none_or(|newest| newest < slot)
 }
 
-/// Each database; where S3 was not looked at, as before.
+/// Each database; where S3 was not looked at, as before, but for what Jobs reported.
 pub fn states(view: &View<'_>, schedule: &Schedule) -> Vec<DatabaseState> {
-    let Some(catalog) = &view.observed.catalog else { return view.before.databases.clone() };
+    let Some(catalog) = &view.observed.catalog else {
+        let before = view.before.databases.iter();
+        return before.map(|it| DatabaseState { kept_log: kept_log(view, &it.folder), ..it.clone() }).collect();
+    };
     let slot = due(view, schedule);
     let backed_up = view.observed.sources.iter().map(|it| (it, state(view, it, catalog, slot)));
     let withheld = view.observed.withheld.iter().map(|it| (&it.database, BackupState::SecretRefused));
@@ -40,8 +44,36 @@ pub fn states(view: &View<'_>, schedule: &Schedule) -> Vec<DatabaseState> {
         folder: database.access.source.folder.clone(),
         state,
         newest: newest(database, catalog).map(Time),
+        kept_log: kept_log(view, &database.access.source.folder),
     });
     all.collect()
+}
+
+/// As it was reported last.
+fn kept_log(view: &View<'_>, folder: &str) -> Option<KeptLogState> {
+    let Some((seen, kept)) = view.observed.kept_logs.get(folder) else {
+        return view.before.databases.iter().find(|it| it.folder == folder)?.kept_log.clone();
+    };
+    let (bytes, bytes_until_lost) = (status::signed(kept.held), status::signed(kept.room));
+    Some(KeptLogState { seen: Time(*seen), bytes, bytes_until_lost })
+}
+
+/// What is to be said of a log that no backup takes: how much of it is kept, and when it will be lost.
+fn filling(states: &[DatabaseState]) -> String {
+    let bad = |it: &&DatabaseState| matches!(it.state, BackupState::Failed | BackupState::NeverSucceeded);
+    let words = states.iter().filter(bad).filter_map(|it| {
+        let KeptLogState { seen, bytes, bytes_until_lost } = it.kept_log.as_ref()?;
+        let (kept, left) = (in_bytes(*bytes), in_bytes(*bytes_until_lost));
+        Some(format!(
+            "; at {} the server of {} kept {kept} of log, and gives it up after {left} more",
+            seen.0, it.source
+        ))
+    });
+    words.collect()
+}
+
+fn in_bytes(bytes: i64) -> String {
+    status::in_words(u64::try_from(bytes).unwrap_or_default())
 }
 
 /// How many of them have what is due, for people.
@@ -74,7 +106,12 @@ pub fn failed(view: &View<'_>, states: &[DatabaseState]) -> Option<ExtraConditio
     }
     let why = view.before.last_failure.as_ref().map_or_else(String::new, |failure| format!(": {}", failure.message));
     let reason = if never.is_empty() { "Failed" } else { "NeverSucceeded" };
-    Some(ExtraCondition { type_: TYPE, status: Some(true), reason, message: format!("{}{why}", words.join("; ")) })
+    Some(ExtraCondition {
+        type_: TYPE,
+        status: Some(true),
+        reason,
+        message: format!("{}{why}{}", words.join("; "), filling(states)),
+    })
 }
 
 fn state(view: &View<'_>, database: &Database, catalog: &Catalog, slot: Option<Timestamp>) -> BackupState {
@@ -121,6 +158,7 @@ mod tests {
     use super::*;
     use crate::api::{DatabaseBackup, DatabaseBackupStatus};
     use crate::backup::jobs::End;
+    use crate::backup::report::KeptLog;
     use crate::controllers::databasebackup::facts::Observed;
     use crate::controllers::databasebackup::fixtures::backup;
     use crate::runtime::{Health, Plan};
@@ -173,6 +211,31 @@ mod tests {
         object.status = Some(plan.status);
         observed.jobs.clear();
         assert_eq!(told(&decided(&object, &observed))[1].1, BackupState::NeverSucceeded);
+    }
+
+    #[test]
+    fn a_log_that_no_backup_takes_is_told_with_what_is_left_and_remembered() {
+        let mut object = backup();
+        let mut observed = settled(&object);
+        let written = "2026-11-22T02:01:00Z".parse().expect("an instant");
+        observed.catalog = Some(catalog(&["20261122T020000Z"], &[], written));
+        ended(&mut observed, "2026-11-22T11:00:00Z", true);
+        let seen: Timestamp = "2026-11-22T11:00:00Z".parse().expect("an instant");
+        observed.kept_logs.insert("redis-cache".into(), (seen, KeptLog { held: 3 << 30, room: 512 << 20 }));
+        let kept = KeptLogState { seen: Time(seen), bytes: 3 << 30, bytes_until_lost: 512 << 20 };
+        let plan = decided(&object, &observed);
+        assert!(plan.write_status_first, "it is asked for once");
+        object.status = Some(plan.status);
+        observed.kept_logs.clear();
+        let plan = decided(&object, &observed);
+        assert_eq!(plan.status.databases[0].kept_log.as_ref(), Some(&kept));
+        let message = &condition(&plan, "BackupFailed").message;
+        let words = "at 2026-11-22T11:00:00Z the server of Redis cache kept 3.0 GiB of log, and gives it up after 512.0 MiB more";
+        assert!(message.ends_with(words), "{message}");
+        observed.catalog = None;
+        let later = KeptLogState { bytes: 4 << 30, ..kept };
+        observed.kept_logs.insert("redis-cache".into(), (seen, KeptLog { held: 4 << 30, room: 512 << 20 }));
+        assert_eq!(decided(&object, &observed).status.databases[0].kept_log, Some(later), "whether or not S3 answers");
     }
 
     #[test]

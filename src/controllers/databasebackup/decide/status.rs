@@ -188,7 +188,7 @@ pub fn bucket_part(name: &str, verdict: &Verdict) -> ExtraCondition {
 }
 
 /// Bytes for people.
-fn in_words(bytes: u64) -> String {
+pub fn in_words(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
@@ -201,7 +201,7 @@ fn in_words(bytes: u64) -> String {
     format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[unit])
 }
 
-fn signed(number: u64) -> i64 {
+pub fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 

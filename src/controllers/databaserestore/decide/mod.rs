@@ -14,8 +14,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::facts::{Choice, Chosen, Job, Note, Observed};
 use super::observe::NOT_NOTED;
 use super::resources;
-use crate::api::databaserestore::RestorePhase;
+use crate::api::databaserestore::{RestoreChange, RestorePhase};
 use crate::api::{DatabaseRestore, DatabaseRestoreStatus};
+use crate::backup::Outlook;
 use crate::backup::jobs::service_account;
 use crate::runtime::manifest::Manifest;
 use crate::runtime::{ActionEvent, Health, Plan};
@@ -109,7 +110,8 @@ fn begin(
         Choice::Refused(reason, text) => return ended(failed(before, reason, text, now)),
         Choice::Made(chosen) => chosen,
     };
-    let text = describe(chosen);
+    let what = if object.spec.dry_run { "dry run: " } else { "" };
+    let text = format!("{what}{}", describe(chosen));
     let account = service_account(object);
     let is_met = observed.account.as_ref().is_some_and(|live| account.is_met_by(live));
     let apply = |child| Action::Apply { child: Box::new(child) };
@@ -141,7 +143,9 @@ fn follow(object: &DatabaseRestore, before: DatabaseRestoreStatus, job: &Job) ->
         None => {
             // Nobody goes back from writing to fetching: a second try may fetch again, but the target was touched.
             let writing = job.writing || status.phase == RestorePhase::Restoring;
-            let (phase, reason, text) = if writing {
+            let (phase, reason, text) = if writing && object.spec.dry_run {
+                (RestorePhase::Fetching, "Planning", format!("what {what} would do to the target is looked at"))
+            } else if writing {
                 (RestorePhase::Restoring, "Restoring", format!("{what} is written into the target"))
             } else {
                 (RestorePhase::Fetching, "Fetching", format!("{what} is fetched and checked"))
@@ -154,15 +158,48 @@ fn follow(object: &DatabaseRestore, before: DatabaseRestoreStatus, job: &Job) ->
             if let Some((reason, text)) = &end.failure {
                 return ended(failed(status, reason, text, end.at));
             }
+            if object.spec.dry_run {
+                return ended(planned(status, &what, job.outlook.as_ref(), end.at));
+            }
             let keys = job.keys.map_or_else(String::new, |keys| format!(": {keys} keys"));
+            let note = job.note.as_ref().map_or_else(String::new, |note| format!("; {note}"));
             ended(DatabaseRestoreStatus {
                 phase: RestorePhase::Succeeded,
                 keys: job.keys.map(|keys| i64::try_from(keys).unwrap_or(i64::MAX)),
                 finished: Some(Time(end.at)),
-                message: Some(format!("{what} is in the target{keys}")),
+                message: Some(format!("{what} is in the target{keys}{note}")),
                 ..status
             })
         }
+    }
+}
+
+/// A Job told what it would do. Its pod may be gone with that.
+fn planned(
+    status: DatabaseRestoreStatus,
+    what: &str,
+    outlook: Option<&Outlook>,
+    at: Timestamp,
+) -> DatabaseRestoreStatus {
+    let Some(outlook) = outlook else {
+        let text = "the Job ended well, and its pod is gone with what it found: make another DatabaseRestore";
+        return failed(status, "OutlookLost", text, at);
+    };
+    let text = match (&outlook.told.refused, &outlook.refusal) {
+        (Some(reason), Some(sentence)) => format!("{what} would be refused: {reason}: {sentence}"),
+        _ if outlook.told.changes.is_empty() => format!("{what} would change nothing"),
+        _ => {
+            let change = |it: &RestoreChange| format!("{:?} {} {}", it.action, it.count, it.what).to_lowercase();
+            let changes: Vec<String> = outlook.told.changes.iter().map(change).collect();
+            format!("{what} would {}", changes.join(", "))
+        }
+    };
+    DatabaseRestoreStatus {
+        phase: RestorePhase::Planned,
+        finished: Some(Time(at)),
+        message: Some(format!("{text}; nothing was written (spec.dryRun)")),
+        outlook: Some(outlook.told.clone()),
+        ..status
     }
 }
 
@@ -181,6 +218,7 @@ fn ended(status: DatabaseRestoreStatus) -> Plan<Action, DatabaseRestoreStatus> {
     let text = status.message.clone().unwrap_or_default();
     let health = match status.phase {
         RestorePhase::Succeeded => Health::ready("Succeeded", text),
+        RestorePhase::Planned => Health::ready("Planned", text),
         _ => Health::stalled("Failed", format!("{text}. To try again, make another DatabaseRestore")),
     };
     Plan { actions: Vec::new(), status, health, parts: Vec::new(), write_status_first: false, requeue: None }

@@ -6,7 +6,7 @@ use super::super::choice::{pick, unencrypted, unfit, unrecorded};
 use super::super::facts::{Note, Target};
 use super::super::observe::{NOT_NOTED, unnoted};
 use super::*;
-use crate::api::databaserestore::{RestoreOutcome, Restored};
+use crate::api::databaserestore::{RestoreAction, RestoreOutcome, Restored};
 use crate::api::{DatabaseBackup, Redis};
 use crate::backup::jobs::{Catalog, Doubt, End, Identity, Served, Settings, of_redis};
 use crate::backup::manifest::{Contents, Manifest as Backup, due_of};
@@ -47,7 +47,7 @@ pub(in crate::controllers::databaserestore) fn target(version: &str) -> Target {
         "apiVersion": "example.com/v1", "kind": "Redis", "metadata": { "name": "cache", "namespace": "shop" }, "spec": {},
     });
     let redis: Redis = serde_json::from_value(redis).expect("a Redis");
-    let served = Served { version: Some(version.into()), image: None };
+    let served = Served { version: Some(version.into()), ..Served::default() };
     Target { access: of_redis(&redis, true), kind: "redis", served, born: None }
 }
 
@@ -122,6 +122,10 @@ fn phases_follow_the_job_and_never_go_back() {
         object.status = Some(plan.status);
     }
     let end = End { at: Timestamp::UNIX_EPOCH, failure: None };
+    let note = Some("accounts left out: app@% (no)".to_owned());
+    let noted = decided(&object, Job { end: Some(end.clone()), keys: Some(7), note, ..job() });
+    let text = noted.status.message.unwrap_or_default();
+    assert!(text.ends_with("is in the target: 7 keys; accounts left out: app@% (no)"), "{text}");
     let plan = decided(&object, Job { end: Some(end), keys: Some(7), ..job() });
     assert_eq!((plan.status.phase, plan.status.keys), (RestorePhase::Succeeded, Some(7)));
     assert_eq!(plan.status.backup_id.as_deref(), Some("20261122T000500Z"));
@@ -129,8 +133,34 @@ fn phases_follow_the_job_and_never_go_back() {
 }
 
 #[test]
+fn a_dry_run_ends_with_what_it_would_do() {
+    let mut object = latest();
+    object.spec.dry_run = true;
+    let plan = decided(&object, Job { writing: true, ..job() });
+    assert_eq!(plan.status.phase, RestorePhase::Fetching, "the target is not written");
+    let end = Some(End { at: Timestamp::UNIX_EPOCH, failure: None });
+    let mut outlook = Outlook::default();
+    outlook.add(RestoreAction::Replace, "tables", ["public.a", "public.b"]);
+    outlook.count(RestoreAction::Create, "rows", 7);
+    let plan = decided(&object, Job { end: end.clone(), outlook: Some(outlook.clone()), ..job() });
+    assert_eq!((plan.status.phase, plan.status.keys), (RestorePhase::Planned, None));
+    assert_eq!(plan.status.outlook.as_ref(), Some(&outlook.told));
+    let text = plan.status.message.clone().unwrap_or_default();
+    assert!(text.contains("would replace 2 tables, create 7 rows; nothing was written"), "{text}");
+    assert!(matches!(plan.health, Health::Ready(_)));
+
+    outlook.refuse(&crate::backup::Error::TargetNotEmpty { keys: 5 });
+    let plan = decided(&object, Job { end: end.clone(), outlook: Some(outlook), ..job() });
+    let text = plan.status.message.unwrap_or_default();
+    assert!(text.contains("would be refused: TargetNotEmpty: the target holds 5 keys"), "{text}");
+    // Whoever deletes the pod takes its report with it.
+    let plan = decided(&object, Job { end, ..job() });
+    assert_eq!(plan.status.reason.as_deref(), Some("OutlookLost"));
+}
+
+#[test]
 fn what_has_ended_is_never_done_again() {
-    for phase in [RestorePhase::Succeeded, RestorePhase::Failed] {
+    for phase in [RestorePhase::Succeeded, RestorePhase::Failed, RestorePhase::Planned] {
         let mut object = latest();
         object.status = Some(DatabaseRestoreStatus { phase, ..DatabaseRestoreStatus::default() });
         let plan = decide(&object, &chosen(), Timestamp::UNIX_EPOCH);

@@ -2,12 +2,13 @@
 
 use super::super::membership::never_started;
 use super::super::names;
-use super::{View, auth, backup, certificates, recovery};
+use super::{View, auth, backup, certificates, majority, recovery};
 use crate::api::EtcdClusterStatus;
 use crate::api::etcdcluster::{MemberStatus, UnknownMember};
 use crate::external::etcd::{AlarmKind, Member};
 use crate::runtime::ExtraCondition;
 use crate::stateful::names::selector_text;
+use crate::stateful::node_failure;
 use crate::stateful::step::numbers;
 
 /// The status without conditions. What is not known now stays as it was reported last.
@@ -131,8 +132,10 @@ pub fn parts(view: &View<'_>) -> Vec<ExtraCondition> {
     };
     let corrupt = quorum.alarms.iter().any(|alarm| alarm.kind == AlarmKind::Corrupt);
     let full = is_full(view);
+    let pods = view.voters().filter_map(|voter| view.observed.set.pods.get(&voter));
     let mut parts = vec![
         certificates::part(view),
+        node_failure::part(pods, majority(voters), "the majority is lost"),
         ExtraCondition {
             type_: "Quorate",
             status: Some(true),

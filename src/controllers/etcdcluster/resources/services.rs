@@ -30,3 +30,22 @@ pub fn clients(object: &EtcdCluster) -> Service {
 pub fn disruption_budget(object: &EtcdCluster) -> PodDisruptionBudget {
     builders::disruption_budget(object, Some("IfHealthyBudget"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::fixtures::cluster;
+    use super::*;
+    use crate::api::pods::{ServiceTemplate, TrafficDistribution};
+
+    #[test]
+    fn clients_are_led_to_members_in_their_zone_where_the_spec_asks_for_it() {
+        let mut object = cluster(3);
+        let distribution = |object: &EtcdCluster| clients(object).spec.and_then(|spec| spec.traffic_distribution);
+        assert_eq!(distribution(&object), None);
+        object.spec.service = Some(ServiceTemplate {
+            traffic_distribution: Some(TrafficDistribution::PreferSameZone),
+            ..ServiceTemplate::default()
+        });
+        assert_eq!(distribution(&object).as_deref(), Some("PreferSameZone"));
+    }
+}

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use crate::controllers::myingress::action::SecurityAction;
 use crate::controllers::myingress::model::{MOST_RULES, counted};
-use crate::external::ec2::{Network, Permission, Source};
+use crate::external::ec2::{Permission, Source};
+use crate::network::Network;
 
 /// A step on the way.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -140,7 +140,7 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
         Ok::<_, Error>(result(&kind, planned, unasked.as_slice()).await)
     };
     let objects = tokio::select! {
-        // Watches for as long as the rehearsal needs it.
+        // Watches for as long as the dry run needs it.
         () = kind.targets.watch(&environment) => Vec::new(),
         objects = result => objects?,
     };

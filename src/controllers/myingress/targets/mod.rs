@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! watches ─▶ cluster ─▶ wanted ─┐
-//!                               ├─▶ course ─▶ RegisterTargets, DeregisterTargets
-//! DescribeTargetHealth ─▶ belief┘      │
+//!                               ├─▶ planner ─▶ RegisterTargets, DeregisterTargets
+//! DescribeTargetHealth ─▶ cache ┘
 //!                           └─▶ gate, summary ─▶ the pods' readiness gates, the objects' status
 //! ```
 //!

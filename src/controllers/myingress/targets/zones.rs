@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 
-use crate::external::ec2::{Ec2, Network};
+use crate::external::ec2::Ec2;
 use crate::external::elbv2::Target;
+use crate::network::Network;
 
 /// Subnets seldom go, but may come at any time: an address is believed to be in none of them only by a read that is
 /// younger than this. So a cluster with all its pods in the VPC asks once.

@@ -2,8 +2,9 @@
 
 use kube::ResourceExt;
 
-use super::super::resources;
+use super::super::{names, resources};
 use super::{SELDOM, Step, View, services, size};
+use crate::stateful::ChildAction;
 use crate::stateful::network::surplus;
 use crate::stateful::step::of_others;
 
@@ -16,6 +17,23 @@ pub fn foreign(view: &View<'_>) -> Option<Step> {
     Some(Step { again: step.again.min(SELDOM), ..step })
 }
 
+/// Why nothing can answer as Redis Sentinel does.
+pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
+    let sentinel = view.object.spec.sentinel.as_ref()?;
+    (sentinel.image.is_none() && view.observed.own_image.is_none()).then(|| {
+        let message = "spec.sentinel runs the operator's own image, which it does not know: set its option JOB_IMAGE, or \
+                       spec.sentinel.image";
+        ("ImageUnknown", message.to_owned())
+    })
+}
+
+/// The Service of sentinels that are asked for no longer.
+fn surplus_sentinel(view: &View<'_>) -> Option<ChildAction> {
+    let name = names::sentinel(view.object);
+    let live = view.observed.set.child("Service", &name).filter(|live| live.ours)?;
+    view.object.spec.sentinel.is_none().then(|| ChildAction::Abandon { uid: live.uid.clone(), name })
+}
+
 /// Children that are missing or differ. A spec that cannot be accepted changes none.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     if !accepted {
@@ -26,10 +44,12 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let set = &view.observed.set;
     let is_going = set.is_going(&view.object.name_any());
     if !is_going {
-        wanted.push(resources::pods(view.object, size::pods(view)));
+        let own_image = view.observed.own_image.as_deref().unwrap_or_default();
+        wanted.push(resources::pods(view.object, size::pods(view), own_image));
     }
     let message = if view.master().is_some() { "bringing the children up to date" } else { "creating the children" };
     let waiting = is_going.then(|| Step::wait("Applying", set.describe_going()));
     let actions = wanted.into_iter().filter_map(|child| set.unless_met(child)).chain(surplus(view.object, set));
+    let actions = actions.chain(surplus_sentinel(view));
     Step::children(actions, "Applying", message).or(waiting)
 }

@@ -115,6 +115,7 @@ fn step(view: &View<'_>) -> Step {
         .map(|text| ("ConfigInvalid", text))
         .or_else(|| view.observed.set.complaint(view.object))
         .or_else(|| passwords::complaint(view))
+        .or_else(|| children::complaint(view))
         .or_else(|| certificates::complaint(view));
     let accepted = complaint.is_none();
     // A step that waits for somebody must not keep the children from being made whom it waits for.

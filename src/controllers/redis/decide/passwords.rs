@@ -69,7 +69,9 @@ pub fn users(view: &View<'_>) -> Option<Users> {
     let passwords = &view.observed.passwords;
     let known = passwords.users.clone()?;
     let hash = passwords.user_provided.as_ref().map(|user_provided| resources::hash(&user_provided.0));
-    let known = Users { exporter: true, ..known };
+    // Pods from before it was given up still read its password.
+    let sentinel = known.sentinel || view.object.spec.sentinel.is_some();
+    let known = Users { exporter: true, sentinel, ..known };
     match hash {
         Some(hash) if hash != known.current => Some(Users { previous: Some(known.current), current: hash, ..known }),
         _ => Some(known),

@@ -14,7 +14,9 @@ use crate::api::RedisStatus;
 use crate::api::redis::{Connection, LastFailover, NodeStatus};
 use crate::external::redis::Info;
 use crate::runtime::{ExtraCondition, Health};
+use crate::sentinel;
 use crate::stateful::names::selector_text;
+use crate::stateful::node_failure;
 use crate::stateful::step::numbers;
 
 /// A replica that lost its master for less long is about to find it again.
@@ -64,10 +66,16 @@ pub fn status(view: &View<'_>, step: &Step) -> RedisStatus {
     let versions = view.observed.set.pods.values().filter_map(|pod| Some(pod.info()?.version.clone()));
     status.version = versions.min_by_key(|version| numbers(version)).or(status.version);
     status.connection = Some(Connection {
-        host: format!("{}.{}.svc", view.object.name_any(), view.object.namespace().unwrap_or_default()),
+        host: names::within(view.object, &view.object.name_any()),
         port: names::PORT.into(),
         scheme: Some(names::scheme(view.object).to_owned()),
         authority_secret_name: tls::trusted_secret(view.object),
+        sentinel: view
+            .object
+            .spec
+            .sentinel
+            .is_some()
+            .then(|| format!("{}:{}", names::within(view.object, &names::sentinel(view.object)), sentinel::PORT)),
     });
     status.phase = Some(phase(view, step, &status).to_owned());
     status
@@ -175,6 +183,7 @@ pub fn parts(view: &View<'_>, status: &RedisStatus) -> Vec<ExtraCondition> {
     let lost = status.last_failover.as_ref().and_then(|last| Some((loss(last)?, last.epoch)));
     vec![
         certificates::part(view),
+        node_failure::part(view.observed.set.pods.values(), 1, "nothing is left that could take over"),
         ExtraCondition {
             type_: "Replicated",
             status: Some(all),

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::super::applied_config::AppliedConfig;
 use super::super::facts::{NodeState, Observed, Pod};
-use super::super::{damage, names, resources, settings};
+use super::super::{damage, modules, names, resources, settings};
 use crate::api::redis::NodeStatus;
 use crate::api::{Redis, RedisStatus};
 use crate::external::redis::Info;
@@ -15,7 +15,7 @@ use crate::stateful::pod_trouble::Fields;
 /// What decides about pods.
 const FIELDS: Fields = Fields {
     image: "spec.version and spec.image",
-    others: &[("exporter", "spec.exporter")],
+    others: &[("exporter", "spec.exporter"), ("sentinel", "spec.sentinel")],
     apart: "spec.spread and spec.affinity",
     storage: "spec.storage",
 };
@@ -157,7 +157,11 @@ fn trouble_of(pod: &Pod, word: &str) -> Option<(&'static str, String)> {
                 let text = format!("the volume of pod {name} is full: raise spec.storage.size");
                 return Some(("VolumeFull", text));
             }
-            let refused = pod.last_words.as_deref().unwrap_or_default().lines().rfind(|line| line.starts_with(">>> "));
+            let words = pod.last_words.as_deref().unwrap_or_default();
+            if let Some(text) = modules::trouble(name, words) {
+                return Some(("NodeCrashing", text));
+            }
+            let refused = words.lines().rfind(|line| line.starts_with(">>> "));
             let text = match refused {
                 None if let Some(evidence) = pod.damage() => format!(
                     "pod {name} cannot read its data ({evidence}): a replica is emptied as soon as a master with all data \

@@ -1,6 +1,7 @@
 //! Builds the children. Pure.
 
 mod exporter;
+mod sentinel;
 mod services;
 mod slices;
 mod statefulset;
@@ -17,7 +18,7 @@ use crate::runtime::fingerprint;
 use crate::runtime::manifest::Manifest;
 use crate::stateful::{Rules, builders, network};
 
-pub use slices::{Way, family_of, is_of_kubernetes, service_of, slice, ways_of};
+pub use slices::{Way, distribution, family_of, is_of_kubernetes, service_of, slice, ways_of};
 pub use statefulset::{revision, statefulset};
 pub use users::{hash, of as users_of, rules};
 
@@ -32,6 +33,7 @@ pub fn around(object: &Redis, rules: &Rules) -> Vec<Manifest> {
         Manifest::hashed(&services::replicas(object)),
         Manifest::hashed(&services::disruption_budget(object)),
     ];
+    all.extend(object.spec.sentinel.as_ref().map(|_| Manifest::hashed(&services::sentinel(object))));
     all.extend(network::policy(object, rules));
     all
 }
@@ -42,9 +44,9 @@ pub fn config_map(object: &Redis) -> Manifest {
     Manifest::hashed(&builders::config_map(object, data))
 }
 
-/// So many pods, and the claims of their volumes.
-pub fn pods(object: &Redis, count: i32) -> Manifest {
-    Manifest::hashed(&statefulset(object, count))
+/// So many pods, and the claims of their volumes. `own_image` is the operator's.
+pub fn pods(object: &Redis, count: i32, own_image: &str) -> Manifest {
+    Manifest::hashed(&statefulset(object, count, own_image))
 }
 
 /// The users that processes know, and their passwords' hashes.
@@ -74,23 +76,55 @@ mod tests {
 
     use super::super::fixtures::redis;
     use super::*;
+    use crate::api::redis::{ClientCertificates, Exporter, Sentinel, Tls};
 
     #[test]
     fn the_children_stay_as_they_were_reviewed() {
         let object = redis(3);
         let mut all = around(&object, &Rules { namespace: "causeway-system".into(), ..Rules::default() });
-        all.extend([config_map(&object), pods(&object, 4)]);
+        all.extend([config_map(&object), pods(&object, 4, "causeway:1")]);
         let values: Vec<&Value> = all.iter().map(|manifest| &manifest.value).collect();
         insta::assert_yaml_snapshot!(values);
     }
 
     #[test]
+    fn what_a_sentinel_adds_stays_as_it_was_reviewed() {
+        let mut object = redis(1);
+        object.spec.sentinel = Some(Sentinel::default());
+        object.spec.auth.enabled = true;
+        object.spec.tls = Some(Tls { client_certificates: ClientCertificates::Required, ..Tls::default() });
+        let service = Manifest::hashed(&services::sentinel(&object)).value;
+        let policy = network::policy(&object, &Rules::default()).unwrap().value["spec"]["ingress"][0]["ports"].take();
+        let mut pod = pods(&object, 2, "causeway:1").value["spec"]["template"]["spec"].take();
+        let container = pod["containers"][1].take();
+        insta::assert_yaml_snapshot!([service, policy, container, pod["volumes"].take()]);
+    }
+
+    #[test]
+    fn another_version_of_the_operator_replaces_no_node_and_another_image_that_is_asked_for_does() {
+        let mut object = redis(1);
+        let without = revision(&object);
+        object.spec.sentinel = Some(Sentinel::default());
+        let label = |object: &Redis, own_image: &str| {
+            let template = pods(object, 2, own_image).value["spec"]["template"].take();
+            let image = template["spec"]["containers"][1]["image"].as_str().unwrap().to_owned();
+            (template["metadata"]["labels"][names::REVISION].as_str().unwrap().to_owned(), image)
+        };
+        let (one, other) = (label(&object, "causeway:1"), label(&object, "causeway:2"));
+        assert!(one.0 == other.0 && one.1 != other.1, "{one:?} {other:?}");
+        assert!(one.0 != without, "it comes to nodes that run");
+        object.spec.sentinel = Some(Sentinel { image: Some("mirror/causeway:1".into()), ..Sentinel::default() });
+        assert_ne!(label(&object, "causeway:1").0, one.0);
+    }
+
+    #[test]
     fn every_container_has_a_limit_of_memory() {
         let mut object = redis(3);
-        object.spec.exporter = Some(crate::api::redis::Exporter::default());
-        let pod = statefulset(&object, 4).spec.unwrap().template.spec.unwrap();
+        object.spec.exporter = Some(Exporter::default());
+        object.spec.sentinel = Some(Sentinel::default());
+        let pod = statefulset(&object, 4, "causeway:1").spec.unwrap().template.spec.unwrap();
         assert_eq!(crate::runtime::without_memory(&pod), [""; 0]);
-        assert_eq!(pod.containers.len(), 2);
+        assert_eq!(pod.containers.len(), 3);
     }
 
     #[test]

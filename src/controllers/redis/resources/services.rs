@@ -2,11 +2,15 @@
 
 use k8s_openapi::api::core::v1::{Service, ServicePort};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::ResourceExt;
 
 use super::super::names::{self, PORT};
+use super::sentinel::NAME as SENTINEL;
 use crate::api::Redis;
+use crate::sentinel;
 use crate::stateful::builders::{self, service, service_port};
+use crate::stateful::names::selector;
 
 /// Gives every pod a name of its own, whatever its role.
 pub fn peers(object: &Redis) -> Service {
@@ -24,6 +28,15 @@ pub fn master(object: &Redis) -> Service {
 /// Leads to the replicas that have all data; it has no selector either.
 pub fn replicas(object: &Redis) -> Service {
     service(object, names::replicas(object), object.spec.replica_service.as_ref(), None, ports())
+}
+
+/// Leads to what answers beside each node as Redis Sentinel does: all say the same. A pod without it has no port of the name.
+pub fn sentinel(object: &Redis) -> Service {
+    let port = ServicePort {
+        target_port: Some(IntOrString::String(SENTINEL.into())),
+        ..service_port(SENTINEL, sentinel::PORT)
+    };
+    service(object, names::sentinel(object), None, Some(selector(object)), vec![port])
 }
 
 fn ports() -> Vec<ServicePort> {

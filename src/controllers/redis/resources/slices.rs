@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::super::facts::Pod;
 use super::super::names::{self, PORT, SLICER};
 use crate::api::Redis;
+use crate::api::pods::TrafficDistribution;
 use crate::runtime::manifest::Manifest;
 use crate::stateful::builders::metadata;
 
@@ -35,13 +36,15 @@ pub struct Way {
     pub uid: String,
     /// The node of Kubernetes that it is on.
     pub node: Option<String>,
+    /// The zone of that, where clients are led to nodes near them.
+    pub zone: Option<String>,
 }
 
 impl Way {
     /// The way to a pod, if it has an address.
     pub fn to(pod: &Pod) -> Option<Self> {
         let (pod_name, uid, node) = (pod.name.clone(), pod.uid.clone(), pod.own.host.clone());
-        Some(Self { address: pod.address.clone()?, pod: pod_name, uid, node })
+        Some(Self { address: pod.address.clone()?, pod: pod_name, uid, node, zone: pod.own.zone.clone() })
     }
 
     /// Whether it leads to that pod, and still does.
@@ -63,6 +66,10 @@ pub fn slice(object: &Redis, service: &str, family: &str, ways: &[Way]) -> Manif
         labels.insert(SERVICE.into(), service.to_owned());
         labels.insert(MANAGED_BY.into(), SLICER.into());
     }
+    let near = distribution(object, service);
+    // Kubernetes heeds hints only where all endpoints have them, and none where no endpoint is near a client:
+    // https://kubernetes.io/docs/reference/networking/virtual-ips/#traffic-distribution
+    let hinted = near.filter(|_| ways.iter().all(|way| way.zone.is_some()));
     let endpoint = |way: &Way| {
         let mut endpoint = json!({
             "addresses": [way.address],
@@ -72,6 +79,15 @@ pub fn slice(object: &Redis, service: &str, family: &str, ways: &[Way]) -> Manif
         if let Some(node) = &way.node {
             endpoint["nodeName"] = node.as_str().into();
         }
+        if let Some(zone) = way.zone.as_ref().filter(|_| near.is_some()) {
+            endpoint["zone"] = zone.as_str().into();
+        }
+        if let (Some(near), Some(zone)) = (hinted, &way.zone) {
+            endpoint["hints"] = json!({ "forZones": [{ "name": zone }] });
+            if let Some(node) = way.node.as_ref().filter(|_| near == TrafficDistribution::PreferSameNode) {
+                endpoint["hints"]["forNodes"] = json!([{ "name": node }]);
+            }
+        }
         endpoint
     };
     Manifest::new::<EndpointSlice>(json!({
@@ -80,6 +96,12 @@ pub fn slice(object: &Redis, service: &str, family: &str, ways: &[Way]) -> Manif
         "endpoints": ways.iter().map(endpoint).collect::<Vec<_>>(),
         "ports": [{ "name": "redis", "port": PORT, "protocol": "TCP" }],
     }))
+}
+
+/// Near whom clients of a Service are to be led.
+pub fn distribution(object: &Redis, service: &str) -> Option<TrafficDistribution> {
+    let template = object.spec.replica_service.as_ref().filter(|_| service == names::replicas(object));
+    template?.traffic_distribution
 }
 
 /// The Service of a slice.
@@ -105,6 +127,7 @@ pub fn ways_of(slice: &Value) -> Vec<Way> {
                 pod: text(&pod["name"]).unwrap_or_default(),
                 uid: text(&pod["uid"]).unwrap_or_default(),
                 node: text(&endpoint["nodeName"]),
+                zone: text(&endpoint["zone"]),
             })
         })
     });
@@ -117,7 +140,31 @@ mod tests {
     use super::*;
 
     fn way(address: &str) -> Way {
-        Way { address: address.into(), pod: "cache-0".into(), uid: "u".into(), node: Some("node-1".into()) }
+        let (pod, uid, node) = ("cache-0".into(), "u".into(), Some("node-1".into()));
+        Way { address: address.into(), pod, uid, node, zone: None }
+    }
+
+    #[test]
+    fn readers_are_led_to_their_zone_only_where_the_zones_of_all_are_known() {
+        let mut object = redis(2);
+        object.spec.replica_service =
+            serde_json::from_value(json!({ "trafficDistribution": "PreferSameNode" })).unwrap();
+        let zoned = |address: &str| Way { zone: Some("us-east-1a".into()), ..way(address) };
+        let of = |service: &str, ways: &[Way]| slice(&object, service, "IPv4", ways).value["endpoints"][0].clone();
+        let all = of("cache-replicas", &[zoned("10.0.0.1"), zoned("10.0.0.2")]);
+        assert_eq!(all["zone"], "us-east-1a");
+        let near = json!({ "forZones": [{ "name": "us-east-1a" }], "forNodes": [{ "name": "node-1" }] });
+        assert_eq!(all["hints"], near);
+        let some = of("cache-replicas", &[zoned("10.0.0.1"), way("10.0.0.2")]);
+        assert_eq!((&some["zone"], &some["hints"]), (&json!("us-east-1a"), &Value::Null));
+        let master = of("cache", &[zoned("10.0.0.1")]);
+        assert_eq!((&master["zone"], &master["hints"]), (&Value::Null, &Value::Null));
+        let near = slice(&object, "cache-replicas", "IPv4", &[zoned("10.0.0.1")]);
+        assert_eq!(ways_of(&near.value), [zoned("10.0.0.1")]);
+        object.spec.replica_service = None;
+        let far = slice(&object, "cache-replicas", "IPv4", &[zoned("10.0.0.1")]);
+        assert!(near.is_met_by(&near.value) && far.is_met_by(&far.value));
+        assert!(!far.is_met_by(&near.value), "nobody asks for that any more");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use super::super::names::{self, PORT, REVISION, VOLUME};
 use super::super::settings::{FILE, SETTINGS_PATH, USERS_FILE, USERS_PATH, VOLUME_PATH, lasting};
 use super::super::tls;
 use super::exporter::{self, exporter};
+use super::sentinel::{self, sentinel};
 use crate::api::Redis;
 use crate::runtime::{fingerprint, unprivileged};
 use crate::stateful::Database;
@@ -37,15 +38,16 @@ const SETTINGS_VOLUME: &str = "settings";
 /// Name of the volume with the users.
 const USERS_VOLUME: &str = "users";
 
-/// The pods, and the claims of their volumes.
-pub fn statefulset(object: &Redis, replicas: i32) -> StatefulSet {
+/// The pods, and the claims of their volumes. Our own image is for what answers as Redis Sentinel does.
+pub fn statefulset(object: &Redis, replicas: i32, own_image: &str) -> StatefulSet {
     let labels = BTreeMap::from([(REVISION.to_owned(), revision(object))]);
-    builders::statefulset(object, Pods { first: None, replicas, labels, spec: pod_spec(object) })
+    builders::statefulset(object, Pods { first: None, replicas, labels, spec: pod_spec(object, own_image) })
 }
 
 /// Hash of what the pods are made from: another revision means other pods.
 pub fn revision(object: &Redis) -> String {
-    let mut pods = pod_spec(object);
+    // Another version of ours replaces no node.
+    let mut pods = pod_spec(object, "");
     // A node is not restarted to be watched; and one that gets replicas may be.
     for container in &mut pods.containers {
         container.liveness_probe = None;
@@ -56,10 +58,12 @@ pub fn revision(object: &Redis) -> String {
     let given = builders::given_metadata(object);
     let mut parts = vec![pods.as_slice(), &settings];
     parts.extend(Some(given.as_slice()).filter(|given| !given.is_empty()));
+    let modules = serde_json::to_vec(&object.spec.modules).unwrap_or_default();
+    parts.extend(Some(modules.as_slice()).filter(|_| !object.spec.modules.is_empty()));
     fingerprint(&parts, 16)
 }
 
-fn pod_spec(object: &Redis) -> PodSpec {
+fn pod_spec(object: &Redis, own_image: &str) -> PodSpec {
     let mut volumes = vec![Volume {
         name: SETTINGS_VOLUME.into(),
         config_map: Some(ConfigMapVolumeSource { name: object.name_any(), ..ConfigMapVolumeSource::default() }),
@@ -77,6 +81,7 @@ fn pod_spec(object: &Redis) -> PodSpec {
         });
     }
     volumes.extend(exporter::volume(object));
+    volumes.extend(sentinel::volume(object));
     if object.spec.tls.is_some() {
         volumes.push(Volume {
             name: super::TLS_VOLUME.into(),
@@ -95,7 +100,8 @@ fn pod_spec(object: &Redis) -> PodSpec {
             ..Volume::default()
         });
     }
-    let containers = std::iter::once(container(object)).chain(exporter(object)).collect();
+    let beside = exporter(object).into_iter().chain(sentinel(object, own_image));
+    let containers = std::iter::once(container(object)).chain(beside).collect();
     builders::pod_spec(object, USER, containers, volumes)
 }
 
@@ -116,19 +122,24 @@ fn container(object: &Redis) -> Container {
             probe(OFTEN_SECONDS, 3)
         }),
         liveness_probe: (object.spec.replicas == 0).then(silence),
-        lifecycle: Some(Lifecycle {
-            pre_stop: Some(LifecycleHandler {
-                sleep: Some(SleepAction { seconds: HAND_OVER_SECONDS }),
-                ..LifecycleHandler::default()
-            }),
-            ..Lifecycle::default()
-        }),
+        lifecycle: Some(hand_over()),
         volume_mounts: Some(mounts(object)),
         resources: Some(memory::of_node(object)),
         // Why it refused a setting is in its last words.
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         security_context: Some(unprivileged()),
         ..Container::default()
+    }
+}
+
+/// Goes on for a while when its pod is deleted.
+pub fn hand_over() -> Lifecycle {
+    Lifecycle {
+        pre_stop: Some(LifecycleHandler {
+            sleep: Some(SleepAction { seconds: HAND_OVER_SECONDS }),
+            ..LifecycleHandler::default()
+        }),
+        ..Lifecycle::default()
     }
 }
 
@@ -173,6 +184,7 @@ fn mounts(object: &Redis) -> Vec<VolumeMount> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::redis::Module;
     use crate::controllers::redis::fixtures::redis;
 
     #[test]
@@ -180,5 +192,14 @@ mod tests {
         let watched = |replicas: i32| container(&redis(replicas)).liveness_probe.is_some();
         assert!(watched(0) && !watched(1) && !watched(2));
         assert_eq!(revision(&redis(0)), revision(&redis(1)));
+    }
+
+    #[test]
+    fn other_modules_mean_other_pods() {
+        let mut object = redis(1);
+        object.spec.modules = vec![Module { path: "/lib/x.so".into(), args: Vec::new() }];
+        let revisions = [revision(&redis(1)), revision(&object)];
+        object.spec.modules[0].args.push("ON".into());
+        assert!(!revisions.contains(&revision(&object)) && revisions[0] != revisions[1]);
     }
 }

@@ -8,12 +8,16 @@ use sha2::{Digest, Sha256};
 use super::super::exporter_user;
 use super::super::facts::{SecretString, Users};
 use super::super::names::{EXPORTER_USER, INTERNAL_USER, PORT};
-use super::super::settings::{EXPORTER_FILE, USERS_FILE};
+use super::super::settings::{EXPORTER_FILE, SENTINEL_FILE, USERS_FILE};
 use crate::api::Redis;
 use crate::runtime::hexadecimal;
+use crate::sentinel;
 
 /// What clients and we may do.
 const EVERYTHING: [&str; 3] = ["~*", "&*", "+@all"];
+/// What may be done by what answers as Redis Sentinel does: ask who the master is.
+const SENTINEL_MAY: [&str; 4] = ["resetkeys", "resetchannels", "-@all", "+info"];
+
 /// A password as Redis keeps it.
 pub fn hash(password: &str) -> String {
     hexadecimal(&Sha256::digest(password.as_bytes()))
@@ -22,6 +26,11 @@ pub fn hash(password: &str) -> String {
 /// The password of exporters: it follows from ours, which does not follow from it.
 fn exporter_password(users: &Users) -> String {
     hash(&format!("causeway exporter {}", users.internal.0))
+}
+
+/// The same of what answers as Redis Sentinel does.
+fn sentinel_password(users: &Users) -> String {
+    hash(&format!("causeway sentinel {}", users.internal.0))
 }
 
 /// An exporter's passwords by the URLs to which it sends them: the node beside it, and nobody else.
@@ -49,7 +58,11 @@ pub fn rules(object: &Redis, users: Option<&Users>) -> Vec<Vec<String>> {
             let clients = [Some(&users.current), users.previous.as_ref()];
             let clients = clients.into_iter().flatten().map(|hash| format!("#{hash}")).collect();
             let all = [rule("default", clients), rule(INTERNAL_USER, vec![format!("#{}", hash(&users.internal.0))])];
-            all.into_iter().chain(exporter(format!("#{}", hash(&exporter_password(users))))).collect()
+            let sentinel = object.spec.sentinel.as_ref().map(|_| {
+                rule_for(sentinel::USER, vec![format!("#{}", hash(&sentinel_password(users)))], &SENTINEL_MAY)
+            });
+            let exporter = exporter(format!("#{}", hash(&exporter_password(users))));
+            all.into_iter().chain(exporter).chain(sentinel).collect()
         }
         None => std::iter::once(rule("default", vec!["nopass".into()])).chain(exporter("nopass".into())).collect(),
     }
@@ -59,21 +72,28 @@ pub fn rules(object: &Redis, users: Option<&Users>) -> Vec<Vec<String>> {
 pub fn data(users: &Users) -> BTreeMap<String, ByteString> {
     let user = |name: &str, keys: &str| format!("user {name} on {keys} {}\n", EVERYTHING.join(" "));
     let previous = users.previous.as_ref().map_or_else(String::new, |hash| format!(" #{hash}"));
+    let sentinel = users.sentinel.then(|| sentinel_password(users));
+    let sentinel_user = sentinel.as_ref().map_or_else(String::new, |password| {
+        format!("user {} on #{} {}\n", sentinel::USER, hash(password), SENTINEL_MAY.join(" "))
+    });
     let text = [
         user("default", &format!("#{}{previous}", users.current)),
         user(INTERNAL_USER, &format!("#{}", hash(&users.internal.0))),
         exporter_user::line(&format!("#{}", hash(&exporter_password(users)))),
+        sentinel_user,
         format!("masteruser {INTERNAL_USER}\nmasterauth {}\n", users.internal.0),
     ]
     .concat();
     let entry = |key: &str, text: &str| (key.to_owned(), ByteString(text.as_bytes().to_vec()));
-    BTreeMap::from([
+    let mut data = BTreeMap::from([
         entry(USERS_FILE, &text),
         entry(EXPORTER_FILE, &exporter_passwords(users)),
         entry("internal", &users.internal.0),
         entry("current", &users.current),
         entry("previous", users.previous.as_deref().unwrap_or_default()),
-    ])
+    ]);
+    data.extend(sentinel.map(|password| entry(SENTINEL_FILE, &password)));
+    data
 }
 
 /// What our Secret held.
@@ -84,6 +104,7 @@ pub fn of(data: &BTreeMap<String, ByteString>) -> Option<Users> {
         current: text("current")?,
         previous: text("previous"),
         exporter: data.contains_key(EXPORTER_FILE),
+        sentinel: data.contains_key(SENTINEL_FILE),
     })
 }
 
@@ -98,6 +119,7 @@ mod tests {
             current: hash("new"),
             previous: Some(hash("old")),
             exporter: true,
+            sentinel: false,
         }
     }
 
@@ -106,6 +128,8 @@ mod tests {
         assert_eq!(of(&data(&users())), Some(users()));
         let fresh = Users { previous: None, ..users() };
         assert_eq!(of(&data(&fresh)), Some(fresh));
+        let watched = Users { sentinel: true, ..users() };
+        assert_eq!(of(&data(&watched)), Some(watched));
         assert_eq!(of(&BTreeMap::new()), None);
     }
 
@@ -138,6 +162,22 @@ mod tests {
         let with = rules(&object, Some(&users()));
         assert_eq!(with[2][4..], without[1][4..]);
         assert!(with[2][4..].iter().all(|rule| !rule.starts_with(['~', '%', '&']) && !rule.contains("config")));
+    }
+
+    #[test]
+    fn a_sentinel_may_ask_for_the_master_alone_by_a_password_of_its_own() {
+        let mut object = redis(1);
+        object.spec.auth.enabled = true;
+        assert_eq!(rules(&object, Some(&users())).len(), 2);
+        object.spec.sentinel = Some(crate::api::redis::Sentinel::default());
+        let data = data(&Users { sentinel: true, ..users() });
+        let own = String::from_utf8(data[SENTINEL_FILE].0.clone()).unwrap();
+        let rule = &rules(&object, Some(&users()))[2];
+        assert_eq!(rule[4..], SENTINEL_MAY);
+        assert!(rule[0] == sentinel::USER && rule[3] == format!("#{}", hash(&own)), "{rule:?}");
+        let text = String::from_utf8(data[USERS_FILE].0.clone()).unwrap();
+        assert!(text.contains(&format!("user causeway-sentinel on {} resetkeys", rule[3])), "{text}");
+        assert!(own != exporter_password(&users()) && !text.contains(&own));
     }
 
     #[test]

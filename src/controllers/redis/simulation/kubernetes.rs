@@ -12,6 +12,9 @@ use crate::controllers::redis::names;
 use crate::external::redis::Attached;
 use crate::stateful::simulation::{self, Birth, Objects};
 
+/// What the operator runs.
+pub const OWN_IMAGE: &str = "causeway:1";
+
 /// A pod.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about a pod")]
@@ -147,6 +150,7 @@ impl Kubernetes {
             passwords: self.passwords.clone(),
             certificates: self.certificates.clone(),
             slices: self.slices.clone(),
+            own_image: Some(OWN_IMAGE.into()),
         }
     }
 
@@ -228,6 +232,7 @@ impl Kubernetes {
                     current: hash.clone(),
                     previous: None,
                     exporter: true,
+                    sentinel: object.spec.sentinel.is_some(),
                 };
                 self.passwords.users = Some(users);
             }

@@ -10,6 +10,7 @@ mod ownership;
 mod properties;
 mod readiness;
 mod restore;
+mod sentinel;
 mod service;
 mod states;
 mod story;

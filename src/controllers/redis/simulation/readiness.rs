@@ -2,6 +2,7 @@
 //! serves. `kubectl wait` believes that.
 
 use super::Simulation;
+use super::kubernetes::OWN_IMAGE;
 use super::story::{Edit, Mishap};
 use crate::api::Redis;
 use crate::controllers::redis::action::Action;
@@ -24,7 +25,7 @@ pub fn assert_true(object: &Redis, observed: &Observed, health: &Health, actions
     );
     let count = object.spec.replicas + 1;
     let mut children = resources::around(object, &observed.set.rules);
-    children.extend([resources::config_map(object), resources::pods(object, count)]);
+    children.extend([resources::config_map(object), resources::pods(object, count, OWN_IMAGE)]);
     for child in children {
         let live = observed.set.child(child.kind(), child.name());
         assert!(live.is_some_and(|live| child.is_met_by(&live.value)), "ready without {child:?}");

@@ -5,6 +5,7 @@
 
 mod book;
 mod client;
+pub mod mixed;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -20,15 +21,15 @@ use crate::support::wait::wait_within;
 use crate::support::{Scene, wait_for};
 use crate::traffic::load::spread;
 use book::{Acknowledged, Book, Gap, Header, gaps, key, prefix, value};
-use client::{Failover, Way};
+pub use client::{Failover, Way};
 
 /// Each of these writes: one through the Service, the others through the members.
 const WRITERS: usize = 4;
 const READERS: usize = 2;
 /// Between two writes of a writer.
-const PAUSE: Duration = Duration::from_millis(40);
+const PAUSE: Duration = Duration::from_millis(80);
 /// Between two reads of a reader.
-const READ_PAUSE: Duration = Duration::from_millis(100);
+const READ_PAUSE: Duration = Duration::from_millis(200);
 /// So many of a writer's newest writes are read at once.
 const LATEST: usize = 50;
 /// So many keys are read at once in the end.

@@ -41,8 +41,30 @@ impl Caller {
     /// Writes a key, and waits until a replica has it, too.
     pub async fn set_and_wait(&mut self, key: &str, value: u64) -> Result<(), Why> {
         self.set(key, value).await?;
-        let replicas: usize = self.call(redis::cmd("WAIT").arg(1).arg(WAIT_MS)).await?;
+        self.confirmed().await
+    }
+
+    /// Waits until a replica has what was written on this connection.
+    pub async fn confirmed(&mut self) -> Result<(), Why> {
+        let replicas: usize = self.call_again(redis::cmd("WAIT").arg(1).arg(WAIT_MS)).await?;
         if replicas > 0 { Ok(()) } else { Err("no replica has it".into()) }
+    }
+
+    /// Connects, if there is no connection.
+    pub async fn connected(&mut self) -> Result<(), Why> {
+        if self.connection.is_none() {
+            let connection = timeout(DEADLINE, connect(&self.entrance)).await.map_err(|_| "no connection")?;
+            self.connection = Some(connection.map_err(|(why, _)| why)?);
+        }
+        Ok(())
+    }
+
+    /// Makes a call on the connection that there is, and on no other.
+    pub async fn call_again<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, Why> {
+        if self.connection.is_none() {
+            return Err("the connection is closed".into());
+        }
+        self.call(command).await
     }
 
     /// Makes a call. A connection on which anything else than an answer arrives is closed; one that answers with an
@@ -84,6 +106,11 @@ pub async fn open(address: &str, password: Option<&str>) -> Result<MultiplexedCo
     // Deadlines are the caller's.
     let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
     client.get_multiplexed_async_connection_with_config(&config).await
+}
+
+/// Whether a server refused the call so that it never has an effect.
+pub fn refuses(why: &str) -> bool {
+    ["READONLY", "NOREPLICAS", "MISCONF", "LOADING", "MASTERDOWN", "OOM"].contains(&why)
 }
 
 /// Whether the server said so, and not the connection.

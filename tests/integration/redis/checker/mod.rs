@@ -6,6 +6,7 @@
 mod book;
 mod client;
 mod entrance;
+pub mod mixed;
 mod report;
 mod secure;
 mod watch;
@@ -32,9 +33,9 @@ pub use secure::Secure;
 use watch::Watch;
 
 /// Between two writes of a writer.
-const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE: Duration = Duration::from_millis(50);
 /// Between two reads of a reader.
-const READ_PAUSE: Duration = Duration::from_millis(50);
+const READ_PAUSE: Duration = Duration::from_millis(100);
 /// The clients: so many of each class.
 const WRITERS: [Class; 6] = [Class::Short, Class::Long, Class::Waiting, Class::Short, Class::Long, Class::Waiting];
 /// One reads on short connections, one on a long-lived one.

@@ -31,6 +31,21 @@ pub struct Measured {
     pub lost: usize,
 }
 
+impl Measured {
+    /// Of nothing.
+    pub fn none() -> Self {
+        Self { outages: Vec::new(), written: 0, lost: 0 }
+    }
+
+    /// Adds what came of another set.
+    pub fn add(&mut self, other: Self) {
+        self.outages.extend(other.outages);
+        self.outages.sort_unstable();
+        self.written += other.written;
+        self.lost += other.lost;
+    }
+}
+
 /// What became of all writes.
 pub struct Findings {
     book: Book,

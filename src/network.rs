@@ -20,8 +20,12 @@ impl Network {
 
     /// Whether an address is in both.
     pub fn overlaps(&self, other: &Self) -> bool {
-        self.contains(other.base) && self.length <= other.length
-            || other.contains(self.base) && other.length <= self.length
+        self.encloses(other) || other.encloses(self)
+    }
+
+    /// Whether all addresses of the other are in this one.
+    pub fn encloses(&self, other: &Self) -> bool {
+        self.length <= other.length && self.contains(other.base)
     }
 
     /// Whether the address is in the network.

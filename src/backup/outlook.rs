@@ -1,0 +1,77 @@
+//! What a restore would do, as its Job reports it. Pure.
+
+use serde::{Deserialize, Serialize};
+
+use super::Error;
+use crate::api::databaserestore::{RestoreAction, RestoreChange, RestoreOutlook};
+
+/// So many of each sort are named.
+const NAMED: usize = 5;
+/// Characters of a name that are told.
+const LONGEST: usize = 48;
+
+/// What a restore would do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Outlook {
+    /// For the status.
+    #[serde(flatten)]
+    pub told: RestoreOutlook,
+    /// Why it would be refused, in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
+}
+
+impl Outlook {
+    /// Things of that sort, some by name, where there are any.
+    pub fn add<S: AsRef<str>>(&mut self, action: RestoreAction, what: &str, names: impl IntoIterator<Item = S>) {
+        let names: Vec<S> = names.into_iter().collect();
+        let first = names.iter().take(NAMED).map(|name| name.as_ref().chars().take(LONGEST).collect()).collect();
+        self.count(action, what, names.len() as u64);
+        if let Some(change) = self.told.changes.last_mut().filter(|_| !names.is_empty()) {
+            change.names = first;
+        }
+    }
+
+    /// So many things of that sort, where there are any.
+    pub fn count(&mut self, action: RestoreAction, what: &str, count: u64) {
+        if count > 0 {
+            let count = i64::try_from(count).unwrap_or(i64::MAX);
+            self.told.changes.push(RestoreChange { action, what: what.to_owned(), count, names: Vec::new() });
+        }
+    }
+
+    /// It would be refused; the first reason is told.
+    pub fn refuse(&mut self, error: &Error) {
+        if self.told.refused.is_none() {
+            self.told.refused = Some(error.reason().to_owned());
+            self.refusal = Some(error.describe());
+        }
+    }
+
+    /// With fewer names.
+    pub fn shortened(&mut self, most: usize) {
+        for change in &mut self.told.changes {
+            change.names.truncate(most);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_are_named_and_all_are_counted() {
+        let names: Vec<String> = (0..9).map(|number| format!("public.{number}{}", "x".repeat(90))).collect();
+        let mut outlook = Outlook::default();
+        outlook.add(RestoreAction::Replace, "tables", &names);
+        outlook.add(RestoreAction::Drop, "tables", Vec::<String>::new());
+        outlook.count(RestoreAction::Create, "rows", 0);
+        let [change] = outlook.told.changes.as_slice() else { panic!("one change: {outlook:?}") };
+        assert_eq!((change.count, change.names.len(), change.names[0].len()), (9, NAMED, LONGEST));
+        outlook.refuse(&Error::TargetNotEmpty { keys: 5 });
+        outlook.refuse(&Error::Interrupted);
+        assert_eq!(outlook.told.refused.as_deref(), Some("TargetNotEmpty"));
+    }
+}

@@ -1,0 +1,60 @@
+//! Users, roles and what they may, beside the databases: `SHOW CREATE USER` and `SHOW GRANTS` say it in SQL.
+//!
+//! ```text
+//! source: mysql.user ─▶ SHOW … of each ─▶ the file `users` ─▶ target: made if missing │ databases │ rights
+//! ```
+//!
+//! Accounts are made before the databases, whose views and routines name some as their definers, and get their rights behind
+//! them, for a right on a table needs the table.
+
+mod plan;
+mod restore;
+mod source;
+mod statement;
+mod tokens;
+
+pub use plan::Only;
+pub use restore::Accounts;
+pub use source::dumped;
+pub use statement::Who;
+
+use std::collections::BTreeSet;
+
+use self::plan::Target;
+use super::super::child::Failure;
+use super::{Tools, text};
+use crate::backup::Error;
+
+/// What a login needs to see others.
+const NEEDS: &str = "needs SELECT on mysql.*";
+
+/// Who can log in, and roles; or why nobody may look.
+async fn all(tools: &Tools, version: &str) -> Result<Result<BTreeSet<Who>, Failure>, Error> {
+    // Only MariaDB tells them apart.
+    let role = if version.contains("MariaDB") { "is_role" } else { "'N'" };
+    let query = format!("SELECT CONCAT(HEX(user), ' ', HEX(host), ' ', {role}) FROM mysql.user");
+    let rows = tools.answer(&query).await?;
+    let who = |row: &String| {
+        let mut parts = row.splitn(3, ' ');
+        let (user, host) = (text(parts.next()?), text(parts.next()?));
+        Some(Who { user, host: (parts.next()? != "Y").then_some(host) })
+    };
+    Ok(rows.map(|rows| rows.iter().filter_map(who).collect()))
+}
+
+/// The account that is logged in.
+async fn me(tools: &Tools) -> Result<Who, Error> {
+    let name = tools.ask("SELECT HEX(CURRENT_USER())").await?.first().map(|name| text(name)).unwrap_or_default();
+    let (user, host) = name.rsplit_once('@').unwrap_or((&name, ""));
+    Ok(Who { user: user.to_owned(), host: Some(host.to_owned()) })
+}
+
+/// The target of a restore; or why nobody may look.
+async fn target(tools: &Tools, version: &str) -> Result<Result<Target, Failure>, Error> {
+    let present = match all(tools, version).await? {
+        Ok(present) => present,
+        Err(failure) => return Ok(Err(failure)),
+    };
+    let partial = tools.ask("SHOW GLOBAL VARIABLES LIKE 'partial_revokes'").await?;
+    Ok(Ok(Target { present, me: me(tools).await?, partial_revokes: partial.iter().any(|it| it.ends_with("ON")) }))
+}

@@ -1,0 +1,228 @@
+//! Which accounts a backup holds, and what a restore makes of them. Pure.
+//!
+//! As roles of PostgreSQL: all accounts come but those of the server itself, and only those are made that are missing. Such as
+//! are there keep their passwords and what they may, for the target's users log in with them, and so do we.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use super::statement::{Level, PUBLIC, Statement, Who};
+use super::tokens::{render, statements};
+
+/// What the file begins with, for whoever carries it out by hand: how quotes are read, and that no right makes an account.
+pub const HEADER: &str =
+    "SET NAMES utf8mb4;\nSET SESSION sql_mode = IF(VERSION() LIKE '%MariaDB%', 'NO_AUTO_CREATE_USER', '');\n";
+
+/// Accounts of servers, packages, images and providers. Who has one of these already has it in the target.
+/// <https://dev.mysql.com/doc/refman/8.4/en/reserved-accounts.html>, <https://mariadb.com/kb/en/mysqlglobal_priv-table/>,
+/// <https://mariadb.com/kb/en/using-healthcheck-sh/>
+fn is_system(who: &Who) -> bool {
+    let local = |host: &str| matches!(host, "localhost" | "127.0.0.1" | "::1");
+    let host = who.host.as_deref().unwrap_or_default();
+    match who.user.as_str() {
+        "root" | "mariadb.sys" | "debian-sys-maint" | "rdsadmin" => true,
+        "healthcheck" | "mysql" => local(host),
+        user => user.starts_with("mysql.") && local(host),
+    }
+}
+
+/// Whether an account is somebody's: neither the server's own nor the one that does this.
+pub fn is_theirs(who: &Who, me: &Who) -> bool {
+    !is_system(who) && who != me
+}
+
+/// The file with all accounts, from the statements that the server printed of them. Each thing is behind what it needs; and how
+/// many statements could not be read.
+pub fn file(printed: &[String], accounts: &[Who]) -> (String, usize) {
+    let (mut all, mut strange) = (Vec::new(), 0);
+    // Each by itself: MySQL leaves quotes within some texts as they are, which must not reach beyond their own statement.
+    for (found, others) in printed.iter().map(|statement| read(statement)) {
+        all.extend(found);
+        strange += others;
+    }
+    // MariaDB makes no statement for a role, and tells what a role has by its own roles, too.
+    let roles = accounts.iter().filter(|who| who.host.is_none() && who.user != PUBLIC);
+    all.extend(roles.map(|who| Statement::Make { who: who.clone(), how: Vec::new() }));
+    all.retain(|statement| accounts.contains(statement.who()));
+    all.sort_by_key(order);
+    let mut text = HEADER.to_owned();
+    let mut before = BTreeSet::new();
+    for statement in all {
+        let line = format!("{statement};\n");
+        if before.insert(line.clone()) {
+            text.push_str(&line);
+        }
+    }
+    (text, strange)
+}
+
+/// The statements of a text that are about accounts, and how many others there are.
+fn read(text: &str) -> (Vec<Statement>, usize) {
+    let (mut all, mut strange) = (Vec::new(), 0);
+    for tokens in statements(text) {
+        match Statement::read(&tokens) {
+            Some(found) => all.extend(found),
+            // How a session reads what follows.
+            None if render(&tokens[..1]) == "SET" => {}
+            None => strange += 1,
+        }
+    }
+    (all, strange)
+}
+
+/// Roles are made before who is to have them; rights are given to who is there; and taken away from what was given.
+fn order(statement: &Statement) -> u8 {
+    match statement {
+        Statement::Make { who, .. } if who.host.is_none() => 0,
+        Statement::Make { .. } => 1,
+        Statement::Grant { revoke: false, .. } => 2,
+        Statement::Grant { revoke: true, .. } => 3,
+        Statement::Member { .. } => 4,
+        Statement::Default { .. } => 5,
+    }
+}
+
+/// The one database that a restore is of, where it is not of all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Only<'a> {
+    /// Its name in the backup.
+    pub from: &'a str,
+    /// And in the target.
+    pub into: &'a str,
+}
+
+/// The target, as far as it matters.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Accounts that are there.
+    pub present: BTreeSet<Who>,
+    /// The one that restores.
+    pub me: Who,
+    /// Rights can be taken away from what was given on all databases; and names of databases are no patterns then.
+    /// <https://dev.mysql.com/doc/refman/8.4/en/partial-revokes.html>
+    pub partial_revokes: bool,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Accounts that are made.
+    pub make: Vec<Statement>,
+    /// What they get.
+    pub give: Vec<Statement>,
+    /// Accounts that stay as they are.
+    pub keep: BTreeSet<Who>,
+    /// Rights that are left out, for the target cannot take a part of them away again.
+    pub held: Vec<Statement>,
+    /// Statements that could not be read.
+    pub strange: usize,
+}
+
+impl Plan {
+    /// Looks what of the file the target lacks. An earlier try of this restore began to make `ours`.
+    pub fn of(file: &str, target: &Target, ours: &BTreeSet<Who>, only: Option<&Only<'_>>) -> Self {
+        let (mut all, strange) = read(file);
+        all.retain(|statement| is_theirs(statement.who(), &target.me));
+        all.sort_by_key(order);
+        let mut plan = Self { strange, ..Self::default() };
+        let mut fresh = BTreeSet::new();
+        let public = Who::public();
+        if !target.present.contains(&public) || ours.contains(&public) {
+            fresh.insert(public);
+        }
+        for statement in &all {
+            let Statement::Make { who, .. } = statement else { continue };
+            let is_there = target.present.contains(who);
+            if is_there && !ours.contains(who) {
+                plan.keep.insert(who.clone());
+            } else if fresh.insert(who.clone()) && !is_there {
+                plan.make.push(statement.clone());
+            }
+        }
+        let curbed: BTreeSet<&Who> =
+            all.iter().filter(|it| matches!(it, Statement::Grant { revoke: true, .. })).map(Statement::who).collect();
+        for statement in all.iter().filter(|it| fresh.contains(it.who())) {
+            let Some(statement) = given(statement, target, only) else { continue };
+            if !target.partial_revokes && curbed.contains(statement.who()) && is_of_server(&statement) {
+                plan.held.push(statement);
+            } else {
+                plan.give.push(statement);
+            }
+        }
+        plan
+    }
+
+    /// The accounts that are made or get something.
+    pub fn fresh(&self) -> BTreeSet<Who> {
+        self.make.iter().chain(&self.give).map(|statement| statement.who().clone()).collect()
+    }
+
+    /// What is given to those that could be made.
+    pub fn without(&mut self, failed: &BTreeSet<Who>) {
+        self.give.retain(|statement| !failed.contains(statement.who()));
+    }
+}
+
+fn is_of_server(statement: &Statement) -> bool {
+    matches!(statement, Statement::Grant { level: Level::All, .. } | Statement::Grant { revoke: true, .. })
+}
+
+/// What an account gets by a statement of the backup; none where that is nothing here.
+fn given(statement: &Statement, target: &Target, only: Option<&Only<'_>>) -> Option<Statement> {
+    match statement {
+        Statement::Make { .. } => None,
+        Statement::Grant { who, rights, level, revoke, may_grant } => {
+            let level = match (level, only) {
+                (level, _) if *revoke => level.clone(),
+                // What everybody gets, those get who are there.
+                (Level::All, _) if who.user == PUBLIC => return None,
+                // An account has that without being told.
+                (Level::All, _) if render(rights).eq_ignore_ascii_case("USAGE") && !may_grant => return None,
+                (Level::Database(pattern), Some(Only { from, into })) => {
+                    let exact = if target.partial_revokes { (*into).to_owned() } else { escaped(into) };
+                    matches(pattern, from).then_some(Level::Database(exact))?
+                }
+                (Level::Object { sort, database, name }, Some(Only { from, into })) => (database == from)
+                    .then(|| Level::Object { sort: sort.clone(), database: (*into).to_owned(), name: name.clone() })?,
+                (level, _) => level.clone(),
+            };
+            let (who, rights) = (who.clone(), rights.clone());
+            Some(Statement::Grant { who, rights, level, revoke: *revoke, may_grant: *may_grant })
+        }
+        Statement::Member { .. } | Statement::Default { .. } => Some(statement.clone()),
+    }
+}
+
+/// Whether a database is one of those that a right is given on: `_` and `%` stand for others there, unless they are escaped.
+/// <https://dev.mysql.com/doc/refman/8.4/en/grant.html#grant-database-privileges>
+fn matches(pattern: &str, name: &str) -> bool {
+    let name: Vec<char> = name.chars().collect();
+    // Which beginnings of the name the pattern read so far stands for, by their lengths.
+    let mut reached = vec![false; name.len() + 1];
+    reached[0] = true;
+    let mut letters = pattern.chars();
+    while let Some(letter) = letters.next() {
+        if letter == '%' {
+            let first = reached.iter().position(|it| *it).unwrap_or(reached.len());
+            reached[first..].fill(true);
+            continue;
+        }
+        let exact = match letter {
+            '_' => None,
+            '\\' => Some(letters.next().unwrap_or(letter)),
+            letter => Some(letter),
+        };
+        for at in (0..name.len()).rev() {
+            reached[at + 1] = reached[at] && exact.is_none_or(|exact| exact == name[at]);
+        }
+        reached[0] = false;
+    }
+    reached[name.len()]
+}
+
+/// A database as a pattern that no other one has.
+fn escaped(name: &str) -> String {
+    name.replace('\\', "\\\\").replace('_', "\\_").replace('%', "\\%")
+}

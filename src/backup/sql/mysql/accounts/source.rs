@@ -1,0 +1,85 @@
+//! Reads the accounts of a server.
+
+use super::super::super::child::Failure;
+use super::super::Tools;
+use super::plan::{file, is_theirs};
+use super::{NEEDS, Who, all, me};
+use crate::backup::Error;
+
+/// Accounts that are asked for at once: what is asked has to fit into an argument.
+const AT_ONCE: usize = 50;
+/// How often all are read: one may go meanwhile.
+const TRIES: u32 = 2;
+/// However the server is set up, quotes are read alike; hashes that are no text come as numbers.
+/// <https://dev.mysql.com/doc/refman/8.4/en/server-system-variables.html#sysvar_print_identified_with_as_hex>
+const SESSION: &str = "SET SESSION sql_mode = '' /*!80017 , SESSION print_identified_with_as_hex = ON */; ";
+
+/// The file with all accounts, and how many there are; or why they are left out.
+pub async fn dumped(tools: &Tools, version: &str) -> Result<Result<(String, usize), String>, Error> {
+    let me = me(tools).await?;
+    let mut tried = 0;
+    loop {
+        tried += 1;
+        let accounts: Vec<Who> = match all(tools, version).await? {
+            Ok(all) => all.into_iter().filter(|who| is_theirs(who, &me)).collect(),
+            Err(failure) => return Ok(Err(format!("{NEEDS} ({failure})"))),
+        };
+        match printed(tools, &accounts).await? {
+            Ok(printed) => {
+                let (text, strange) = file(&printed, &accounts);
+                if strange > 0 {
+                    tracing::warn!(strange, "the server printed statements about accounts that cannot be read again");
+                }
+                return Ok(Ok((text, accounts.len())));
+            }
+            Err(failure) if tried == TRIES => return Ok(Err(format!("{NEEDS} ({failure})"))),
+            Err(failure) => tracing::info!(%failure, "not all accounts could be read: once more"),
+        }
+    }
+}
+
+/// What the server prints of them.
+async fn printed(tools: &Tools, accounts: &[Who]) -> Result<Result<Vec<String>, Failure>, Error> {
+    let mut all = Vec::new();
+    for some in accounts.chunks(AT_ONCE) {
+        let mut statements = SESSION.to_owned();
+        for who in some {
+            let name = who.quoted();
+            let create = if who.host.is_some() { format!("SHOW CREATE USER {name}; ") } else { String::new() };
+            statements.extend([create, format!("SHOW GRANTS FOR {name}; ")]);
+        }
+        match tools.answer(&statements).await? {
+            Ok(lines) => all.extend(lines.iter().map(|line| unescaped(line))),
+            Err(failure) => return Ok(Err(failure)),
+        }
+    }
+    Ok(Ok(all))
+}
+
+/// A value as the client was given it: what it prints for programs has no line ends in it.
+/// <https://dev.mysql.com/doc/refman/8.4/en/mysql-command-options.html#option_mysql_batch>
+fn unescaped(line: &str) -> String {
+    let mut value = String::with_capacity(line.len());
+    let mut letters = line.chars();
+    while let Some(letter) = letters.next() {
+        match (letter, if letter == '\\' { letters.next() } else { None }) {
+            (_, Some('n')) => value.push('\n'),
+            (_, Some('t')) => value.push('\t'),
+            (_, Some('0')) => value.push('\0'),
+            (_, Some(other)) => value.push(other),
+            (letter, None) => value.push(letter),
+        }
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_client_escapes_is_what_it_was() {
+        assert_eq!(unescaped(r"GRANT SELECT ON `a\\_b`.* TO `x\ny`@`%`"), "GRANT SELECT ON `a\\_b`.* TO `x\ny`@`%`");
+        assert_eq!(unescaped(r"'a\\\\b\\n' \t\0"), "'a\\\\b\\n' \t\0");
+    }
+}

@@ -1,0 +1,87 @@
+//! The mark of a restore in its target: which restore it is, and what another try of it has to know.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::accounts::Who;
+use super::restore::Work;
+use super::{MARK, hex, quoted, text};
+use crate::backup::Error;
+
+/// What a target says of a restore that has not ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// Its name.
+    pub run: String,
+    pub kept: Kept,
+}
+
+/// What another try has to know.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Events ran before.
+    #[serde(default)]
+    pub events: bool,
+    /// Accounts that were missing: so they are ours.
+    #[serde(default)]
+    pub accounts: BTreeSet<Who>,
+}
+
+impl Work<'_> {
+    /// The database that the mark is in.
+    fn marked(&self) -> &str {
+        if self.alone { &self.databases[0] } else { MARK }
+    }
+
+    /// What the mark says; none where there is none. That of an earlier version has only a name.
+    pub async fn mark(&self) -> Result<Option<Mark>, Error> {
+        let kept = match self.columns().await?.as_str() {
+            "0" => return Ok(None),
+            "1" => "''",
+            _ => "HEX(kept)",
+        };
+        let query = format!("SELECT CONCAT(HEX(run), ' ', {kept}) FROM {}.{MARK}", quoted(self.marked()));
+        let rows = self.tools.ask(&query).await?;
+        let (run, kept) = rows.first().and_then(|row| row.split_once(' ')).unwrap_or_default();
+        Ok(Some(Mark { run: text(run), kept: serde_json::from_str(&text(kept)).unwrap_or_default() }))
+    }
+
+    /// Columns of its table; none where there is no table.
+    async fn columns(&self) -> Result<String, Error> {
+        let query = format!(
+            "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = {} AND table_name = '{MARK}'",
+            hex(self.marked())
+        );
+        Ok(self.tools.ask(&query).await?.into_iter().next().unwrap_or_else(|| "0".into()))
+    }
+
+    /// Leaves it there.
+    pub async fn set_mark(&self, mark: &Mark, work: &Path) -> Result<(), Error> {
+        let database = quoted(self.marked());
+        let exists =
+            format!("SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = {}", hex(self.marked()));
+        // Who may write into a database need not have the right to make one.
+        if self.tools.ask(&exists).await?.first().is_none_or(|count| count == "0") {
+            self.tools.ask(&format!("CREATE DATABASE {database}")).await?;
+        }
+        let old = if self.columns().await? == "1" { format!("DROP TABLE {database}.{MARK};\n") } else { String::new() };
+        // What is kept cannot fail to serialize.
+        let (run, kept) = (hex(&mark.run), hex(&serde_json::to_string(&mark.kept).unwrap_or_default()));
+        // Whoever ends in between leaves the mark that was there.
+        let statements = format!(
+            "{old}CREATE TABLE IF NOT EXISTS {database}.{MARK} (run VARCHAR(255), kept LONGTEXT) CHARACTER SET utf8mb4;\nINSERT \
+             INTO {database}.{MARK} SELECT {run}, {kept} FROM (SELECT COUNT(*) AS marks FROM {database}.{MARK}) AS there WHERE \
+             marks = 0;\nUPDATE {database}.{MARK} SET run = {run}, kept = {kept};\n"
+        );
+        let (_, end) = self.tools.script(work, &statements, &[]).await?;
+        end.map_err(|failure| self.tools.account.side.failed(&failure))
+    }
+
+    pub async fn remove_mark(&self) -> Result<(), Error> {
+        let database = quoted(self.marked());
+        let what = if self.alone { format!("TABLE {database}.{MARK}") } else { format!("DATABASE {database}") };
+        self.tools.ask(&format!("DROP {what}")).await.map(drop)
+    }
+}

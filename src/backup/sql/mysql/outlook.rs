@@ -1,0 +1,57 @@
+//! What a restore into MySQL or MariaDB would do. Only asks.
+
+use std::collections::BTreeSet;
+
+use super::super::tables::alike;
+use super::super::{Account, Fetched, How};
+use super::accounts::Accounts;
+use super::restore::Work;
+use super::{MARK, Tools, hex, text};
+use crate::api::databaserestore::RestoreAction;
+use crate::backup::Error;
+use crate::backup::outlook::Outlook;
+
+/// What would become of databases, tables and accounts.
+pub async fn outlook(account: &Account, fetched: &Fetched, how: &How<'_>) -> Result<Outlook, Error> {
+    let tools = Tools::find(account.clone()).await?;
+    let version = tools.log_in().await?;
+    let exact = alike(&version, &fetched.version);
+    let mut outlook = Outlook::default();
+    let Some(work) = Work::of(&tools, fetched)? else { return Ok(outlook) };
+    match work.is_to_do(how, exact).await {
+        Err(error) if error.is_refusal() => outlook.refuse(&error),
+        Ok(false) => return Ok(outlook),
+        other => drop(other?),
+    }
+    let present = tools.databases().await?;
+    let new = work.databases.iter().filter(|name| !present.contains(name));
+    outlook.add(RestoreAction::Create, "databases", new);
+    let there = work.table_names().await?;
+    let tables: BTreeSet<String> = work.tables.0.keys().cloned().collect();
+    outlook.add(RestoreAction::Create, "tables", tables.difference(&there));
+    outlook.add(RestoreAction::Replace, "tables", tables.intersection(&there));
+    outlook.add(RestoreAction::Keep, "tables", there.difference(&tables));
+    outlook.count(RestoreAction::Create, "rows", work.tables.rows());
+    let accounts = Accounts::look(&tools, &version, fetched, &BTreeSet::new(), work.only().as_ref()).await?;
+    let (make, keep) = accounts.outlook();
+    outlook.add(RestoreAction::Create, "accounts", make);
+    outlook.add(RestoreAction::Keep, "accounts", keep);
+    Ok(outlook)
+}
+
+impl Work<'_> {
+    /// Tables that are there, as the backup names its own.
+    async fn table_names(&self) -> Result<BTreeSet<String>, Error> {
+        let databases: Vec<String> = self.databases.iter().map(|name| hex(name)).collect();
+        let query = format!(
+            "SELECT CONCAT(HEX(table_schema), ' ', HEX(table_name)) FROM information_schema.tables WHERE table_schema IN ({}) AND \
+             table_type LIKE '%TABLE' AND table_name <> '{MARK}'",
+            databases.join(", ")
+        );
+        let rows = self.tools.ask(&query).await?;
+        let name = |(database, table): (&str, &str)| {
+            if self.alone { text(table) } else { format!("{}.{}", text(database), text(table)) }
+        };
+        Ok(rows.iter().filter_map(|row| row.split_once(' ')).map(name).collect())
+    }
+}

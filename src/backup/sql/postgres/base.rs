@@ -1,0 +1,52 @@
+//! A base backup of PostgreSQL: the files of the whole server as one `tar`, by `pg_basebackup`, with the log that makes them whole.
+
+use std::process::Stdio;
+
+use super::super::child::{Child, Failure};
+use super::super::dump::Writer;
+use super::super::{Account, PROGRAM_SILENCE_TIMEOUT};
+use super::log::{Log, refused};
+use super::session::Session;
+use super::{MAINTENANCE, program};
+use crate::backup::Error;
+use crate::backup::manifest::Contents;
+
+/// A server whose files are to be copied.
+pub struct BaseBackup {
+    account: Account,
+    before: Log,
+    /// The server's version.
+    pub version: String,
+}
+
+impl BaseBackup {
+    /// Logs in, and looks whether the user may copy files.
+    pub async fn open(account: Account) -> Result<Self, Error> {
+        let mut session = Session::open(&account, MAINTENANCE).await?;
+        let before = Log::look(&mut session, &account).await?;
+        Ok(Self { version: session.version().await?, account, before })
+    }
+
+    /// Writes all of it, and tells where the log begins that it needs.
+    pub async fn write(self, into: &mut Writer) -> Result<Contents, Error> {
+        // What the server wrote by its end is in it, so it is whole without any other log.
+        let arguments = ["--pgdata=-", "--format=tar", "--wal-method=fetch", "--checkpoint=fast", "--no-password"];
+        let copy = program("pg_basebackup", &self.account, MAINTENANCE)?.args(arguments).args(["--label=causeway"]);
+        let copied = copy_all(into, copy.start(Stdio::null())?).await;
+        copied.map_err(|failure| refused(&failure, &self.account))?;
+        let mut session = Session::open(&self.account, MAINTENANCE).await?;
+        let after = Log::look(&mut session, &self.account).await?;
+        let mut contents = Contents::default();
+        contents.facts.insert("first".into(), self.before.segment(self.before.position));
+        contents.facts.insert("system".into(), self.before.system);
+        contents.facts.insert("until".into(), after.now);
+        Ok(contents)
+    }
+}
+
+async fn copy_all(into: &mut Writer, mut child: Child) -> Result<(), Failure> {
+    while let Some(chunk) = child.next(PROGRAM_SILENCE_TIMEOUT).await? {
+        into.send(Some(chunk)).await;
+    }
+    child.end(PROGRAM_SILENCE_TIMEOUT).await
+}

@@ -1,0 +1,103 @@
+//! Where a PostgreSQL writes its log, and who may copy that.
+
+use super::super::Account;
+use super::super::child::Failure;
+use super::session::Session;
+use crate::backup::Error;
+
+/// Bytes that the names of segments count up to before they begin again.
+/// <https://www.postgresql.org/docs/current/wal-internals.html>
+const FILE: u64 = 1 << 32;
+
+/// A server's log at one moment.
+#[derive(Clone, Debug)]
+pub struct Log {
+    /// The server, whatever it is called: each that `initdb` makes has another.
+    pub system: String,
+    /// The timeline, as names of segments begin.
+    pub timeline: String,
+    /// Bytes of a segment.
+    pub size: u64,
+    /// How far it is written.
+    pub position: u64,
+    /// By the server's clock.
+    pub now: String,
+}
+
+impl Log {
+    /// Looks, and refuses a user who may not copy it, and a server that only follows another.
+    pub async fn look(session: &mut Session, account: &Account) -> Result<Self, Error> {
+        let (follows, may): (bool, bool) = session
+            .one(
+                "SELECT pg_catalog.json_build_array(pg_catalog.pg_is_in_recovery(), rolsuper OR rolreplication) FROM \
+                 pg_catalog.pg_roles WHERE rolname = current_user",
+            )
+            .await?;
+        if follows {
+            let field = account.side.field(account.kind, "host");
+            return Err(Error::SourceUnreachable(format!("{field}: {} is a standby: name its primary", account.host)));
+        }
+        if !may {
+            let (field, user) = (account.side.field(account.kind, "authSecretName"), account.user());
+            return Err(Error::RightsMissing(format!(
+                "{field}: user {user} may not copy the server's files and log (ALTER ROLE \"{user}\" REPLICATION)"
+            )));
+        }
+        let (system, timeline, size, position, now) = session
+            .one(
+                "SELECT pg_catalog.json_build_array(c.system_identifier::text, pg_catalog.substr(pg_catalog.pg_walfile_name(l), \
+                 1, 8), s.setting::bigint, (l - '0/0'::pg_catalog.pg_lsn)::bigint, \
+                 pg_catalog.to_char(pg_catalog.clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')) FROM \
+                 pg_catalog.pg_control_system() c, pg_catalog.pg_current_wal_flush_lsn() l, pg_catalog.pg_settings s WHERE \
+                 s.name = 'wal_segment_size'",
+            )
+            .await?;
+        let log = Self { system, timeline, size, position, now };
+        let is_timeline = log.timeline.len() == 8 && log.timeline.bytes().all(|it| it.is_ascii_hexdigit());
+        if !is_timeline || !log.size.is_power_of_two() || log.size < 1 << 20 {
+            return Err(Error::SourceFailed(format!("the server tells of a strange log: {log:?}")));
+        }
+        Ok(log)
+    }
+
+    /// The name of the segment that has this byte.
+    pub fn segment(&self, position: u64) -> String {
+        let (number, each) = (position / self.size, FILE / self.size);
+        format!("{}{:08X}{:08X}", self.timeline, number / each, number % each)
+    }
+}
+
+/// A position as the server writes it.
+pub fn lsn(position: u64) -> String {
+    format!("{:X}/{:X}", position / FILE, position % FILE)
+}
+
+/// Why a program could not copy: connections for that have lines of their own in `pg_hba.conf`.
+/// <https://www.postgresql.org/docs/current/auth-pg-hba-conf.html>
+pub fn refused(failure: &Failure, account: &Account) -> Error {
+    if !failure.api_message().contains("no pg_hba.conf entry for replication") {
+        return account.side.failed(failure);
+    }
+    let (field, user) = (account.side.field(account.kind, "authSecretName"), account.user());
+    Error::RightsMissing(format!(
+        "{field}: pg_hba.conf lets user {user} connect, but not for replication (add the line: host replication \"{user}\" \
+         samenet scram-sha-256, with the network of the Jobs' pods; then SELECT pg_reload_conf())"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_called_as_the_server_calls_them() {
+        let log =
+            |size: u64| Log { system: "7".into(), timeline: "00000002".into(), size, position: 0, now: String::new() };
+        let usual = log(16 << 20);
+        assert_eq!(usual.segment(0x150_0718), "000000020000000000000001");
+        assert_eq!(usual.segment(0x1_FF00_0000), "0000000200000001000000FF");
+        assert_eq!(usual.segment(0x2_0000_0000), "000000020000000200000000");
+        assert_eq!(log(1 << 30).segment(0x2_C000_0000), "000000020000000200000003");
+        assert_eq!(lsn(0x2_0000_0718), "2/718");
+    }
+}

@@ -1,0 +1,205 @@
+//! The write-ahead log of PostgreSQL since the backup before, by `pg_receivewal`.
+//!
+//! A replication slot has the server keep what is not in S3 yet. `pg_receivewal` would tell the slot what it has received; so
+//! it gets no slot, and the slot moves only when the backup is complete ([`acknowledge`]). Whatever dies before that, the next
+//! backup begins where this one did.
+//! <https://www.postgresql.org/docs/current/app-pgreceivewal.html>,
+//! <https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-REPLICATION>
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+use super::super::child::Failure;
+use super::super::dump::Writer;
+use super::super::{Account, PROGRAM_SILENCE_TIMEOUT, Side, WAL_DIRECTORY};
+use super::log::{Log, lsn, refused};
+use super::session::Session;
+use super::{MAINTENANCE, program};
+use crate::backup::Error;
+use crate::backup::manifest::Contents;
+use crate::backup::plan::SqlServer;
+use crate::backup::report::KeptLog;
+
+/// Bytes that are received before they are passed on: so much lies on the node's disk.
+const AT_ONCE: u64 = 256 << 20;
+/// Slots have a limit from this version.
+/// <https://www.postgresql.org/docs/13/runtime-config-replication.html#GUC-MAX-SLOT-WAL-KEEP-SIZE>
+const BOUNDS_SLOTS: i64 = 130_000;
+
+/// A server whose log is to be received.
+pub struct WalDump {
+    account: Account,
+    log: Log,
+    /// Where the slot stands, and where the log ends that is taken.
+    from: u64,
+    to: u64,
+    /// The server's version.
+    pub version: String,
+    /// What the server keeps as the dump begins.
+    pub kept: KeptLog,
+}
+
+impl WalDump {
+    /// Logs in, makes the slot where there is none, and ends the segment that is being written: all that was committed before
+    /// is in those that are received then.
+    pub async fn open(account: Account, slot: &str) -> Result<Self, Error> {
+        let mut session = Session::open(&account, MAINTENANCE).await?;
+        if session.number() < BOUNDS_SLOTS {
+            return Err(Error::Unsupported("method: Wal needs PostgreSQL 13 or later: others bound no slot".into()));
+        }
+        let log = Log::look(&mut session, &account).await?;
+        check(&mut session, &account).await?;
+        let (from, kept) = position(&mut session, slot).await?;
+        // A commit at the end: recovery to an instant ends at the first one after it, and would fail without.
+        let mark = "SELECT pg_catalog.json_build_array(pg_catalog.pg_logical_emit_message(true, 'causeway', '')::text)";
+        let _: (String,) = session.one(mark).await?;
+        let end = "SELECT pg_catalog.json_build_array((pg_catalog.pg_switch_wal() - '0/0'::pg_catalog.pg_lsn)::bigint)";
+        let (end,): (u64,) = session.one(end).await?;
+        let (from, to) = (from / log.size * log.size, end.next_multiple_of(log.size));
+        tracing::info!(host = account.host, slot, bytes = to.saturating_sub(from), "log can be received");
+        Ok(Self { version: session.version().await?, account, log, from, to, kept })
+    }
+
+    /// Writes all segments, and tells which.
+    pub async fn write(mut self, into: &mut Writer) -> Result<Contents, Error> {
+        let directory = Path::new(WAL_DIRECTORY).join("received");
+        let (first, size) = (self.log.segment(self.from), self.log.size);
+        let at_once = (AT_ONCE / size).max(1) * size;
+        let mut at = self.from;
+        while at < self.to {
+            let end = self.to.min(at + at_once);
+            self.receive(&directory, at, end).await?;
+            let names = names(&directory)?;
+            let segments: Vec<&String> = names.iter().filter(|name| is_segment(name)).collect();
+            let last = segments.last().filter(|last| last[8..] == self.log.segment(end - size)[8..]);
+            let Some(last) = last.filter(|_| segments.len() as u64 >= (end - at) / size) else {
+                return Err(Error::SourceFailed(format!("pg_receivewal ended before {}: it has {names:?}", lsn(end))));
+            };
+            self.log.timeline = last[..8].to_owned();
+            for name in &names {
+                let path = directory.join(name);
+                into.file(name, &path).await.map_err(|source| Error::Work { path, source })?;
+            }
+            at = end;
+        }
+        let mut contents = Contents::default();
+        let (next, until) = (self.log.segment(self.to), self.log.now.clone());
+        let system = self.log.system;
+        let facts = [("system", system), ("first", first), ("next", next), ("until", until), ("end", lsn(self.to))];
+        contents.facts.extend(facts.map(|(name, value)| (name.to_owned(), value)));
+        Ok(contents)
+    }
+
+    /// Has `pg_receivewal` fill the directory with the segments from `at` to `end`.
+    async fn receive(&self, directory: &Path, at: u64, end: u64) -> Result<(), Error> {
+        let begin = directory.join(format!("{}.partial", self.log.segment(at)));
+        let failed = |source| Error::Work { path: directory.to_owned(), source };
+        if directory.exists() {
+            fs::remove_dir_all(directory).map_err(failed)?;
+        }
+        // It goes on where the last segment in its directory begins that is not complete.
+        fs::create_dir(directory).and_then(|()| fs::write(begin, "")).map_err(failed)?;
+        let arguments = ["--no-loop", "--no-sync", "--no-password", "--endpos", &lsn(end - 1)];
+        let receive = program("pg_receivewal", &self.account, MAINTENANCE)?.args(arguments);
+        let receive = receive.args(["--directory".as_ref(), directory.as_os_str()]);
+        let received = receive.run(Stdio::null(), PROGRAM_SILENCE_TIMEOUT).await?;
+        received
+            .map(drop)
+            .map_err(|failure| if is_removed(&failure) { removed() } else { refused(&failure, &self.account) })
+    }
+}
+
+/// Moves the slot to where a complete backup ends: the server may then delete what is before. Gives what it keeps after that.
+pub async fn acknowledge(server: &SqlServer, slot: &str, contents: &Contents) -> Result<KeptLog, Error> {
+    let end = contents.facts.get("end").ok_or_else(|| Error::SourceFailed("the log has no end".into()))?;
+    let mut session = Session::open(&Account::read(Side::Source, "postgresql", server)?, MAINTENANCE).await?;
+    let advance = format!(
+        "SELECT pg_catalog.json_build_array(end_lsn::text) FROM pg_catalog.pg_replication_slot_advance('{slot}', '{end}')"
+    );
+    let (end,): (String,) = session.one(&advance).await?;
+    tracing::info!(slot, end, "the server may delete what is in S3");
+    Ok(position(&mut session, slot).await?.1)
+}
+
+/// Whether the user may end a segment, and the slot cannot fill the server's disk.
+async fn check(session: &mut Session, account: &Account) -> Result<(), Error> {
+    let (may, most): (bool, i64) = session
+        .one(
+            "SELECT pg_catalog.json_build_array(pg_catalog.has_function_privilege('pg_catalog.pg_switch_wal()', 'EXECUTE'), \
+             setting::bigint) FROM pg_catalog.pg_settings WHERE name = 'max_slot_wal_keep_size'",
+        )
+        .await?;
+    if !may {
+        let (field, user) = (account.side.field(account.kind, "authSecretName"), account.user());
+        return Err(Error::RightsMissing(format!(
+            "{field}: user {user} may not end a segment of the log (in database {MAINTENANCE}: GRANT EXECUTE ON FUNCTION \
+             pg_switch_wal() TO \"{user}\")"
+        )));
+    }
+    if most < 0 {
+        return Err(Error::SlotUnbounded);
+    }
+    Ok(())
+}
+
+/// A slot as the server tells of it: its state, where it stands, and bytes that it keeps and that may be written until it is lost.
+type Slot = (Option<String>, Option<u64>, Option<i64>, Option<i64>);
+
+/// Where the slot stands and what it keeps; where there is none, that of one that is made.
+/// <https://www.postgresql.org/docs/current/view-pg-replication-slots.html>
+async fn position(session: &mut Session, slot: &str) -> Result<(u64, KeptLog), Error> {
+    let find = format!(
+        "SELECT pg_catalog.json_build_array(wal_status, (restart_lsn - '0/0'::pg_catalog.pg_lsn)::bigint, \
+         (pg_catalog.pg_current_wal_lsn() - restart_lsn)::bigint, safe_wal_size) FROM pg_catalog.pg_replication_slots WHERE \
+         slot_name = '{slot}'"
+    );
+    let mut found: Vec<Slot> = session.ask(&find).await?;
+    if found.is_empty() {
+        session.tell(&format!("SELECT FROM pg_catalog.pg_create_physical_replication_slot('{slot}', true)")).await?;
+        tracing::warn!(slot, "the slot is made: what was written before is not kept for this object");
+        found = session.ask(&find).await?;
+    }
+    match found.into_iter().next() {
+        Some((Some(status), Some(position), held, room)) if status != "lost" => {
+            // Below zero, the next checkpoint may give the slot up.
+            let bytes = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok()).unwrap_or_default();
+            Ok((position, KeptLog { held: bytes(held), room: bytes(room) }))
+        }
+        _ => Err(Error::WalMissing(format!(
+            "the server dropped log that no backup has, as slot {slot} held more than max_slot_wal_keep_size: what was written \
+             before that can be recovered, nothing after it; SELECT pg_drop_replication_slot('{slot}'), delete this object and \
+             make it again, then take a base backup"
+        ))),
+    }
+}
+
+fn is_removed(failure: &Failure) -> bool {
+    failure.api_message().contains("has already been removed")
+}
+
+fn removed() -> Error {
+    Error::WalMissing(
+        "the server no longer has log that no backup has: raise max_slot_wal_keep_size, delete this object and make it again, \
+         then take a base backup"
+            .into(),
+    )
+}
+
+/// What `pg_receivewal` left that is complete: segments, and histories of timelines.
+fn names(directory: &Path) -> Result<Vec<String>, Error> {
+    let failed = |source| Error::Work { path: directory.to_owned(), source };
+    let mut names = Vec::new();
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name().to_string_lossy().into_owned();
+        if is_segment(&name) || name.ends_with(".history") {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn is_segment(name: &str) -> bool {
+    name.len() == 24 && name.bytes().all(|it| it.is_ascii_hexdigit())
+}

@@ -1,0 +1,70 @@
+//! In which zone a node of Kubernetes is, for readers that are led to a replica near them.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::Node;
+use kube::{Api, Client, ResourceExt};
+use tokio::time::timeout;
+
+use super::facts::Set;
+use super::names::ZONE;
+
+/// A node stays where it is: what was read is believed for so long, and longer where it cannot be read again.
+const KNOWN: Duration = Duration::from_hours(1);
+/// What could not be read, or had no zone, is asked for again after so long.
+const UNKNOWN: Duration = Duration::from_mins(1);
+/// A node of which nobody asked for so long is forgotten.
+const FORGOTTEN: Duration = Duration::from_hours(24);
+/// Nothing waits longer for a zone.
+const DEADLINE: Duration = Duration::from_secs(1);
+
+/// The zones of nodes.
+pub struct Zones {
+    nodes: Api<Node>,
+    known: Mutex<HashMap<String, (Instant, Option<String>)>>,
+}
+
+impl Zones {
+    /// Reads through `client`.
+    pub fn new(client: Client) -> Self {
+        Self { nodes: Api::all(client), known: Mutex::default() }
+    }
+
+    /// Notes at every pod in which zone it is. What is not known stays open.
+    pub async fn add_to(&self, set: &mut Set) {
+        let open = set.pods.values_mut().filter(|pod| pod.own.zone.is_none());
+        join_all(open.map(|pod| async {
+            if let Some(host) = pod.own.host.clone() {
+                pod.own.zone = self.of(&host).await;
+            }
+        }))
+        .await;
+    }
+
+    async fn of(&self, node: &str) -> Option<String> {
+        let before = self.known().get(node).cloned();
+        if let Some((at, zone)) = &before
+            && at.elapsed() < if zone.is_some() { KNOWN } else { UNKNOWN }
+        {
+            return zone.clone();
+        }
+        let zone = match timeout(DEADLINE, self.nodes.get_metadata(node)).await {
+            Ok(Ok(node)) => node.labels().get(ZONE).cloned(),
+            answer => {
+                tracing::warn!(node, ?answer, "its zone is not known: readers are led to replicas of all zones");
+                before.and_then(|(_, zone)| zone)
+            }
+        };
+        let mut known = self.known();
+        known.retain(|_, (at, _)| at.elapsed() < FORGOTTEN);
+        known.insert(node.to_owned(), (Instant::now(), zone.clone()));
+        zone
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, (Instant, Option<String>)>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

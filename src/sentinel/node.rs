@@ -1,0 +1,127 @@
+//! The node beside us: who the master is by its word, and whether a password is right.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+use super::session::Verdict;
+use super::tls::Files;
+use super::view::{self, View};
+use crate::external::redis::{Credentials, Endpoint, Info, Login, Reply, Request, Tcp, Transport, Trouble};
+
+/// So often it is asked.
+const OFTEN: Duration = Duration::from_millis(500);
+/// An answer that has not come by then is not waited for.
+const DEADLINE: Duration = Duration::from_secs(1);
+/// Passwords that are checked at the same time.
+const CHECKS: usize = 16;
+
+/// How the node is reached.
+#[derive(Debug)]
+pub struct Node {
+    /// Such as `127.0.0.1:6379`.
+    pub address: String,
+    /// As whom it is asked for its master; as nobody where it asks for no password.
+    pub login: Option<Login>,
+    /// With what it speaks TLS, where it does.
+    pub tls: Option<Tls>,
+    checks: Semaphore,
+}
+
+/// How it speaks TLS.
+#[derive(Debug)]
+pub struct Tls {
+    /// The directory with the certificates, which change now and then.
+    pub directory: PathBuf,
+    /// The name that its certificate is valid for.
+    pub name: String,
+    /// It asks for our certificate.
+    pub asks: bool,
+}
+
+impl Node {
+    /// A node that nobody has asked yet.
+    pub fn new(address: String, login: Option<Login>, tls: Option<Tls>) -> Self {
+        Self { address, login, tls, checks: Semaphore::new(CHECKS) }
+    }
+
+    /// Asks it again and again, and tells what is known whenever that changes.
+    pub async fn watch(&self, node: &view::Node, views: &watch::Sender<View>) {
+        let calls = Tcp::default();
+        let mut ticks = interval(OFTEN);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut heard = Instant::now();
+        loop {
+            ticks.tick().await;
+            let said = self.info(&calls, self.login.clone()).await;
+            views.send_if_modified(|view| {
+                let now = match &said {
+                    Ok(info) => {
+                        heard = Instant::now();
+                        view.heard(node, info)
+                    }
+                    Err(_) => view.silent(heard.elapsed()),
+                };
+                let changed = *view != now;
+                if view.address() != now.address() {
+                    let (before, master) = (view.address().unwrap_or("none"), now.address().unwrap_or("none"));
+                    tracing::info!(before, master, "the node names another master");
+                }
+                *view = now;
+                changed
+            });
+        }
+    }
+
+    /// Whether clients of the node log in with that password. It is asked itself: it knows a changed one at once.
+    pub async fn check(&self, password: &str) -> Verdict {
+        let login = Login { user: "default".into(), password: password.to_owned() };
+        let checked = timeout(DEADLINE, async {
+            let _turn = self.checks.acquire().await;
+            // The connection ends with this.
+            self.info(&Tcp::default(), Some(login)).await
+        });
+        match checked.await {
+            Ok(Ok(_)) => Verdict::Right,
+            Ok(Err(Trouble::Unauthenticated)) => Verdict::Wrong,
+            Ok(Err(_)) | Err(_) => Verdict::Unknown,
+        }
+    }
+
+    /// What it says of itself.
+    async fn info(&self, calls: &Tcp, login: Option<Login>) -> Result<Info, Trouble> {
+        let endpoint = self.endpoint(login).map_err(|error| {
+            tracing::warn!(%error, "the certificates cannot be read");
+            Trouble::Unanswered
+        })?;
+        let Ok(answer) = timeout(DEADLINE, calls.call(&endpoint, &Request::Info)).await else {
+            calls.hang_up(&endpoint);
+            return Err(Trouble::Unanswered);
+        };
+        match answer {
+            Ok(Reply::Info(info)) => Ok(*info),
+            Ok(_) => Err(Trouble::Refused),
+            Err(error) => {
+                tracing::debug!(%error, "the node does not answer");
+                Err(error.trouble)
+            }
+        }
+    }
+
+    fn endpoint(&self, login: Option<Login>) -> std::io::Result<Endpoint> {
+        let credentials = |tls: &Tls| {
+            let files = Files::read(&tls.directory)?;
+            let identity = tls.asks.then_some((files.certificate, files.key));
+            Ok::<_, std::io::Error>(Arc::new(Credentials {
+                trusted: files.trusted,
+                server_name: tls.name.clone(),
+                identity,
+            }))
+        };
+        let tls = self.tls.as_ref().map(credentials).transpose()?;
+        Ok(Endpoint { address: self.address.clone(), login, tls })
+    }
+}

@@ -1,0 +1,120 @@
+//! What clients are answered, and how it is written in either version of the protocol. Pure.
+//! <https://redis.io/docs/latest/develop/reference/protocol-spec/>
+
+/// The version of the protocol that a client speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// RESP2, which every connection begins with.
+    #[default]
+    Two,
+    /// RESP3, which a client asks for by `HELLO 3`.
+    Three,
+}
+
+impl Protocol {
+    /// As `HELLO` tells it.
+    pub fn number(self) -> i64 {
+        match self {
+            Self::Two => 2,
+            Self::Three => 3,
+        }
+    }
+}
+
+/// An answer, or a message to subscribers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// A word that says that all is well.
+    Word(&'static str),
+    /// What is wrong, its code first.
+    Error(String),
+    /// A number.
+    Number(i64),
+    /// A text.
+    Text(Vec<u8>),
+    /// No text.
+    Nothing,
+    /// No list.
+    NoList,
+    /// A list.
+    List(Vec<Reply>),
+    /// Values by names; RESP2 has a list of both in turn.
+    Map(Vec<(&'static str, Reply)>),
+    /// What nobody asked for just now; RESP2 has a list.
+    Push(Vec<Reply>),
+}
+
+impl Reply {
+    /// All is well.
+    pub const OK: Self = Self::Word("OK");
+
+    /// A text.
+    pub fn text(text: impl Into<Vec<u8>>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// Writes it to the end of `out`.
+    pub fn write(&self, protocol: Protocol, out: &mut Vec<u8>) {
+        let three = protocol == Protocol::Three;
+        let mut head = |mark: char, text: &str| out.extend(format!("{mark}{text}\r\n").bytes());
+        match self {
+            Self::Word(word) => head('+', word),
+            Self::Error(words) => head('-', &words.replace(['\r', '\n'], " ")),
+            Self::Number(number) => head(':', &number.to_string()),
+            Self::Text(text) => {
+                head('$', &text.len().to_string());
+                out.extend(text.iter().chain(b"\r\n"));
+            }
+            Self::Nothing | Self::NoList if three => head('_', ""),
+            Self::Nothing => head('$', "-1"),
+            Self::NoList => head('*', "-1"),
+            Self::List(items) | Self::Push(items) => {
+                let is_push = three && matches!(self, Self::Push(_));
+                head(if is_push { '>' } else { '*' }, &items.len().to_string());
+                for item in items {
+                    item.write(protocol, out);
+                }
+            }
+            Self::Map(fields) => {
+                if three {
+                    head('%', &fields.len().to_string());
+                } else {
+                    head('*', &(fields.len() * 2).to_string());
+                }
+                for (name, value) in fields {
+                    Self::text(*name).write(protocol, out);
+                    value.write(protocol, out);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(reply: &Reply, protocol: Protocol) -> String {
+        let mut out = Vec::new();
+        reply.write(protocol, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn each_version_has_its_own_words() {
+        let map = Reply::Map(vec![("ip", Reply::text("10.0.0.1"))]);
+        let push = Reply::Push(vec![Reply::Nothing, Reply::NoList, Reply::Number(-1)]);
+        for (reply, two, three) in [
+            (&map, "*2\r\n$2\r\nip\r\n$8\r\n10.0.0.1\r\n", "%1\r\n$2\r\nip\r\n$8\r\n10.0.0.1\r\n"),
+            (&push, "*3\r\n$-1\r\n*-1\r\n:-1\r\n", ">3\r\n_\r\n_\r\n:-1\r\n"),
+            (&Reply::List(vec![Reply::OK]), "*1\r\n+OK\r\n", "*1\r\n+OK\r\n"),
+        ] {
+            assert_eq!((written(reply, Protocol::Two), written(reply, Protocol::Three)), (two.into(), three.into()));
+        }
+    }
+
+    #[test]
+    fn an_error_is_one_line_whatever_a_client_said() {
+        assert_eq!(written(&Reply::Error("ERR no\r\n+OK".into()), Protocol::Two), "-ERR no  +OK\r\n");
+    }
+}

@@ -1,0 +1,273 @@
+use proptest::prelude::*;
+
+use super::super::request::{Request, parse};
+use super::super::view::Master;
+use super::*;
+
+fn settings() -> Settings {
+    Settings {
+        name: "cache".into(),
+        port: 6379,
+        replicas: "cache-replicas.shop.svc".into(),
+        id: "0".repeat(40),
+        auth: false,
+    }
+}
+
+fn view(address: &str) -> View {
+    let master = Master { address: address.into(), followed: true };
+    View { master: Some(master), last: Some(address.into()) }
+}
+
+fn words(text: &str) -> Request {
+    text.split(' ').map(|word| word.as_bytes().to_vec()).collect()
+}
+
+/// What is written to a client in answer to that line.
+fn said(session: &mut Session, settings: &Settings, view: &View, line: &str) -> String {
+    let replies = match session.answer(&words(line), settings, view) {
+        Next::Reply(replies) => replies,
+        Next::End(reply) => vec![reply],
+        Next::Check(_) => panic!("{line} asks the node"),
+    };
+    written(session, &replies)
+}
+
+fn written(session: &Session, replies: &[Reply]) -> String {
+    let mut out = Vec::new();
+    for reply in replies {
+        reply.write(session.protocol, &mut out);
+    }
+    String::from_utf8(out).unwrap()
+}
+
+/// The same of a new client of a set whose master is 10.0.0.1.
+fn told(line: &str) -> String {
+    said(&mut Session::default(), &settings(), &view("10.0.0.1"), line)
+}
+
+/// As a map, whatever the version of the protocol.
+fn fields(reply: &Reply) -> std::collections::BTreeMap<&str, String> {
+    let Reply::Map(fields) = reply else { panic!("{reply:?}") };
+    let text = |value: &Reply| match value {
+        Reply::Text(text) => String::from_utf8(text.clone()).unwrap(),
+        other => panic!("{other:?}"),
+    };
+    fields.iter().map(|(name, value)| (*name, text(value))).collect()
+}
+
+fn reply(line: &str) -> Reply {
+    let Next::Reply(mut replies) = Session::default().answer(&words(line), &settings(), &view("10.0.0.1")) else {
+        panic!("{line}")
+    };
+    replies.remove(0)
+}
+
+#[test]
+fn the_master_is_found_by_the_name_of_the_object_in_any_case_of_letters() {
+    let address = "*2\r\n$8\r\n10.0.0.1\r\n$4\r\n6379\r\n";
+    for line in ["SENTINEL get-master-addr-by-name cache", "sentinel GET-MASTER-ADDR-BY-NAME cache"] {
+        assert_eq!(told(line), address);
+    }
+    assert_eq!(told("SENTINEL get-master-addr-by-name mymaster"), "*-1\r\n");
+    let unknown = View { master: None, ..view("10.0.0.1") };
+    let mut session = Session::default();
+    assert_eq!(said(&mut session, &settings(), &unknown, "SENTINEL get-master-addr-by-name cache"), "*-1\r\n");
+    assert_eq!(said(&mut session, &settings(), &unknown, "SENTINEL masters"), "*0\r\n");
+    assert!(said(&mut session, &settings(), &unknown, "SENTINEL ckquorum cache").starts_with("-NOQUORUM"));
+}
+
+/// What redis-py and Lettuce take from it.
+#[test]
+fn masters_and_replicas_have_the_fields_that_clients_look_at() {
+    let Reply::List(masters) = reply("SENTINEL masters") else { panic!("no list") };
+    let master = fields(&masters[0]);
+    for (name, value) in
+        [("name", "cache"), ("ip", "10.0.0.1"), ("port", "6379"), ("flags", "master"), ("num-other-sentinels", "0")]
+    {
+        assert_eq!(master[name], value);
+    }
+    assert_eq!(reply("SENTINEL master cache"), masters[0]);
+    for line in ["SENTINEL slaves cache", "SENTINEL replicas cache"] {
+        let Reply::List(replicas) = reply(line) else { panic!("no list") };
+        let replica = fields(&replicas[0]);
+        assert_eq!(
+            [&*replica["ip"], &*replica["port"], &*replica["flags"]],
+            ["cache-replicas.shop.svc", "6379", "slave"]
+        );
+    }
+    let mut alone = view("10.0.0.1");
+    alone.master.as_mut().unwrap().followed = false;
+    assert_eq!(said(&mut Session::default(), &settings(), &alone, "SENTINEL replicas cache"), "*0\r\n");
+    assert_eq!(told("SENTINEL sentinels cache"), "*0\r\n");
+    assert_eq!(told("SENTINEL myid"), format!("$40\r\n{}\r\n", "0".repeat(40)));
+    assert!(told("SENTINEL ckquorum cache").starts_with("+OK "));
+    assert!(told("SENTINEL master mymaster").starts_with("-ERR No such master"));
+    assert!(told("INFO").contains("master0:name=cache,status=ok,address=10.0.0.1:6379"));
+}
+
+#[test]
+fn nobody_can_change_anything() {
+    for line in
+        ["SENTINEL failover cache", "SENTINEL set cache quorum 1", "SENTINEL reset *", "CONFIG GET *", "SHUTDOWN"]
+    {
+        assert!(told(line).starts_with("-ERR unknown"), "{line}");
+    }
+}
+
+#[test]
+fn clients_may_say_what_they_are() {
+    for line in ["CLIENT SETNAME x", "CLIENT SETINFO LIB-NAME redis-py"] {
+        assert_eq!(told(line), "+OK\r\n", "{line}");
+    }
+    assert_eq!(told("CLIENT ID"), ":0\r\n");
+    assert_eq!(told("COMMAND DOCS"), "*0\r\n");
+    assert_eq!(told("PING"), "+PONG\r\n");
+    assert_eq!(told("PING x"), "$1\r\nx\r\n");
+    assert_eq!(Session::default().answer(&words("QUIT"), &settings(), &View::default()), Next::End(Reply::OK));
+}
+
+#[test]
+fn hello_chooses_the_protocol() {
+    let mut session = Session::default();
+    let greeting = said(&mut session, &settings(), &View::default(), "HELLO 3 SETNAME x");
+    assert!(greeting.starts_with("%7\r\n") && greeting.contains("$4\r\nmode\r\n$8\r\nsentinel\r\n"), "{greeting}");
+    let masters = said(&mut session, &settings(), &view("10.0.0.1"), "SENTINEL masters");
+    assert!(masters.starts_with("*1\r\n%10\r\n"), "{masters}");
+    assert_eq!(said(&mut session, &settings(), &View::default(), "SENTINEL get-master-addr-by-name cache"), "_\r\n");
+    assert!(told("HELLO 4").starts_with("-NOPROTO"));
+    assert!(told("HELLO 3 AUTH x").starts_with("-ERR Syntax"));
+    assert!(told("HELLO 3 AUTH default any").starts_with("%7"), "where nobody needs a password, any is right");
+}
+
+#[test]
+fn where_the_set_asks_for_a_password_nothing_is_told_before_the_node_has_checked_it() {
+    let settings = Settings { auth: true, ..settings() };
+    let mut session = Session::default();
+    for line in ["PING", "SENTINEL masters", "SUBSCRIBE +switch-master", "INFO", "HELLO 3"] {
+        assert!(said(&mut session, &settings, &view("10.0.0.1"), line).starts_with("-NOAUTH"), "{line}");
+    }
+    assert!(said(&mut session, &settings, &view("10.0.0.1"), "AUTH causeway secret").starts_with("-WRONGPASS"));
+    for line in ["AUTH secret", "AUTH default secret", "HELLO 3 AUTH default secret SETNAME x"] {
+        for (verdict, start) in [(Verdict::Wrong, "-WRONGPASS"), (Verdict::Unknown, "-LOADING"), (Verdict::Right, "")] {
+            let mut session = Session::default();
+            let next = session.answer(&words(line), &settings, &View::default());
+            assert!(!format!("{next:?}").contains("secret"), "{next:?}");
+            let Next::Check(check) = next else { panic!("{line}: {next:?}") };
+            assert_eq!(check.password, "secret");
+            let reply = session.let_in(&check, verdict, &settings);
+            assert!(written(&session, &[reply]).starts_with(start));
+            let asked = said(&mut session, &settings, &view("10.0.0.1"), "SENTINEL get-master-addr-by-name cache");
+            assert_eq!(asked.contains("10.0.0.1"), verdict == Verdict::Right, "{line}: {asked}");
+        }
+    }
+}
+
+#[test]
+fn who_listens_is_told_of_another_master_once_and_of_the_same_one_never() {
+    let settings = settings();
+    for (line, message) in [
+        ("SUBSCRIBE +switch-master +sdown", "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n"),
+        ("PSUBSCRIBE *", "*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$14\r\n+switch-master\r\n"),
+    ] {
+        let mut session = Session::default();
+        // While it subscribes, the node knows no master: the last one counts.
+        let answer = said(&mut session, &settings, &View { master: None, ..view("10.0.0.1") }, line);
+        assert!(answer.ends_with(&format!(":{}\r\n", line.split(' ').count() - 1)), "{answer}");
+        assert_eq!(session.subscriptions.tell(&settings, &view("10.0.0.1")), []);
+        let moved = session.subscriptions.tell(&settings, &view("10.0.0.2"));
+        let text = "cache 10.0.0.1 6379 10.0.0.2 6379";
+        assert_eq!(written(&session, &moved), format!("{message}${}\r\n{text}\r\n", text.len()));
+        assert_eq!(session.subscriptions.tell(&settings, &view("10.0.0.2")), []);
+    }
+}
+
+#[test]
+fn who_listens_may_do_little_else_until_it_listens_no_more() {
+    let (settings, view) = (settings(), view("10.0.0.1"));
+    let mut session = Session::default();
+    said(&mut session, &settings, &view, "SUBSCRIBE a b");
+    assert_eq!(said(&mut session, &settings, &view, "PING"), "*2\r\n$4\r\npong\r\n$0\r\n\r\n");
+    assert!(said(&mut session, &settings, &view, "SENTINEL masters").starts_with("-ERR Can't execute"));
+    assert_eq!(
+        said(&mut session, &settings, &view, "UNSUBSCRIBE"),
+        "*3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:1\r\n*3\r\n$11\r\nunsubscribe\r\n$1\r\nb\r\n:0\r\n"
+    );
+    assert_eq!(said(&mut session, &settings, &view, "PUNSUBSCRIBE"), "*3\r\n$12\r\npunsubscribe\r\n$-1\r\n:0\r\n");
+    assert_eq!(said(&mut session, &settings, &view, "PING"), "+PONG\r\n");
+    let many = format!("SUBSCRIBE{}", " x".repeat(65));
+    assert!(said(&mut session, &settings, &view, &many).starts_with("-ERR too many"));
+}
+
+/// Words that are nearly right.
+fn word() -> impl Strategy<Value = Vec<u8>> {
+    let known = [
+        "SENTINEL",
+        "masters",
+        "master",
+        "get-master-addr-by-name",
+        "sentinels",
+        "replicas",
+        "ckquorum",
+        "cache",
+        "AUTH",
+        "default",
+        "HELLO",
+        "2",
+        "3",
+        "SETNAME",
+        "CLIENT",
+        "ID",
+        "SUBSCRIBE",
+        "PSUBSCRIBE",
+        "UNSUBSCRIBE",
+        "PUNSUBSCRIBE",
+        "*",
+        "+switch*",
+        "PING",
+        "INFO",
+        "COMMAND",
+        "QUIT",
+        "",
+    ];
+    prop_oneof![
+        4 => prop::sample::select(known.to_vec()).prop_map(|word| word.as_bytes().to_vec()),
+        1 => prop::collection::vec(any::<u8>(), 0..12),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn whatever_clients_say_they_are_answered_in_whole_replies(
+        requests in prop::collection::vec(prop::collection::vec(word(), 0..6), 1..12),
+        auth in any::<bool>(),
+        changes in prop::collection::vec(0..4_u8, 12),
+    ) {
+        let settings = Settings { auth, ..settings() };
+        let mut session = Session::default();
+        for (request, change) in requests.iter().zip(&changes) {
+            let view = if *change == 0 { View::default() } else { view(&format!("10.0.0.{change}")) };
+            let mut replies = session.subscriptions.tell(&settings, &view);
+            replies.extend(match session.answer(request, &settings, &view) {
+                Next::Reply(replies) => replies,
+                Next::End(reply) => vec![reply],
+                Next::Check(check) => vec![session.let_in(&check, Verdict::Right, &settings)],
+            });
+            for reply in replies {
+                let mut out = Vec::new();
+                reply.write(session.protocol, &mut out);
+                prop_assert!(redis::parse_redis_value(&out).is_ok(), "{:?}", String::from_utf8_lossy(&out));
+            }
+        }
+    }
+
+    #[test]
+    fn garbage_is_answered_or_refused_and_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let mut session = Session::default();
+        let mut rest = bytes.as_slice();
+        while let Ok(Some((request, taken))) = parse(rest) {
+            session.answer(&request, &settings(), &view("10.0.0.1"));
+            rest = &rest[taken..];
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! TLS for clients, with the certificates of the set. They are read for each connection: the kubelet changes them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use crate::api::redis::ClientCertificates;
+
+/// The certificates of the set, as PEM.
+pub struct Files {
+    /// Authorities.
+    pub trusted: String,
+    /// The set's own, with those that vouch for it.
+    pub certificate: String,
+    /// Its key.
+    pub key: String,
+}
+
+impl Files {
+    /// Those in a directory.
+    pub fn read(directory: &Path) -> io::Result<Self> {
+        let read = |name: &str| std::fs::read_to_string(directory.join(name));
+        Ok(Self { trusted: read("ca.crt")?, certificate: read("tls.crt")?, key: read("tls.key")? })
+    }
+}
+
+/// What clients are shown, and asked for.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// The directory with the certificates.
+    pub directory: PathBuf,
+    /// Whether clients must show one.
+    pub clients: ClientCertificates,
+}
+
+impl Server {
+    /// Speaks TLS with a client from now on.
+    pub async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+        TlsAcceptor::from(Arc::new(self.config()?)).accept(stream).await
+    }
+
+    fn config(&self) -> io::Result<ServerConfig> {
+        let files = Files::read(&self.directory)?;
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
+        let builder = builder.map_err(io::Error::other)?;
+        let certificates =
+            |text: &str| CertificateDer::pem_slice_iter(text.as_bytes()).filter_map(Result::ok).collect();
+        let builder = match self.clients {
+            ClientCertificates::Off => builder.with_no_client_auth(),
+            asked => {
+                let mut roots = RootCertStore::empty();
+                let trusted: Vec<_> = certificates(&files.trusted);
+                roots.add_parsable_certificates(trusted);
+                let mut verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                if asked == ClientCertificates::Optional {
+                    verifier = verifier.allow_unauthenticated();
+                }
+                builder.with_client_cert_verifier(verifier.build().map_err(io::Error::other)?)
+            }
+        };
+        // The error must not tell what the key is.
+        let key = PrivateKeyDer::from_pem_slice(files.key.as_bytes());
+        let key = key.map_err(|_| io::Error::other("no private key in PEM"))?;
+        builder.with_single_cert(certificates(&files.certificate), key).map_err(io::Error::other)
+    }
+}

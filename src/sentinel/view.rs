@@ -1,0 +1,107 @@
+//! Who the master is, as far as the node beside us knows. Pure.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::external::redis::{Info, Role};
+
+/// What a node that does not answer for so long said last still counts: on a busy machine that happens all the time.
+const MOMENT: Duration = Duration::from_secs(2);
+
+/// What is known of the set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    /// The master, while there is one that the node knows.
+    pub master: Option<Master>,
+    /// Address of the master that was known last, whether it still is one.
+    pub last: Option<String>,
+}
+
+/// A master.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Master {
+    /// Its address.
+    pub address: String,
+    /// Whether it may have replicas: it is another node, or told of some.
+    pub followed: bool,
+}
+
+/// The node beside us.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Its address, as others know it.
+    pub address: String,
+    /// The port of every node.
+    pub port: u16,
+}
+
+impl View {
+    /// Address of the master, while there is one that the node knows.
+    pub fn address(&self) -> Option<&str> {
+        self.master.as_ref().map(|master| master.address.as_str())
+    }
+
+    /// What is known after the node has said that.
+    pub fn heard(&self, node: &Node, info: &Info) -> Self {
+        let master = match &info.role {
+            _ if info.loading => None,
+            Role::Master => Some(Master { address: node.address.clone(), followed: !info.attached.is_empty() }),
+            // Who waits to be told of a master looks for it at another port, where nobody is.
+            Role::Replica(link) if link.port == node.port && link.host.parse::<IpAddr>().is_ok() => {
+                Some(Master { address: link.host.clone(), followed: true })
+            }
+            Role::Replica(_) | Role::Other => None,
+        };
+        let heard = Self { master, last: None };
+        Self { last: heard.address().map(str::to_owned).or_else(|| self.last.clone()), ..heard }
+    }
+
+    /// What is known after the node has been silent for so long.
+    pub fn silent(&self, silence: Duration) -> Self {
+        Self { master: self.master.clone().filter(|_| silence < MOMENT), last: self.last.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node() -> Node {
+        Node { address: "10.0.0.1".into(), port: 6379 }
+    }
+
+    fn after(view: &View, text: &str) -> View {
+        view.heard(&node(), &Info::parse(text))
+    }
+
+    #[test]
+    fn a_master_is_the_answer_itself_and_a_replica_names_its_master() {
+        let own = after(&View::default(), "role:master\r\n");
+        assert_eq!((own.address(), own.master.as_ref().map(|it| it.followed)), (Some("10.0.0.1"), Some(false)));
+        let other = after(&View::default(), "role:slave\r\nmaster_host:10.0.0.2\r\nmaster_port:6379\r\n");
+        assert_eq!((other.address(), other.last.as_deref()), (Some("10.0.0.2"), Some("10.0.0.2")));
+    }
+
+    #[test]
+    fn a_node_without_a_master_names_none_and_the_last_one_is_remembered() {
+        let known = after(&View::default(), "role:slave\r\nmaster_host:10.0.0.2\r\nmaster_port:6379\r\n");
+        for text in [
+            "role:slave\r\nmaster_host:127.0.0.1\r\nmaster_port:1\r\n",
+            "role:slave\r\nmaster_host:10.0.0.3\r\nmaster_port:6379\r\nloading:1\r\n",
+            "role:slave\r\nmaster_host:10.0.0.3 6379 10.0.0.4\r\nmaster_port:6379\r\n",
+            "role:sentinel\r\n",
+            "",
+        ] {
+            let view = after(&known, text);
+            assert_eq!((view.address(), view.last.as_deref()), (None, Some("10.0.0.2")), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_node_that_is_silent_for_a_moment_is_believed_and_not_for_longer() {
+        let known = after(&View::default(), "role:master\r\n");
+        assert_eq!(known.silent(Duration::from_millis(1900)), known);
+        let unknown = known.silent(Duration::from_secs(2));
+        assert_eq!((unknown.address(), unknown.last.as_deref()), (None, Some("10.0.0.1")));
+    }
+}

@@ -1,0 +1,63 @@
+//! Whether one node of Kubernetes that fails takes a database with it, though others have room for its pods. Pure.
+
+use std::collections::BTreeMap;
+
+use super::facts::Pod;
+use crate::runtime::ExtraCondition;
+
+/// Present only while too many pods share a node: of these pods `needed` must be left, and `otherwise` says what happens if not.
+pub fn part<'a, N: 'a>(pods: impl Iterator<Item = &'a Pod<N>>, needed: usize, otherwise: &str) -> ExtraCondition {
+    let mut nodes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut count = 0;
+    for pod in pods {
+        count += 1;
+        if let Some(node) = &pod.evidence.node {
+            nodes.entry(node).or_default().push(&pod.name);
+        }
+    }
+    // One that no place of its pods makes safe is as its spec says.
+    let is_risky = |pods: &Vec<&str>| pods.len() > 1 && count > needed && count - pods.len() < needed;
+    let found = nodes.into_iter().find(|(_, pods)| is_risky(pods));
+    let message = found.as_ref().map_or_else(String::new, |(node, pods)| {
+        let last = pods.last().copied().unwrap_or_default();
+        format!(
+            "{} are on node {node}: if it fails, {otherwise}. Where another node has room, move one (kubectl delete pod {last}); \
+             spec.affinity can keep them apart. A volume that cannot leave the node keeps its pod there",
+            pods.join(", ")
+        )
+    });
+    ExtraCondition { type_: "NodeFailureRisk", status: found.map(|_| true), reason: "PodsShareNode", message }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pod_trouble::Evidence;
+    use super::*;
+
+    fn risk(nodes: &[&str], needed: usize) -> Option<String> {
+        let pod = |(at, node): (usize, &&str)| Pod::<()> {
+            name: format!("db-{at}"),
+            evidence: Evidence {
+                node: Some((*node).into()).filter(|it: &String| !it.is_empty()),
+                ..Evidence::default()
+            },
+            ..Pod::default()
+        };
+        let pods: Vec<_> = nodes.iter().enumerate().map(pod).collect();
+        let part = part(pods.iter(), needed, "the majority is lost");
+        part.status.map(|_| part.message)
+    }
+
+    #[test]
+    fn a_node_that_holds_too_many_is_named_with_what_it_would_take_along() {
+        let message = risk(&["node-1", "node-2", "node-2"], 2).expect("two of three on one node");
+        assert!(message.starts_with("db-1, db-2 are on node node-2: if it fails, the majority is lost."), "{message}");
+        assert!(message.contains("kubectl delete pod db-2"), "{message}");
+        assert_eq!(risk(&["node-1", "node-2", "node-3"], 2), None);
+        assert_eq!(risk(&["node-1", "node-2", "node-3", "node-1", "node-2"], 3), None, "two of five");
+        assert_eq!(risk(&["node-1", "node-1"], 2), None, "two members need each other anywhere");
+        assert!(risk(&["node-1", "node-1"], 1).is_some());
+        assert_eq!(risk(&["node-1"], 1), None);
+        assert_eq!(risk(&["node-1", "", ""], 2), None, "nobody knows where they will be");
+    }
+}

@@ -1,0 +1,108 @@
+//! The judge, as a program: histories go in, a verdict comes out.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::Operation;
+
+/// Where the program is; `cargo xtask` compiles it.
+const PROGRAM: &str = "CAUSEWAY_JUDGE";
+
+/// What the judge says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// One order explains it all.
+    Kept,
+    /// No order explains what the clients saw.
+    Broken,
+    /// The time was too short, or nothing is known: that is not good.
+    #[serde(rename = "not judged")]
+    NotJudged,
+}
+
+/// The verdict, and of what.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Judgement {
+    pub verdict: Verdict,
+    keys: usize,
+    pub operations: usize,
+    unknown: usize,
+    broken: Vec<String>,
+    not_judged: Vec<String>,
+}
+
+impl Judgement {
+    /// In words.
+    pub fn told(&self) -> String {
+        let Self { verdict, keys, operations, unknown, broken, not_judged } = self;
+        let verdict = match verdict {
+            Verdict::Kept => "one order explains all".to_owned(),
+            Verdict::Broken => format!("NO order explains {}", broken.join("; ")),
+            Verdict::NotJudged => format!("NOT JUDGED: {}", not_judged.join(", ")),
+        };
+        format!("{operations} calls of {keys} shared keys, {unknown} of unknown outcome: {verdict}")
+    }
+
+    /// Prints it, and fails where it is not good.
+    pub fn must_be_kept(&self, what: &str) {
+        println!("» {what}: {}", self.told());
+        assert_eq!(self.verdict, Verdict::Kept, "{what}: {}", self.told());
+    }
+}
+
+/// Has a history judged. It is kept under that name, with pages of the keys that no order explains.
+pub fn judge(name: &str, operations: &[Operation]) -> Judgement {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("histories").join(name);
+    fs::create_dir_all(&folder).expect("a folder for the history");
+    let path = folder.join("history.json");
+    fs::write(&path, json!({ "operations": operations }).to_string()).expect("the history is kept");
+    let program = std::env::var(PROGRAM).unwrap_or_else(|_| panic!("{PROGRAM} is not set: run this by `cargo xtask`"));
+    let output = Command::new(&program)
+        .arg("-pages")
+        .arg(&folder)
+        .stdin(Stdio::from(fs::File::open(&path).expect("the history")))
+        .output()
+        .unwrap_or_else(|error| panic!("{program}: {error}"));
+    assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stderr));
+    let judgement: Judgement = serde_json::from_slice(&output.stdout).expect("a verdict");
+    if judgement.verdict != Verdict::Kept {
+        println!("» the history, and pages of what is broken: {}", folder.display());
+    }
+    judgement
+}
+
+/// What the judge is fed here, it gets from clients as well: a store that breaks its promise must be found out.
+#[test]
+fn a_lost_write_a_stale_read_and_a_lost_update_are_found_out() {
+    use super::Do::{Add, Cas, Get, Put, Swap};
+    let one = |call: u64, operation: Operation| Operation {
+        key: "key".into(),
+        call: 10 * call,
+        returned: Some(10 * call + 5),
+        ..operation
+    };
+    let put = |value| Operation { does: Put, value, ..Operation::default() };
+    let get = |seen| Operation { does: Get, seen, ..Operation::default() };
+    let swap = |value, seen| Operation { does: Swap, value, seen, ..Operation::default() };
+    let cas = |value, expected| Operation { does: Cas, value, expected, done: true, ..Operation::default() };
+    let add = |seen| Operation { does: Add, seen, ..Operation::default() };
+    let histories = [
+        ("good", Verdict::Kept, vec![put(1), get(1), swap(2, 1), cas(3, 2), get(3)]),
+        ("sums", Verdict::Kept, vec![add(1), add(2), get(2)]),
+        ("lost", Verdict::Broken, vec![put(1), put(2), swap(3, 1)]),
+        ("stale", Verdict::Broken, vec![put(1), put(2), get(2), get(1)]),
+        ("updates", Verdict::Broken, vec![put(1), cas(2, 1), cas(3, 1)]),
+        ("twice", Verdict::Broken, vec![add(1), add(3)]),
+        ("nothing", Verdict::NotJudged, Vec::new()),
+    ];
+    for (name, expected, calls) in histories {
+        let operations: Vec<Operation> = (1..).zip(calls).map(|(call, operation)| one(call, operation)).collect();
+        let found = judge(&format!("test-{name}"), &operations);
+        assert_eq!(found.verdict, expected, "{name}: {}", found.told());
+    }
+}

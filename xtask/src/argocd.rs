@@ -1,0 +1,120 @@
+//! Argo CD: how it knows the health of our objects. It runs a script in Lua, the same for all kinds.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Map, Value};
+
+use crate::{crds, host};
+
+/// The Debian package with the interpreter; Argo CD's own speaks Lua 5.1, too: <https://github.com/yuin/gopher-lua>
+pub const PACKAGE: &str = "lua5.1";
+
+/// Where the script lies.
+const SCRIPT: &str = "deploy/argocd/health.lua";
+
+/// Groups and kinds of all objects, by their definitions.
+pub fn kinds() -> Result<Vec<(String, String)>> {
+    let kind = |(name, text): (String, String)| {
+        let definition: Value = serde_saphyr::from_str(&text).with_context(|| format!("cannot read {name}"))?;
+        let part = |path: &str| definition.pointer(path).and_then(Value::as_str).map(ToOwned::to_owned);
+        part("/spec/group").zip(part("/spec/names/kind")).with_context(|| format!("{name} has no group or no kind"))
+    };
+    crds::all()?.into_iter().map(kind).collect()
+}
+
+fn script() -> Result<String> {
+    fs::read_to_string(host::repo_root()?.join(SCRIPT)).with_context(|| format!("cannot read {SCRIPT}"))
+}
+
+/// What goes into Argo CD's ConfigMap `argocd-cm`:
+/// <https://argo-cd.readthedocs.io/en/stable/operator-manual/health/#way-1-define-a-custom-health-check-in-argocd-cm-configmap>
+pub fn customizations() -> Result<String> {
+    let script: String =
+        script()?.lines().map(|line| if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") }).collect();
+    let mut patch =
+        String::from("# kubectl -n argocd patch configmap argocd-cm --type merge --patch-file argocd-cm.yaml\ndata:\n");
+    for (group, kind) in kinds()? {
+        write!(patch, "  resource.customizations.health.{group}_{kind}: |\n{script}")?;
+    }
+    Ok(patch)
+}
+
+/// What the script says of an object: status and message.
+pub fn health(object: &Value) -> Result<(String, String)> {
+    let mut lua = Command::new("lua5.1")
+        .arg("-")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cannot start lua5.1")?;
+    let program = format!(
+        "local function health(obj)\n{}\nend\nlocal it = health({})\nio.write(it.status, '\\n', it.message or '')",
+        script()?,
+        literal(object)
+    );
+    if let Some(mut input) = lua.stdin.take() {
+        input.write_all(program.as_bytes())?;
+    }
+    let output = lua.wait_with_output()?;
+    if !output.status.success() {
+        bail!("{SCRIPT}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    let answer = String::from_utf8(output.stdout)?;
+    let (status, message) = answer.split_once('\n').unwrap_or((&answer, ""));
+    Ok((status.to_owned(), message.to_owned()))
+}
+
+/// JSON as Lua writes it.
+fn literal(value: &Value) -> String {
+    match value {
+        Value::Null => "nil".to_owned(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::String(text) => text_literal(text),
+        Value::Array(items) => format!("{{{}}}", items.iter().map(literal).collect::<Vec<_>>().join(",")),
+        Value::Object(fields) => table(fields),
+    }
+}
+
+fn table(fields: &Map<String, Value>) -> String {
+    let field = |(name, value): (&String, &Value)| format!("[{}]={}", text_literal(name), literal(value));
+    format!("{{{}}}", fields.iter().map(field).collect::<Vec<_>>().join(","))
+}
+
+/// Bytes that Lua would not take as they are stand as numbers: <https://www.lua.org/manual/5.1/manual.html#2.1>
+fn text_literal(text: &str) -> String {
+    let letter = |byte: u8| match byte {
+        b' '..=b'~' if byte != b'"' && byte != b'\\' => char::from(byte).to_string(),
+        _ => format!("\\{byte:03}"),
+    };
+    format!("\"{}\"", text.bytes().map(letter).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn json_becomes_lua() {
+        let value = json!({ "a\"b": [1, true, null, "zwölf\n"] });
+        assert_eq!(literal(&value), r#"{["a\034b"]={1,true,nil,"zw\195\182lf\010"}}"#);
+    }
+
+    #[test]
+    fn every_kind_has_the_script() -> Result<()> {
+        let patch = customizations()?;
+        for kind in ["demo.rtfm.co.ua_CausewayPolicy", "mycompany.com_EtcdCluster", "example.com_Redis"] {
+            assert!(
+                patch.contains(&format!("\n  resource.customizations.health.{kind}: |\n    -- The health")),
+                "{patch}"
+            );
+        }
+        Ok(())
+    }
+}

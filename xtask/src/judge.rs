@@ -1,0 +1,25 @@
+//! The judge of what clients saw, built once for each state of its sources.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use crate::progress::Step;
+use crate::{golang, host};
+
+/// The variable by which tests find it.
+pub const VARIABLE: &str = "CAUSEWAY_JUDGE";
+const PROGRAM: &str = "judge";
+
+/// Its module.
+pub fn module() -> Result<PathBuf> {
+    Ok(host::repo_root()?.join("tests/judge"))
+}
+
+/// The program; built if there is none of these sources in the cache.
+pub fn build(step: &Step) -> Result<PathBuf> {
+    let module = module()?;
+    let built = host::cache_dir()?.join("judge").join(host::hash_of(&golang::sources(&module)?)?);
+    host::made_once(&built, "the judge", step, |new| golang::compile(&module, &["."], "", new, step))?;
+    Ok(built.join(PROGRAM))
+}
