@@ -19,7 +19,7 @@ NETWORK = "127.0.0.0/16"
 """The VPC's: targets are on the loopback."""
 
 
-def until(look: Callable[[], Value | None], what: str, seconds: float = 20) -> Value:
+def until(look: Callable[[], Value | None], what: str, seconds: float = 90) -> Value:
     """Waits until it sees something true, and returns that."""
     end = time.monotonic() + seconds
     while not (seen := look()):
@@ -130,7 +130,9 @@ class Site:
             "TargetType": "ip",
             "HealthCheckPath": "/health",
             "HealthCheckIntervalSeconds": 5,
-            "HealthCheckTimeoutSeconds": 2,
+            # A busy machine answers late: that makes no target unhealthy, where a test does not ask for it.
+            "HealthCheckTimeoutSeconds": 4,
+            "UnhealthyThresholdCount": 5,
             "HealthyThresholdCount": 2,
         } | about
         created = self.elbv2.create_target_group(Name=name, VpcId=self.vpc, **about)
@@ -185,7 +187,7 @@ class Site:
 
     def get(self, path: str = "/", port: int = 80, method: str = "GET", **headers: str) -> Answer:
         """One request on a connection of its own."""
-        connection = http.client.HTTPConnection(self.address, port, timeout=30)
+        connection = http.client.HTTPConnection(self.address, port, timeout=120)
         try:
             return ask(connection, path, method, {key.replace("_", "-"): value for key, value in headers.items()})
         finally:

@@ -216,7 +216,7 @@ def test_a_group_without_targets_is_unavailable_and_one_that_refuses_a_bad_gatew
 
 def test_an_idle_connection_meets_the_new_rules(web: Site) -> None:
     listener = web.listen(fixed("old"))
-    connection = http.client.HTTPConnection(web.address, 80, timeout=30)
+    connection = http.client.HTTPConnection(web.address, 80, timeout=120)
     assert ask(connection, "/", "GET", {}).text == "old"
     web.elbv2.modify_listener(ListenerArn=listener, DefaultActions=[fixed("new")])
     web.in_force()

@@ -50,7 +50,7 @@ class Browser:
     def get(self, path: str, method: str = "GET", **headers: str) -> Answer:
         """One request, with the cookies so far."""
         context = ssl._create_unverified_context()
-        connection = http.client.HTTPSConnection(self.web.address, 443, timeout=30, context=context)
+        connection = http.client.HTTPSConnection(self.web.address, 443, timeout=120, context=context)
         cookie = {"Cookie": "; ".join(f"{name}={value}" for name, value in self.jar.items())} if self.jar else {}
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         answer = ask(connection, path, method, {"Host": HOST} | cookie | named)

@@ -42,7 +42,7 @@ def test_failing_checks_make_a_target_unhealthy_and_say_why(web: Site) -> None:
     web.healthy(group)
     bad.healthy.clear()
     unhealthy = (bad.port, "unhealthy", MISMATCH)
-    until(lambda: unhealthy in web.health(group), "the bad target to be unhealthy", 30)
+    until(lambda: unhealthy in web.health(group), "the bad target to be unhealthy")
     assert {web.get().said["backend"] for _ in range(10)} == {"good"}
     described = web.elbv2.describe_target_health(TargetGroupArn=group, Targets=[bad.target])
     assert "[404]" in described["TargetHealthDescriptions"][0]["TargetHealth"]["Description"]
@@ -56,9 +56,9 @@ def test_when_none_is_healthy_all_get_requests(web: Site) -> None:
     backends = [web.backend(name) for name in "ab"]
     for backend in backends:
         backend.healthy.clear()
-    group = web.group("app", *backends)
+    group = web.group("app", *backends, UnhealthyThresholdCount=2)
     web.listen(forward(group))
-    until(lambda: {state for _, state, _ in web.health(group)} == {"unhealthy"}, "all to be unhealthy", 30)
+    until(lambda: {state for _, state, _ in web.health(group)} == {"unhealthy"}, "all to be unhealthy")
     assert {web.get().said["backend"] for _ in range(20)} == {"a", "b"}
 
 
@@ -66,12 +66,18 @@ def test_checks_go_to_the_port_and_accept_the_codes_of_the_group(web: Site) -> N
     checked, served = web.backend("checked"), web.backend("served")
     served.healthy.clear()
     checked.healthy.clear()
-    group = web.group("app", served, HealthCheckPort=str(checked.port), Matcher={"HttpCode": "200,404-405"})
+    group = web.group(
+        "app",
+        served,
+        HealthCheckPort=str(checked.port),
+        Matcher={"HttpCode": "200,404-405"},
+        UnhealthyThresholdCount=2,
+    )
     web.listen(forward(group))
     web.healthy(group)
     assert web.get().said["backend"] == "served"
     web.elbv2.modify_target_group(TargetGroupArn=group, Matcher={"HttpCode": "200"})
-    until(lambda: web.health(group) == [(served.port, "unhealthy", MISMATCH)], "the new matcher to count", 30)
+    until(lambda: web.health(group) == [(served.port, "unhealthy", MISMATCH)], "the new matcher to count")
 
 
 def test_a_group_in_no_rule_is_unused(web: Site) -> None:
@@ -101,7 +107,7 @@ def test_requests_under_way_finish_while_a_target_drains(web: Site) -> None:
     web.healthy(group)
     with ThreadPoolExecutor() as pool:
         slow = pool.submit(web.get, "/slow")
-        assert leaving.waiting.acquire(timeout=10)
+        assert leaving.waiting.acquire(timeout=60)
         web.elbv2.register_targets(TargetGroupArn=group, Targets=[staying.target])
         web.in_force()
         web.elbv2.deregister_targets(TargetGroupArn=group, Targets=[leaving.target])
@@ -120,7 +126,7 @@ def test_requests_under_way_are_cut_off_when_the_delay_is_over(web: Site) -> Non
     web.healthy(group)
     with ThreadPoolExecutor() as pool:
         slow = [pool.submit(web.get, "/slow") for _ in range(2)]
-        assert leaving.waiting.acquire(timeout=10) and staying.waiting.acquire(timeout=10)
+        assert leaving.waiting.acquire(timeout=60) and staying.waiting.acquire(timeout=60)
         web.elbv2.deregister_targets(TargetGroupArn=group, Targets=[leaving.target])
 
         def cut_off() -> int:
@@ -145,7 +151,7 @@ def test_two_hundred_changes_lose_no_request_and_send_none_astray(web: Site) -> 
     done, wrong, counts = threading.Event(), [], []
 
     def load(address: str, keep: bool, path: str, allowed: set[str]) -> None:
-        connection, count = http.client.HTTPConnection(address, 80, timeout=30), 0
+        connection, count = http.client.HTTPConnection(address, 80, timeout=120), 0
         while not done.is_set():
             try:
                 got = ask(connection, path, "GET", {})

@@ -25,7 +25,7 @@ def shown(web: Site, name: str) -> str:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with (
-        socket.create_connection((web.address, 443), timeout=30) as plain,
+        socket.create_connection((web.address, 443), timeout=120) as plain,
         context.wrap_socket(plain, server_hostname=name) as secure,
     ):
         seen = x509.load_der_x509_certificate(secure.getpeercert(binary_form=True))
@@ -34,7 +34,7 @@ def shown(web: Site, name: str) -> str:
 
 def get(web: Site, path: str = "/") -> tuple[int, str]:
     context = ssl._create_unverified_context()
-    connection = http.client.HTTPSConnection(web.address, 443, timeout=30, context=context)
+    connection = http.client.HTTPSConnection(web.address, 443, timeout=120, context=context)
     got = ask(connection, path, "GET", {})
     connection.close()
     return got.status, got.text

@@ -22,6 +22,8 @@ pub struct Process {
     child: Child,
     address: String,
     log: Arc<Mutex<Vec<String>>>,
+    /// So many lines of the log are of those that were killed.
+    lines_before: usize,
 }
 
 /// The binary, with an environment that is complete but for what the caller adds.
@@ -65,7 +67,7 @@ impl Process {
         command.stdin(Stdio::null()).stderr(Stdio::piped());
         let log = Arc::new(Mutex::new(Vec::new()));
         let child = begin(&mut command, &log);
-        let process = Self { name, command, child, address, log };
+        let process = Self { name, command, child, address, log, lines_before: 0 };
         wait_for(&format!("{name} to be ready"), || process.get("/readyz"), |(status, _)| *status == 200).await;
         process
     }
@@ -75,7 +77,17 @@ impl Process {
     pub fn start_again(&mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it ends");
+        self.lines_before = self.log.lock().unwrap().len();
         self.child = begin(&mut self.command, &self.log);
+    }
+
+    /// Waits until what was started last takes part in an election: on a busy machine that takes seconds.
+    pub async fn takes_part(&self) {
+        let name = self.name;
+        let look = || async {
+            self.log()[self.lines_before..].iter().any(|line| line.contains("waiting for the leader lease"))
+        };
+        wait_for(&format!("{name} to take part in an election"), look, |takes_part| *takes_part).await;
     }
 
     /// Status and text of its answer; status 0 when there is none.

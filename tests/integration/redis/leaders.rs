@@ -12,8 +12,8 @@ use crate::leadership::process::Process;
 use crate::leadership::{DATABASES, leader_metric};
 use crate::support::wait_for;
 
-/// Seconds for which both operators run before they are killed again: none lasts longer than the lease for databases, so that
-/// nobody ever sees it end.
+/// Seconds for which both operators take part in elections before they are killed again: none lasts longer than the lease for
+/// databases, so that nobody ever sees it end.
 const PAUSES: [u64; 4] = [2, 3, 4, 5];
 /// Masters that are killed meanwhile.
 const MASTERS: usize = 2;
@@ -36,6 +36,9 @@ async fn masters_are_succeeded_while_all_operators_are_killed_again_and_again() 
         let storm = async {
             loop {
                 operators.iter_mut().for_each(Process::start_again);
+                for operator in &operators {
+                    operator.takes_part().await;
+                }
                 let pause = Duration::from_secs(PAUSES[rounds % PAUSES.len()]);
                 rounds += 1;
                 sleep(pause).await;

@@ -31,6 +31,8 @@ pub struct Tests {
     pub ignored: usize,
     /// Why tests failed, or why the suite failed otherwise.
     pub failures: String,
+    /// The names of those that failed.
+    pub failing: Vec<String>,
     /// Figures that tests want shown.
     pub figures: Vec<String>,
 }
@@ -87,6 +89,7 @@ struct Row {
     passed: usize,
     failed: usize,
     remark: String,
+    failing: Vec<String>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -167,6 +170,7 @@ impl Report {
             passed: 0,
             failed: 0,
             remark: reason.to_owned(),
+            failing: Vec::new(),
         };
         self.rows.push(row);
     }
@@ -182,6 +186,7 @@ impl Report {
             passed: tests.passed,
             failed: tests.failed,
             remark: String::new(),
+            failing: tests.failing.clone(),
         };
         match result {
             Ok(Outcome::Partly(reason)) => row.remark = reason,
@@ -218,6 +223,10 @@ impl Report {
             let line = format!("{:width$}  {verdict:7}  {took:>7.1} s  {tests}  {}", row.name, row.remark);
             // Writing to a String cannot fail.
             let _ = writeln!(text, "{}", line.trim_end());
+            // Whoever gets only the end of a long output knows which.
+            for name in &row.failing {
+                let _ = writeln!(text, "    {name}");
+            }
         }
         let passed: usize = self.rows.iter().map(|row| row.passed).sum();
         let failed: usize = self.rows.iter().map(|row| row.failed).sum();
@@ -240,7 +249,13 @@ mod tests {
             Part::new("Dependencies", |_| Ok(Outcome::Partly("advisories skipped".to_owned()))),
         ]);
         report.step("Unit tests", |_| Ok(Outcome::Tests(Tests { passed: 7, ignored: 1, ..Tests::default() })));
-        let failing = Tests { passed: 3, failed: 2, failures: "it broke".to_owned(), ..Tests::default() };
+        let failing = Tests {
+            passed: 3,
+            failed: 2,
+            failures: "it broke".to_owned(),
+            failing: vec!["redis::a".to_owned(), "etcd::b".to_owned()],
+            ..Tests::default()
+        };
         report.step("Integration tests", |_| Ok(Outcome::Tests(failing)));
         report.skip("More tests", "there is no cluster");
         let summary = report.summary();
@@ -250,6 +265,8 @@ mod tests {
         assert!(line("Dependencies").ends_with("advisories skipped"));
         assert!(line("Unit tests").ends_with("7 passed  1 ignored"), "{summary}");
         assert!(line("Integration tests").ends_with("3 passed, 2 failed"), "{summary}");
+        let after = summary.lines().skip_while(|line| !line.starts_with("Integration tests")).skip(1);
+        assert_eq!(after.take(2).collect::<Vec<_>>(), ["    redis::a", "    etcd::b"]);
         assert!(line("More tests").ends_with("there is no cluster"), "{summary}");
         assert_eq!(summary.lines().last(), Some("10 passed, 3 failed"));
         assert_eq!(report.finish(), ExitCode::FAILURE);

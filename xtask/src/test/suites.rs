@@ -26,6 +26,8 @@ const FIGURE: &str = "» ";
 const SHOWN_LINES: usize = 300;
 /// How many lines of one failing test that ran alone are shown: its panic, and the last ones, which describe its objects.
 const SHOWN_OF_ONE: usize = 60;
+/// So much of each of them.
+const SHOWN_OF_LINE: usize = 400;
 /// So many of the slowest tests are named.
 const SLOWEST: usize = 10;
 
@@ -207,11 +209,16 @@ fn counted(done: &[Done]) -> Tests {
         let from = lines.iter().position(|line| line.starts_with("thread '")).unwrap_or_default();
         let text = format!("{} {why} after {took:.0} s ({}):\n", test.name, test.output.display());
         tests.failures.push_str(&text);
+        tests.failing.push(test.name.clone());
         let mut shown: Vec<&str> = lines.split_off(from);
         if let Some(more) = shown.len().checked_sub(SHOWN_OF_ONE).filter(|more| *more > 0) {
             shown.splice(SHOWN_OF_ONE / 2..SHOWN_OF_ONE / 2 + more, ["[…]"]);
         }
-        tests.failures.extend(shown.into_iter().flat_map(|line| ["    ", line, "\n"]));
+        for line in shown {
+            tests.failures.push_str("    ");
+            tests.failures.extend(line.chars().take(SHOWN_OF_LINE));
+            tests.failures.push('\n');
+        }
     }
     tests
 }
@@ -254,6 +261,7 @@ impl Tests {
         self.failed += other.failed;
         self.ignored += other.ignored;
         self.failures.push_str(&other.failures);
+        self.failing.extend(other.failing);
         self.figures.extend(other.figures);
         self
     }
@@ -261,7 +269,10 @@ impl Tests {
     /// A suite that ended badly without saying why in its own words (a crash, a timeout) has failed all the same.
     fn judged(mut self, result: Result<()>) -> Self {
         match result {
-            Ok(()) => self.failures.clear(),
+            Ok(()) => {
+                self.failures.clear();
+                self.failing.clear();
+            }
             Err(error) if self.failures.is_empty() => self.failures = format!("{error:#}"),
             Err(_) => {}
         }
@@ -283,6 +294,9 @@ fn cargo_counts(output: &str) -> Tests {
         } else if line.starts_with(FIGURE) {
             tests.figures.push(line.to_owned());
         }
+        // Where the tests run, not where what they printed follows.
+        let verdict = line.strip_prefix("test ").and_then(|line| line.strip_suffix(" ... FAILED"));
+        tests.failing.extend(verdict.map(str::to_owned));
         failing |= line == "failures:";
         if failing && shown < SHOWN_LINES {
             shown += 1;
@@ -307,8 +321,15 @@ fn pytest_counts(output: &str) -> Tests {
         failed,
         ignored: count(last, "skipped"),
         failures: failures.lines().take(SHOWN_LINES).collect::<Vec<_>>().join("\n"),
+        failing: output.lines().filter_map(failing_of_pytest).map(str::to_owned).collect(),
         figures: Vec::new(),
     }
+}
+
+/// The test that a line of pytest's summary names: `FAILED tests/test_a.py::test_b - assert …`.
+fn failing_of_pytest(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("FAILED ").or_else(|| line.strip_prefix("ERROR "))?;
+    rest.split(" - ").next().filter(|name| name.contains("::"))
 }
 
 /// The number before `word`.
@@ -352,6 +373,7 @@ test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 7 filtered out; fini
         let tests = cargo_counts(TWO_BINARIES).judged(Err(anyhow!("cargo ended with 101")));
         assert_eq!((tests.passed, tests.failed, tests.ignored), (3, 1, 1));
         assert!(tests.failures.contains("it broke") && !tests.failures.contains("test a"), "{}", tests.failures);
+        assert_eq!(tests.failing, ["b"]);
         assert_eq!(tests.figures, ["» 12 crash points tried"]);
     }
 
@@ -364,9 +386,12 @@ test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 7 filtered out; fini
 
     #[test]
     fn counts_pytest() {
-        let tests = pytest_counts("..F\n==== FAILURES ====\nwhy\n1 failed, 30 passed, 2 skipped in 8.05s\n");
+        let tests = pytest_counts(
+            "..F\n==== FAILURES ====\nwhy\nFAILED a.py::b[c] - why\n1 failed, 30 passed, 2 skipped in 8.05s\n",
+        );
         assert_eq!((tests.passed, tests.failed, tests.ignored), (30, 1, 2));
         assert!(tests.failures.contains("why"));
+        assert_eq!(tests.failing, ["a.py::b[c]"]);
         assert_eq!(pytest_counts("31 passed in 8.05s\n").passed, 31);
         assert_eq!(pytest_counts("== 2 passed, 1 error in 0.10s ==\n").failed, 1);
         assert_eq!(pytest_counts("nothing\n"), Tests::default());
