@@ -5,6 +5,7 @@ mod chart;
 mod existing;
 mod install;
 mod kubectl;
+mod olm;
 pub mod role;
 mod traffic;
 mod tutorial;

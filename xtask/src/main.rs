@@ -14,6 +14,7 @@ mod image;
 mod images;
 mod judge;
 mod localstack;
+mod olm;
 mod progress;
 mod python;
 mod release;

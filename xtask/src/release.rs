@@ -17,7 +17,7 @@ use clap::Args;
 use crate::chart::Helm;
 use crate::images::{layout, operator};
 use crate::progress::{Progress, Step};
-use crate::{argocd, host, image, tools};
+use crate::{argocd, host, image, olm, tools};
 
 /// Options of `cargo xtask release`.
 #[derive(Args)]
@@ -84,6 +84,10 @@ pub fn gather(parts: &Parts<'_>, folder: &Path, step: &Step) -> Result<Vec<Strin
     fs::remove_dir_all(&scratch)?;
     fs::write(folder.join("install.yaml"), manifests::install(parts.helm, parts.image)?)?;
     fs::write(folder.join("crds.yaml"), manifests::crds()?)?;
+    let bundle = folder.with_extension("olm");
+    olm::write(&olm::bundle(parts.helm, parts.image, &version)?, &bundle)?;
+    archive(&folder.join(format!("causeway-{version}-olm.tar.gz")), &[&bundle])?;
+    fs::remove_dir_all(&bundle)?;
     fs::write(folder.join("argocd-cm.yaml"), argocd::customizations()?)?;
     let (bill, licenses) = operator::documents(parts.binary)?;
     fs::write(folder.join(format!("causeway-{version}.cdx.json")), bill)?;

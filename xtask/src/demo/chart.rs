@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::install::{self, NAMESPACE};
-use super::{Local, tutorial};
+use super::{Local, olm, tutorial};
 use crate::chart::{self, Helm};
 use crate::images::layout;
 use crate::progress::Step;
@@ -102,6 +102,9 @@ impl<'a> Installed<'a> {
         if uid("myapp/example-app", "default")? != sample {
             bail!("helm uninstall took an object along");
         }
+        let image = format!("{}@{}", self.image.0, self.image.1);
+        let may_list = |namespace: &str, expected| self.may_list_pods_of(namespace, expected);
+        olm::live(self.local, &self.helm, &image, may_list, step).context("Lifecycle Manager installs the bundle")?;
 
         // Installs it under the same name, without --take-ownership: what was kept belongs to the release of that name.
         tutorial::run(self.local, self, step).context("a reader follows the tutorial")?;

@@ -59,6 +59,7 @@ pub fn check(step: &Step) -> Result<Outcome> {
     let mut wanted = vec![
         format!("causeway-{version}-image-linux-{architecture}.tar"),
         format!("causeway-{version}-linux-{architecture}.tar.gz"),
+        format!("causeway-{version}-olm.tar.gz"),
         format!("causeway-{version}.cdx.json"),
         format!("causeway-{version}.tgz"),
         "LICENSES.txt".to_owned(),

@@ -1,0 +1,307 @@
+//! The bundle for Operator Lifecycle Manager, made of what the chart renders.
+//!
+//! <https://github.com/operator-framework/operator-registry/blob/master/docs/design/operator-bundle.md>
+
+mod check;
+pub mod installed;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use serde_json::{Map, Value, json};
+
+use crate::chart::objects::{self, Objects};
+use crate::chart::{self, Helm};
+use crate::{crds, host};
+
+/// Name of the package, of the Deployment and of its service account.
+pub const PACKAGE: &str = "causeway";
+/// The channel of versions 0.
+const CHANNEL: &str = "stable-v0";
+/// The image of a bundle that no release was made for.
+const NO_IMAGE: &str = "registry.example.com/causeway";
+
+/// Where Lifecycle Manager writes the namespaces that the operator is to serve.
+pub const TARGETS: &str = "olm.targetNamespaces";
+
+/// Resources that are in no namespace: rights to them are not bound by the served namespaces.
+const CLUSTER_SCOPED: [&str; 6] =
+    ["nodes", "namespaces", "tokenreviews", "subjectaccessreviews", "causewaypolicies", "causewaypolicies/status"];
+
+/// Kinds beside the CSV that every version of Lifecycle Manager takes:
+/// <https://olm.operatorframework.io/docs/tasks/creating-operator-manifests/#packaging-additional-objects-alongside-an-operator>
+const BESIDE: [&str; 3] = ["ClusterRole", "PodDisruptionBudget", "Service"];
+
+/// Names of files below the bundle's folder, and their texts.
+pub type Files = BTreeMap<String, String>;
+
+/// The bundle of a version, whose operator is that image, `REPOSITORY` or `REPOSITORY@DIGEST`.
+pub fn bundle(helm: &Helm, image: Option<&str>, version: &str) -> Result<Files> {
+    let rendered = rendered(helm, image, version)?;
+    let definitions = definitions()?;
+    let csv = service_version(&rendered, &definitions, version)?;
+    check::service_version(&csv, &definitions)?;
+    let mut files = Files::new();
+    files.insert("manifests/causeway.clusterserviceversion.yaml".to_owned(), yaml(&csv)?);
+    for (file, text) in crds::all()? {
+        files.insert(format!("manifests/{file}"), text);
+    }
+    for object in beside(&rendered) {
+        let (kind, name) = (text(object, "/kind").to_lowercase(), text(object, "/metadata/name"));
+        files.insert(format!("manifests/{name}.{kind}.yaml"), yaml(&portable(object))?);
+    }
+    let labels = json!({
+        "operators.operatorframework.io.bundle.mediatype.v1": "registry+v1",
+        "operators.operatorframework.io.bundle.manifests.v1": "manifests/",
+        "operators.operatorframework.io.bundle.metadata.v1": "metadata/",
+        "operators.operatorframework.io.bundle.package.v1": PACKAGE,
+        "operators.operatorframework.io.bundle.channels.v1": CHANNEL,
+        "operators.operatorframework.io.bundle.channel.default.v1": CHANNEL,
+    });
+    files.insert("metadata/annotations.yaml".to_owned(), yaml(&json!({ "annotations": labels }))?);
+    files.insert("bundle.Dockerfile".to_owned(), dockerfile(&labels));
+    Ok(files)
+}
+
+/// Writes the bundle below a folder.
+pub fn write(files: &Files, folder: &Path) -> Result<()> {
+    for (name, text) in files {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().unwrap_or(folder)).with_context(|| format!("cannot make {name}'s folder"))?;
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The chart's objects. Those that Lifecycle Manager does not take are left out.
+fn rendered(helm: &Helm, image: Option<&str>, version: &str) -> Result<Objects> {
+    let (repository, digest) = image.unwrap_or(NO_IMAGE).split_once('@').unwrap_or((image.unwrap_or(NO_IMAGE), ""));
+    let image = format!("image.repository={repository},image.tag={version},image.digest={digest}");
+    let set = "clusterName=none,aws.identity=podIdentity,crds.enabled=false,networkPolicy.enabled=false,\
+               admissionPolicy.enabled=false";
+    objects::parse(&helm.render(&chart::directory()?, PACKAGE, &["--set", set, "--set", &image])?)
+}
+
+fn definitions() -> Result<Vec<Value>> {
+    let read = |(name, text): (String, String)| {
+        serde_saphyr::from_str(&text).with_context(|| format!("cannot read crds/{name}"))
+    };
+    crds::all()?.into_iter().map(read).collect()
+}
+
+/// <https://olm.operatorframework.io/docs/concepts/crds/clusterserviceversion/>
+fn service_version(rendered: &Objects, definitions: &[Value], version: &str) -> Result<Value> {
+    let root = host::repo_root()?;
+    let read = |path: &str| fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {path}"));
+    let deployment = find(rendered, "Deployment", PACKAGE)?;
+    let (within, cluster) = rules(rendered)?;
+    let modes = ["OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces"];
+    let modes = modes.map(|mode| json!({ "type": mode, "supported": true }));
+    let permissions = |rules: Vec<Value>| json!([{ "serviceAccountName": PACKAGE, "rules": rules }]);
+    Ok(json!({
+        "apiVersion": "operators.coreos.com/v1alpha1",
+        "kind": "ClusterServiceVersion",
+        "metadata": {
+            "name": format!("{PACKAGE}.v{version}"),
+            "namespace": "placeholder",
+            "labels": { "operatorframework.io/arch.amd64": "supported", "operatorframework.io/arch.arm64": "supported" },
+            "annotations": {
+                "alm-examples": serde_json::to_string_pretty(&examples(&root, definitions)?)?,
+                "capabilities": "Deep Insights",
+                "categories": "Cloud Provider, Database, Networking",
+                "containerImage": text(deployment, "/spec/template/spec/containers/0/image"),
+                "description": "Application Load Balancers, etcd, Redis, and backups that are proven to restore, on AWS",
+                "repository": env!("CARGO_PKG_REPOSITORY"),
+                "support": "the maintainers of Causeway",
+            },
+        },
+        "spec": {
+            "displayName": "Causeway",
+            "description": read("deploy/olm/description.md")?,
+            "version": version,
+            "maturity": "alpha",
+            "minKubeVersion": "1.31.0",
+            "provider": { "name": "Causeway", "url": env!("CARGO_PKG_REPOSITORY") },
+            "maintainers": [{ "name": "Causeway", "email": "maintainers@causeway.example" }],
+            "keywords": ["aws", "alb", "load-balancer", "etcd", "redis", "backup"],
+            "links": [{ "name": "Documentation", "url": env!("CARGO_PKG_REPOSITORY") }],
+            "icon": [{ "base64data": BASE64_STANDARD.encode(read("deploy/olm/icon.svg")?), "mediatype": "image/svg+xml" }],
+            "installModes": modes,
+            "customresourcedefinitions": { "owned": definitions.iter().map(owned).collect::<Vec<_>>() },
+            "install": {
+                "strategy": "deployment",
+                "spec": {
+                    "permissions": permissions(within),
+                    "clusterPermissions": permissions(cluster),
+                    "deployments": [{
+                        "name": PACKAGE,
+                        "label": deployment["metadata"]["labels"].as_object().map(portable_labels),
+                        "spec": started_by_manager(deployment, rendered)?,
+                    }],
+                },
+            },
+        },
+    }))
+}
+
+/// What the operator may do in the namespaces that it serves, and what beside them.
+fn rules(rendered: &Objects) -> Result<(Vec<Value>, Vec<Value>)> {
+    let (mut within, mut cluster) = (Vec::new(), Vec::new());
+    for rule in list(&find(rendered, "ClusterRole", PACKAGE)?["rules"]) {
+        let resources = list(&rule["resources"]);
+        let is_scoped = |resource: &&Value| resource.as_str().is_some_and(|it| CLUSTER_SCOPED.contains(&it));
+        let (beside, inside): (Vec<&Value>, Vec<&Value>) = resources.iter().partition(is_scoped);
+        for (some, rules) in [(inside, &mut within), (beside, &mut cluster)] {
+            if !some.is_empty() {
+                let mut part = rule.clone();
+                part["resources"] = json!(some);
+                rules.push(part);
+            }
+        }
+    }
+    // Leases and records of backups, in the operator's own namespace.
+    for role in rendered.values().filter(|it| it["kind"] == "Role") {
+        within.extend(list(&role["rules"]));
+    }
+    Ok((within, cluster))
+}
+
+/// The Deployment's spec, with options in the container itself: what a Subscription says of them comes on top.
+fn started_by_manager(deployment: &Value, rendered: &Objects) -> Result<Value> {
+    let options = find(rendered, "ConfigMap", "causeway-options")?;
+    let mut spec = deployment["spec"].clone();
+    let template = spec["template"].as_object_mut().context("a Deployment has a template")?;
+    if let Some(metadata) = template["metadata"].as_object_mut() {
+        metadata.remove("annotations");
+    }
+    let container = template["spec"]["containers"][0].as_object_mut().context("a pod has a container")?;
+    container.remove("envFrom");
+    let mut variables = list(container.get("env").unwrap_or(&Value::Null));
+    let given = options["data"].as_object().into_iter().flatten();
+    variables.extend(
+        given.filter(|(name, _)| *name != "CLUSTER_NAME").map(|(name, value)| json!({ "name": name, "value": value })),
+    );
+    let targets = json!({ "fieldRef": { "fieldPath": format!("metadata.annotations['{TARGETS}']") } });
+    variables.push(json!({ "name": "WATCH_NAMESPACE", "valueFrom": targets }));
+    container.insert("env".to_owned(), Value::Array(variables));
+    Ok(spec)
+}
+
+/// What the CSV says of a definition.
+fn owned(definition: &Value) -> Value {
+    let version = &definition["spec"]["versions"][0];
+    let kind = text(definition, "/spec/names/kind");
+    let description = text(version, "/schema/openAPIV3Schema/description");
+    json!({
+        "name": text(definition, "/metadata/name"),
+        "version": version["name"],
+        "kind": kind,
+        "displayName": kind,
+        "description": description.split("\n\n").next().unwrap_or_default().trim(),
+    })
+}
+
+/// An example of each kind, as `examples/` has them.
+fn examples(root: &Path, definitions: &[Value]) -> Result<Vec<Value>> {
+    let mut found = Vec::new();
+    let folder = root.join("examples");
+    let mut files = fs::read_dir(&folder)
+        .with_context(|| format!("cannot read {}", folder.display()))?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<Vec<_>>>()?;
+    files.sort();
+    for file in files.into_iter().filter(|it| it.extension().is_some_and(|end| end == "yaml")) {
+        let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        let documents: Vec<Value> =
+            serde_saphyr::from_multiple(&text).with_context(|| format!("cannot read {}", file.display()))?;
+        let of_ours = |example: &Value| definitions.iter().any(|it| it["spec"]["names"]["kind"] == example["kind"]);
+        found.extend(documents.into_iter().filter(of_ours));
+    }
+    // One of each: the shortest file's.
+    found.sort_by_key(|example: &Value| (text(example, "/kind").to_owned(), example.to_string().len()));
+    found.dedup_by(|one, other| one["kind"] == other["kind"]);
+    Ok(found)
+}
+
+/// Objects that lie beside the CSV: Lifecycle Manager makes the account, the rights and the Deployment by itself.
+fn beside(rendered: &Objects) -> impl Iterator<Item = &Value> {
+    rendered.values().filter(|object| {
+        let (kind, name) = (text(object, "/kind"), text(object, "/metadata/name"));
+        BESIDE.contains(&kind) && (kind, name) != ("ClusterRole", PACKAGE)
+    })
+}
+
+/// An object without what says that helm made it, and without a namespace: it comes into that of the operator.
+fn portable(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("namespace");
+        if let Some(labels) = metadata.get_mut("labels") {
+            *labels = labels.as_object().map(portable_labels).unwrap_or_default();
+        }
+    }
+    object
+}
+
+fn portable_labels(labels: &Map<String, Value>) -> Value {
+    let of_helm = ["helm.sh/chart", "app.kubernetes.io/managed-by", "app.kubernetes.io/instance"];
+    labels
+        .iter()
+        .filter(|(name, _)| !of_helm.contains(&name.as_str()))
+        .map(|(name, it)| (name.clone(), it.clone()))
+        .collect()
+}
+
+/// For who has a builder of images; the labels are those of the annotations.
+fn dockerfile(labels: &Value) -> String {
+    let mut text = String::from("FROM scratch\n");
+    for (name, value) in labels.as_object().into_iter().flatten() {
+        let _ = writeln!(text, "LABEL {name}={}", value.as_str().unwrap_or_default());
+    }
+    text + "COPY manifests /manifests/\nCOPY metadata /metadata/\n"
+}
+
+fn find<'a>(objects: &'a Objects, kind: &str, name: &str) -> Result<&'a Value> {
+    let is_it = |it: &&Value| text(it, "/kind") == kind && text(it, "/metadata/name") == name;
+    objects.values().find(is_it).with_context(|| format!("the chart renders no {kind} {name}"))
+}
+
+fn list(value: &Value) -> Vec<Value> {
+    value.as_array().cloned().unwrap_or_default()
+}
+
+fn text<'a>(value: &'a Value, path: &str) -> &'a str {
+    value.pointer(path).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn yaml(value: &Value) -> Result<String> {
+    serde_saphyr::to_string(value).context("cannot write YAML")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_beside_namespaces_are_told_apart_from_those_within() -> Result<()> {
+        let role = "kind: ClusterRole\nmetadata: {name: causeway}\nrules:\n- {apiGroups: [''], resources: [pods, nodes], verbs: [get]}\n\
+                    ---\nkind: Role\nmetadata: {name: leases}\nrules:\n- {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get]}\n";
+        let (within, cluster) = rules(&objects::parse(role)?)?;
+        let resources = |rules: Vec<Value>| rules.iter().map(|it| it["resources"].clone()).collect::<Vec<_>>();
+        assert_eq!(resources(within), [json!(["pods"]), json!(["leases"])]);
+        assert_eq!(resources(cluster), [json!(["nodes"])]);
+        Ok(())
+    }
+
+    #[test]
+    fn every_kind_has_an_example() -> Result<()> {
+        let definitions = definitions()?;
+        let examples = examples(&host::repo_root()?, &definitions)?;
+        assert_eq!(examples.len(), definitions.len());
+        Ok(())
+    }
+}
