@@ -1,7 +1,7 @@
 //! Databases that begin with a backup: ready only with all of it, and never given it twice.
 
 use causeway::api::databaserestore::{RestoreOutcome, Restored};
-use causeway::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, Redis};
+use causeway::api::{DatabaseBackup, DatabaseBackupStatus, DatabaseRestore, EtcdCluster, Redis};
 use etcd_client::{Client, GetOptions};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -243,4 +243,48 @@ async fn an_object_that_is_made_again_keeps_the_data_of_its_volumes() {
     assert_eq!((text.outcome(), text.restored().1.as_str()), (Some(RestoreOutcome::Skipped), "VolumesFound"));
     let value: String = redis_command(&master(&stage, "cache").await, &["GET", "key"]).await;
     assert_eq!(value, "newer than every backup");
+}
+
+/// What a new Redis has under `key` that begins with the newest backup of the object, and which backup that was.
+async fn newest(stage: &Stage, name: &str) -> (String, Option<String>) {
+    stage.create::<Redis>(name, json!({ "replicas": 0, "restoreFrom": { "backup": NAME } })).await;
+    let text = wait_within(WAIT_TIMEOUT, "a copy", || redis(stage, name), ready_with_its_data).await;
+    let value = redis_command(&master(stage, name).await, &["GET", "key"]).await;
+    (value, text.restored.and_then(|restored| restored.id))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_that_is_made_again_restores_what_the_earlier_one_wrote_and_deletes_none_of_it() {
+    let stage = Stage::new("from-adopted").await;
+    let _operator = Operator::start(&stage).await;
+    let from = stage.redis("cache").await;
+    let () = redis_command(&from, &["SET", "key", "of the earlier one"]).await;
+    let source = json!({ "redis": { "name": "cache" } });
+    let id = back_up(&stage, source.clone()).await;
+    stage.has_signatures(1).await;
+    let uid = stage.api::<DatabaseBackup>().get(NAME).await.expect("the object").uid().expect("a uid");
+    stage.delete::<DatabaseBackup>(NAME).await;
+    stage.gone::<DatabaseBackup>(NAME).await;
+    let written = stage.keys(&stage.bucket()).await;
+
+    let spec = json!({
+        "schedule": NEVER, "source": source, "adoptFrom": { "uid": uid }, "retention": { "keepLast": 1 },
+        "deletionPolicy": "Delete",
+    });
+    stage.create::<DatabaseBackup>(NAME, spec).await;
+    assert_eq!(newest(&stage, "copy").await, ("of the earlier one".to_owned(), Some(id.clone())));
+
+    // Its own come first, and only these are too many, or go with it.
+    let () = redis_command(&from, &["SET", "key", "of its own"]).await;
+    stage.backup_now("two").await;
+    let own = stage.has_backups(1).await.recent[0].id.clone();
+    assert_ne!(own, id);
+    let (value, restored) = newest(&stage, "newer").await;
+    assert_eq!((value.as_str(), restored), ("of its own", Some(own.clone())));
+    stage.backup_now("three").await;
+    let pruned = |status: &DatabaseBackupStatus| status.recent.len() == 1 && status.recent[0].id != own;
+    stage.becomes("the one too many to go", pruned).await;
+    stage.delete::<DatabaseBackup>(NAME).await;
+    stage.gone::<DatabaseBackup>(NAME).await;
+    assert_eq!(stage.keys(&stage.bucket()).await, written);
 }

@@ -19,7 +19,7 @@ pub const NAME: &str = "nightly";
 /// A schedule that never comes while a test runs.
 pub const NEVER: &str = "0 0 29 2 *";
 /// Pods start one after the other, on a machine that others use, too.
-pub const WAIT_TIMEOUT: Duration = Duration::from_mins(4);
+pub const WAIT_TIMEOUT: Duration = Duration::from_mins(6);
 
 /// A scene whose account trusts the service accounts of Jobs.
 pub struct Stage {

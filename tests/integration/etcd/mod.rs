@@ -45,7 +45,7 @@ pub const NAME: &str = "db";
 /// The label of all that belongs to it.
 pub const LABEL: &str = "causeway.example.com/etcd";
 /// Several members start, one after the other, on a machine that others use, too.
-pub const WAIT_TIMEOUT: Duration = Duration::from_mins(4);
+pub const WAIT_TIMEOUT: Duration = Duration::from_mins(6);
 
 /// So many of these tests run at the same time: each has up to five members, which time each other out where they get
 /// nothing of a processor for a second.

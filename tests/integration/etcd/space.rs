@@ -22,7 +22,7 @@ const SMALL: usize = 16 * 1024 * 1024;
 /// Of one that is filled by keys: its file grows by 16 MiB at a time, so a smaller one would never be nearly full.
 const LARGE: usize = 192 * 1024 * 1024;
 /// An alarm is heard within a second or two; then each member has to give back its space.
-const WAIT_TIMEOUT: Duration = Duration::from_mins(4);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(6);
 /// Between two writes that may be refused.
 const PAUSE: Duration = Duration::from_millis(200);
 

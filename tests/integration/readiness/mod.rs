@@ -19,7 +19,7 @@ use crate::support::wait::wait_within;
 use std::time::Duration;
 
 /// Pods start one after the other, on a machine that others use, too.
-const WAIT_TIMEOUT: Duration = Duration::from_mins(4);
+const WAIT_TIMEOUT: Duration = Duration::from_mins(6);
 
 /// What an object says of its readiness: status, reason, message, and whether that is about its newest generation.
 type Told = (String, String, String, bool);

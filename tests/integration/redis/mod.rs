@@ -53,7 +53,7 @@ pub const LABEL: &str = "causeway.example.com/redis";
 /// The label that tells a pod's role.
 pub const ROLE_LABEL: &str = "causeway.example.com/role";
 /// Several nodes start, on a machine that others use, too.
-pub const WAIT_TIMEOUT: Duration = Duration::from_mins(4);
+pub const WAIT_TIMEOUT: Duration = Duration::from_mins(6);
 
 /// So many of these tests run at the same time: each has up to six nodes, and measures how long nobody could write.
 static PLACES: Semaphore = Semaphore::const_new(4);

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 /// Long enough for a loaded machine; a healthy one needs a fraction.
-pub const WAIT_TIMEOUT: Duration = Duration::from_mins(4);
+pub const WAIT_TIMEOUT: Duration = Duration::from_mins(6);
 /// Looks are a large part of what the API server does while tests run: what took long may be seen a little later.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(400);

@@ -11,7 +11,7 @@ use crate::progress::Step;
 use crate::release;
 
 /// What a Subscription says. MyApp needs nothing of AWS.
-const VARIABLES: [(&str, &str); 2] = [("CLUSTER_NAME", "local"), ("KINDS", "MyApp")];
+const VARIABLES: [(&str, &str); 3] = [("CLUSTER_NAME", "local"), ("AWS_REGION", "us-east-1"), ("KINDS", "MyApp")];
 
 /// Installs an image `NAME@DIGEST` for some namespaces, then for all, and removes it. Each time a MyApp is served, and
 /// `may_list_pods_of` says whether the operator has rights in a namespace.

@@ -17,6 +17,9 @@ use super::{MARK, Tools, hex, text};
 use crate::backup::Error;
 use crate::backup::restore::Restored;
 
+/// So many columns are named.
+const NAMED: usize = 5;
+
 /// What is restored, and into what.
 pub struct Work<'a> {
     pub tools: &'a Tools,
@@ -56,10 +59,11 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
         tools.run_events(true).await?;
     }
     loaded?;
+    let notes: Vec<String> = [accounts.note(), work.rounded().await?].into_iter().flatten().collect();
     work.remove_mark().await?;
     let rows = work.tables.rows();
     tracing::info!(host = account.host, rows, exact, "restored, and equal to the backup");
-    Ok(Restored { keys: rows, note: accounts.note() })
+    Ok(Restored { keys: rows, note: (!notes.is_empty()).then(|| notes.join("; ")) })
 }
 
 impl<'a> Work<'a> {
@@ -126,6 +130,29 @@ impl<'a> Work<'a> {
         Ok(row.map(|(name, tables)| (text(name), tables.parse().unwrap_or(1))))
     }
 
+    /// Columns whose values may have lost digits: servers write six of a `FLOAT`, and so does every dump. One with a number of
+    /// decimals, such as `FLOAT(7,4)`, was rounded when it was stored.
+    /// <https://dev.mysql.com/doc/refman/8.4/en/problems-with-float.html>
+    async fn rounded(&self) -> Result<Option<String>, Error> {
+        let names: Vec<String> = self.databases.iter().map(|name| hex(name)).collect();
+        let query = format!(
+            "SELECT CONCAT_WS(' ', HEX(table_schema), HEX(table_name), HEX(column_name)) FROM information_schema.columns WHERE \
+             data_type = 'float' AND numeric_scale IS NULL AND table_schema IN ({}) ORDER BY table_schema, table_name, \
+             ordinal_position",
+            names.join(", ")
+        );
+        let mut columns = Vec::new();
+        for row in self.tools.ask(&query).await? {
+            let [database, table, column] = row.split(' ').map(text).collect::<Vec<_>>().try_into().unwrap_or_default();
+            let table = if self.alone { table } else { format!("{database}.{table}") };
+            // Views have columns, too.
+            if self.tables.0.contains_key(&table) {
+                columns.push(format!("{table}.{column}"));
+            }
+        }
+        Ok(rounded(&columns))
+    }
+
     async fn load(&self) -> Result<(), Error> {
         let file = File::open(self.dump).map_err(|source| Error::Work { path: self.dump.to_owned(), source })?;
         let into = self.alone.then(|| format!("--database={}", self.databases[0]));
@@ -145,5 +172,27 @@ impl<'a> Work<'a> {
         dump.end(PROGRAM_SILENCE_TIMEOUT).await.map_err(failed)?;
         let there = rows.finish().ok_or_else(|| Error::TargetFailed("its dump to compare with has no end".into()))?;
         Ok(self.tables.difference(&there, exact))
+    }
+}
+
+/// That these columns lost digits, in a sentence.
+fn rounded(columns: &[String]) -> Option<String> {
+    let some = columns[..columns.len().min(NAMED)].join(", ");
+    let more = columns.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!columns.is_empty()).then(|| format!("six digits are left of each FLOAT, as a dump has no more: {some}{more}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_columns_that_lost_digits_are_named_and_the_others_counted() {
+        let columns = |count: u8| (0..count).map(|at| format!("t.c{at}")).collect::<Vec<_>>();
+        assert_eq!(rounded(&columns(0)), None);
+        let text = |count| rounded(&columns(count)).unwrap();
+        assert!(text(2).ends_with("no more: t.c0, t.c1"), "{}", text(2));
+        assert!(text(9).ends_with("t.c4 and 4 more"), "{}", text(9));
     }
 }
