@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::Local;
 use super::install::{self, NAMESPACE};
 use crate::chart::Helm;
-use crate::olm::{self, installed::Mode};
+use crate::olm;
 use crate::progress::Step;
 use crate::release;
 
@@ -24,28 +24,29 @@ pub fn live(
 ) -> Result<()> {
     let kubectl = &local.kubectl;
     let bundle = olm::bundle(helm, Some(image), &release::version()?)?;
-    let served = ["default", "kube-public"];
-    let modes = [(Mode::MultiNamespace(&served), "2", false), (Mode::AllNamespaces, "3", true)];
-    for (mode, replicas, everywhere) in modes {
-        step.note(format!("installing the bundle for {mode:?}"));
-        let objects = olm::installed::objects(&bundle, NAMESPACE, mode, &VARIABLES)?;
+    let ways: [(&[&str], &str); 2] = [(&["default", "kube-public"], "2"), (&[], "3")];
+    let mut made: Vec<Value> = Vec::new();
+    for (served, replicas) in ways {
+        step.note(if served.is_empty() {
+            "installing the bundle for all namespaces"
+        } else {
+            "installing the bundle for two"
+        });
+        let objects = olm::installed::objects(&bundle, NAMESPACE, served, &VARIABLES)?;
         kubectl.feed(&["apply", "--server-side", "--force-conflicts", "-f", "-"], &documents(&objects)?)?;
         let rollout = ["-n", NAMESPACE, "rollout", "status", "deployment/causeway", "--timeout=180s"];
         kubectl.run(&rollout).with_context(|| install::what_happened(kubectl, NAMESPACE))?;
         may_list_pods_of("default", true)?;
-        may_list_pods_of("kube-system", everywhere)?;
+        may_list_pods_of("kube-system", served.is_empty())?;
         kubectl.run(&["-n", "default", "scale", "myapp/example-app", &format!("--replicas={replicas}")])?;
         let ready = format!("--for=jsonpath={{.status.readyReplicas}}={replicas}");
         kubectl
             .run(&["-n", "default", "wait", "myapp/example-app", &ready, "--timeout=120s"])
             .with_context(|| install::what_happened(kubectl, "default"))?;
+        made.extend(objects);
     }
-    let mut left: Vec<Value> = Vec::new();
-    for (mode, ..) in modes {
-        left.extend(olm::installed::objects(&bundle, NAMESPACE, mode, &VARIABLES)?);
-    }
-    left.retain(|object| object["kind"] != "Namespace");
-    kubectl.feed(&["delete", "--ignore-not-found", "--wait", "-f", "-"], &documents(&left)?).map(drop)
+    made.retain(|object| object["kind"] != "Namespace");
+    kubectl.feed(&["delete", "--ignore-not-found", "--wait", "-f", "-"], &documents(&made)?).map(drop)
 }
 
 fn documents(objects: &[Value]) -> Result<String> {

@@ -4,38 +4,16 @@
 //! cluster, if it selects all), binds `clusterPermissions` in the whole cluster, and writes the selected namespaces into the pod's
 //! annotation: <https://olm.operatorframework.io/docs/advanced-tasks/operator-scoping-with-operatorgroups/>
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::{Files, PACKAGE, TARGETS};
 
-/// Which namespaces an OperatorGroup selects.
-#[derive(Clone, Copy, Debug)]
-pub enum Mode<'a> {
-    /// That of the operator.
-    OwnNamespace,
-    /// Another one.
-    SingleNamespace(&'a str),
-    /// Some.
-    MultiNamespace(&'a [&'a str]),
-    /// All that there are, and those that come.
-    AllNamespaces,
-}
-
-impl Mode<'_> {
-    /// As the annotation lists them.
-    fn targets(self, own: &str) -> String {
-        match self {
-            Self::OwnNamespace => own.to_owned(),
-            Self::SingleNamespace(name) => name.to_owned(),
-            Self::MultiNamespace(names) => names.join(","),
-            Self::AllNamespaces => String::new(),
-        }
-    }
-}
-
-/// The objects that run the operator of a bundle in the namespace `own`. `variables` are those of the Subscription.
-pub fn objects(files: &Files, own: &str, mode: Mode<'_>, variables: &[(&str, &str)]) -> Result<Vec<Value>> {
+/// The objects that run the operator of a bundle in the namespace `own`. `served` are the namespaces that the OperatorGroup selects,
+/// none for all; `variables` are those of the Subscription.
+pub fn objects(files: &Files, own: &str, served: &[&str], variables: &[(&str, &str)]) -> Result<Vec<Value>> {
     let csv = files.get("manifests/causeway.clusterserviceversion.yaml").context("a bundle has a CSV")?;
     let csv: Value = serde_saphyr::from_str(csv).context("the CSV is no YAML")?;
     let install = &csv["spec"]["install"]["spec"];
@@ -44,15 +22,12 @@ pub fn objects(files: &Files, own: &str, mode: Mode<'_>, variables: &[(&str, &st
         json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": own } }),
         json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": PACKAGE, "namespace": own } }),
     ];
-    let targets = mode.targets(own);
     let mut everywhere = vec![("cluster", &install["clusterPermissions"][0]["rules"])];
     let within = &install["permissions"][0]["rules"];
-    if targets.is_empty() {
+    if served.is_empty() {
         everywhere.push(("served", within));
     } else {
-        let mut namespaces: Vec<&str> = targets.split(',').chain([own]).collect();
-        namespaces.sort_unstable();
-        namespaces.dedup();
+        let namespaces: BTreeSet<&str> = served.iter().copied().chain([own]).collect();
         for namespace in namespaces {
             objects.extend(bound("Role", &format!("{own}-{PACKAGE}"), Some(namespace), within, &account));
         }
@@ -71,7 +46,7 @@ pub fn objects(files: &Files, own: &str, mode: Mode<'_>, variables: &[(&str, &st
     let given = &install["deployments"][0];
     let mut spec = given["spec"].clone();
     let template = &mut spec["template"];
-    template["metadata"]["annotations"] = json!({ TARGETS: targets });
+    template["metadata"]["annotations"] = json!({ TARGETS: served.join(",") });
     let environment = template["spec"]["containers"][0]["env"].as_array_mut().context("the operator has options")?;
     environment.extend(variables.iter().map(|(name, value)| json!({ "name": name, "value": value })));
     objects.push(json!({
@@ -104,8 +79,6 @@ fn bound(kind: &str, name: &str, namespace: Option<&str>, rules: &Value, account
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     const CSV: &str = "
@@ -118,9 +91,9 @@ spec:
 ";
 
     /// Where rights to pods are bound, and the annotation.
-    fn scope(mode: Mode<'_>) -> (BTreeSet<String>, String) {
+    fn scope(served: &[&str]) -> (BTreeSet<String>, String) {
         let files = Files::from([("manifests/causeway.clusterserviceversion.yaml".to_owned(), CSV.to_owned())]);
-        let objects = objects(&files, "ops", mode, &[]).unwrap();
+        let objects = objects(&files, "ops", served, &[]).unwrap();
         let on_pods = objects.iter().filter(|it| it["rules"][0]["resources"] == json!(["pods"]));
         let place = |it: &Value| it["metadata"]["namespace"].as_str().unwrap_or("everywhere").to_owned();
         let deployment = objects.iter().find(|it| it["kind"] == "Deployment").unwrap();
@@ -129,11 +102,11 @@ spec:
     }
 
     #[test]
-    fn the_mode_says_where_the_operator_has_rights_and_what_it_serves() {
+    fn every_install_mode_says_where_the_operator_has_rights_and_what_it_serves() {
         let sets = |names: &[&str]| names.iter().map(ToString::to_string).collect::<BTreeSet<_>>();
-        assert_eq!(scope(Mode::OwnNamespace), (sets(&["ops"]), "ops".into()));
-        assert_eq!(scope(Mode::SingleNamespace("shop")), (sets(&["ops", "shop"]), "shop".into()));
-        assert_eq!(scope(Mode::MultiNamespace(&["a", "b"])), (sets(&["a", "b", "ops"]), "a,b".into()));
-        assert_eq!(scope(Mode::AllNamespaces), (sets(&["everywhere"]), String::new()));
+        assert_eq!(scope(&["ops"]), (sets(&["ops"]), "ops".into()));
+        assert_eq!(scope(&["shop"]), (sets(&["ops", "shop"]), "shop".into()));
+        assert_eq!(scope(&["a", "b"]), (sets(&["a", "b", "ops"]), "a,b".into()));
+        assert_eq!(scope(&[]), (sets(&["everywhere"]), String::new()));
     }
 }
