@@ -47,10 +47,11 @@ impl PendingEvents {
         self.0.push(Item { type_, reason: reason.into(), note, grows: true });
     }
 
-    /// The object is now in another way than before; no news where reason and state are the same.
-    pub fn transition(&mut self, before: &[Condition], after: &[Condition]) {
-        let Some((type_, now)) = headline(after) else { return };
-        if headline(before).is_none_or(|(_, old)| old.reason != now.reason || old.status != now.status) {
+    /// The object is now in another way than before; no news where reason and state are the same. Those of `trouble` are reasons
+    /// to warn.
+    pub fn transition(&mut self, before: &[Condition], after: &[Condition], trouble: &[&str]) {
+        let Some((type_, now)) = headline(after, trouble) else { return };
+        if headline(before, trouble).is_none_or(|(_, old)| old.reason != now.reason || old.status != now.status) {
             self.0.push(Item { type_, reason: now.reason.clone(), note: now.message.clone(), grows: false });
         }
     }
@@ -72,7 +73,7 @@ impl PendingEvents {
 }
 
 /// The condition that matters most, and whether it is a warning.
-fn headline(conditions: &[Condition]) -> Option<(EventType, &Condition)> {
+fn headline<'a>(conditions: &'a [Condition], trouble: &[&str]) -> Option<(EventType, &'a Condition)> {
     if let Some(stalled) = find(conditions, "Stalled") {
         return Some((EventType::Warning, stalled));
     }
@@ -80,6 +81,7 @@ fn headline(conditions: &[Condition]) -> Option<(EventType, &Condition)> {
     match find(conditions, "Reconciling") {
         // Reconciling for the reason that Ready is false is the normal way to get ready; a reason of its own is trouble.
         Some(reconciling) if ready.reason != reconciling.reason => Some((EventType::Warning, reconciling)),
+        _ if ready.status == "False" && trouble.contains(&ready.reason.as_str()) => Some((EventType::Warning, ready)),
         _ => Some((EventType::Normal, ready)),
     }
 }
@@ -136,18 +138,33 @@ mod tests {
         assert_eq!(joined, notes);
     }
 
-    #[test]
-    fn how_the_object_is_stands_by_itself() {
-        let ready = |reason: &str, message: &str| Condition {
+    fn ready(status: &str, reason: &str, message: &str) -> Condition {
+        Condition {
             type_: "Ready".into(),
-            status: "True".into(),
+            status: status.into(),
             reason: reason.into(),
             message: message.into(),
             last_transition_time: Time(jiff::Timestamp::UNIX_EPOCH),
             observed_generation: None,
+        }
+    }
+
+    #[test]
+    fn trouble_on_the_way_is_a_warning_and_the_way_itself_is_none() {
+        let warns = |status: &str, reason: &str| {
+            let mut news = PendingEvents::default();
+            news.transition(&[ready("True", "Serving", "")], &[ready(status, reason, "")], &["QuorumLost"]);
+            news.0.iter().map(|item| matches!(item.type_, EventType::Warning)).collect::<Vec<_>>()
         };
+        assert_eq!(warns("False", "QuorumLost"), [true]);
+        assert_eq!(warns("False", "Scaling"), [false]);
+        assert_eq!(warns("True", "QuorumLost"), [false], "it serves");
+    }
+
+    #[test]
+    fn how_the_object_is_stands_by_itself() {
         let mut news = PendingEvents::default();
-        news.transition(&[], &[ready("Deleted", "state")]);
+        news.transition(&[], &[ready("True", "Deleted", "state")], &[]);
         news.action(ActionEvent::normal("Deleted", "action"));
         let notes: Vec<&str> = news.0.iter().map(|item| item.note.as_str()).collect();
         assert_eq!(notes, ["state", "action"]);

@@ -43,6 +43,10 @@ pub trait Kind: Send + Sync + Sized + 'static {
     /// away: what is outside of the cluster would be nobody's.
     const REMOVES_LATE: bool = false;
 
+    /// Reasons of an object that is on its way to be ready which do not pass by themselves, or for which clients fail: their
+    /// events are warnings.
+    const TROUBLE: &'static [&'static str] = &[];
+
     /// The object's status as the cluster has it.
     fn status(object: &Self::Object) -> Option<&Self::Status>;
 

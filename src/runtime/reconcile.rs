@@ -392,7 +392,7 @@ impl<K: Kind> Reconciler<K> {
         *status.observed_generation_mut() = generation;
         let after = status.conditions().to_vec();
         match self.statuses.write(object, status).await {
-            Ok(true) => news.transition(before.conditions(), &after),
+            Ok(true) => news.transition(before.conditions(), &after, K::TROUBLE),
             Ok(false) => {}
             // Whatever else was to be done for it would be nobody's.
             Err(kube::Error::Api(error)) if error.code == 404 => return Err(Trouble::Gone.into()),

@@ -71,6 +71,8 @@ impl Kind for EtcdClusterKind {
     type Error = Error;
 
     const NAME: &'static str = "EtcdCluster";
+    const TROUBLE: &'static [&'static str] =
+        &["QuorumLost", "MemberCrashing", "ContainerCrashing", "ImagePullFailed", "PodRefused", "Unschedulable"];
 
     fn status(object: &EtcdCluster) -> Option<&EtcdClusterStatus> {
         object.status.as_ref()

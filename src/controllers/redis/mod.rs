@@ -76,6 +76,16 @@ impl Kind for RedisKind {
     type Error = Error;
 
     const NAME: &'static str = "Redis";
+    const TROUBLE: &'static [&'static str] = &[
+        "NoMaster",
+        "MasterEmptied",
+        "NodeCrashing",
+        "ContainerCrashing",
+        "ImagePullFailed",
+        "PodRefused",
+        "Unschedulable",
+        "VolumeFull",
+    ];
 
     fn status(object: &api::Redis) -> Option<&RedisStatus> {
         object.status.as_ref()
