@@ -112,6 +112,7 @@ impl Kind for MyAppKind {
     type Error = Error;
 
     const NAME: &'static str = "MyApp";
+    const TROUBLE: &'static [&'static str] = &["ImagePullFailed", "PodsCrashing", "Unschedulable"];
 
     fn status(object: &MyApp) -> Option<&MyAppStatus> {
         object.status.as_ref()

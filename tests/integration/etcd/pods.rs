@@ -110,6 +110,7 @@ async fn a_single_member_that_hangs_is_started_anew_and_that_is_told() {
         })
     };
     super::becomes(&scene, "that to be told", is_told).await;
+    scene.was_warned_of(super::NAME, "QuorumLost").await;
     settled(&scene, "the member again").await;
     checker.goes_on("the member started anew").await;
     checker.finish(&scene, "the only member hangs").await;

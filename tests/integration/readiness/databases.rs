@@ -64,6 +64,7 @@ async fn a_redis_without_replicas_is_never_ready_too_early() {
 
     let message = fails::<Redis>(&scene, "one", json!({ "image": NOTHING }), "ImagePullFailed").await;
     assert!(message.contains("spec.image") && message.contains(NOTHING), "{message}");
+    scene.was_warned_of("one", "ImagePullFailed").await;
     carried_out::<Redis>(&scene, "one", json!({ "image": null })).await;
 
     let elsewhere = json!({ "nodeSelector": { "rack": "nowhere" } });

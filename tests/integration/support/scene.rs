@@ -194,6 +194,19 @@ impl Scene {
         wait_for(&format!("an event {reason} of {name} with: {words}"), || self.events(name), good).await;
     }
 
+    /// Waits until an object was warned of with that reason.
+    pub async fn was_warned_of(&self, name: &str, reason: &str) {
+        let api = self.api::<Event>();
+        let look = || async {
+            let events = api.list(&ListParams::default()).await.expect("events").items.into_iter();
+            let about = events.filter(|event| event.regarding.as_ref().and_then(|it| it.name.as_deref()) == Some(name));
+            let types = about.filter(|event| event.reason.as_deref() == Some(reason)).map(|event| event.type_);
+            types.flatten().collect::<Vec<_>>()
+        };
+        let warns = |types: &Vec<String>| types.iter().any(|type_| type_ == "Warning");
+        wait_for(&format!("a warning of {name}: {reason}"), look, warns).await;
+    }
+
     /// Waits until Kubernetes has said so of the object with that uid so often.
     pub async fn was_said(&self, uid: &str, reason: &str, times: i32) {
         let api = self.api::<k8s_openapi::api::core::v1::Event>();
