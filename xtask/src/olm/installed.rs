@@ -1,6 +1,6 @@
 //! What Lifecycle Manager makes of a bundle, for clusters without it.
 //!
-//! It makes the account, binds `permissions` in the operator's namespace and in those that the OperatorGroup selects (in the whole
+//! It makes the account, binds `permissions` in the operator's namespace and in those that the `OperatorGroup` selects (in the whole
 //! cluster, if it selects all), binds `clusterPermissions` in the whole cluster, and writes the selected namespaces into the pod's
 //! annotation: <https://olm.operatorframework.io/docs/advanced-tasks/operator-scoping-with-operatorgroups/>
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Files, PACKAGE, TARGETS};
 
-/// The objects that run the operator of a bundle in the namespace `own`. `served` are the namespaces that the OperatorGroup selects,
+/// The objects that run the operator of a bundle in the namespace `own`. `served` are the namespaces that the `OperatorGroup` selects,
 /// none for all; `variables` are those of the Subscription.
 pub fn objects(files: &Files, own: &str, served: &[&str], variables: &[(&str, &str)]) -> Result<Vec<Value>> {
     let csv = files.get("manifests/causeway.clusterserviceversion.yaml").context("a bundle has a CSV")?;
