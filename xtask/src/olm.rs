@@ -79,7 +79,8 @@ pub fn write(files: &Files, folder: &Path) -> Result<()> {
 
 /// The chart's objects. Those that Lifecycle Manager does not take are left out.
 fn rendered(helm: &Helm, image: Option<&str>, version: &str) -> Result<Objects> {
-    let (repository, digest) = image.unwrap_or(NO_IMAGE).split_once('@').unwrap_or((image.unwrap_or(NO_IMAGE), ""));
+    let image = image.unwrap_or(NO_IMAGE);
+    let (repository, digest) = image.split_once('@').unwrap_or((image, ""));
     let image = format!("image.repository={repository},image.tag={version},image.digest={digest}");
     let set = "clusterName=none,aws.identity=podIdentity,crds.enabled=false,networkPolicy.enabled=false,\
                admissionPolicy.enabled=false";
