@@ -1,15 +1,15 @@
 //! The container beside each node that tells Prometheus of it.
 //! <https://github.com/oliver006/redis_exporter#command-line-flags>
 
-use k8s_openapi::api::core::v1::{Container, EnvVar, KeyToPath, SecretVolumeSource, Volume, VolumeMount};
+use k8s_openapi::api::core::v1::{Container, EnvVar, Volume, VolumeMount};
 
 use super::super::names::{self, EXPORTER_PORT, EXPORTER_USER, PORT};
 use super::super::settings::{EXPORTER_FILE, EXPORTER_PATH, TLS_PATH};
-use super::certificates;
+use super::{certificates, password};
 use crate::api::Redis;
 use crate::api::redis::{ClientCertificates, Exporter};
 use crate::runtime::{requirements, unprivileged};
-use crate::stateful::builders::container_port;
+use crate::stateful::builders::{container_port, mount};
 
 /// Memory that it may take unless the spec says otherwise; its figures take little.
 const MOST_MEMORY: &str = "128Mi";
@@ -37,26 +37,12 @@ pub fn exporter(object: &Redis) -> Option<Container> {
 
 /// Its password, where it needs one: in a file, by which the exporter knows to whom it may be sent.
 pub fn volume(object: &Redis) -> Option<Volume> {
-    (object.spec.exporter.is_some() && object.spec.auth.enabled).then(|| Volume {
-        name: VOLUME.into(),
-        secret: Some(SecretVolumeSource {
-            secret_name: Some(names::users(object)),
-            items: Some(vec![KeyToPath { key: EXPORTER_FILE.into(), path: EXPORTER_FILE.into(), mode: None }]),
-            default_mode: Some(0o440),
-            ..SecretVolumeSource::default()
-        }),
-        ..Volume::default()
-    })
+    (object.spec.exporter.is_some() && object.spec.auth.enabled).then(|| password(object, VOLUME, EXPORTER_FILE))
 }
 
 fn mounts(object: &Redis) -> Option<Vec<VolumeMount>> {
-    let password = volume(object).map(|volume| VolumeMount {
-        name: volume.name,
-        mount_path: EXPORTER_PATH.into(),
-        read_only: Some(true),
-        ..VolumeMount::default()
-    });
-    let mounts: Vec<_> = object.spec.tls.is_some().then(certificates).into_iter().chain(password).collect();
+    let secret = volume(object).map(|volume| mount(volume.name, EXPORTER_PATH, true));
+    let mounts: Vec<_> = object.spec.tls.is_some().then(certificates).into_iter().chain(secret).collect();
     (!mounts.is_empty()).then_some(mounts)
 }
 

@@ -9,7 +9,7 @@ mod users;
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Secret, VolumeMount};
+use k8s_openapi::api::core::v1::{KeyToPath, Secret, SecretVolumeSource, Volume, VolumeMount};
 
 use super::facts::Users;
 use super::{names, settings};
@@ -68,6 +68,20 @@ pub fn live_settings(object: &Redis, users: Option<&Users>) -> String {
 /// The certificates, for whoever in the pod needs them.
 fn certificates() -> VolumeMount {
     builders::mount(TLS_VOLUME, settings::TLS_PATH, true)
+}
+
+/// One password of the users' Secret, for the container beside the node that logs in with it.
+fn password(object: &Redis, volume: &str, file: &str) -> Volume {
+    Volume {
+        name: volume.into(),
+        secret: Some(SecretVolumeSource {
+            secret_name: Some(names::users(object)),
+            items: Some(vec![KeyToPath { key: file.into(), path: file.into(), mode: None }]),
+            default_mode: Some(0o440),
+            ..SecretVolumeSource::default()
+        }),
+        ..Volume::default()
+    }
 }
 
 #[cfg(test)]

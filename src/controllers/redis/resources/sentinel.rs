@@ -1,13 +1,11 @@
 //! The container beside each node that answers clients as Redis Sentinel does.
 
-use k8s_openapi::api::core::v1::{
-    Container, EnvVar, EnvVarSource, KeyToPath, ObjectFieldSelector, SecretVolumeSource, Volume,
-};
+use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector, Volume};
 use kube::ResourceExt;
 
 use super::super::names::{self, PORT as NODE_PORT};
 use super::super::settings::{SENTINEL_FILE, SENTINEL_PATH, TLS_PATH};
-use super::{certificates, statefulset};
+use super::{certificates, password, statefulset};
 use crate::api::Redis;
 use crate::runtime::{requirements, unprivileged};
 use crate::sentinel::PORT;
@@ -23,8 +21,8 @@ pub const NAME: &str = "sentinel";
 pub fn sentinel(object: &Redis, own_image: &str) -> Option<Container> {
     let spec = object.spec.sentinel.as_ref()?;
     let tls = object.spec.tls.is_some().then(certificates);
-    let password = volume(object).map(|volume| mount(volume.name, SENTINEL_PATH, true));
-    let mounts: Vec<_> = tls.into_iter().chain(password).collect();
+    let secret = volume(object).map(|volume| mount(volume.name, SENTINEL_PATH, true));
+    let mounts: Vec<_> = tls.into_iter().chain(secret).collect();
     Some(Container {
         name: NAME.into(),
         image: Some(spec.image.clone().unwrap_or_else(|| own_image.to_owned())),
@@ -42,16 +40,7 @@ pub fn sentinel(object: &Redis, own_image: &str) -> Option<Container> {
 
 /// Its password, where clients must give one: it has a user of its own.
 pub fn volume(object: &Redis) -> Option<Volume> {
-    (object.spec.sentinel.is_some() && object.spec.auth.enabled).then(|| Volume {
-        name: NAME.into(),
-        secret: Some(SecretVolumeSource {
-            secret_name: Some(names::users(object)),
-            items: Some(vec![KeyToPath { key: SENTINEL_FILE.into(), path: SENTINEL_FILE.into(), mode: None }]),
-            default_mode: Some(0o440),
-            ..SecretVolumeSource::default()
-        }),
-        ..Volume::default()
-    })
+    (object.spec.sentinel.is_some() && object.spec.auth.enabled).then(|| password(object, NAME, SENTINEL_FILE))
 }
 
 fn environment(object: &Redis) -> Vec<EnvVar> {
