@@ -60,6 +60,29 @@ pub struct Manifest {
     pub contents: Contents,
 }
 
+#[cfg(test)]
+impl Manifest {
+    /// One of nothing, for tests that care for few of its fields.
+    pub fn sample(kind: &str, version: &str) -> Self {
+        Self {
+            format: 1,
+            id: "20261122T000500Z".into(),
+            source: "a database".into(),
+            kind: kind.into(),
+            version: version.into(),
+            started: Timestamp::UNIX_EPOCH,
+            finished: Timestamp::UNIX_EPOCH,
+            size: 1,
+            sha256: String::new(),
+            stored_size: 1,
+            stored_sha256: String::new(),
+            compression: "zstd".into(),
+            encryption: None,
+            contents: Contents::default(),
+        }
+    }
+}
+
 /// What the backup holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

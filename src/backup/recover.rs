@@ -270,19 +270,11 @@ mod tests {
         let facts: BTreeMap<String, String> = facts.map(|(name, value)| ((*name).into(), (*value).into())).collect();
         let manifest = Manifest {
             format: FORMAT,
-            id: "20261122T000500Z".into(),
             source: "PostgreSQL db:5432".into(),
-            kind: kind.into(),
-            version: "15.18".into(),
             started: at,
             finished: at,
-            size: 1,
-            sha256: String::new(),
-            stored_size: 1,
-            stored_sha256: String::new(),
-            compression: "zstd".into(),
-            encryption: None,
             contents: Contents { keys: 0, facts },
+            ..Manifest::sample(kind, "15.18")
         };
         Kept { base: "shop/log/u".into(), folder: kind.into(), document: Document { manifest, sha256: String::new() } }
     }

@@ -130,36 +130,14 @@ impl Scratch {
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
-
     use super::*;
-    use crate::backup::manifest::Contents;
 
     fn image(kind: &str, served: (Option<&str>, Option<&str>)) -> String {
         image_for(kind, "3.5.9", served)
     }
 
     fn image_for(kind: &str, version: &str, served: (Option<&str>, Option<&str>)) -> String {
-        image_of_scratch(&manifest(kind, version), served)
-    }
-
-    fn manifest(kind: &str, version: &str) -> Manifest {
-        Manifest {
-            format: 1,
-            id: "20261122T000500Z".into(),
-            source: "a database".into(),
-            kind: kind.into(),
-            version: version.into(),
-            started: Timestamp::UNIX_EPOCH,
-            finished: Timestamp::UNIX_EPOCH,
-            size: 1,
-            sha256: String::new(),
-            stored_size: 1,
-            stored_sha256: String::new(),
-            compression: "zstd".into(),
-            encryption: None,
-            contents: Contents::default(),
-        }
+        image_of_scratch(&Manifest::sample(kind, version), served)
     }
 
     fn image_of_scratch(manifest: &Manifest, served: (Option<&str>, Option<&str>)) -> String {
@@ -186,7 +164,7 @@ mod tests {
     #[test]
     fn a_backup_of_valkey_is_brought_into_valkey() {
         let with = |server: &str| {
-            let mut manifest = manifest("redis", "8.1.4");
+            let mut manifest = Manifest::sample("redis", "8.1.4");
             manifest.contents.facts.insert("server".into(), server.into());
             manifest
         };

@@ -65,20 +65,14 @@ pub(in crate::controllers::databasebackup) fn catalog(
 /// What is written of a backup.
 pub(in crate::controllers::databasebackup) fn manifest(due: Timestamp) -> Document {
     let manifest = Manifest {
-        format: 1,
         id: id_of(due),
         source: "Redis cache".into(),
-        kind: "redis".into(),
-        version: "7.0.15".into(),
         started: due,
         finished: due + SignedDuration::from_secs(9),
         size: 100,
-        sha256: String::new(),
         stored_size: 10,
-        stored_sha256: String::new(),
-        compression: "zstd".into(),
-        encryption: None,
         contents: Contents { keys: 5, ..Contents::default() },
+        ..Manifest::sample("redis", "7.0.15")
     };
     Document { manifest, sha256: "ab".repeat(32) }
 }

@@ -9,7 +9,7 @@ use super::*;
 use crate::api::databaserestore::{RestoreAction, RestoreOutcome, Restored};
 use crate::api::{DatabaseBackup, Redis};
 use crate::backup::jobs::{Catalog, Doubt, End, Identity, Served, Settings, of_redis};
-use crate::backup::manifest::{Contents, Manifest as Backup, due_of};
+use crate::backup::manifest::{Manifest as Backup, due_of};
 use crate::backup::plan::Destination;
 use crate::backup::record::Record;
 use crate::external::s3::{Listing, Object};
@@ -24,22 +24,8 @@ pub(in crate::controllers::databaserestore) fn restore(from: &serde_json::Value)
 }
 
 fn backup(kind: &str, version: &str) -> Backup {
-    Backup {
-        format: 1,
-        id: "20261122T000500Z".into(),
-        source: "Redis cache".into(),
-        kind: kind.into(),
-        version: version.into(),
-        started: Timestamp::UNIX_EPOCH,
-        finished: Timestamp::UNIX_EPOCH,
-        size: 1 << 20,
-        sha256: String::new(),
-        stored_size: 1 << 19,
-        stored_sha256: String::new(),
-        compression: "zstd".into(),
-        encryption: None,
-        contents: Contents::default(),
-    }
+    let (size, stored_size) = (1 << 20, 1 << 19);
+    Backup { source: "Redis cache".into(), size, stored_size, ..Backup::sample(kind, version) }
 }
 
 pub(in crate::controllers::databaserestore) fn target(version: &str) -> Target {
