@@ -6,7 +6,7 @@ use super::super::tables::alike;
 use super::super::{Account, Fetched, How};
 use super::accounts::Accounts;
 use super::restore::Work;
-use super::{MARK, Tools, hex, text};
+use super::{MARK, Tools, text};
 use crate::api::databaserestore::RestoreAction;
 use crate::backup::Error;
 use crate::backup::outlook::Outlook;
@@ -42,16 +42,13 @@ pub async fn outlook(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
 impl Work<'_> {
     /// Tables that are there, as the backup names its own.
     async fn table_names(&self) -> Result<BTreeSet<String>, Error> {
-        let databases: Vec<String> = self.databases.iter().map(|name| hex(name)).collect();
         let query = format!(
             "SELECT CONCAT(HEX(table_schema), ' ', HEX(table_name)) FROM information_schema.tables WHERE table_schema IN ({}) AND \
              table_type LIKE '%TABLE' AND table_name <> '{MARK}'",
-            databases.join(", ")
+            self.schemas()
         );
         let rows = self.tools.ask(&query).await?;
-        let name = |(database, table): (&str, &str)| {
-            if self.alone { text(table) } else { format!("{}.{}", text(database), text(table)) }
-        };
+        let name = |(database, table): (&str, &str)| self.table(&text(database), text(table));
         Ok(rows.iter().filter_map(|row| row.split_once(' ')).map(name).collect())
     }
 }

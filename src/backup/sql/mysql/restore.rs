@@ -117,13 +117,22 @@ impl<'a> Work<'a> {
         })
     }
 
+    /// The databases of the target, as a statement lists them.
+    pub fn schemas(&self) -> String {
+        self.databases.iter().map(|name| hex(name)).collect::<Vec<_>>().join(", ")
+    }
+
+    /// A table of the target, as the backup names its own.
+    pub fn table(&self, database: &str, table: String) -> String {
+        if self.alone { table } else { format!("{database}.{table}") }
+    }
+
     /// A database of the target that holds something, and how many tables.
     async fn tables_there(&self) -> Result<Option<(String, u64)>, Error> {
-        let names: Vec<String> = self.databases.iter().map(|name| hex(name)).collect();
         let query = format!(
             "SELECT CONCAT(HEX(table_schema), ' ', COUNT(*)) FROM information_schema.tables WHERE table_schema IN ({}) AND \
              table_name <> '{MARK}' GROUP BY table_schema ORDER BY table_schema LIMIT 1",
-            names.join(", ")
+            self.schemas()
         );
         let rows = self.tools.ask(&query).await?;
         let row = rows.first().and_then(|row| row.split_once(' '));
@@ -134,17 +143,16 @@ impl<'a> Work<'a> {
     /// decimals, such as `FLOAT(7,4)`, was rounded when it was stored.
     /// <https://dev.mysql.com/doc/refman/8.4/en/problems-with-float.html>
     async fn rounded(&self) -> Result<Option<String>, Error> {
-        let names: Vec<String> = self.databases.iter().map(|name| hex(name)).collect();
         let query = format!(
             "SELECT CONCAT_WS(' ', HEX(table_schema), HEX(table_name), HEX(column_name)) FROM information_schema.columns WHERE \
              data_type = 'float' AND numeric_scale IS NULL AND table_schema IN ({}) ORDER BY table_schema, table_name, \
              ordinal_position",
-            names.join(", ")
+            self.schemas()
         );
         let mut columns = Vec::new();
         for row in self.tools.ask(&query).await? {
             let [database, table, column] = row.split(' ').map(text).collect::<Vec<_>>().try_into().unwrap_or_default();
-            let table = if self.alone { table } else { format!("{database}.{table}") };
+            let table = self.table(&database, table);
             // Views have columns, too.
             if self.tables.0.contains_key(&table) {
                 columns.push(format!("{table}.{column}"));
