@@ -181,9 +181,14 @@ impl Scene {
 
     /// Reasons and notes of the events about an object, in no order.
     pub async fn events(&self, name: &str) -> Vec<(String, String)> {
-        let events = self.api::<Event>().list(&ListParams::default()).await.expect("events").items.into_iter();
-        let about = events.filter(|event| event.regarding.as_ref().and_then(|it| it.name.as_deref()) == Some(name));
+        let about = self.events_about(name).await.into_iter();
         about.map(|event| (event.reason.unwrap_or_default(), event.note.unwrap_or_default())).collect()
+    }
+
+    async fn events_about(&self, name: &str) -> Vec<Event> {
+        let mut events = self.api::<Event>().list(&ListParams::default()).await.expect("events").items;
+        events.retain(|event| event.regarding.as_ref().and_then(|it| it.name.as_deref()) == Some(name));
+        events
     }
 
     /// Waits until something with that reason was told of an object, in a note with those words: events follow the status.
@@ -196,10 +201,8 @@ impl Scene {
 
     /// Waits until an object was warned of with that reason.
     pub async fn was_warned_of(&self, name: &str, reason: &str) {
-        let api = self.api::<Event>();
         let look = || async {
-            let events = api.list(&ListParams::default()).await.expect("events").items.into_iter();
-            let about = events.filter(|event| event.regarding.as_ref().and_then(|it| it.name.as_deref()) == Some(name));
+            let about = self.events_about(name).await.into_iter();
             let types = about.filter(|event| event.reason.as_deref() == Some(reason)).map(|event| event.type_);
             types.flatten().collect::<Vec<_>>()
         };
