@@ -18,12 +18,12 @@ const SCRIPT: &str = "deploy/argocd/health.lua";
 
 /// Groups and kinds of all objects, by their definitions.
 pub fn kinds() -> Result<Vec<(String, String)>> {
-    let kind = |(name, text): (String, String)| {
-        let definition: Value = serde_saphyr::from_str(&text).with_context(|| format!("cannot read {name}"))?;
+    let kind = |definition: Value| {
         let part = |path: &str| definition.pointer(path).and_then(Value::as_str).map(ToOwned::to_owned);
+        let name = &definition["metadata"]["name"];
         part("/spec/group").zip(part("/spec/names/kind")).with_context(|| format!("{name} has no group or no kind"))
     };
-    crds::all()?.into_iter().map(kind).collect()
+    crds::parsed()?.into_iter().map(kind).collect()
 }
 
 fn script() -> Result<String> {

@@ -141,6 +141,12 @@ pub fn isolate(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// What `--set` is given for an image, `REPOSITORY` or `REPOSITORY@DIGEST`.
+pub fn image_values(image: &str) -> String {
+    let (repository, digest) = image.split_once('@').unwrap_or((image, ""));
+    format!("image.repository={repository},image.digest={digest}")
+}
+
 /// The text of values.yaml with another default image.
 fn with_image(values: &str, image: &str) -> Result<String> {
     let (repository, digest) = image.split_once('@').unwrap_or((image, ""));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use serde_json::Value;
 
 use crate::host;
 use crate::images::operator;
@@ -22,6 +23,14 @@ pub fn directory() -> Result<PathBuf> {
 /// All definitions: the names of their files, and their texts.
 pub fn all() -> Result<BTreeMap<String, String>> {
     definitions(&directory()?)
+}
+
+/// All definitions, read.
+pub fn parsed() -> Result<Vec<Value>> {
+    let read = |(name, text): (String, String)| {
+        serde_saphyr::from_str(&text).with_context(|| format!("cannot read crds/{name}"))
+    };
+    all()?.into_iter().map(read).collect()
 }
 
 /// Writes the definitions anew.

@@ -28,9 +28,10 @@ const NO_IMAGE: &str = "registry.example.com/causeway";
 /// Where Lifecycle Manager writes the namespaces that the operator is to serve.
 pub const TARGETS: &str = "olm.targetNamespaces";
 
-/// Resources that are in no namespace: rights to them are not bound by the served namespaces.
-const CLUSTER_SCOPED: [&str; 6] =
-    ["nodes", "namespaces", "tokenreviews", "subjectaccessreviews", "causewaypolicies", "causewaypolicies/status"];
+/// The role of a narrowed operator with what no namespace bounds.
+const CLUSTER_SCOPED: &str = "causeway-cluster-scoped";
+/// What the chart sets and a Subscription or an `OperatorGroup` gives.
+const GIVEN: [&str; 2] = ["CLUSTER_NAME", "WATCH_NAMESPACE"];
 
 /// Kinds beside the CSV that every version of Lifecycle Manager takes:
 /// <https://olm.operatorframework.io/docs/tasks/creating-operator-manifests/#packaging-additional-objects-alongside-an-operator>
@@ -42,7 +43,7 @@ pub type Files = BTreeMap<String, String>;
 /// The bundle of a version, whose operator is that image, `REPOSITORY` or `REPOSITORY@DIGEST`.
 pub fn bundle(helm: &Helm, image: Option<&str>, version: &str) -> Result<Files> {
     let rendered = rendered(helm, image, version)?;
-    let definitions = definitions()?;
+    let definitions = crds::parsed()?;
     let csv = service_version(&rendered, &definitions, version)?;
     check::service_version(&csv, &definitions)?;
     let mut files = Files::new();
@@ -79,19 +80,11 @@ pub fn write(files: &Files, folder: &Path) -> Result<()> {
 
 /// The chart's objects. Those that Lifecycle Manager does not take are left out.
 fn rendered(helm: &Helm, image: Option<&str>, version: &str) -> Result<Objects> {
-    let image = image.unwrap_or(NO_IMAGE);
-    let (repository, digest) = image.split_once('@').unwrap_or((image, ""));
-    let image = format!("image.repository={repository},image.tag={version},image.digest={digest}");
+    let image = format!("{},image.tag={version}", chart::image_values(image.unwrap_or(NO_IMAGE)));
+    // Narrowed, it tells the rights that no namespace bounds from the others.
     let set = "clusterName=none,aws.identity=podIdentity,crds.enabled=false,networkPolicy.enabled=false,\
-               admissionPolicy.enabled=false";
+               admissionPolicy.enabled=false,watchNamespaces={none}";
     objects::parse(&helm.render(&chart::directory()?, PACKAGE, &["--set", set, "--set", &image])?)
-}
-
-fn definitions() -> Result<Vec<Value>> {
-    let read = |(name, text): (String, String)| {
-        serde_saphyr::from_str(&text).with_context(|| format!("cannot read crds/{name}"))
-    };
-    crds::all()?.into_iter().map(read).collect()
 }
 
 /// <https://olm.operatorframework.io/docs/concepts/crds/clusterserviceversion/>
@@ -108,7 +101,6 @@ fn service_version(rendered: &Objects, definitions: &[Value], version: &str) -> 
         "kind": "ClusterServiceVersion",
         "metadata": {
             "name": format!("{PACKAGE}.v{version}"),
-            "namespace": "placeholder",
             "labels": { "operatorframework.io/arch.amd64": "supported", "operatorframework.io/arch.arm64": "supported" },
             "annotations": {
                 "alm-examples": serde_json::to_string_pretty(&examples(&root, definitions)?)?,
@@ -152,10 +144,11 @@ fn service_version(rendered: &Objects, definitions: &[Value], version: &str) -> 
 /// What the operator may do in the namespaces that it serves, and what beside them.
 fn rules(rendered: &Objects) -> Result<(Vec<Value>, Vec<Value>)> {
     let (mut within, mut cluster) = (Vec::new(), Vec::new());
+    let scoped = &find(rendered, "ClusterRole", CLUSTER_SCOPED)?["rules"];
+    let scoped: Vec<Value> = list(scoped).iter().flat_map(|rule| list(&rule["resources"])).collect();
     for rule in list(&find(rendered, "ClusterRole", PACKAGE)?["rules"]) {
         let resources = list(&rule["resources"]);
-        let is_scoped = |resource: &&Value| resource.as_str().is_some_and(|it| CLUSTER_SCOPED.contains(&it));
-        let (beside, inside): (Vec<&Value>, Vec<&Value>) = resources.iter().partition(is_scoped);
+        let (beside, inside): (Vec<&Value>, Vec<&Value>) = resources.iter().partition(|it| scoped.contains(it));
         for (some, rules) in [(inside, &mut within), (beside, &mut cluster)] {
             if !some.is_empty() {
                 let mut part = rule.clone();
@@ -184,7 +177,9 @@ fn started_by_manager(deployment: &Value, rendered: &Objects) -> Result<Value> {
     let mut variables = list(container.get("env").unwrap_or(&Value::Null));
     let given = options["data"].as_object().into_iter().flatten();
     variables.extend(
-        given.filter(|(name, _)| *name != "CLUSTER_NAME").map(|(name, value)| json!({ "name": name, "value": value })),
+        given
+            .filter(|(name, _)| !GIVEN.contains(&name.as_str()))
+            .map(|(name, value)| json!({ "name": name, "value": value })),
     );
     let targets = json!({ "fieldRef": { "fieldPath": format!("metadata.annotations['{TARGETS}']") } });
     variables.push(json!({ "name": "WATCH_NAMESPACE", "valueFrom": targets }));
@@ -232,7 +227,7 @@ fn examples(root: &Path, definitions: &[Value]) -> Result<Vec<Value>> {
 fn beside(rendered: &Objects) -> impl Iterator<Item = &Value> {
     rendered.values().filter(|object| {
         let (kind, name) = (text(object, "/kind"), text(object, "/metadata/name"));
-        BESIDE.contains(&kind) && (kind, name) != ("ClusterRole", PACKAGE)
+        BESIDE.contains(&kind) && ![PACKAGE, CLUSTER_SCOPED].iter().any(|role| (kind, name) == ("ClusterRole", role))
     })
 }
 
@@ -290,6 +285,7 @@ mod tests {
     #[test]
     fn rights_beside_namespaces_are_told_apart_from_those_within() -> Result<()> {
         let role = "kind: ClusterRole\nmetadata: {name: causeway}\nrules:\n- {apiGroups: [''], resources: [pods, nodes], verbs: [get]}\n\
+                    ---\nkind: ClusterRole\nmetadata: {name: causeway-cluster-scoped}\nrules:\n- {resources: [nodes]}\n\
                     ---\nkind: Role\nmetadata: {name: leases}\nrules:\n- {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get]}\n";
         let (within, cluster) = rules(&objects::parse(role)?)?;
         let resources = |rules: Vec<Value>| rules.iter().map(|it| it["resources"].clone()).collect::<Vec<_>>();
@@ -300,7 +296,7 @@ mod tests {
 
     #[test]
     fn every_kind_has_an_example() -> Result<()> {
-        let definitions = definitions()?;
+        let definitions = crds::parsed()?;
         let examples = examples(&host::repo_root()?, &definitions)?;
         assert_eq!(examples.len(), definitions.len());
         Ok(())

@@ -53,6 +53,10 @@ impl<'a> Installed<'a> {
         (&self.image.0, &self.image.1)
     }
 
+    fn reference(&self) -> String {
+        format!("{}@{}", self.image.0, self.image.1)
+    }
+
     fn helm(&self, arguments: &[&str], step: &Step) -> Result<String> {
         step.note(format!("helm {}", arguments.join(" ")));
         let mut command = self.local.cluster.in_network(self.helm.program());
@@ -65,7 +69,7 @@ impl<'a> Installed<'a> {
     /// Installs or upgrades the release and waits for it. What `kubectl apply` made before is taken over.
     pub fn upgrade(&self, options: &[&str], step: &Step) -> Result<()> {
         let (chart, values) = (chart::directory()?.display().to_string(), chart::local_values()?.display().to_string());
-        let image = format!("image.repository={},image.digest={}", self.image.0, self.image.1);
+        let image = chart::image_values(&self.reference());
         let mut arguments = vec!["upgrade", "--install", RELEASE, &chart, "--create-namespace", "--values", &values];
         arguments.extend(["--set", &image, "--take-ownership", "--force-conflicts", "--wait", "--timeout", "180s"]);
         arguments.extend(options);
@@ -102,18 +106,13 @@ impl<'a> Installed<'a> {
         if uid("myapp/example-app", "default")? != sample {
             bail!("helm uninstall took an object along");
         }
-        let image = format!("{}@{}", self.image.0, self.image.1);
         let may_list = |namespace: &str, expected| self.may_list_pods_of(namespace, expected);
-        olm::live(self.local, &self.helm, &image, may_list, step).context("Lifecycle Manager installs the bundle")?;
+        olm::live(self.local, &self.helm, &self.reference(), may_list, step)
+            .context("Lifecycle Manager installs the bundle")?;
 
         // Installs it under the same name, without --take-ownership: what was kept belongs to the release of that name.
         tutorial::run(self.local, self, step).context("a reader follows the tutorial")?;
-        kubectl.run(&["--namespace", "default", "scale", "myapp/example-app", "--replicas=4"])?;
-        let four = "--for=jsonpath={.status.readyReplicas}=4";
-        kubectl
-            .run(&["--namespace", "default", "wait", "myapp/example-app", four, "--timeout=120s"])
-            .map(drop)
-            .with_context(|| install::what_happened(kubectl, "default"))
+        install::scaled(kubectl, 4)
     }
 
     /// Whether the operator's service account has rights in a namespace.

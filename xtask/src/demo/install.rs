@@ -44,6 +44,16 @@ pub fn pods_running(kubectl: &Kubectl<'_>, step: &Step) -> Result<()> {
     wait(kubectl, &ready, step).with_context(|| what_happened(kubectl, "default"))
 }
 
+/// Asks for so many pods of the MyApp, which the operator makes if it works.
+pub fn scaled(kubectl: &Kubectl<'_>, replicas: u8) -> Result<()> {
+    kubectl.run(&["-n", "default", "scale", "myapp/example-app", &format!("--replicas={replicas}")])?;
+    let ready = format!("--for=jsonpath={{.status.readyReplicas}}={replicas}");
+    kubectl
+        .run(&["-n", "default", "wait", "myapp/example-app", &ready, "--timeout=120s"])
+        .map(drop)
+        .with_context(|| what_happened(kubectl, "default"))
+}
+
 /// Waits until every member of the EtcdCluster is healthy.
 pub fn members_healthy(kubectl: &Kubectl<'_>, step: &Step) -> Result<()> {
     let ready = ["-n", "default", "wait", "etcdcluster/prod-etcd", "--for=condition=Ready", "--timeout=180s"];

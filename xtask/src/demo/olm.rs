@@ -24,7 +24,7 @@ pub fn live(
 ) -> Result<()> {
     let kubectl = &local.kubectl;
     let bundle = olm::bundle(helm, Some(image), &release::version()?)?;
-    let ways: [(&[&str], &str); 2] = [(&["default", "kube-public"], "2"), (&[], "3")];
+    let ways: [(&[&str], u8); 2] = [(&["default", "kube-public"], 2), (&[], 3)];
     let mut made: Vec<Value> = Vec::new();
     for (served, replicas) in ways {
         step.note(if served.is_empty() {
@@ -38,11 +38,7 @@ pub fn live(
         kubectl.run(&rollout).with_context(|| install::what_happened(kubectl, NAMESPACE))?;
         may_list_pods_of("default", true)?;
         may_list_pods_of("kube-system", served.is_empty())?;
-        kubectl.run(&["-n", "default", "scale", "myapp/example-app", &format!("--replicas={replicas}")])?;
-        let ready = format!("--for=jsonpath={{.status.readyReplicas}}={replicas}");
-        kubectl
-            .run(&["-n", "default", "wait", "myapp/example-app", &ready, "--timeout=120s"])
-            .with_context(|| install::what_happened(kubectl, "default"))?;
+        install::scaled(kubectl, replicas)?;
         made.extend(objects);
     }
     made.retain(|object| object["kind"] != "Namespace");

@@ -27,10 +27,7 @@ pub fn install(helm: &Helm, image: Option<&str>) -> Result<String> {
             ("image.repository", None) => {
                 sets.push("image.repository=registry.invalid/image,image.tag=none".to_owned());
             }
-            ("image.repository", Some(image)) => {
-                let (repository, digest) = image.split_once('@').unwrap_or((image, ""));
-                sets.push(format!("image.repository={repository},image.digest={digest}"));
-            }
+            ("image.repository", Some(image)) => sets.push(chart::image_values(image)),
             _ => sets.push(format!("{value}={stand_in}")),
         }
     }
