@@ -2,6 +2,7 @@
 
 mod auth;
 mod defrag;
+mod downgrade;
 mod status;
 mod storage;
 mod tls;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use auth::{Auth, AuthStatus};
 pub use defrag::{Defrag, DefragStatus};
+pub use downgrade::DowngradeStatus;
 pub use status::{EtcdClusterStatus, MemberStatus, RecoveredRevisions, UnknownMember};
 pub use storage::Storage;
 pub use tls::{ClientTls, ClientTlsMode, PeerTls, Tls};
@@ -60,8 +62,8 @@ use super::{placement, pods};
     validation = ("!has(self.restoreFrom) || (has(oldSelf.restoreFrom) && self.restoreFrom == oldSelf.restoreFrom)", "spec.restoreFrom can only be given when the object is created, and only be removed later: make another object, or a DatabaseRestore")
 )]
 pub struct EtcdClusterSpec {
-    /// Version of etcd, such as 3.5.9. It may go up by one minor version at a time, and never down to an earlier minor
-    /// version.
+    /// Version of etcd, such as 3.5.9. It may go up and back by one minor version at a time: from 3.5 to 3.6 and from 3.6 to
+    /// 3.5 only with 3.5.26 or a later 3.5.
     #[schemars(length(max = 16))]
     #[x_kube(validation = ("self.matches('^3[.][56][.][0-9]{1,3}$')", "spec.version must be a release of etcd 3.5 or 3.6, such as 3.5.9"))]
     pub version: String,

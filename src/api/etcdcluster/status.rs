@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::auth::AuthStatus;
 use super::defrag::DefragStatus;
+use super::downgrade::DowngradeStatus;
 use crate::api::common::conditioned;
 use crate::api::databaserestore::Restored;
 
@@ -57,6 +58,10 @@ pub struct EtcdClusterStatus {
     /// Where the password is by which Causeway logs in; from before clients must log in until they need not any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auth: Option<AuthStatus>,
+
+    /// How far members are on their way back to an earlier minor version; none while they are not on one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub downgrade: Option<DowngradeStatus>,
 
     /// How far `spec.defrag` was followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

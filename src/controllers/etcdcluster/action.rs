@@ -39,6 +39,10 @@ pub enum Action {
     Defragment { name: String, via: Endpoint },
     /// End an alarm.
     Disarm { alarm: Alarm, via: Endpoint },
+    /// Let members go back from one version to another; etcd is given the minor one.
+    EnableDowngrade { from: String, to: String, minor: u8, via: Endpoint },
+    /// Take that back, for that reason.
+    CancelDowngrade { why: &'static str, via: Endpoint },
     /// Make the Secret with the password that root is to have: the one that it has, or any.
     MakePassword { secret: String, known: Option<Password> },
     /// Note which password root has, and which it is to be given.
@@ -91,6 +95,13 @@ impl Action {
             Self::Compact { revision, .. } => ("Compacted", format!("Forgot what was before revision {revision}")),
             Self::Defragment { name, .. } => ("Defragmented", format!("Defragmented {name}")),
             Self::Disarm { .. } => ("Disarmed", "Ended an alarm: there is space again".into()),
+            Self::EnableDowngrade { from, to, .. } => (
+                "DowngradeEnabled",
+                format!(
+                    "Members may go back from {from} to {to}, once they have written their data as that reads them"
+                ),
+            ),
+            Self::CancelDowngrade { why, .. } => ("DowngradeCancelled", format!("Cancelled etcd's downgrade: {why}")),
             Self::MakePassword { secret, .. } => {
                 ("PasswordMade", format!("Made a password for root in Secret {secret}"))
             }

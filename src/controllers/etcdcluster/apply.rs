@@ -57,6 +57,13 @@ pub async fn apply(sets: &Sets<EtcdCluster>, etcd: &Etcd, object: &EtcdCluster, 
         },
         Action::Defragment { via, .. } => Ok(etcd.change(via, Request::Defragment).await?),
         Action::Disarm { alarm, via } => Ok(etcd.change(via, Request::Disarm(*alarm)).await?),
+        Action::EnableDowngrade { minor, via, .. } => {
+            let request = Request::EnableDowngrade { target: format!("3.{minor}") };
+            unless_there(etcd.change(via, request).await).map(drop).map_err(Error::from)
+        }
+        Action::CancelDowngrade { via, .. } => {
+            unless_there(etcd.change(via, Request::CancelDowngrade).await).map(drop).map_err(Error::from)
+        }
         Action::MakePassword { known, .. } => Ok(secrets::make(client, object, known.as_ref()).await?),
         Action::NotePassword(note) => Ok(secrets::note(client, object, note).await?),
         Action::PrepareRoot { password, via } => Ok(prepare_root(etcd, via, password).await?),
@@ -74,13 +81,17 @@ pub async fn apply(sets: &Sets<EtcdCluster>, etcd: &Etcd, object: &EtcdCluster, 
 
 /// A root that is there already may have any password: it gets this one.
 async fn prepare_root(etcd: &Etcd, via: &Endpoint, password: &Password) -> Result<(), EtcdError> {
-    let unless_there = |outcome: Result<(), EtcdError>| match outcome {
-        Err(error) if error.trouble == Trouble::AlreadyThere => Ok(false),
-        outcome => outcome.map(|()| true),
-    };
     if !unless_there(etcd.change(via, Request::AddRoot { password: password.clone() }).await)? {
         etcd.change(via, Request::ChangePassword { password: password.clone() }).await?;
     }
     unless_there(etcd.change(via, Request::AddRole).await)?;
     etcd.change(via, Request::GrantRole).await
+}
+
+/// Whether it was done by this call, and not before.
+fn unless_there(outcome: Result<(), EtcdError>) -> Result<bool, EtcdError> {
+    match outcome {
+        Err(error) if error.trouble == Trouble::AlreadyThere => Ok(false),
+        outcome => outcome.map(|()| true),
+    }
 }

@@ -44,7 +44,9 @@ impl Database for EtcdCluster {
             mode: Mode::of(pod.labels().get(side.mode_label()).map(String::as_str)),
             trust: pod.labels().get(side.trust_label()).cloned(),
         };
+        let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
         Node {
+            image: containers.filter(|it| it.name == Self::APP).find_map(|it| it.image.clone()),
             transport: Transport { peer: channel(Side::Peer), client: channel(Side::Client) },
             forced: pod.labels().contains_key(FORCED),
             skip: skip_of(pod),

@@ -71,6 +71,8 @@ pub enum Backup {
 /// What matters of a pod to etcd alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
+    /// The image of its member.
+    pub image: Option<String>,
     /// What its member speaks.
     pub transport: Transport,
     /// It begins the cluster anew from its data whenever it starts.

@@ -34,7 +34,7 @@ pub enum Trouble {
     NotLeader,
     /// What was to be forgotten is forgotten already.
     Compacted,
-    /// The user or the role is there already.
+    /// The user or the role is there already, or the downgrade is as it was to be.
     AlreadyThere,
     /// Nobody has to log in: there is nothing to log in to.
     AuthOff,

@@ -1,8 +1,8 @@
 //! Calls members by gRPC.
 
 use etcd_client::{
-    AlarmAction, AlarmOptions, AlarmType, Client, CompactionOptions, ConnectOptions, Error, GetOptions,
-    MemberAddOptions, StatusResponse,
+    AlarmAction, AlarmOptions, AlarmType, Client, CompactionOptions, ConnectOptions, DowngradeInfo, DowngradeOptions,
+    Error, GetOptions, MemberAddOptions, StatusResponse,
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -173,6 +173,10 @@ async fn ask(client: &mut Client, request: &Request) -> Result<Reply, Error> {
             client.compact(*revision, Some(options)).await.map(drop)?;
         }
         Request::Defragment => client.defragment().await.map(drop)?,
+        Request::EnableDowngrade { target } => {
+            client.maintenance_client().downgrade(DowngradeOptions::Enable(target.clone())).await.map(drop)?;
+        }
+        Request::CancelDowngrade => client.maintenance_client().downgrade(DowngradeOptions::Cancel).await.map(drop)?,
         // Done by connecting.
         Request::Login => {}
         Request::AddRoot { password: Password(password) } => client.user_add(ROOT, password, None).await.map(drop)?,
@@ -201,6 +205,8 @@ fn status_of(status: &StatusResponse) -> Status {
         db_size: status.db_size(),
         db_in_use: status.raft_used_db_size(),
         errors: status.errors().to_vec(),
+        storage_minor: status.storage_version().split('.').nth(1).and_then(|minor| minor.parse().ok()),
+        downgrades: status.downgrade_info().is_some_and(DowngradeInfo::enabled),
     }
 }
 
@@ -243,6 +249,8 @@ fn error_of(operation: &'static str, error: &Error) -> EtcdError {
         ("revision has been compacted", Trouble::Compacted),
         ("not leader", Trouble::NotLeader),
         ("bad leader transferee", Trouble::NotLeader),
+        ("downgrade job in progress", Trouble::AlreadyThere),
+        ("no inflight downgrade job", Trouble::AlreadyThere),
         ("user name already exists", Trouble::AlreadyThere),
         ("role name already exists", Trouble::AlreadyThere),
         ("authentication is not enabled", Trouble::AuthOff),

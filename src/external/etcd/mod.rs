@@ -69,6 +69,14 @@ pub enum Request {
     },
     /// Gives space back to the disk; the member serves nobody meanwhile.
     Defragment,
+    /// Lets the members go back to the minor version before theirs: they write their data as that reads them.
+    /// <https://etcd.io/docs/v3.6/downgrades/downgrade_3_6/>
+    EnableDowngrade {
+        /// That version, such as 3.5.
+        target: String,
+    },
+    /// Takes that back.
+    CancelDowngrade,
     /// Logs in anew with the endpoint's password.
     Login,
     /// Adds the user [`ROOT`].
@@ -107,6 +115,7 @@ impl Request {
             Self::Alarms | Self::Disarm(_) => "Alarm",
             Self::Compact { .. } => "Compact",
             Self::Defragment => "Defragment",
+            Self::EnableDowngrade { .. } | Self::CancelDowngrade => "Downgrade",
             Self::Login => "Authenticate",
             Self::AddRoot { .. } => "UserAdd",
             Self::ChangePassword { .. } => "UserChangePassword",
@@ -176,6 +185,10 @@ pub struct Status {
     pub db_in_use: i64,
     /// What it complains of: alarms, or that it has no leader.
     pub errors: Vec<String>,
+    /// The minor version whose form its data have, such as 5; none before 3.6.
+    pub storage_minor: Option<u8>,
+    /// A downgrade is enabled; 3.6 and later tell.
+    pub downgrades: bool,
 }
 
 /// A member as the cluster knows it.

@@ -87,11 +87,11 @@ async fn another(operator: Operator, scene: &Scene) -> Operator {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_that_asks_for_logins_grows_and_is_upgraded() {
+async fn a_cluster_that_asks_for_logins_goes_back_to_an_earlier_version_grows_and_is_upgraded() {
     let scene = Stage::new("etcd-auth").await;
     let _operator = Operator::start(&scene).await;
     let mut wanted = spec(1);
-    wanted["version"] = json!("3.5.35");
+    wanted["version"] = json!("3.6.16");
     wanted["auth"] = json!({ "enabled": true });
     let begun = std::time::Instant::now();
     let object = running(&scene, wanted).await;
@@ -107,6 +107,10 @@ async fn a_cluster_that_asks_for_logins_grows_and_is_upgraded() {
     answer(&scene, Some(&made), None).await;
 
     let checker = Checker::start(&scene).await;
+    // No other member can stand in for a single one.
+    scene.edit::<EtcdCluster>(NAME, json!({ "version": "3.5.35" })).await;
+    settled(&scene, "the earlier version").await;
+    checker.goes_on("the earlier version").await;
     scene.edit::<EtcdCluster>(NAME, json!({ "replicas": 3 })).await;
     settled(&scene, "three members").await;
     scene.edit::<EtcdCluster>(NAME, json!({ "version": "3.6.16" })).await;
@@ -114,7 +118,7 @@ async fn a_cluster_that_asks_for_logins_grows_and_is_upgraded() {
     answer(&scene, None, Some(Trouble::NotLoggedIn)).await;
     checker.goes_on("the other version").await;
     shown_nowhere(&scene, &made).await;
-    checker.finish(&scene, "a cluster that asks for logins, scaled and upgraded").await;
+    checker.finish(&scene, "a cluster that asks for logins, taken back, scaled and upgraded").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

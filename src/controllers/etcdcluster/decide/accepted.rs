@@ -1,16 +1,21 @@
 //! What of a spec can be done to the cluster as it runs.
 
-use super::{View, auth, certificates, children};
+use super::{View, auth, certificates, children, downgrade};
 use crate::controllers::etcdcluster::{names, settings};
 use crate::schedule::Schedule;
 use crate::stateful::child_fields;
 
+/// The minor version and the release of it from and to which members go on and back between 3.5 and 3.6.
+/// <https://etcd.io/blog/2025/zombie_members_upgrade/>
+pub const OLDEST_SAFE: (u8, u16) = (5, 26);
+
 /// Why the spec cannot be followed, with the field and the fix.
 pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
-    if let Some(trouble) = settings::trouble(view.object) {
+    // Both versions are to know all flags.
+    if let Some(trouble) = settings::trouble(view.written).or_else(|| settings::trouble(view.object)) {
         return Some(("ConfigInvalid", trouble));
     }
-    let denied = view.observed.set.complaint(view.object);
+    let denied = view.observed.set.complaint(view.written);
     denied
         .or_else(|| recovery(view))
         .or_else(|| children::taken(view))
@@ -54,19 +59,19 @@ fn refused(view: &View<'_>) -> Option<(&'static str, String)> {
     Some(("SpecRefused", format!("the pods that spec asks for are refused: {words}{}", child_fields::fix(words))))
 }
 
-/// etcd goes up by one minor version at a time, and never back.
+/// etcd goes up and back by one minor version at a time.
 /// <https://etcd.io/docs/v3.6/upgrades/upgrade_3_6/>
 fn version(view: &View<'_>) -> Option<(&'static str, String)> {
-    let wanted = parse(&view.object.spec.version)?;
+    let wanted = parse(&view.written.spec.version)?;
     let running: Vec<(u8, u16)> = view.observed.statuses.values().filter_map(|status| parse(&status.version)).collect();
     let recorded = view.object.status.as_ref().and_then(|status| parse(status.current_version.as_deref()?));
     let (lowest, highest) = (running.iter().min().copied().or(recorded)?, running.iter().max().copied().or(recorded)?);
-    let asked = &view.object.spec.version;
-    if wanted.0 < highest.0 && lowest.0 == highest.0 {
+    let asked = &view.written.spec.version;
+    // Earlier ones know another list of members than 3.6 has written, in which removed ones may come back.
+    if wanted < OLDEST_SAFE && (highest.0 > wanted.0 || downgrade::is_on_the_way(view)) {
         let message = format!(
-            "spec.version: etcd cannot go back from 3.{} to {asked}: set a version of 3.{}, or restore a backup into a new \
-             cluster",
-            highest.0, highest.0
+            "spec.version: members of 3.{} go back to 3.{}.{} or a later 3.{}, not to {asked}: set such a version, or one of 3.{}",
+            highest.0, OLDEST_SAFE.0, OLDEST_SAFE.1, OLDEST_SAFE.0, highest.0
         );
         return Some(("DowngradeRefused", message));
     }
@@ -78,8 +83,7 @@ fn version(view: &View<'_>) -> Option<(&'static str, String)> {
         return Some(("UpgradeTooFar", message));
     }
     // Members that were removed long ago may come back with 3.6 unless a late 3.5 has run before.
-    // <https://etcd.io/blog/2025/zombie_members_upgrade/>
-    if wanted.0 == 6 && lowest < (5, 26) {
+    if wanted.0 == 6 && lowest < OLDEST_SAFE {
         let message = format!(
             "spec.version: the members run 3.5.{}, from which an upgrade to 3.6 can bring removed members back: set 3.5.26 or a \
              later 3.5 first",
@@ -90,7 +94,8 @@ fn version(view: &View<'_>) -> Option<(&'static str, String)> {
     None
 }
 
-fn parse(version: &str) -> Option<(u8, u16)> {
+/// Minor version and release of a version of etcd 3.
+pub fn parse(version: &str) -> Option<(u8, u16)> {
     let (minor, patch) = version.strip_prefix("3.")?.split_once('.')?;
     Some((minor.parse().ok()?, patch.parse().ok()?))
 }

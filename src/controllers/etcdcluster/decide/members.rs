@@ -5,7 +5,7 @@ use super::super::damage::Loss;
 use super::super::facts::{Claim, Pod};
 use super::super::names;
 use super::super::tls::Mode;
-use super::{Step, View, delete_claim, delete_pod, leadership, rollout, strangers};
+use super::{Step, View, delete_claim, delete_pod, downgrade, leadership, rollout, strangers};
 use crate::external::etcd::{AlarmKind, Member};
 use crate::stateful::ChildAction;
 
@@ -90,6 +90,11 @@ fn joining(view: &View<'_>, wanted: i32, accepted: bool) -> Option<Step> {
     if let Some(pod) = pod.filter(|pod| accepted && !pod.ready && pod.trouble.is_some() && view.is_outdated(pod)) {
         let why = "it does not start, and was made from an earlier spec";
         return Some(Step::act(vec![delete_pod(pod, why)], "MemberJoining", message));
+    }
+    if let Some(pod) = pod.filter(|pod| downgrade::is_shut_out(pod)) {
+        let cancel = Action::CancelDowngrade { why: "no member can join while it is enabled", via: view.via()? };
+        let actions = vec![cancel, delete_pod(pod, "it may join now")];
+        return Some(Step::act(actions, "MemberJoining", message));
     }
     if let Some(pod) = pod
         && pod.trouble.as_deref() == Some("CrashLoopBackOff")
@@ -243,6 +248,9 @@ fn add(view: &View<'_>, ordinal: i32, reason: &'static str) -> Option<Step> {
     if view.strangers().any(|member| member.is_learner) {
         // There can be but one that learns.
         return strangers::trouble(view);
+    }
+    if let Some(cancel) = downgrade::cancel(view, "no member can join while it is enabled") {
+        return Some(Step::act(vec![cancel], reason, format!("before {name} is added, etcd's downgrade is cancelled")));
     }
     let message = format!("adding {name}");
     let by_tls = view.transport().peer.mode == Mode::Secure;

@@ -9,6 +9,7 @@ mod backup;
 mod certificates;
 mod children;
 mod defrag;
+mod downgrade;
 mod leadership;
 mod majority;
 mod members;
@@ -60,7 +61,10 @@ const QUORUM_LOST: &str = "QuorumLost";
 
 /// What is known, and what follows from it.
 struct View<'a> {
+    /// The object; with the version that members run for as long as they cannot go back to the one that it asks for.
     object: &'a EtcdCluster,
+    /// The object as it was written.
+    written: &'a EtcdCluster,
     observed: &'a Observed,
     /// Our members as a majority knows them, by ordinal; empty while there is no majority.
     members: BTreeMap<i32, &'a Member>,
@@ -77,7 +81,9 @@ type Step = stateful::Step<Action>;
 /// What to do so that the cluster is as the object says.
 pub fn decide(object: &EtcdCluster, observed: &Observed, now: Timestamp) -> Plan<Action, EtcdClusterStatus> {
     let (transport, revision) = (OnceCell::new(), OnceCell::new());
-    let view = View { object, observed, members: observed.members(object), now, transport, revision };
+    let held = downgrade::held(object, observed);
+    let (written, object) = (object, held.as_ref().unwrap_or(object));
+    let view = View { object, written, observed, members: observed.members(object), now, transport, revision };
     let (step, rests) = step(&view);
     let next = if rests { defrag::next(&view) } else { None };
     let again = next.map_or(step.again, |next| next.min(step.again));
@@ -88,6 +94,7 @@ pub fn decide(object: &EtcdCluster, observed: &Observed, now: Timestamp) -> Plan
             || recovery::is_another(&view)
             || auth::begins(&view)
             || defrag::takes_turn(&view, &step)
+            || downgrade::is_news(&view)
             || space::is_news(&view, &step),
         health: step.health,
         actions: step.actions,
@@ -151,6 +158,7 @@ fn step(view: &View<'_>) -> (Step, bool) {
         .or_else(|| members::step(view, complaint.is_none()))
         .or_else(|| space::step(view))
         .or_else(|| rollout::step(view, complaint.is_none()))
+        .or_else(|| downgrade::step(view, complaint.is_none()))
         .or_else(|| transport::step(view, complaint.is_none()))
         .or_else(|| children::grow(view, complaint.is_none()))
         .or_else(|| backup::step(view, complaint.is_none()))

@@ -49,6 +49,8 @@ pub enum Fault {
     ChangeSettings,
     /// A kubelet does not know yet how the settings were changed last.
     OldSettings,
+    /// Somebody lets members go back to 3.5, or takes that back.
+    Downgrade(bool),
     /// Somebody gives root another password.
     ChangeRoot(&'static str),
     /// Somebody turns authentication off.
@@ -118,6 +120,7 @@ fn fault() -> impl Strategy<Value = Fault> {
         (0..6).prop_map(Fault::ScalePods),
         Just(Fault::ChangeSettings),
         Just(Fault::OldSettings),
+        any::<bool>().prop_map(Fault::Downgrade),
         Just(Fault::ChangeRoot("by hand")),
         Just(Fault::OpenGate),
         any::<bool>().prop_map(Fault::LosePassword),
@@ -301,6 +304,7 @@ impl Fault {
                 }
             }
             Self::OldSettings => simulation.kubernetes.forgetful = true,
+            Self::Downgrade(enable) => simulation.raft.tamper(*enable),
             Self::ChangeRoot(password) => {
                 if simulation.gate.root.is_some() {
                     simulation.gate.root = Some(Password((*password).into()));

@@ -29,6 +29,7 @@ const MEMORY: u8 = 2;
 pub struct PodState {
     pub uid: String,
     pub revision: String,
+    image: String,
     /// The version that its image holds; none where there is no such image.
     pub version: Option<String>,
     address: String,
@@ -259,6 +260,7 @@ impl PodState {
         Self {
             uid: birth.uid.clone(),
             revision: birth.label(names::REVISION).unwrap().into(),
+            image: birth.image().to_owned(),
             version: birth.image().split_once(":v").map(|(_, version)| version.to_owned()),
             address: birth.address.clone(),
             transport: Transport { peer: channel(Side::Peer), client: channel(Side::Client) },
@@ -298,6 +300,7 @@ impl PodState {
             placed: true,
             lost_node: self.lost.then(|| format!("node-{ordinal}")),
             own: Node {
+                image: Some(self.image.clone()),
                 transport: self.transport.clone(),
                 forced: self.forced,
                 skip: if self.skips { self.skip() } else { Skip::NotAsked },

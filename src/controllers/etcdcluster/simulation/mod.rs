@@ -3,6 +3,7 @@
 mod auth;
 mod backup;
 mod defrag;
+mod downgrades;
 mod faults;
 mod idle;
 mod kubernetes;
@@ -126,6 +127,7 @@ impl Simulation {
         let id = self.member_at(endpoint)?;
         let pod = self.kubernetes.set.pods.values().find(|pod| pod.member() == Some(id))?;
         let log = self.raft.logs.get(&id).copied()?;
+        let later = self.raft.up.get(&id).is_some_and(|minor| *minor > 5);
         Some(Status {
             cluster_id: self.raft.cluster?,
             member_id: id,
@@ -135,6 +137,11 @@ impl Simulation {
             raft_index: log,
             applied_index: log,
             db_size: self.raft.sizes.get(&id).copied().unwrap_or(0),
+            storage_minor: later
+                .then(|| self.raft.storage.get(&id).copied())
+                .flatten()
+                .and_then(|it| it.try_into().ok()),
+            downgrades: later && self.raft.downgrade.is_some(),
             ..Status::default()
         })
     }
@@ -300,6 +307,8 @@ impl Simulation {
             Action::Remove { name, id, via, .. } => {
                 let (voters, had) = (self.raft.voters().collect::<BTreeSet<_>>(), self.has_majority());
                 self.ask(via, |raft, _| raft.remove(*id))?;
+                // It is waited for no more, be it that it is added again at once.
+                self.note_who_is_back();
                 assert!(self.disturbed || !had || self.has_voters(), "a majority is lost by removing {name}");
                 assert!(voters.len() != 1 || !voters.contains(id), "the last member is removed");
                 Ok(())
@@ -315,6 +324,13 @@ impl Simulation {
                 }
                 self.ask(via, |raft, _| raft.update_peer(*id, peer_url))
             }
+            Action::EnableDowngrade { minor, via, .. } => {
+                self.ask(via, |raft, _| match raft.enable_downgrade((*minor).into()) {
+                    Err(Trouble::AlreadyThere) => Ok(()),
+                    outcome => outcome,
+                })
+            }
+            Action::CancelDowngrade { via, .. } => self.ask(via, |raft, _| raft.cancel_downgrade()),
             Action::Defragment { name, via } => self.defragment(name, via),
             Action::Compact { .. } | Action::Disarm { .. } => Ok(()),
             _ => self.act_on_auth(action),

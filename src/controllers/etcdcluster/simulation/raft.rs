@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::controllers::etcdcluster::settings::Start;
 use crate::external::etcd::{Member, Trouble};
 
+/// What a member says whose version is below the cluster's.
+const TOO_OLD: &str = "invalid downgrade; server version is lower than determined cluster version";
+
 /// Entries that a cluster has from its beginning, so that a learner needs a while to catch up.
 const FIRST_ENTRIES: u64 = 40;
 
@@ -35,6 +38,12 @@ pub struct Raft {
     started: BTreeSet<u64>,
     /// The minor version that all members agreed on; none may be older.
     pub agreed_minor: u16,
+    /// The minor version to which members may go back.
+    pub downgrade: Option<u16>,
+    /// The minor version whose form the data of each member have, from 3.6 on.
+    pub storage: BTreeMap<u64, u16>,
+    /// Somebody else enabled or cancelled a downgrade.
+    pub tampered: bool,
     added: u64,
 }
 
@@ -54,7 +63,7 @@ impl Raft {
             Some(data) if !self.members.contains_key(&data.member) => return Err(None),
             Some(data) => data.member,
             None => {
-                let id = self.first_start(name, url, start).map_err(|words| Some(fatal(&words)))?;
+                let id = self.first_start(name, url, start, minor).map_err(|words| Some(fatal(&words)))?;
                 assert!(self.started.insert(id), "{name} came back without the data of member {id:x}");
                 *volume = Some(Data { member: id, damaged: false });
                 self.logs.insert(id, 0);
@@ -62,13 +71,18 @@ impl Raft {
             }
         };
         if minor < self.agreed_minor {
-            return Err(Some(fatal("invalid downgrade; server version is lower than determined cluster version")));
+            return Err(Some(fatal(TOO_OLD)));
         }
+        if self.storage.get(&id).is_some_and(|form| minor < *form) {
+            assert!(self.tampered, "{name} starts with data that it cannot read");
+            return Err(Some(fatal(TOO_OLD)));
+        }
+        self.storage.entry(id).or_insert(minor);
         self.up.insert(id, minor);
         Ok(id)
     }
 
-    fn first_start(&mut self, name: &str, url: &str, start: &Start) -> Result<u64, String> {
+    fn first_start(&mut self, name: &str, url: &str, start: &Start, minor: u16) -> Result<u64, String> {
         if !start.members.iter().any(|(known, _)| known == name) {
             return Err(format!(r#"couldn't find local name \"{name}\" in the initial cluster configuration"#));
         }
@@ -92,6 +106,14 @@ impl Raft {
         }
         if !anybody {
             return Err("cannot fetch cluster info from peer urls: could not retrieve cluster information".into());
+        }
+        // <https://github.com/etcd-io/etcd/blob/v3.6.16/server/etcdserver/cluster_util.go#L174>
+        let allowed = match self.downgrade {
+            Some(_) => minor + 1..=minor + 1,
+            None => 0..=minor,
+        };
+        if !allowed.contains(&self.agreed_minor) {
+            return Err("incompatible with current running cluster".into());
         }
         let urls: BTreeSet<&String> = start.members.iter().map(|(_, url)| url).collect();
         let known: BTreeSet<&String> = self.members.values().flat_map(|member| &member.peer_urls).collect();
@@ -149,9 +171,54 @@ impl Raft {
             }
         }
         self.write(if self.acknowledged == 0 { FIRST_ENTRIES } else { 1 });
-        if self.voters().all(|id| self.up.contains_key(&id)) {
-            self.agreed_minor = self.agreed_minor.max(self.up.values().min().copied().unwrap_or(0));
+        self.agree();
+    }
+
+    /// Data take the form of the agreed version, that follows the members' or a downgrade, and one that is over ends.
+    /// <https://github.com/etcd-io/etcd/blob/v3.6.16/server/etcdserver/version/monitor.go>
+    fn agree(&mut self) {
+        for (id, minor) in &self.up {
+            if *minor > 5 {
+                self.storage.insert(*id, self.agreed_minor.max(5));
+            }
         }
+        if !self.members.keys().all(|id| self.up.contains_key(id)) {
+            return;
+        }
+        let lowest = self.members.keys().map(|id| self.up[id]).min().unwrap_or(0);
+        match self.downgrade {
+            Some(target) if self.members.keys().all(|id| self.up[id] == target) => self.downgrade = None,
+            Some(target) => self.agreed_minor = target,
+            None => self.agreed_minor = self.agreed_minor.max(lowest),
+        }
+    }
+
+    /// Lets the members go back to an earlier minor version.
+    pub fn enable_downgrade(&mut self, target: u16) -> Result<(), Trouble> {
+        self.answers()?;
+        if self.downgrade.is_some() {
+            return Err(Trouble::AlreadyThere);
+        }
+        if target + 1 != self.agreed_minor {
+            return Err(Trouble::Other);
+        }
+        self.write(1);
+        self.downgrade = Some(target);
+        Ok(())
+    }
+
+    /// Somebody else does one or the other; etcd refuses where there is nothing to do.
+    pub fn tamper(&mut self, enable: bool) {
+        self.tampered = true;
+        let _ = if enable { self.enable_downgrade(5) } else { self.cancel_downgrade() };
+    }
+
+    /// Takes that back.
+    pub fn cancel_downgrade(&mut self) -> Result<(), Trouble> {
+        self.answers()?;
+        self.write(1);
+        self.downgrade = None;
+        Ok(())
     }
 
     /// Entries that no more than a majority has when their client is told that they are kept.

@@ -1,0 +1,147 @@
+//! Members go back to the minor version before theirs.
+//!
+//! etcd is told first. Its leader lowers the version of the cluster, and each member writes its data as the earlier version
+//! reads them; then pods are replaced as by any other rollout, and etcd ends the downgrade when the last one runs. Until all
+//! members have written their data, pods are made of the version that runs: one of the earlier version would not start on
+//! such data, and as long as a member is away, the cluster's version is not lowered.
+//! <https://etcd.io/docs/v3.6/downgrades/downgrade_3_6/>
+
+use super::super::action::Action;
+use super::super::facts::{Observed, Pod};
+use super::super::settings::minor_of;
+use super::accepted::{OLDEST_SAFE, parse};
+use super::{SOON, Step, View};
+use crate::api::EtcdCluster;
+use crate::api::etcdcluster::DowngradeStatus;
+use crate::external::etcd::Status;
+use crate::stateful::step::numbers;
+
+/// What a member says when it starts with a version that is below the cluster's.
+const TOO_OLD: &str = "server version is lower than determined cluster version";
+/// What a new member says while a downgrade is enabled: its version is then compared with another one than the cluster's.
+const SHUT_OUT: &str = "incompatible with current running cluster";
+
+/// The object with the version that members run, where they are to go back and not all are prepared for that.
+pub fn held(object: &EtcdCluster, observed: &Observed) -> Option<EtcdCluster> {
+    let course = course(object, observed).filter(|course| !course.prepared)?;
+    let mut held = object.clone();
+    (held.spec.version, held.spec.image) = (course.from, Some(course.image));
+    Some(held)
+}
+
+/// How far members are, as it is to be recorded.
+pub fn record(view: &View<'_>) -> Option<DowngradeStatus> {
+    course(view.written, view.observed)
+}
+
+/// Whether that differs from what is recorded: pods are replaced only after it was.
+pub fn is_news(view: &View<'_>) -> bool {
+    recorded(view.written) != record(view).as_ref()
+}
+
+/// Whether members go back.
+pub fn is_on_the_way(view: &View<'_>) -> bool {
+    recorded(view.written).is_some()
+}
+
+/// What etcd is to be told. All members are well when this is asked for.
+pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
+    let Some(course) = record(view).filter(|_| accepted) else {
+        let cancel = cancel(view, "spec.version asks for none").filter(|_| accepted)?;
+        return Some(Step::act(vec![cancel], "Applying", "cancelling a downgrade that spec.version does not ask for"));
+    };
+    if course.prepared {
+        return None;
+    }
+    let to = &view.written.spec.version;
+    let minor = minor_of(to)?;
+    if !is_enabled(view) {
+        let action = Action::EnableDowngrade { from: course.from.clone(), to: to.clone(), minor, via: view.via()? };
+        let message = format!("preparing members to go back from {} to {to}", course.from);
+        return Some(Step::act(vec![action], "Downgrading", message));
+    }
+    let others = view.members.keys().copied().filter(|ordinal| {
+        let status = view.members.get(ordinal).and_then(|member| view.observed.status_of(*ordinal, member));
+        !status.is_some_and(|status| is_prepared(status, minor))
+    });
+    let names: Vec<String> = others.map(|ordinal| super::super::names::pod(view.object, ordinal)).collect();
+    let message =
+        format!("{} to write their data as etcd 3.{minor} reads them, before pods are replaced", names.join(", "));
+    Some(Step { again: SOON, ..Step::wait("Downgrading", format!("waiting for {message}")) })
+}
+
+/// The end of a downgrade that is enabled.
+pub fn cancel(view: &View<'_>, why: &'static str) -> Option<Action> {
+    let via = view.via().filter(|_| is_enabled(view))?;
+    Some(Action::CancelDowngrade { why, via })
+}
+
+/// Whether a member cannot join because a downgrade is enabled, or was when it tried.
+pub fn is_shut_out(pod: &Pod) -> bool {
+    pod.last_words.as_deref().is_some_and(|words| words.contains(SHUT_OUT))
+}
+
+fn is_enabled(view: &View<'_>) -> bool {
+    view.observed.statuses.values().any(|status| status.downgrades)
+}
+
+fn recorded(object: &EtcdCluster) -> Option<&DowngradeStatus> {
+    object.status.as_ref()?.downgrade.as_ref()
+}
+
+/// How far members are on their way back; none where the object does not ask for an earlier minor version than theirs.
+fn course(object: &EtcdCluster, observed: &Observed) -> Option<DowngradeStatus> {
+    let wanted = minor_of(&object.spec.version)?;
+    let begun = match recorded(object) {
+        Some(recorded) => recorded.clone(),
+        None if parse(&object.spec.version)? < OLDEST_SAFE => return None,
+        None => running(object, observed)?,
+    };
+    if minor_of(&begun.from)? <= wanted || runs_everywhere(object, observed, wanted) {
+        return None;
+    }
+    let prepared = (begun.prepared && !is_undone(observed, wanted)) || are_prepared(object, observed, wanted);
+    Some(DowngradeStatus { prepared, ..begun })
+}
+
+/// The highest version that a member runs, with its image.
+fn running(object: &EtcdCluster, observed: &Observed) -> Option<DowngradeStatus> {
+    let highest = observed.statuses.iter().max_by_key(|(_, status)| numbers(&status.version));
+    let (from, image) = if let Some((ordinal, status)) = highest {
+        (status.version.clone(), observed.set.pods.get(ordinal).and_then(|pod| pod.own.image.clone()))
+    } else {
+        // Nobody answers: the images are those of pods that are there.
+        let version = object.status.as_ref()?.current_version.clone()?;
+        (version, observed.set.pods.values().find_map(|pod| pod.own.image.clone()))
+    };
+    let image = image.unwrap_or_else(|| format!("quay.io/coreos/etcd:v{from}"));
+    Some(DowngradeStatus { from, image, prepared: false })
+}
+
+/// Whether the member can be started with that minor version.
+fn is_prepared(status: &Status, wanted: u8) -> bool {
+    minor_of(&status.version).is_some_and(|minor| minor <= wanted)
+        || status.storage_minor.is_some_and(|it| it <= wanted)
+}
+
+fn of_all(object: &EtcdCluster, observed: &Observed, holds: impl Fn(&Status) -> bool) -> bool {
+    let members = observed.members(object);
+    let all = members.iter().all(|(ordinal, member)| observed.status_of(*ordinal, member).is_some_and(&holds));
+    all && !members.is_empty()
+}
+
+fn runs_everywhere(object: &EtcdCluster, observed: &Observed, wanted: u8) -> bool {
+    of_all(object, observed, |status| minor_of(&status.version).is_some_and(|minor| minor <= wanted))
+}
+
+fn are_prepared(object: &EtcdCluster, observed: &Observed, wanted: u8) -> bool {
+    of_all(object, observed, |status| is_prepared(status, wanted))
+}
+
+/// Somebody cancelled the downgrade before a member ran the earlier version: the cluster has its version again.
+fn is_undone(observed: &Observed, wanted: u8) -> bool {
+    let refused = |pod: &Pod| pod.last_words.as_deref().is_some_and(|words| words.contains(TOO_OLD));
+    let statuses = || observed.statuses.values();
+    let runs = statuses().any(|status| minor_of(&status.version).is_some_and(|minor| minor <= wanted));
+    !runs && (observed.set.pods.values().any(refused) || statuses().any(|status| !is_prepared(status, wanted)))
+}

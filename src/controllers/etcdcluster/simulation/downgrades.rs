@@ -1,0 +1,119 @@
+//! How members go back to the minor version before theirs.
+
+use proptest::prelude::*;
+
+use super::Simulation;
+use super::faults::{Edit, Fault, Mishap};
+use crate::api::EtcdCluster;
+use crate::controllers::etcdcluster::action::Action;
+use crate::controllers::etcdcluster::fixtures;
+use crate::runtime::Health;
+use crate::stateful::ChildAction;
+
+/// A cluster of 3.6.
+fn later(count: i32) -> EtcdCluster {
+    let mut object = fixtures::cluster(count);
+    object.spec.version = "3.6.1".into();
+    object
+}
+
+/// A cluster that goes back, after so many reconciles.
+fn on_the_way(count: i32, passes: usize) -> Simulation {
+    let mut simulation = Simulation::settled(later(count));
+    simulation.journal.clear();
+    Edit::Version("3.5.30").happens(&mut simulation);
+    for _ in 0..passes {
+        simulation.reconcile(&Mishap::default());
+        simulation.time_passes();
+    }
+    simulation
+}
+
+/// All members run that minor version, and no downgrade is left behind.
+fn ends_at(simulation: &mut Simulation, minor: u16) {
+    simulation.settle();
+    simulation.assert_settled();
+    assert_eq!((simulation.raft.agreed_minor, simulation.raft.downgrade), (minor, None));
+    let status = simulation.object.status.as_ref().unwrap();
+    assert_eq!(status.downgrade, None);
+}
+
+#[test]
+fn members_write_their_data_as_the_earlier_version_reads_them_before_the_first_pod_is_replaced() {
+    for count in [1, 3, 5] {
+        let mut simulation = on_the_way(count, 0);
+        ends_at(&mut simulation, 5);
+        let steps: Vec<&str> = simulation
+            .journal
+            .iter()
+            .filter_map(|action| match action {
+                Action::EnableDowngrade { .. } => Some("enable"),
+                Action::Child(ChildAction::DeletePod { .. }) => Some("delete"),
+                Action::MoveLeader { .. } => Some("move"),
+                Action::CancelDowngrade { .. } => Some("cancel"),
+                _ => None,
+            })
+            .collect();
+        let mut expected = vec!["delete"; usize::try_from(count).unwrap()];
+        if count > 1 {
+            expected.insert(expected.len() - 1, "move");
+        }
+        expected.insert(0, "enable");
+        assert_eq!(steps, expected, "{count}");
+    }
+}
+
+#[test]
+fn an_earlier_version_that_would_bring_back_removed_members_is_refused() {
+    let mut simulation = Simulation::settled(later(3));
+    simulation.journal.clear();
+    Edit::Version("3.5.25").happens(&mut simulation);
+    simulation.settle();
+    assert!(matches!(&simulation.health, Some(Health::Stalled(cause)) if cause.reason == "DowngradeRefused"));
+    assert_eq!(simulation.journal, []);
+}
+
+/// By hand, and by what the user asks for.
+#[test]
+fn a_downgrade_that_nobody_asks_for_is_cancelled() {
+    let mut simulation = Simulation::settled(later(3));
+    Fault::Downgrade(true).happens(&mut simulation);
+    ends_at(&mut simulation, 6);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 16, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_member_that_loses_its_volume_on_the_way_back_joins_again(
+        size in 1..3_i32, passes in 0..12_usize, place in any::<prop::sample::Index>()
+    ) {
+        let mut simulation = on_the_way(2 * size + 1, passes);
+        Fault::ReplaceVolume(place).happens(&mut simulation);
+        ends_at(&mut simulation, 5);
+    }
+
+    #[test]
+    fn a_user_may_think_better_of_it_at_any_time(size in 0..3_i32, passes in 0..12_usize) {
+        let mut simulation = on_the_way(2 * size + 1, passes);
+        Edit::Version("3.6.1").happens(&mut simulation);
+        ends_at(&mut simulation, 6);
+    }
+
+    #[test]
+    fn members_go_back_all_the_same_when_somebody_cancels_that(size in 0..3_i32, passes in 0..12_usize, later in 0..3_usize) {
+        let mut simulation = on_the_way(2 * size + 1, passes);
+        Fault::Downgrade(false).happens(&mut simulation);
+        for _ in 0..later {
+            simulation.time_passes();
+        }
+        ends_at(&mut simulation, 5);
+    }
+
+    #[test]
+    fn clusters_grow_and_shrink_on_the_way_back(wanted in 0..3_i32, passes in 0..12_usize) {
+        let mut simulation = on_the_way(3, passes);
+        Edit::Replicas(2 * wanted + 1).happens(&mut simulation);
+        ends_at(&mut simulation, 5);
+    }
+}
