@@ -72,7 +72,9 @@ fn known(status: &Value) -> Vec<String> {
     for backup in items("recent") {
         let proven = if backup["verified"] == true { ", proven" } else { "" };
         let (id, source, bytes) = (text(&backup["id"]), text(&backup["source"]), &backup["storedBytes"]);
-        lines.push(format!("backup {id} of {source}, {bytes} bytes{proven}"));
+        let reasons: Vec<String> = backup["keptBy"].as_array().into_iter().flatten().map(text).collect();
+        let kept = if reasons.is_empty() { String::new() } else { format!(", kept by {}", reasons.join(", ")) };
+        lines.push(format!("backup {id} of {source}, {bytes} bytes{proven}{kept}"));
     }
     lines
 }

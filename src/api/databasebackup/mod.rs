@@ -16,8 +16,8 @@ pub use encryption::Encryption;
 pub use method::Method;
 pub use source::{EtcdEndpoints, Named, RedisServer, Source, SqlServer};
 pub use status::{
-    BackupFailure, BackupRun, BackupState, BackupVerification, DatabaseBackupStatus, DatabaseState, KeptLogState,
-    LockedBackups, Recoverable,
+    BackupFailure, BackupRun, BackupState, BackupVerification, DatabaseBackupStatus, DatabaseState, KeptBy,
+    KeptLogState, LockedBackups, Recoverable,
 };
 
 use super::common::DeletionPolicy;

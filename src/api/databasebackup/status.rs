@@ -211,6 +211,34 @@ pub struct BackupRun {
     /// Whether it was proven by a restore; left out where that was not tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<bool>,
+    /// Why `spec.retention` keeps it: `Last`, `Hourly`, `Daily`, `Weekly`, `Monthly`, `Yearly` (the rule of that name), `MaxAge`
+    /// (no other rule is given), `Newest` (it always stays) or `Proven` (the newest that was proven always stays). Left out where
+    /// nothing keeps it: it is deleted as soon as no Job runs and S3 does not lock it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept_by: Vec<KeptBy>,
+}
+
+/// Why a backup is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum KeptBy {
+    /// It is one of the last.
+    Last,
+    /// It is the newest of its hour.
+    Hourly,
+    /// It is the newest of its day.
+    Daily,
+    /// It is the newest of its week.
+    Weekly,
+    /// It is the newest of its month.
+    Monthly,
+    /// It is the newest of its year.
+    Yearly,
+    /// It is young enough, and no other rule is given.
+    MaxAge,
+    /// It is the newest of its database.
+    Newest,
+    /// It is the newest of its database that was proven.
+    Proven,
 }
 
 /// What came of the last verification of a database's backups.

@@ -1,44 +1,50 @@
 //! Which backups are kept. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, Zoned};
 
-use crate::api::databasebackup::Retention;
+use crate::api::databasebackup::{KeptBy, Retention};
+
+/// Why each of the backups that stay is kept.
+pub type Reasons = BTreeMap<Timestamp, BTreeSet<KeptBy>>;
 
 /// Of complete backups of one database, by the instants at which they were due, those that are kept. The newest always is.
-pub fn kept(rules: &Retention, complete: &BTreeSet<Timestamp>, zone: &TimeZone, now: Timestamp) -> BTreeSet<Timestamp> {
+pub fn kept(rules: &Retention, complete: &BTreeSet<Timestamp>, zone: &TimeZone, now: Timestamp) -> Reasons {
     let youngest_first: Vec<Timestamp> = complete.iter().rev().copied().collect();
     let age = rules.max_age.as_deref().and_then(age);
-    let mut kept: BTreeSet<Timestamp> = match age {
-        Some(_) if rule_count(rules) == 0 => complete.clone(),
-        _ => youngest_first.iter().copied().take(count(rules.keep_last)).collect(),
+    let by = |reason: KeptBy| move |due: Timestamp| (due, BTreeSet::from([reason]));
+    let mut kept: Reasons = match age {
+        Some(_) if rule_count(rules) == 0 => complete.iter().copied().map(by(KeptBy::MaxAge)).collect(),
+        _ => youngest_first.iter().copied().take(count(rules.keep_last)).map(by(KeptBy::Last)).collect(),
     };
-    let mut one_of_each = |number: i32, span: fn(&Zoned) -> (i16, i16)| {
+    let mut one_of_each = |reason: KeptBy, number: i32, span: fn(&Zoned) -> (i16, i16)| {
         let mut spans = BTreeSet::new();
         for due in &youngest_first {
             if spans.len() == count(number) {
                 break;
             }
             if spans.insert(span(&due.to_zoned(zone.clone()))) {
-                kept.insert(*due);
+                kept.entry(*due).or_default().insert(reason);
             }
         }
     };
-    one_of_each(rules.keep_hourly, |at| (at.year(), at.day_of_year() * 24 + i16::from(at.hour())));
-    one_of_each(rules.keep_daily, |at| (at.year(), at.day_of_year()));
-    one_of_each(rules.keep_weekly, |at| {
+    one_of_each(KeptBy::Hourly, rules.keep_hourly, |at| (at.year(), at.day_of_year() * 24 + i16::from(at.hour())));
+    one_of_each(KeptBy::Daily, rules.keep_daily, |at| (at.year(), at.day_of_year()));
+    one_of_each(KeptBy::Weekly, rules.keep_weekly, |at| {
         let week = at.date().iso_week_date();
         (week.year(), week.week().into())
     });
-    one_of_each(rules.keep_monthly, |at| (at.year(), at.month().into()));
-    one_of_each(rules.keep_yearly, |at| (at.year(), 0));
+    one_of_each(KeptBy::Monthly, rules.keep_monthly, |at| (at.year(), at.month().into()));
+    one_of_each(KeptBy::Yearly, rules.keep_yearly, |at| (at.year(), 0));
     if let Some(age) = age {
         let oldest = now.checked_sub(age).unwrap_or(Timestamp::MIN);
-        kept.retain(|due| *due >= oldest);
+        kept.retain(|due, _| *due >= oldest);
     }
-    kept.extend(youngest_first.first());
+    if let Some(newest) = youngest_first.first() {
+        kept.entry(*newest).or_default().insert(KeptBy::Newest);
+    }
     kept
 }
 
@@ -59,11 +65,15 @@ pub fn kept_proven(
     proofs: &Proofs,
     zone: &TimeZone,
     now: Timestamp,
-) -> BTreeSet<Timestamp> {
+) -> Reasons {
     let good: BTreeSet<Timestamp> = complete.difference(&proofs.failed).copied().collect();
     let mut all = kept(rules, complete, zone, now);
-    all.extend(kept(rules, &good, zone, now));
-    all.extend(proofs.proven.filter(|proven| complete.contains(proven)));
+    for (due, reasons) in kept(rules, &good, zone, now) {
+        all.entry(due).or_default().extend(reasons);
+    }
+    if let Some(proven) = proofs.proven.filter(|proven| complete.contains(proven)) {
+        all.entry(proven).or_default().insert(KeptBy::Proven);
+    }
     all
 }
 
@@ -108,15 +118,34 @@ mod tests {
         Timestamp::from_second(NOW - hours_ago * HOUR).unwrap()
     }
 
+    fn dues(kept: &Reasons) -> BTreeSet<Timestamp> {
+        kept.keys().copied().collect()
+    }
+
     fn ages(rules: &Retention, complete: impl IntoIterator<Item = i64>) -> Vec<i64> {
         let complete = complete.into_iter().map(at).collect();
         let kept = kept(rules, &complete, &TimeZone::UTC, at(0));
-        kept.iter().rev().map(|due| (NOW - due.as_second()) / HOUR).collect()
+        kept.keys().rev().map(|due| (NOW - due.as_second()) / HOUR).collect()
     }
 
     #[test]
     fn the_last_ones_are_kept() {
         assert_eq!(ages(&Retention { keep_last: 2, ..Retention::default() }, [1, 2, 3, 50]), [1, 2]);
+    }
+
+    #[test]
+    fn each_rule_that_keeps_a_backup_is_named() {
+        let rules = Retention { keep_last: 2, keep_daily: 2, ..Retention::default() };
+        let proofs = Proofs { proven: Some(at(50)), failed: BTreeSet::new() };
+        let all = kept_proven(&rules, &[0, 1, 24, 25, 50].map(at).into(), &proofs, &TimeZone::UTC, at(0));
+        let named: Vec<Vec<KeptBy>> = all.into_values().rev().map(|reasons| reasons.into_iter().collect()).collect();
+        let expected = [
+            vec![KeptBy::Last, KeptBy::Daily, KeptBy::Newest],
+            vec![KeptBy::Last],
+            vec![KeptBy::Daily],
+            vec![KeptBy::Proven],
+        ];
+        assert_eq!(named, expected);
     }
 
     #[test]
@@ -175,7 +204,7 @@ mod tests {
         let ages = |proven: Option<i64>, failed: &[i64]| -> Vec<i64> {
             let proofs = Proofs { proven: proven.map(at), failed: failed.iter().copied().map(at).collect() };
             let kept = kept_proven(&rules, &[1, 2, 3, 4].map(at).into(), &proofs, &TimeZone::UTC, at(0));
-            kept.iter().rev().map(|due| (NOW - due.as_second()) / HOUR).collect()
+            kept.keys().rev().map(|due| (NOW - due.as_second()) / HOUR).collect()
         };
         assert_eq!(ages(None, &[]), [1]);
         assert_eq!(ages(Some(1), &[]), [1]);
@@ -197,13 +226,14 @@ mod tests {
             let failed = minutes.iter().filter(|(_, failed)| **failed).map(|(minute, _)| due(minute)).collect();
             let proven = *proven.get(&complete.iter().copied().collect::<Vec<_>>());
             let proofs = Proofs { proven: Some(proven), failed };
-            let once = kept_proven(&rules, &complete, &proofs, &TimeZone::UTC, at(0));
+            let kept_proven = |all: &BTreeSet<Timestamp>| dues(&kept_proven(&rules, all, &proofs, &TimeZone::UTC, at(0)));
+            let once = kept_proven(&complete);
             prop_assert!(once.is_subset(&complete));
-            prop_assert!(once.is_superset(&kept(&rules, &complete, &TimeZone::UTC, at(0))));
+            prop_assert!(once.is_superset(&dues(&kept(&rules, &complete, &TimeZone::UTC, at(0)))));
             prop_assert!(once.contains(&proven));
             let good = complete.difference(&proofs.failed).last();
             prop_assert!(good.is_none_or(|good| once.contains(good)));
-            prop_assert_eq!(&kept_proven(&rules, &once, &proofs, &TimeZone::UTC, at(0)), &once);
+            prop_assert_eq!(&kept_proven(&once), &once);
         }
 
         #[test]
@@ -213,10 +243,11 @@ mod tests {
         ) {
             let complete: BTreeSet<Timestamp> =
                 minutes.iter().map(|it| Timestamp::from_second(NOW - it * 60).unwrap()).collect();
-            let once = kept(&rules, &complete, &TimeZone::UTC, at(0));
+            let kept = |all: &BTreeSet<Timestamp>| dues(&kept(&rules, all, &TimeZone::UTC, at(0)));
+            let once = kept(&complete);
             prop_assert!(once.is_subset(&complete));
             prop_assert_eq!(once.last(), complete.last());
-            prop_assert_eq!(&kept(&rules, &once, &TimeZone::UTC, at(0)), &once);
+            prop_assert_eq!(&kept(&once), &once);
         }
 
         #[test]
@@ -225,7 +256,7 @@ mod tests {
                 minutes.iter().map(|it| Timestamp::from_second(NOW - it * 60).unwrap()).collect();
             let some = Retention { max_age: None, ..rules };
             let more = Retention { keep_last: some.keep_last + 1, keep_daily: some.keep_daily + 1, ..some.clone() };
-            let kept = |rules: &Retention| kept(rules, &complete, &TimeZone::UTC, at(0));
+            let kept = |rules: &Retention| dues(&kept(rules, &complete, &TimeZone::UTC, at(0)));
             prop_assert!(kept(&some).is_subset(&kept(&more)));
         }
     }

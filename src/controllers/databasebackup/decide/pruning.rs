@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::super::action::{Action, Change};
 use super::super::facts::Bucket;
-use super::super::retention::{Proofs, kept, kept_proven};
+use super::super::retention::{Proofs, Reasons, kept, kept_proven};
 use super::super::verification;
 use super::super::view::View;
 use crate::api::databasebackup::{BackupVerification, LockedBackups};
@@ -64,12 +64,12 @@ fn unkept<'a>(
     let mut unkept = Vec::new();
     for (folder, found) in &catalog.folders {
         let complete = catalog.complete(folder);
-        let mut kept = kept_here(view, schedule, &complete, results.iter().find(|result| result.folder == *folder));
-        kept.extend(verification::running(view, folder));
+        let kept = reasons(view, schedule, folder, &complete, results);
+        let running = verification::running(view, folder);
         for (due, backup) in found {
             // What nobody reported may be anybody's: it is reported, and people delete it.
             let goes = if backup.is_complete() {
-                backup.doubt.is_none() && !kept.contains(due)
+                backup.doubt.is_none() && !kept.contains_key(due) && !running.contains(due)
             } else {
                 is_left_over(view, *due, backup, &complete)
             };
@@ -97,14 +97,16 @@ pub fn locked(view: &View<'_>, schedule: &Schedule, results: &[BackupVerificatio
     Some(LockedBackups { backups: i64::try_from(locks.len()).unwrap_or(i64::MAX), until: Time(until) })
 }
 
-/// What the rules keep of one database.
-fn kept_here(
+/// What the rules keep of one database, and why.
+pub fn reasons(
     view: &View<'_>,
     schedule: &Schedule,
+    folder: &str,
     complete: &BTreeSet<Timestamp>,
-    result: Option<&BackupVerification>,
-) -> BTreeSet<Timestamp> {
+    results: &[BackupVerification],
+) -> Reasons {
     let (rules, zone) = (&view.object.spec.retention, schedule.zone());
+    let result = results.iter().find(|result| result.folder == folder);
     match result.filter(|_| view.object.spec.verify.is_some()) {
         Some(result) => {
             let proven = result.proven.last().and_then(|id| due_of(id));

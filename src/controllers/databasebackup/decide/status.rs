@@ -9,13 +9,13 @@ use super::super::facts::{Job, Signing, newest};
 use super::super::verification;
 use super::super::view::View;
 use super::bucket::Verdict;
-use super::{runs, states};
+use super::{pruning, runs, states};
 use crate::api::DatabaseBackupStatus;
 use crate::api::databasebackup::{
     BackupFailure, BackupRun, BackupState, BackupVerification, DatabaseState, Recoverable,
 };
 use crate::backup::jobs::{Catalog, Doubt};
-use crate::backup::manifest::{Document, id_of};
+use crate::backup::manifest::{Document, due_of, id_of};
 use crate::runtime::ExtraCondition;
 use crate::schedule::Schedule;
 
@@ -57,6 +57,7 @@ pub fn status(view: &View<'_>, schedule: &Schedule, results: Vec<BackupVerificat
     if let Some(catalog) = &observed.catalog {
         status.recoverable = recoverable(catalog);
         status.recent = recent(view, catalog);
+        explain(view, schedule, catalog, &results, &mut status.recent);
         for run in &mut status.recent {
             run.verified = verification::verdict(&results, &run.folder, &run.id).or(run.verified);
         }
@@ -89,6 +90,23 @@ fn recent(view: &View<'_>, catalog: &Catalog) -> Vec<BackupRun> {
     newest(catalog).into_iter().filter_map(|(due, folder)| text(due, folder)).collect()
 }
 
+/// Says of each why it is kept.
+fn explain(
+    view: &View<'_>,
+    schedule: &Schedule,
+    catalog: &Catalog,
+    results: &[BackupVerification],
+    recent: &mut [BackupRun],
+) {
+    for folder in catalog.folders.keys() {
+        let mut kept = pruning::reasons(view, schedule, folder, &catalog.complete(folder), results);
+        for run in recent.iter_mut().filter(|run| run.folder == *folder) {
+            let reasons = due_of(&run.id).and_then(|due| kept.remove(&due)).unwrap_or_default();
+            run.kept_by = reasons.into_iter().collect();
+        }
+    }
+}
+
 fn run(folder: &str, Document { manifest, .. }: &Document) -> BackupRun {
     BackupRun {
         id: manifest.id.clone(),
@@ -100,6 +118,7 @@ fn run(folder: &str, Document { manifest, .. }: &Document) -> BackupRun {
         stored_bytes: signed(manifest.stored_size),
         keys: signed(manifest.contents.keys),
         verified: None,
+        kept_by: Vec::new(),
     }
 }
 

@@ -10,7 +10,7 @@ use super::super::facts::{Child, Job, Observed, Recording};
 use super::super::fixtures::{backup, observed, prepared, tags};
 use super::super::names;
 use super::*;
-use crate::api::databasebackup::Verify;
+use crate::api::databasebackup::{KeptBy, Verify};
 use crate::backup::jobs::{Catalog, Doubt, End};
 use crate::backup::manifest::{Contents, Document, Manifest, due_of, id_of};
 use crate::backup::record::Record;
@@ -244,6 +244,7 @@ fn only_what_is_in_s3_is_a_backup() {
     observed.manifests.insert(("redis-cache".into(), due), manifest(due));
     let status = decided(&object, &observed).status;
     assert_eq!((status.backups, status.recent.len(), status.recent[0].keys, status.recent[0].seconds), (1, 1, 5, 9));
+    assert!(status.recent[0].kept_by.contains(&KeptBy::Newest), "{:?}", status.recent[0]);
     assert_eq!(status.last_success.map(|time| time.0.to_string()).as_deref(), Some("2026-11-22T02:00:09Z"));
     assert_eq!(status.size.as_deref(), Some("30 B"));
 }
