@@ -26,6 +26,8 @@ pub enum Trouble {
     LearnerNotReady,
     /// The cluster refuses to change while a member is sick.
     Unhealthy,
+    /// The cluster does not have the version of its members yet.
+    VersionBehind,
     /// A member with that peer URL is there already.
     PeerExists,
     /// No such member.
@@ -77,7 +79,7 @@ impl EtcdError {
             | Trouble::AuthOff
             | Trouble::LoginRefused
             | Trouble::NotLoggedIn => Class::Conflict,
-            Trouble::LearnerNotReady | Trouble::Unhealthy | Trouble::NoLeader => Class::NotYet,
+            Trouble::LearnerNotReady | Trouble::Unhealthy | Trouble::NoLeader | Trouble::VersionBehind => Class::NotYet,
             _ => Class::Transient,
         }
     }

@@ -249,6 +249,7 @@ fn error_of(operation: &'static str, error: &Error) -> EtcdError {
         ("revision has been compacted", Trouble::Compacted),
         ("not leader", Trouble::NotLeader),
         ("bad leader transferee", Trouble::NotLeader),
+        ("invalid downgrade target version", Trouble::VersionBehind),
         ("downgrade job in progress", Trouble::AlreadyThere),
         ("no inflight downgrade job", Trouble::AlreadyThere),
         ("user name already exists", Trouble::AlreadyThere),

@@ -100,18 +100,20 @@ async fn operators_that_die_while_they_turn_tls_on_and_off_leave_no_harm() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn operators_that_die_while_they_upgrade_leave_no_harm() {
+async fn operators_that_die_while_they_upgrade_and_go_back_leave_no_harm() {
     let scene = Stage::new("etcd-restarts").await;
     let operator = Operator::start(&scene).await;
     running(&scene, spec(3)).await;
     operator.stop().await;
     let (mut chance, checker) = (Chance::new(), Checker::start(&scene).await);
     let mut died = 0;
-    for version in ["3.5.35", "3.6.16"] {
+    for version in ["3.5.35", "3.6.16", "3.5.35"] {
         died += edited_by_mortals(&scene, &mut chance, version, json!({ "version": version })).await;
         checker.goes_on(version).await;
     }
     let _operator = Operator::start(&scene).await;
-    settled(&scene, "etcd 3.6.16 everywhere").await;
-    checker.finish(&scene, &format!("two upgrades by {} operators, {died} of which died", died + 2)).await;
+    settled(&scene, "etcd 3.5.35 everywhere").await;
+    checker
+        .finish(&scene, &format!("two upgrades and the way back by {} operators, {died} of which died", died + 3))
+        .await;
 }

@@ -200,7 +200,7 @@ impl Raft {
             return Err(Trouble::AlreadyThere);
         }
         if target + 1 != self.agreed_minor {
-            return Err(Trouble::Other);
+            return Err(Trouble::VersionBehind);
         }
         self.write(1);
         self.downgrade = Some(target);
