@@ -2,6 +2,7 @@
 
 mod backups;
 mod chart;
+mod dashboards;
 mod existing;
 mod install;
 mod kubectl;
@@ -15,7 +16,7 @@ mod world;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 
 use crate::cluster::{self, Cluster};
@@ -92,7 +93,10 @@ pub fn install_and_try(
     let local = Local { cluster, localstack, binary, kubectl: Kubectl::local(cluster), by_helm: false };
     STAGES.iter().try_for_each(|(_, stage)| stage(&local, step))?;
     install::argo_cd_calls_them_healthy(&local.kubectl)?;
-    chart::Installed::of_layout(&local, layout, step)?.live(step)
+    dashboards::find_what_they_show(&local, step).context("dashboards show what the operator counts")?;
+    chart::Installed::of_layout(&local, layout, step)?.live(step)?;
+    // In a cluster that is kept it would work on the objects of later tests.
+    install::stop(&local.kubectl)
 }
 
 /// Options of `cargo xtask demo`.

@@ -29,6 +29,11 @@ pub fn operator(kubectl: &Kubectl<'_>, manifests: &str, step: &Step) -> Result<(
     wait(kubectl, &rollout, step).with_context(|| what_happened(kubectl, NAMESPACE))
 }
 
+/// Ends the operator; what it made stays.
+pub fn stop(kubectl: &Kubectl<'_>) -> Result<()> {
+    kubectl.run(&["-n", NAMESPACE, "scale", "deployment/causeway", "--replicas=0"]).map(drop)
+}
+
 /// Applies the examples of a checkout exactly as they stand.
 pub fn examples(kubectl: &Kubectl<'_>, checkout: &Path) -> Result<()> {
     let examples = checkout.join("examples");
