@@ -83,7 +83,7 @@ impl Fault {
             Self::StrangerAdded => "etcd: a stranger added as a member",
             Self::DatabaseFull => "etcd: the database full of history",
             Self::AuthoritiesRenewed => "etcd: other authorities for TLS asked for",
-            Self::AnotherVersion => "etcd: another version",
+            Self::AnotherVersion => "etcd: on to 3.6, or back to 3.5",
             Self::OperatorsKilled => "all operators killed",
             Self::MasterAndOperatorsKilled => "all operators and the master killed",
             Self::MasterKilledAmongDyingOperators => "all operators killed every 2 to 5 s, and the master once",
@@ -160,8 +160,8 @@ impl Fault {
     }
 }
 
-/// The versions of etcd between which it goes: patches of the same minor one, so that there is a way back.
-pub const VERSIONS: [&str; 2] = ["3.5.9", "3.5.35"];
+/// The versions of etcd between which it goes.
+pub const VERSIONS: [&str; 2] = ["3.5.35", "3.6.16"];
 
 async fn members(scene: &Scene) -> Vec<String> {
     etcd::uids(scene).await.into_keys().collect()

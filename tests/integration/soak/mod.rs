@@ -43,6 +43,7 @@ async fn all_databases_live_through_a_seeded_chaos() {
     };
     let mut operators = [start("first", "6a1f").await, start("second", "93c0").await];
     let mut members = etcd::spec(3);
+    members["version"] = json!(chaos::VERSIONS[0]);
     // A node takes one member with it, as docs/etcdcluster.md says it has to be.
     let apart = json!({ "topologyKey": "kubernetes.io/hostname", "labelSelector": { "matchLabels": { (etcd::LABEL): etcd::NAME } } });
     members["affinity"] = json!({ "podAntiAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": [apart] } });
