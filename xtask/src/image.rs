@@ -6,7 +6,9 @@ use std::process::Command;
 use anyhow::Result;
 use clap::Args;
 
-use crate::images::{layout, operator};
+use crate::architecture::Architecture;
+use crate::images::operator::{self, Program};
+use crate::images::{layout, system::System};
 use crate::progress::Progress;
 use crate::{host, release, tools};
 
@@ -22,6 +24,9 @@ pub struct Options {
     /// Use this program instead of building the release
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
+    /// Architecture of the image; unless given, this machine's. amd64 machines make arm64's, too
+    #[arg(long, value_enum)]
+    arch: Option<Architecture>,
     /// The registry speaks HTTP without TLS
     #[arg(long, requires = "push")]
     plain_http: bool,
@@ -30,13 +35,14 @@ pub struct Options {
 /// Builds the operator, writes its image, and pushes it.
 pub fn run(options: &Options) -> Result<()> {
     let mut steps = Progress::new(2 + usize::from(options.push.is_some()));
-    let binary = steps.step("Build the operator", |step| {
-        operator::given_or_built(options.binary.as_deref(), operator::RELEASE, step)
+    let architecture = options.arch.map_or_else(Architecture::native, Ok)?;
+    let program = steps.step("Build the operator", |step| {
+        Program::given_or_built(options.binary.as_deref(), System::of(architecture, step)?, step)
     })?;
     let digest = steps.step("Write the image", |step| {
-        layout::write(&operator::shipped_image(&binary)?, &facts(9)?, &options.out, step)
+        layout::write(&operator::shipped_image(&program)?, &facts(architecture, 9)?, &options.out, step)
     })?;
-    println!("{} is an OCI layout with the image {digest}", options.out.display());
+    println!("{} is an OCI layout with the image {digest} for linux/{architecture}", options.out.display());
     if let Some(reference) = &options.push {
         let pushed = steps.step("Push the image", |step| {
             layout::push(&options.out, reference, options.plain_http, step, Command::new)
@@ -47,8 +53,8 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Version, time and name of the commit that is checked out.
-pub fn facts(level: u8) -> Result<layout::Facts> {
+/// Version, time and name of the commit that is checked out, of which an image is made for that architecture.
+pub fn facts(architecture: Architecture, level: u8) -> Result<layout::Facts> {
     let root = host::repo_root()?;
     let git = |arguments: &[&str]| {
         let mut git = Command::new("git");
@@ -61,6 +67,7 @@ pub fn facts(level: u8) -> Result<layout::Facts> {
         version: release::version()?,
         created: created.unwrap_or_else(|_| "1970-01-01T00:00:00Z".to_owned()),
         revision: git(&["rev-parse", "HEAD"]).unwrap_or_default(),
+        architecture,
         level,
     })
 }

@@ -8,6 +8,7 @@ pub mod layout;
 pub mod operator;
 mod redis;
 mod sql;
+pub mod system;
 
 use std::path::{Path, PathBuf};
 

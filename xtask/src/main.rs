@@ -1,5 +1,6 @@
 //! `cargo xtask`: builds, runs and tests Causeway on one plain Linux machine.
 
+mod architecture;
 mod argocd;
 mod bench;
 mod cargo;
@@ -7,6 +8,7 @@ mod chart;
 mod clients;
 mod cluster;
 mod crds;
+mod cross;
 mod demo;
 mod golang;
 mod host;

@@ -7,6 +7,7 @@ mod notes;
 mod plugin;
 pub mod sbom;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,8 +15,10 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use crate::architecture::Architecture;
 use crate::chart::Helm;
-use crate::images::{layout, operator};
+use crate::images::operator::{self, Program};
+use crate::images::{layout, system::System};
 use crate::progress::{Progress, Step};
 use crate::{argocd, host, image, olm, tools};
 
@@ -29,55 +32,83 @@ pub struct Options {
     /// Use this program instead of building the release
     #[arg(long, value_name = "PATH")]
     binary: Option<PathBuf>,
+    /// Architectures of program, image and plugin, as `amd64,arm64`; unless given, this machine's. amd64 machines make
+    /// arm64's, too
+    #[arg(long, value_enum, value_delimiter = ',')]
+    arch: Vec<Architecture>,
 }
 
 /// Builds the operator and gathers the release.
 pub fn run(options: &Options) -> Result<()> {
-    let mut steps = Progress::new(3);
-    let binary = steps.step("Build the operator", |step| {
-        operator::given_or_built(options.binary.as_deref(), operator::RELEASE, step)
+    let architectures = Architecture::wanted(&options.arch)?;
+    if options.binary.is_some() && architectures.len() > 1 {
+        bail!("--binary is a program for one architecture: name one by --arch");
+    }
+    let mut steps = Progress::new(2 + 2 * architectures.len());
+    // What is missing is told before anything is compiled.
+    let systems = steps.step("Find what each architecture needs", |step| {
+        architectures.iter().map(|&architecture| System::of(architecture, step)).collect::<Result<Vec<_>>>()
     })?;
     let folder = operator::target_directory()?.join(format!("release-{}", version()?));
-    let layout = operator::target_directory()?.join("image");
-    steps.step("Write the image", |step| {
-        layout::write(&operator::shipped_image(&binary)?, &image::facts(9)?, &layout, step)
-    })?;
+    let mut builds = Vec::new();
+    for (&architecture, system) in architectures.iter().zip(systems) {
+        let program = steps.step(format!("Build the operator for {architecture}"), |step| {
+            Program::given_or_built(options.binary.as_deref(), system, step)
+        })?;
+        let layout = operator::target_directory()?.join(format!("image-{architecture}"));
+        steps.step(format!("Write the image for {architecture}"), |step| {
+            layout::write(&operator::shipped_image(&program)?, &image::facts(architecture, 9)?, &layout, step)
+        })?;
+        builds.push(Build { program, layout });
+    }
     let files = steps.step("Gather the release", |step| {
         let helm = Helm::find(step)?;
-        gather(&Parts { helm: &helm, binary: &binary, layout: &layout, image: options.image.as_deref() }, &folder, step)
+        gather(&Parts { helm: &helm, builds: &builds, image: options.image.as_deref() }, &folder, step)
     })?;
     println!("{}:\n  {}", folder.display(), files.join("\n  "));
-    println!(
-        "Program, image and plugin are for linux/{} alone: the same command makes another architecture's on a machine of it.",
-        layout::architecture()?
-    );
+    println!("{}", made(&architectures));
     Ok(())
+}
+
+/// Says which architectures the release is for.
+fn made(architectures: &[Architecture]) -> String {
+    match architectures {
+        [one] => {
+            format!("Program, image and plugin are for linux/{one} alone: --arch amd64,arm64 makes those of both.")
+        }
+        several => {
+            let names: Vec<String> = several.iter().map(|it| format!("linux/{it}")).collect();
+            format!("Programs, images and plugins are for {}.", names.join(" and "))
+        }
+    }
+}
+
+/// The operator for one architecture.
+pub struct Build {
+    /// The program.
+    pub program: Program,
+    /// The OCI layout of its image.
+    pub layout: PathBuf,
 }
 
 /// What a release is gathered from.
 pub struct Parts<'a> {
     /// Renders and packages the chart.
     pub helm: &'a Helm,
-    /// The operator.
-    pub binary: &'a Path,
-    /// The OCI layout of its image.
-    pub layout: &'a Path,
+    /// The operator, for each architecture.
+    pub builds: &'a [Build],
     /// The image that manifests name.
     pub image: Option<&'a str>,
 }
 
 /// Puts the release into a folder, which it empties. Returns the names of its files.
 pub fn gather(parts: &Parts<'_>, folder: &Path, step: &Step) -> Result<Vec<String>> {
-    let (version, architecture) = (version()?, layout::architecture()?);
+    let version = version()?;
     if folder.exists() {
         fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
     }
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    step.note("packing the program and its image");
-    let license = host::repo_root()?.join("LICENSE");
-    archive(&folder.join(format!("causeway-{version}-linux-{architecture}.tar.gz")), &[parts.binary, &license])?;
-    archive(&folder.join(format!("causeway-{version}-image-linux-{architecture}.tar")), &[parts.layout])?;
-    plugin::pack(parts.binary, &license, &version, architecture, folder)?;
+    pack(parts.builds, &version, folder, step)?;
     step.note("writing manifests and the chart");
     let scratch = folder.with_extension("scratch");
     parts.helm.package(parts.image, &scratch, folder)?;
@@ -89,9 +120,6 @@ pub fn gather(parts: &Parts<'_>, folder: &Path, step: &Step) -> Result<Vec<Strin
     archive(&folder.join(format!("causeway-{version}-olm.tar.gz")), &[&bundle])?;
     fs::remove_dir_all(&bundle)?;
     fs::write(folder.join("argocd-cm.yaml"), argocd::customizations()?)?;
-    let (bill, licenses) = operator::documents(parts.binary)?;
-    fs::write(folder.join(format!("causeway-{version}.cdx.json")), bill)?;
-    fs::write(folder.join("LICENSES.txt"), licenses)?;
     let changes = host::repo_root()?.join("CHANGELOG.md");
     let changes = fs::read_to_string(&changes).with_context(|| format!("cannot read {}", changes.display()))?;
     fs::write(folder.join("release-notes.md"), notes::of(&changes, &version)?)?;
@@ -105,6 +133,28 @@ pub fn gather(parts: &Parts<'_>, folder: &Path, step: &Step) -> Result<Vec<Strin
     fs::write(folder.join("SHA256SUMS"), sums)?;
     names.push("SHA256SUMS".to_owned());
     Ok(names)
+}
+
+/// Packs what each architecture has: program, image, plugin and bill of materials; licences are those of all.
+fn pack(builds: &[Build], version: &str, folder: &Path, step: &Step) -> Result<()> {
+    let license = host::repo_root()?.join("LICENSE");
+    let (mut platforms, mut all) = (Vec::new(), Vec::new());
+    for Build { program, layout } in builds {
+        let architecture = program.system.architecture()?;
+        step.note(format!("packing program and image for {architecture}"));
+        let name = format!("causeway-{version}-linux-{architecture}");
+        archive(&folder.join(format!("{name}.tar.gz")), &[&program.path, &license])?;
+        archive(&folder.join(format!("causeway-{version}-image-linux-{architecture}.tar")), &[layout])?;
+        platforms.push(plugin::pack(&program.path, &license, version, architecture, folder)?);
+        let crates = contents::crates(architecture)?;
+        fs::write(folder.join(format!("{name}.cdx.json")), operator::bill(program, &crates)?)?;
+        all.extend(crates);
+    }
+    // Our own stays the first.
+    let mut seen = BTreeSet::new();
+    all.retain(|it| seen.insert((it.name.clone(), it.version.clone())));
+    fs::write(folder.join("LICENSES.txt"), licenses::of(&all)?)?;
+    plugin::describe(&platforms, version, folder)
 }
 
 /// Files and folders in one archive, compressed if its name says so: those of a folder without the folder's name.
@@ -140,5 +190,17 @@ pub fn version_in(manifest: &str) -> Result<String> {
     match line.and_then(|line| line.strip_suffix('"')) {
         Some(version) => Ok(version.to_owned()),
         None => bail!("Cargo.toml names no version"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_names_what_was_made() {
+        let (amd64, arm64) = (Architecture::Amd64, Architecture::Arm64);
+        assert!(made(&[arm64]).starts_with("Program, image and plugin are for linux/arm64 alone"));
+        assert_eq!(made(&[amd64, arm64]), "Programs, images and plugins are for linux/amd64 and linux/arm64.");
     }
 }

@@ -10,6 +10,7 @@ use std::thread::available_parallelism;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
+use crate::architecture::Architecture;
 use crate::{host, image, tools};
 
 /// A run.
@@ -54,7 +55,7 @@ pub struct Figure {
 impl Record {
     /// Figures of what is checked out, taken here and now.
     pub fn now(build: String, figures: Vec<Figure>) -> Result<Self> {
-        let mut commit = image::facts(9)?.revision;
+        let mut commit = image::facts(Architecture::native()?, 9)?.revision;
         let changes =
             tools::output_of(Command::new("git").arg("-C").arg(host::repo_root()?).args(["status", "--short"]));
         if changes.is_ok_and(|changes| !changes.is_empty()) {

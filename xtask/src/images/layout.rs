@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::Image;
+use crate::architecture::Architecture;
 use crate::progress::Step;
 use crate::tools;
 
@@ -25,17 +26,10 @@ pub struct Facts {
     pub created: String,
     /// The commit; empty outside of a checkout.
     pub revision: String,
+    /// What its programs run on.
+    pub architecture: Architecture,
     /// How hard gzip tries: 1 to 9.
     pub level: u8,
-}
-
-/// The architecture of this machine, as images name it.
-pub fn architecture() -> Result<&'static str> {
-    match std::env::consts::ARCH {
-        "x86_64" => Ok("amd64"),
-        "aarch64" => Ok("arm64"),
-        other => bail!("there are no images for {other}"),
-    }
 }
 
 /// Writes the image into the folder `into`, which it empties. Returns the digest of its manifest.
@@ -52,7 +46,7 @@ pub fn write(image: &Image, facts: &Facts, into: &Path, step: &Step) -> Result<S
         layers.push(layer);
         contents.push(content);
     }
-    let config = layout.json(CONFIG, &configuration(image, facts, &contents)?)?;
+    let config = layout.json(CONFIG, &configuration(image, facts, &contents))?;
     let manifest = json!({
         "schemaVersion": 2,
         "mediaType": MANIFEST,
@@ -62,7 +56,7 @@ pub fn write(image: &Image, facts: &Facts, into: &Path, step: &Step) -> Result<S
     });
     let mut entry = layout.json(MANIFEST, &manifest)?;
     let digest = entry["digest"].as_str().unwrap_or_default().to_owned();
-    entry["platform"] = json!({ "architecture": architecture()?, "os": "linux" });
+    entry["platform"] = json!({ "architecture": facts.architecture.name(), "os": "linux" });
     entry["annotations"] = json!({ "org.opencontainers.image.ref.name": facts.version });
     let index = json!({
         "schemaVersion": 2,
@@ -111,7 +105,7 @@ fn labels(facts: &Facts) -> Value {
 }
 
 /// <https://github.com/opencontainers/image-spec/blob/main/config.md>
-fn configuration(image: &Image, facts: &Facts, contents: &[String]) -> Result<Value> {
+fn configuration(image: &Image, facts: &Facts, contents: &[String]) -> Value {
     let mut config = json!({ "Env": [super::PATH], "Labels": labels(facts) });
     let texts = [("User", &image.user), ("WorkingDir", &image.working_directory), ("StopSignal", &image.stop_signal)];
     for (field, value) in texts.into_iter().filter(|(_, value)| !value.is_empty()) {
@@ -122,13 +116,13 @@ fn configuration(image: &Image, facts: &Facts, contents: &[String]) -> Result<Va
             config[field] = json!(words);
         }
     }
-    Ok(json!({
+    json!({
         "created": facts.created,
-        "architecture": architecture()?,
+        "architecture": facts.architecture.name(),
         "os": "linux",
         "config": config,
         "rootfs": { "type": "layers", "diff_ids": contents },
-    }))
+    })
 }
 
 struct Layout<'a> {
@@ -195,4 +189,22 @@ pub fn digest_of(file: &Path) -> Result<String> {
     let said = tools::output_of(Command::new("sha256sum").arg(file))?;
     let hash = said.split_whitespace().next().context("sha256sum said nothing")?;
     Ok(format!("sha256:{}", hash.trim_start_matches('\\')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_says_what_it_runs_on() {
+        let facts = Facts {
+            version: "0.1.0".to_owned(),
+            created: "2026-01-01T00:00:00Z".to_owned(),
+            revision: String::new(),
+            architecture: Architecture::Arm64,
+            level: 1,
+        };
+        let config = configuration(&Image::default(), &facts, &[]);
+        assert_eq!((&config["architecture"], &config["os"]), (&"arm64".into(), &"linux".into()));
+    }
 }

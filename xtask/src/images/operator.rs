@@ -4,11 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
+use super::system::{self, System};
 use super::{Image, workshop};
 use crate::progress::Step;
-use crate::release::{contents, licenses, sbom};
+use crate::release::contents::{self, Crate};
+use crate::release::{licenses, sbom};
 use crate::{cargo, host};
 
 /// The image's name before its digest is known; `deploy/overlays/local` writes the same.
@@ -36,24 +38,51 @@ pub fn build(profile: &str, step: &Step) -> Result<PathBuf> {
     Ok(target_directory()?.join(profile).join("causeway"))
 }
 
-/// The program at that path, or else one that is compiled in that profile.
-pub fn given_or_built(path: Option<&Path>, profile: &str, step: &Step) -> Result<PathBuf> {
-    match path {
-        Some(path) => path.canonicalize().with_context(|| format!("there is no {}", path.display())),
-        None => build(profile, step),
+/// The operator's program, and the system that it is for.
+pub struct Program {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// Where it finds its libraries.
+    pub system: System,
+}
+
+impl Program {
+    /// One for this machine.
+    pub fn own(path: &Path) -> Self {
+        Self { path: path.to_owned(), system: System::Own }
+    }
+
+    /// The program at that path, or else one that is compiled in the profile of releases. One for another architecture
+    /// is tried before it is packed.
+    pub fn given_or_built(path: Option<&Path>, system: System, step: &Step) -> Result<Self> {
+        let path = match (path, &system) {
+            (Some(path), _) => path.canonicalize().with_context(|| format!("there is no {}", path.display()))?,
+            (None, System::Own) => build(RELEASE, step)?,
+            (None, System::Foreign(cross)) => cross.build(RELEASE, step)?,
+        };
+        if let System::Foreign(cross) = &system {
+            cross.try_out(&path, step)?;
+        }
+        Ok(Self { path, system })
     }
 }
 
-/// The image of that program.
+/// The image of a program for this machine.
 pub fn image(binary: &Path) -> Result<Image> {
+    image_of(&Program::own(binary))
+}
+
+fn image_of(program: &Program) -> Result<Image> {
     let root = workshop()?.join("operator");
     if root.exists() {
         fs::remove_dir_all(&root)?;
     }
-    for library in libraries(binary)? {
-        place(&library, &root)?;
+    for library in program.system.libraries(&program.path)? {
+        program.system.place(&library, &root)?;
     }
-    place(Path::new(CERTIFICATES), &root)
+    // They are the same for all architectures.
+    let certificates = Path::new(CERTIFICATES);
+    system::copy(certificates, certificates, &root)
         .context("root certificates are missing: install the package ca-certificates")?;
     fs::write(root.join("etc/passwd"), "nonroot:x:65532:65532::/:/sbin/nologin\n")?;
     fs::write(root.join("etc/group"), "nonroot:x:65532:\n")?;
@@ -61,91 +90,33 @@ pub fn image(binary: &Path) -> Result<Image> {
     Ok(Image {
         name: NAME.to_owned(),
         // The program is a layer of its own: a new one leaves the other as it is.
-        layers: vec![root.display().to_string(), format!("{}=/usr/local/bin/causeway", binary.display())],
+        layers: vec![root.display().to_string(), format!("{}=/usr/local/bin/causeway", program.path.display())],
         entrypoint: vec!["/usr/local/bin/causeway".to_owned()],
         user: USER.to_owned(),
         ..Image::default()
     })
 }
 
-/// The same image with its bill of materials and the licences of all that is in it.
-pub fn shipped_image(binary: &Path) -> Result<Image> {
-    let image = image(binary)?;
+/// The image of a program with its bill of materials and the licences of all that is in it.
+pub fn shipped_image(program: &Program) -> Result<Image> {
+    let image = image_of(program)?;
     let folder = workshop()?.join("operator").join(DOCUMENTS);
     fs::create_dir_all(&folder)?;
-    let (bill, licenses) = documents(binary)?;
-    fs::write(folder.join("sbom.cdx.json"), bill)?;
-    fs::write(folder.join("LICENSES"), licenses)?;
+    let crates = contents::crates(program.system.architecture()?)?;
+    fs::write(folder.join("sbom.cdx.json"), bill(program, &crates)?)?;
+    fs::write(folder.join("LICENSES"), licenses::of(&crates)?)?;
     Ok(image)
 }
 
-/// The bill of materials of that program's image, and the licences of all that is in the program.
-pub fn documents(binary: &Path) -> Result<(String, String)> {
-    let crates = contents::crates()?;
-    let mut files = libraries(binary)?;
-    files.push(PathBuf::from(OF_CERTIFICATES));
-    let bill = sbom::of(&crates, &contents::debian_packages(&files)?);
-    Ok((serde_json::to_string_pretty(&bill)?, licenses::of(&crates)?))
+/// The bill of materials of the image of a program that is made of those crates.
+pub fn bill(program: &Program, crates: &[Crate]) -> Result<String> {
+    let mut packages = program.system.packages_of(&program.system.libraries(&program.path)?)?;
+    packages.extend(contents::debian_packages(&[PathBuf::from(OF_CERTIFICATES)])?);
+    Ok(serde_json::to_string_pretty(&sbom::of(crates, &packages))?)
 }
 
 /// Where Cargo puts what it builds.
 pub fn target_directory() -> Result<PathBuf> {
     let root = host::repo_root()?;
     Ok(std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |directory| root.join(directory)))
-}
-
-/// The shared libraries that the dynamic loader would load, and the loader itself.
-fn libraries(binary: &Path) -> Result<Vec<PathBuf>> {
-    let output = Command::new("ldd").arg(binary).output().context("cannot start ldd")?;
-    if !output.status.success() {
-        bail!("ldd {}: {}", binary.display(), String::from_utf8_lossy(&output.stderr).trim());
-    }
-    libraries_in(&String::from_utf8(output.stdout)?)
-}
-
-fn libraries_in(listing: &str) -> Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    for line in listing.lines().map(str::trim) {
-        if line.ends_with("=> not found") {
-            bail!("a library of the operator is missing on this machine: {line}");
-        }
-        // `name => /path (address)`, `/path/of/loader (address)`, or `linux-vdso.so.1 (address)`, which is no file.
-        let path = line.split(" => ").last().and_then(|rest| rest.split(" (").next()).unwrap_or_default();
-        if path.starts_with('/') {
-            found.push(PathBuf::from(path));
-        }
-    }
-    Ok(found)
-}
-
-/// Copies a file of this machine to the same path below `root`.
-fn place(file: &Path, root: &Path) -> Result<()> {
-    let target = root.join(file.strip_prefix("/")?);
-    if let Some(directory) = target.parent() {
-        fs::create_dir_all(directory)?;
-    }
-    fs::copy(file, &target).with_context(|| format!("cannot copy {}", file.display()))?;
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reads_what_ldd_prints() -> Result<()> {
-        let listing = "\tlinux-vdso.so.1 (0x00007ffc)\n\
-                       \tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f5e)\n\
-                       \t/lib64/ld-linux-x86-64.so.2 (0x00007f5f)\n";
-        assert_eq!(
-            libraries_in(listing)?,
-            [PathBuf::from("/lib/x86_64-linux-gnu/libc.so.6"), PathBuf::from("/lib64/ld-linux-x86-64.so.2")]
-        );
-        Ok(())
-    }
-
-    #[test]
-    fn a_missing_library_is_an_error() {
-        assert!(libraries_in("\tlibfoo.so.1 => not found\n").is_err());
-    }
 }

@@ -5,9 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::Value;
 
+use crate::architecture::Architecture;
 use crate::{host, tools};
 
 /// A crate that is compiled into the program, macros that only the compiler runs included.
@@ -36,22 +37,15 @@ pub struct DebianPackage {
     pub version: String,
 }
 
-/// The crates of the operator, our own first.
-pub fn crates() -> Result<Vec<Crate>> {
+/// The crates of the operator for that architecture, our own first.
+pub fn crates(architecture: Architecture) -> Result<Vec<Crate>> {
     let root = host::repo_root()?;
     let mut ask = Command::new("cargo");
-    ask.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", platform()?]).current_dir(&root);
+    ask.args(["metadata", "--format-version", "1", "--locked", "--filter-platform", architecture.target()]);
+    ask.current_dir(&root);
     let metadata: Value = serde_json::from_str(&tools::output_of(&mut ask)?).context("cargo metadata is not JSON")?;
     let lock = fs::read_to_string(root.join("Cargo.lock")).context("cannot read Cargo.lock")?;
     crates_in(&metadata, &checksums(&lock))
-}
-
-fn platform() -> Result<&'static str> {
-    match std::env::consts::ARCH {
-        "x86_64" => Ok("x86_64-unknown-linux-gnu"),
-        "aarch64" => Ok("aarch64-unknown-linux-gnu"),
-        other => bail!("there are no images for {other}"),
-    }
 }
 
 /// <https://doc.rust-lang.org/cargo/commands/cargo-metadata.html#json-format>

@@ -7,9 +7,10 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::archive;
+use crate::architecture::Architecture;
 use crate::tools;
 
 /// By this name kubectl finds it.
@@ -17,8 +18,9 @@ const PROGRAM: &str = "kubectl-causeway";
 /// Where releases are published.
 const RELEASES: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/releases/download");
 
-/// Packs the operator's program under the plugin's name into `folder`, with its manifest.
-pub fn pack(binary: &Path, license: &Path, version: &str, architecture: &str, folder: &Path) -> Result<()> {
+/// Packs the operator's program for that architecture under the plugin's name into `folder`. Returns what the manifest
+/// says of it.
+pub fn pack(binary: &Path, license: &Path, version: &str, architecture: Architecture, folder: &Path) -> Result<Value> {
     let scratch = folder.with_extension("plugin");
     fs::create_dir_all(&scratch).with_context(|| format!("cannot make {}", scratch.display()))?;
     let program = scratch.join(PROGRAM);
@@ -28,19 +30,26 @@ pub fn pack(binary: &Path, license: &Path, version: &str, architecture: &str, fo
     fs::remove_dir_all(&scratch)?;
     let sum = tools::output_of(Command::new("sha256sum").arg(&name).current_dir(folder))?;
     let sum = sum.split_whitespace().next().unwrap_or_default();
-    fs::write(folder.join("causeway.krew.yaml"), manifest(version, architecture, &name, sum)?)?;
-    Ok(())
+    Ok(platform(version, architecture, &name, sum))
 }
 
-/// JSON is YAML too; this one is read by people as well.
-fn manifest(version: &str, architecture: &str, archive: &str, sum: &str) -> Result<String> {
-    let platform = json!({
-        "selector": { "matchLabels": { "os": "linux", "arch": architecture } },
+/// Writes the manifest of all that was packed into `folder`.
+pub fn describe(platforms: &[Value], version: &str, folder: &Path) -> Result<()> {
+    fs::write(folder.join("causeway.krew.yaml"), manifest(version, platforms)?).context("cannot write krew's manifest")
+}
+
+fn platform(version: &str, architecture: Architecture, archive: &str, sum: &str) -> Value {
+    json!({
+        "selector": { "matchLabels": { "os": "linux", "arch": architecture.name() } },
         "uri": format!("{RELEASES}/v{version}/{archive}"),
         "sha256": sum,
         "bin": PROGRAM,
         "files": [{ "from": PROGRAM, "to": "." }, { "from": "LICENSE", "to": "." }],
-    });
+    })
+}
+
+/// JSON is YAML too; this one is read by people as well.
+fn manifest(version: &str, platforms: &[Value]) -> Result<String> {
     let manifest = json!({
         "apiVersion": "krew.googlecontainertools.github.com/v1alpha2",
         "kind": "Plugin",
@@ -51,7 +60,7 @@ fn manifest(version: &str, architecture: &str, archive: &str, sum: &str) -> Resu
             "shortDescription": "Look after objects of Causeway",
             "description": "Shows load balancers, databases and backups of Causeway and what they consist of, says why one \
                             is not ready, and starts backups, switchovers and recoveries.",
-            "platforms": [platform],
+            "platforms": platforms,
         },
     });
     serde_saphyr::to_string(&manifest).context("cannot write the manifest")
@@ -63,9 +72,16 @@ mod tests {
 
     #[test]
     fn krew_finds_the_archive_of_its_platform() {
-        let text = manifest("0.1.0", "amd64", "kubectl-causeway-0.1.0-linux-amd64.tar.gz", "abc").unwrap();
+        let platforms = [(Architecture::Amd64, "abc"), (Architecture::Arm64, "def")].map(|(architecture, sum)| {
+            let archive = format!("kubectl-causeway-0.1.0-linux-{architecture}.tar.gz");
+            platform("0.1.0", architecture, &archive, sum)
+        });
+        let text = manifest("0.1.0", &platforms).unwrap();
         let read: serde_json::Value = serde_saphyr::from_str(&text).unwrap();
         let platform = &read["spec"]["platforms"][0];
+        let other = &read["spec"]["platforms"][1];
+        assert_eq!(other["selector"]["matchLabels"]["arch"], "arm64");
+        assert!(other["uri"].as_str().unwrap().ends_with("-linux-arm64.tar.gz") && other["sha256"] == "def");
         assert_eq!(read["spec"]["version"], "v0.1.0");
         assert_eq!((&platform["bin"], &platform["sha256"]), (&"kubectl-causeway".into(), &"abc".into()));
         let uri = platform["uri"].as_str().unwrap();

@@ -9,10 +9,12 @@ use serde_json::Value;
 
 use super::report::Outcome;
 use super::{directory, log, registry};
+use crate::architecture::Architecture;
 use crate::chart::Helm;
-use crate::images::{layout, operator};
+use crate::images::layout;
+use crate::images::operator::{self, Program};
 use crate::progress::Step;
-use crate::release::{self, Parts};
+use crate::release::{self, Build, Parts};
 use crate::{host, image, tools};
 
 /// Where the image of the program lies that was compiled with the tests.
@@ -22,7 +24,12 @@ pub fn image_layout() -> Result<PathBuf> {
 
 /// Writes the image of that program, quickly rather than small.
 pub fn write_layout(binary: &Path, folder: &Path, step: &Step) -> Result<String> {
-    layout::write(&operator::shipped_image(binary)?, &image::facts(1)?, folder, step)
+    layout::write(
+        &operator::shipped_image(&Program::own(binary))?,
+        &image::facts(Architecture::native()?, 1)?,
+        folder,
+        step,
+    )
 }
 
 /// The image has the same bytes when it is made twice; a release has what it should; workflows are in order.
@@ -42,8 +49,7 @@ pub fn check(step: &Step) -> Result<Outcome> {
     // Packed quickly: any program will do, for what is packed here is not run.
     let parts = Parts {
         helm: &helm,
-        binary: Path::new("/bin/true"),
-        layout: &host::repo_root()?.join("iam"),
+        builds: &[Build { program: Program::own(Path::new("/bin/true")), layout: host::repo_root()?.join("iam") }],
         image: Some(
             "registry.example.com/causeway@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
         ),
@@ -55,12 +61,12 @@ pub fn check(step: &Step) -> Result<Outcome> {
     if sums(&one)? != sums(&other)? {
         bail!("two releases differ:\n{}\n{}", sums(&one)?, sums(&other)?);
     }
-    let (version, architecture) = (release::version()?, layout::architecture()?);
+    let (version, architecture) = (release::version()?, Architecture::native()?);
     let mut wanted = vec![
         format!("causeway-{version}-image-linux-{architecture}.tar"),
         format!("causeway-{version}-linux-{architecture}.tar.gz"),
         format!("causeway-{version}-olm.tar.gz"),
-        format!("causeway-{version}.cdx.json"),
+        format!("causeway-{version}-linux-{architecture}.cdx.json"),
         format!("causeway-{version}.tgz"),
         "LICENSES.txt".to_owned(),
         "argocd-cm.yaml".to_owned(),
@@ -75,7 +81,7 @@ pub fn check(step: &Step) -> Result<Outcome> {
     if names != wanted {
         bail!("a release has {names:?}");
     }
-    bill_is_whole(&one.join(format!("causeway-{version}.cdx.json")))?;
+    bill_is_whole(&one.join(format!("causeway-{version}-linux-{architecture}.cdx.json")))?;
     packaged_chart_works(&helm, &one.join(format!("causeway-{version}.tgz")))?;
     workflows(step)?;
     Ok(Outcome::Passed)
