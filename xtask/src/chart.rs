@@ -143,13 +143,18 @@ pub fn isolate(command: &mut Command) -> Result<()> {
 
 /// What `--set` is given for an image, `REPOSITORY` or `REPOSITORY@DIGEST`.
 pub fn image_values(image: &str) -> String {
-    let (repository, digest) = image.split_once('@').unwrap_or((image, ""));
+    let (repository, digest) = parted(image);
     format!("image.repository={repository},image.digest={digest}")
+}
+
+/// Repository and digest of `REPOSITORY` or `REPOSITORY@DIGEST`.
+fn parted(image: &str) -> (&str, &str) {
+    image.split_once('@').unwrap_or((image, ""))
 }
 
 /// The text of values.yaml with another default image.
 fn with_image(values: &str, image: &str) -> Result<String> {
-    let (repository, digest) = image.split_once('@').unwrap_or((image, ""));
+    let (repository, digest) = parted(image);
     let mut text = values.to_owned();
     for (field, value) in [("repository", repository), ("digest", digest)] {
         let empty = format!("\n  {field}: \"\"\n");

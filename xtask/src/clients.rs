@@ -56,12 +56,7 @@ fn go(step: &Step) -> Result<PathBuf> {
 
 fn redis_py(step: &Step) -> Result<String> {
     let lock = home()?.join("redis-py/requirements.lock");
-    let cache = cached("redis-py", vec![lock.clone(), host::repo_root()?.join("xtask/src/python.rs")])?;
-    let venv = cache.join("venv");
-    host::made_once(&venv, "the client in Python", step, |new| {
-        step.note("installing redis-py");
-        python::environment(new, &lock, &cache, step)
-    })?;
+    let venv = python::cached("clients/redis-py", &lock, "redis-py", step)?;
     // Without bytecode beside the source.
     Ok(format!("{} -B {}", venv.join("bin/python").display(), home()?.join("redis-py/client.py").display()))
 }

@@ -136,15 +136,8 @@ fn install_target(target: &str, step: &Step) -> Result<()> {
 
 /// The environment with zig and cargo-zigbuild, made if it is not in the cache.
 fn compiler(step: &Step) -> Result<PathBuf> {
-    let root = host::repo_root()?;
-    let lock = root.join("xtask/cross/requirements.lock");
-    let cache = host::cache_dir()?.join("zig").join(host::hash_of(&[&lock, &root.join("xtask/src/python.rs")])?);
-    let venv = cache.join("venv");
-    host::made_once(&venv, "zig's environment", step, |new| {
-        step.note("installing zig and cargo-zigbuild");
-        python::environment(new, &lock, &cache, step)
-    })?;
-    Ok(venv)
+    let lock = host::repo_root()?.join("xtask/cross/requirements.lock");
+    python::cached("zig", &lock, "zig and cargo-zigbuild", step)
 }
 
 /// qemu's program for that architecture, out of Debian's package, which need not be installed.

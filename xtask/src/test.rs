@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every check and every test, one summary, one exit code.
 
-mod alerts;
+pub mod alerts;
 mod argocd;
 mod chart;
 mod checks;

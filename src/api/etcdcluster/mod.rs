@@ -214,8 +214,14 @@ impl EtcdClusterSpec {
     /// The image that members run: that of etcd's makers unless another is given.
     #[must_use]
     pub fn member_image(&self) -> String {
-        self.image.clone().unwrap_or_else(|| format!("quay.io/coreos/etcd:v{}", self.version))
+        self.image.clone().unwrap_or_else(|| published_image(&self.version))
     }
+}
+
+/// The image of a version by etcd's makers.
+#[must_use]
+pub fn published_image(version: &str) -> String {
+    format!("quay.io/coreos/etcd:v{version}")
 }
 
 /// A cluster begun anew from one member.

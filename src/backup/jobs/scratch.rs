@@ -2,6 +2,7 @@
 
 use super::image_of;
 use crate::api::databasebackup::Source;
+use crate::api::etcdcluster::published_image;
 use crate::api::redis::Module;
 use crate::api::{EtcdCluster, Redis};
 use crate::backup::manifest::Manifest;
@@ -74,9 +75,7 @@ impl Scratch {
             number.split('.').take(parts).collect::<Vec<_>>().join(".")
         };
         match manifest.kind.as_str() {
-            "etcd" => {
-                Self::Etcd { image: user_provided(false).unwrap_or_else(|| format!("quay.io/coreos/etcd:v{version}")) }
-            }
+            "etcd" => Self::Etcd { image: user_provided(false).unwrap_or_else(|| published_image(version)) },
             "postgresql" => {
                 Self::Sql { image: user_provided(true).unwrap_or_else(|| format!("postgres:{}", number(1))) }
             }

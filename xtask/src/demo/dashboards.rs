@@ -13,6 +13,7 @@ use super::Local;
 use super::install::NAMESPACE;
 use crate::images::operator;
 use crate::progress::Step;
+use crate::test::alerts::metrics_in;
 use crate::{chart, tools};
 
 /// Where Prometheus listens, in the cluster's network.
@@ -83,11 +84,6 @@ fn may_be_empty(query: &str, mut count: impl FnMut(&str) -> Result<Vec<String>>)
         }
     }
     Ok(false)
-}
-
-fn metrics_in(query: &str) -> impl Iterator<Item = &str> {
-    let words = query.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
-    words.filter(|word| word.starts_with("causeway_"))
 }
 
 /// The values that Prometheus finds now. A query that it does not understand is an error.

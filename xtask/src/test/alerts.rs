@@ -62,7 +62,8 @@ fn complete(rules: &str, tests: &str, runbooks: &str, metrics: &str) -> Result<(
     Ok(())
 }
 
-fn metrics_in(rules: &str) -> BTreeSet<&str> {
+/// The metrics that alerts or a query ask for.
+pub fn metrics_in(rules: &str) -> BTreeSet<&str> {
     let words = rules.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
     words.filter(|word| word.starts_with("causeway_")).collect()
 }

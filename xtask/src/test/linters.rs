@@ -52,15 +52,7 @@ impl Finding {
 
 /// The environment of the linters that are written in Python, made if it is not in the cache.
 pub fn prepare(step: &Step) -> Result<PathBuf> {
-    let lock = home()?.join("requirements.lock");
-    let recipe = host::repo_root()?.join("xtask/src/python.rs");
-    let cache = host::cache_dir()?.join("linters").join(host::hash_of(&[&lock, &recipe])?);
-    let venv = cache.join("venv");
-    host::made_once(&venv, "the linters", step, |new| {
-        step.note("installing checkov, parliament and cloudsplaining");
-        python::environment(new, &lock, &cache, step)
-    })?;
-    Ok(venv)
+    python::cached("linters", &home()?.join("requirements.lock"), "checkov, parliament and cloudsplaining", step)
 }
 
 /// `cargo xtask lint`: all of them, and nothing else.

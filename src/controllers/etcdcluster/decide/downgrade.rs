@@ -8,35 +8,33 @@
 
 use super::super::action::Action;
 use super::super::facts::{Observed, Pod};
+use super::super::names;
 use super::super::settings::minor_of;
 use super::accepted::{OLDEST_SAFE, parse};
 use super::{SOON, Step, View};
 use crate::api::EtcdCluster;
-use crate::api::etcdcluster::DowngradeStatus;
+use crate::api::etcdcluster::{DowngradeStatus, published_image};
 use crate::external::etcd::Status;
 use crate::stateful::step::numbers;
 
+/// Why it is cancelled before a member is added, or after one could not join.
+pub const SHUTS_OUT: &str = "no member can join while it is enabled";
 /// What a member says when it starts with a version that is below the cluster's.
 const TOO_OLD: &str = "server version is lower than determined cluster version";
 /// What a new member says while a downgrade is enabled: its version is then compared with another one than the cluster's.
 const SHUT_OUT: &str = "incompatible with current running cluster";
 
 /// The object with the version that members run, where they are to go back and not all are prepared for that.
-pub fn held(object: &EtcdCluster, observed: &Observed) -> Option<EtcdCluster> {
-    let course = course(object, observed).filter(|course| !course.prepared)?;
+pub fn held(object: &EtcdCluster, course: Option<&DowngradeStatus>) -> Option<EtcdCluster> {
+    let course = course.filter(|course| !course.prepared)?;
     let mut held = object.clone();
-    (held.spec.version, held.spec.image) = (course.from, Some(course.image));
+    (held.spec.version, held.spec.image) = (course.from.clone(), Some(course.image.clone()));
     Some(held)
 }
 
-/// How far members are, as it is to be recorded.
-pub fn record(view: &View<'_>) -> Option<DowngradeStatus> {
-    course(view.written, view.observed)
-}
-
-/// Whether that differs from what is recorded: pods are replaced only after it was.
+/// Whether members are at another point than is recorded: pods are replaced only after it was.
 pub fn is_news(view: &View<'_>) -> bool {
-    recorded(view.written) != record(view).as_ref()
+    recorded(view.written) != view.downgrade.as_ref()
 }
 
 /// Whether members go back.
@@ -46,7 +44,7 @@ pub fn is_on_the_way(view: &View<'_>) -> bool {
 
 /// What etcd is to be told. All members are well when this is asked for.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
-    let Some(course) = record(view).filter(|_| accepted) else {
+    let Some(course) = view.downgrade.as_ref().filter(|_| accepted) else {
         let cancel = cancel(view, "spec.version asks for none").filter(|_| accepted)?;
         return Some(Step::act(vec![cancel], "Applying", "cancelling a downgrade that spec.version does not ask for"));
     };
@@ -64,7 +62,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
         let status = view.members.get(ordinal).and_then(|member| view.observed.status_of(*ordinal, member));
         !status.is_some_and(|status| is_prepared(status, minor))
     });
-    let names: Vec<String> = others.map(|ordinal| super::super::names::pod(view.object, ordinal)).collect();
+    let names: Vec<String> = others.map(|ordinal| names::pod(view.object, ordinal)).collect();
     let message =
         format!("{} to write their data as etcd 3.{minor} reads them, before pods are replaced", names.join(", "));
     Some(Step { again: SOON, ..Step::wait("Downgrading", format!("waiting for {message}")) })
@@ -78,7 +76,11 @@ pub fn cancel(view: &View<'_>, why: &'static str) -> Option<Action> {
 
 /// Whether a member cannot join because a downgrade is enabled, or was when it tried.
 pub fn is_shut_out(pod: &Pod) -> bool {
-    pod.last_words.as_deref().is_some_and(|words| words.contains(SHUT_OUT))
+    has_said(pod, SHUT_OUT)
+}
+
+fn has_said(pod: &Pod, text: &str) -> bool {
+    pod.last_words.as_deref().is_some_and(|words| words.contains(text))
 }
 
 fn is_enabled(view: &View<'_>) -> bool {
@@ -90,17 +92,18 @@ fn recorded(object: &EtcdCluster) -> Option<&DowngradeStatus> {
 }
 
 /// How far members are on their way back; none where the object does not ask for an earlier minor version than theirs.
-fn course(object: &EtcdCluster, observed: &Observed) -> Option<DowngradeStatus> {
+pub fn course(object: &EtcdCluster, observed: &Observed) -> Option<DowngradeStatus> {
     let wanted = minor_of(&object.spec.version)?;
     let begun = match recorded(object) {
         Some(recorded) => recorded.clone(),
         None if parse(&object.spec.version)? < OLDEST_SAFE => return None,
         None => running(object, observed)?,
     };
-    if minor_of(&begun.from)? <= wanted || runs_everywhere(object, observed, wanted) {
+    if minor_of(&begun.from)? <= wanted || of_all(object, observed, |status| has_gone_back(status, wanted)) {
         return None;
     }
-    let prepared = (begun.prepared && !is_undone(observed, wanted)) || are_prepared(object, observed, wanted);
+    let prepared = (begun.prepared && !is_undone(observed, wanted))
+        || of_all(object, observed, |status| is_prepared(status, wanted));
     Some(DowngradeStatus { prepared, ..begun })
 }
 
@@ -114,14 +117,18 @@ fn running(object: &EtcdCluster, observed: &Observed) -> Option<DowngradeStatus>
         let version = object.status.as_ref()?.current_version.clone()?;
         (version, observed.set.pods.values().find_map(|pod| pod.own.image.clone()))
     };
-    let image = image.unwrap_or_else(|| format!("quay.io/coreos/etcd:v{from}"));
+    let image = image.unwrap_or_else(|| published_image(&from));
     Some(DowngradeStatus { from, image, prepared: false })
+}
+
+/// Whether the member runs that minor version.
+fn has_gone_back(status: &Status, wanted: u8) -> bool {
+    minor_of(&status.version).is_some_and(|minor| minor <= wanted)
 }
 
 /// Whether the member can be started with that minor version.
 fn is_prepared(status: &Status, wanted: u8) -> bool {
-    minor_of(&status.version).is_some_and(|minor| minor <= wanted)
-        || status.storage_minor.is_some_and(|it| it <= wanted)
+    has_gone_back(status, wanted) || status.storage_minor.is_some_and(|it| it <= wanted)
 }
 
 fn of_all(object: &EtcdCluster, observed: &Observed, holds: impl Fn(&Status) -> bool) -> bool {
@@ -130,18 +137,11 @@ fn of_all(object: &EtcdCluster, observed: &Observed, holds: impl Fn(&Status) -> 
     all && !members.is_empty()
 }
 
-fn runs_everywhere(object: &EtcdCluster, observed: &Observed, wanted: u8) -> bool {
-    of_all(object, observed, |status| minor_of(&status.version).is_some_and(|minor| minor <= wanted))
-}
-
-fn are_prepared(object: &EtcdCluster, observed: &Observed, wanted: u8) -> bool {
-    of_all(object, observed, |status| is_prepared(status, wanted))
-}
-
 /// Somebody cancelled the downgrade before a member ran the earlier version: the cluster has its version again.
 fn is_undone(observed: &Observed, wanted: u8) -> bool {
-    let refused = |pod: &Pod| pod.last_words.as_deref().is_some_and(|words| words.contains(TOO_OLD));
     let statuses = || observed.statuses.values();
-    let runs = statuses().any(|status| minor_of(&status.version).is_some_and(|minor| minor <= wanted));
-    !runs && (observed.set.pods.values().any(refused) || statuses().any(|status| !is_prepared(status, wanted)))
+    let runs = statuses().any(|status| has_gone_back(status, wanted));
+    !runs
+        && (observed.set.pods.values().any(|pod| has_said(pod, TOO_OLD))
+            || statuses().any(|status| !is_prepared(status, wanted)))
 }

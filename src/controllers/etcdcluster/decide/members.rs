@@ -92,7 +92,7 @@ fn joining(view: &View<'_>, wanted: i32, accepted: bool) -> Option<Step> {
         return Some(Step::act(vec![delete_pod(pod, why)], "MemberJoining", message));
     }
     if let Some(pod) = pod.filter(|pod| downgrade::is_shut_out(pod)) {
-        let cancel = Action::CancelDowngrade { why: "no member can join while it is enabled", via: view.via()? };
+        let cancel = Action::CancelDowngrade { why: downgrade::SHUTS_OUT, via: view.via()? };
         let actions = vec![cancel, delete_pod(pod, "it may join now")];
         return Some(Step::act(actions, "MemberJoining", message));
     }
@@ -249,7 +249,7 @@ fn add(view: &View<'_>, ordinal: i32, reason: &'static str) -> Option<Step> {
         // There can be but one that learns.
         return strangers::trouble(view);
     }
-    if let Some(cancel) = downgrade::cancel(view, "no member can join while it is enabled") {
+    if let Some(cancel) = downgrade::cancel(view, downgrade::SHUTS_OUT) {
         return Some(Step::act(vec![cancel], reason, format!("before {name} is added, etcd's downgrade is cancelled")));
     }
     let message = format!("adding {name}");

@@ -35,6 +35,7 @@ use super::damage::Loss;
 use super::facts::{Claim, Observed, Pod};
 use super::membership;
 use super::tls::Transport;
+use crate::api::etcdcluster::DowngradeStatus;
 use crate::api::{EtcdCluster, EtcdClusterStatus};
 use crate::external::etcd::{Endpoint, Member};
 use crate::runtime::{Health, Plan};
@@ -65,6 +66,8 @@ struct View<'a> {
     object: &'a EtcdCluster,
     /// The object as it was written.
     written: &'a EtcdCluster,
+    /// How far members are on their way back to the version that it asks for.
+    downgrade: Option<DowngradeStatus>,
     observed: &'a Observed,
     /// Our members as a majority knows them, by ordinal; empty while there is no majority.
     members: BTreeMap<i32, &'a Member>,
@@ -81,9 +84,11 @@ type Step = stateful::Step<Action>;
 /// What to do so that the cluster is as the object says.
 pub fn decide(object: &EtcdCluster, observed: &Observed, now: Timestamp) -> Plan<Action, EtcdClusterStatus> {
     let (transport, revision) = (OnceCell::new(), OnceCell::new());
-    let held = downgrade::held(object, observed);
+    let downgrade = downgrade::course(object, observed);
+    let held = downgrade::held(object, downgrade.as_ref());
     let (written, object) = (object, held.as_ref().unwrap_or(object));
-    let view = View { object, written, observed, members: observed.members(object), now, transport, revision };
+    let members = observed.members(object);
+    let view = View { object, written, downgrade, observed, members, now, transport, revision };
     let (step, rests) = step(&view);
     let next = if rests { defrag::next(&view) } else { None };
     let again = next.map_or(step.again, |next| next.min(step.again));

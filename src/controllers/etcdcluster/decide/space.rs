@@ -143,7 +143,8 @@ mod tests {
         };
         let (members, now) = (observed.members(object), Timestamp::UNIX_EPOCH);
         let (transport, revision) = (OnceCell::new(), OnceCell::new());
-        let view = View { object, written: object, observed: &observed, members, now, transport, revision };
+        let view =
+            View { object, written: object, downgrade: None, observed: &observed, members, now, transport, revision };
         let step = step(&view).unwrap();
         let is_news = is_news(&view, &step);
         (step, is_news)

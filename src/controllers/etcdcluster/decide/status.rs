@@ -2,7 +2,7 @@
 
 use super::super::membership::never_started;
 use super::super::names;
-use super::{View, auth, backup, certificates, downgrade, majority, recovery};
+use super::{View, auth, backup, certificates, majority, recovery};
 use crate::api::EtcdClusterStatus;
 use crate::api::etcdcluster::{MemberStatus, UnknownMember};
 use crate::external::etcd::{AlarmKind, Member};
@@ -20,7 +20,7 @@ pub fn status(view: &View<'_>) -> EtcdClusterStatus {
         replicas: count(alive.count()),
         selector: Some(selector_text(view.object)),
         auth: auth::record(view),
-        downgrade: downgrade::record(view),
+        downgrade: view.downgrade.clone(),
         ..before
     };
     let status = match &view.object.spec.recovery {
