@@ -102,8 +102,8 @@ pub fn course(object: &EtcdCluster, observed: &Observed) -> Option<DowngradeStat
     if minor_of(&begun.from)? <= wanted || of_all(object, observed, |status| has_gone_back(status, wanted)) {
         return None;
     }
-    let prepared = (begun.prepared && !is_undone(observed, wanted))
-        || of_all(object, observed, |status| is_prepared(status, wanted));
+    let prepared = || stays_behind(observed, wanted) && of_all(object, observed, |status| is_prepared(status, wanted));
+    let prepared = (begun.prepared && !is_undone(observed, wanted)) || prepared();
     Some(DowngradeStatus { prepared, ..begun })
 }
 
@@ -135,6 +135,12 @@ fn of_all(object: &EtcdCluster, observed: &Observed, holds: impl Fn(&Status) -> 
     let members = observed.members(object);
     let all = members.iter().all(|(ordinal, member)| observed.status_of(*ordinal, member).is_some_and(&holds));
     all && !members.is_empty()
+}
+
+/// Whether the cluster does not take its members' later version: they may have come to that only just, and their data still
+/// have the earlier form for moments.
+fn stays_behind(observed: &Observed, wanted: u8) -> bool {
+    observed.statuses.values().any(|status| status.downgrades || has_gone_back(status, wanted))
 }
 
 /// Somebody cancelled the downgrade before a member ran the earlier version: the cluster has its version again.

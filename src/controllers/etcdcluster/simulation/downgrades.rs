@@ -73,6 +73,27 @@ fn an_earlier_version_that_would_bring_back_removed_members_is_refused() {
     assert_eq!(simulation.journal, []);
 }
 
+/// Until the cluster has their version, members of 3.6 have data of 3.5, and lose that the next moment.
+#[test]
+fn members_that_have_only_just_come_to_the_later_version_are_prepared_by_etcd_too() {
+    let mut earlier = fixtures::cluster(3);
+    earlier.spec.version = "3.5.30".into();
+    let mut simulation = Simulation::settled(earlier);
+    Edit::Version("3.6.1").happens(&mut simulation);
+    while simulation.raft.up.values().any(|minor| *minor < 6) || simulation.raft.up.len() < 3 {
+        simulation.reconcile(&Mishap::default());
+        simulation.time_passes();
+    }
+    assert_eq!(simulation.raft.agreed_minor, 5, "nobody has told the members yet");
+    simulation.journal.clear();
+    Edit::Version("3.5.30").happens(&mut simulation);
+    ends_at(&mut simulation, 5);
+    let place = |wanted: fn(&Action) -> bool| simulation.journal.iter().position(wanted);
+    let enabled = place(|action| matches!(action, Action::EnableDowngrade { .. }));
+    let deleted = place(|action| matches!(action, Action::Child(ChildAction::DeletePod { .. })));
+    assert!(enabled.is_some() && enabled < deleted, "{:#?}", simulation.journal);
+}
+
 /// By hand, and by what the user asks for.
 #[test]
 fn a_downgrade_that_nobody_asks_for_is_cancelled() {

@@ -16,7 +16,11 @@ fn tell(simulation: &mut Simulation, story: &[Event]) {
     let spec = &mut simulation.object.spec;
     spec.config.clear();
     spec.image = None;
-    spec.version = "3.5.30".into();
+    // Of members that no operator saw before their version was lowered, nobody knows which one they ran: their user does.
+    let status = simulation.object.status.as_ref();
+    let is_seen = status.is_some_and(|status| status.current_version.is_some() || status.downgrade.is_some());
+    let is_later = simulation.raft.storage.values().any(|minor| *minor > 5);
+    spec.version = if is_seen || !is_later { "3.5.30" } else { "3.6.1" }.into();
     simulation.settle();
     simulation.hand_in_password();
     simulation.settle();
