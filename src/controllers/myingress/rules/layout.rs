@@ -56,14 +56,7 @@ fn upwards(goals: &[Goal], count: usize, floor: u16, now: &[u16], others: &[u16]
     };
     let places: Option<Vec<Place>> = goals.iter().map(place).collect();
     let places = places?;
-    in_two(&places, count, floor, &taken).or_else(|| {
-        // The first may stand where the last have to: they move up.
-        let (first, last) = places.split_at(count);
-        if last.is_empty() || floor == 0 {
-            return None;
-        }
-        behind(lowest(first, &taken)?, last, floor, &taken)
-    })
+    in_two(&places, count, floor, &taken)
 }
 
 /// Final numbers that move as few rules as possible. Rules that will go may have to make room.
@@ -74,11 +67,7 @@ fn anywhere(goals: &[Goal], count: usize, floor: u16, now: &[u16], others: &Take
         (None, None) => Place::Any,
     };
     let places: Vec<Place> = goals.iter().map(place).collect();
-    in_two(&places, count, floor, others).or_else(|| {
-        // Numbers that the first keep may leave the last no room.
-        let free = |place: &Place| if matches!(place, Place::Fixed(_)) { *place } else { Place::Any };
-        in_two(&places.iter().map(free).collect::<Vec<_>>(), count, floor, others)
-    })
+    in_two(&places, count, floor, others)
 }
 
 /// A number for each place, those from `count` on above `floor` and above all before them.
@@ -87,7 +76,9 @@ fn in_two(places: &[Place], count: usize, floor: u16, taken: &Taken) -> Option<V
     if last.is_empty() || floor == 0 {
         return numbers::assigned(places, taken);
     }
-    behind(numbers::assigned(first, taken)?, last, floor, taken)
+    let numbers = numbers::assigned(first, taken)?;
+    // Where the first keep or spread their numbers, the last may have no room.
+    behind(numbers, last, floor, taken).or_else(|| behind(lowest(first, taken)?, last, floor, taken))
 }
 
 /// These numbers, and one for each place of the last, above `floor` and above them all.

@@ -175,6 +175,18 @@ fn rules_change_places_at_the_last_number_in_two_plans_at_most() {
 }
 
 #[test]
+fn rules_before_the_last_ones_leave_them_the_room_there_is() {
+    let mut listener = Listener::default();
+    listener.add(2, rule(9, None, 200).settings, false, BTreeMap::new());
+    listener.add(10, rule(1, None, 200).settings, true, BTreeMap::new());
+    let last = |host| Wanted { last: true, ..rule(host, None, 200) };
+    let wanted = [rule(0, Some(49_995), 200), rule(1, None, 200), last(2), last(3), last(4)];
+    assert!(listener.settle(&wanted, false) <= 2);
+    assert_eq!(numbers(&listener)[1], 49_995);
+    assert_eq!(listener.rules[&2].settings, rule(9, None, 200).settings);
+}
+
+#[test]
 fn a_priority_puts_a_rule_before_others_wherever_it_is_listed() {
     let wanted = [rule(0, None, 200), rule(1, None, 200), rule(2, Some(1), 200), rule(3, Some(2), 200)];
     let listener = listener(&wanted);

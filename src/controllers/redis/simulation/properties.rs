@@ -115,6 +115,27 @@ fn a_master_that_comes_back_empty_follows_the_one_that_took_over() {
     assert_ne!(simulation.object.status.as_ref().unwrap().master.as_deref(), Some("cache-0"));
 }
 
+/// Its first write reached nobody else. A queue is empty most of the time: an empty replica has to take over at once there, too.
+#[test]
+fn a_new_master_that_hangs_is_succeeded_in_time_by_a_replica_that_had_all_there_was() {
+    let mut simulation = Simulation::new(redis(3));
+    for seconds in [1, 2, 0] {
+        simulation.reconcile(&Mishap::default());
+        (0..seconds).for_each(|_| simulation.time_passes());
+    }
+    assert_eq!(simulation.acknowledged, [1], "by the master alone");
+    simulation.kubernetes.set.pods.get_mut(&0).unwrap().process.as_mut().unwrap().hangs = Some(0);
+    for _ in 0..3 {
+        simulation.time_passes();
+        simulation.reconcile(&Mishap::default());
+    }
+    let status = simulation.object.status.clone().unwrap();
+    assert_eq!(status.master.as_deref(), Some("cache-1"), "{status:#?}");
+    simulation.resume();
+    simulation.settle();
+    simulation.assert_settled();
+}
+
 /// What is killed while the disk is busy may come back without writes that its replicas have.
 #[test]
 fn a_master_that_was_restarted_is_not_preferred_to_replicas_that_pause() {
