@@ -58,6 +58,9 @@ enum Command {
     Restore(RestoreOptions),
     /// Compare the server that holds what was fetched with what was backed up
     Verify(JobOptions),
+    /// Drop the replication slot of a DatabaseBackup that was deleted
+    #[command(hide = true)]
+    DropSlot(JobOptions),
     /// Begin the data of an etcd member anew, above every revision that was ever given
     #[command(hide = true)]
     SkipRevisions(SkipOptions),
@@ -141,6 +144,7 @@ async fn carry_out(command: Command) -> Result<u8, String> {
         Command::Fetch(options) => job::fetch(options).await.map_err(|error| error.to_string()),
         Command::Restore(options) => job::restore(options).await.map_err(|error| error.to_string()),
         Command::Verify(options) => job::verify(options).await.map_err(|error| error.to_string()),
+        Command::DropSlot(options) => job::drop_slot(options).await.map_err(|error| error.to_string()),
         Command::SkipRevisions(options) => recovery::skip(options).await.map_err(|error| error.to_string()),
         Command::Sentinel(options) => sentinel::run(options).await.map(|()| 0).map_err(|error| error.to_string()),
         Command::Install { directory } => install::install(&directory).map(|()| 0).map_err(|error| error.to_string()),

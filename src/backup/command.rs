@@ -11,9 +11,9 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::outlook::Outlook;
-use super::plan::{self, BackupPlan, RestorePlan};
+use super::plan::{self, BackupPlan, RestorePlan, Server};
 use super::report::{self, Outcome, Report};
-use super::{Error, backup_id, fetch, relay, restore, run};
+use super::{Error, backup_id, fetch, relay, restore, run, sql};
 use crate::telemetry::{self, LogFormat};
 
 /// What all of them take.
@@ -179,6 +179,26 @@ pub async fn verify(options: JobOptions) -> Result<u8, JobError> {
         Ok(Done { keys: Some(keys), ..Done::of(&manifest.id) })
     })
     .await
+}
+
+/// `causeway drop-slot`: the server keeps no more log for an object that is deleted.
+pub async fn drop_slot(options: JobOptions) -> Result<u8, JobError> {
+    let stop = begin(&options)?;
+    let work = async {
+        let plan: BackupPlan = read(&options.plan)?;
+        let slot = plan.slot();
+        for source in &plan.sources {
+            if let Server::Postgresql(server) = &source.server {
+                sql::release(server, &slot).await?;
+            }
+        }
+        Ok(())
+    };
+    let done = tokio::select! {
+        done = work => done,
+        () = stop.cancelled() => Err(Error::Interrupted),
+    };
+    Ok(done.map_or_else(|error| give_up(&options, Outcome::default(), &error), |()| 0))
 }
 
 /// What came of a Job with one backup.

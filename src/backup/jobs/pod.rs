@@ -16,11 +16,11 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::ObjectMeta;
 use serde::Serialize;
 
-use super::Scratch;
 use super::containers::{base, ours, server, sidecar, variable, with_identity, with_secrets, without_identity};
 use super::foreign_image::{self, in_image, install};
 use super::run::Run;
 use super::volumes::{self, directory_of, file_of, mount};
+use super::{Scratch, Settings};
 use crate::backup::Error;
 use crate::backup::plan::{self, BackupPlan, RestorePlan};
 use crate::backup::relay;
@@ -77,6 +77,14 @@ pub fn backup_pod(run: Run<'_>, due: Option<&str>) -> PodSpec {
     }
     init.push(dump);
     PodSpec { init_containers: Some(init), containers: vec![main], volumes: Some(all), ..base() }
+}
+
+/// The pod that drops a replication slot: it talks to the database alone, and has no token for S3.
+pub fn slot_pod(run: Run<'_>, image: &str) -> PodSpec {
+    let main = in_image(run, with_secrets(run, ours(run, "drop-slot")), image);
+    let mut all = volumes::of(Run { settings: &Settings { identity: None, ..run.settings.clone() }, ..run });
+    all.extend(foreign_image::volumes());
+    PodSpec { init_containers: Some(vec![install(run)]), containers: vec![main], volumes: Some(all), ..base() }
 }
 
 /// The pod that brings a backup of `size` bytes into a server that is thrown away, and from there into the target
@@ -327,6 +335,18 @@ mod tests {
             let names: std::collections::BTreeSet<&str> = containers(&pod).map(|it| it.name.as_str()).collect();
             assert_eq!(names.len(), containers(&pod).count(), "two are called alike");
         }
+    }
+
+    #[test]
+    fn the_pod_that_drops_a_slot_talks_to_the_database_alone() {
+        let settings = settings();
+        let source = json!({ "postgresql": { "host": "db", "image": "postgres:15", "authSecretName": "login" } });
+        let access = of_source(&serde_json::from_value(source).expect("a source"), Method::Wal).expect("an access");
+        let pod = slot_pod(Run { mounts: &access.mounts, ..run(&settings) }, "postgres:15");
+        let text = format!("{pod:?}");
+        assert!(!text.contains(volumes::TOKEN_VOLUME) && !text.contains("AWS_"), "{text}");
+        assert_eq!(crate::runtime::without_memory(&pod), [""; 0]);
+        assert_eq!(without_identity(&pod), "install,causeway", "EKS gives nobody credentials");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 pub use dump::SqlDump;
 pub use pack::Splitter;
-pub use postgres::acknowledge;
+pub use postgres::{acknowledge, release};
 pub use tools::{IMAGE, Origin};
 
 use self::child::Failure;

@@ -56,6 +56,13 @@ pub enum Action {
     },
     /// Wait for Jobs that are ending.
     AwaitJobs,
+    /// Make the Job that drops the replication slot of an object that is deleted.
+    DropSlot {
+        /// The Job.
+        job: Box<Manifest>,
+    },
+    /// Wait for that Job.
+    AwaitSlot,
     /// Change the bucket.
     Bucket {
         /// Which.
@@ -146,6 +153,8 @@ impl std::fmt::Debug for Action {
             Self::Stop { kind, name, .. } => write!(formatter, "Stop({kind} {name})"),
             Self::Forget { name, .. } => write!(formatter, "Forget({name})"),
             Self::AwaitJobs => formatter.write_str("AwaitJobs"),
+            Self::DropSlot { job } => write!(formatter, "DropSlot({})", job.name()),
+            Self::AwaitSlot => formatter.write_str("AwaitSlot"),
             Self::Bucket { bucket, change } => write!(formatter, "{}({})", change.name(), bucket.place.bucket),
             Self::Sign { backups, .. } => write!(formatter, "Sign({} backups)", backups.len()),
             Self::Tell { event, .. } => write!(formatter, "Tell({})", event.reason),
@@ -217,7 +226,15 @@ impl Action {
                 }
             }
             Self::Tell { event, .. } => Some(event.clone()),
-            Self::Record(_) | Self::ForgetRecord | Self::Forget { .. } | Self::AwaitJobs | Self::Sign { .. } => None,
+            Self::DropSlot { job } => {
+                event("SlotDropStarted", format!("Job {} drops the replication slot of the server", job.name()))
+            }
+            Self::Record(_)
+            | Self::ForgetRecord
+            | Self::Forget { .. }
+            | Self::AwaitJobs
+            | Self::AwaitSlot
+            | Self::Sign { .. } => None,
         }
     }
 }

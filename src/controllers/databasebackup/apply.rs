@@ -11,6 +11,7 @@ use serde_json::json;
 use super::action::{Action, Change, Ended, Hardening};
 use super::error::Error;
 use super::facts::Bucket;
+use super::names;
 use super::observe::Observer;
 use crate::api::DatabaseBackup;
 use crate::external::aws::AwsError;
@@ -70,6 +71,15 @@ pub async fn apply(
         Action::AwaitJobs => {
             observer.expect_change(object);
             Err(Error::JobsRemain)
+        }
+        Action::DropSlot { job } => {
+            observer.expect_change(object);
+            let made = transfer::start(&clients.client, object, job).await;
+            Ok(made.inspect_err(|error| observer.slot_stays(object, error))?)
+        }
+        Action::AwaitSlot => {
+            observer.expect_change(object);
+            Err(Error::SlotRemains(names::job_slot(object)))
         }
         Action::Bucket { bucket, change } => {
             let outcome = match change {

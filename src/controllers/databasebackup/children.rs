@@ -8,7 +8,7 @@ use kube::{Resource, ResourceExt};
 use serde::Serialize;
 
 use super::facts::{Child, Observed};
-use super::names::{LABEL, VERIFIES};
+use super::names::{DROPS_SLOT, LABEL, VERIFIES};
 use super::outcomes;
 use crate::api::DatabaseBackup;
 use crate::runtime::manifest::is_controlled_by;
@@ -26,6 +26,8 @@ pub fn observed<'a>(
     children.extend(child(plan, object));
     let mut jobs: Vec<&Job> = jobs.filter(|job| is_of(job, object, schedule)).collect();
     jobs.sort_by_key(|job| (job.metadata.creation_timestamp.as_ref().map(|time| time.0), job.name_any()));
+    let (slot_jobs, jobs): (Vec<&Job>, Vec<&Job>) =
+        jobs.into_iter().partition(|job| job.labels().contains_key(DROPS_SLOT));
     let (verifications, backups): (Vec<&Job>, Vec<&Job>) = jobs.into_iter().partition(|job| is_verification(job));
     let account = account.map(|account| serde_json::to_value(account).unwrap_or_default());
     Observed {
@@ -33,6 +35,7 @@ pub fn observed<'a>(
         account,
         jobs: backups.into_iter().map(outcomes::job).collect(),
         verifications: verifications.into_iter().map(outcomes::verification).collect(),
+        slot_job: slot_jobs.first().map(|job| outcomes::job(job)),
         ..Observed::default()
     }
 }

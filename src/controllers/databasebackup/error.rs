@@ -24,6 +24,9 @@ pub enum Error {
     /// Jobs are still ending.
     #[error("waiting for running backups to end")]
     JobsRemain,
+    /// The replication slot is not dropped yet.
+    #[error("waiting for Job {0} to drop the replication slot")]
+    SlotRemains(String),
     /// The bucket is to be made, and another account has one of that name.
     #[error(
         "bucket {0} belongs to another account (names of buckets are unique in all of AWS): choose another \
@@ -47,7 +50,7 @@ impl Failure for Error {
             Self::Transfer(error) => error.class(),
             Self::Delete { source, .. } | Self::Record(source) => class_of_kubernetes(source),
             Self::BucketTaken(_) => Class::Denied,
-            Self::JobsRemain => Class::NotYet,
+            Self::JobsRemain | Self::SlotRemains(_) => Class::NotYet,
             Self::BucketChanged(_) => Class::Conflict,
         }
     }
@@ -58,6 +61,7 @@ impl Failure for Error {
             Self::Delete { .. } => "DeleteFailed",
             Self::Record(_) => "RecordFailed",
             Self::JobsRemain => "JobsRemain",
+            Self::SlotRemains(_) => "SlotRemains",
             Self::BucketChanged(_) => "BucketChanged",
             Self::BucketTaken(_) => "BucketForbidden",
         }

@@ -68,6 +68,28 @@ pub struct Observed {
     pub unreadable: Option<((String, Timestamp), String)>,
     /// What is left to clean up after a deleted object; none where nothing is to be.
     pub remains: Option<Remains>,
+    /// Jobs of a deleted object that are still there were told to end long enough ago: nobody waits for them any more.
+    pub are_stops_overdue: bool,
+    /// The Job that drops the replication slot of a deleted object.
+    pub slot_job: Option<Job>,
+    /// What becomes of that slot.
+    pub slot: Slot,
+}
+
+/// What becomes of the replication slot in which a server keeps its log for an object that is deleted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Slot {
+    /// There was none.
+    #[default]
+    None,
+    /// It is to be dropped: that server has it.
+    Due(Box<Database>),
+    /// A Job is about to drop it.
+    Going,
+    /// It is dropped.
+    Gone,
+    /// It stays: why.
+    Stays(String),
 }
 
 /// By which key backups are signed.
@@ -197,8 +219,6 @@ pub struct Remains {
     pub uploads: Vec<Upload>,
     /// The bucket may go, too, when nothing is in it any more: it was made for backups, and nobody else uses it.
     pub bucket_may_go: bool,
-    /// Jobs that are still there were told to end long enough ago: nobody waits for them any more.
-    pub overdue: bool,
     /// It was tried for long enough: what stays, and why.
     pub given_up: Option<String>,
 }

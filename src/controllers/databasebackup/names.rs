@@ -15,7 +15,9 @@ use crate::transfer::CAUSEWAY;
 pub const LABEL: &str = "causeway.example.com/backup";
 /// Label of Jobs that prove a backup: which one. It tells them from those that take backups.
 pub const VERIFIES: &str = "causeway.example.com/verifies";
-/// Annotation of such a Job: the folder of the backup.
+/// Label of the Job that drops the replication slot of an object that is deleted.
+pub const DROPS_SLOT: &str = "causeway.example.com/drops-slot";
+/// Annotation of a Job that proves a backup: the folder of the backup.
 pub const FOLDER: &str = "causeway.example.com/backup-folder";
 /// Annotation of such a Job: the database that was backed up.
 pub const SOURCE: &str = "causeway.example.com/backup-source";
@@ -41,6 +43,12 @@ pub fn job_verify(object: &DatabaseBackup, folder: &str, id: &str, due: Option<T
     let (uid, due) = (object.uid().unwrap_or_default(), due.map(id_of).unwrap_or_default());
     let parts = [uid.as_bytes(), folder.as_bytes(), id.as_bytes(), due.as_bytes()];
     format!("{}-verify-{}", object.name_any(), fingerprint(&parts, 8))
+}
+
+/// Name of the Job that drops the replication slot. An earlier object of the same name may still have one.
+pub fn job_slot(object: &DatabaseBackup) -> String {
+    let uid = object.uid().unwrap_or_default();
+    format!("{}-slot-{}", object.name_any(), fingerprint(&[uid.as_bytes()], 8))
 }
 
 /// What all keys of an object begin with, without a slash at the end.

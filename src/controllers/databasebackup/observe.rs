@@ -2,6 +2,7 @@
 //! what is in it from S3, as seldom as possible.
 
 mod remains;
+mod slot;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,6 +59,8 @@ pub struct Observer {
     catalogs: PerObject<Seen>,
     /// Objects that could not be cleaned up: since when, and why.
     failing: PerObject<(Instant, String)>,
+    /// Objects whose replication slot cannot be dropped: why.
+    slots: PerObject<String>,
 }
 
 /// What there was in S3.
@@ -88,6 +91,7 @@ impl Observer {
             changed: PerObject::default(),
             catalogs: PerObject::default(),
             failing: PerObject::default(),
+            slots: PerObject::default(),
         }
     }
 
@@ -112,6 +116,7 @@ impl Observer {
         self.changed.forget(uid);
         self.catalogs.forget(uid);
         self.failing.forget(uid);
+        self.slots.forget(uid);
         self.records.forget(uid);
         self.signer.forget(uid);
     }
@@ -125,7 +130,9 @@ impl Observer {
         let mut observed = if fresh { self.read(object).await? } else { self.watched(object).await? };
         observed.settings = self.settings.clone();
         if object.meta().deletion_timestamp.is_some() {
+            observed.are_stops_overdue = observed.jobs_are_overdue(object, Timestamp::now());
             self.look_at_remains(object, &mut observed).await?;
+            self.look_at_slot(object, &mut observed).await?;
             return Ok(observed);
         }
         let (reported, denied) = self.look_at_reports(object, &mut observed).await?;

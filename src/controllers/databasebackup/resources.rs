@@ -12,7 +12,8 @@ use super::names;
 use crate::api::DatabaseBackup;
 use crate::api::databaserestore::OnDependents;
 use crate::backup::jobs::{
-    IDENTITY, PlanIn, Run, Scratch, SecretMount, WORK, backup_pod, image_of, job_spec, plan_map, plan_text, restore_pod,
+    IDENTITY, PlanIn, Run, Scratch, SecretMount, Settings, WORK, backup_pod, image_of, job_spec, plan_map, plan_text,
+    restore_pod, slot_pod,
 };
 use crate::backup::manifest::Document;
 use crate::backup::plan::{self, BackupPlan, RestorePlan};
@@ -23,6 +24,10 @@ use crate::runtime::manifest::{Manifest, controlled};
 const FAILED: i32 = 3;
 /// Such as succeeded: an operator that was away counts what they report.
 const SUCCEEDED: i32 = 24;
+/// How often it is tried to drop a slot, after the first time.
+const SLOT_RETRIES: i32 = 1;
+/// So long that may take, with the pull of the image: the object is being deleted, and perhaps its namespace.
+const SLOT_SECONDS: i64 = 90;
 /// Annotation of pods: what they were told.
 const PLAN: &str = "causeway.example.com/plan";
 /// Annotation of pods that prove a backup: what they are to do.
@@ -118,6 +123,33 @@ pub fn job_verify(
     let annotations = [(names::FOLDER, folder), (names::SOURCE, &backup.source)];
     let annotations = annotations.into_iter().map(|(key, value)| (key.to_owned(), value.clone())).collect();
     let metadata = ObjectMeta { labels: Some(labels), annotations: Some(annotations), ..metadata(object, name) };
+    Manifest::hashed(&Job { metadata, spec: Some(spec), status: None })
+}
+
+/// The Job that drops the replication slot of an object that is deleted. It has its plan with itself, as one that proves a
+/// backup.
+pub fn job_slot(object: &DatabaseBackup, settings: &Settings, database: &Database) -> Manifest {
+    let namespace = object.namespace().unwrap_or_default();
+    // Of where backups go, only what tells the slot's name matters.
+    let destination = settings.place(&object.spec.destination, "", "", &names::prefix(object));
+    let plan = BackupPlan { destination, sources: vec![database.access.source.clone()], recipients: Vec::new() };
+    let run = Run {
+        namespace: &namespace,
+        settings,
+        plan: PlanIn::Annotation(PLAN),
+        mounts: &database.access.mounts,
+        identity: None,
+        resources: object.spec.resources.as_ref(),
+        image: None,
+        wal: false,
+    };
+    let image = object.spec.source.as_ref().and_then(image_of).map_or("", |(_, image)| image);
+    let mut labels = names::labels(object);
+    labels.insert(names::DROPS_SLOT.into(), "true".into());
+    let mut spec = job_spec(slot_pod(run, image), &labels, SLOT_RETRIES, SLOT_SECONDS);
+    let pods = spec.template.metadata.get_or_insert_default();
+    pods.annotations.get_or_insert_default().insert(PLAN.into(), plan_text(&plan));
+    let metadata = ObjectMeta { labels: Some(labels), ..metadata(object, names::job_slot(object)) };
     Manifest::hashed(&Job { metadata, spec: Some(spec), status: None })
 }
 

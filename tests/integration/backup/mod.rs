@@ -15,6 +15,7 @@ mod plane_faults;
 mod plane_restore;
 mod plane_verify;
 mod point_in_time;
+mod slots;
 mod sql_accounts;
 mod sql_locks;
 mod sql_mariadb;

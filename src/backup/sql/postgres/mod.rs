@@ -22,7 +22,7 @@ pub use outlook::outlook;
 pub use restore::restore;
 pub use scratch::verify;
 pub use source::PostgresDump;
-pub use wal::{WalDump, acknowledge};
+pub use wal::{WalDump, acknowledge, release};
 
 use super::child::Program;
 use super::{Account, CONNECT_SECONDS};

@@ -122,6 +122,18 @@ pub async fn acknowledge(server: &SqlServer, slot: &str, contents: &Contents) ->
     Ok(position(&mut session, slot).await?.1)
 }
 
+/// Drops the slot, where there is one: the server then deletes what only that kept.
+pub async fn release(server: &SqlServer, slot: &str) -> Result<(), Error> {
+    let mut session = Session::open(&Account::read(Side::Source, "postgresql", server)?, MAINTENANCE).await?;
+    let drop = format!(
+        "SELECT pg_catalog.json_build_array(pg_catalog.pg_drop_replication_slot(slot_name)::text) FROM \
+         pg_catalog.pg_replication_slots WHERE slot_name = '{slot}'"
+    );
+    let dropped: Vec<(String,)> = session.ask(&drop).await?;
+    tracing::info!(slot, dropped = dropped.len(), "the server keeps no log for this slot");
+    Ok(())
+}
+
 /// Whether the user may end a segment, and the slot cannot fill the server's disk.
 async fn check(session: &mut Session, account: &Account) -> Result<(), Error> {
     let (may, most): (bool, i64) = session

@@ -5,27 +5,52 @@ use std::fmt::Write;
 use kube::ResourceExt;
 
 use super::super::action::{Action, Change};
-use super::super::facts::Observed;
+use super::super::facts::{Observed, Slot};
 use super::super::names::prefix;
+use super::super::resources;
 use crate::api::DatabaseBackup;
-use crate::api::databasebackup::Method;
 use crate::backup::plan::slot_of;
 use crate::external::s3::DELETED_AT_ONCE;
 use crate::runtime::{ActionEvent, Removal};
 
-/// Steps until the object may go: what runs is stopped, or it would write on; then what it wrote is deleted. What stays in a
-/// server is told with its remedy: only Jobs have the login.
+/// Steps until the object may go: what runs is stopped, or it would write on; then the server is told to keep no more log for
+/// it, and what it wrote is deleted. A slot that stays in a server is told with its remedy.
 pub fn decide_removal(object: &DatabaseBackup, observed: &Observed) -> Removal<Action> {
+    let waits = |mut actions: Vec<Action>, last| {
+        actions.push(last);
+        Removal { actions, final_event: None }
+    };
+    let denied = observed.denied.as_ref().map(|(_, message)| message.as_str());
+    let note = match (&observed.slot, denied) {
+        (Slot::None, _) => None,
+        (Slot::Due(_) | Slot::Stays(_), Some(why)) => Some(Err(why)),
+        (Slot::Stays(why), None) => Some(Err(why.as_str())),
+        (Slot::Gone, _) => Some(Ok(())),
+        (Slot::Going, _) => return waits(Vec::new(), Action::AwaitSlot),
+        (Slot::Due(database), None) => {
+            // A backup that runs would make it again.
+            let stops = stops(object, observed);
+            if !stops.is_empty() && !observed.are_stops_overdue {
+                return waits(stops, Action::AwaitJobs);
+            }
+            let job = Box::new(resources::job_slot(object, &observed.settings, database));
+            return waits(vec![Action::DropSlot { job }], Action::AwaitSlot);
+        }
+    };
     let mut removal = of_s3(object, observed);
-    let was_served = object.status.as_ref().is_some_and(|status| status.bucket.is_some());
-    if let Some(event) = removal.final_event.as_mut().filter(|_| object.spec.method == Method::Wal && was_served) {
-        let slot = slot_of(&object.uid().unwrap_or_default());
-        event.warning = true;
-        let _ = write!(
-            event.note,
-            "; if a backup of the log was begun, the server still keeps its log for slot {slot}: run SELECT \
-             pg_drop_replication_slot('{slot}') there"
-        );
+    if let (Some(event), Some(slot)) = (removal.final_event.as_mut(), note) {
+        let name = slot_of(&object.uid().unwrap_or_default());
+        let _ = match slot {
+            Ok(()) => write!(event.note, "; the server has dropped replication slot {name}"),
+            Err(why) => {
+                event.warning = true;
+                write!(
+                    event.note,
+                    "; the server still keeps its log for replication slot {name} ({why}): run SELECT \
+                     pg_drop_replication_slot('{name}') there"
+                )
+            }
+        };
     }
     removal
 }
@@ -46,7 +71,7 @@ fn of_s3(object: &DatabaseBackup, observed: &Observed) -> Removal<Action> {
     }
     let mut stops = stops(object, observed);
     // Overdue ones were stopped before: the object goes as soon as nothing is left to delete.
-    if !stops.is_empty() && !remains.overdue {
+    if !stops.is_empty() && !observed.are_stops_overdue {
         stops.push(Action::AwaitJobs);
         return Removal { actions: stops, final_event: None };
     }
@@ -138,21 +163,52 @@ mod tests {
         assert!(!late.jobs_are_overdue(&since(50), now()), "a schedule may begin Jobs");
     }
 
+    fn text(removal: &Removal<Action>) -> Vec<String> {
+        removal.actions.iter().map(|it| format!("{it:?}")).collect()
+    }
+
+    #[test]
+    fn a_server_drops_the_slot_once_no_backup_can_make_it_again() {
+        let object = backup();
+        let mut observed = settled(&object);
+        let slot = Slot::Due(Box::new(observed.sources[0].clone()));
+        observed.jobs.push(Job { name: "nightly-1".into(), ..Job::default() });
+        observed.slot = slot;
+        let stops = ["Stop(CronJob nightly)", "Stop(Job nightly-1)", "AwaitJobs"];
+        assert_eq!(text(&decide_removal(&object, &observed)), stops);
+        let drops = ["DropSlot(nightly-slot-0a1b2c3d)", "AwaitSlot"];
+        let name = super::super::super::names::job_slot(&object);
+        let drops = drops.map(|it| it.replace("nightly-slot-0a1b2c3d", &name));
+        let lost = Observed { are_stops_overdue: true, ..observed.clone() };
+        assert_eq!(text(&decide_removal(&object, &lost)), drops, "the node of its pod is lost");
+        observed.jobs.clear();
+        observed.children.clear();
+        assert_eq!(text(&decide_removal(&object, &observed)), drops);
+        observed.slot = Slot::Going;
+        assert_eq!(text(&decide_removal(&object, &observed)), ["AwaitSlot"]);
+        observed.slot = Slot::Gone;
+        let event = decide_removal(&object, &observed).final_event.expect("an event");
+        assert!(
+            !event.warning && event.note.ends_with("has dropped replication slot causeway_uid_1"),
+            "{}",
+            event.note
+        );
+    }
+
     #[test]
     fn a_slot_that_stays_in_a_server_is_told_with_the_statement_that_drops_it() {
-        let mut object = backup();
-        object.status = serde_json::from_value(json!({ "bucket": "b" })).expect("a status");
-        let event = |object: &DatabaseBackup| decide_removal(object, &prepared()).final_event.expect("an event");
-        assert_eq!((event(&object).reason, event(&object).warning), ("Retained", false));
-        object.spec.method = Method::Wal;
-        let told = event(&object);
-        assert!(
-            told.warning && told.note.ends_with("run SELECT pg_drop_replication_slot('causeway_uid_1') there"),
-            "{}",
-            told.note
-        );
-        object.status = None;
-        assert!(!event(&object).warning, "nothing was begun");
+        let event = |observed: &Observed| decide_removal(&backup(), observed).final_event.expect("an event");
+        assert_eq!((event(&prepared()).reason, event(&prepared()).warning), ("Retained", false));
+        let due = Slot::Due(Box::new(prepared().sources[0].clone()));
+        let denied = Some(("NotAllowed", "no policy allows it".into()));
+        for observed in [
+            Observed { slot: Slot::Stays("no policy allows it".into()), ..prepared() },
+            Observed { slot: due, denied, ..prepared() },
+        ] {
+            let told = event(&observed);
+            let end = "(no policy allows it): run SELECT pg_drop_replication_slot('causeway_uid_1') there";
+            assert!(told.warning && told.note.ends_with(end), "{}", told.note);
+        }
     }
 
     #[test]
@@ -200,9 +256,9 @@ mod tests {
         let deletions = [format!("DeleteObjects({bucket})"), format!("AbortUpload({bucket})")];
         // The node of its pod is lost.
         let mut lost = observed.clone();
-        lost.remains.as_mut().expect("remains").overdue = true;
+        lost.are_stops_overdue = true;
         assert_eq!(text(&lost), deletions);
-        lost.remains = Some(Remains { overdue: true, ..Remains::default() });
+        lost.remains = Some(Remains::default());
         assert!(text(&lost).is_empty());
         let final_event = decide_removal(&object, &lost).final_event.expect("a final event");
         assert_eq!((final_event.reason, final_event.warning), ("JobsRemained", true));

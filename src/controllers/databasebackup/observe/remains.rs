@@ -39,11 +39,10 @@ impl Observer {
             observed.remains = Some(Remains { given_up: Some(why), ..Remains::default() });
             return Ok(());
         }
-        let (bucket, mut remains) = self
+        let (bucket, remains) = self
             .remains(object, observed.recorded.as_ref())
             .await
             .inspect_err(|error| self.cleanup_failed(object, error))?;
-        remains.overdue = observed.jobs_are_overdue(object, Timestamp::now());
         (observed.bucket, observed.remains) = (Some(bucket), Some(remains));
         Ok(())
     }

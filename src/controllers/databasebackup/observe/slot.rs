@@ -1,0 +1,66 @@
+//! What becomes of the replication slot in which a PostgreSQL keeps its log for an object that is deleted.
+
+use std::slice;
+
+use jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt;
+
+use super::super::error::Error;
+use super::super::facts::{Observed, Slot};
+use super::super::outcomes;
+use super::Observer;
+use crate::api::DatabaseBackup;
+use crate::api::databasebackup::Method;
+use crate::runtime::{Class, Failure};
+use crate::transfer;
+
+/// A Job that has not ended after so long is waited for no more: Kubernetes was to end it half a minute before.
+const JOB_TIMEOUT: SignedDuration = SignedDuration::from_secs(120);
+
+impl Observer {
+    /// The Job that drops the slot cannot be made: what will not change keeps the object no longer.
+    pub fn slot_stays(&self, object: &DatabaseBackup, error: &transfer::Error) {
+        if matches!(error.class(), Class::Denied | Class::Invalid | Class::NotFound) {
+            self.slots.set(&object.uid().unwrap_or_default(), error.to_string());
+        }
+    }
+
+    /// What becomes of the slot.
+    pub(super) async fn look_at_slot(&self, object: &DatabaseBackup, observed: &mut Observed) -> Result<(), Error> {
+        observed.slot = if has_slot(object, observed) { self.slot(object, observed).await? } else { Slot::None };
+        Ok(())
+    }
+
+    async fn slot(&self, object: &DatabaseBackup, observed: &mut Observed) -> Result<Slot, Error> {
+        if let Some(job) = &mut observed.slot_job {
+            outcomes::explain(&self.client, object, slice::from_mut(job).iter_mut().collect()).await?;
+            return Ok(match &job.end {
+                Some(end) => match &end.failure {
+                    None => Slot::Gone,
+                    Some((reason, message)) => Slot::Stays(format!("Job {} failed: {reason}: {message}", job.name)),
+                },
+                None if Timestamp::now().duration_since(job.made) > JOB_TIMEOUT => {
+                    Slot::Stays(format!("Job {} did not end: kubectl describe job {}", job.name, job.name))
+                }
+                None => Slot::Going,
+            });
+        }
+        if let Some(why) = self.slots.get(&object.uid().unwrap_or_default()) {
+            return Ok(Slot::Stays(why));
+        }
+        self.look_at_secrets(object, observed).await?;
+        Ok(match (observed.sources.first(), observed.withheld.first()) {
+            (Some(database), _) => Slot::Due(Box::new(database.clone())),
+            (None, Some(withheld)) => Slot::Stays(withheld.refusal.message.clone()),
+            (None, None) => Slot::Stays("spec.source names no server".into()),
+        })
+    }
+}
+
+/// Whether a Job of the object may have made the slot.
+fn has_slot(object: &DatabaseBackup, observed: &Observed) -> bool {
+    let was_tried = object.status.as_ref().is_some_and(|status| {
+        status.last_success.is_some() || status.last_failure.is_some() || !status.ended.is_empty()
+    });
+    object.spec.method == Method::Wal && (was_tried || !observed.jobs.is_empty() || observed.slot_job.is_some())
+}

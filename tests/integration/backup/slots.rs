@@ -1,0 +1,66 @@
+//! The replication slot in which a PostgreSQL keeps its log for an object, once that is deleted.
+
+use causeway::api::{DatabaseBackup, DatabaseBackupStatus};
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::sql_postgres::POSTGRES;
+use super::sql_stage::{LOGIN, SqlStage};
+use super::stage::{NAME, NEVER};
+use crate::support::Operator;
+
+/// How many slots the server has.
+const SLOTS: &str = "SELECT count(*) FROM pg_replication_slots;";
+
+async fn log(stage: &SqlStage, token: &str, source: &Value) {
+    let log = json!({
+        "schedule": NEVER, "retry": { "limit": 0, "deadline": "1800s" }, "retention": { "maxAge": "15d" },
+        "source": source, "method": "Wal",
+    });
+    stage.create::<DatabaseBackup>(NAME, log).await;
+    stage.backup_now(token).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_keeps_no_log_for_an_object_that_is_gone_or_its_user_is_told_how_to_end_that() {
+    let stage = SqlStage::new("slots", &POSTGRES).await;
+    let _operator = Operator::start(&stage).await;
+    let line = "COPY (SELECT 'host replication all all scram-sha-256') TO PROGRAM 'cat >> /tmp/data/pg_hba.conf';";
+    let limit = "ALTER SYSTEM SET max_slot_wal_keep_size = '2GB';";
+    stage.ask(&format!("{limit}\n{line}\nSELECT pg_reload_conf();")).await;
+
+    log(&stage, "first", &stage.server(&json!({}))).await;
+    stage.has_backups(1).await;
+    assert_eq!(stage.ask(SLOTS).await, "1");
+    stage.delete::<DatabaseBackup>(NAME).await;
+    stage.gone::<DatabaseBackup>(NAME).await;
+    assert_eq!(stage.ask(SLOTS).await, "0", "{:?}", stage.events(NAME).await);
+    stage.was_told(NAME, "Retained", "the server has dropped replication slot causeway_").await;
+
+    log(&stage, "second", &stage.server(&json!({}))).await;
+    stage.has_backups(1).await;
+    let refuse = Patch::Merge(json!({ "metadata": { "labels": { "causeway.example.com/usable-by": null } } }));
+    let secrets = stage.api::<Secret>();
+    secrets.patch(LOGIN, &PatchParams::default(), &refuse).await.expect("the label goes");
+    stage.delete::<DatabaseBackup>(NAME).await;
+    stage.gone::<DatabaseBackup>(NAME).await;
+    assert_eq!(stage.ask(SLOTS).await, "1");
+    stage.was_told(NAME, "Retained", "SELECT pg_drop_replication_slot('causeway_").await;
+    stage.was_told(NAME, "Retained", LOGIN).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_namespace_goes_although_no_job_can_be_made_in_it_that_would_drop_a_slot() {
+    let stage = SqlStage::new("slots-gone", &POSTGRES).await;
+    let _operator = Operator::start(&stage).await;
+    // The server bounds no slot yet.
+    log(&stage, "first", &stage.server(&json!({}))).await;
+    let failed = |status: &DatabaseBackupStatus| status.last_failure.is_some();
+    stage.becomes("a failure", failed).await;
+    let client = stage.api::<DatabaseBackup>().into_client();
+    let namespaces: Api<Namespace> = Api::all(client);
+    namespaces.delete(&stage.namespace, &DeleteParams::default()).await.expect("the namespace goes");
+    stage.gone::<DatabaseBackup>(NAME).await;
+}
