@@ -1,7 +1,5 @@
 //! What becomes of the replication slot in which a PostgreSQL keeps its log for an object that is deleted.
 
-use std::slice;
-
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
@@ -33,7 +31,9 @@ impl Observer {
 
     async fn slot(&self, object: &DatabaseBackup, observed: &mut Observed) -> Result<Slot, Error> {
         if let Some(job) = &mut observed.slot_job {
-            outcomes::explain(&self.client, object, slice::from_mut(job).iter_mut().collect()).await?;
+            // A missing permission must not keep the object from going: Kubernetes' own words do.
+            let explained = outcomes::explain(&self.client, object, vec![&mut *job]).await;
+            explained.or_else(|error| if error.class() == Class::Denied { Ok(()) } else { Err(error) })?;
             return Ok(match &job.end {
                 Some(end) => match &end.failure {
                     None => Slot::Gone,
@@ -48,7 +48,10 @@ impl Observer {
         if let Some(why) = self.slots.get(&object.uid().unwrap_or_default()) {
             return Ok(Slot::Stays(why));
         }
-        self.look_at_secrets(object, observed).await?;
+        match self.look_at_secrets(object, observed).await {
+            Err(error) if error.class() == Class::Denied => return Ok(Slot::Stays(error.to_string())),
+            looked => looked?,
+        }
         Ok(match (observed.sources.first(), observed.withheld.first()) {
             (Some(database), _) => Slot::Due(Box::new(database.clone())),
             (None, Some(withheld)) => Slot::Stays(withheld.refusal.message.clone()),
@@ -63,4 +66,33 @@ fn has_slot(object: &DatabaseBackup, observed: &Observed) -> bool {
         status.last_success.is_some() || status.last_failure.is_some() || !status.ended.is_empty()
     });
     object.spec.method == Method::Wal && (was_tried || !observed.jobs.is_empty() || observed.slot_job.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use serde_json::json;
+
+    use super::super::super::facts::Job;
+    use super::super::super::fixtures::{backup, denied};
+    use super::*;
+
+    #[tokio::test]
+    async fn an_object_goes_whose_secrets_and_jobs_may_not_be_read() {
+        let mut object = backup();
+        object.spec.method = Method::Wal;
+        let server = json!({ "postgresql": { "host": "db", "image": "postgres:15", "authSecretName": "login" } });
+        object.spec.source = serde_json::from_value(server).expect("a source");
+        let (denied, calls) = denied();
+        let mut observed = Observed::default();
+        denied.look_at_slot(&object, &mut observed).await.expect("nothing stands in its way");
+        assert_eq!((&observed.slot, calls.load(Ordering::Relaxed)), (&Slot::None, 0), "no Job was ever made");
+        object.status = serde_json::from_value(json!({ "lastSuccess": "2026-11-22T00:05:00Z" })).expect("a status");
+        denied.look_at_slot(&object, &mut observed).await.expect("nothing stands in its way");
+        assert!(matches!(&observed.slot, Slot::Stays(why) if why.contains("Secrets")), "{:?}", observed.slot);
+        observed.slot_job = Some(Job { name: "nightly-slot-1".into(), ..Job::default() });
+        denied.look_at_slot(&object, &mut observed).await.expect("nothing stands in its way");
+        assert!(matches!(&observed.slot, Slot::Stays(why) if why.contains("nightly-slot-1 did not end")));
+    }
 }
