@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::progress::Progress;
+use crate::progress::{Progress, Step};
 use process::Room;
-use start::Volumes;
+use start::{Ends, Volumes};
 use state::{Phase, State};
 
 pub use build::build;
@@ -49,6 +49,12 @@ impl Cluster {
     /// The same, with persistent volumes in memory.
     pub fn up_in_memory(name: &str, steps: &mut Progress) -> Result<Self> {
         start::up(name, Volumes::InMemory, steps)
+    }
+
+    /// The same as a part of a step, beside another cluster that was started before. Unless it is `kept` it ends with the thread
+    /// that calls this, however that ends.
+    pub fn another_in_memory(name: &str, kept: bool, step: &Step) -> Result<Self> {
+        start::another(name, Volumes::InMemory, if kept { Ends::WhenTold } else { Ends::WithItsStarter }, step)
     }
 
     /// The cluster of this name, if it is running and ready.
