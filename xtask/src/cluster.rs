@@ -28,6 +28,9 @@ pub use command::{Action, Kubectl, kubectl, run};
 /// The node's address, the same in every cluster: API server, registry and LocalStack have it.
 pub const NODE_ADDRESS: &str = "198.18.0.10";
 
+/// The account of operators that run outside of pods, as the API server knows it.
+pub const OPERATOR_OUTSIDE: &str = "system:serviceaccount:causeway-tests:causeway";
+
 /// How many steps [`Cluster::up`] counts.
 pub const STEPS: usize = 3;
 
@@ -78,6 +81,16 @@ impl Cluster {
     /// The administrator's kubeconfig. Its server can only be reached from the cluster's network.
     pub fn kubeconfig(&self) -> PathBuf {
         self.state.kubeconfig()
+    }
+
+    /// That of operators which run outside of pods: they have the rights that they are given.
+    pub fn operators_kubeconfig(&self) -> PathBuf {
+        self.state.path().join("operator.kubeconfig")
+    }
+
+    /// What operators asked the API server for; only clusters with volumes in memory have it.
+    pub fn audit_log(&self) -> PathBuf {
+        self.state.path().join("audit/audit.log")
     }
 
     /// The directory with the cluster's logs, credentials and data; it goes with the cluster.

@@ -13,6 +13,7 @@ mod queue;
 mod registry;
 mod release;
 mod report;
+mod rights;
 mod suites;
 mod terraform;
 mod turns;
@@ -31,6 +32,7 @@ use crate::cluster::{self, Cluster};
 use crate::images::Which;
 use crate::localstack::LocalStack;
 use crate::progress::Step;
+use crate::rights::Log;
 use crate::{argocd as argo, clients, demo, host, images, judge, localstack, tools};
 use report::{Outcome, Part, Report};
 use suites::Suite;
@@ -89,7 +91,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     let everything = options.filter.is_none();
     let mut report = Report::new(match (everything, options.unit) {
         (true, true) => 4,
-        (true, false) => 8 + cluster::STEPS,
+        (true, false) => 9 + cluster::STEPS,
         (false, true) => 2,
         (false, false) => 6 + 2 * usize::from(options.installs()) + cluster::STEPS,
     });
@@ -215,12 +217,17 @@ fn on_the_cluster(report: &mut Report, options: &Options, tests: Option<&Path>, 
         return;
     };
     let integration = Part::new(INTEGRATION, |step: &Step| {
-        manifests::install_crds(&cluster, step)?;
+        manifests::prepare(&cluster, step)?;
         let thorough = options.thorough;
         let suite = Suite::Integration { program: tests, cluster: &cluster, localstack, thorough };
         suites::cargo(&suite, filter, step)
     });
+    let audited = Log::from_now(&cluster.audit_log());
     report.side_by_side([integration].into_iter().chain(meanwhile.drain(..)).collect());
+    if everything {
+        let all = report.is_well(INTEGRATION) && report.is_well(installed::STEP);
+        report.step(rights::STEP, |_| rights::check(&audited, all));
+    }
     if options.installs() && !everything {
         report.step(installed::STEP, |step| installed::alone(&cluster, localstack, step));
     }

@@ -26,7 +26,7 @@ const START_TIMEOUT: Duration = Duration::from_mins(3);
 pub enum Volumes {
     /// Where they stay when it ends.
     OnDisk,
-    /// Where a busy disk holds none of them up.
+    /// Where a busy disk holds none of them up: for tests, whose operators' requests are written down, too.
     InMemory,
 }
 
@@ -97,7 +97,7 @@ fn launch(state: &State, program: &Path, (volumes, ends): (Volumes, Ends), step:
         .arg(host::cache_dir()?)
         .arg("--keep")
         .arg(host::repo_root()?)
-        .args((volumes == Volumes::InMemory).then_some("--volumes-in-memory"))
+        .args((volumes == Volumes::InMemory).then_some(["--volumes-in-memory", "--audit"]).into_iter().flatten())
         .env(MARK, state.path())
         // Half as many garbage collections: processors are scarce where a cluster runs on one machine.
         .env("GOGC", "200")

@@ -5,11 +5,12 @@ use std::time::Instant;
 use anyhow::Result;
 
 use super::processors;
-use super::release;
 use super::report::{Outcome, Tests};
+use super::{release, rights};
 use crate::cluster::Cluster;
 use crate::localstack::LocalStack;
 use crate::progress::Step;
+use crate::rights::Log;
 use crate::{demo, images, localstack};
 
 /// What the step is called.
@@ -37,7 +38,9 @@ fn in_its_cluster(kept: bool, step: &Step) -> Result<Outcome> {
     let cluster = Cluster::another_in_memory(NAME, kept, step)?;
     let localstack = localstack::start(&cluster, step)?;
     let started = begun.elapsed();
+    let audited = Log::from_now(&cluster.audit_log());
     alone(&cluster, &localstack, step)?;
+    audited.copy(&rights::of_installed()?)?;
     let used = processors::of_cluster(&cluster);
     let figure = format!(
         "» processors, the operator as users install it: {:.0} s by its cluster, whose start took {:.0} s of {:.0} s",
