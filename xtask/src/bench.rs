@@ -29,7 +29,7 @@ use clap::{Args, Subcommand};
 
 use crate::cluster::{self, Cluster};
 use crate::progress::{Progress, Step};
-use crate::{host, images, localstack};
+use crate::{host, images, localstack, rights};
 pub use failover::build as build_tests;
 use record::Record;
 use scene::Bench;
@@ -230,7 +230,8 @@ pub fn install_definitions(cluster: &Cluster, step: &Step) -> Result<()> {
     step.run(&mut apply, &log)?;
     let mut wait = cluster.kubectl();
     wait.args(["wait", "crd", "--all", "--for=condition=Established", "--timeout=60s"]);
-    step.run(&mut wait, &log)
+    step.run(&mut wait, &log)?;
+    rights::give(cluster, &directory()?.join("rights.log"), step)
 }
 
 /// Where logs go.

@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::progress::Progress;
+use crate::progress::{Progress, Step};
 use process::Room;
-use start::Volumes;
+use start::{Ends, Volumes};
 use state::{Phase, State};
 
 pub use build::build;
@@ -27,6 +27,9 @@ pub use command::{Action, Kubectl, kubectl, run};
 
 /// The node's address, the same in every cluster: API server, registry and LocalStack have it.
 pub const NODE_ADDRESS: &str = "198.18.0.10";
+
+/// The account of operators that run outside of pods, as the API server knows it.
+pub const OPERATOR_OUTSIDE: &str = "system:serviceaccount:causeway-tests:causeway";
 
 /// How many steps [`Cluster::up`] counts.
 pub const STEPS: usize = 3;
@@ -51,6 +54,12 @@ impl Cluster {
         start::up(name, Volumes::InMemory, steps)
     }
 
+    /// The same as a part of a step, beside another cluster that was started before. Unless it is `kept` it ends with the thread
+    /// that calls this, however that ends.
+    pub fn another_in_memory(name: &str, kept: bool, step: &Step) -> Result<Self> {
+        start::another(name, Volumes::InMemory, if kept { Ends::WhenTold } else { Ends::WithItsStarter }, step)
+    }
+
     /// The cluster of this name, if it is running and ready.
     pub fn find(name: &str) -> Result<Option<Self>> {
         let state = State::of(name)?;
@@ -72,6 +81,16 @@ impl Cluster {
     /// The administrator's kubeconfig. Its server can only be reached from the cluster's network.
     pub fn kubeconfig(&self) -> PathBuf {
         self.state.kubeconfig()
+    }
+
+    /// That of operators which run outside of pods: they have the rights that they are given.
+    pub fn operators_kubeconfig(&self) -> PathBuf {
+        self.state.path().join("operator.kubeconfig")
+    }
+
+    /// What operators asked the API server for; only clusters with volumes in memory have it.
+    pub fn audit_log(&self) -> PathBuf {
+        self.state.path().join("audit/audit.log")
     }
 
     /// The directory with the cluster's logs, credentials and data; it goes with the cluster.

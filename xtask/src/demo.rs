@@ -26,6 +26,8 @@ use crate::progress::{Progress, Step};
 use crate::{host, images, localstack, tools};
 use kubectl::Kubectl;
 
+pub use install::NAMESPACE;
+
 /// The local cluster's name, for `cargo xtask cluster` and `cargo xtask kubectl` too.
 const NAME: &str = "demo";
 

@@ -20,6 +20,7 @@ mod olm;
 mod progress;
 mod python;
 mod release;
+mod rights;
 mod soak;
 mod test;
 mod tools;

@@ -6,7 +6,7 @@ use clap::Args;
 use crate::bench::from_tests;
 use crate::cluster::{self, Cluster};
 use crate::progress::Progress;
-use crate::{bench, host, images, judge, localstack};
+use crate::{bench, host, images, judge, localstack, rights};
 
 /// Its own cluster: nothing else runs in it.
 const CLUSTER: &str = "soak";
@@ -55,6 +55,7 @@ pub fn run(options: &Options) -> Result<()> {
         ])
         .current_dir(host::repo_root()?)
         .env("KUBECONFIG", cluster.kubeconfig())
+        .env(rights::VARIABLE, cluster.operators_kubeconfig())
         .env("CAUSEWAY_TEST_NODE", cluster.root())
         .env("AWS_ENDPOINT_URL", &localstack.endpoint)
         .env("AWS_REGION", "us-east-1")

@@ -5,6 +5,7 @@ mod argocd;
 mod chart;
 mod checks;
 pub mod crates;
+mod installed;
 mod linters;
 mod manifests;
 mod processors;
@@ -12,6 +13,7 @@ mod queue;
 mod registry;
 mod release;
 mod report;
+mod rights;
 mod suites;
 mod terraform;
 mod turns;
@@ -20,7 +22,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Sender};
 use std::thread;
 
 use anyhow::{Context, Result, anyhow};
@@ -30,6 +32,7 @@ use crate::cluster::{self, Cluster};
 use crate::images::Which;
 use crate::localstack::LocalStack;
 use crate::progress::Step;
+use crate::rights::Log;
 use crate::{argocd as argo, clients, demo, host, images, judge, localstack, tools};
 use report::{Outcome, Part, Report};
 use suites::Suite;
@@ -60,7 +63,7 @@ pub struct Options {
     /// Only what needs neither root nor the cluster: formatting, lints, CRDs, unit tests
     #[arg(long)]
     unit: bool,
-    /// Leave the cluster running, for a quicker next run or to look into it
+    /// Leave the clusters running (`test`, and in a run of everything `installed`), for a quicker next run or to look into them
     #[arg(long)]
     keep: bool,
     /// Try all where else a sample is tried: every call at which controllers may die, 200 rounds; takes hours
@@ -111,25 +114,15 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         report.side_by_side(parts);
     } else if options.installs() && !options.unit {
         // What is installed in the end is made here.
-        report.side_by_side(of_deployments());
+        report.side_by_side(of_deployments(None));
     }
     // The integration tests leave some of the processors' time.
     let mut meanwhile = Vec::new();
     if everything && !options.unit {
-        // Cargo does one thing at a time in a checkout, and tests tell more.
-        let (ends, ended) = mpsc::channel::<()>();
-        meanwhile.push(Part::new("Unit tests", move |step| {
-            let _ends = ends;
-            suites::cargo(&Suite::Unit { behind: true }, None, step)
-        }));
-        meanwhile.push(Part::new("Lints", move |step| {
-            let _ = ended.recv();
-            checks::lints(step, true)
-        }));
-        meanwhile.push(Part::new("Python of LocalStack", suites::python));
-        meanwhile.push(Part::new("Linters of what is deployed", linters::check));
-        meanwhile.push(Part::new("Go of the cluster", checks::go));
-        meanwhile.extend(of_deployments());
+        meanwhile = beside_the_tests(tests.is_some(), options.keep);
+        if tests.is_none() {
+            report.skip(installed::STEP, "there is nothing to install");
+        }
     } else {
         report.step("Unit tests", |step| suites::cargo(&Suite::Unit { behind: false }, filter, step));
     }
@@ -144,11 +137,46 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     Ok(report.finish())
 }
 
-/// What users install with, and see it by.
-fn of_deployments<'a>() -> Vec<Part<'a>> {
+/// What runs beside the integration tests. Where there is something to `install`, that is tried, and its cluster stays if it is to be
+/// `kept`.
+fn beside_the_tests<'a>(install: bool, kept: bool) -> Vec<Part<'a>> {
+    // Whoever has the first of a pair ends before the one begins who has the second.
+    let (before_lints, lints_turn) = mpsc::channel::<()>();
+    let (before_installing, installing_turn) = mpsc::channel::<()>();
+    let mut parts = Vec::new();
+    if install {
+        let before_lints = before_lints.clone();
+        parts.push(Part::new(installed::STEP, move |step| {
+            let _before = before_lints;
+            // It installs the image of the release.
+            let _ = installing_turn.recv();
+            installed::beside_others(kept, step)
+        }));
+    }
+    parts.push(Part::new("Unit tests", move |step| {
+        let _before = before_lints;
+        suites::cargo(&Suite::Unit { behind: true }, None, step)
+    }));
+    parts.push(Part::new("Lints", move |step| {
+        // Cargo does one thing at a time in a checkout, and tests tell more. A compiler takes as much memory as a cluster.
+        let _ = lints_turn.recv();
+        checks::lints(step, true)
+    }));
+    parts.push(Part::new("Python of LocalStack", suites::python));
+    parts.push(Part::new("Linters of what is deployed", linters::check));
+    parts.push(Part::new("Go of the cluster", checks::go));
+    parts.extend(of_deployments(Some(before_installing)));
+    parts
+}
+
+/// What users install with, and see it by. Whoever waits at `release` goes on when the release is made.
+fn of_deployments<'a>(release: Option<Sender<()>>) -> Vec<Part<'a>> {
     vec![
         Part::new("Helm chart", chart::check),
-        Part::new("Release", release::check),
+        Part::new("Release", move |step| {
+            let _release = release;
+            release::check(step)
+        }),
         Part::new("Alerts", alerts::check),
         Part::new("Argo CD", argocd::check),
         Part::new("Terraform", terraform::check),
@@ -189,19 +217,19 @@ fn on_the_cluster(report: &mut Report, options: &Options, tests: Option<&Path>, 
         return;
     };
     let integration = Part::new(INTEGRATION, |step: &Step| {
-        manifests::install_crds(&cluster, step)?;
+        manifests::prepare(&cluster, step)?;
         let thorough = options.thorough;
         let suite = Suite::Integration { program: tests, cluster: &cluster, localstack, thorough };
         suites::cargo(&suite, filter, step)
     });
+    let audited = Log::from_now(&cluster.audit_log());
     report.side_by_side([integration].into_iter().chain(meanwhile.drain(..)).collect());
-    if options.installs() {
-        // Last, for this operator serves every namespace.
-        report.step("The operator as users install it", |step| {
-            let binary = images::operator::target_directory()?.join("debug/causeway");
-            let layout = release::image_layout()?;
-            demo::install_and_try(&cluster, localstack, &binary, &layout, step).map(|()| Outcome::Passed)
-        });
+    if everything {
+        let all = report.is_well(INTEGRATION) && report.is_well(installed::STEP);
+        report.step(rights::STEP, |_| rights::check(&audited, all));
+    }
+    if options.installs() && !everything {
+        report.step(installed::STEP, |step| installed::alone(&cluster, localstack, step));
     }
 }
 

@@ -1,6 +1,7 @@
 package room
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -9,6 +10,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/csv"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -16,6 +18,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -158,7 +161,7 @@ func writeCredentials(s Settings) error {
 	if err := writeTokenKey(s); err != nil {
 		return err
 	}
-	if err := writeAdministrator(s, ca); err != nil {
+	if err := writeTokens(s, ca); err != nil {
 		return err
 	}
 	err = writeKubeconfigs(s, ca, []user{
@@ -221,15 +224,33 @@ func writeTokenKey(s Settings) error {
 	return writeFile(s.PKI("service-accounts.key"), encoded, 0o600)
 }
 
-// writeAdministrator makes the credentials of whoever uses the cluster, tests and their operators among them: a token, which
-// the API server looks up, where it would verify a certificate anew with every request.
-func writeAdministrator(s Settings, ca *authority) error {
-	const name = "admin"
-	token := rand.Text()
-	if err := writeFile(s.PKI("tokens.csv"), []byte(token+","+name+","+name+",system:masters\n"), 0o600); err != nil {
+// writeTokens makes the credentials of whoever uses the cluster, tests among them, and of operators that run outside of pods:
+// tokens, which the API server looks up, where it would verify a certificate anew with every request.
+func writeTokens(s Settings, ca *authority) error {
+	serviceAccounts := "system:serviceaccounts"
+	users := []struct {
+		file, name string
+		groups     []string
+	}{
+		{"kubeconfig", "admin", []string{"system:masters"}},
+		{"operator.kubeconfig", outsideUser, []string{serviceAccounts, serviceAccounts + ":" + outsideNamespace}},
+	}
+	var tokens bytes.Buffer
+	table := csv.NewWriter(&tokens)
+	for _, user := range users {
+		token := rand.Text()
+		if err := table.Write([]string{token, user.name, user.name, strings.Join(user.groups, ",")}); err != nil {
+			return err
+		}
+		if err := writeKubeconfig(s, filepath.Join(s.State, user.file), ca, keyPair{name: user.name}, token); err != nil {
+			return err
+		}
+	}
+	table.Flush()
+	if err := table.Error(); err != nil {
 		return err
 	}
-	return writeKubeconfig(s, filepath.Join(s.State, "kubeconfig"), ca, keyPair{name: name}, token)
+	return writeFile(s.PKI("tokens.csv"), tokens.Bytes(), 0o600)
 }
 
 // user is a client of the API server: where its kubeconfig is, and by what name and group the server knows it.

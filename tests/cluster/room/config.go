@@ -29,7 +29,8 @@ func writeConfig(s Settings) error {
 	if err := writeNodeConfig(s); err != nil {
 		return err
 	}
-	return writeFiles(s, map[string]string{"Corefile": "Corefile"}, map[string]string{
+	rendered := map[string]string{"Corefile": "Corefile", "audit.yaml": "audit.yaml"}
+	return writeFiles(s, rendered, map[string]string{
 		"nothing.zone": ". 1 IN SOA . . 1 3600 3600 3600 1\n",
 		// Names that CoreDNS answers beside the cluster's own, in the format of /etc/hosts; may be changed at any time.
 		"names": fmt.Sprintf("%s %s\n", s.Node.Address, s.Node.Name),

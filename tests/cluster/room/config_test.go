@@ -43,6 +43,15 @@ func TestConfigurationIsWellFormed(t *testing.T) {
 	if proxy.ClusterCIDR != clusterRange || proxy.Mode != "nftables" {
 		t.Errorf("kube-proxy: %+v", proxy)
 	}
+	var audit struct {
+		Rules []struct{ Users []string }
+	}
+	if err := yaml.Unmarshal(read("audit.yaml"), &audit); err != nil {
+		t.Fatal(err)
+	}
+	if len(audit.Rules) != 2 || len(audit.Rules[0].Users) != 2 || audit.Rules[0].Users[1] != installedUser {
+		t.Errorf("audit: %+v", audit)
+	}
 	if !json.Valid(read("cni/10-pods.conflist")) {
 		t.Error("the CNI configuration is not JSON")
 	}
@@ -74,9 +83,16 @@ func TestKubeconfigsWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	operator, err := clientcmd.BuildConfigFromFlags("", filepath.Join(s.State, "operator.kubeconfig"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const account = "system:serviceaccount:causeway-tests:causeway"
+	wanted := config.BearerToken + ",admin,admin,system:masters\n" + operator.BearerToken + "," + account + "," + account +
+		`,"system:serviceaccounts,system:serviceaccounts:causeway-tests"` + "\n"
 	tokens, err := os.ReadFile(s.PKI("tokens.csv"))
-	if err != nil || config.BearerToken == "" || string(tokens) != config.BearerToken+",admin,admin,system:masters\n" {
-		t.Errorf("tokens.csv: %v, %v", tokens, err)
+	if err != nil || config.BearerToken == "" || operator.BearerToken == "" || string(tokens) != wanted {
+		t.Errorf("tokens.csv: %s, %v", tokens, err)
 	}
 	if config.Host != "https://198.18.0.10:6443" || len(config.CertData) != 0 {
 		t.Errorf("kubeconfig: %v", config)

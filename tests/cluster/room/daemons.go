@@ -61,6 +61,14 @@ func (s Settings) apiserver() daemon {
 		"--tls-private-key-file="+s.PKI("apiserver.key"),
 		"--token-auth-file="+s.PKI("tokens.csv"),
 	)
+	if s.Audited {
+		server.command = append(server.command,
+			"--audit-policy-file="+s.Config("audit.yaml"),
+			"--audit-log-path="+s.AuditLog(),
+			// One file, however long.
+			"--audit-log-maxsize=100000",
+		)
+	}
 	server.parallel = true
 	return server
 }

@@ -65,6 +65,7 @@ func parseFlags(flags *flag.FlagSet, arguments []string) (Settings, error) {
 	var keep []string
 	flags.Func("keep", "directory that must stay visible in the room even if below /tmp, /var or /run (repeatable)",
 		func(path string) error { keep = append(keep, path); return nil })
+	audited := flags.Bool("audit", false, "write down what operators ask the API server for, in audit/audit.log of the state")
 	inMemory := flags.Bool("volumes-in-memory", false, "keep persistent volumes in memory, not on the disk")
 	if err := flags.Parse(arguments); err != nil {
 		return Settings{}, err
@@ -77,6 +78,7 @@ func parseFlags(flags *flag.FlagSet, arguments []string) (Settings, error) {
 	}
 	settings := newSettings(*name, *state, *cgroup, program, keep)
 	settings.VolumesInMemory = *inMemory
+	settings.Audited = *audited
 	return settings, nil
 }
 

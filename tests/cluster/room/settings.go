@@ -16,7 +16,12 @@ const (
 	registryPort      = 5000
 	domain            = "cluster.local"
 	pauseImage        = "registry.k8s.io/pause:causeway"
-	bridgeName        = "room0"
+	// The account of operators that run outside of pods, as those of tests do; it has what rights it is given.
+	outsideNamespace = "causeway-tests"
+	outsideUser      = "system:serviceaccount:" + outsideNamespace + ":causeway"
+	// The account of an operator that is installed.
+	installedUser = "system:serviceaccount:causeway-system:causeway"
+	bridgeName    = "room0"
 	// The pod ranges of more would not fit into the cluster's.
 	maxNodes = 15
 )
@@ -60,6 +65,8 @@ type Settings struct {
 	Taints string
 	// VolumesInMemory keeps persistent volumes in memory.
 	VolumesInMemory bool
+	// Audited has the API server write down what operators ask it for.
+	Audited bool
 	// Control is the node with the API server, the registry and DNS.
 	Control Node
 }
@@ -100,6 +107,12 @@ func (s Settings) Log(daemon string) string { return filepath.Join(s.State, "log
 
 // Data is the path of a directory that replaces one of the host's.
 func (s Settings) Data(directory string) string { return filepath.Join(s.State, "data", directory) }
+
+// AuditLog is where the API server writes down what operators ask it for.
+func (s Settings) AuditLog() string { return filepath.Join(s.State, "audit", "audit.log") }
+
+// Operators are the accounts of operators, as the API server knows them.
+func (s Settings) Operators() []string { return []string{outsideUser, installedUser} }
 
 // Server is the API server's address for clients in the room.
 func (s Settings) Server() string { return fmt.Sprintf("https://%s:%d", s.Control.Address, apiPort) }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::support::role::Session;
-use crate::support::{Scene, wait_for};
+use crate::support::{Scene, operator, wait_for};
 
 /// Objects of a kind that a process works on at the same time.
 pub const AT_ONCE: usize = 4;
@@ -28,12 +28,11 @@ pub struct Process {
 
 /// The binary, with an environment that is complete but for what the caller adds.
 pub fn command(name: &str, scene: &Scene, session: &Session) -> Command {
-    let inherited = |variable: &str| std::env::var(variable).unwrap_or_default();
     let mut command = Command::new(env!("CARGO_BIN_EXE_causeway"));
     command
         .arg("run")
         .env_clear()
-        .env("KUBECONFIG", inherited("KUBECONFIG"))
+        .env("KUBECONFIG", operator::kubeconfig())
         .env("POD_NAME", name)
         .env("POD_NAMESPACE", &scene.namespace)
         .env("CLUSTER_NAME", &scene.namespace)

@@ -23,7 +23,7 @@ fn reconciles(operator: &Operator) -> u64 {
 async fn a_bare_object_costs_no_more_than_the_benchmark_says() {
     let scene = Scene::new("cost").await;
     let writes = Metrics::new();
-    let client = clients::kubernetes(kube::Config::infer().await.expect("a cluster"), &writes).expect("a client");
+    let client = clients::kubernetes(Operator::config().await, &writes).expect("a client");
     let operator = Operator::start_with(&scene, client, scene.aws.clone(), Duration::from_hours(1));
     let recorded = |name: &str| figure("foundation", name);
     // The region has been read once the first one is ready.

@@ -17,6 +17,7 @@ use causeway::health::Health;
 use causeway::leader::Fence;
 use causeway::metrics::Metrics;
 use causeway::runtime::Environment;
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +26,11 @@ use super::{Interception, Scene, role};
 
 /// What tells the cluster of an operator from others of its name, unless a test says otherwise.
 pub const CLUSTER_UID: &str = "uid-of-this-cluster";
+
+/// That of operators: an administrator may do what they may not.
+pub fn kubeconfig() -> String {
+    std::env::var("CAUSEWAY_OPERATOR_KUBECONFIG").expect("CAUSEWAY_OPERATOR_KUBECONFIG is set: run `cargo xtask test`")
+}
 
 /// Controllers that serve a scene's namespace until they are stopped or dropped.
 pub struct Operator {
@@ -39,10 +45,15 @@ impl Operator {
         Self::start_with(scene, Self::client().await, scene.aws.clone(), Duration::from_secs(2))
     }
 
-    /// A client as the process makes it.
+    /// A client as the process makes it, with the rights that `deploy/base` gives.
     pub async fn client() -> Client {
-        let config = Config::infer().await.expect("a cluster");
-        clients::kubernetes(config, &Metrics::new()).expect("a client")
+        clients::kubernetes(Self::config().await, &Metrics::new()).expect("a client")
+    }
+
+    /// How to reach the cluster with these rights.
+    pub async fn config() -> Config {
+        let kubeconfig = Kubeconfig::read_from(kubeconfig()).expect("a kubeconfig");
+        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.expect("a cluster")
     }
 
     /// Starts them with clients of the caller's choice.

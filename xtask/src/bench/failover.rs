@@ -10,7 +10,7 @@ use super::report::Report;
 use super::scene::Bench;
 use super::{directory, from_tests};
 use crate::progress::{Progress, Step};
-use crate::{host, images};
+use crate::{host, images, rights};
 
 /// The test.
 const TEST: &str = "redis::compared";
@@ -31,6 +31,7 @@ pub fn measure(bench: &Bench, turns: usize) -> Result<Report> {
         // Nothing can be compiled here: the cluster's network reaches no registry.
         let mut test = cargo(&["--offline", "--test", "integration", TEST, "--", "--nocapture"])?;
         test.env("KUBECONFIG", bench.kubeconfig())
+            .env(rights::VARIABLE, bench.operators_kubeconfig())
             .env("AWS_ENDPOINT_URL", bench.endpoint())
             .env("AWS_REGION", "us-east-1")
             .env("CAUSEWAY_TURNS", turns.to_string())

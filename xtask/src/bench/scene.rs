@@ -43,6 +43,11 @@ impl<'a> Bench<'a> {
         self.cluster.kubeconfig()
     }
 
+    /// The same for operators of tests.
+    pub fn operators_kubeconfig(&self) -> PathBuf {
+        self.cluster.operators_kubeconfig()
+    }
+
     /// Where AWS is.
     pub fn endpoint(&self) -> &str {
         self.endpoint

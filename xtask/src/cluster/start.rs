@@ -15,6 +15,9 @@ use crate::progress::{Progress, Step};
 /// What the room starts or calls that a plain Debian does not have.
 const PACKAGES: &[&str] = &["containerd", "crun", "containernetworking-plugins", "nftables", "util-linux", "mount"];
 
+/// What the machine must have.
+const NEEDED: [Requirement; 3] = [Requirement::Linux, Requirement::Root, Requirement::Go];
+
 /// On two busy cores a start has been seen to take 20 s.
 const START_TIMEOUT: Duration = Duration::from_mins(3);
 
@@ -23,24 +26,41 @@ const START_TIMEOUT: Duration = Duration::from_mins(3);
 pub enum Volumes {
     /// Where they stay when it ends.
     OnDisk,
-    /// Where a busy disk holds none of them up.
+    /// Where a busy disk holds none of them up: for tests, whose operators' requests are written down, too.
     InMemory,
 }
 
+/// When a cluster ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Ends {
+    /// When somebody ends it.
+    WhenTold,
+    /// With the thread that started it, too, however that ends.
+    WithItsStarter,
+}
+
 pub fn up(name: &str, volumes: Volumes, steps: &mut Progress) -> Result<Cluster> {
-    host::require(&[Requirement::Linux, Requirement::Root, Requirement::Go])?;
-    let state = State::of(name)?;
+    host::require(&NEEDED)?;
     steps.step("Install the cluster's Debian packages", |step| host::install_packages(step, PACKAGES))?;
     let program = steps.step("Build the cluster", build)?;
-    steps.step(format!("Start the cluster {name}"), |step| {
-        let _lock = state.lock(|| step.note("waiting for another run that is starting or ending it"))?;
-        if let Some(cluster) = reusable(name, &program, step)? {
-            step.note("it is running already");
-            return Ok(cluster);
-        }
-        remove(&state)?;
-        launch(&state, &program, volumes, step)
-    })
+    steps.step(format!("Start the cluster {name}"), |step| start(name, &program, (volumes, Ends::WhenTold), step))
+}
+
+/// The same as a part of one step, where another cluster was built and started before.
+pub fn another(name: &str, volumes: Volumes, ends: Ends, step: &Step) -> Result<Cluster> {
+    step.note(format!("starting the cluster {name}"));
+    start(name, &build(step)?, (volumes, ends), step)
+}
+
+fn start(name: &str, program: &Path, life: (Volumes, Ends), step: &Step) -> Result<Cluster> {
+    let state = State::of(name)?;
+    let _lock = state.lock(|| step.note("waiting for another run that is starting or ending it"))?;
+    if let Some(cluster) = reusable(name, program, step)? {
+        step.note("it is running already");
+        return Ok(cluster);
+    }
+    remove(&state)?;
+    launch(&state, program, life, step)
 }
 
 /// The running cluster, if it is well and of this program.
@@ -59,13 +79,16 @@ fn reusable(name: &str, program: &Path, step: &Step) -> Result<Option<Cluster>> 
     Ok(Some(cluster))
 }
 
-fn launch(state: &State, program: &Path, volumes: Volumes, step: &Step) -> Result<Cluster> {
+fn launch(state: &State, program: &Path, (volumes, ends): (Volumes, Ends), step: &Step) -> Result<Cluster> {
     fs::create_dir_all(state.logs()).with_context(|| format!("cannot make {}", state.logs().display()))?;
     let log = state.logs().join("room.log");
     let output = File::create(&log)?;
+    // The kernel sees to it where nobody is left who could.
+    let with_its_starter = ["--pdeathsig", "KILL"].into_iter().filter(|_| ends == Ends::WithItsStarter);
     // A session of its own: an interrupt or a closed terminal is not meant for the cluster.
-    let mut room = Command::new("setsid")
-        .args(["unshare", "--net", "--mount", "--pid", "--uts", "--fork", "--kill-child", "--mount-proc"])
+    let mut room = Command::new("setpriv")
+        .args(with_its_starter)
+        .args(["setsid", "unshare", "--net", "--mount", "--pid", "--uts", "--fork", "--kill-child", "--mount-proc"])
         .arg(program)
         .args(["room", "--state"])
         .arg(state.path())
@@ -74,7 +97,7 @@ fn launch(state: &State, program: &Path, volumes: Volumes, step: &Step) -> Resul
         .arg(host::cache_dir()?)
         .arg("--keep")
         .arg(host::repo_root()?)
-        .args((volumes == Volumes::InMemory).then_some("--volumes-in-memory"))
+        .args((volumes == Volumes::InMemory).then_some(["--volumes-in-memory", "--audit"]).into_iter().flatten())
         .env(MARK, state.path())
         // Half as many garbage collections: processors are scarce where a cluster runs on one machine.
         .env("GOGC", "200")

@@ -94,6 +94,8 @@ impl<'a> Installed<'a> {
         self.upgrade(&["--set", "replicas=1,watchNamespaces={default}"], step).context("helm upgrade")?;
         self.may_list_pods_of("default", true)?;
         self.may_list_pods_of("kube-system", false)?;
+        // Its own pod, which names the image of Jobs.
+        self.may("get", NAMESPACE, true)?;
 
         self.helm(&["rollback", RELEASE, "1", "--wait", "--timeout", "180s"], step).context("helm rollback")?;
         self.may_list_pods_of("kube-system", true)?;
@@ -117,15 +119,19 @@ impl<'a> Installed<'a> {
 
     /// Whether the operator's service account has rights in a namespace.
     fn may_list_pods_of(&self, namespace: &str, expected: bool) -> Result<()> {
+        self.may("list", namespace, expected)
+    }
+
+    fn may(&self, verb: &str, namespace: &str, expected: bool) -> Result<()> {
         let account = format!("--as=system:serviceaccount:{NAMESPACE}:{RELEASE}");
         let mut ask: Command =
-            self.local.kubectl.command(&["--namespace", namespace, "auth", "can-i", "list", "pods", &account]);
+            self.local.kubectl.command(&["--namespace", namespace, "auth", "can-i", verb, "pods", &account]);
         // The exit code is that of the answer.
         let answer = ask.output().context("cannot start kubectl")?;
         let answer = String::from_utf8_lossy(&answer.stdout);
         let wanted = if expected { "yes" } else { "no" };
         if answer.lines().next_back().unwrap_or_default().trim() != wanted {
-            bail!("may the operator list the pods of {namespace}? {wanted} was expected, but: {answer}");
+            bail!("may the operator {verb} the pods of {namespace}? {wanted} was expected, but: {answer}");
         }
         Ok(())
     }

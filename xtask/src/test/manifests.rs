@@ -9,10 +9,10 @@ use super::report::Outcome;
 use super::{directory, log};
 use crate::cluster::Cluster;
 use crate::progress::Step;
-use crate::{crds, host};
+use crate::{crds, host, rights};
 
 /// Makes the kinds known to the cluster.
-pub fn install_crds(cluster: &Cluster, step: &Step) -> Result<()> {
+fn install_crds(cluster: &Cluster, step: &Step) -> Result<()> {
     step.note("installing the CRDs");
     let mut apply = cluster.kubectl();
     apply.args(["apply", "--server-side", "--force-conflicts", "--kustomize"]).arg(crds::directory()?);
@@ -20,6 +20,12 @@ pub fn install_crds(cluster: &Cluster, step: &Step) -> Result<()> {
     let mut wait = cluster.kubectl();
     wait.args(["wait", "crds", "--all", "--for=condition=Established", "--timeout=60s"]);
     step.run(&mut wait, &log("crds-wait")?)
+}
+
+/// Makes the kinds known to the cluster, and gives operators of tests their rights.
+pub fn prepare(cluster: &Cluster, step: &Step) -> Result<()> {
+    install_crds(cluster, step)?;
+    rights::give(cluster, &log("rights")?, step)
 }
 
 /// CRDs, the deployment and its overlays, and the examples are what the API server understands; warnings are errors.

@@ -84,6 +84,12 @@ impl Moment {
     }
 }
 
+/// For how long the processors worked for a cluster until now, with its AWS and all that ran in its containers.
+pub fn of_cluster(cluster: &Cluster) -> Duration {
+    let parts = Moment::now(cluster).parts;
+    cluster.processors().0 + OUTSIDE.iter().filter_map(|name| parts.get(*name)).sum::<Duration>()
+}
+
 /// For how long the processors were busy and idle until now, all together.
 pub fn machine_now() -> (Duration, Duration) {
     machine(&fs::read_to_string("/proc/stat").unwrap_or_default())

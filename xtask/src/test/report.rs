@@ -161,6 +161,11 @@ impl Report {
         value
     }
 
+    /// Whether a step of that name has run, and all was well.
+    pub fn is_well(&self, name: &str) -> bool {
+        self.rows.iter().any(|row| row.name == name && row.verdict == Verdict::Ok)
+    }
+
     /// Notes that a step could not be run.
     pub fn skip(&mut self, name: &str, reason: &str) {
         let row = Row {

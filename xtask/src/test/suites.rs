@@ -17,7 +17,7 @@ use super::{cargo as in_checkout, directory, log, nice, nice_cargo, turns};
 use crate::cluster::Cluster;
 use crate::localstack::{self, LocalStack};
 use crate::progress::Step;
-use crate::{clients, host, judge};
+use crate::{clients, host, judge, rights};
 
 /// Tests that begin a line with this want it shown, even when they pass.
 const FIGURE: &str = "» ";
@@ -114,6 +114,7 @@ fn side_by_side(
             .args(["--exact", name, "--nocapture"])
             .current_dir(host::repo_root()?)
             .env("KUBECONFIG", cluster.kubeconfig())
+            .env(rights::VARIABLE, cluster.operators_kubeconfig())
             .env("CAUSEWAY_TEST_NODE", cluster.root())
             .env("AWS_ENDPOINT_URL", &localstack.endpoint)
             .env("AWS_REGION", "us-east-1")
