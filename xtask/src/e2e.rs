@@ -47,6 +47,9 @@ pub struct Options {
     /// Install or upgrade the operator by its chart with these values first; without it, it must be installed
     #[arg(long, value_name = "FILE", requires = "real")]
     values: Option<PathBuf>,
+    /// The operator's program for the local world, instead of compiling it
+    #[arg(long, value_name = "FILE", conflicts_with = "real")]
+    binary: Option<PathBuf>,
     /// The account's id, instead of a question
     #[arg(long, value_name = "ACCOUNT_ID", requires = "real")]
     yes: Option<String>,
@@ -88,21 +91,22 @@ fn swept(options: &sweep::Options) -> Result<()> {
     host::require_root()?;
     let cluster = Cluster::find(NAME)?.context("there is nothing to sweep: no local run is up (cargo xtask e2e)")?;
     let localstack = Progress::new(1).step("Find LocalStack", |step| localstack::start(&cluster, step))?;
-    sweep::run(options, &Place::Local { cluster: &cluster, localstack: &localstack })
+    sweep::run(options, &Place::local(&cluster, &localstack)?)
 }
 
 /// Makes the local world first.
 fn locally(options: &Options) -> Result<()> {
     host::require_tools()?;
     let mut steps = Progress::new(PREPARATION + cluster::STEPS + STAGES.len());
-    let binary = steps.step("Build the operator, and what it runs on", build)?;
+    let binary =
+        steps.step("Build the operator, and what it runs on", |step| build(options.binary.as_deref(), step))?;
     let cluster = Cluster::up(NAME, &mut steps)?;
     let localstack = steps.step("Start LocalStack", |step| localstack::start(&cluster, step))?;
     steps.step("Push images", |step| images::push(Which::OfExamples, &cluster, step))?;
     steps.step("Install the operator by its chart", |step| {
         place::install_locally(&cluster, &localstack, &binary, step)
     })?;
-    let place = Place::Local { cluster: &cluster, localstack: &localstack };
+    let place = Place::local(&cluster, &localstack)?;
     let tried = tried(&place, options, &mut steps);
     println!(
         "The local world goes on: cargo xtask kubectl --name {NAME} get pods -A; cargo xtask cluster down --name {NAME} ends it."
@@ -110,7 +114,7 @@ fn locally(options: &Options) -> Result<()> {
     tried
 }
 
-fn build(step: &Step) -> Result<PathBuf> {
+fn build(given: Option<&Path>, step: &Step) -> Result<PathBuf> {
     host::install_build_tools(step)?;
     host::install_packages(step, demo::PACKAGES)?;
     host::install_packages(step, place::PACKAGES)?;
@@ -121,7 +125,10 @@ fn build(step: &Step) -> Result<PathBuf> {
             tools::program(tools::HELM, step)?;
             cluster::build(step).map(drop)
         });
-        let operator = images::operator::build(images::operator::LOCAL, step);
+        let operator = match given {
+            Some(given) => given.canonicalize().with_context(|| format!("there is no {}", given.display())),
+            None => images::operator::build(images::operator::LOCAL, step),
+        };
         others.join().map_err(|_| anyhow!("the build of the cluster or the images panicked"))??;
         operator
     })
@@ -152,7 +159,7 @@ fn judged(scene: &Scene<'_>, choice: &Choice, steps: &mut Progress) -> Result<()
 /// The same in a local cluster of the tests, with that program. In the end the operator is stopped: it serves all namespaces.
 pub fn in_tests(cluster: &Cluster, localstack: &LocalStack, binary: &Path, step: &Step) -> Result<()> {
     place::install_locally(cluster, localstack, binary, step)?;
-    let place = Place::Local { cluster, localstack };
+    let place = Place::local(cluster, localstack)?;
     let wishes = Wishes { inbound_cidr: "0.0.0.0/0".to_owned(), ..Wishes::default() };
     let scene = Scene::new(&place, RunId::now(), wishes, None);
     let choice = Choice { keep: false, yes: None, sweep: "cargo xtask cluster down --name test".to_owned() };

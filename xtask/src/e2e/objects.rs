@@ -28,7 +28,7 @@ pub fn namespace(run: &RunId) -> Value {
 /// A small application.
 pub fn app(run: &RunId) -> Value {
     let labels = json!({ "app": APP });
-    list(vec![
+    list(&[
         json!({
             "apiVersion": "apps/v1", "kind": "Deployment",
             "metadata": { "name": APP, "namespace": run.namespace() },
@@ -96,7 +96,7 @@ pub fn databases(run: &RunId, wishes: &Wishes) -> Value {
             "metadata": { "name": name, "namespace": run.namespace() }, "spec": spec,
         })
     };
-    list(vec![
+    list(&[
         object("mycompany.com/v1alpha1", "EtcdCluster", "prod-etcd", etcd),
         object("example.com/v1", "Redis", "cache", spec),
     ])
@@ -128,7 +128,7 @@ pub fn summary(run: &RunId) -> String {
     )
 }
 
-fn list(items: Vec<Value>) -> Value {
+fn list(items: &[Value]) -> Value {
     json!({ "apiVersion": "v1", "kind": "List", "items": items })
 }
 

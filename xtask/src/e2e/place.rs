@@ -17,14 +17,19 @@ use crate::localstack::LocalStack;
 use crate::progress::Step;
 use crate::{chart, host, tools};
 
-/// `LocalStack` has this account for whoever has an access key of its name.
-const LOCAL_ACCOUNT: &str = "000000000000";
 /// Debian's, whatever else is called so.
 const LOCAL_AWS: &str = "/usr/bin/aws";
 /// The package with it.
 pub const PACKAGES: &[&str] = &["awscli", "curl"];
 /// How long the deletion of a namespace may take here, and at AWS, which keeps security groups for minutes.
 const DELETION: (Duration, Duration) = (Duration::from_mins(2), Duration::from_mins(15));
+
+/// Temporary credentials of a role.
+pub struct Session {
+    key: String,
+    secret: String,
+    token: String,
+}
 
 /// A place.
 pub enum Place<'a> {
@@ -34,6 +39,8 @@ pub enum Place<'a> {
         cluster: &'a Cluster,
         /// What it takes for AWS.
         localstack: &'a LocalStack<'a>,
+        /// Credentials, with the rights that `iam/policy-e2e.json` gives and no others.
+        session: Session,
     },
     /// What the user named.
     Real(Target),
@@ -45,6 +52,21 @@ pub struct Named {
     pub region: String,
     /// The operator's name for the cluster.
     pub cluster: String,
+}
+
+impl<'a> Place<'a> {
+    /// A local world, and somebody there who has the rights that a run needs of AWS.
+    pub fn local(cluster: &'a Cluster, localstack: &'a LocalStack<'a>) -> Result<Self> {
+        let role = role::create_for_e2e(&Kubectl::local(cluster), localstack)?;
+        let root = Session { key: role::ACCOUNT.to_owned(), secret: "local".to_owned(), token: String::new() };
+        let administrator = Self::Local { cluster, localstack, session: root };
+        let assume = ["sts", "assume-role", "--role-arn", &role, "--role-session-name", "e2e"];
+        let answer = administrator.aws().call(&assume)?;
+        let part = |name: &str| answer["Credentials"][name].as_str().unwrap_or_default().to_owned();
+        let session =
+            Session { key: part("AccessKeyId"), secret: part("SecretAccessKey"), token: part("SessionToken") };
+        Ok(Self::Local { cluster, localstack, session })
+    }
 }
 
 impl Place<'_> {
@@ -85,16 +107,19 @@ impl Place<'_> {
     /// AWS's CLI for it.
     pub fn aws(&self) -> Aws<'_> {
         Aws::new(move || match self {
-            Self::Local { cluster, localstack } => {
+            Self::Local { cluster, localstack, session } => {
                 let mut aws = cluster.in_network(LOCAL_AWS);
                 aws.args(["--endpoint-url", &localstack.endpoint, "--region", &self.named().region])
-                    .env("AWS_ACCESS_KEY_ID", LOCAL_ACCOUNT)
-                    .env("AWS_SECRET_ACCESS_KEY", "local")
+                    .env("AWS_ACCESS_KEY_ID", &session.key)
+                    .env("AWS_SECRET_ACCESS_KEY", &session.secret)
                     // The user's own are for real accounts.
                     .env("AWS_CONFIG_FILE", "/dev/null")
                     .env("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
                     .env_remove("AWS_SESSION_TOKEN")
                     .env_remove("AWS_PROFILE");
+                if !session.token.is_empty() {
+                    aws.env("AWS_SESSION_TOKEN", &session.token);
+                }
                 aws
             }
             Self::Real(target) => {
