@@ -47,7 +47,7 @@ pub fn estimate(quantities: Quantities) -> Estimate {
     let line = |number: u32, price: &Price| {
         let hours = if price.unit == "month" { MONTH } else { 1.0 };
         let cost = f64::from(number) * price.each / hours;
-        (format!("{number} {} at {} USD a {}", price.what, price.each, price.unit), cost)
+        (format!("{number} {} at {} USD per {}", price.what, price.each, price.unit), cost)
     };
     let mut lines = vec![line(1, &BALANCER), line(1, &CAPACITY)];
     if quantities.addresses > 0 {

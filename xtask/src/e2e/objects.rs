@@ -12,7 +12,7 @@ pub const ANSWER: &str = "Welcome to nginx!";
 /// Another than AWS's default, to be changed by hand.
 pub const IDLE_TIMEOUT: &str = "61";
 
-/// Members of etcd, and nodes of Redis.
+/// Members of etcd, and nodes of Redis, of which one is the master.
 const NODES: u32 = 3;
 /// Of each volume, the smallest that EBS has.
 const GIBIBYTES: u32 = 1;
@@ -87,8 +87,9 @@ pub fn databases(run: &RunId, wishes: &Wishes) -> Value {
     if let Some(class) = &wishes.storage_class {
         storage["className"] = json!(class);
     }
-    let spec = json!({ "replicas": NODES, "storage": storage, "deletionPolicy": "Delete" });
-    let mut etcd = spec.clone();
+    let redis = json!({ "replicas": NODES - 1, "storage": storage, "deletionPolicy": "Delete" });
+    let mut etcd = redis.clone();
+    etcd["replicas"] = json!(NODES);
     etcd["version"] = json!("3.5.9");
     let object = |api: &str, kind: &str, name: &str, spec: Value| {
         json!({
@@ -98,7 +99,7 @@ pub fn databases(run: &RunId, wishes: &Wishes) -> Value {
     };
     list(&[
         object("mycompany.com/v1alpha1", "EtcdCluster", "prod-etcd", etcd),
-        object("example.com/v1", "Redis", "cache", spec),
+        object("example.com/v1", "Redis", "cache", redis),
     ])
 }
 

@@ -79,7 +79,7 @@ pub fn version(kubectl: &Kubectl<'_>) -> Result<String> {
     Ok(kubectl.run(&["-n", NAMESPACE, "exec", DEPLOYMENT, "--", "causeway", "--version"])?.trim().to_owned())
 }
 
-/// What the operator would do for an object that is not there yet: `causeway plan`, with its own rights. One line.
+/// What the operator would do for an object that is not there yet: `causeway plan`, in its own pod and with its rights. One line.
 pub fn plan(kubectl: &Kubectl<'_>, object: &Value) -> Result<String> {
     let arguments = ["-n", NAMESPACE, "exec", "-i", DEPLOYMENT, "--", "causeway", "plan", "-f", "-", "-o", "json"];
     let mut command = kubectl.command(&arguments);
@@ -93,13 +93,14 @@ pub fn plan(kubectl: &Kubectl<'_>, object: &Value) -> Result<String> {
         stdin.write_all(object.to_string().as_bytes())?;
     }
     let output = child.wait_with_output()?;
-    let said = String::from_utf8_lossy(&output.stdout);
+    let complained = String::from_utf8_lossy(&output.stderr);
+    let plan: Value = serde_json::from_slice(&output.stdout).with_context(|| complained.trim().to_owned())?;
     // 2 says that something would change.
     if output.status.code() != Some(2) {
-        let complained = String::from_utf8_lossy(&output.stderr);
-        bail!("causeway plan: {}\n{}", complained.trim(), said.trim());
+        let object = &plan["objects"][0];
+        bail!("causeway plan: {} {} {}", text(&object["result"]["message"]), object["checks"], complained.trim());
     }
-    summary(&serde_json::from_str(&said).context("causeway plan: not JSON")?)
+    summary(&plan)
 }
 
 fn summary(plan: &Value) -> Result<String> {

@@ -53,12 +53,7 @@ pub const STAGES: [Stage; 8] = [
         work: preflight::look,
         order: Order::Looks,
     },
-    Stage {
-        name: "See the operator ready, and what it would do",
-        limit: minutes(3, 15),
-        work: preflight::operator,
-        order: Order::Makes,
-    },
+    Stage { name: "See the operator ready", limit: minutes(3, 15), work: preflight::operator, order: Order::Makes },
     Stage {
         name: "Create a balancer, and have it answer",
         limit: minutes(3, 15),

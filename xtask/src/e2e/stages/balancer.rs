@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 
 use super::super::objects::{self, ANSWER, IDLE_TIMEOUT};
+use super::super::operator;
 use super::super::scene::{Scene, Watch, found};
 use crate::tools;
 
@@ -15,7 +16,10 @@ const FOREIGN_IDLE: &str = "99";
 pub fn answers(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
     scene.apply(&objects::namespace(&scene.run))?;
     scene.apply(&objects::app(&scene.run))?;
-    scene.apply(&objects::ingress(&scene.run, &scene.wishes))?;
+    let wanted = objects::ingress(&scene.run, &scene.wishes);
+    watch.step().note("causeway plan");
+    let plan = operator::plan(&scene.kubectl(), &wanted).context("the operator could not make the balancer")?;
+    scene.apply(&wanted)?;
     let ingress = object(scene);
     watch.wait(scene, &ingress, "jsonpath={.status.alb.dns}")?;
     let dns = scene.field(&ingress, "{.status.alb.dns}")?;
@@ -23,7 +27,8 @@ pub fn answers(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
     watch.wait(scene, &ingress, "condition=TargetsHealthy")?;
     let first = request(scene, watch, &dns)?;
     let targets = scene.field(&ingress, "{.status.targets}")?;
-    let seen = vec![format!("{dns} is active, {targets} targets are healthy"), format!("curl http://{dns}/ → {first}")];
+    let active = format!("{dns} is active, {targets} targets are healthy");
+    let seen = vec![plan, active, format!("curl http://{dns}/ → {first}")];
     scene.dns.set(dns).ok();
     Ok(seen)
 }

@@ -102,7 +102,7 @@ fn chosen_class(listed: &Value, wanted: Option<&str>) -> Result<String> {
     Ok(format!("{} ({})", name(class), class["provisioner"].as_str().unwrap_or_default()))
 }
 
-/// The operator is there, is the one that was named, and would make the balancer.
+/// The operator is there, and is the one that was named.
 pub fn operator(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
     let (kubectl, place) = (scene.kubectl(), scene.place);
     place.install(scene.values.as_ref(), watch.step())?;
@@ -123,12 +123,9 @@ pub fn operator(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
     let namespace = scene.run.namespace();
     place.let_back_up(&namespace)?;
     let backups = may_back_up(scene, &options)?;
-    watch.step().note("causeway plan");
-    let ingress = objects::ingress(&scene.run, &scene.wishes);
-    let plan = operator::plan(&kubectl, &ingress).context("the operator could not make the balancer")?;
     let account = found(&scene.account, "the account")?;
     scene.bucket.set(operator::bucket(&options, &named, account)).ok();
-    Ok(vec![format!("{version}, ready, for cluster {} in {}", named.cluster, named.region), backups, plan])
+    Ok(vec![format!("{version}, ready, for cluster {} in {}", named.cluster, named.region), backups])
 }
 
 /// Says how the Jobs of backups get their rights; fails with what to do if they have none.
