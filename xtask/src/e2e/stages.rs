@@ -126,12 +126,13 @@ pub fn run(scene: &Scene<'_>, choice: &Choice, steps: &mut Progress) -> Result<R
             Err(error) => {
                 failed = true;
                 let hint = operator::must_be_ready(&scene.kubectl()).err().map(|it| format!("{it:#}\n"));
+                let why = format!("{}{error:#}", hint.unwrap_or_default());
+                println!("      {}", why.replace('\n', "\n      "));
+                // It takes a while where there are no logs.
                 let seen = match stage.order {
                     Order::Looks => String::new(),
                     _ => format!("\n{}", install::what_happened(&scene.kubectl(), &scene.run.namespace())),
                 };
-                let why = format!("{}{error:#}", hint.unwrap_or_default());
-                println!("      {}", why.replace('\n', "\n      "));
                 report.rows.push(Row { name: stage.name, took, outcome: Outcome::Failed(format!("{why}{seen}")) });
             }
         }
