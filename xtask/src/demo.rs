@@ -1,11 +1,11 @@
 //! `cargo xtask demo`: from a bare machine to requests through a load balancer.
 
-mod backups;
+pub mod backups;
 mod chart;
 mod dashboards;
 mod existing;
-mod install;
-mod kubectl;
+pub mod install;
+pub mod kubectl;
 mod olm;
 pub mod role;
 mod traffic;
@@ -24,6 +24,7 @@ use crate::images::Which;
 use crate::localstack::LocalStack;
 use crate::progress::{Progress, Step};
 use crate::{host, images, localstack, tools};
+use backups::Backups;
 use kubectl::Kubectl;
 
 pub use install::NAMESPACE;
@@ -61,17 +62,23 @@ const STAGES: [(&str, Stage); 9] = [
     }),
     ("See every member of an etcd cluster healthy", |local, step| install::members_healthy(&local.kubectl, step)),
     ("See a Redis master and its replicas", |local, step| install::replicas_follow(&local.kubectl, step)),
-    ("Lose data of both, and bring them back from S3", |local, step| backups::come_back(&local.kubectl, step)),
+    ("Lose data of both, and bring them back from S3", |local, step| {
+        Backups::of_examples(&local.kubectl).come_back(step)
+    }),
     ("Send a request through a balancer", |local, step| traffic::wait_for_answer(local, step)),
 ];
 
 impl Local<'_> {
     fn install(&self, step: &Step) -> Result<()> {
         if self.by_helm {
-            let image = images::operator::image(self.binary)?.push(self.cluster, step)?;
-            return chart::Installed::new(self, &image, step)?.upgrade(&[], step);
+            return self.install_chart(&[], step);
         }
         self.install_of(&host::repo_root()?, self.binary, step)
+    }
+
+    fn install_chart(&self, options: &[&str], step: &Step) -> Result<()> {
+        let image = images::operator::image(self.binary)?.push(self.cluster, step)?;
+        chart::Installed::new(self, &image, step)?.upgrade(options, step)
     }
 
     /// Installs that program by the manifests of that checkout.
@@ -99,6 +106,20 @@ pub fn install_and_try(
     chart::Installed::of_layout(&local, layout, step)?.live(step)?;
     // In a cluster that is kept it would work on the objects of later tests.
     install::stop(&local.kubectl)
+}
+
+/// Installs that program by the Helm chart, with these options of helm beside the values of the local world, and with its
+/// web identity.
+pub fn install_by_chart(
+    cluster: &Cluster,
+    localstack: &LocalStack,
+    binary: &Path,
+    options: &[&str],
+    step: &Step,
+) -> Result<()> {
+    let local = Local { cluster, localstack, binary, kubectl: Kubectl::local(cluster), by_helm: true };
+    role::create(&local.kubectl, localstack)?;
+    local.install_chart(options, step)
 }
 
 /// Options of `cargo xtask demo`.

@@ -10,6 +10,7 @@ mod cluster;
 mod crds;
 mod cross;
 mod demo;
+mod e2e;
 mod golang;
 mod host;
 mod image;
@@ -64,6 +65,8 @@ enum Command {
     Lint,
     /// Upgrade from an earlier version and go back, with objects of all kinds
     Upgrade(demo::upgrade::Options),
+    /// Try what users do, in the local world or, with --real, on a cluster and account that you name
+    E2e(Box<e2e::Options>),
     /// Run every check and every test
     Test(test::Options),
 }
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Command::Soak(options) => soak::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Lint => test::lint().map(|()| ExitCode::SUCCESS),
         Command::Upgrade(options) => demo::upgrade::run(&options).map(|()| ExitCode::SUCCESS),
+        Command::E2e(options) => e2e::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Crds => crds::run().map(|()| ExitCode::SUCCESS),
         Command::Chart => chart::run().map(|()| ExitCode::SUCCESS),
         Command::Image(options) => image::run(&options).map(|()| ExitCode::SUCCESS),

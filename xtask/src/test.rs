@@ -33,7 +33,7 @@ use crate::images::Which;
 use crate::localstack::LocalStack;
 use crate::progress::Step;
 use crate::rights::Log;
-use crate::{argocd as argo, clients, demo, host, images, judge, localstack, tools};
+use crate::{argocd as argo, clients, demo, e2e, host, images, judge, localstack, tools};
 use report::{Outcome, Part, Report};
 use suites::Suite;
 
@@ -57,6 +57,9 @@ const PACKAGES: &[&str] = &[
 /// The filter that asks for the operator as users install it.
 const INSTALLED: &str = "installed";
 
+/// The filter that asks for what `cargo xtask e2e` does.
+const E2E: &str = "e2e";
+
 /// Options of `cargo xtask test`.
 #[derive(Args)]
 pub struct Options {
@@ -70,7 +73,7 @@ pub struct Options {
     #[arg(long)]
     thorough: bool,
     /// Run only the tests whose name contains this, and no other check; `installed` is the chart, a release, and the
-    /// operator as users install it
+    /// operator as users install it, `e2e` what `cargo xtask e2e` does
     filter: Option<String>,
 }
 
@@ -78,6 +81,11 @@ impl Options {
     /// Whether the operator is to be installed as users do it.
     fn installs(&self) -> bool {
         self.filter.as_ref().is_none_or(|filter| filter == INSTALLED)
+    }
+
+    /// Whether the suite for real accounts is to be tried: only if it is asked for, for it takes long.
+    fn tries_e2e(&self) -> bool {
+        self.filter.as_ref().is_some_and(|filter| filter == E2E)
     }
 }
 
@@ -93,7 +101,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         (true, true) => 4,
         (true, false) => 9 + cluster::STEPS,
         (false, true) => 2,
-        (false, false) => 6 + 2 * usize::from(options.installs()) + cluster::STEPS,
+        (false, false) => 6 + 2 * usize::from(options.installs()) + usize::from(options.tries_e2e()) + cluster::STEPS,
     });
 
     if everything {
@@ -227,6 +235,12 @@ fn on_the_cluster(report: &mut Report, options: &Options, tests: Option<&Path>, 
     if everything {
         let all = report.is_well(INTEGRATION) && report.is_well(installed::STEP);
         report.step(rights::STEP, |_| rights::check(&audited, all));
+    }
+    if options.tries_e2e() {
+        report.step("What users do, from the first balancer to the last deletion", |step| {
+            let binary = images::operator::target_directory()?.join("debug/causeway");
+            e2e::in_tests(&cluster, localstack, &binary, step).map(|()| Outcome::Passed)
+        });
     }
     if options.installs() && !everything {
         report.step(installed::STEP, |step| installed::alone(&cluster, localstack, step));

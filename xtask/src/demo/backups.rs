@@ -45,13 +45,12 @@ const DATABASES: [Database; 2] = [
     },
 ];
 
-impl Database {
-    fn ask(&self, kubectl: &Kubectl<'_>, verb: usize, words: &[&str]) -> Result<String> {
-        let before = ["-n", "default", "exec", self.pod, "--"];
-        let all: Vec<&str> =
-            before.iter().chain(self.client).chain([&self.verbs[verb], &KEY]).chain(words).copied().collect();
-        kubectl.run(&all)
-    }
+/// The databases of the examples with their DatabaseBackup, in a namespace.
+pub struct Backups<'a> {
+    kubectl: &'a Kubectl<'a>,
+    namespace: &'a str,
+    /// How long a backup or a restore may take.
+    limit: Duration,
 }
 
 /// What both databases had when they were backed up.
@@ -60,107 +59,148 @@ pub struct Kept {
     id: String,
 }
 
-/// Writes into both databases, backs them up, deletes what was written, and restores it.
-pub fn come_back(kubectl: &Kubectl<'_>, step: &Step) -> Result<()> {
-    let kept = write_and_back_up(kubectl, step)?;
-    lose_and_bring_back(kubectl, &kept, step)
-}
-
-/// Writes into both databases and backs them up.
-pub fn write_and_back_up(kubectl: &Kubectl<'_>, step: &Step) -> Result<Kept> {
-    // Another one each time: what is brought back can be from no earlier run.
-    let word = format!("hello-{}", SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis());
-    step.note("writing into both databases");
-    for database in &DATABASES {
-        database.ask(kubectl, 0, &[&word])?;
+impl Kept {
+    /// The backup's ID.
+    pub fn id(&self) -> &str {
+        &self.id
     }
-    let id = back_up(kubectl, &word, step)?;
-    Ok(Kept { word, id })
 }
 
-/// Deletes what was written, and restores it from that backup.
-pub fn lose_and_bring_back(kubectl: &Kubectl<'_>, kept: &Kept, step: &Step) -> Result<()> {
-    for database in &DATABASES {
-        database.ask(kubectl, 1, &[])?;
-        if database.ask(kubectl, 2, &[])?.contains(&kept.word) {
-            bail!("{} still has what was deleted", database.source);
+impl<'a> Backups<'a> {
+    /// Those that the demo makes.
+    pub fn of_examples(kubectl: &'a Kubectl<'a>) -> Self {
+        Self::within(kubectl, "default", BACKUP_TIMEOUT)
+    }
+
+    /// Databases and a backup of the same names in another namespace.
+    pub fn within(kubectl: &'a Kubectl<'a>, namespace: &'a str, limit: Duration) -> Self {
+        Self { kubectl, namespace, limit }
+    }
+
+    /// Writes into both databases, backs them up, deletes what was written, and restores it.
+    pub fn come_back(&self, step: &Step) -> Result<()> {
+        let kept = self.write_and_back_up(step)?;
+        self.lose_and_bring_back(&kept, step)
+    }
+
+    /// Writes into both databases and backs them up.
+    pub fn write_and_back_up(&self, step: &Step) -> Result<Kept> {
+        let word = self.write(step)?;
+        self.back_up(word, step)
+    }
+
+    /// Writes a word into both databases, another one each time: what is brought back can be from no earlier run.
+    pub fn write(&self, step: &Step) -> Result<String> {
+        let word = format!("hello-{}", SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis());
+        step.note("writing into both databases");
+        for database in &DATABASES {
+            self.ask(database, 0, &[&word])?;
         }
+        Ok(word)
     }
-    let restores: Vec<String> =
-        DATABASES.iter().map(|database| restore(kubectl, database, &kept.id)).collect::<Result<_>>()?;
-    for (database, restore) in DATABASES.iter().zip(&restores) {
-        ends_well(kubectl, restore, step)?;
-        still_has(kubectl, database, kept).with_context(|| format!("{} was restored by {restore}", database.source))?;
+
+    /// Both databases have that word.
+    pub fn have(&self, word: &str) -> Result<()> {
+        DATABASES.iter().try_for_each(|database| self.has(database, word))
     }
-    Ok(())
-}
 
-/// Both databases have what was written.
-pub fn still_have(kubectl: &Kubectl<'_>, kept: &Kept) -> Result<()> {
-    DATABASES.iter().try_for_each(|database| still_has(kubectl, database, kept))
-}
-
-fn still_has(kubectl: &Kubectl<'_>, database: &Database, kept: &Kept) -> Result<()> {
-    let read = database.ask(kubectl, 2, &[])?;
-    if !read.contains(&kept.word) {
-        bail!("{} does not have {}, but {read:?}", database.source, kept.word);
+    /// Both databases have what was written.
+    pub fn still_have(&self, kept: &Kept) -> Result<()> {
+        self.have(&kept.word)
     }
-    Ok(())
-}
 
-/// Asks for a backup at once; returns its ID when it is complete.
-fn back_up(kubectl: &Kubectl<'_>, token: &str, step: &Step) -> Result<String> {
-    let before = jobs(kubectl)?;
-    let asked = format!("causeway.example.com/backup-now={token}");
-    kubectl.run(&["-n", "default", "annotate", "databasebackup", BACKUP, &asked, "--overwrite"])?;
-    let job = step
-        .wait_for("the Job of a backup", BACKUP_TIMEOUT, || Ok(jobs(kubectl)?.difference(&before).next().cloned()))?;
-    step.wait_for(format!("{job} to back both databases up"), BACKUP_TIMEOUT, || {
-        let ended = field(kubectl, &job, "{.status.conditions[?(@.status==\"True\")].type}")?;
-        if ended.contains("Failed") {
-            bail!("{job} failed:\n{}", kubectl.run(&["-n", "default", "logs", &job])?);
+    fn has(&self, database: &Database, word: &str) -> Result<()> {
+        let read = self.ask(database, 2, &[])?;
+        if !read.contains(word) {
+            bail!("{} does not have {word}, but {read:?}", database.source);
         }
-        Ok(ended.contains("Complete").then_some(()))
-    })?;
-    field(kubectl, &job, "{.spec.template.spec.containers[0].env[?(@.name==\"CAUSEWAY_DUE\")].value}")
-}
+        Ok(())
+    }
 
-/// The Jobs of backups that somebody asked for.
-fn jobs(kubectl: &Kubectl<'_>) -> Result<BTreeSet<String>> {
-    let ours = format!("--selector=causeway.example.com/backup={BACKUP}");
-    let names = kubectl.run(&["-n", "default", "get", "jobs", &ours, "-o", "name"])?;
-    let now = format!("job.batch/{BACKUP}-now-");
-    Ok(names.lines().filter(|name| name.starts_with(&now)).map(str::to_owned).collect())
-}
+    /// Asks for a backup at once, and waits until it is complete.
+    pub fn back_up(&self, word: String, step: &Step) -> Result<Kept> {
+        let before = self.jobs()?;
+        let asked = format!("causeway.example.com/backup-now={word}");
+        self.run(&["annotate", "databasebackup", BACKUP, &asked, "--overwrite"])?;
+        let job =
+            step.wait_for("the Job of a backup", self.limit, || Ok(self.jobs()?.difference(&before).next().cloned()))?;
+        step.wait_for(format!("{job} to back both databases up"), self.limit, || {
+            let ended = self.field(&job, "{.status.conditions[?(@.status==\"True\")].type}")?;
+            if ended.contains("Failed") {
+                bail!("{job} failed:\n{}", self.run(&["logs", &job])?);
+            }
+            Ok(ended.contains("Complete").then_some(()))
+        })?;
+        let id = self.field(&job, "{.spec.template.spec.containers[0].env[?(@.name==\"CAUSEWAY_DUE\")].value}")?;
+        Ok(Kept { word, id })
+    }
 
-/// Makes a DatabaseRestore; returns what kubectl calls it.
-fn restore(kubectl: &Kubectl<'_>, database: &Database, id: &str) -> Result<String> {
-    let (kind, name) = database.target;
-    let object = json!({
-        "apiVersion": "example.com/v1",
-        "kind": "DatabaseRestore",
-        "metadata": { "generateName": format!("{name}-back-") },
-        "spec": {
-            "from": { "backup": BACKUP, "source": database.source, "id": id },
-            "target": { kind: { "name": name } },
-            // Somebody may have tried the databases since they were made.
-            "force": true,
-        },
-    });
-    let made = kubectl.feed(&["-n", "default", "create", "-f", "-", "-o", "name"], &object.to_string())?;
-    Ok(made.trim().to_owned())
-}
+    /// The Jobs of backups that somebody asked for.
+    fn jobs(&self) -> Result<BTreeSet<String>> {
+        let ours = format!("--selector=causeway.example.com/backup={BACKUP}");
+        let names = self.run(&["get", "jobs", &ours, "-o", "name"])?;
+        let now = format!("job.batch/{BACKUP}-now-");
+        Ok(names.lines().filter(|name| name.starts_with(&now)).map(str::to_owned).collect())
+    }
 
-fn ends_well(kubectl: &Kubectl<'_>, restore: &str, step: &Step) -> Result<()> {
-    step.wait_for(format!("{restore} to succeed"), BACKUP_TIMEOUT, || {
-        let phase = field(kubectl, restore, "{.status.phase}")?;
-        if phase == "Failed" {
-            bail!("{restore} failed: {}", field(kubectl, restore, "{.status.message}")?);
+    /// Deletes what was written, and restores it from that backup.
+    pub fn lose_and_bring_back(&self, kept: &Kept, step: &Step) -> Result<()> {
+        for database in &DATABASES {
+            self.ask(database, 1, &[])?;
+            if self.ask(database, 2, &[])?.contains(&kept.word) {
+                bail!("{} still has what was deleted", database.source);
+            }
         }
-        Ok((phase == "Succeeded").then_some(()))
-    })
-}
+        let restores: Vec<String> =
+            DATABASES.iter().map(|database| self.restore(database, &kept.id)).collect::<Result<_>>()?;
+        for (database, restore) in DATABASES.iter().zip(&restores) {
+            self.ends_well(restore, step)?;
+            self.has(database, &kept.word).with_context(|| format!("{} was restored by {restore}", database.source))?;
+        }
+        Ok(())
+    }
 
-fn field(kubectl: &Kubectl<'_>, object: &str, path: &str) -> Result<String> {
-    kubectl.run(&["-n", "default", "get", object, "-o", &format!("jsonpath={path}")])
+    /// Makes a DatabaseRestore; returns what kubectl calls it.
+    fn restore(&self, database: &Database, id: &str) -> Result<String> {
+        let (kind, name) = database.target;
+        let object = json!({
+            "apiVersion": "example.com/v1",
+            "kind": "DatabaseRestore",
+            "metadata": { "generateName": format!("{name}-back-") },
+            "spec": {
+                "from": { "backup": BACKUP, "source": database.source, "id": id },
+                "target": { kind: { "name": name } },
+                // Somebody may have tried the databases since they were made.
+                "force": true,
+            },
+        });
+        let create = ["-n", self.namespace, "create", "-f", "-", "-o", "name"];
+        Ok(self.kubectl.feed(&create, &object.to_string())?.trim().to_owned())
+    }
+
+    fn ends_well(&self, restore: &str, step: &Step) -> Result<()> {
+        step.wait_for(format!("{restore} to succeed"), self.limit, || {
+            let phase = self.field(restore, "{.status.phase}")?;
+            if phase == "Failed" {
+                bail!("{restore} failed: {}", self.field(restore, "{.status.message}")?);
+            }
+            Ok((phase == "Succeeded").then_some(()))
+        })
+    }
+
+    fn field(&self, object: &str, path: &str) -> Result<String> {
+        self.run(&["get", object, "-o", &format!("jsonpath={path}")])
+    }
+
+    fn ask(&self, database: &Database, verb: usize, words: &[&str]) -> Result<String> {
+        let before = ["exec", database.pod, "--"];
+        let all: Vec<&str> =
+            before.iter().chain(database.client).chain([&database.verbs[verb], &KEY]).chain(words).copied().collect();
+        self.run(&all)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Result<String> {
+        let all: Vec<&str> = ["-n", self.namespace].iter().chain(arguments).copied().collect();
+        self.kubectl.run(&all)
+    }
 }

@@ -30,6 +30,17 @@ impl<'a> Kubectl<'a> {
         }
     }
 
+    /// The user's own kubectl, for a context of the user's kubeconfig.
+    pub fn of_context(context: &'a str) -> Self {
+        Self {
+            command: Box::new(move || {
+                let mut kubectl = Command::new("kubectl");
+                kubectl.args(["--context", context]);
+                kubectl
+            }),
+        }
+    }
+
     /// A kubectl that is still to be run.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut kubectl = (self.command)();

@@ -9,7 +9,8 @@ use super::kubectl::Kubectl;
 use crate::host;
 use crate::localstack::LocalStack;
 
-const ACCOUNT: &str = "000000000000";
+/// The account of the local world.
+pub const ACCOUNT: &str = "000000000000";
 
 /// The namespace whose Jobs of backups have a role: that of the demo's objects.
 const NAMESPACE: &str = "default";
@@ -32,6 +33,20 @@ pub fn create(kubectl: &Kubectl<'_>, localstack: &LocalStack<'_>) -> Result<()> 
 /// Makes the role that the Jobs of backups of one namespace assume.
 pub fn create_for_backups(kubectl: &Kubectl<'_>, localstack: &LocalStack<'_>, namespace: &str) -> Result<()> {
     role_of_backups(localstack, &issuer(kubectl)?, namespace)
+}
+
+/// Makes the role of somebody who tries what `cargo xtask e2e` does, with the rights that `iam/` gives for it. Returns its ARN.
+pub fn create_for_e2e(kubectl: &Kubectl<'_>, localstack: &LocalStack<'_>) -> Result<String> {
+    const NAME: &str = "causeway-e2e";
+    let trust = json!({
+        "Version": "2012-10-17",
+        "Statement": [{
+            "Effect": "Allow", "Action": "sts:AssumeRole", "Principal": { "AWS": format!("arn:aws:iam::{ACCOUNT}:root") },
+        }],
+    });
+    let rights = json!({ "e2e": document("policy-e2e.json", &issuer(kubectl)?)? });
+    localstack.put_role(ACCOUNT, NAME, &trust, &rights, &json!({}))?;
+    Ok(format!("arn:aws:iam::{ACCOUNT}:role/{NAME}"))
 }
 
 fn role_of_backups(localstack: &LocalStack<'_>, issuer: &str, namespace: &str) -> Result<()> {
@@ -91,6 +106,7 @@ mod tests {
             "policy-backup-jobs.json",
             "trust-backup-jobs.json",
             "trust-backup-jobs-pod-identity.json",
+            "policy-e2e.json",
         ] {
             document(file, "https://issuer.example").unwrap();
         }

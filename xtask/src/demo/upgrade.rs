@@ -12,10 +12,11 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::backups::{Backups, Kept};
 use super::install::NAMESPACE;
 use super::kubectl::Kubectl;
 use super::world::World;
-use super::{Local, PACKAGES, backups, install, role, traffic};
+use super::{Local, PACKAGES, install, role, traffic};
 use crate::cluster::{self, Cluster};
 use crate::images::Which;
 use crate::progress::{Progress, Step};
@@ -89,9 +90,9 @@ pub fn run(options: &Options) -> Result<()> {
         install::members_healthy(&local.kubectl, step)?;
         install::replicas_follow(&local.kubectl, step)?;
         traffic::wait_for_answer(&local, step)?;
-        backups::write_and_back_up(&local.kubectl, step)
+        Backups::of_examples(&local.kubectl).write_and_back_up(step)
     })?;
-    let change = |steps: &mut Progress, version: &Version, replicas: u32, kept: &backups::Kept| {
+    let change = |steps: &mut Progress, version: &Version, replicas: u32, kept: &Kept| {
         let before = World::now(&local.kubectl, &localstack)?;
         steps.step(format!("Let {} take over", version.name), |step| {
             local.install_of(&version.checkout, &version.binary, step)?;
@@ -105,11 +106,11 @@ pub fn run(options: &Options) -> Result<()> {
                 bail!("{} changed what it was not asked for:\n{}", version.name, changes.join("\n"));
             }
             traffic::ask(&local)?;
-            backups::still_have(&local.kubectl, kept)
+            Backups::of_examples(&local.kubectl).still_have(kept)
         })?;
         steps.step("Bring a backup of the other version back", |step| {
-            backups::lose_and_bring_back(&local.kubectl, kept, step)?;
-            backups::write_and_back_up(&local.kubectl, step)
+            Backups::of_examples(&local.kubectl).lose_and_bring_back(kept, step)?;
+            Backups::of_examples(&local.kubectl).write_and_back_up(step)
         })
     };
     let kept = change(&mut steps, this, 4, &kept)?;

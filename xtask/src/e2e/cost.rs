@@ -1,0 +1,108 @@
+//! What a run costs on a real account, estimated. Pure.
+
+use std::fmt::Write as _;
+
+/// Where and when the prices below were what AWS asked; other regions ask up to twice as much.
+pub const PRICES_OF: &str = "list prices of us-east-1 in 2025";
+
+/// Hours of a month, as AWS bills them.
+const MONTH: f64 = 730.0;
+
+/// One thing that costs.
+struct Price {
+    what: &'static str,
+    /// How it is counted.
+    unit: &'static str,
+    /// US dollars for one of them.
+    each: f64,
+}
+
+/// Billed by whole hours.
+const BALANCER: Price = Price { what: "Application Load Balancer", unit: "hour", each: 0.0225 };
+/// A run sends a few requests: a small part of one unit. A whole one is counted.
+const CAPACITY: Price = Price { what: "its capacity unit (LCU)", unit: "hour", each: 0.008 };
+const ADDRESS: Price = Price { what: "public IPv4 addresses of the balancer", unit: "hour", each: 0.005 };
+const VOLUME: Price = Price { what: "GiB of EBS gp3 volumes", unit: "month", each: 0.08 };
+/// Those that write or list; reads cost a tenth.
+const REQUESTS: Price = Price { what: "thousand requests to S3", unit: "run", each: 0.005 };
+const STORED: Price = Price { what: "GiB in S3 (less is written)", unit: "month", each: 0.023 };
+
+/// What a run makes, as far as it costs.
+#[derive(Clone, Copy)]
+pub struct Quantities {
+    /// Subnets of the balancer with a public address each.
+    pub addresses: u32,
+    /// Gibibytes of all volumes.
+    pub gibibytes: u32,
+}
+
+/// What it comes to.
+pub struct Estimate {
+    lines: Vec<(String, f64)>,
+    once: f64,
+}
+
+/// For these quantities.
+pub fn estimate(quantities: Quantities) -> Estimate {
+    let line = |number: u32, price: &Price| {
+        let hours = if price.unit == "month" { MONTH } else { 1.0 };
+        let cost = f64::from(number) * price.each / hours;
+        (format!("{number} {} at {} USD per {}", price.what, price.each, price.unit), cost)
+    };
+    let mut lines = vec![line(1, &BALANCER), line(1, &CAPACITY)];
+    if quantities.addresses > 0 {
+        lines.push(line(quantities.addresses, &ADDRESS));
+    }
+    lines.extend([line(quantities.gibibytes, &VOLUME), line(1, &STORED)]);
+    let (requests, once) = line(1, &REQUESTS);
+    lines.push((requests, 0.0));
+    Estimate { lines, once }
+}
+
+impl Estimate {
+    /// US dollars for each hour.
+    pub fn hourly(&self) -> f64 {
+        self.lines.iter().map(|(_, cost)| cost).sum()
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for (what, cost) in &self.lines {
+            let hourly = if *cost > 0.0 { format!("{cost:.5} USD/h") } else { "once".to_owned() };
+            let _ = writeln!(text, "  {hourly:<14} {what}");
+        }
+        let _ = write!(
+            text,
+            "  about {:.2} USD for each hour begun, and {} USD once. This is an estimate by {PRICES_OF}; your region, taxes,\n  \
+             discounts and traffic between zones change it. The cluster and its nodes are not counted: they are there already.",
+            self.hourly(),
+            self.once
+        );
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_public_balancer_and_some_volumes_cost_cents() {
+        let estimate = estimate(Quantities { addresses: 3, gibibytes: 6 });
+        let expected = 0.0225 + 0.008 + 3.0 * 0.005 + (6.0 * 0.08 + 0.023) / 730.0;
+        assert!((estimate.hourly() - expected).abs() < 1e-9, "{}", estimate.hourly());
+        assert!(
+            estimate.text().contains("about 0.05 USD for each hour begun, and 0.005 USD once"),
+            "{}",
+            estimate.text()
+        );
+        assert!(estimate.text().contains("estimate"));
+    }
+
+    #[test]
+    fn an_internal_balancer_has_no_public_address() {
+        let text = estimate(Quantities { addresses: 0, gibibytes: 1 }).text();
+        assert!(!text.contains("IPv4"), "{text}");
+    }
+}

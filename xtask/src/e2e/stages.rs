@@ -1,0 +1,172 @@
+//! The stages of a run, in their order: one list, whatever the place.
+
+mod balancer;
+mod databases;
+mod preflight;
+mod removal;
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use super::consent;
+use super::operator;
+use super::report::{Outcome, Report, Row};
+use super::scene::{Scene, Watch, found};
+use crate::demo::install;
+use crate::progress::Progress;
+
+/// Does something, waits for what comes of it, and returns what was seen.
+type Work = fn(&Scene<'_>, &Watch<'_>) -> Result<Vec<String>>;
+
+/// A stage.
+pub struct Stage {
+    /// Its name, for people.
+    pub name: &'static str,
+    /// How long it may take, here and on a real account, whose balancers are active after minutes.
+    limit: (Duration, Duration),
+    work: Work,
+    /// When it runs.
+    order: Order,
+}
+
+/// When a stage runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// Before the user is asked: it changes nothing.
+    Looks,
+    /// If all before it went well.
+    Makes,
+    /// In any case, once something may have been made.
+    Removes,
+}
+
+const fn minutes(local: u64, real: u64) -> (Duration, Duration) {
+    (Duration::from_mins(local), Duration::from_mins(real))
+}
+
+/// All of them.
+pub const STAGES: [Stage; 8] = [
+    Stage {
+        name: "Look at the account, the cluster and the cost",
+        limit: minutes(1, 2),
+        work: preflight::look,
+        order: Order::Looks,
+    },
+    Stage { name: "See the operator ready", limit: minutes(3, 15), work: preflight::operator, order: Order::Makes },
+    Stage {
+        name: "Create a balancer, and have it answer",
+        limit: minutes(3, 15),
+        work: balancer::answers,
+        order: Order::Makes,
+    },
+    Stage {
+        name: "Change it behind the operator's back, and see it repaired",
+        limit: minutes(2, 20),
+        work: balancer::drifts,
+        order: Order::Makes,
+    },
+    Stage {
+        name: "Create databases, write, and read",
+        limit: minutes(4, 15),
+        work: databases::come_up,
+        order: Order::Makes,
+    },
+    Stage { name: "Back them up to S3", limit: minutes(3, 15), work: databases::back_up, order: Order::Makes },
+    Stage {
+        name: "Lose what was written, and restore it",
+        limit: minutes(4, 20),
+        work: databases::restore,
+        order: Order::Makes,
+    },
+    Stage {
+        name: "Delete everything, and see nothing left in AWS",
+        limit: minutes(4, 20),
+        work: removal::remove,
+        order: Order::Removes,
+    },
+];
+
+/// What the user decided.
+pub struct Choice {
+    /// Leave everything where it is.
+    pub keep: bool,
+    /// The account's id instead of a question.
+    pub yes: Option<String>,
+    /// The command that removes what a run left.
+    pub sweep: String,
+}
+
+/// Runs all stages. The first that fails ends the run; what was made is deleted all the same.
+pub fn run(scene: &Scene<'_>, choice: &Choice, steps: &mut Progress) -> Result<Report> {
+    let mut report = Report::new(scene, choice.sweep.clone());
+    let mut failed = false;
+    for stage in &STAGES {
+        let skip = match stage.order {
+            Order::Looks => None,
+            Order::Makes => failed.then_some("an earlier step failed"),
+            Order::Removes if choice.keep => Some("--keep"),
+            Order::Removes => report.changed_nothing().then_some("nothing was made"),
+        };
+        if let Some(why) = skip {
+            report.rows.push(Row::skipped(stage.name, why));
+            continue;
+        }
+        let begun = Instant::now();
+        let result =
+            steps.step(stage.name, |step| (stage.work)(scene, &Watch::new(step, scene.place.either(stage.limit))));
+        let took = begun.elapsed();
+        match result {
+            Ok(evidence) => {
+                for line in &evidence {
+                    println!("      {line}");
+                }
+                report.rows.push(Row { name: stage.name, took, outcome: Outcome::Passed(evidence) });
+            }
+            Err(error) => {
+                failed = true;
+                let hint = operator::must_be_ready(&scene.kubectl()).err().map(|it| format!("{it:#}\n"));
+                let why = format!("{}{error:#}", hint.unwrap_or_default());
+                println!("      {}", why.replace('\n', "\n      "));
+                // It takes a while where there are no logs.
+                let seen = match stage.order {
+                    Order::Looks => String::new(),
+                    _ => format!("\n{}", install::what_happened(&scene.kubectl(), &scene.run.namespace())),
+                };
+                report.rows.push(Row { name: stage.name, took, outcome: Outcome::Failed(format!("{why}{seen}")) });
+            }
+        }
+        if stage.order == Order::Looks && !failed && scene.place.asks() {
+            consent::ask(found(&scene.account, "the account")?, choice.yes.as_deref())?;
+        }
+    }
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_is_asked_before_anything_is_made_and_all_is_deleted_in_the_end() {
+        let orders: Vec<_> = STAGES.iter().map(|stage| stage.order).collect();
+        assert_eq!(orders.first(), Some(&Order::Looks));
+        assert_eq!(orders.last(), Some(&Order::Removes));
+        assert!(orders[1..orders.len() - 1].iter().all(|order| *order == Order::Makes), "{orders:?}");
+    }
+
+    #[test]
+    fn a_real_account_gets_more_time() {
+        for stage in &STAGES {
+            assert!(stage.limit.0 < stage.limit.1, "{}", stage.name);
+        }
+    }
+
+    #[test]
+    fn names_are_told_apart() {
+        let mut names: Vec<_> = STAGES.iter().map(|stage| stage.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), STAGES.len());
+    }
+}

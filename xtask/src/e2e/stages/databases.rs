@@ -1,0 +1,59 @@
+//! Databases that keep what was written, in S3 too.
+
+use anyhow::Result;
+
+use super::super::objects;
+use super::super::scene::{Scene, Watch, found};
+use crate::demo::backups::Backups;
+
+/// Makes both, writes into them, and reads what was written.
+pub fn come_up(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
+    scene.apply(&objects::databases(&scene.run, &scene.wishes))?;
+    let mut seen = Vec::new();
+    for (object, first) in
+        [("etcdcluster/prod-etcd", "{.status.leader}"), ("redises.example.com/cache", "{.status.master}")]
+    {
+        watch.wait(scene, object, "condition=Ready")?;
+        let says = scene.field(object, "{.status.conditions[?(@.type==\"Ready\")].message}")?;
+        seen.push(format!("{object}: {} is first; {says}", scene.field(object, first)?));
+    }
+    let (kubectl, namespace) = (scene.kubectl(), scene.run.namespace());
+    let databases = Backups::within(&kubectl, &namespace, watch.left());
+    let word = databases.write(watch.step())?;
+    databases.have(&word)?;
+    seen.push(format!("wrote {word} into both, and read it"));
+    scene.word.set(word).ok();
+    Ok(seen)
+}
+
+/// Asks for a backup, and waits until the status says that it has one of both.
+pub fn back_up(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
+    scene.apply(&objects::backup(&scene.run))?;
+    let object = "databasebackup/backup";
+    watch.wait(scene, object, "condition=Ready")?;
+    let (kubectl, namespace) = (scene.kubectl(), scene.run.namespace());
+    let databases = Backups::within(&kubectl, &namespace, watch.left());
+    let kept = databases.back_up(found(&scene.word, "databases")?.clone(), watch.step())?;
+    watch.wait(scene, object, "jsonpath={.status.upToDate}=2/2")?;
+    let size = scene.field(object, "{.status.size}")?;
+    let bucket = scene.field(object, "{.status.bucket}")?;
+    let seen = vec![format!("2/2 are up to date: {size} as {} in {bucket}", kept.id())];
+    scene.kept.set(kept).ok();
+    Ok(seen)
+}
+
+/// Deletes what was written, restores it, and reads it.
+pub fn restore(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
+    let (kubectl, namespace) = (scene.kubectl(), scene.run.namespace());
+    let kept = found(&scene.kept, "a backup")?;
+    Backups::within(&kubectl, &namespace, watch.left()).lose_and_bring_back(kept, watch.step())?;
+    let restores = kubectl.run(&[
+        "-n",
+        &namespace,
+        "get",
+        "databaserestores",
+        "-o",
+        "jsonpath={range .items[*]}{.metadata.name} {.status.phase}, {end}",
+    ])?;
+    Ok(vec![format!("deleted it from both, and read it again after {}", restores.trim_end_matches(", "))])
+}
