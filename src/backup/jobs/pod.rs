@@ -129,6 +129,10 @@ pub fn restore_pod(run: Run<'_>, command: &str, name: &str, scratch: &Scratch, s
                 ..server("server", image, &serve, memory)
             }));
         }
+        Scratch::Recovered { by, .. } => {
+            let recover = Container { name: "recover".into(), ..ours(run, "recover") };
+            init.push(in_image(run, with_work(recover), by));
+        }
         Scratch::Sql { .. } => {}
     }
     let mut all = volumes::of(run);
@@ -142,7 +146,7 @@ pub fn restore_pod(run: Run<'_>, command: &str, name: &str, scratch: &Scratch, s
     });
     let mut main = with_work(with_secrets(run, ours(run, command)));
     main.env.get_or_insert_default().push(variable("CAUSEWAY_RUN", name));
-    if let Scratch::Sql { image } = scratch {
+    if let Scratch::Sql { image } | Scratch::Recovered { image, .. } = scratch {
         init.insert(0, install(run));
         main = in_image(run, main, image);
         all.extend(foreign_image::volumes());
@@ -254,6 +258,10 @@ mod tests {
         ]
     }
 
+    fn recovered() -> Scratch {
+        Scratch::Recovered { by: "postgres:15".into(), image: "postgres:17".into() }
+    }
+
     /// All pods that Jobs have, of all kinds of databases.
     fn every_pod(settings: &Settings) -> Vec<PodSpec> {
         let pods = every_kind().into_iter().flat_map(|(access, scratch, image)| {
@@ -267,8 +275,9 @@ mod tests {
         });
         let source = json!({ "postgresql": { "host": "db", "image": "postgres:15", "authSecretName": "login" } });
         let access = of_source(&serde_json::from_value(source).expect("a source"), Method::Wal).expect("an access");
-        let run = Run { mounts: &access.mounts, image: Some("postgres:15"), wal: true, ..run(settings) };
-        pods.chain([backup_pod(run, None)]).collect()
+        let run = Run { mounts: &access.mounts, identity: Some("age"), image: Some("postgres:15"), wal: true, ..run(settings) };
+        pods.chain([backup_pod(Run { identity: None, ..run }, None), restore_pod(run, "restore", "uid-1", &recovered(), 1)])
+            .collect()
     }
 
     fn containers(pod: &PodSpec) -> impl Iterator<Item = &Container> {
@@ -314,6 +323,17 @@ mod tests {
     }
 
     #[test]
+    fn who_starts_the_files_of_a_server_has_neither_a_token_nor_a_login_nor_a_key() {
+        let settings = settings();
+        let pod = every_pod(&settings).pop().expect("a pod");
+        let recover = containers(&pod).find(|it| it.name == "recover").expect("a container");
+        let mounted: Vec<&str> = recover.volume_mounts.iter().flatten().map(|it| it.name.as_str()).collect();
+        assert_eq!(mounted, ["plan", "work", "program", "program", "private"]);
+        assert!(recover.env.iter().flatten().all(|it| it.value_from.is_none()), "{recover:?}");
+        assert!(logins(&pod).iter().all(|login| pod.containers[0].volume_mounts.iter().flatten().any(|it| it.name == *login)));
+    }
+
+    #[test]
     fn eks_gives_credentials_to_nobody_but_who_talks_to_s3() {
         let settings = Settings { identity: Some(Identity::PodIdentity), ..settings() };
         for pod in every_pod(&settings) {
@@ -343,6 +363,7 @@ mod tests {
         insta::assert_yaml_snapshot!([
             backup_pod(Run { image: Some("postgres:15"), ..run(&settings) }, None),
             restore_pod(run(&settings), "verify", "uid-1", &postgres, 1 << 30),
+            restore_pod(run(&settings), "restore", "uid-1", &recovered(), 1 << 30),
         ]);
     }
 

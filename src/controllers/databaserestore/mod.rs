@@ -11,6 +11,7 @@ mod bucket;
 mod choice;
 mod decide;
 mod facts;
+mod instant;
 mod observe;
 mod resources;
 mod shelf;

@@ -54,6 +54,7 @@ fn chosen() -> Observed {
         target: target("7.0.15"),
         identity: None,
         note: Note::None,
+        recovery: None,
     };
     Observed {
         settings: Settings {
