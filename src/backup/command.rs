@@ -226,7 +226,8 @@ async fn with_plan(
     let (folder, id) = (plan.folder.clone(), plan.id.clone());
     match work(plan, stop).await {
         Ok(Done { id, stored_size, keys, note, outlook, reached }) => {
-            let outcome = Outcome { stored_size, keys, note, outlook, reached, ..Outcome::of(&folder, &id, begun.elapsed()) };
+            let outcome =
+                Outcome { stored_size, keys, note, outlook, reached, ..Outcome::of(&folder, &id, begun.elapsed()) };
             Report { results: vec![outcome], omitted: 0 }.leave(&options.termination_log);
             Ok(0)
         }

@@ -31,7 +31,9 @@ pub enum Missing {
     #[error("no log of that server is there: only the end of a base backup can be recovered, with no instant named")]
     Log,
     /// It is of another server.
-    #[error("the log is of a server with system identifier {log}, and base backup {base} of one with {system}: name the log of that server")]
+    #[error(
+        "the log is of a server with system identifier {log}, and base backup {base} of one with {system}: name the log of that server"
+    )]
     OtherServer {
         /// ID of the base backup.
         base: String,

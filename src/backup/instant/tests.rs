@@ -123,7 +123,10 @@ fn no_more_manifests_are_read_than_are_needed() {
     let minutes = |last: u8| (0..last).map(|minute| log(1, minute, minute + 1, minute)).collect::<Vec<_>>();
     // One before the base backup began does not have segment 5, and the next one back does.
     let (found, read) = search(&minutes(59), Some("2026-11-22T00:09:00Z"));
-    assert_eq!((found.unwrap(), read), (vec!["0005".into(), "0006".into(), "0007".into(), "0008".into(), "0009".into()], 19));
+    assert_eq!(
+        (found.unwrap(), read),
+        (vec!["0005".into(), "0006".into(), "0007".into(), "0008".into(), "0009".into()], 19)
+    );
 }
 
 #[test]

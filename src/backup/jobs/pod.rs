@@ -28,6 +28,8 @@ use crate::backup::sql::WAL_DIRECTORY;
 
 /// Where a backup is unpacked to.
 pub const WORK: &str = "/work";
+/// The container in which a server comes back.
+pub const RECOVER: &str = "recover";
 /// Bytes of write-ahead log that lie on a node at a time, also where a segment has a gibibyte.
 const WAL_ROOM: &str = "3Gi";
 /// Ended Jobs are kept for so long, for people to look at their logs.
@@ -130,7 +132,7 @@ pub fn restore_pod(run: Run<'_>, command: &str, name: &str, scratch: &Scratch, s
             }));
         }
         Scratch::Recovered { by, .. } => {
-            let recover = Container { name: "recover".into(), ..ours(run, "recover") };
+            let recover = Container { name: RECOVER.into(), ..ours(run, "recover") };
             init.push(in_image(run, with_work(recover), by));
         }
         Scratch::Sql { .. } => {}
@@ -275,9 +277,18 @@ mod tests {
         });
         let source = json!({ "postgresql": { "host": "db", "image": "postgres:15", "authSecretName": "login" } });
         let access = of_source(&serde_json::from_value(source).expect("a source"), Method::Wal).expect("an access");
-        let run = Run { mounts: &access.mounts, identity: Some("age"), image: Some("postgres:15"), wal: true, ..run(settings) };
-        pods.chain([backup_pod(Run { identity: None, ..run }, None), restore_pod(run, "restore", "uid-1", &recovered(), 1)])
-            .collect()
+        let run = Run {
+            mounts: &access.mounts,
+            identity: Some("age"),
+            image: Some("postgres:15"),
+            wal: true,
+            ..run(settings)
+        };
+        pods.chain([
+            backup_pod(Run { identity: None, ..run }, None),
+            restore_pod(run, "restore", "uid-1", &recovered(), 1),
+        ])
+        .collect()
     }
 
     fn containers(pod: &PodSpec) -> impl Iterator<Item = &Container> {
@@ -330,7 +341,13 @@ mod tests {
         let mounted: Vec<&str> = recover.volume_mounts.iter().flatten().map(|it| it.name.as_str()).collect();
         assert_eq!(mounted, ["plan", "work", "program", "program", "private"]);
         assert!(recover.env.iter().flatten().all(|it| it.value_from.is_none()), "{recover:?}");
-        assert!(logins(&pod).iter().all(|login| pod.containers[0].volume_mounts.iter().flatten().any(|it| it.name == *login)));
+        assert!(
+            logins(&pod).iter().all(|login| pod.containers[0]
+                .volume_mounts
+                .iter()
+                .flatten()
+                .any(|it| it.name == *login))
+        );
     }
 
     #[test]

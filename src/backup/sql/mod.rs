@@ -298,8 +298,7 @@ pub async fn recover(plan: &RestorePlan, manifest: &Manifest) -> Result<Manifest
     let pack = plan.work.join(PACK);
     let failed = |source| Error::of_file(pack.clone(), source, manifest.size);
     let mut files = Splitter::new(&pack).map_err(failed)?;
-    let (version, mut contents) =
-        dump_all(&recovered, |bytes| files.write_all(&bytes).map_err(failed)).await?;
+    let (version, mut contents) = dump_all(&recovered, |bytes| files.write_all(&bytes).map_err(failed)).await?;
     files.finish().map_err(failed)?;
     let reached = recovered.reached.map(|reached| (REACHED.to_owned(), reached.to_string()));
     contents.facts.extend(reached);

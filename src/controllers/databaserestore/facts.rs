@@ -32,6 +32,8 @@ pub struct Job {
     pub made: Timestamp,
     /// A pod of it has begun to write into the target.
     pub writing: bool,
+    /// A server comes back in a pod of it.
+    pub recovering: bool,
     /// Keys that it reported.
     pub keys: Option<u64>,
     /// What it reported that it left out.

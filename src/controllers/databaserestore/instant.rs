@@ -293,12 +293,13 @@ impl Observer {
 
 /// Backups of each object that has such a folder.
 fn kept_in(opened: &Opened, catalogs: &BTreeMap<String, Catalog>, folder: &'static str) -> Vec<Kept> {
-    let kept = catalogs.iter().filter(|(_, catalog)| catalog.folders.contains_key(folder)).map(|(prefix, catalog)| Kept {
-        origin: opened.origin(prefix),
-        folder,
-        dues: catalog.complete(folder).into_iter().collect(),
-        trust: Trust::Signed(opened.believed_keys.clone()),
-    });
+    let kept =
+        catalogs.iter().filter(|(_, catalog)| catalog.folders.contains_key(folder)).map(|(prefix, catalog)| Kept {
+            origin: opened.origin(prefix),
+            folder,
+            dues: catalog.complete(folder).into_iter().collect(),
+            trust: Trust::Signed(opened.believed_keys.clone()),
+        });
     kept.collect()
 }
 
@@ -308,7 +309,8 @@ fn newest(mut bases: Vec<(Destination, Document)>) -> Result<Option<(Destination
     let first = bases.first().map(|(_, document)| system_of(&document.manifest).to_owned());
     let is_other = |(_, document): &&(Destination, Document)| Some(system_of(&document.manifest)) != first.as_deref();
     if bases.iter().any(|it| is_other(&it)) {
-        let each = bases.iter().map(|(origin, document)| format!("{} under {}", document.manifest.source, origin.prefix));
+        let each =
+            bases.iter().map(|(origin, document)| format!("{} under {}", document.manifest.source, origin.prefix));
         let message = format!(
             "there are base backups of several servers: {}; name one of these prefixes in spec.from.s3.prefix",
             each.collect::<Vec<_>>().join(", ")
@@ -425,7 +427,8 @@ mod tests {
     fn what_is_missing_is_refused_unless_it_may_come() {
         let no_base = Missing::Base { until: None, earliest: None };
         assert!(matches!(refused(&no_base, &origin("p"), None), Choice::Waiting("BaseBackupMissing", _)));
-        let Choice::Refused("LogTooShort", text) = refused(&Missing::End("noon".into()), &origin("p"), Some("x")) else {
+        let Choice::Refused("LogTooShort", text) = refused(&Missing::End("noon".into()), &origin("p"), Some("x"))
+        else {
             panic!("refused")
         };
         assert!(text.starts_with("under s3://b/p/, the log ends at noon") && text.ends_with("count: x"), "{text}");

@@ -15,7 +15,8 @@ use crate::api::databasebackup::Method;
 use crate::api::databaserestore::{RestoreOutcome, Restored};
 use crate::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, Redis};
 use crate::backup::jobs::{
-    Catalog, SERVICE_ACCOUNT, Served, Settings, end_of, image_of, of_etcd_cluster, of_redis, of_source, prefix_of,
+    Catalog, RECOVER, SERVICE_ACCOUNT, Served, Settings, end_of, image_of, of_etcd_cluster, of_redis, of_source,
+    prefix_of,
 };
 use crate::backup::manifest::{Document, id_of};
 use crate::backup::plan::Destination;
@@ -77,7 +78,12 @@ impl Observer {
         Ok(observed)
     }
 
-    pub(super) async fn get<K>(&self, object: &DatabaseRestore, name: &str, what: &'static str) -> Result<Option<K>, Error>
+    pub(super) async fn get<K>(
+        &self,
+        object: &DatabaseRestore,
+        name: &str,
+        what: &'static str,
+    ) -> Result<Option<K>, Error>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + DeserializeOwned,
     {
@@ -98,6 +104,7 @@ impl Observer {
             chosen: annotation(resources::ID).zip(annotation(resources::SOURCE)),
             made: job.metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0),
             writing: pods.iter().any(has_begun),
+            recovering: pods.iter().any(recovers),
             keys,
             note,
             recovery: log.map(|log| (log, until)),
@@ -135,16 +142,17 @@ impl Observer {
             (Some(instant), Some(s3)) => self.instant_of_bucket(object, instant, s3).await?,
             (Some(instant), None) => self.instant_of_object(object, instant, backup).await?,
         };
-        let Offer { document: Document { manifest, sha256 }, folder, origin, encrypts, identity, note, log } = match offer
-        {
-            Ok(offer) => offer,
-            Err(no) => return Ok(no),
-        };
+        let Offer { document: Document { manifest, sha256 }, folder, origin, encrypts, identity, note, log } =
+            match offer {
+                Ok(offer) => offer,
+                Err(no) => return Ok(no),
+            };
         let alone = log.is_none().then(|| unfit(&manifest, &target)).flatten();
         if let Some((reason, message)) = alone {
             return Ok(Choice::Refused(reason, message));
         }
-        let behind = log.iter().flat_map(|log| log.documents.iter().map(|it| (&it.manifest, log.encrypts, &log.identity)));
+        let behind =
+            log.iter().flat_map(|log| log.documents.iter().map(|it| (&it.manifest, log.encrypts, &log.identity)));
         let mut opens = Vec::new();
         for (manifest, encrypts, identity) in [(&manifest, encrypts, &identity)].into_iter().chain(behind) {
             if let Some((reason, message)) = unencrypted(object, encrypts, manifest) {
@@ -282,8 +290,8 @@ impl Observer {
             Ok(picked) => picked,
             Err(no) => return Ok(Err(no)),
         };
-        let backup = (origin.prefix.as_str(), folder.as_str(), due);
-        let found = transfer::document(&self.s3, (&place_of(origin), &origin.owner), backup, record);
+        let (place, backup) = (place_of(origin), (origin.prefix.as_str(), folder.as_str(), due));
+        let found = transfer::document(&self.s3, (&place, &origin.owner), backup, record);
         let key = key_of(&origin.prefix, &folder, due);
         Ok(match found.await.map_err(lasting)? {
             Some(Ok(document)) => Ok((folder, document)),
@@ -399,6 +407,12 @@ fn has_begun(pod: &Pod) -> bool {
     let containers = pod.status.iter().flat_map(|status| &status.container_statuses).flatten();
     let states = containers.filter_map(|it| it.state.as_ref());
     states.into_iter().any(|state| state.running.is_some() || state.terminated.is_some())
+}
+
+/// Whether a server comes back in the pod.
+fn recovers(pod: &Pod) -> bool {
+    let containers = pod.status.iter().flat_map(|status| &status.init_container_statuses).flatten();
+    containers.filter(|it| it.name == RECOVER).any(|it| it.state.as_ref().is_some_and(|state| state.running.is_some()))
 }
 
 /// When a database was made that made this for itself.

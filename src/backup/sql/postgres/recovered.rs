@@ -66,8 +66,8 @@ pub async fn recover(work: &Path, manifest: &Manifest, until: Option<Timestamp>)
     check(manifest).await?;
     let data = unpack(work, until).await?;
     let facts = &manifest.contents.facts;
-    let prepared = facts.get(PREPARED).and_then(|it| it.parse().ok()).unwrap_or(USUAL.1);
-    let config = |name: &str, text: &str| {
+    let prepared: u32 = facts.get(PREPARED).and_then(|it| it.parse().ok()).unwrap_or(USUAL.1);
+    let config = |name: &str, text: &str| -> Result<String, Error> {
         let path = work.join(name);
         fs::write(&path, text).map_err(|source| Error::Work { path: path.clone(), source })?;
         Ok(path.display().to_string())
@@ -79,9 +79,8 @@ pub async fn recover(work: &Path, manifest: &Manifest, until: Option<Timestamp>)
         format!("max_prepared_transactions={prepared}"),
     ];
     let all = SETTINGS.iter().copied().chain(files.iter().map(String::as_str)).flat_map(|setting| ["-c", setting]);
-    let server = Program::new("postgres")
-        .args(["-D".as_ref(), data.as_os_str(), "-k".as_ref(), work.as_os_str()])
-        .args(all);
+    let server =
+        Program::new("postgres").args(["-D".as_ref(), data.as_os_str(), "-k".as_ref(), work.as_os_str()]).args(all);
     tracing::info!(id = manifest.id, until = until.map(tracing::field::display), "the server reads its log");
     let mut server = server.start(Stdio::null())?;
     let superuser = facts.get(SUPERUSER).map_or(USUAL.0, String::as_str);

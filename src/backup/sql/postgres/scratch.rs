@@ -74,12 +74,7 @@ async fn locks(account: &Account, fetched: &Fetched) -> Result<u64, Error> {
 }
 
 /// Waits until a server takes clients, and no longer than that.
-pub async fn begun(
-    server: &mut Child,
-    account: &Account,
-    patience: Duration,
-    rhythm: Duration,
-) -> Result<(), Error> {
+pub async fn begun(server: &mut Child, account: &Account, patience: Duration, rhythm: Duration) -> Result<(), Error> {
     let begun = Instant::now();
     loop {
         let message = match Session::open(account, MAINTENANCE).await {

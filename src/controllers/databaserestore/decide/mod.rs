@@ -153,6 +153,8 @@ fn follow(object: &DatabaseRestore, before: DatabaseRestoreStatus, job: &Job) ->
                 (RestorePhase::Fetching, "Planning", format!("what {what} would do to the target is looked at"))
             } else if writing {
                 (RestorePhase::Restoring, "Restoring", format!("{what} is written into the target"))
+            } else if job.recovering {
+                (RestorePhase::Fetching, "Recovering", format!("a server comes back from {what} and reads its log"))
             } else {
                 (RestorePhase::Fetching, "Fetching", format!("{what} is fetched and checked"))
             };
@@ -259,6 +261,7 @@ fn describe(chosen: &Chosen) -> String {
         Note::Unverified => "; nobody checked who wrote it (spec.from.s3.trust: Unverified)".into(),
     };
     let Chosen { manifest, target, recovery, .. } = chosen;
-    let log = recovery.as_ref().map_or_else(String::new, |it| format!(", with {} backups of its log,", it.plan.log.len()));
+    let log =
+        recovery.as_ref().map_or_else(String::new, |it| format!(", with {} backups of its log,", it.plan.log.len()));
     format!("backup {} of {}{log} into {}{note}", manifest.id, manifest.source, target.access.source.title)
 }
