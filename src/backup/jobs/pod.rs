@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use super::Scratch;
 use super::containers::{base, ours, server, sidecar, variable, with_identity, with_secrets, without_identity};
-use super::foreign_image::{self, in_image, install};
+use super::foreign_image::{self, PRIVATE, in_image, install};
 use super::run::Run;
 use super::volumes::{self, directory_of, file_of, mount};
 use crate::backup::Error;
@@ -68,7 +68,7 @@ pub fn backup_pod(run: Run<'_>, due: Option<&str>) -> PodSpec {
     let mut init = Vec::new();
     if let Some(image) = run.image {
         init.push(install(run));
-        dump = in_image(run, dump, image);
+        dump = in_image(run, dump, image, PRIVATE);
         all.extend(foreign_image::volumes());
     }
     if run.wal {
@@ -133,7 +133,8 @@ pub fn restore_pod(run: Run<'_>, command: &str, name: &str, scratch: &Scratch, s
         }
         Scratch::Recovered { by, .. } => {
             let recover = Container { name: RECOVER.into(), ..ours(run, "recover") };
-            init.push(in_image(run, with_work(recover), by));
+            // Programs of the other one look for files at home: it finds none that this one left.
+            init.push(in_image(run, with_work(recover), by, RECOVER));
         }
         Scratch::Sql { .. } => {}
     }
@@ -150,8 +151,11 @@ pub fn restore_pod(run: Run<'_>, command: &str, name: &str, scratch: &Scratch, s
     main.env.get_or_insert_default().push(variable("CAUSEWAY_RUN", name));
     if let Scratch::Sql { image } | Scratch::Recovered { image, .. } = scratch {
         init.insert(0, install(run));
-        main = in_image(run, main, image);
+        main = in_image(run, main, image, PRIVATE);
         all.extend(foreign_image::volumes());
+    }
+    if let Scratch::Recovered { .. } = scratch {
+        all.push(foreign_image::own(RECOVER));
     }
     PodSpec { init_containers: Some(init), containers: vec![main], volumes: Some(all), ..base() }
 }
@@ -339,7 +343,7 @@ mod tests {
         let pod = every_pod(&settings).pop().expect("a pod");
         let recover = containers(&pod).find(|it| it.name == "recover").expect("a container");
         let mounted: Vec<&str> = recover.volume_mounts.iter().flatten().map(|it| it.name.as_str()).collect();
-        assert_eq!(mounted, ["plan", "work", "program", "program", "private"]);
+        assert_eq!(mounted, ["plan", "work", "program", "program", "recover"]);
         assert!(recover.env.iter().flatten().all(|it| it.value_from.is_none()), "{recover:?}");
         assert!(
             logins(&pod).iter().all(|login| pod.containers[0]

@@ -10,30 +10,28 @@ mod dump;
 mod mysql;
 mod pack;
 mod postgres;
+mod recovery;
 mod tables;
 mod tar;
 mod tools;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-use tokio_util::bytes::Bytes;
 
 pub use dump::SqlDump;
 pub use pack::Splitter;
 pub use postgres::acknowledge;
+pub use recovery::{REACHED, recover, verify_base};
 pub use tools::{IMAGE, Origin};
 
 use self::child::Failure;
 use self::tables::Tables;
 use super::Error;
-use super::manifest::{Contents, Manifest};
+use super::manifest::Manifest;
 use super::outlook::Outlook;
-use super::plan::{RestorePlan, Server, Source, SqlServer, kind_of};
+use super::plan::{RestorePlan, Server, Source, SqlServer};
 use super::restore::Restored;
 use super::secrets::{self, Login};
-use crate::api::databasebackup::Method;
 
 /// The directory that a backup of several files is unpacked to.
 pub const PACK: &str = "dump";
@@ -59,9 +57,6 @@ const UNREACHABLE: &[&str] = &[
     "Unknown MySQL server host",
     "Unknown server host",
 ];
-
-/// The fact of what is restored that tells when the last transaction ended that a recovered server has.
-pub const REACHED: &str = "reached";
 
 /// The name of the file with what belongs to no database: roles of PostgreSQL.
 const GLOBALS: &str = "globals";
@@ -290,42 +285,6 @@ struct How<'a> {
     origin: Origin,
 }
 
-/// Has a server come back from a base backup and its log, and dumps its databases to where a restore looks for them. Gives
-/// what is restored then.
-pub async fn recover(plan: &RestorePlan, manifest: &Manifest) -> Result<Manifest, Error> {
-    let until = plan.recovery.as_ref().and_then(|it| it.until);
-    let recovered = postgres::recover(&plan.work, manifest, until).await?;
-    let pack = plan.work.join(PACK);
-    let failed = |source| Error::of_file(pack.clone(), source, manifest.size);
-    let mut files = Splitter::new(&pack).map_err(failed)?;
-    let (version, mut contents) = dump_all(&recovered, |bytes| files.write_all(&bytes).map_err(failed)).await?;
-    files.finish().map_err(failed)?;
-    let reached = recovered.reached.map(|reached| (REACHED.to_owned(), reached.to_string()));
-    contents.facts.extend(reached);
-    recovered.throw_away()?;
-    Ok(Manifest { kind: kind_of(Method::Dump).into(), version, contents, ..manifest.clone() })
-}
-
-/// Has a server come back from a base backup, and reads all of its databases. Gives the number of rows.
-pub async fn verify_base(work: &Path, manifest: &Manifest) -> Result<u64, Error> {
-    let recovered = postgres::recover(work, manifest, None).await?;
-    let (_, contents) = dump_all(&recovered, |_| Ok(())).await?;
-    tracing::info!(rows = contents.keys, "verified");
-    Ok(contents.keys)
-}
-
-/// Dumps all databases of a server; gives its version and what they hold.
-async fn dump_all(
-    recovered: &postgres::Recovered,
-    mut write: impl FnMut(Bytes) -> Result<(), Error>,
-) -> Result<(String, Contents), Error> {
-    let mut dump = SqlDump::databases(recovered.account.clone()).await?;
-    while let Some(bytes) = dump.next().await? {
-        write(bytes)?;
-    }
-    Ok(dump.finish())
-}
-
 /// Brings a backup into a server that is started for it in the work directory, and compares. Gives the number of rows.
 pub async fn verify(work: &Path, manifest: &Manifest) -> Result<u64, Error> {
     let fetched = Fetched::read(work, manifest)?;
@@ -335,6 +294,7 @@ pub async fn verify(work: &Path, manifest: &Manifest) -> Result<u64, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::databasebackup::Method;
 
     fn account(side: Side, kind: &'static str) -> Account {
         let login = Login { username: Some("backup".into()), password: "hunter2".into() };

@@ -15,6 +15,7 @@ mod instant;
 mod observe;
 mod resources;
 mod shelf;
+mod target;
 
 use std::sync::Arc;
 

@@ -3,7 +3,6 @@
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job as KubernetesJob;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::NamespaceResourceScope;
 use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -11,9 +10,7 @@ use serde::de::DeserializeOwned;
 use super::choice::{self, pick, unencrypted, unfit, unrecorded};
 use super::facts::{Choice, Chosen, Job, Note, Observed, Offer, OfferedLog, Target};
 use super::resources;
-use crate::api::databasebackup::Method;
-use crate::api::databaserestore::{RestoreOutcome, Restored};
-use crate::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, Redis};
+use crate::api::{DatabaseBackup, DatabaseRestore};
 use crate::backup::jobs::{
     Catalog, RECOVER, SERVICE_ACCOUNT, Served, Settings, end_of, image_of, of_etcd_cluster, of_redis, of_source,
     prefix_of,
@@ -29,9 +26,6 @@ use crate::guardrails::{Guardrails, asks};
 use crate::runtime::Class;
 use crate::runtime::manifest::is_controlled_by;
 use crate::transfer::{self, Disbelief, Error, Records, Signing, key_of};
-
-/// The database that it belongs to does not know of it.
-pub const NOT_NOTED: &str = "NotNoted";
 
 /// Reads for all objects.
 pub struct Observer {
@@ -335,60 +329,6 @@ impl Observer {
         };
         Ok(Ok(catalog))
     }
-
-    async fn target(&self, object: &DatabaseRestore) -> Result<Result<Target, No>, Error> {
-        let target = &object.spec.target;
-        if let Some(access) = of_source(target, Method::Dump) {
-            let usual = if target.etcd.is_some() { "etcd" } else { "redis" };
-            let kind = image_of(target).map_or(usual, |(kind, _)| kind);
-            return Ok(Ok(Target { access, kind, served: Served::of_source(target), born: None }));
-        }
-        let missing = |field: &str, kind: &str, name: &str| {
-            let message = format!("spec.target.{field}: there is no {kind} {name} in this namespace");
-            Err(Choice::Waiting("TargetMissing", message))
-        };
-        if let Some(named) = &target.etcd_cluster {
-            let Some(cluster) = self.get::<EtcdCluster>(object, &named.name, "EtcdCluster").await? else {
-                return Ok(missing("etcdCluster", "EtcdCluster", &named.name));
-            };
-            if let Some(no) = unnoted(object, &cluster, cluster.status.as_ref().and_then(|it| it.restored.as_ref())) {
-                return Ok(Err(no));
-            }
-            let (access, served) = (of_etcd_cluster(&cluster), Served::of_etcd_cluster(&cluster));
-            return Ok(Ok(Target { access, kind: "etcd", served, born: born(object, &cluster) }));
-        }
-        let name = target.redis.as_ref().map(|named| named.name.clone()).unwrap_or_default();
-        let Some(redis) = self.get::<Redis>(object, &name, "Redis").await? else {
-            return Ok(missing("redis", "Redis", &name));
-        };
-        if let Some(no) = unnoted(object, &redis, redis.status.as_ref().and_then(|it| it.restored.as_ref())) {
-            return Ok(Err(no));
-        }
-        // Only the master takes writes.
-        let (access, served) = (of_redis(&redis, true), Served::of_redis(&redis));
-        Ok(Ok(Target { access, kind: "redis", served, born: born(object, &redis) }))
-    }
-}
-
-/// Why one that a database made for itself may not begin: the database has not noted it yet, or is another one by now. So
-/// none can have begun of which the database does not know.
-pub fn unnoted(
-    object: &DatabaseRestore,
-    target: &impl Resource<DynamicType = ()>,
-    restored: Option<&Restored>,
-) -> Option<No> {
-    let mut owners = object.owner_references().iter().filter(|owner| owner.controller == Some(true));
-    let owner = owners.find(|owner| is_a::<EtcdCluster>(owner) || is_a::<Redis>(owner))?;
-    let noted = restored.is_some_and(|it| it.outcome == RestoreOutcome::Running && it.uid == object.uid());
-    if noted && is_controlled_by(object, target) {
-        return None;
-    }
-    let message = format!("{} {} made this, and has to note it in its status first", owner.kind, owner.name);
-    Some(Choice::Waiting(NOT_NOTED, message))
-}
-
-fn is_a<K: Resource<DynamicType = ()>>(owner: &OwnerReference) -> bool {
-    owner.kind == K::kind(&()) && owner.api_version == K::api_version(&())
 }
 
 /// The bucket of a place.
@@ -413,10 +353,4 @@ fn has_begun(pod: &Pod) -> bool {
 fn recovers(pod: &Pod) -> bool {
     let containers = pod.status.iter().flat_map(|status| &status.init_container_statuses).flatten();
     containers.filter(|it| it.name == RECOVER).any(|it| it.state.as_ref().is_some_and(|state| state.running.is_some()))
-}
-
-/// When a database was made that made this for itself.
-fn born(object: &DatabaseRestore, target: &impl Resource<DynamicType = ()>) -> Option<Timestamp> {
-    let made = target.meta().creation_timestamp.as_ref().map(|time| time.0);
-    made.filter(|_| is_controlled_by(object, target))
 }

@@ -12,8 +12,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 
 use super::facts::{Choice, Chosen, Job, Note, Observed};
-use super::observe::NOT_NOTED;
 use super::resources;
+use super::target::NOT_NOTED;
 use crate::api::databaserestore::{RecoveredTo, RestoreChange, RestorePhase};
 use crate::api::{DatabaseRestore, DatabaseRestoreStatus};
 use crate::backup::Outlook;

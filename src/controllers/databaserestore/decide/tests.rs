@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::super::choice::{identity, pick, unencrypted, unfit, unrecorded};
 use super::super::facts::{Note, Target};
-use super::super::observe::{NOT_NOTED, unnoted};
+use super::super::target::{NOT_NOTED, unnoted};
 use super::*;
 use crate::api::databaserestore::{RestoreAction, RestoreOutcome, Restored};
 use crate::api::{DatabaseBackup, Redis};
