@@ -54,6 +54,8 @@ enum Command {
     Dump(DumpOptions),
     /// Fetch a backup from S3 into a directory; pods of a DatabaseRestore begin with this
     Fetch(JobOptions),
+    /// Have a server of PostgreSQL come back from what was fetched, and dump it for `causeway restore`
+    Recover(JobOptions),
     /// Copy what was fetched from the server that holds it into a database
     Restore(RestoreOptions),
     /// Compare the server that holds what was fetched with what was backed up
@@ -142,6 +144,7 @@ async fn carry_out(command: Command) -> Result<u8, String> {
         Command::Backup(options) => job::backup(options).await.map_err(|error| error.to_string()),
         Command::Dump(options) => job::dump(options).await.map_err(|error| error.to_string()),
         Command::Fetch(options) => job::fetch(options).await.map_err(|error| error.to_string()),
+        Command::Recover(options) => job::recover(options).await.map_err(|error| error.to_string()),
         Command::Restore(options) => job::restore(options).await.map_err(|error| error.to_string()),
         Command::Verify(options) => job::verify(options).await.map_err(|error| error.to_string()),
         Command::DropSlot(options) => job::drop_slot(options).await.map_err(|error| error.to_string()),

@@ -138,6 +138,20 @@ pub async fn fetch(options: JobOptions) -> Result<u8, JobError> {
     .await
 }
 
+/// `causeway recover`.
+pub async fn recover(options: JobOptions) -> Result<u8, JobError> {
+    with_plan(&options, async |plan, stop| {
+        let manifest = fetch::fetched(&plan.work)?;
+        let recovered = tokio::select! {
+            recovered = Box::pin(sql::recover(&plan, &manifest)) => recovered?,
+            () = stop.cancelled() => return Err(Error::Interrupted),
+        };
+        fetch::leave(&plan.work, &recovered)?;
+        Ok(Done { keys: Some(recovered.contents.keys), ..Done::of(&manifest.id) })
+    })
+    .await
+}
+
 /// `causeway restore`.
 pub async fn restore(options: RestoreOptions) -> Result<u8, JobError> {
     let code = with_plan(&options.job, async |plan, stop| {
@@ -150,7 +164,8 @@ pub async fn restore(options: RestoreOptions) -> Result<u8, JobError> {
                 return Ok(Done { outlook, ..Done::of(&manifest.id) });
             }
             let restore::Restored { keys, note } = restore::restore(&plan, &manifest, &run).await?;
-            Ok(Done { keys: Some(keys), note, ..Done::of(&manifest.id) })
+            let reached = manifest.contents.facts.get(sql::REACHED).and_then(|it| it.parse().ok());
+            Ok(Done { keys: Some(keys), note, reached, ..Done::of(&manifest.id) })
         };
         tokio::select! {
             done = Box::pin(done) => done,
@@ -208,12 +223,13 @@ struct Done {
     keys: Option<u64>,
     note: Option<String>,
     outlook: Option<Outlook>,
+    reached: Option<Timestamp>,
 }
 
 impl Done {
     /// With nothing to tell yet.
     fn of(id: &str) -> Self {
-        Self { id: id.to_owned(), stored_size: None, keys: None, note: None, outlook: None }
+        Self { id: id.to_owned(), stored_size: None, keys: None, note: None, outlook: None, reached: None }
     }
 }
 
@@ -229,8 +245,9 @@ async fn with_plan(
     };
     let (folder, id) = (plan.folder.clone(), plan.id.clone());
     match work(plan, stop).await {
-        Ok(Done { id, stored_size, keys, note, outlook }) => {
-            let outcome = Outcome { stored_size, keys, note, outlook, ..Outcome::of(&folder, &id, begun.elapsed()) };
+        Ok(Done { id, stored_size, keys, note, outlook, reached }) => {
+            let outcome =
+                Outcome { stored_size, keys, note, outlook, reached, ..Outcome::of(&folder, &id, begun.elapsed()) };
             Report { results: vec![outcome], omitted: 0 }.leave(&options.termination_log);
             Ok(0)
         }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use jiff::Timestamp;
 use tokio::task::JoinError;
 
 use super::age::KeyError;
@@ -139,6 +140,22 @@ pub enum Error {
         /// What it said last.
         message: String,
     },
+    /// The image is not of the version that a base backup is of.
+    #[error(
+        "the image {image} has PostgreSQL {its}, and the base backup is of {needed}: name an image of that major version in \
+         spec.pointInTime.image of a restore, or in image of the DatabaseBackup"
+    )]
+    VersionMismatch {
+        /// The image.
+        image: String,
+        /// The version of its server.
+        its: String,
+        /// The version of the backup.
+        needed: String,
+    },
+    /// The log ends before the instant.
+    #[error("the log ends before {0}, which the server looked for in vain: name an earlier instant")]
+    InstantNotReached(Timestamp),
     /// The throw-away server stopped answering.
     #[error("the server that holds the backup failed: {0}")]
     ScratchFailed(String),
@@ -234,6 +251,8 @@ impl Error {
             Self::NoSpace { .. } => "NoSpace",
             Self::Work { .. } => "WorkDirectory",
             Self::ScratchNotReady { .. } => "ScratchNotReady",
+            Self::VersionMismatch { .. } => "VersionMismatch",
+            Self::InstantNotReached(_) => "InstantNotReached",
             Self::ScratchFailed(_) => "ScratchFailed",
             Self::TargetUnreachable(_) => "TargetUnreachable",
             Self::TargetNotEmpty { .. } | Self::TargetHoldsTables { .. } => "TargetNotEmpty",
@@ -276,6 +295,8 @@ impl Error {
                 | Self::ManifestChanged
                 | Self::BackupMissing { .. }
                 | Self::WalMissing(_)
+                | Self::VersionMismatch { .. }
+                | Self::InstantNotReached(_)
                 | Self::SlotUnbounded
                 | Self::ChecksumMismatch(_)
                 | Self::TargetNotEmpty { .. }

@@ -13,6 +13,7 @@ use tokio_util::bytes::Bytes;
 
 use super::Error;
 use super::age::{self, Identities, Open};
+use super::data_directory::{BASE_FILE, log_file};
 use super::manifest::{self, Document, Manifest};
 use super::plan::{BASE, RestorePlan, WAL};
 use super::progress::Progress;
@@ -28,19 +29,30 @@ const AHEAD: usize = 8;
 /// Stands for the ID of the newest complete backup.
 const LATEST: &str = "latest";
 
-/// Fetches the backup and tells what it is.
+/// Fetches the backup and tells what it is; before it, the log that belongs to it.
 pub async fn run(plan: &RestorePlan) -> Result<Manifest, Error> {
-    fetch(plan, file_of).await
+    if let Some(recovery) = &plan.recovery {
+        let store = Store::connect(&recovery.origin).await;
+        for (number, (id, manifest)) in recovery.log.iter().enumerate() {
+            let (folder, manifest) = (WAL.to_owned(), Some(manifest.clone()));
+            let log = RestorePlan { folder, id: id.clone(), manifest, recovery: None, ..plan.clone() };
+            fetch(&store, &log, |_| Ok(log_file(number))).await?;
+        }
+    }
+    fetch(&Store::connect(&plan.origin).await, plan, |kind| file_of(kind).map(str::to_owned)).await
 }
 
 /// Fetches a backup, whatever it is of, into a single file of that name.
 pub async fn plain(plan: &RestorePlan, name: &str) -> Result<Manifest, Error> {
-    fetch(plan, |_| Ok(name)).await
+    fetch(&Store::connect(&plan.origin).await, plan, |_| Ok(name.to_owned())).await
 }
 
-async fn fetch<'a>(plan: &RestorePlan, name: impl Fn(&str) -> Result<&'a str, Error>) -> Result<Manifest, Error> {
-    let store = Store::connect(&plan.origin).await;
-    let Document { manifest, sha256 } = find(&store, &plan.folder, &plan.id).await?;
+async fn fetch(
+    store: &Store,
+    plan: &RestorePlan,
+    name: impl Fn(&str) -> Result<String, Error>,
+) -> Result<Manifest, Error> {
+    let Document { manifest, sha256 } = find(store, &plan.folder, &plan.id).await?;
     if plan.manifest.as_ref().is_some_and(|checked| *checked != sha256) {
         return Err(Error::ManifestChanged);
     }
@@ -57,7 +69,7 @@ async fn fetch<'a>(plan: &RestorePlan, name: impl Fn(&str) -> Result<&'a str, Er
     }
     let progress = Progress::new(&manifest.source, "bytes");
     progress.expect(Some(manifest.stored_size));
-    let unpacked = progress.during(unpack(&store, plan, &manifest, identities.as_ref(), &path, &progress)).await;
+    let unpacked = progress.during(unpack(store, plan, &manifest, identities.as_ref(), &path, &progress)).await;
     if let Err(error) = unpacked {
         remove(&partial(&path))?;
         return Err(error);
@@ -65,8 +77,7 @@ async fn fetch<'a>(plan: &RestorePlan, name: impl Fn(&str) -> Result<&'a str, Er
     if manifest.kind == "etcd" {
         root_certificate::make(&plan.work)?;
     }
-    let text = serde_json::to_vec(&manifest).map_err(|error| Error::Unsupported(error.to_string()))?;
-    fs::write(&message, &text).map_err(|error| Error::of_file(message, error, text.len() as u64))?;
+    leave(&plan.work, &manifest)?;
     tracing::info!(
         source = manifest.source,
         id = manifest.id,
@@ -74,6 +85,13 @@ async fn fetch<'a>(plan: &RestorePlan, name: impl Fn(&str) -> Result<&'a str, Er
         "fetched; all checksums are right"
     );
     Ok(manifest)
+}
+
+/// Leaves a manifest in the work directory, for whoever goes on.
+pub fn leave(work: &Path, manifest: &Manifest) -> Result<(), Error> {
+    let path = work.join(manifest::NAME);
+    let text = serde_json::to_vec(manifest).map_err(|error| Error::Unsupported(error.to_string()))?;
+    fs::write(&path, &text).map_err(|error| Error::of_file(path, error, text.len() as u64))
 }
 
 /// The manifest that `fetch` left in the work directory. Others write there, too.
@@ -102,10 +120,8 @@ fn file_of(kind: &str) -> Result<&'static str, Error> {
         "etcd" => Ok("snapshot.db"),
         "redis" => Ok("dump.rdb"),
         "postgresql" | "mysql" => Ok(PACK),
-        BASE | WAL => Err(Error::Unsupported(
-            "no running server takes files of another: fetch them by causeway backups recover, and start a new server with them"
-                .into(),
-        )),
+        BASE => Ok(BASE_FILE),
+        WAL => Err(Error::Unsupported("log alone brings nothing back: it takes a base backup, too".into())),
         other => {
             Err(Error::Unsupported(format!("the backup is of {other}: this version of Causeway cannot restore it")))
         }
@@ -366,6 +382,7 @@ mod tests {
         assert_eq!(file_of("etcd").unwrap(), "snapshot.db");
         assert_eq!(file_of("redis").unwrap(), "dump.rdb");
         assert_eq!(file_of("postgresql").unwrap(), file_of("mysql").unwrap());
-        assert!(file_of("oracle").is_err());
+        assert_eq!(file_of(BASE).unwrap(), "base.tar");
+        assert!(file_of(WAL).is_err() && file_of("oracle").is_err());
     }
 }

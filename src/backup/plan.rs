@@ -1,7 +1,9 @@
 //! What a Job is to do, as the operator writes it into a `ConfigMap`. Holds no secrets: those are mounted as files.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::api::databasebackup::Method;
@@ -53,7 +55,7 @@ pub struct RestorePlan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest: Option<String>,
     /// Where the backup is unpacked to: a directory shared by the pod's containers. `fetch` writes `snapshot.db` (etcd),
-    /// `dump.rdb` (Redis) or the directory `dump` (others) there, and `manifest.json`.
+    /// `dump.rdb` (Redis), `base.tar` and the log (base backups) or the directory `dump` (others) there, and `manifest.json`.
     pub work: PathBuf,
     /// Where the throw-away server answers that holds the backup, within the pod: `127.0.0.1:port`, and before it
     /// `https://` where it asks for the certificates that `fetch` writes into `tls` of the work directory. Empty where it
@@ -77,6 +79,22 @@ pub struct RestorePlan {
     /// Whether nobody checked who wrote the backup: programs with a defect that a crafted one could use are refused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unproven: bool,
+    /// What a server of PostgreSQL reads behind a base backup, and up to when; none for all other backups.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<Recovery>,
+}
+
+/// The log behind a base backup.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Recovery {
+    /// Where it is.
+    pub origin: Destination,
+    /// IDs of its backups, each with the SHA-256 of its manifest, hexadecimal, as the operator checked it.
+    pub log: BTreeMap<String, String>,
+    /// The instant to come back to; none for all that there is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
 }
 
 /// A place in S3.

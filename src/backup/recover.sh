@@ -16,7 +16,3 @@ mkdir "$data/causeway_wal"
 for log in "$here"/wal-*.tar; do
     if [ -e "$log" ]; then tar -xf "$log" -C "$data/causeway_wal"; fi
 done
-cat >> "$data/postgresql.auto.conf" <<'END'
-restore_command = 'cp causeway_wal/%f "%p"'
-recovery_target_action = 'promote'
-END

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::Error;
@@ -55,6 +56,9 @@ pub struct Outcome {
     /// What a restore would do, where it was only asked for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outlook: Option<Outlook>,
+    /// When the last transaction ended that a recovered server has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reached: Option<Timestamp>,
     /// Milliseconds it took.
     #[serde(default)]
     pub duration_ms: u64,

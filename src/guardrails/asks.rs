@@ -129,7 +129,14 @@ pub fn of_restore(spec: &DatabaseRestoreSpec) -> Vec<Ask> {
     let mut asks: Vec<Ask> = from.clone().map(|it| ask(Topic::Bucket, "spec.from.s3.bucket", &it.bucket)).collect();
     asks.extend(from.filter_map(|it| Some(ask(Topic::Endpoint, "spec.from.s3.endpoint", it.endpoint.as_ref()?))));
     asks.extend(of_source(&spec.target, "spec.target"));
+    let image = spec.point_in_time.as_ref().and_then(|it| it.image.as_ref());
+    asks.extend(image.map(|image| ask(Topic::Image, "spec.pointInTime.image", image)));
     asks
+}
+
+/// The image of a DatabaseBackup, in which a server comes back.
+pub fn of_recovery(image: &str) -> Vec<Ask> {
+    vec![ask(Topic::Image, "spec.pointInTime.image (left out, that of the DatabaseBackup)", image)]
 }
 
 /// What a `MyApp` asks for.
@@ -221,6 +228,13 @@ mod tests {
         );
         let restore = json!({ "from": { "backup": "n" }, "target": { "mysql": server } });
         assert_eq!(asked(of_restore, restore), ["Image spec.target.mysql.image evil/postgres"]);
+        let instant = json!({
+            "from": { "backup": "base" }, "pointInTime": { "image": "evil/server" }, "target": { "postgresql": {
+                "host": "db", "image": "evil/postgres", "authSecretName": "a",
+            } },
+        });
+        let asks = asked(of_restore, instant);
+        assert!(asks.contains(&"Image spec.pointInTime.image evil/server".to_owned()), "{asks:?}");
         let elsewhere = json!({
             "from": { "s3": { "bucket": "theirs", "endpoint": "https://e" } }, "target": { "redis": { "name": "a" } },
         });

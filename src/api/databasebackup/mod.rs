@@ -51,7 +51,7 @@ use super::{Duration, pods};
 #[x_kube(
     validation = ("!has(self.verify) || !has(self.encryption) || has(self.encryption.identitySecretName)", "spec.encryption.identitySecretName is needed for spec.verify: without a secret key no backup can be opened"),
     validation = ("self.method == 'Dump' || (has(self.source) && has(self.source.postgresql) && !has(self.source.postgresql.database))", "spec.method: BaseBackup and Wal are of a whole PostgreSQL: give spec.source.postgresql, without database"),
-    validation = ("!has(self.verify) || self.method == 'Dump'", "spec.verify proves dumps alone: leave it out, and try causeway backups recover"),
+    validation = ("!has(self.verify) || self.method != 'Wal'", "spec.verify proves dumps and base backups: leave it out with method: Wal"),
     validation = ("self.method != 'Wal' || (has(self.retention.maxAge) && self.retention.keepLast + self.retention.keepHourly + self.retention.keepDaily + self.retention.keepWeekly + self.retention.keepMonthly + self.retention.keepYearly == 0)", "spec.retention of method: Wal must be maxAge alone, longer than that of the base backups, such as { maxAge: 15d }: a log with holes brings nothing back")
 )]
 pub struct DatabaseBackupSpec {

@@ -3,6 +3,7 @@
 mod bucket;
 mod choice;
 mod planned;
+mod point_in_time;
 mod restored;
 mod status;
 
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 pub use bucket::{BackupTrust, BucketChoice};
 pub use choice::BackupChoice;
 pub use planned::{OnDependents, RestoreAction, RestoreChange, RestoreOutlook};
+pub use point_in_time::{PointInTime, RecoveredTo};
 pub use restored::{RestoreOutcome, Restored};
 pub use status::{DatabaseRestoreStatus, RestorePhase};
 
@@ -42,11 +44,20 @@ use super::databasebackup::Source;
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = ("self == oldSelf", "spec cannot change: a restore is done once; make another DatabaseRestore"),
+    validation = ("!has(self.pointInTime) || has(self.target.postgresql)", "spec.pointInTime is of a PostgreSQL: give spec.target.postgresql"),
+    validation = ("!has(self.pointInTime) || !(has(self.from.before) || has(self.from.source) || has(self.from.uid))", "spec.pointInTime says what is brought back: leave out before, source and uid of spec.from (with spec.from.s3, its prefix names an earlier DatabaseBackup)"),
     validation = ("!has(self.onDependents) || self.onDependents == 'Fail' || (has(self.target.postgresql) && has(self.force) && self.force)", "onDependents: Cascade belongs to force: true and target.postgresql: leave it out")
 )]
 pub struct DatabaseRestoreSpec {
     /// Which backup.
     pub from: BackupChoice,
+
+    /// Brings a PostgreSQL back as it was at an instant: `from` then has base backups (a DatabaseBackup with `method:
+    /// BaseBackup`), and the newest that was complete by then is taken, or that of `from.id`. A server that is thrown away
+    /// reads it and the log since, and its databases are copied into `target.postgresql`, as those of a dump are. `{}` for all
+    /// that there is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub point_in_time: Option<PointInTime>,
 
     /// The database that it is brought back into. It must hold nothing, unless `force` is set.
     #[x_kube(validation = ("[has(self.etcdCluster), has(self.redis), has(self.etcd), has(self.redisServer), has(self.postgresql), has(self.mysql)].exists_one(it, it)", "spec.target must have exactly one of etcdCluster, redis, etcd, redisServer, postgresql and mysql"))]

@@ -5,7 +5,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::RestoreOutlook;
+use super::{RecoveredTo, RestoreOutlook};
 use crate::api::common::conditioned;
 
 /// What is known of a restore.
@@ -35,6 +35,10 @@ pub struct DatabaseRestoreStatus {
     /// Keys that were brought back; rows of PostgreSQL, MySQL and MariaDB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<i64>,
+
+    /// With `spec.pointInTime`: what the server came back from, and how far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovered_to: Option<RecoveredTo>,
 
     /// What the restore would do, with `dryRun`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

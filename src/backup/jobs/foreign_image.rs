@@ -12,7 +12,7 @@ use crate::backup::sql::IMAGE;
 use crate::runtime::requirements;
 
 /// Bytes for what the program keeps to itself, such as a copy of a key that nobody else may read. It is no disk's.
-const PRIVATE: &str = "16Mi";
+const ROOM: &str = "16Mi";
 
 /// Memory of a container that only copies a file, unless the spec says otherwise.
 const MOST_MEMORY: &str = "128Mi";
@@ -29,8 +29,11 @@ pub fn install(run: Run<'_>) -> Container {
     }
 }
 
-/// Has a container run in that image. It must come after [`install`].
-pub fn in_image(run: Run<'_>, mut container: Container, image: &str) -> Container {
+/// The volume for what a container keeps to itself.
+pub const PRIVATE: &str = "private";
+
+/// Has a container run in that image, with what it keeps to itself in that volume. It must come after [`install`].
+pub fn in_image(run: Run<'_>, mut container: Container, image: &str, private: &str) -> Container {
     container.image = Some(image.to_owned());
     container.resources = Some(requirements(run.resources, USUAL, MOST_SQL));
     container.command = Some(vec![format!("{DIRECTORY}/{PROGRAM}")]);
@@ -40,19 +43,20 @@ pub fn in_image(run: Run<'_>, mut container: Container, image: &str) -> Containe
     environment.push(variable("LD_LIBRARY_PATH", &format!("{DIRECTORY}/{LIBRARIES}")));
     environment.push(variable("SSL_CERT_FILE", &format!("{DIRECTORY}/{CERTIFICATES}")));
     let users = VolumeMount { sub_path: Some(USERS.into()), ..mount("program", "/etc/passwd", true) };
-    container.volume_mounts.get_or_insert_default().extend([program(true), users, mount("private", "/tmp", false)]);
+    container.volume_mounts.get_or_insert_default().extend([program(true), users, mount(private, "/tmp", false)]);
     container
 }
 
 /// What both mount.
 pub fn volumes() -> [Volume; 2] {
-    let empty = |name: &str, source: EmptyDirVolumeSource| Volume {
-        name: name.into(),
-        empty_dir: Some(source),
-        ..Volume::default()
-    };
-    let private = EmptyDirVolumeSource { medium: Some("Memory".into()), size_limit: Some(Quantity(PRIVATE.into())) };
-    [empty("program", EmptyDirVolumeSource::default()), empty("private", private)]
+    let source = Some(EmptyDirVolumeSource::default());
+    [Volume { name: "program".into(), empty_dir: source, ..Volume::default() }, own(PRIVATE)]
+}
+
+/// A volume for what one container keeps to itself.
+pub fn own(name: &str) -> Volume {
+    let source = EmptyDirVolumeSource { medium: Some("Memory".into()), size_limit: Some(Quantity(ROOM.into())) };
+    Volume { name: name.into(), empty_dir: Some(source), ..Volume::default() }
 }
 
 fn program(read_only: bool) -> VolumeMount {

@@ -15,7 +15,7 @@ mod volumes;
 pub use account::{ACCOUNT_LABEL, SERVICE_ACCOUNT, service_account};
 pub use catalog::{Catalog, Doubt, Stored};
 pub use outcomes::{End, end_of, in_words, last_words, report_of};
-pub use pod::{WORK, backup_pod, job_spec, plan_map, plan_text, restore_pod, slot_pod};
+pub use pod::{RECOVER, WORK, backup_pod, job_spec, plan_map, plan_text, restore_pod, slot_pod};
 pub use run::{PlanIn, Run};
 pub use scratch::{Scratch, Served};
 pub use settings::{Identity, Settings, is_plain, prefix_of};

@@ -17,7 +17,7 @@ use kube::api::ObjectMeta;
 use serde::Serialize;
 
 use super::containers::{base, ours, server, sidecar, variable, with_identity, with_secrets, without_identity};
-use super::foreign_image::{self, in_image, install};
+use super::foreign_image::{self, PRIVATE, in_image, install};
 use super::run::Run;
 use super::volumes::{self, directory_of, file_of, mount};
 use super::{Scratch, Settings};
@@ -28,6 +28,8 @@ use crate::backup::sql::WAL_DIRECTORY;
 
 /// Where a backup is unpacked to.
 pub const WORK: &str = "/work";
+/// The container in which a server comes back.
+pub const RECOVER: &str = "recover";
 /// Bytes of write-ahead log that lie on a node at a time, also where a segment has a gibibyte.
 const WAL_ROOM: &str = "3Gi";
 /// Ended Jobs are kept for so long, for people to look at their logs.
@@ -66,7 +68,7 @@ pub fn backup_pod(run: Run<'_>, due: Option<&str>) -> PodSpec {
     let mut init = Vec::new();
     if let Some(image) = run.image {
         init.push(install(run));
-        dump = in_image(run, dump, image);
+        dump = in_image(run, dump, image, PRIVATE);
         all.extend(foreign_image::volumes());
     }
     if run.wal {
@@ -137,6 +139,11 @@ pub fn restore_pod(run: Run<'_>, command: &str, name: &str, scratch: &Scratch, s
                 ..server("server", image, &serve, memory)
             }));
         }
+        Scratch::Recovered { by, .. } => {
+            let recover = Container { name: RECOVER.into(), ..ours(run, "recover") };
+            // Programs of the other one look for files at home: it finds none that this one left.
+            init.push(in_image(run, with_work(recover), by, RECOVER));
+        }
         Scratch::Sql { .. } => {}
     }
     let mut all = volumes::of(run);
@@ -150,10 +157,13 @@ pub fn restore_pod(run: Run<'_>, command: &str, name: &str, scratch: &Scratch, s
     });
     let mut main = with_work(with_secrets(run, ours(run, command)));
     main.env.get_or_insert_default().push(variable("CAUSEWAY_RUN", name));
-    if let Scratch::Sql { image } = scratch {
+    if let Scratch::Sql { image } | Scratch::Recovered { image, .. } = scratch {
         init.insert(0, install(run));
-        main = in_image(run, main, image);
+        main = in_image(run, main, image, PRIVATE);
         all.extend(foreign_image::volumes());
+    }
+    if let Scratch::Recovered { .. } = scratch {
+        all.push(foreign_image::own(RECOVER));
     }
     PodSpec { init_containers: Some(init), containers: vec![main], volumes: Some(all), ..base() }
 }
@@ -262,6 +272,10 @@ mod tests {
         ]
     }
 
+    fn recovered() -> Scratch {
+        Scratch::Recovered { by: "postgres:15".into(), image: "postgres:17".into() }
+    }
+
     /// All pods that Jobs have, of all kinds of databases.
     fn every_pod(settings: &Settings) -> Vec<PodSpec> {
         let pods = every_kind().into_iter().flat_map(|(access, scratch, image)| {
@@ -275,8 +289,18 @@ mod tests {
         });
         let source = json!({ "postgresql": { "host": "db", "image": "postgres:15", "authSecretName": "login" } });
         let access = of_source(&serde_json::from_value(source).expect("a source"), Method::Wal).expect("an access");
-        let run = Run { mounts: &access.mounts, image: Some("postgres:15"), wal: true, ..run(settings) };
-        pods.chain([backup_pod(run, None)]).collect()
+        let run = Run {
+            mounts: &access.mounts,
+            identity: Some("age"),
+            image: Some("postgres:15"),
+            wal: true,
+            ..run(settings)
+        };
+        pods.chain([
+            backup_pod(Run { identity: None, ..run }, None),
+            restore_pod(run, "restore", "uid-1", &recovered(), 1),
+        ])
+        .collect()
     }
 
     fn containers(pod: &PodSpec) -> impl Iterator<Item = &Container> {
@@ -322,6 +346,23 @@ mod tests {
     }
 
     #[test]
+    fn who_starts_the_files_of_a_server_has_neither_a_token_nor_a_login_nor_a_key() {
+        let settings = settings();
+        let pod = every_pod(&settings).pop().expect("a pod");
+        let recover = containers(&pod).find(|it| it.name == "recover").expect("a container");
+        let mounted: Vec<&str> = recover.volume_mounts.iter().flatten().map(|it| it.name.as_str()).collect();
+        assert_eq!(mounted, ["plan", "work", "program", "program", "recover"]);
+        assert!(recover.env.iter().flatten().all(|it| it.value_from.is_none()), "{recover:?}");
+        assert!(
+            logins(&pod).iter().all(|login| pod.containers[0]
+                .volume_mounts
+                .iter()
+                .flatten()
+                .any(|it| it.name == *login))
+        );
+    }
+
+    #[test]
     fn eks_gives_credentials_to_nobody_but_who_talks_to_s3() {
         let settings = Settings { identity: Some(Identity::PodIdentity), ..settings() };
         for pod in every_pod(&settings) {
@@ -363,6 +404,7 @@ mod tests {
         insta::assert_yaml_snapshot!([
             backup_pod(Run { image: Some("postgres:15"), ..run(&settings) }, None),
             restore_pod(run(&settings), "verify", "uid-1", &postgres, 1 << 30),
+            restore_pod(run(&settings), "restore", "uid-1", &recovered(), 1 << 30),
         ]);
     }
 

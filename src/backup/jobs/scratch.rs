@@ -6,6 +6,7 @@ use crate::api::etcdcluster::published_image;
 use crate::api::redis::Module;
 use crate::api::{EtcdCluster, Redis};
 use crate::backup::manifest::Manifest;
+use crate::backup::plan::BASE;
 
 /// A server that is thrown away afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,14 @@ pub enum Scratch {
     /// PostgreSQL, MySQL or MariaDB, of that image. Our program runs in it, and starts what it needs.
     Sql {
         /// The image.
+        image: String,
+    },
+    /// PostgreSQL that comes back from a base backup and log, in a container of its own that can do nothing else: what is
+    /// in the files of a server may run programs.
+    Recovered {
+        /// The image of that, of the backup's major version.
+        by: String,
+        /// The image with the programs of the target, which may be later.
         image: String,
     },
 }
@@ -76,7 +85,7 @@ impl Scratch {
         };
         match manifest.kind.as_str() {
             "etcd" => Self::Etcd { image: user_provided(false).unwrap_or_else(|| published_image(version)) },
-            "postgresql" => {
+            "postgresql" | BASE => {
                 Self::Sql { image: user_provided(true).unwrap_or_else(|| format!("postgres:{}", number(1))) }
             }
             "mysql" if version.contains("MariaDB") => {
@@ -98,7 +107,7 @@ impl Scratch {
         match self {
             Self::Etcd { .. } => "https://127.0.0.1:12379",
             Self::Redis { .. } => "127.0.0.1:16379",
-            Self::Sql { .. } => "",
+            Self::Sql { .. } | Self::Recovered { .. } => "",
         }
     }
 
@@ -108,7 +117,7 @@ impl Scratch {
     pub fn memory(&self, size: u64) -> u64 {
         let spare = 1 << 30;
         match self {
-            Self::Etcd { .. } | Self::Sql { .. } => size.saturating_add(spare),
+            Self::Etcd { .. } | Self::Sql { .. } | Self::Recovered { .. } => size.saturating_add(spare),
             Self::Redis { .. } => size.saturating_mul(16).saturating_add(spare),
         }
     }
@@ -121,8 +130,9 @@ impl Scratch {
             // The snapshot, the data unpacked from it, and what it logs meanwhile.
             Self::Etcd { .. } => size.saturating_mul(3).saturating_add(spare),
             Self::Redis { .. } => size.saturating_add(size / 4).saturating_add(spare),
-            // The dump, the data with their indexes, and the log of what is written.
-            Self::Sql { .. } => size.saturating_mul(5).saturating_add(spare * 8),
+            // The dump, the data with their indexes, and the log of what is written; or base backup and log as they were
+            // fetched and unpacked, and the dump.
+            Self::Sql { .. } | Self::Recovered { .. } => size.saturating_mul(5).saturating_add(spare * 8),
         }
     }
 }
@@ -144,6 +154,7 @@ mod tests {
         let served = Served { version, image, ..Served::default() };
         match Scratch::of(manifest, &served) {
             Scratch::Etcd { image } | Scratch::Redis { image, .. } | Scratch::Sql { image } => image,
+            Scratch::Recovered { .. } => panic!("no backup is recovered by itself"),
         }
     }
 
@@ -156,6 +167,8 @@ mod tests {
         assert_eq!(image("redis", (None, Some("valkey:8"))), "valkey:8");
         assert_eq!(image("postgresql", (None, Some("mirror/postgres:15"))), "mirror/postgres:15");
         assert_eq!(image_for("postgresql", "15.18 (Debian 15.18-0+deb12u1)", (None, None)), "postgres:15");
+        assert_eq!(image_for("postgresql-base", "15.18", (None, None)), "postgres:15");
+        assert_eq!(image_for("postgresql-base", "15.18", (None, Some("mirror/postgres:15"))), "mirror/postgres:15");
         assert_eq!(image_for("mysql", "10.11.19-MariaDB-0+deb12u1", (None, None)), "mariadb:10.11");
         assert_eq!(image_for("mysql", "8.4.2", (None, None)), "mysql:8.4");
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::manifest::Manifest;
 use super::outlook::Outlook;
-use super::plan::{RestorePlan, Server};
+use super::plan::{BASE, RestorePlan, Server};
 use super::{Error, sql};
 
 /// How long the throw-away server may take to load the backup.
@@ -81,6 +81,7 @@ pub async fn verify(plan: &RestorePlan, manifest: &Manifest) -> Result<u64, Erro
         "etcd" => etcd::verify(plan, manifest).await,
         "redis" => redis::verify(&plan.scratch, manifest).await,
         "postgresql" | "mysql" => Box::pin(sql::verify(&plan.work, manifest)).await,
+        BASE => Box::pin(sql::verify_base(&plan.work, manifest)).await,
         kind => Err(Error::Unsupported(format!("a backup of {kind} cannot be verified by this version of Causeway"))),
     }
 }

@@ -39,11 +39,7 @@ impl SqlDump {
     pub async fn postgres(server: &SqlServer, slot: &str) -> Result<Self, Error> {
         let (account, kind) = (Account::read(Side::Source, "postgresql", server)?, kind_of(server.method));
         Ok(match server.method {
-            Method::Dump => {
-                let dump = PostgresDump::open(account).await?;
-                let version = dump.version.clone();
-                Self::begin(kind, version, tar::end(), |mut writer| async move { dump.write(&mut writer).await })
-            }
+            Method::Dump => Self::databases(account).await?,
             Method::BaseBackup => {
                 let dump = BaseBackup::open(account).await?;
                 let version = dump.version.clone();
@@ -59,6 +55,13 @@ impl SqlDump {
                 begun
             }
         })
+    }
+
+    /// Logs in to a PostgreSQL, whose databases are dumped.
+    pub(super) async fn databases(account: Account) -> Result<Self, Error> {
+        let dump = PostgresDump::open(account).await?;
+        let (kind, version) = (kind_of(Method::Dump), dump.version.clone());
+        Ok(Self::begin(kind, version, tar::end(), |mut writer| async move { dump.write(&mut writer).await }))
     }
 
     /// Logs in to MySQL or MariaDB.

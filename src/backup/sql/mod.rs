@@ -10,6 +10,7 @@ mod dump;
 mod mysql;
 mod pack;
 mod postgres;
+mod recovery;
 mod tables;
 mod tar;
 mod tools;
@@ -20,6 +21,7 @@ use std::time::Duration;
 pub use dump::SqlDump;
 pub use pack::Splitter;
 pub use postgres::{acknowledge, release};
+pub use recovery::{REACHED, recover, verify_base};
 pub use tools::{IMAGE, Origin};
 
 use self::child::Failure;

@@ -100,6 +100,7 @@ pub fn job_verify(
         on_dependents: OnDependents::Fail,
         dry_run: false,
         unproven: false,
+        recovery: None,
     });
     let resources = object.spec.resources.as_ref();
     let namespace = object.namespace().unwrap_or_default();

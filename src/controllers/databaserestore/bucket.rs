@@ -1,5 +1,7 @@
 //! Reads a bucket for a backup that neither an object nor a record of this cluster tells of.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use kube::ResourceExt;
 
@@ -20,9 +22,27 @@ use crate::transfer::{Error, READABLE, lets_read};
 const LOOKED_AT: usize = 50;
 
 /// Where a bucket is, and whose it must be.
-struct At {
-    place: Place,
-    owner: String,
+pub struct At {
+    pub place: Place,
+    pub owner: String,
+}
+
+/// A bucket that may be read.
+pub struct Opened {
+    pub at: At,
+    /// What keys begin with that are asked for, without a slash at the end.
+    pub prefix: String,
+    /// Keys of which one must have signed a backup; none where nobody asks for a signature.
+    pub believed_keys: Option<Vec<PublicKey>>,
+}
+
+impl Opened {
+    /// The place of backups whose keys begin so.
+    pub fn origin(&self, prefix: &str) -> Destination {
+        let Place { bucket, region, endpoint } = self.at.place.clone();
+        let (owner, prefix) = (self.at.owner.clone(), prefix.to_owned());
+        Destination { bucket, owner, region, endpoint, prefix, storage_class: None, kms_key: None }
+    }
 }
 
 impl Observer {
@@ -33,6 +53,52 @@ impl Observer {
         choice: &BucketChoice,
         target: &Target,
     ) -> Result<Result<Offer, Choice>, Error> {
+        let opened = match self.opened(object, choice).await? {
+            Ok(opened) => opened,
+            Err(no) => return Ok(Err(no)),
+        };
+        let Opened { at, prefix, believed_keys } = &opened;
+        let found = match self.catalogs(at, prefix).await? {
+            Ok(found) => found,
+            Err(no) => return Ok(Err(no)),
+        };
+        let found = match candidates(object, &found, target) {
+            Ok(found) => found,
+            Err(no) => return Ok(Err(no)),
+        };
+        let mut passed: Vec<String> = Vec::new();
+        let mut looked_at = 0;
+        for candidate in &found {
+            // What nobody signed costs nothing: so it keeps nobody from those that are signed.
+            if believed_keys.is_some() && !candidate.signed {
+                passed.push(format!("{} {}", candidate.place(), Distrust::Missing));
+                continue;
+            }
+            looked_at += 1;
+            if looked_at > LOOKED_AT {
+                break;
+            }
+            match self.read(at, candidate, believed_keys.as_deref()).await? {
+                Ok(document) => {
+                    let note = match (believed_keys, passed.first()) {
+                        (None, _) => Note::Unverified,
+                        (Some(_), Some(first)) => Note::Passed(format!("{first} ({} in all)", passed.len())),
+                        (Some(_), None) => Note::None,
+                    };
+                    return Ok(Ok(offer(&opened, candidate, document, note)));
+                }
+                Err(why) => passed.push(format!("{} {why}", candidate.place())),
+            }
+        }
+        Ok(Err(nothing(object, choice, &format!("s3://{}/{prefix}/", choice.bucket), &passed)))
+    }
+
+    /// The bucket that is asked for; or why it is not read.
+    pub(super) async fn opened(
+        &self,
+        object: &DatabaseRestore,
+        choice: &BucketChoice,
+    ) -> Result<Result<Opened, Choice>, Error> {
         let namespace = object.namespace().unwrap_or_default();
         if let Some(no) = self.not_allowed(choice.endpoint.as_ref()) {
             return Ok(Err(no));
@@ -52,8 +118,17 @@ impl Observer {
         if let Some(no) = self.kept_out(&at).await? {
             return Ok(Err(no));
         }
+        Ok(Ok(Opened { at, prefix, believed_keys }))
+    }
+
+    /// What is under a prefix, by the object that wrote it, and what of it may count.
+    pub(super) async fn catalogs(
+        &self,
+        at: &At,
+        prefix: &str,
+    ) -> Result<Result<BTreeMap<String, Catalog>, Choice>, Error> {
         let listing = self.s3.list(&at.place, &at.owner, &format!("{prefix}/")).await.map_err(lasting)?;
-        let under = format!("s3://{}/{prefix}/", choice.bucket);
+        let under = format!("s3://{}/{prefix}/", at.place.bucket);
         if listing.cut {
             let message = format!(
                 "more is under {under} than is read: give a longer spec.from.s3.prefix (causeway backups ls shows them)"
@@ -61,37 +136,7 @@ impl Observer {
             return Ok(Err(Choice::Refused("ListingCut", message)));
         }
         let now = Timestamp::now();
-        let found =
-            Catalog::of_all(listing).into_iter().map(|(base, catalog)| (base, believed(catalog, now))).collect();
-        let found = match candidates(object, &found, target) {
-            Ok(found) => found,
-            Err(no) => return Ok(Err(no)),
-        };
-        let mut passed: Vec<String> = Vec::new();
-        let mut looked_at = 0;
-        for candidate in &found {
-            // What nobody signed costs nothing: so it keeps nobody from those that are signed.
-            if believed_keys.is_some() && !candidate.signed {
-                passed.push(format!("{} {}", candidate.place(), Distrust::Missing));
-                continue;
-            }
-            looked_at += 1;
-            if looked_at > LOOKED_AT {
-                break;
-            }
-            match self.read(&at, candidate, believed_keys.as_deref()).await? {
-                Ok(document) => {
-                    let note = match (&believed_keys, passed.first()) {
-                        (None, _) => Note::Unverified,
-                        (Some(_), Some(first)) => Note::Passed(format!("{first} ({} in all)", passed.len())),
-                        (Some(_), None) => Note::None,
-                    };
-                    return Ok(Ok(offer(at, candidate, document, note)));
-                }
-                Err(why) => passed.push(format!("{} {why}", candidate.place())),
-            }
-        }
-        Ok(Err(nothing(object, choice, &under, &passed)))
+        Ok(Ok(Catalog::of_all(listing).into_iter().map(|(base, catalog)| (base, believed(catalog, now))).collect()))
     }
 
     /// Keys of which one must have signed the backup; none where nobody asks for a signature.
@@ -145,7 +190,7 @@ impl Observer {
     }
 
     /// The manifest of a backup, or why it is not believed.
-    async fn read(
+    pub(super) async fn read(
         &self,
         At { place, owner }: &At,
         candidate: &Candidate,
@@ -168,18 +213,9 @@ impl Observer {
     }
 }
 
-fn offer(at: At, candidate: &Candidate, document: Document, note: Note) -> Offer {
-    let Place { bucket, region, endpoint } = at.place;
-    let origin = Destination {
-        bucket,
-        owner: at.owner,
-        region,
-        endpoint,
-        prefix: candidate.base.clone(),
-        storage_class: None,
-        kms_key: None,
-    };
-    Offer { document, folder: candidate.folder.clone(), origin, encrypts: false, identity: None, note }
+fn offer(opened: &Opened, candidate: &Candidate, document: Document, note: Note) -> Offer {
+    let (folder, origin) = (candidate.folder.clone(), opened.origin(&candidate.base));
+    Offer { document, folder, origin, encrypts: false, identity: None, note, log: None }
 }
 
 /// Why nothing is chosen.

@@ -8,6 +8,7 @@ use crate::api::databaserestore::BackupChoice;
 use crate::api::{DatabaseBackup, DatabaseRestore};
 use crate::backup::jobs::Catalog;
 use crate::backup::manifest::{MODULES, Manifest, due_of, id_of};
+use crate::backup::plan::{BASE, WAL};
 use crate::backup::record::Record;
 
 /// No Job reported the backup to this operator.
@@ -104,6 +105,11 @@ fn list(folders: &[&String]) -> String {
 /// Why a backup does not fit a target.
 pub fn unfit(manifest: &Manifest, target: &Target) -> Option<(&'static str, String)> {
     let title = &target.access.source.title;
+    if matches!(manifest.kind.as_str(), BASE | WAL) {
+        let message = "it is of a whole server, whose files no running one takes: name the DatabaseBackup with method: BaseBackup in \
+                       spec.from, and give spec.pointInTime, {} for all that there is";
+        return Some(("InstantNotGiven", message.into()));
+    }
     if manifest.kind != target.kind {
         let message =
             format!("spec.target: {title} is no {}, of which the backup is: name another target", manifest.kind);
@@ -177,6 +183,26 @@ pub fn unencrypted(object: &DatabaseRestore, encrypts: bool, manifest: &Manifest
         ("NotEncrypted", message)
     })
 }
+
+/// The Secret with the keys that open a base backup and its log: `opens` has for each that is encrypted the one that its
+/// DatabaseBackup names.
+pub fn identity(from: &BackupChoice, id: &str, opens: &[Option<String>]) -> Result<Option<String>, No> {
+    let Some(first) = opens.first() else { return Ok(None) };
+    match (&from.identity_secret_name, first) {
+        (Some(named), _) => Ok(Some(named.clone())),
+        (None, Some(first)) if opens.iter().all(|it| it.as_ref() == Some(first)) => Ok(Some(first.clone())),
+        (None, Some(_)) if opens.iter().all(Option::is_some) => {
+            let message = format!(
+                "the base backup and its log are opened by different Secrets, {}: make one with the keys of both, a line each, and \
+                 name it in spec.from.identitySecretName of another DatabaseRestore",
+                opens.iter().flatten().cloned().collect::<Vec<_>>().join(" and ")
+            );
+            Err(Choice::Refused("IdentityAmbiguous", message))
+        }
+        (None, _) => Err(without_key(from, id)),
+    }
+}
+
 /// Nobody says which Secret opens the backup. Whoever keeps the backups of an object may still name it there.
 pub fn without_key(from: &BackupChoice, id: &str) -> Choice {
     let another = "make another DatabaseRestore with spec.from.identitySecretName";

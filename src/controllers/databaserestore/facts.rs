@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::backup::Outlook;
 use crate::backup::jobs::{Access, End, Served, Settings};
 use crate::backup::manifest::{Document, Manifest};
-use crate::backup::plan::Destination;
+use crate::backup::plan::{self, Destination};
 
 /// All that is known.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,10 +32,16 @@ pub struct Job {
     pub made: Timestamp,
     /// A pod of it has begun to write into the target.
     pub writing: bool,
+    /// A server comes back in a pod of it.
+    pub recovering: bool,
     /// Keys that it reported.
     pub keys: Option<u64>,
     /// What it reported that it left out.
     pub note: Option<String>,
+    /// What a server was to come back from, as it was chosen; none where none was to.
+    pub recovery: Option<(i32, Option<Timestamp>)>,
+    /// How far it reported that the server came.
+    pub reached: Option<Timestamp>,
     /// What it reported that it would do.
     pub outlook: Option<Outlook>,
     /// How it ended; none while it runs.
@@ -75,6 +81,19 @@ pub struct Chosen {
     pub identity: Option<String>,
     /// What people are told of the choice.
     pub note: Note,
+    /// What is read behind it, where it is a base backup.
+    pub recovery: Option<Recovery>,
+}
+
+/// What a server reads behind a base backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovery {
+    /// As the Job is told of it.
+    pub plan: plan::Recovery,
+    /// Bytes of the log as the server gave them.
+    pub size: u64,
+    /// The image in which the server comes back.
+    pub image: String,
 }
 
 /// A backup that was found, before it is known whether it fits.
@@ -92,6 +111,35 @@ pub struct Offer {
     pub identity: Option<String>,
     /// What people are told of the choice.
     pub note: Note,
+    /// The log behind it, where it is a base backup.
+    pub log: Option<OfferedLog>,
+}
+
+/// The log behind a base backup.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OfferedLog {
+    /// Manifests of its backups, in their order.
+    pub documents: Vec<Document>,
+    /// Where they are.
+    pub origin: Destination,
+    /// Whether who took them is to encrypt.
+    pub encrypts: bool,
+    /// The usual Secret with the key that opens them.
+    pub identity: Option<String>,
+    /// The instant that is wanted; none for all that there is.
+    pub until: Option<Timestamp>,
+    /// The image in which the server comes back.
+    pub image: String,
+}
+
+impl OfferedLog {
+    /// What the Job needs to know of it.
+    pub fn recovery(self) -> Recovery {
+        let size = self.documents.iter().fold(0_u64, |size, it| size.saturating_add(it.manifest.size));
+        let log = self.documents.into_iter().map(|it| (it.manifest.id, it.sha256)).collect();
+        let plan = plan::Recovery { origin: self.origin, log, until: self.until };
+        Recovery { plan, size, image: self.image }
+    }
 }
 
 /// What people are told of a choice.

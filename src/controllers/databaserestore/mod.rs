@@ -11,9 +11,11 @@ mod bucket;
 mod choice;
 mod decide;
 mod facts;
+mod instant;
 mod observe;
 mod resources;
 mod shelf;
+mod target;
 
 use std::sync::Arc;
 

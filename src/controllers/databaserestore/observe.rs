@@ -3,19 +3,17 @@
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job as KubernetesJob;
 use k8s_openapi::api::core::v1::{Pod, ServiceAccount};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::NamespaceResourceScope;
 use kube::{Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
-use super::choice::{pick, unencrypted, unfit, unrecorded, without_key};
-use super::facts::{Choice, Chosen, Job, Note, Observed, Offer, Target};
+use super::choice::{self, pick, unencrypted, unfit, unrecorded};
+use super::facts::{Choice, Chosen, Job, Note, Observed, Offer, OfferedLog, Target};
 use super::resources;
-use crate::api::databasebackup::Method;
-use crate::api::databaserestore::{RestoreOutcome, Restored};
-use crate::api::{DatabaseBackup, DatabaseRestore, EtcdCluster, Redis};
+use crate::api::{DatabaseBackup, DatabaseRestore};
 use crate::backup::jobs::{
-    Catalog, SERVICE_ACCOUNT, Served, Settings, end_of, image_of, of_etcd_cluster, of_redis, of_source, prefix_of,
+    Catalog, RECOVER, SERVICE_ACCOUNT, Served, Settings, end_of, image_of, of_etcd_cluster, of_redis, of_source,
+    prefix_of,
 };
 use crate::backup::manifest::{Document, id_of};
 use crate::backup::plan::Destination;
@@ -29,15 +27,12 @@ use crate::runtime::Class;
 use crate::runtime::manifest::is_controlled_by;
 use crate::transfer::{self, Disbelief, Error, Records, Signing, key_of};
 
-/// The database that it belongs to does not know of it.
-pub const NOT_NOTED: &str = "NotNoted";
-
 /// Reads for all objects.
 pub struct Observer {
-    client: Client,
+    pub(super) client: Client,
     pub(super) s3: S3,
     pub(super) settings: Settings,
-    guardrails: Guardrails,
+    pub(super) guardrails: Guardrails,
     records: Records,
     pub(super) signing: Signing,
 }
@@ -77,7 +72,12 @@ impl Observer {
         Ok(observed)
     }
 
-    async fn get<K>(&self, object: &DatabaseRestore, name: &str, what: &'static str) -> Result<Option<K>, Error>
+    pub(super) async fn get<K>(
+        &self,
+        object: &DatabaseRestore,
+        name: &str,
+        what: &'static str,
+    ) -> Result<Option<K>, Error>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + std::fmt::Debug + DeserializeOwned,
     {
@@ -89,15 +89,20 @@ impl Observer {
         let pods = transfer::pods(&self.client, object, &job.name_any(), &uid).await?;
         let mut end = end_of(job);
         transfer::explain(end.as_mut(), &pods);
-        let Outcome { keys, note, outlook, .. } = transfer::outcome(&pods).unwrap_or_default();
+        let Outcome { keys, note, outlook, reached, .. } = transfer::outcome(&pods).unwrap_or_default();
         let annotation = |key| job.annotations().get(key).cloned();
+        let until = annotation(resources::UNTIL).and_then(|it| it.parse().ok());
+        let log = annotation(resources::LOG).and_then(|it| it.parse().ok());
         Ok(Job {
             ours: is_controlled_by(job, object),
             chosen: annotation(resources::ID).zip(annotation(resources::SOURCE)),
             made: job.metadata.creation_timestamp.as_ref().map_or(Timestamp::MIN, |time| time.0),
             writing: pods.iter().any(has_begun),
+            recovering: pods.iter().any(recovers),
             keys,
             note,
+            recovery: log.map(|log| (log, until)),
+            reached,
             outlook,
             end,
         })
@@ -124,29 +129,44 @@ impl Observer {
                 return Ok(no);
             }
         }
-        let offer = match (&object.spec.from.s3, &object.spec.from.backup) {
-            (Some(s3), _) => self.of_bucket(object, s3, &target).await?,
-            (None, backup) => self.of_object(object, backup.as_deref().unwrap_or_default(), &target).await?,
+        let (from, backup) = (&object.spec.from, object.spec.from.backup.as_deref().unwrap_or_default());
+        let offer = match (&object.spec.point_in_time, &from.s3) {
+            (None, Some(s3)) => self.of_bucket(object, s3, &target).await?,
+            (None, None) => self.of_object(object, backup, &target).await?,
+            (Some(instant), Some(s3)) => self.instant_of_bucket(object, instant, s3).await?,
+            (Some(instant), None) => self.instant_of_object(object, instant, backup).await?,
         };
-        let Offer { document: Document { manifest, sha256 }, folder, origin, encrypts, identity, note } = match offer {
-            Ok(offer) => offer,
-            Err(no) => return Ok(no),
-        };
-        if let Some((reason, message)) = unfit(&manifest, &target).or_else(|| unencrypted(object, encrypts, &manifest))
-        {
+        let Offer { document: Document { manifest, sha256 }, folder, origin, encrypts, identity, note, log } =
+            match offer {
+                Ok(offer) => offer,
+                Err(no) => return Ok(no),
+            };
+        let alone = log.is_none().then(|| unfit(&manifest, &target)).flatten();
+        if let Some((reason, message)) = alone {
             return Ok(Choice::Refused(reason, message));
         }
-        let named = object.spec.from.identity_secret_name.clone();
-        let identity = named.or(identity).filter(|_| manifest.encryption.is_some());
-        if manifest.encryption.is_some() && identity.is_none() {
-            return Ok(without_key(&object.spec.from, &manifest.id));
+        let behind =
+            log.iter().flat_map(|log| log.documents.iter().map(|it| (&it.manifest, log.encrypts, &log.identity)));
+        let mut opens = Vec::new();
+        for (manifest, encrypts, identity) in [(&manifest, encrypts, &identity)].into_iter().chain(behind) {
+            if let Some((reason, message)) = unencrypted(object, encrypts, manifest) {
+                return Ok(Choice::Refused(reason, message));
+            }
+            if manifest.encryption.is_some() && !opens.contains(identity) {
+                opens.push(identity.clone());
+            }
         }
+        let identity = match choice::identity(from, &manifest.id, &opens) {
+            Ok(identity) => identity,
+            Err(no) => return Ok(no),
+        };
         if let Some(secret) = &identity
             && let Some(no) = self.unshared(object, "identitySecretName", secret, &Consent::Named).await?
         {
             return Ok(no);
         }
-        Ok(Choice::Made(Box::new(Chosen { manifest, sha256, folder, origin, target, identity, note })))
+        let recovery = log.map(OfferedLog::recovery);
+        Ok(Choice::Made(Box::new(Chosen { manifest, sha256, folder, origin, target, identity, note, recovery })))
     }
 
     /// The backup that is asked for of a DatabaseBackup of the namespace, or of the one that it follows.
@@ -160,9 +180,6 @@ impl Observer {
             let message = format!("spec.from.backup: there is no DatabaseBackup {name} in this namespace");
             return Ok(Err(Choice::Waiting("BackupMissing", message)));
         };
-        if let Some(no) = self.not_allowed(backup.spec.destination.endpoint.as_ref()) {
-            return Ok(Err(no));
-        }
         let named = object.spec.from.uid.as_deref();
         let own = self.of_uid(object, &backup, named, target).await?;
         let before = backup.spec.adopt_from.as_ref().filter(|_| named.is_none()).map(|it| it.uid.as_str());
@@ -182,7 +199,35 @@ impl Observer {
         uid: Option<&str>,
         target: &Target,
     ) -> Result<Result<Offer, No>, Error> {
+        let (origin, record) = match self.kept(object, backup, uid).await? {
+            Ok(kept) => kept,
+            Err(no) => return Ok(Err(no)),
+        };
+        let found = self.find(object, &origin, target, record.as_ref()).await?;
+        let encryption = backup.spec.encryption.as_ref();
+        Ok(found.map(|(folder, document)| Offer {
+            document,
+            folder,
+            origin,
+            encrypts: encryption.is_some(),
+            identity: encryption.and_then(|it| it.identity_secret_name.clone()),
+            note: Note::None,
+            log: None,
+        }))
+    }
+
+    /// Where the backups of an object are, or of the earlier one with that UID, and what is recorded of them as far as that
+    /// decides.
+    pub(super) async fn kept(
+        &self,
+        object: &DatabaseRestore,
+        backup: &DatabaseBackup,
+        uid: Option<&str>,
+    ) -> Result<Result<(Destination, Option<Record>), No>, Error> {
         let destination = &backup.spec.destination;
+        if let Some(no) = self.not_allowed(destination.endpoint.as_ref()) {
+            return Ok(Err(no));
+        }
         let owner = self.s3.account().await.map_err(lasting)?;
         // By the spec, the UID and the operator's own record: by the status it would be anybody's who may write that.
         let namespace = object.namespace().unwrap_or_default();
@@ -198,16 +243,7 @@ impl Observer {
         let bucket = bucket.unwrap_or_else(|| self.settings.bucket_of(destination, &owner));
         let prefix = prefix_of(destination, &namespace, &backup.name_any(), of);
         let origin = self.settings.place(destination, &bucket, &owner, &prefix);
-        let found = self.find(object, &origin, target, record.as_ref()).await?;
-        let encryption = backup.spec.encryption.as_ref();
-        Ok(found.map(|(folder, document)| Offer {
-            document,
-            folder,
-            origin,
-            encrypts: encryption.is_some(),
-            identity: encryption.and_then(|it| it.identity_secret_name.clone()),
-            note: Note::None,
-        }))
+        Ok(Ok((origin, record.filter(|_| !object.spec.from.accept_unrecorded))))
     }
 
     /// Why the S3 that is named may not be asked.
@@ -240,32 +276,18 @@ impl Observer {
         target: &Target,
         record: Option<&Record>,
     ) -> Result<Result<(String, Document), No>, Error> {
-        let place =
-            Place { bucket: origin.bucket.clone(), region: origin.region.clone(), endpoint: origin.endpoint.clone() };
-        let prefix = format!("{}/", origin.prefix);
-        let listing = self.s3.list(&place, &origin.owner, &prefix).await.map_err(lasting)?;
-        if listing.cut && object.spec.from.id == "latest" {
-            let message = format!(
-                "more is under s3://{}/{prefix} than is read, so that the latest backup is not known: name one by \
-                 spec.from.id, and look who writes there",
-                place.bucket
-            );
-            return Ok(Err(Choice::Refused("ListingCut", message)));
-        }
-        let (found, now) = (Catalog::of(&prefix, &listing, Vec::new()), Timestamp::now());
-        let record = record.filter(|_| !object.spec.from.accept_unrecorded);
-        let catalog = match record {
-            Some(record) => record.judged(found, now),
-            None => believed(found, now),
+        let catalog = match self.catalog(object, origin, record).await? {
+            Ok(catalog) => catalog,
+            Err(no) => return Ok(Err(no)),
         };
         let (folder, due) = match pick(object, &catalog, target) {
             Ok(picked) => picked,
             Err(no) => return Ok(Err(no)),
         };
-        let backup = (origin.prefix.as_str(), folder.as_str(), due);
-        let found = transfer::document(&self.s3, (&place, &origin.owner), backup, record).await.map_err(lasting)?;
+        let (place, backup) = (place_of(origin), (origin.prefix.as_str(), folder.as_str(), due));
+        let found = transfer::document(&self.s3, (&place, &origin.owner), backup, record);
         let key = key_of(&origin.prefix, &folder, due);
-        Ok(match found {
+        Ok(match found.await.map_err(lasting)? {
             Some(Ok(document)) => Ok((folder, document)),
             Some(Err(Disbelief::Invalid(mistake))) => {
                 Err(Choice::Refused("ManifestInvalid", format!("{key} is not believed: {mistake}")))
@@ -281,59 +303,37 @@ impl Observer {
         })
     }
 
-    async fn target(&self, object: &DatabaseRestore) -> Result<Result<Target, No>, Error> {
-        let target = &object.spec.target;
-        if let Some(access) = of_source(target, Method::Dump) {
-            let usual = if target.etcd.is_some() { "etcd" } else { "redis" };
-            let kind = image_of(target).map_or(usual, |(kind, _)| kind);
-            return Ok(Ok(Target { access, kind, served: Served::of_source(target), born: None }));
+    /// What is in S3 of an object, and what of it counts.
+    pub(super) async fn catalog(
+        &self,
+        object: &DatabaseRestore,
+        origin: &Destination,
+        record: Option<&Record>,
+    ) -> Result<Result<Catalog, No>, Error> {
+        let place = place_of(origin);
+        let prefix = format!("{}/", origin.prefix);
+        let listing = self.s3.list(&place, &origin.owner, &prefix).await.map_err(lasting)?;
+        let all_needed = object.spec.from.id == "latest" || object.spec.point_in_time.is_some();
+        if listing.cut && all_needed {
+            let message = format!(
+                "more is under s3://{}/{prefix} than is read, so that the latest backup is not known: name one by \
+                 spec.from.id, and look who writes there",
+                place.bucket
+            );
+            return Ok(Err(Choice::Refused("ListingCut", message)));
         }
-        let missing = |field: &str, kind: &str, name: &str| {
-            let message = format!("spec.target.{field}: there is no {kind} {name} in this namespace");
-            Err(Choice::Waiting("TargetMissing", message))
+        let (found, now) = (Catalog::of(&prefix, &listing, Vec::new()), Timestamp::now());
+        let catalog = match record {
+            Some(record) => record.judged(found, now),
+            None => believed(found, now),
         };
-        if let Some(named) = &target.etcd_cluster {
-            let Some(cluster) = self.get::<EtcdCluster>(object, &named.name, "EtcdCluster").await? else {
-                return Ok(missing("etcdCluster", "EtcdCluster", &named.name));
-            };
-            if let Some(no) = unnoted(object, &cluster, cluster.status.as_ref().and_then(|it| it.restored.as_ref())) {
-                return Ok(Err(no));
-            }
-            let (access, served) = (of_etcd_cluster(&cluster), Served::of_etcd_cluster(&cluster));
-            return Ok(Ok(Target { access, kind: "etcd", served, born: born(object, &cluster) }));
-        }
-        let name = target.redis.as_ref().map(|named| named.name.clone()).unwrap_or_default();
-        let Some(redis) = self.get::<Redis>(object, &name, "Redis").await? else {
-            return Ok(missing("redis", "Redis", &name));
-        };
-        if let Some(no) = unnoted(object, &redis, redis.status.as_ref().and_then(|it| it.restored.as_ref())) {
-            return Ok(Err(no));
-        }
-        // Only the master takes writes.
-        let (access, served) = (of_redis(&redis, true), Served::of_redis(&redis));
-        Ok(Ok(Target { access, kind: "redis", served, born: born(object, &redis) }))
+        Ok(Ok(catalog))
     }
 }
 
-/// Why one that a database made for itself may not begin: the database has not noted it yet, or is another one by now. So
-/// none can have begun of which the database does not know.
-pub fn unnoted(
-    object: &DatabaseRestore,
-    target: &impl Resource<DynamicType = ()>,
-    restored: Option<&Restored>,
-) -> Option<No> {
-    let mut owners = object.owner_references().iter().filter(|owner| owner.controller == Some(true));
-    let owner = owners.find(|owner| is_a::<EtcdCluster>(owner) || is_a::<Redis>(owner))?;
-    let noted = restored.is_some_and(|it| it.outcome == RestoreOutcome::Running && it.uid == object.uid());
-    if noted && is_controlled_by(object, target) {
-        return None;
-    }
-    let message = format!("{} {} made this, and has to note it in its status first", owner.kind, owner.name);
-    Some(Choice::Waiting(NOT_NOTED, message))
-}
-
-fn is_a<K: Resource<DynamicType = ()>>(owner: &OwnerReference) -> bool {
-    owner.kind == K::kind(&()) && owner.api_version == K::api_version(&())
+/// The bucket of a place.
+pub fn place_of(origin: &Destination) -> Place {
+    Place { bucket: origin.bucket.clone(), region: origin.region.clone(), endpoint: origin.endpoint.clone() }
 }
 
 /// A bucket that is gone does not come back by looking again at once.
@@ -349,8 +349,8 @@ fn has_begun(pod: &Pod) -> bool {
     states.into_iter().any(|state| state.running.is_some() || state.terminated.is_some())
 }
 
-/// When a database was made that made this for itself.
-fn born(object: &DatabaseRestore, target: &impl Resource<DynamicType = ()>) -> Option<Timestamp> {
-    let made = target.meta().creation_timestamp.as_ref().map(|time| time.0);
-    made.filter(|_| is_controlled_by(object, target))
+/// Whether a server comes back in the pod.
+fn recovers(pod: &Pod) -> bool {
+    let containers = pod.status.iter().flat_map(|status| &status.init_container_statuses).flatten();
+    containers.filter(|it| it.name == RECOVER).any(|it| it.state.as_ref().is_some_and(|state| state.running.is_some()))
 }

@@ -21,6 +21,11 @@ pub const ID: &str = "causeway.example.com/backup-id";
 /// Annotation of the Job: the database that was backed up.
 pub const SOURCE: &str = "causeway.example.com/backup-source";
 
+/// Annotation of the Job: how many backups of the log are read behind a base backup.
+pub const LOG: &str = "causeway.example.com/log-backups";
+/// Annotation of the Job: the instant to which a server is brought back; none for all that there is.
+pub const UNTIL: &str = "causeway.example.com/until";
+
 /// How often a restore that failed is tried again: what it wrote already is not in its way.
 const RETRIES: i32 = 3;
 
@@ -44,6 +49,7 @@ pub fn config_map(object: &DatabaseRestore, chosen: &Chosen) -> Manifest {
         on_dependents: object.spec.on_dependents,
         dry_run: object.spec.dry_run,
         unproven: chosen.note == Note::Unverified || object.spec.from.accept_unrecorded,
+        recovery: chosen.recovery.as_ref().map(|it| it.plan.clone()),
     };
     Manifest::hashed(&ConfigMap {
         metadata: metadata(object, BTreeMap::new()),
@@ -68,9 +74,14 @@ pub fn job(object: &DatabaseRestore, settings: &Settings, chosen: &Chosen) -> Ma
         image: None,
         wal: false,
     };
-    let pod = restore_pod(run, "restore", &uid, &scratch(chosen), chosen.manifest.size);
-    let message = [(ID, &chosen.manifest.id), (SOURCE, &chosen.manifest.source)];
-    let annotations = message.into_iter().map(|(key, value)| (key.to_owned(), value.clone())).collect();
+    let log = chosen.recovery.as_ref();
+    let size = chosen.manifest.size.saturating_add(log.map_or(0, |it| it.size));
+    let pod = restore_pod(run, "restore", &uid, &scratch(chosen), size);
+    let message = [(ID, chosen.manifest.id.clone()), (SOURCE, chosen.manifest.source.clone())];
+    let count = log.map(|it| (LOG, it.plan.log.len().to_string()));
+    let until = log.and_then(|it| Some((UNTIL, it.plan.until?.to_string())));
+    let all = message.into_iter().chain(count).chain(until);
+    let annotations = all.map(|(key, value)| (key.to_owned(), value)).collect();
     let mut metadata = metadata(object, annotations);
     // Whoever deletes the object in the foreground knows by its end that nobody writes into the target any more.
     for owner in metadata.owner_references.iter_mut().flatten() {
@@ -84,7 +95,11 @@ pub fn job(object: &DatabaseRestore, settings: &Settings, chosen: &Chosen) -> Ma
 }
 
 fn scratch(chosen: &Chosen) -> Scratch {
-    Scratch::of(&chosen.manifest, &chosen.target.served)
+    let scratch = Scratch::of(&chosen.manifest, &chosen.target.served);
+    match (scratch, &chosen.recovery) {
+        (Scratch::Sql { image }, Some(recovery)) => Scratch::Recovered { by: recovery.image.clone(), image },
+        (scratch, _) => scratch,
+    }
 }
 
 fn labels(object: &DatabaseRestore) -> BTreeMap<String, String> {

@@ -42,6 +42,7 @@ pub fn name(object: &impl Restorable) -> String {
 pub fn restore(object: &impl Restorable, from: &BackupChoice, labels: BTreeMap<String, String>) -> Manifest {
     let spec = DatabaseRestoreSpec {
         from: from.clone(),
+        point_in_time: None,
         target: object.target(),
         force: false,
         on_dependents: OnDependents::Fail,

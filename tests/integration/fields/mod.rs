@@ -364,3 +364,19 @@ async fn no_value_of_any_field_of_a_database_restore_does_harm() {
     assert!(created.values().sum::<usize>() > 30, "the schema has more fields than that");
     assert!(subject.api.list(&ListParams::default()).await.expect("a list").items.is_empty());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_value_of_any_field_of_a_restore_to_an_instant_does_harm() {
+    let scene = Scene::new("fields").await;
+    let _operator = Operator::start(&scene).await;
+    let good = json!({
+        "from": { "backup": "base" },
+        "pointInTime": { "until": "2026-11-22T11:59:00.25Z", "log": "log", "image": "postgres:15" },
+        "target": { "postgresql": { "host": "127.0.0.1", "port": 1, "image": "postgres:15", "authSecretName": "login" } },
+    });
+    let subject = Subject { beneath: "pointInTime", ..Subject::new(&scene, "DatabaseRestore", good, 2) };
+    let created = create_each(&subject).await;
+    println!("» fields of spec.pointInTime: {created:?}");
+    assert!(created.values().sum::<usize>() > 20, "the schema has more fields than that");
+    assert!(subject.api.list(&ListParams::default()).await.expect("a list").items.is_empty());
+}

@@ -6,6 +6,7 @@ use super::super::child::{Child, Failure};
 use super::super::dump::Writer;
 use super::super::{Account, PROGRAM_SILENCE_TIMEOUT};
 use super::log::{Log, refused};
+use super::recovered::{PREPARED, SUPERUSER};
 use super::session::Session;
 use super::{MAINTENANCE, program};
 use crate::backup::Error;
@@ -40,6 +41,10 @@ impl BaseBackup {
         contents.facts.insert("first".into(), self.before.segment(self.before.position));
         contents.facts.insert("system".into(), self.before.system);
         contents.facts.insert("until".into(), after.now);
+        // Whoever recovers it logs in by that name: the files do not tell it before the server serves.
+        let superuser = session.superuser().await?.filter(|name| !name.chars().any(char::is_control));
+        contents.facts.extend(superuser.map(|name| (SUPERUSER.to_owned(), name)));
+        contents.facts.insert(PREPARED.into(), session.prepared_transactions().await?);
         Ok(contents)
     }
 }

@@ -8,6 +8,7 @@ mod globals;
 mod locks;
 mod log;
 mod outlook;
+mod recovered;
 mod restore;
 mod rights;
 mod scratch;
@@ -19,6 +20,7 @@ mod wal;
 
 pub use base::BaseBackup;
 pub use outlook::outlook;
+pub use recovered::{Recovered, recover};
 pub use restore::restore;
 pub use scratch::verify;
 pub use source::PostgresDump;

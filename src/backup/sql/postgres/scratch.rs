@@ -21,18 +21,12 @@ const CLIENTS: u64 = 100;
 const MOST_LOCKS: u64 = 16_384;
 /// How often it is asked.
 const RHYTHM: Duration = Duration::from_millis(200);
+/// What a server says of a user who is not there or may not log in.
+const NO_SUCH_USER: &str = "FATAL:  role \"";
 
 /// Restores a backup into it, and compares. Gives the number of rows.
 pub async fn verify(fetched: &Fetched, work: &Path) -> Result<u64, Error> {
-    let account = Account {
-        side: Side::Scratch,
-        kind: "postgresql",
-        host: work.display().to_string(),
-        port: 5432,
-        database: None,
-        login: Login { username: Some("postgres".into()), password: String::new() },
-        tls: None,
-    };
+    let account = account(work, "postgres");
     let data = work.join("server");
     if data.exists() {
         std::fs::remove_dir_all(&data).map_err(|source| Error::Work { path: data.clone(), source })?;
@@ -50,11 +44,24 @@ pub async fn verify(fetched: &Fetched, work: &Path) -> Result<u64, Error> {
         .args(["-D".as_ref(), data.as_os_str(), "-k".as_ref(), work.as_os_str()])
         .args(settings.chain([locks.as_str()]).flat_map(|setting| ["-c", setting]));
     let mut server = server.start(Stdio::null())?;
-    begun(&mut server, &account).await?;
+    begun(&mut server, &account, BEGINNING, RHYTHM).await?;
     let how = How { work, force: false, cascade: false, run: "verify", origin: Origin::Proven };
     let rows = restore(&account, fetched, &how).await?;
     tracing::info!(rows, "verified");
     Ok(rows)
+}
+
+/// How a server in the work directory is reached, by a user without a password.
+pub fn account(work: &Path, user: &str) -> Account {
+    Account {
+        side: Side::Scratch,
+        kind: "postgresql",
+        host: work.display().to_string(),
+        port: 5432,
+        database: None,
+        login: Login { username: Some(user.into()), password: String::new() },
+        tls: None,
+    }
 }
 
 /// The setting with which all tables of a backup can be made, or dropped, in one transaction.
@@ -66,21 +73,24 @@ async fn locks(account: &Account, fetched: &Fetched) -> Result<u64, Error> {
     Ok(setting_for(most * 2, CLIENTS).clamp(64, MOST_LOCKS))
 }
 
-async fn begun(server: &mut Child, account: &Account) -> Result<(), Error> {
+/// Waits until a server takes clients, and no longer than that.
+pub async fn begun(server: &mut Child, account: &Account, patience: Duration, rhythm: Duration) -> Result<(), Error> {
     let begun = Instant::now();
     loop {
         let message = match Session::open(account, MAINTENANCE).await {
             Ok(_) => return Ok(()),
             Err(error @ Error::ToolMissing(_)) => return Err(error),
+            // It is there, and does not know who asks: that does not change.
+            Err(error) if error.to_string().contains(NO_SUCH_USER) => return Err(error),
             Err(error) => error.to_string(),
         };
         if server.has_ended() {
             return Err(Side::Scratch.failed(&server.failure().await));
         }
-        if begun.elapsed() > BEGINNING {
-            let (address, seconds) = (account.host.clone(), BEGINNING.as_secs());
+        if begun.elapsed() > patience {
+            let (address, seconds) = (account.host.clone(), patience.as_secs());
             return Err(Error::ScratchNotReady { address, seconds, message });
         }
-        tokio::time::sleep(RHYTHM).await;
+        tokio::time::sleep(rhythm).await;
     }
 }

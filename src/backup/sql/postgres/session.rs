@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{ChildStdin, Stdio};
 
+use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 
 use super::super::child::{Child, Failure};
@@ -134,6 +135,28 @@ impl Session {
         let query =
             "SELECT pg_catalog.json_build_array(rolsuper) FROM pg_catalog.pg_roles WHERE rolname = current_user";
         Ok(self.one::<(bool,)>(query).await?.0)
+    }
+
+    /// When the last transaction ended that the server read from its log as it came back.
+    /// <https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-RECOVERY-INFO>
+    pub async fn replayed(&mut self) -> Result<Option<Timestamp>, Error> {
+        let query = "SELECT pg_catalog.json_build_array(pg_catalog.to_char(pg_catalog.pg_last_xact_replay_timestamp() AT TIME \
+                     ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'))";
+        let (instant,): (Option<String>,) = self.one(query).await?;
+        Ok(instant.and_then(|instant| instant.parse().ok()))
+    }
+
+    /// A superuser who may log in, the first one before others.
+    pub async fn superuser(&mut self) -> Result<Option<String>, Error> {
+        let query = "SELECT pg_catalog.json_build_array(rolname) FROM pg_catalog.pg_roles WHERE rolsuper AND rolcanlogin ORDER \
+                     BY oid LIMIT 1";
+        Ok(self.ask::<(String,)>(query).await?.into_iter().next().map(|(name,)| name))
+    }
+
+    /// How many transactions may be prepared at a time.
+    pub async fn prepared_transactions(&mut self) -> Result<String, Error> {
+        let query = "SELECT pg_catalog.json_build_array(pg_catalog.current_setting('max_prepared_transactions'))";
+        Ok(self.one::<(String,)>(query).await?.0)
     }
 
     /// Databases that can be connected to and are no templates.

@@ -9,12 +9,12 @@ pub(super) use tests::{restore, target};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 
 use super::facts::{Choice, Chosen, Job, Note, Observed};
-use super::observe::NOT_NOTED;
 use super::resources;
-use crate::api::databaserestore::{RestoreChange, RestorePhase};
+use super::target::NOT_NOTED;
+use crate::api::databaserestore::{RecoveredTo, RestoreChange, RestorePhase};
 use crate::api::{DatabaseRestore, DatabaseRestoreStatus};
 use crate::backup::Outlook;
 use crate::backup::jobs::service_account;
@@ -127,7 +127,13 @@ fn begin(
 /// There is one.
 fn follow(object: &DatabaseRestore, before: DatabaseRestoreStatus, job: &Job) -> Plan<Action, DatabaseRestoreStatus> {
     let (backup_id, source) = job.chosen.clone().unzip();
+    let recovered_to = job.recovery.map(|(log_backups, until)| RecoveredTo {
+        until: until.map(MicroTime),
+        log_backups,
+        reached: job.reached.map(MicroTime),
+    });
     let mut status = DatabaseRestoreStatus {
+        recovered_to,
         job: Some(resources::name(object)),
         started: Some(Time(job.made)),
         backup_id: backup_id.or(before.backup_id.clone()),
@@ -147,6 +153,8 @@ fn follow(object: &DatabaseRestore, before: DatabaseRestoreStatus, job: &Job) ->
                 (RestorePhase::Fetching, "Planning", format!("what {what} would do to the target is looked at"))
             } else if writing {
                 (RestorePhase::Restoring, "Restoring", format!("{what} is written into the target"))
+            } else if job.recovering {
+                (RestorePhase::Fetching, "Recovering", format!("a server comes back from {what} and reads its log"))
             } else {
                 (RestorePhase::Fetching, "Fetching", format!("{what} is fetched and checked"))
             };
@@ -162,16 +170,27 @@ fn follow(object: &DatabaseRestore, before: DatabaseRestoreStatus, job: &Job) ->
                 return ended(planned(status, &what, job.outlook.as_ref(), end.at));
             }
             let keys = job.keys.map_or_else(String::new, |keys| format!(": {keys} keys"));
+            let at = job.recovery.map_or_else(String::new, |(log, until)| as_it_was(log, until, job.reached));
             let note = job.note.as_ref().map_or_else(String::new, |note| format!("; {note}"));
             ended(DatabaseRestoreStatus {
                 phase: RestorePhase::Succeeded,
                 keys: job.keys.map(|keys| i64::try_from(keys).unwrap_or(i64::MAX)),
                 finished: Some(Time(end.at)),
-                message: Some(format!("{what} is in the target{keys}{note}")),
+                message: Some(format!("{what} is in the target{at}{keys}{note}")),
                 ..status
             })
         }
     }
+}
+
+/// How far a server came.
+fn as_it_was(log: i32, until: Option<Timestamp>, reached: Option<Timestamp>) -> String {
+    let until = until.map_or_else(|| "with all that there is".to_owned(), |until| format!("as it was at {until}"));
+    let last = reached.map_or_else(
+        || "nothing was committed since the base backup".to_owned(),
+        |reached| format!("the last transaction is of {reached}"),
+    );
+    format!(", with {log} backups of its log, {until} ({last})")
 }
 
 /// A Job told what it would do. Its pod may be gone with that.
@@ -241,6 +260,8 @@ fn describe(chosen: &Chosen) -> String {
         Note::Passed(later) => format!("; passed over what is not signed by a trusted key: {later}"),
         Note::Unverified => "; nobody checked who wrote it (spec.from.s3.trust: Unverified)".into(),
     };
-    let Chosen { manifest, target, .. } = chosen;
-    format!("backup {} of {} into {}{note}", manifest.id, manifest.source, target.access.source.title)
+    let Chosen { manifest, target, recovery, .. } = chosen;
+    let log =
+        recovery.as_ref().map_or_else(String::new, |it| format!(", with {} backups of its log,", it.plan.log.len()));
+    format!("backup {} of {}{log} into {}{note}", manifest.id, manifest.source, target.access.source.title)
 }

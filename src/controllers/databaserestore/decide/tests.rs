@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use super::super::choice::{pick, unencrypted, unfit, unrecorded};
+use super::super::choice::{identity, pick, unencrypted, unfit, unrecorded};
 use super::super::facts::{Note, Target};
-use super::super::observe::{NOT_NOTED, unnoted};
+use super::super::target::{NOT_NOTED, unnoted};
 use super::*;
 use crate::api::databaserestore::{RestoreAction, RestoreOutcome, Restored};
 use crate::api::{DatabaseBackup, Redis};
@@ -54,6 +54,7 @@ fn chosen() -> Observed {
         target: target("7.0.15"),
         identity: None,
         note: Note::None,
+        recovery: None,
     };
     Observed {
         settings: Settings {
@@ -116,6 +117,58 @@ fn phases_follow_the_job_and_never_go_back() {
     assert_eq!((plan.status.phase, plan.status.keys), (RestorePhase::Succeeded, Some(7)));
     assert_eq!(plan.status.backup_id.as_deref(), Some("20261122T000500Z"));
     assert!(matches!(plan.health, Health::Ready(_)));
+}
+
+#[test]
+fn how_far_a_server_came_back_is_told() {
+    let at = |text: &str| text.parse::<Timestamp>().expect("an instant");
+    let until = at("2026-11-22T11:59:00Z");
+    let job = Job { recovery: Some((132, Some(until))), recovering: true, ..job() };
+    let plan = decided(&latest(), job.clone());
+    assert!(matches!(&plan.health, Health::Progressing(cause) if cause.reason == "Recovering"), "{:?}", plan.health);
+    let to = plan.status.recovered_to.expect("what it comes back from");
+    assert_eq!((to.log_backups, to.until.map(|it| it.0), to.reached), (132, Some(until), None));
+
+    let end = Some(End { at: Timestamp::UNIX_EPOCH, failure: None });
+    let done = Job { end: end.clone(), keys: Some(7), reached: Some(at("2026-11-22T11:58:59.5Z")), ..job.clone() };
+    let plan = decided(&latest(), done);
+    let text = plan.status.message.unwrap_or_default();
+    assert!(
+        text.ends_with(
+            "is in the target, with 132 backups of its log, as it was at 2026-11-22T11:59:00Z (the last transaction is of \
+             2026-11-22T11:58:59.5Z): 7 keys"
+        ),
+        "{text}"
+    );
+    assert_eq!(plan.status.recovered_to.and_then(|it| it.reached).map(|it| it.0), Some(at("2026-11-22T11:58:59.5Z")));
+    let all = decided(&latest(), Job { recovery: Some((0, None)), end, ..job });
+    let text = all.status.message.unwrap_or_default();
+    assert!(text.contains("with all that there is (nothing was committed since the base backup)"), "{text}");
+}
+
+#[test]
+fn a_base_backup_alone_is_refused_with_the_field_that_takes_it() {
+    let (reason, text) = unfit(&backup("postgresql-base", "15.18"), &target("7.2.0")).expect("refused");
+    assert!(reason == "InstantNotGiven" && text.contains("spec.pointInTime"), "{text}");
+}
+
+#[test]
+fn the_secret_opens_base_backup_and_log() {
+    let named = |names: &[Option<&str>], from: serde_json::Value| {
+        let opens: Vec<Option<String>> = names.iter().map(|it| it.map(str::to_owned)).collect();
+        let restore = restore(&from);
+        identity(&restore.spec.from, "20261122T000500Z", &opens).map_err(|no| match no {
+            Choice::Refused(reason, _) | Choice::Waiting(reason, _) => reason,
+            _ => "another",
+        })
+    };
+    let plain = || json!({ "backup": "base" });
+    assert_eq!(named(&[], plain()), Ok(None));
+    assert_eq!(named(&[Some("a")], plain()), Ok(Some("a".into())));
+    assert_eq!(named(&[Some("a"), Some("b")], plain()), Err("IdentityAmbiguous"));
+    assert_eq!(named(&[Some("a"), None], plain()), Err("IdentityMissing"));
+    let both = json!({ "backup": "base", "identitySecretName": "both" });
+    assert_eq!(named(&[Some("a"), Some("b")], both), Ok(Some("both".into())));
 }
 
 #[test]

@@ -1,0 +1,141 @@
+//! What is chosen of base backups and log.
+
+use std::collections::BTreeMap;
+
+use super::super::manifest::{Contents, id_of};
+use super::super::plan::{BASE, WAL};
+use super::*;
+
+fn at(minute: u8) -> Timestamp {
+    format!("2026-11-22T00:{minute:02}:00Z").parse().unwrap()
+}
+
+fn document(kind: &str, minute: u8, facts: &[(&str, &str)]) -> Document {
+    let facts = [("system", "7")].iter().chain(facts);
+    let facts: BTreeMap<String, String> = facts.map(|(name, value)| ((*name).into(), (*value).into())).collect();
+    let manifest = Manifest {
+        id: id_of(at(minute)),
+        started: at(minute),
+        contents: Contents { keys: 0, facts },
+        ..Manifest::sample(kind, "15.18")
+    };
+    Document { manifest, sha256: String::new() }
+}
+
+fn name(timeline: u8, number: u8) -> String {
+    format!("{timeline:08X}00000000{number:08X}")
+}
+
+/// Due at that minute, with the log up to half a second after it.
+fn log(timeline: u8, from: u8, to: u8, minute: u8) -> Document {
+    let until = format!("2026-11-22T00:{minute:02}:00.5Z");
+    document(WAL, minute, &[("first", &name(timeline, from)), ("next", &name(timeline, to)), ("until", &until)])
+}
+
+/// Began at minute 7, and was complete at minute 8.
+fn base() -> Manifest {
+    document(BASE, 7, &[("first", &name(1, 5)), ("until", "2026-11-22T00:08:00Z")]).manifest
+}
+
+/// What is found among backups of the log, and how many of their manifests were read for that.
+fn search(log: &[Document], until: Option<&str>) -> (Result<Vec<String>, Missing>, usize) {
+    let until = until.map(|it| it.parse().unwrap());
+    let mut search = LogSearch::new(&base(), until, log.iter().map(|it| it.manifest.started));
+    let mut read = 0;
+    while !search.wanted().is_empty() {
+        let wanted = search.wanted().to_vec();
+        read += wanted.len();
+        search.take(wanted.iter().map(|due| log.iter().find(|it| it.manifest.started == *due).cloned()));
+    }
+    let found = search.end().map(|log| log.into_iter().map(|it| it.manifest.id[9..13].to_owned()).collect());
+    (found, read)
+}
+
+fn found(log: &[Document], until: Option<&str>) -> Result<Vec<String>, Missing> {
+    search(log, until).0
+}
+
+fn whole() -> Vec<Document> {
+    vec![log(1, 1, 3, 0), log(1, 3, 6, 5), log(1, 6, 6, 10), log(1, 5, 9, 15), log(2, 9, 12, 20)]
+}
+
+#[test]
+fn the_log_goes_from_the_base_backup_to_the_instant_without_a_hole() {
+    assert_eq!(found(&whole(), None).unwrap(), ["0005", "0010", "0015", "0020"]);
+    assert_eq!(found(&whole(), Some("2026-11-22T00:20:00Z")).unwrap(), ["0005", "0010", "0015", "0020"]);
+    assert_eq!(found(&whole(), Some("2026-11-22T00:10:00.5Z")).unwrap(), ["0005", "0010"]);
+    assert_eq!(found(&whole(), Some("2026-11-22T00:10:00.6Z")).unwrap(), ["0005", "0010", "0015"]);
+}
+
+#[test]
+fn an_instant_that_the_log_does_not_reach_is_told_with_its_end() {
+    let late = found(&whole(), Some("2026-11-22T00:20:01Z")).unwrap_err();
+    assert_eq!((late.clone(), late.reason()), (Missing::End("2026-11-22T00:20:00.5Z".into()), "LogTooShort"));
+    assert!(late.to_string().contains("the log ends at 2026-11-22T00:20:00.5Z"), "{late}");
+}
+
+#[test]
+fn a_hole_is_told_with_the_last_instant_before_it() {
+    for lost in [2, 3] {
+        let mut log = vec![log(1, 3, 6, 5), log(1, 6, 7, 10), log(1, 7, 8, 15), log(1, 8, 9, 20)];
+        log.remove(lost - 1);
+        let hole = found(&log, Some("2026-11-22T00:19:00Z")).unwrap_err();
+        let minute = if lost == 2 { "05" } else { "10" };
+        assert_eq!(hole.reason(), "LogBroken");
+        assert!(hole.to_string().contains(&format!("backup 20261122T00{minute}00Z ends before segment")), "{hole}");
+        assert!(hole.to_string().contains(&format!("name 2026-11-22T00:{minute}:00.5Z or an earlier")), "{hole}");
+        // What is behind the instant does not matter.
+        assert!(found(&log, Some("2026-11-22T00:05:00.5Z")).is_ok());
+    }
+    let back = found(&[log(1, 3, 6, 5), log(2, 6, 7, 10), log(1, 7, 9, 15)], None).unwrap_err();
+    assert!(matches!(back, Missing::Hole { .. }), "a timeline never goes back: {back}");
+    let mut untold = log(1, 6, 7, 10);
+    untold.manifest.contents.facts.remove("first");
+    assert_eq!(found(&[log(1, 3, 6, 5), untold], None).unwrap_err().reason(), "LogBroken");
+}
+
+#[test]
+fn a_log_that_begins_too_late_or_is_of_another_server_is_told() {
+    let begins = found(&[log(1, 6, 9, 10)], None).unwrap_err();
+    assert!(begins.to_string().contains("begins at segment 000000010000000000000006"), "{begins}");
+    assert_eq!(found(&[], None), Err(Missing::Log));
+    for at in [0, 1] {
+        let mut both = [log(1, 3, 6, 5), log(1, 6, 9, 10)];
+        both[at].manifest.contents.facts.insert("system".into(), "8".into());
+        assert_eq!(found(&both, None).unwrap_err().reason(), "LogOfOtherServer");
+    }
+}
+
+#[test]
+fn what_is_not_believed_is_a_hole() {
+    let all = whole();
+    let mut search = LogSearch::new(&base(), None, all.iter().map(|it| it.manifest.started));
+    while !search.wanted().is_empty() {
+        let wanted = search.wanted().to_vec();
+        let believed = |due: &Timestamp| all.iter().find(|it| it.manifest.started == *due && *due != at(15)).cloned();
+        search.take(wanted.iter().map(believed));
+    }
+    assert!(matches!(search.end(), Err(Missing::Hole { .. })));
+}
+
+#[test]
+fn no_more_manifests_are_read_than_are_needed() {
+    let minutes = |last: u8| (0..last).map(|minute| log(1, minute, minute + 1, minute)).collect::<Vec<_>>();
+    // One before the base backup began does not have segment 5, and the next one back does.
+    let (found, read) = search(&minutes(59), Some("2026-11-22T00:09:00Z"));
+    assert_eq!(
+        (found.unwrap(), read),
+        (vec!["0005".into(), "0006".into(), "0007".into(), "0008".into(), "0009".into()], 19)
+    );
+}
+
+#[test]
+fn a_base_backup_has_to_be_complete_by_the_instant() {
+    let by = |until: &str| is_by(&base(), until.parse().ok());
+    assert!(by("2026-11-22T00:08:00Z") && !by("2026-11-22T00:07:59.9Z") && is_by(&base(), None));
+    let mut untold = base();
+    untold.contents.facts.remove("until");
+    assert!(!is_by(&untold, None), "one that does not say it is none");
+    let missing = Missing::Base { until: Some(at(3)), earliest: Some("2026-11-22T00:08:00Z".into()) };
+    assert!(missing.to_string().contains("by 2026-11-22T00:03:00Z, the earliest"), "{missing}");
+}

@@ -1,0 +1,162 @@
+//! A server of PostgreSQL that comes back from a base backup and the log since, and is thrown away: it is made in the work
+//! directory and answers there and nowhere else.
+//!
+//! Of the settings that it had, none is kept but those of its catalogs: they may name libraries, programs and files that are
+//! not here. It archives nothing, and follows no subscription: the servers that it once talked to must not take it for the
+//! one that it was.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::super::child::{Child, Program};
+use super::super::tables::alike;
+use super::super::{Account, PROGRAM_SILENCE_TIMEOUT, Side, WHOLE_JOB, tools};
+use super::MAINTENANCE;
+use super::scratch::{account, begun};
+use super::session::Session;
+use crate::backup::Error;
+use crate::backup::data_directory::{BASE_FILE, SCRIPT_FILE, log_file, script, settings};
+use crate::backup::manifest::Manifest;
+
+/// The fact of a base backup that names a superuser who may log in.
+pub const SUPERUSER: &str = "superuser";
+/// The fact of a base backup that tells how many transactions could be prepared: with fewer, recovery may not end.
+pub const PREPARED: &str = "preparedTransactions";
+/// Who that is, and how many, where it is not told.
+const USUAL: (&str, u32) = ("postgres", 10);
+/// How often is asked whether it is there.
+const RHYTHM: Duration = Duration::from_secs(1);
+/// What the server says when the log ends before the instant.
+const NOT_REACHED: &str = "recovery ended before configured recovery target was reached";
+/// Settings of a server of which nothing is kept.
+const SETTINGS: &[&str] = &[
+    // Nobody may ask before it is where it is to be: and so it needs no more connections than the server that it was.
+    "hot_standby=off",
+    "listen_addresses=",
+    "archive_mode=off",
+    "max_logical_replication_workers=0",
+    "max_wal_senders=0",
+    "max_connections=20",
+    // A dump locks all that it reads.
+    "max_locks_per_transaction=4096",
+    "autovacuum=off",
+    "fsync=off",
+    "full_page_writes=off",
+    "synchronous_commit=off",
+    "dynamic_shared_memory_type=mmap",
+    "jit=off",
+];
+
+/// A server that came back.
+pub struct Recovered {
+    /// How it is reached: by a superuser, without a password.
+    pub account: Account,
+    /// When the last transaction ended that it read from the log; none where the log had no more.
+    pub reached: Option<Timestamp>,
+    _server: Child,
+    data: PathBuf,
+}
+
+/// Makes it out of what was fetched, and waits until it is as it was at the instant.
+pub async fn recover(work: &Path, manifest: &Manifest, until: Option<Timestamp>) -> Result<Recovered, Error> {
+    check(manifest).await?;
+    let data = unpack(work, until).await?;
+    let facts = &manifest.contents.facts;
+    let prepared: u32 = facts.get(PREPARED).and_then(|it| it.parse().ok()).unwrap_or(USUAL.1);
+    let config = |name: &str, text: &str| -> Result<String, Error> {
+        let path = work.join(name);
+        fs::write(&path, text).map_err(|source| Error::Work { path: path.clone(), source })?;
+        Ok(path.display().to_string())
+    };
+    let files = [
+        format!("config_file={}", config("server.conf", "")?),
+        format!("hba_file={}", config("hba.conf", "local all all trust\n")?),
+        format!("ident_file={}", config("ident.conf", "")?),
+        format!("max_prepared_transactions={prepared}"),
+    ];
+    let all = SETTINGS.iter().copied().chain(files.iter().map(String::as_str)).flat_map(|setting| ["-c", setting]);
+    let server =
+        Program::new("postgres").args(["-D".as_ref(), data.as_os_str(), "-k".as_ref(), work.as_os_str()]).args(all);
+    tracing::info!(id = manifest.id, until = until.map(tracing::field::display), "the server reads its log");
+    let mut server = server.start(Stdio::null())?;
+    let superuser = facts.get(SUPERUSER).map_or(USUAL.0, String::as_str);
+    let account = account(work, superuser);
+    begun(&mut server, &account, WHOLE_JOB, RHYTHM).await.map_err(|error| not_reached(error, until))?;
+    let reached = Session::open(&account, MAINTENANCE).await?.replayed().await?;
+    tracing::info!(id = manifest.id, reached = reached.map(tracing::field::display), "the server is there");
+    Ok(Recovered { account, reached, _server: server, data })
+}
+
+impl Recovered {
+    /// Ends it, and gives its room back.
+    pub fn throw_away(self) -> Result<(), Error> {
+        let Self { data, _server: server, .. } = self;
+        drop(server);
+        fs::remove_dir_all(&data).map_err(|source| Error::Work { path: data, source })
+    }
+}
+
+/// No server reads the files of another major version.
+async fn check(manifest: &Manifest) -> Result<(), Error> {
+    let printed = Program::new("postgres").args(["--version"]).run(Stdio::null(), PROGRAM_SILENCE_TIMEOUT).await?;
+    let printed = printed.map_err(|failure| Side::Scratch.failed(&failure))?;
+    let version = printed.split_once("(PostgreSQL) ").map_or("", |(_, version)| version.trim());
+    if alike(version, &manifest.version) {
+        return Ok(());
+    }
+    Err(Error::VersionMismatch {
+        image: std::env::var(tools::IMAGE).unwrap_or_default(),
+        its: version.to_owned(),
+        needed: manifest.version.clone(),
+    })
+}
+
+/// Makes the data directory, by the script that people run.
+async fn unpack(work: &Path, until: Option<Timestamp>) -> Result<PathBuf, Error> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |source| Error::Work { path, source }
+    };
+    let (data, path) = (work.join("server"), work.join(SCRIPT_FILE));
+    if data.exists() {
+        fs::remove_dir_all(&data).map_err(failed(&data))?;
+    }
+    fs::write(&path, script(until)).map_err(failed(&path))?;
+    let made = Program::new("sh").args([&path, &data]).run(Stdio::null(), WHOLE_JOB).await?;
+    made.map_err(|failure| Side::Scratch.failed(&failure))?;
+    // It is all in the directory now, and the room is needed.
+    let logs = (0..).map(|number| work.join(log_file(number))).take_while(|path| path.exists());
+    for path in [work.join(BASE_FILE)].into_iter().chain(logs) {
+        fs::remove_file(&path).map_err(failed(&path))?;
+    }
+    let own = data.join("postgresql.auto.conf");
+    fs::write(&own, settings(until)).map_err(failed(&own))?;
+    Ok(data)
+}
+
+/// The server's own words, where they are about the instant.
+fn not_reached(error: Error, until: Option<Timestamp>) -> Error {
+    match (until, error.to_string().contains(NOT_REACHED)) {
+        (Some(until), true) => Error::InstantNotReached(until),
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::child::Failure;
+    use super::*;
+
+    #[test]
+    fn a_log_without_the_instant_is_told_and_other_failures_stay_as_they_are() {
+        let failed = |words: &str| Side::Scratch.failed(&Failure::Ended("postgres", words.into()));
+        let until = "2026-11-22T00:20:00Z".parse().ok();
+        let ended = "FATAL:  recovery ended before configured recovery target was reached";
+        assert_eq!(not_reached(failed(ended), until).reason(), "InstantNotReached");
+        assert_eq!(not_reached(failed("FATAL:  out of memory"), until).reason(), "ScratchFailed");
+    }
+}

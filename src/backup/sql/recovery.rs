@@ -1,0 +1,51 @@
+//! A server of PostgreSQL that came back from a base backup, dumped: for a restore, or to prove that all of it can be read.
+
+use std::io::Write;
+use std::path::Path;
+
+use tokio_util::bytes::Bytes;
+
+use super::{PACK, Splitter, SqlDump, postgres};
+use crate::api::databasebackup::Method;
+use crate::backup::Error;
+use crate::backup::manifest::{Contents, Manifest};
+use crate::backup::plan::{RestorePlan, kind_of};
+
+/// The fact of what is restored that tells when the last transaction ended that a recovered server has.
+pub const REACHED: &str = "reached";
+
+/// Has a server come back from a base backup and its log, and dumps its databases to where a restore looks for them. Gives
+/// what is restored then.
+pub async fn recover(plan: &RestorePlan, manifest: &Manifest) -> Result<Manifest, Error> {
+    let until = plan.recovery.as_ref().and_then(|it| it.until);
+    let recovered = postgres::recover(&plan.work, manifest, until).await?;
+    let pack = plan.work.join(PACK);
+    let failed = |source| Error::of_file(pack.clone(), source, manifest.size);
+    let mut files = Splitter::new(&pack).map_err(failed)?;
+    let (version, mut contents) = dump_all(&recovered, |bytes| files.write_all(&bytes).map_err(failed)).await?;
+    files.finish().map_err(failed)?;
+    let reached = recovered.reached.map(|reached| (REACHED.to_owned(), reached.to_string()));
+    contents.facts.extend(reached);
+    recovered.throw_away()?;
+    Ok(Manifest { kind: kind_of(Method::Dump).into(), version, contents, ..manifest.clone() })
+}
+
+/// Has a server come back from a base backup, and reads all of its databases. Gives the number of rows.
+pub async fn verify_base(work: &Path, manifest: &Manifest) -> Result<u64, Error> {
+    let recovered = postgres::recover(work, manifest, None).await?;
+    let (_, contents) = dump_all(&recovered, |_| Ok(())).await?;
+    tracing::info!(rows = contents.keys, "verified");
+    Ok(contents.keys)
+}
+
+/// Dumps all databases of a server; gives its version and what they hold.
+async fn dump_all(
+    recovered: &postgres::Recovered,
+    mut write: impl FnMut(Bytes) -> Result<(), Error>,
+) -> Result<(String, Contents), Error> {
+    let mut dump = SqlDump::databases(recovered.account.clone()).await?;
+    while let Some(bytes) = dump.next().await? {
+        write(bytes)?;
+    }
+    Ok(dump.finish())
+}

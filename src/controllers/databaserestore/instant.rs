@@ -1,0 +1,359 @@
+//! Chooses what brings a PostgreSQL back as it was at an instant: the newest base backup that was complete by then, and the
+//! log since without a hole. What is believed, and why, is as of any other backup.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use futures::future::join_all;
+use jiff::Timestamp;
+use kube::ResourceExt;
+
+use super::bucket::{At, Opened};
+use super::facts::{Choice, Note, Offer, OfferedLog};
+use super::observe::{Observer, lasting, place_of};
+use super::shelf::Candidate;
+use crate::api::databasebackup::Method;
+use crate::api::databaserestore::{BucketChoice, PointInTime};
+use crate::api::{DatabaseBackup, DatabaseRestore};
+use crate::backup::instant::{LogSearch, Missing, end_of, is_by, system_of};
+use crate::backup::jobs::{Catalog, image_of, of_source};
+use crate::backup::manifest::{Document, Manifest, due_of};
+use crate::backup::plan::{BASE, Destination, Server, WAL};
+use crate::backup::record::Record;
+use crate::backup::signature::PublicKey;
+use crate::guardrails::asks;
+use crate::transfer::{self, Disbelief, Error, key_of};
+
+/// Backups of one object in one folder.
+struct Kept {
+    origin: Destination,
+    folder: &'static str,
+    /// When those were due that may count.
+    dues: Vec<Timestamp>,
+    trust: Trust,
+}
+
+/// Which of them count.
+enum Trust {
+    /// Those that are recorded; all, where somebody consents to others.
+    Recorded(Option<Record>),
+    /// Those that a key signed, and all where none is asked for.
+    Signed(Option<Vec<PublicKey>>),
+}
+
+/// What was found, or what is missing, and the first backup that does not count.
+type Found<T> = (Result<T, Missing>, Option<String>);
+
+impl Observer {
+    /// What is asked for of the DatabaseBackups of the namespace.
+    pub(super) async fn instant_of_object(
+        &self,
+        object: &DatabaseRestore,
+        instant: &PointInTime,
+        name: &str,
+    ) -> Result<Result<Offer, Choice>, Error> {
+        let base = match self.backup_of(object, "spec.from.backup", name, Method::BaseBackup).await? {
+            Ok(base) => base,
+            Err(no) => return Ok(Err(no)),
+        };
+        let log = match &instant.log {
+            Some(name) => self.backup_of(object, "spec.pointInTime.log", name, Method::Wal).await?.map(Some),
+            None => {
+                let all: Vec<DatabaseBackup> = transfer::list(&self.client, object, "", "DatabaseBackups").await?;
+                log_beside(&base, &all)
+            }
+        };
+        let log = match log {
+            Ok(log) => log,
+            Err(no) => return Ok(Err(no)),
+        };
+        let its = base.spec.source.as_ref().and_then(image_of).map_or("", |(_, image)| image);
+        let image = instant.image.clone().unwrap_or_else(|| its.to_owned());
+        if let Some((reason, message)) = self.guardrails.denial(object, || asks::of_recovery(&image)) {
+            return Ok(Err(Choice::Refused(reason, message)));
+        }
+        let bases = match self.kept_by(object, &base, BASE).await? {
+            Ok(kept) => kept,
+            Err(no) => return Ok(Err(no)),
+        };
+        let until = instant.until.as_ref().map(|until| until.0);
+        let document = match self.base_of(object, &bases, until).await? {
+            (Ok(document), _) => document,
+            (Err(missing), passed) => return Ok(Err(refused(&missing, &bases.origin, passed.as_deref()))),
+        };
+        let (documents, origin, encryption) = match &log {
+            None if until.is_some() => return Ok(Err(refused(&Missing::Log, &bases.origin, None))),
+            None => (Vec::new(), bases.origin.clone(), None),
+            Some(log) => {
+                let kept = match self.kept_by(object, log, WAL).await? {
+                    Ok(kept) => kept,
+                    Err(no) => return Ok(Err(no)),
+                };
+                match self.log_of(&kept, &document.manifest, until).await? {
+                    (Ok(documents), _) => (documents, kept.origin, log.spec.encryption.as_ref()),
+                    (Err(missing), passed) => return Ok(Err(refused(&missing, &kept.origin, passed.as_deref()))),
+                }
+            }
+        };
+        let secret = |it: &crate::api::databasebackup::Encryption| it.identity_secret_name.clone();
+        let (encrypts, identity) = (encryption.is_some(), encryption.and_then(secret));
+        let log = OfferedLog { documents, origin, encrypts, identity, until, image };
+        let encryption = base.spec.encryption.as_ref();
+        Ok(Ok(Offer {
+            document,
+            folder: BASE.into(),
+            origin: bases.origin,
+            encrypts: encryption.is_some(),
+            identity: encryption.and_then(secret),
+            note: Note::None,
+            log: Some(log),
+        }))
+    }
+
+    /// What is asked for of a bucket. Whoever took it, the log is that of the server that the base backup is of.
+    pub(super) async fn instant_of_bucket(
+        &self,
+        object: &DatabaseRestore,
+        instant: &PointInTime,
+        choice: &BucketChoice,
+    ) -> Result<Result<Offer, Choice>, Error> {
+        let opened = match self.opened(object, choice).await? {
+            Ok(opened) => opened,
+            Err(no) => return Ok(Err(no)),
+        };
+        let asked = match self.catalogs(&opened.at, &opened.prefix).await? {
+            Ok(found) => found,
+            Err(no) => return Ok(Err(no)),
+        };
+        let until = instant.until.as_ref().map(|until| until.0);
+        let (mut bases, mut why) = (Vec::new(), None);
+        for kept in kept_in(&opened, &asked, BASE) {
+            match self.base_of(object, &kept, until).await? {
+                (Ok(document), _) => bases.push((kept.origin, document)),
+                (Err(missing), passed) => why = why.or(Some(refused(&missing, &kept.origin, passed.as_deref()))),
+            }
+        }
+        let (origin, document) = match newest(bases) {
+            Ok(Some(base)) => base,
+            Ok(None) => {
+                let missing = Missing::Base { until, earliest: None };
+                return Ok(Err(why.unwrap_or_else(|| refused(&missing, &opened.origin(&opened.prefix), None))));
+            }
+            Err(no) => return Ok(Err(no)),
+        };
+        // The prefix may be that of the base backups alone.
+        let namespace = object.namespace().unwrap_or_default();
+        let all = if opened.prefix == namespace { Ok(asked) } else { self.catalogs(&opened.at, &namespace).await? };
+        let all = match all {
+            Ok(all) => all,
+            Err(no) => return Ok(Err(no)),
+        };
+        let is_named = |kept: &Kept| {
+            let name = kept.origin.prefix.rsplit('/').nth(1);
+            instant.log.is_none() || instant.log.as_deref() == name
+        };
+        let (mut log, mut why) = (None, None);
+        for kept in kept_in(&opened, &all, WAL).into_iter().filter(is_named) {
+            match self.log_of(&kept, &document.manifest, until).await? {
+                (Ok(documents), _) => {
+                    log = Some((documents, kept.origin));
+                    break;
+                }
+                (Err(Missing::OtherServer { .. }), _) if instant.log.is_none() => {}
+                (Err(missing), passed) => why = why.or(Some(refused(&missing, &kept.origin, passed.as_deref()))),
+            }
+        }
+        let (documents, log_origin) = match (log, why) {
+            (Some(log), _) => log,
+            (None, Some(why)) => return Ok(Err(why)),
+            (None, None) if until.is_some() || instant.log.is_some() => {
+                return Ok(Err(refused(&Missing::Log, &opened.origin(&namespace), None)));
+            }
+            (None, None) => (Vec::new(), origin.clone()),
+        };
+        let image = instant.image.clone().or_else(|| image_of(&object.spec.target).map(|(_, image)| image.to_owned()));
+        let log = OfferedLog {
+            documents,
+            origin: log_origin,
+            encrypts: false,
+            identity: None,
+            until,
+            image: image.unwrap_or_default(),
+        };
+        let note = if opened.believed_keys.is_none() { Note::Unverified } else { Note::None };
+        let (folder, log) = (BASE.into(), Some(log));
+        Ok(Ok(Offer { document, folder, origin, encrypts: false, identity: None, note, log }))
+    }
+
+    /// The DatabaseBackup of that name, which has that method.
+    async fn backup_of(
+        &self,
+        object: &DatabaseRestore,
+        field: &str,
+        name: &str,
+        method: Method,
+    ) -> Result<Result<DatabaseBackup, Choice>, Error> {
+        let Some(backup) = self.get::<DatabaseBackup>(object, name, "DatabaseBackup").await? else {
+            let message = format!("{field}: there is no DatabaseBackup {name} in this namespace");
+            return Ok(Err(Choice::Waiting("BackupMissing", message)));
+        };
+        if backup.spec.method == method {
+            return Ok(Ok(backup));
+        }
+        let message = format!(
+            "{field}: DatabaseBackup {name} has method: {:?}, and spec.pointInTime needs one with method: {method:?} here",
+            backup.spec.method
+        );
+        Ok(Err(Choice::Refused("MethodMismatch", message)))
+    }
+
+    /// What an object keeps in a folder.
+    async fn kept_by(
+        &self,
+        object: &DatabaseRestore,
+        backup: &DatabaseBackup,
+        folder: &'static str,
+    ) -> Result<Result<Kept, Choice>, Error> {
+        let (origin, record) = match self.kept(object, backup, None).await? {
+            Ok(kept) => kept,
+            Err(no) => return Ok(Err(no)),
+        };
+        let catalog = self.catalog(object, &origin, record.as_ref()).await?;
+        let trust = Trust::Recorded(record);
+        Ok(catalog.map(|catalog| Kept { origin, folder, dues: catalog.complete(folder).into_iter().collect(), trust }))
+    }
+
+    /// The newest base backup that was complete by then, or the one that is named.
+    async fn base_of(
+        &self,
+        object: &DatabaseRestore,
+        kept: &Kept,
+        until: Option<Timestamp>,
+    ) -> Result<Found<Document>, Error> {
+        let named = due_of(&object.spec.from.id);
+        let (mut earliest, mut passed) = (None, None);
+        for due in kept.dues.iter().rev().filter(|due| named.is_none_or(|named| named == **due)) {
+            match self.believed(kept, *due).await? {
+                Ok(document) if is_by(&document.manifest, until) => return Ok((Ok(document), passed)),
+                Ok(document) => earliest = end_of(&document.manifest).map(|end| end.to_string()).or(earliest),
+                Err(why) => passed = passed.or(Some(why)),
+            }
+        }
+        Ok((Err(Missing::Base { until, earliest }), passed))
+    }
+
+    /// The log from a base backup to the instant.
+    async fn log_of(
+        &self,
+        kept: &Kept,
+        base: &Manifest,
+        until: Option<Timestamp>,
+    ) -> Result<Found<Vec<Document>>, Error> {
+        let mut search = LogSearch::new(base, until, kept.dues.iter().copied());
+        let mut passed = None;
+        while !search.wanted().is_empty() {
+            let reads = search.wanted().iter().map(|due| self.believed(kept, *due));
+            let mut documents = Vec::new();
+            for read in join_all(reads).await {
+                documents.push(read?.map_err(|why| passed.get_or_insert(why).clone()).ok());
+            }
+            search.take(documents);
+        }
+        Ok((search.end(), passed))
+    }
+
+    /// The manifest of a backup; or why it does not count.
+    async fn believed(&self, kept: &Kept, due: Timestamp) -> Result<Result<Document, String>, Error> {
+        let Kept { origin, folder, trust, .. } = kept;
+        let place = place_of(origin);
+        let key = key_of(&origin.prefix, folder, due);
+        let read = match trust {
+            Trust::Recorded(record) => {
+                let backup = (origin.prefix.as_str(), *folder, due);
+                let read = transfer::document(&self.s3, (&place, &origin.owner), backup, record.as_ref());
+                match read.await.map_err(lasting)? {
+                    Some(Ok(document)) => Ok(document),
+                    Some(Err(Disbelief::Invalid(mistake))) => Err(format!("{key} is not believed: {mistake}")),
+                    Some(Err(Disbelief::Changed)) => Err(format!("{key} was written again after its Job reported it")),
+                    None => Err(format!("{key} was deleted just now")),
+                }
+            }
+            Trust::Signed(keys) => {
+                let (base, folder) = (origin.prefix.clone(), (*folder).to_owned());
+                let candidate = Candidate { base, folder, due, signed: true };
+                let at = At { place, owner: origin.owner.clone() };
+                self.read(&at, &candidate, keys.as_deref()).await?.map_err(|why| format!("{key}: {why}"))
+            }
+        };
+        Ok(match read {
+            Ok(document) if document.manifest.kind != *folder => Err(format!("{key} is of another kind")),
+            read => read,
+        })
+    }
+}
+
+/// Backups of each object that has such a folder.
+fn kept_in(opened: &Opened, catalogs: &BTreeMap<String, Catalog>, folder: &'static str) -> Vec<Kept> {
+    let kept =
+        catalogs.iter().filter(|(_, catalog)| catalog.folders.contains_key(folder)).map(|(prefix, catalog)| Kept {
+            origin: opened.origin(prefix),
+            folder,
+            dues: catalog.complete(folder).into_iter().collect(),
+            trust: Trust::Signed(opened.believed_keys.clone()),
+        });
+    kept.collect()
+}
+
+/// The newest base backup, where all are of one server.
+fn newest(mut bases: Vec<(Destination, Document)>) -> Result<Option<(Destination, Document)>, Choice> {
+    bases.sort_by(|one, other| one.1.manifest.id.cmp(&other.1.manifest.id));
+    let first = bases.first().map(|(_, document)| system_of(&document.manifest).to_owned());
+    let is_other = |(_, document): &&(Destination, Document)| Some(system_of(&document.manifest)) != first.as_deref();
+    if bases.iter().any(|it| is_other(&it)) {
+        let each =
+            bases.iter().map(|(origin, document)| format!("{} under {}", document.manifest.source, origin.prefix));
+        let message = format!(
+            "there are base backups of several servers: {}; name one of these prefixes in spec.from.s3.prefix",
+            each.collect::<Vec<_>>().join(", ")
+        );
+        return Err(Choice::Refused("SourceAmbiguous", message));
+    }
+    Ok(bases.pop())
+}
+
+/// The DatabaseBackup that keeps the log of the server of another one; none where there is none.
+fn log_beside(base: &DatabaseBackup, all: &[DatabaseBackup]) -> Result<Option<DatabaseBackup>, Choice> {
+    let server = |backup: &DatabaseBackup| {
+        let source = backup.spec.source.as_ref()?;
+        match of_source(source, backup.spec.method)?.source.server {
+            Server::Postgresql(server) => Some((server.host, server.port)),
+            _ => None,
+        }
+    };
+    let is_its = |it: &&DatabaseBackup| it.spec.method == Method::Wal && server(it) == server(base);
+    let found: Vec<&DatabaseBackup> = all.iter().filter(is_its).collect();
+    match found.as_slice() {
+        [] => Ok(None),
+        [only] => Ok(Some((*only).clone())),
+        several => {
+            let names: Vec<String> = several.iter().map(|it| it.name_any()).collect();
+            let message = format!(
+                "several DatabaseBackups keep the log of that server: name one of {} in spec.pointInTime.log",
+                names.join(", ")
+            );
+            Err(Choice::Refused("LogAmbiguous", message))
+        }
+    }
+}
+
+/// Why nothing can be brought back. A base backup may still come.
+fn refused(missing: &Missing, origin: &Destination, passed: Option<&str>) -> Choice {
+    let passed = passed.map_or_else(String::new, |passed| format!("; passed over what does not count: {passed}"));
+    let message = format!("under s3://{}/{}/, {missing}{passed}", origin.bucket, origin.prefix);
+    match missing {
+        Missing::Base { earliest: None, .. } => Choice::Waiting(missing.reason(), message),
+        _ => Choice::Refused(missing.reason(), message),
+    }
+}
