@@ -83,7 +83,7 @@ pub fn backup_pod(run: Run<'_>, due: Option<&str>) -> PodSpec {
 
 /// The pod that drops a replication slot: it talks to the database alone, and has no token for S3.
 pub fn slot_pod(run: Run<'_>, image: &str) -> PodSpec {
-    let main = in_image(run, with_secrets(run, ours(run, "drop-slot")), image);
+    let main = in_image(run, with_secrets(run, ours(run, "drop-slot")), image, PRIVATE);
     let mut all = volumes::of(Run { settings: &Settings { identity: None, ..run.settings.clone() }, ..run });
     all.extend(foreign_image::volumes());
     PodSpec { init_containers: Some(vec![install(run)]), containers: vec![main], volumes: Some(all), ..base() }
