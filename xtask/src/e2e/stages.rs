@@ -125,15 +125,15 @@ pub fn run(scene: &Scene<'_>, choice: &Choice, steps: &mut Progress) -> Result<R
             }
             Err(error) => {
                 failed = true;
-                let hint = operator::must_be_ready(&scene.kubectl()).err().map(|it| format!("{it:#}\n"));
-                let why = format!("{}{error:#}", hint.unwrap_or_default());
+                let kubectl = scene.kubectl();
+                let looks = stage.order == Order::Looks;
+                let hint = if looks { None } else { operator::must_be_ready(&kubectl).err() };
+                let why = hint.map_or_else(|| format!("{error:#}"), |hint| format!("{hint:#}\n{error:#}"));
                 println!("      {}", why.replace('\n', "\n      "));
                 // It takes a while where there are no logs.
-                let seen = match stage.order {
-                    Order::Looks => String::new(),
-                    _ => format!("\n{}", install::what_happened(&scene.kubectl(), &scene.run.namespace())),
-                };
-                report.rows.push(Row { name: stage.name, took, outcome: Outcome::Failed(format!("{why}{seen}")) });
+                let seen = if looks { String::new() } else { install::what_happened(&kubectl, &scene.run.namespace()) };
+                let why = format!("{why}\n{seen}");
+                report.rows.push(Row { name: stage.name, took, outcome: Outcome::Failed(why) });
             }
         }
         if stage.order == Order::Looks && !failed && scene.place.asks() {

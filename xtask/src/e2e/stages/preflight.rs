@@ -28,6 +28,11 @@ pub fn look(scene: &Scene<'_>, watch: &Watch<'_>) -> Result<Vec<String>> {
     place.programs(scene.values.as_ref())?;
     watch.step().note(format!("asking {} for its version", place.name()));
     let cluster = kubernetes(scene)?;
+    if scene.values.is_none() {
+        let options = operator::options(&scene.kubectl())
+            .context("the operator is not installed: docs/install.md, or --values FILE")?;
+        operator::must_be_of(&options, &named)?;
+    }
     let aws = place.aws();
     let program = aws.version()?;
     watch.step().note(format!("{program} sts get-caller-identity"));
