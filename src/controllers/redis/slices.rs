@@ -106,14 +106,13 @@ impl Slices {
     /// Gives a slice of ours its labels back, without which the watch does not show it. What it says is decided anew.
     async fn find_again(&self, object: &Object, name: &str) -> Result<(), Error> {
         let failed = |source| stateful::Error::Change { name: format!("EndpointSlice {name}"), source };
-        let Some(there) = self.api(object).get_opt(name).await.map_err(failed)? else { return Ok(()) };
+        let Some(mut there) = self.api(object).get_opt(name).await.map_err(failed)? else { return Ok(()) };
         if !is_controlled_by(&there, object) {
             return Err(stateful::Error::NameTaken(format!("EndpointSlice {name}")).into());
         }
-        let metadata = json!({ "uid": there.uid(), "labels": names::labels(object) });
-        let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
-        let patch = Patch::Merge(json!({ "metadata": metadata }));
-        Ok(self.api(object).patch(name, &parameters, &patch).await.map(drop).map_err(failed)?)
+        there.labels_mut().extend(names::labels(object));
+        let parameters = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
+        Ok(self.api(object).replace(name, &parameters, &there).await.map(drop).map_err(failed)?)
     }
 
     /// Takes the selector from exactly that Service.

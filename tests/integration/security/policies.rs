@@ -49,7 +49,7 @@ where
 async fn what_a_policy_does_not_allow_is_not_made_and_what_was_made_stays() {
     let scene = Scene::new("security-policies").await;
     let mut context = Operator::context(&scene, Operator::client().await, scene.aws.clone(), Duration::from_secs(2));
-    context.environment.guardrails = Guardrails::watching(&scene.client);
+    context.environment.guardrails = Guardrails::watching(&Operator::client().await);
     let _operator = Operator::start_in(context);
     let rules = json!([
         { "apiGroups": ["demo.rtfm.co.ua", "example.com"], "resources": ["*"], "verbs": ["create", "get", "patch"] },

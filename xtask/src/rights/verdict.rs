@@ -150,6 +150,8 @@ mod tests {
         verdict.see(&request("delete", "configmaps", "causeway-backups-0123"), true);
         verdict.see(&request("get", "secrets", "causeway-signing-key"), true);
         assert!(verdict.missing().is_empty(), "{:?}", verdict.missing());
+        verdict.see(&Request { namespace: NAMESPACE.into(), ..request("get", "pods", "causeway-5d9c-x2x4v") }, true);
+        assert_eq!(verdict.used.len(), 3);
         assert!(verdict.used.iter().all(|grant| grant.own));
         verdict.see(&request("delete", "configmaps", "cache"), true);
         assert_eq!(verdict.missing().len(), 1);
