@@ -78,7 +78,7 @@ async fn hints(scene: &Scene) -> Vec<(Vec<String>, Vec<String>)> {
 async fn readers_are_led_to_replicas_near_them(scene: &Scene) {
     let prefers = |near: Value| json!({ "replicaService": { "trafficDistribution": near } });
     scene.edit::<Redis>(NAME, prefers(json!("PreferSameNode"))).await;
-    let node = Api::<Node>::all(Operator::client().await.clone()).get("node-1").await.expect("the node");
+    let node = Api::<Node>::all(scene.client.clone()).get("node-1").await.expect("the node");
     let zone = node.labels().get("topology.kubernetes.io/zone").cloned().expect("a zone");
     let near = (vec![zone], vec!["node-1".to_owned()]);
     let look = || hints(scene);
