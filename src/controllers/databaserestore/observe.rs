@@ -11,10 +11,7 @@ use super::choice::{self, pick, unencrypted, unfit, unrecorded};
 use super::facts::{Choice, Chosen, Job, Note, Observed, Offer, OfferedLog, Target};
 use super::resources;
 use crate::api::{DatabaseBackup, DatabaseRestore};
-use crate::backup::jobs::{
-    Catalog, RECOVER, SERVICE_ACCOUNT, Served, Settings, end_of, image_of, of_etcd_cluster, of_redis, of_source,
-    prefix_of,
-};
+use crate::backup::jobs::{Catalog, RECOVER, SERVICE_ACCOUNT, Settings, end_of, prefix_of};
 use crate::backup::manifest::{Document, id_of};
 use crate::backup::plan::Destination;
 use crate::backup::record::{Record, believed};
