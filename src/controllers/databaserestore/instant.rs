@@ -47,7 +47,7 @@ enum Trust {
 type Found<T> = (Result<T, Missing>, Option<String>);
 
 impl Observer {
-    /// What is asked for of the DatabaseBackups of the namespace.
+    /// What is asked for of each `DatabaseBackup` of the namespace.
     pub(super) async fn instant_of_object(
         &self,
         object: &DatabaseRestore,
@@ -58,12 +58,11 @@ impl Observer {
             Ok(base) => base,
             Err(no) => return Ok(Err(no)),
         };
-        let log = match &instant.log {
-            Some(name) => self.backup_of(object, "spec.pointInTime.log", name, Method::Wal).await?.map(Some),
-            None => {
-                let all: Vec<DatabaseBackup> = transfer::list(&self.client, object, "", "DatabaseBackups").await?;
-                log_beside(&base, &all)
-            }
+        let log = if let Some(name) = &instant.log {
+            self.backup_of(object, "spec.pointInTime.log", name, Method::Wal).await?.map(Some)
+        } else {
+            let all: Vec<DatabaseBackup> = transfer::list(&self.client, object, "", "DatabaseBackups").await?;
+            log_beside(&base, &all)
         };
         let log = match log {
             Ok(log) => log,
