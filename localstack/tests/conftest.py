@@ -146,7 +146,8 @@ def aws(endpoint: str) -> Aws:
 
 
 def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + 60
+    # Other tests may leave it little of the processors.
+    until = time.monotonic() + 300
     while True:
         try:
             with urllib.request.urlopen(f"{url}/_localstack/health"):

@@ -151,29 +151,34 @@ fn beside_the_tests<'a>(install: bool, kept: bool) -> Vec<Part<'a>> {
     // Whoever has the first of a pair ends before the one begins who has the second.
     let (before_lints, lints_turn) = mpsc::channel::<()>();
     let (before_installing, installing_turn) = mpsc::channel::<()>();
-    let mut parts = Vec::new();
+    let mut parts = of_deployments(Some(before_installing.clone()));
+    let mut beside = |name, check: fn(&Step) -> Result<Outcome>| {
+        let before = before_installing.clone();
+        parts.push(Part::new(name, move |step| {
+            let _before = before;
+            check(step)
+        }));
+    };
+    beside("Python of LocalStack", suites::python);
+    beside("Linters of what is deployed", linters::check);
+    beside("Go of the cluster", checks::go);
+    parts.push(Part::new("Unit tests", move |step| {
+        let _before = (before_lints, before_installing);
+        suites::cargo(&Suite::Unit { behind: true }, None, step)
+    }));
+    parts.push(Part::new("Lints", move |step| {
+        // Cargo does one thing at a time in a checkout, and tests tell more.
+        let _ = lints_turn.recv();
+        checks::lints(step, true)
+    }));
     if install {
-        let before_lints = before_lints.clone();
         parts.push(Part::new(installed::STEP, move |step| {
-            let _before = before_lints;
-            // It installs the image of the release.
+            // It installs the image of the release, and a second cluster beside all the others leaves a small machine no time for
+            // the tests.
             let _ = installing_turn.recv();
             installed::beside_others(kept, step)
         }));
     }
-    parts.push(Part::new("Unit tests", move |step| {
-        let _before = before_lints;
-        suites::cargo(&Suite::Unit { behind: true }, None, step)
-    }));
-    parts.push(Part::new("Lints", move |step| {
-        // Cargo does one thing at a time in a checkout, and tests tell more. A compiler takes as much memory as a cluster.
-        let _ = lints_turn.recv();
-        checks::lints(step, true)
-    }));
-    parts.push(Part::new("Python of LocalStack", suites::python));
-    parts.push(Part::new("Linters of what is deployed", linters::check));
-    parts.push(Part::new("Go of the cluster", checks::go));
-    parts.extend(of_deployments(Some(before_installing)));
     parts
 }
 
