@@ -23,18 +23,23 @@ EXAMPLES = {
     "cognito-idp:userpool": f"arn:aws:cognito-idp:us-east-1:{ACCOUNT}:userpool/us-east-1_p",
     "ec2:security-group": f"arn:aws:ec2:us-east-1:{ACCOUNT}:security-group/sg-1",
     "ec2:security-group-rule": f"arn:aws:ec2:us-east-1:{ACCOUNT}:security-group-rule/sgr-1",
+    "ec2:volume": f"arn:aws:ec2:us-east-1:{ACCOUNT}:volume/vol-1",
     "ec2:vpc": f"arn:aws:ec2:us-east-1:{ACCOUNT}:vpc/vpc-1",
     "elasticloadbalancing:loadbalancer/app/": f"{ELB}:loadbalancer/app/a/1",
     "elasticloadbalancing:listener/app": f"{ELB}:listener/app/a/1/2",
     "elasticloadbalancing:listener-rule/app": f"{ELB}:listener-rule/app/a/1/2/3",
     "elasticloadbalancing:targetgroup": f"{ELB}:targetgroup/a/1",
     "elasticloadbalancing:truststore": f"{ELB}:truststore/a/1",
-    "iam:role": f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/elasticloadbalancing.amazonaws.com/"
-    "AWSServiceRoleForElasticLoadBalancing",
+    "iam:role": [
+        f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/elasticloadbalancing.amazonaws.com/"
+        "AWSServiceRoleForElasticLoadBalancing",
+        f"arn:aws:iam::{ACCOUNT}:role/causeway-backup-causeway-e2e-1",
+    ],
     "s3:bucket": f"arn:aws:s3:::causeway-blue-{ACCOUNT}-us-east-1",
     "s3:object": [
         f"arn:aws:s3:::causeway-blue-{ACCOUNT}-us-east-1/shop/p/name/uid/manifest.json",
         f"arn:aws:s3:::causeway-blue-{ACCOUNT}-us-east-1/shop/p/name/uid/manifest.json.sig",
+        f"arn:aws:s3:::causeway-blue-{ACCOUNT}-us-east-1/causeway-e2e-1/name/uid/manifest.json",
     ],
     "wafv2:webacl": f"arn:aws:wafv2:us-east-1:{ACCOUNT}:regional/webacl/a/1",
     "wafv2:loadbalancer/app/": f"{ELB}:loadbalancer/app/a/1",

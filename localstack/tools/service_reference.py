@@ -31,17 +31,19 @@ SOME_OF = {
         "CreateTags",
         "DeleteSecurityGroup",
         "DeleteTags",
+        "DeleteVolume",
         "DescribeAccountAttributes",
         "DescribeAddresses",
         "DescribeInstances",
         "DescribeInternetGateways",
         "DescribeSecurityGroups",
         "DescribeSubnets",
+        "DescribeVolumes",
         "DescribeVpcs",
         "GetSecurityGroupsForVpc",
         "RevokeSecurityGroupIngress",
     ),
-    "iam": ("CreateServiceLinkedRole",),
+    "iam": ("CreateServiceLinkedRole", "GetRole"),
     "s3": (
         "AbortMultipartUpload",
         "CreateBucket",
@@ -57,6 +59,7 @@ SOME_OF = {
         "GetEncryptionConfiguration",
         "GetLifecycleConfiguration",
         "GetObject",
+        "ListAllMyBuckets",
         "ListBucket",
         "ListBucketMultipartUploads",
         "ListBucketVersions",
@@ -78,7 +81,7 @@ SOME_OF = {
 }
 
 KINDS = {
-    "ec2": ("security-group", "security-group-rule", "vpc"),
+    "ec2": ("security-group", "security-group-rule", "volume", "vpc"),
     "elasticloadbalancing": ("listener-rule/app", "listener/app", "loadbalancer/app/", "targetgroup", "truststore"),
     "s3": ("bucket", "object"),
     "wafv2": ("webacl", "loadbalancer/app/"),

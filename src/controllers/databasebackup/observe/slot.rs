@@ -90,7 +90,11 @@ mod tests {
         assert_eq!((&observed.slot, calls.load(Ordering::Relaxed)), (&Slot::None, 0), "no Job was ever made");
         object.status = serde_json::from_value(json!({ "lastSuccess": "2026-11-22T00:05:00Z" })).expect("a status");
         denied.look_at_slot(&object, &mut observed).await.expect("nothing stands in its way");
-        assert!(matches!(&observed.slot, Slot::Stays(why) if why.contains("Secrets")), "{:?}", observed.slot);
+        assert!(
+            matches!(&observed.slot, Slot::Stays(why) if why.contains("Secret login may not be read")),
+            "{:?}",
+            observed.slot
+        );
         observed.slot_job = Some(Job { name: "nightly-slot-1".into(), ..Job::default() });
         denied.look_at_slot(&object, &mut observed).await.expect("nothing stands in its way");
         assert!(matches!(&observed.slot, Slot::Stays(why) if why.contains("nightly-slot-1 did not end")));
