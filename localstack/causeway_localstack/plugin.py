@@ -24,6 +24,6 @@ def install() -> None:
     handlers.run_custom_finalizers.append(calls.finish)
     admin.install(ROUTER)
     engine.start()
-    # What was imported stays for good. Python's collector looked at all of it again and again: a tenth of LocalStack's time.
+    # What was imported stays for good. The collector looked at all of it again and again: a tenth of LocalStack's time.
     gc.freeze()
     gc.set_threshold(50_000)
