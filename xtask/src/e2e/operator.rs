@@ -41,7 +41,7 @@ pub fn must_be_of(options: &BTreeMap<String, String>, named: &Named) -> Result<(
     if let Some(region) = option("AWS_REGION").filter(|region| *region != named.region) {
         bail!("the operator's AWS_REGION is {region}, not {}", named.region);
     }
-    if let Some(namespaces) = option("WATCH_NAMESPACES") {
+    if let Some(namespaces) = option("WATCH_NAMESPACE") {
         bail!("the operator serves the namespaces {namespaces} only, and the run makes one of its own");
     }
     Ok(())
@@ -136,12 +136,12 @@ mod tests {
         let said = |pairs: &[(&str, &str)]| must_be_of(&options_of(pairs), &named()).map_err(|it| it.to_string());
         assert_eq!(said(&[("CLUSTER_NAME", "prod"), ("AWS_REGION", "eu-west-1")]), Ok(()));
         assert_eq!(said(&[("CLUSTER_NAME", "prod")]), Ok(()));
-        assert_eq!(said(&[("CLUSTER_NAME", "prod"), ("WATCH_NAMESPACES", "")]), Ok(()));
+        assert_eq!(said(&[("CLUSTER_NAME", "prod"), ("WATCH_NAMESPACE", "")]), Ok(()));
         for (pairs, wanted) in [
             (vec![], "CLUSTER_NAME is not set, and prod was named"),
             (vec![("CLUSTER_NAME", "stage")], "CLUSTER_NAME is stage, not prod"),
             (vec![("CLUSTER_NAME", "prod"), ("AWS_REGION", "us-east-1")], "AWS_REGION is us-east-1, not eu-west-1"),
-            (vec![("CLUSTER_NAME", "prod"), ("WATCH_NAMESPACES", "shop")], "serves the namespaces shop only"),
+            (vec![("CLUSTER_NAME", "prod"), ("WATCH_NAMESPACE", "shop")], "serves the namespaces shop only"),
         ] {
             let said = said(&pairs).unwrap_err();
             assert!(said.contains(wanted), "{said}");
