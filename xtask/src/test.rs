@@ -22,7 +22,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc;
 use std::thread;
 
 use anyhow::{Context, Result, anyhow};
@@ -122,7 +122,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         report.side_by_side(parts);
     } else if options.installs() && !options.unit {
         // What is installed in the end is made here.
-        report.side_by_side(of_deployments(None));
+        report.side_by_side(of_deployments());
     }
     // The integration tests leave some of the processors' time.
     let mut meanwhile = Vec::new();
@@ -148,24 +148,16 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 /// What runs beside the integration tests. Where there is something to `install`, that is tried, and its cluster stays if it is to be
 /// `kept`.
 fn beside_the_tests<'a>(install: bool, kept: bool) -> Vec<Part<'a>> {
-    // Whoever has the first of a pair ends before the one begins who has the second.
+    // Whoever holds the first of a pair ends before the one begins who waits at the second.
     let (before_lints, lints_turn) = mpsc::channel::<()>();
     let (before_installing, installing_turn) = mpsc::channel::<()>();
-    let mut parts = of_deployments(Some(before_installing.clone()));
-    let mut beside = |name, check: fn(&Step) -> Result<Outcome>| {
-        let before = before_installing.clone();
-        parts.push(Part::new(name, move |step| {
-            let _before = before;
-            check(step)
-        }));
-    };
-    beside("Python of LocalStack", suites::python);
-    beside("Linters of what is deployed", linters::check);
-    beside("Go of the cluster", checks::go);
-    parts.push(Part::new("Unit tests", move |step| {
-        let _before = (before_lints, before_installing);
-        suites::cargo(&Suite::Unit { behind: true }, None, step)
-    }));
+    let unit = Part::new("Unit tests", |step| suites::cargo(&Suite::Unit { behind: true }, None, step));
+    let mut first = of_deployments();
+    first.push(Part::new("Python of LocalStack", suites::python));
+    first.push(Part::new("Linters of what is deployed", linters::check));
+    first.push(Part::new("Go of the cluster", checks::go));
+    first.push(unit.holding(before_lints));
+    let mut parts: Vec<Part> = first.into_iter().map(|part| part.holding(before_installing.clone())).collect();
     parts.push(Part::new("Lints", move |step| {
         // Cargo does one thing at a time in a checkout, and tests tell more.
         let _ = lints_turn.recv();
@@ -182,14 +174,11 @@ fn beside_the_tests<'a>(install: bool, kept: bool) -> Vec<Part<'a>> {
     parts
 }
 
-/// What users install with, and see it by. Whoever waits at `release` goes on when the release is made.
-fn of_deployments<'a>(release: Option<Sender<()>>) -> Vec<Part<'a>> {
+/// What users install with, and see it by.
+fn of_deployments<'a>() -> Vec<Part<'a>> {
     vec![
         Part::new("Helm chart", chart::check),
-        Part::new("Release", move |step| {
-            let _release = release;
-            release::check(step)
-        }),
+        Part::new("Release", release::check),
         Part::new("Alerts", alerts::check),
         Part::new("Argo CD", argocd::check),
         Part::new("Terraform", terraform::check),

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, bail};
 
@@ -55,6 +55,15 @@ impl<'a> Kubectl<'a> {
 
     /// Like [`Self::run`], with `input` as its standard input.
     pub fn feed(&self, arguments: &[&str], input: &str) -> Result<String> {
+        let output = self.output(arguments, input)?;
+        if !output.status.success() {
+            bail!("kubectl {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// What kubectl came to with `input` as its standard input, well or not.
+    pub fn output(&self, arguments: &[&str], input: &str) -> Result<Output> {
         let mut child = self
             .command(arguments)
             .stdin(Stdio::piped())
@@ -66,10 +75,6 @@ impl<'a> Kubectl<'a> {
             // kubectl reads all of its input before it answers.
             stdin.write_all(input.as_bytes())?;
         }
-        let output = child.wait_with_output()?;
-        if !output.status.success() {
-            bail!("kubectl {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());
-        }
-        Ok(String::from_utf8(output.stdout)?)
+        Ok(child.wait_with_output()?)
     }
 }

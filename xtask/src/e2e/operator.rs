@@ -1,12 +1,11 @@
 //! The operator as it is installed: its options, its version, whether it is ready, and what it would do.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
-use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use super::aws::text;
 use super::place::Named;
 use crate::demo::install::NAMESPACE;
 use crate::demo::kubectl::Kubectl;
@@ -82,17 +81,7 @@ pub fn version(kubectl: &Kubectl<'_>) -> Result<String> {
 /// What the operator would do for an object that is not there yet: `causeway plan`, in its own pod and with its rights. One line.
 pub fn plan(kubectl: &Kubectl<'_>, object: &Value) -> Result<String> {
     let arguments = ["-n", NAMESPACE, "exec", "-i", DEPLOYMENT, "--", "causeway", "plan", "-f", "-", "-o", "json"];
-    let mut command = kubectl.command(&arguments);
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .context("cannot start kubectl")?;
-    if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(object.to_string().as_bytes())?;
-    }
-    let output = child.wait_with_output()?;
+    let output = kubectl.output(&arguments, &object.to_string())?;
     let complained = String::from_utf8_lossy(&output.stderr);
     let plan: Value = serde_json::from_slice(&output.stdout).with_context(|| complained.trim().to_owned())?;
     // 2 says that something would change.
@@ -111,10 +100,6 @@ fn summary(plan: &Value) -> Result<String> {
         bail!("causeway plan finds nothing to do for a new object: {object}");
     }
     Ok(format!("causeway plan: {aws} calls of AWS would make the balancer"))
-}
-
-fn text(value: &Value) -> String {
-    value.as_str().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

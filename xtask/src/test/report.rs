@@ -58,6 +58,15 @@ impl<'a> Part<'a> {
         Self { name, work: Box::new(work) }
     }
 
+    /// The same, with something that it gives up when it has ended.
+    pub fn holding(self, turn: impl Send + 'a) -> Self {
+        let Self { name, work } = self;
+        Self::new(name, move |step| {
+            let _turn = turn;
+            work(step)
+        })
+    }
+
     fn run(self, step: &Step) -> (&'static str, Duration, Result<Outcome>) {
         let begun = Instant::now();
         let step = step.part(self.name);
