@@ -131,6 +131,7 @@ mod tests {
 
     use super::super::super::facts::{Job, Remains, Verification};
     use super::super::super::fixtures::{backup, prepared};
+    use super::super::super::names::job_slot;
     use super::super::tests::{now, settled};
     use super::*;
     use crate::backup::record::Record;
@@ -176,9 +177,7 @@ mod tests {
         observed.slot = slot;
         let stops = ["Stop(CronJob nightly)", "Stop(Job nightly-1)", "AwaitJobs"];
         assert_eq!(text(&decide_removal(&object, &observed)), stops);
-        let drops = ["DropSlot(nightly-slot-0a1b2c3d)", "AwaitSlot"];
-        let name = super::super::super::names::job_slot(&object);
-        let drops = drops.map(|it| it.replace("nightly-slot-0a1b2c3d", &name));
+        let drops = [format!("DropSlot({})", job_slot(&object)), "AwaitSlot".to_owned()];
         let lost = Observed { are_stops_overdue: true, ..observed.clone() };
         assert_eq!(text(&decide_removal(&object, &lost)), drops, "the node of its pod is lost");
         observed.jobs.clear();
@@ -216,9 +215,7 @@ mod tests {
         let object = backup();
         let remains = Some(Remains { bucket_may_go: true, ..Remains::default() });
         let mut observed = Observed { remains, recorded: Some(Record::default()), ..prepared() };
-        let text = |observed: &Observed| -> Vec<String> {
-            decide_removal(&object, observed).actions.iter().map(|it| format!("{it:?}")).collect()
-        };
+        let text = |observed: &Observed| text(&decide_removal(&object, observed));
         assert_eq!(text(&observed), ["DeleteBucket(causeway-prod-111122223333-eu-west-1)"]);
         observed.remains = Some(Remains::default());
         assert_eq!(text(&observed), ["ForgetRecord"]);
@@ -248,9 +245,7 @@ mod tests {
             ..Remains::default()
         });
         observed.jobs.push(Job { name: "nightly-1".into(), uid: "uid-j".into(), ..Job::default() });
-        let text = |observed: &Observed| -> Vec<String> {
-            decide_removal(&object, observed).actions.iter().map(|it| format!("{it:?}")).collect()
-        };
+        let text = |observed: &Observed| text(&decide_removal(&object, observed));
         assert_eq!(text(&observed), ["Stop(CronJob nightly)", "Stop(Job nightly-1)", "AwaitJobs"]);
         let bucket = "causeway-prod-111122223333-eu-west-1";
         let deletions = [format!("DeleteObjects({bucket})"), format!("AbortUpload({bucket})")];
