@@ -2,6 +2,7 @@
 
 import http.client
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -152,13 +153,18 @@ def test_two_hundred_changes_lose_no_request_and_send_none_astray(web: Site) -> 
 
     def load(address: str, keep: bool, path: str, allowed: set[str]) -> None:
         connection, count = http.client.HTTPConnection(address, 80, timeout=120), 0
+        answered = 0.0
         while not done.is_set():
+            # An idle connection is closed after two seconds; on a busy machine a client may not come to ask in that time.
+            idle = connection.sock is not None and time.monotonic() - answered > 1
             try:
                 got = ask(connection, path, "GET", {})
+                answered = time.monotonic()
                 if got.status != 200 or got.said["backend"] not in allowed:
                     wrong.append(f"{path}: {got.status} {got.text}")
             except (OSError, http.client.HTTPException) as error:
-                wrong.append(f"{path}: {error!r}")
+                if not idle:
+                    wrong.append(f"{path}: {error!r}")
                 connection.close()
             count += 1
             if not keep:

@@ -177,7 +177,7 @@ pub struct LastFailover {
     pub duration_ms: i64,
     /// When it was completed.
     pub at: Time,
-    /// Pods that were the master until a moment ago: clients may still be led to them.
+    /// Pods that were the master until a moment ago: clients may still be with them. Empty as soon as none is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<String>,
     /// When connections of clients that had stayed with these were closed last.

@@ -46,11 +46,8 @@ pub async fn apply(redis: &Redis, observer: &Observer, object: &Object, action: 
         Action::SetRole { pod, role } => change_pod(observer, object, pod, &json!({ "labels": { ROLE: role } })).await,
         Action::Follow { node, master, drop_clients } => {
             let at = endpoint(node)?;
-            redis.change(&at, Request::Follow { host: master.clone(), port: PORT }).await?;
-            if *drop_clients {
-                redis.change(&at, Request::DropClients).await?;
-            }
-            Ok(())
+            let request = Request::Follow { host: master.clone(), port: PORT, drop_clients: *drop_clients };
+            Ok(redis.change(&at, request).await?)
         }
         Action::Promote { node, run_id, .. } => {
             Ok(redis.change(&endpoint(node)?, Request::Promote { run_id: run_id.clone() }).await?)
@@ -241,7 +238,8 @@ async fn fence(redis: &Redis, at: &Endpoint, history: &str, successor: &str) {
     let stepped_down = async {
         steps_down.await.ok();
         if redis.info(at).await.is_ok_and(|info| info.is_master()) {
-            redis.change(at, Request::Follow { host: successor.to_owned(), port: PORT }).await?;
+            let follow = Request::Follow { host: successor.to_owned(), port: PORT, drop_clients: true };
+            return redis.change(at, follow).await;
         }
         redis.change(at, Request::DropClients).await
     };

@@ -27,7 +27,11 @@ pub fn commands(request: &Request) -> Vec<Cmd> {
     match request {
         Request::Role => vec![cmd(&["ROLE"])],
         Request::Info => vec![cmd(&["INFO", "server", "clients", "persistence", "replication", "keyspace"])],
-        Request::Follow { host, port } => vec![cmd(&["REPLICAOF", host, &port.to_string()])],
+        Request::Follow { host, port, drop_clients } => {
+            let follow = cmd(&["REPLICAOF", host, &port.to_string()]);
+            let drop = drop_clients.then(|| commands(&Request::DropClients));
+            [follow].into_iter().chain(drop.into_iter().flatten()).collect()
+        }
         Request::Promote { .. } => vec![cmd(&["REPLICAOF", "NO", "ONE"])],
         Request::HandOver { host, port, timeout_ms } => {
             vec![cmd(&["FAILOVER", "TO", host, &port.to_string(), "TIMEOUT", &timeout_ms.to_string()])]
@@ -42,8 +46,7 @@ pub fn commands(request: &Request) -> Vec<Cmd> {
             ["normal", "pubsub"].map(|clients| cmd(&["CLIENT", "KILL", "TYPE", clients, "SKIPME", "yes"])).into()
         }
         Request::StepDown { host, port } => {
-            let follow = Request::Follow { host: host.clone(), port: *port };
-            [follow, Request::DropClients].iter().flat_map(commands).collect()
+            commands(&Request::Follow { host: host.clone(), port: *port, drop_clients: true })
         }
         Request::Configure(settings) => {
             let parts = settings.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]);

@@ -112,6 +112,9 @@ pub enum Request {
         host: String,
         /// Its port.
         port: u16,
+        /// Close the connections of clients in the same transaction, as Redis Sentinel does: it refuses their writes from
+        /// then on. <https://github.com/redis/redis/blob/7.0/src/sentinel.c> (`sentinelSendSlaveOf`)
+        drop_clients: bool,
     },
     /// Become a master, if it still is that very process: one that was started again may have lost its data.
     Promote {

@@ -373,6 +373,15 @@ async fn converse(connection: &mut MultiplexedConnection, request: &Request) -> 
             Err(error) => refused_write(&error),
         };
     }
+    if let Request::Follow { drop_clients: true, .. } = request {
+        let mut together = redis::pipe();
+        together.atomic();
+        for command in commands(request) {
+            together.add_command(command);
+        }
+        let () = together.query_async(connection).await.map_err(failed)?;
+        return Ok(Reply::Done);
+    }
     let mut last = Value::Nil;
     for command in commands(request) {
         last = connection.send_packed_command(&command).await.map_err(failed)?;

@@ -55,7 +55,9 @@ async fn pods_become_targets_soon_after_their_readiness() {
     let ready = ready.into_inner().expect("nobody panics");
     // The first one was there before.
     let ready: Vec<Timestamp> = ready.into_iter().skip(1).map(|(_, at)| at).collect();
-    assert_eq!((ready.len(), registered.len()), (STARTS, STARTS), "one call for each pod");
+    assert_eq!(ready.len(), STARTS);
+    // On a busy machine an answer may come too late, and a probe may fail: then a call is made once more.
+    assert!((STARTS..=STARTS + STARTS / 10).contains(&registered.len()), "one call for each pod: {registered:?}");
     let took = ready.iter().zip(&registered).map(|(ready, registered)| {
         // AWS may be told before this test has heard of the pod.
         Duration::try_from(registered.duration_since(*ready)).unwrap_or_default()

@@ -54,6 +54,8 @@ enum Record {
     GiveUp,
     /// Clients that had stayed with the earlier master are sent away.
     Close,
+    /// No client is with an earlier master any more.
+    Left,
     /// Nobody can become the master without loss.
     Masterless,
 }
@@ -148,7 +150,7 @@ fn step(view: &View<'_>) -> Step {
         .or_else(|| accepted.then(|| switchover::step(view)).flatten())
         .or_else(|| accepted.then(|| size::clean_up(view)).flatten())
         .or_else(|| rollout::unfinished(view));
-    match (step, complaint) {
+    let step = match (step, complaint) {
         (Some(step), None) => step,
         (Some(step), Some((reason, message))) => Step { health: Health::stalled(reason, message), ..step },
         (None, Some((reason, message))) => Step::stalled(reason, message),
@@ -169,7 +171,12 @@ fn step(view: &View<'_>) -> Step {
             };
             Step { health: Health::ready("Serving", text), again, ..Step::wait("Serving", "") }
         }
+    };
+    if step.record == Record::Seen && nodes::have_left(view) {
+        // Readers are led there again.
+        return Step { record: Record::Left, again: AT_ONCE, ..step };
     }
+    step
 }
 
 /// Pods that would wait for minutes to be started again, for their processes were killed. Data that are only in memory, or on a

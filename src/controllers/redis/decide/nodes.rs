@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 use super::super::action::Action;
 use super::super::applied_config::AppliedConfig;
@@ -11,13 +11,19 @@ use super::super::names::{MASTER, REPLICA};
 use super::super::{resources, settings};
 use super::failover::{SILENT, followers, since_change};
 use super::{Record, Step, View, hide, passwords, services, target};
+use crate::api::redis::LastFailover;
+use crate::external::redis::Info;
 use crate::stateful::ChildAction;
 
 /// A node that is silent for so long while the master is well is started again: one that hangs does not get well by
 /// waiting, and one that was a master before must not wake up as one.
 const HUNG: Duration = Duration::from_secs(10);
 
-/// How often those are sent away at most.
+/// So long the network may lead clients to an earlier master.
+const STRAGGLE: SignedDuration = SignedDuration::from_secs(5);
+/// So long those that come again are sent away.
+const INSIST: SignedDuration = SignedDuration::from_secs(30);
+/// How often they are sent away at most.
 const PACE: SignedDuration = SignedDuration::from_millis(900);
 
 /// Nodes that do not follow the recorded master while it serves, and labels that are not as they should be.
@@ -63,18 +69,39 @@ fn role(view: &View<'_>, ordinal: i32, pod: &Pod) -> Option<&'static str> {
 /// their writes, and they would stay as long as it lives.
 pub fn stragglers(view: &View<'_>) -> Option<Step> {
     let last = since_change(view)?;
-    if last.closed.as_ref().is_some_and(|closed| view.now.duration_since(closed.0) < PACE) {
+    if last.closed.as_ref().is_some_and(|closed| view.now.duration_since(closed.0) < PACE) || have_left(view) {
         return None;
     }
-    // One connection is ours.
-    let has_clients = |pod: &&Pod| pod.info().is_some_and(|info| !info.is_master() && info.clients > 1);
-    let left = view.observed.set.pods.values().filter(|pod| last.left.contains(&pod.name) && has_clients(pod));
-    let actions: Vec<Action> = left.map(|pod| Action::DropClients { node: target(pod) }).collect();
+    let with_clients = earlier_masters(view, last).filter(|pod| pod.info().is_some_and(has_clients));
+    let actions: Vec<Action> = with_clients.map(|pod| Action::DropClients { node: target(pod) }).collect();
     if actions.is_empty() {
         return None;
     }
     let message = format!("clients that have stayed with {} are sent away", last.left.join(", "));
     Some(Step { record: Record::Close, ..Step::act(actions, "Following", message) })
+}
+
+/// Whether no client is with an earlier master any more that the network led there. However late an operator looks, it
+/// closes connections once after the network knows the master. Who comes again and again does not come by the Service.
+pub fn have_left(view: &View<'_>) -> bool {
+    let Some(last) = since_change(view) else { return false };
+    let since = |time: Timestamp| time.duration_since(last.at.0);
+    let is_late = since(view.now) >= INSIST && last.closed.as_ref().is_some_and(|closed| since(closed.0) >= STRAGGLE);
+    let is_without = |pod: &Pod| match &pod.own.state {
+        NodeState::Gone => true,
+        NodeState::Answers(info) => !info.is_master() && (is_late || !has_clients(info)),
+        NodeState::Silent(_) | NodeState::Refuses(_) => false,
+    };
+    since(view.now) >= STRAGGLE && earlier_masters(view, last).all(is_without)
+}
+
+fn earlier_masters<'a>(view: &'a View<'_>, last: &'a LastFailover) -> impl Iterator<Item = &'a Pod> {
+    view.observed.set.pods.values().filter(|pod| last.left.contains(&pod.name))
+}
+
+/// One connection is ours.
+fn has_clients(info: &Info) -> bool {
+    !info.is_master() && info.clients > 1
 }
 
 /// Processes that have not been told the settings as they are, or in which somebody changed some of them.

@@ -42,6 +42,10 @@ pub fn status(view: &View<'_>, step: &Step) -> RedisStatus {
             let last = before.last_failover.clone().map(|last| LastFailover { closed, ..last });
             RedisStatus { last_failover: last, ..before }
         }
+        Record::Left => {
+            let last = before.last_failover.clone().map(|last| LastFailover { left: Vec::new(), ..last });
+            RedisStatus { last_failover: last, ..before }
+        }
         Record::GiveUp => RedisStatus { failover: None, ..before },
         Record::Masterless => RedisStatus { masterless_since: Some(Time(view.now)), ..before },
     };

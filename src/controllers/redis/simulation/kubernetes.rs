@@ -194,7 +194,12 @@ impl Kubernetes {
                 self.slices.retain(|name, live| !slices.contains(&(name.clone(), live.uid.clone())));
             }
             Action::SetRole { pod, role } => self.meant(pod)?.role = role.map(str::to_owned),
-            Action::Follow { node, master, .. } => self.process(node)?.follow(master),
+            Action::Follow { node, master, drop_clients } => {
+                let process = self.process(node)?;
+                process.follow(master);
+                process.client &= !drop_clients;
+            }
+            Action::DropClients { node } => self.process(node)?.client = false,
             Action::Promote { node, run_id, .. } => {
                 let history = self.set.next();
                 let process = self.process(node)?;
@@ -239,7 +244,6 @@ impl Kubernetes {
             Action::Fence { .. }
             | Action::StepDown { .. }
             | Action::KeepMastership { .. }
-            | Action::DropClients { .. }
             | Action::Tell { .. } => {}
         }
         Ok(())

@@ -25,6 +25,8 @@ pub struct Process {
     pub full: bool,
     /// Somebody asks it for more replicas than there are.
     pub tampered: bool,
+    /// A client keeps its connection to it.
+    pub client: bool,
 }
 
 /// A replica's link.
@@ -53,6 +55,7 @@ impl Process {
             hangs: None,
             full: false,
             tampered: false,
+            client: false,
         }
     }
 
@@ -87,7 +90,7 @@ impl Process {
             uptime_seconds: self.age,
             role,
             loading: false,
-            clients: 1,
+            clients: 1 + u64::from(self.client),
             keys: self.writes.len().try_into().unwrap(),
             history: self.history.clone(),
             earlier_history: self.earlier.clone(),

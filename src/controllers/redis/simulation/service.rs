@@ -230,3 +230,46 @@ fn a_master_on_a_node_that_does_not_answer_hands_over() {
     let begun = plan.status.failover.unwrap();
     assert_eq!((begun.reason.as_str(), begun.planned), ("NodeLost", true));
 }
+
+/// Begins with the moment at which a failover from the first node is recorded as complete.
+fn just_failed_over() -> Simulation {
+    let mut simulation = Simulation::settled(redis(1));
+    simulation.kubernetes.kill(0);
+    for _ in 0..60 {
+        simulation.reconcile(&Mishap { dies_after: Some(1), reply_lost: None });
+        let last = simulation.object.status.as_ref().and_then(|status| status.last_failover.as_ref());
+        if last.is_some_and(|last| last.from.as_deref() == Some("cache-0")) {
+            return simulation;
+        }
+        simulation.time_passes();
+    }
+    panic!("no failover: {:#?}", simulation.object.status);
+}
+
+/// The network led it there before it knew the next master, and all operators were gone for a minute.
+#[test]
+fn a_client_that_stayed_with_an_earlier_master_is_sent_away_however_late_an_operator_comes() {
+    let mut simulation = just_failed_over();
+    process(&mut simulation, "cache-0").client = true;
+    (0..60).for_each(|_| simulation.time_passes());
+    simulation.settle();
+    assert!(!process(&mut simulation, "cache-0").client, "{:#?}", simulation.object.status);
+    simulation.assert_settled();
+}
+
+/// It does not come by the Service, so that nothing leads it elsewhere.
+#[test]
+fn a_client_that_comes_to_an_earlier_master_again_and_again_is_let_alone_in_the_end() {
+    let mut simulation = just_failed_over();
+    for _ in 0..40 {
+        process(&mut simulation, "cache-0").client = true;
+        simulation.reconcile(&Mishap::default());
+        simulation.time_passes();
+    }
+    simulation.settle();
+    simulation.assert_settled();
+    let mut simulation_after = simulation.clone();
+    process(&mut simulation_after, "cache-0").client = true;
+    simulation_after.settle();
+    assert!(process(&mut simulation_after, "cache-0").client);
+}

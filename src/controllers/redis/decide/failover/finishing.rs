@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::super::{AT_ONCE, Record, SOON, Step, View, hide, services, target};
@@ -10,9 +9,6 @@ use super::{change, following, reasons};
 use crate::api::redis::{Failover, LastFailover};
 use crate::controllers::redis::action::Action;
 use crate::controllers::redis::names::MASTER;
-
-/// So long clients may be led to the earlier master.
-const STRAGGLE: SignedDuration = SignedDuration::from_secs(5);
 
 /// The target is a master: nobody else may be one, and clients are led to it.
 pub fn step(view: &View<'_>, failover: &Failover, to: i32) -> Step {
@@ -70,21 +66,14 @@ pub fn step(view: &View<'_>, failover: &Failover, to: i32) -> Step {
     Step { record: Record::Complete(completed), again: SOON, ..step }
 }
 
-/// The last failover, if the network may not know of it everywhere.
+/// The last failover, as long as clients may still be with an earlier master.
 pub fn since_change<'a>(view: &'a View<'_>) -> Option<&'a LastFailover> {
-    let last = view.before.last_failover.as_ref().filter(|_| view.before.failover.is_none())?;
-    is_recent(view, last).then_some(last)
-}
-
-/// Whether the network may not know of it everywhere.
-fn is_recent(view: &View<'_>, last: &LastFailover) -> bool {
-    view.now.duration_since(last.at.0) < STRAGGLE
+    view.before.last_failover.as_ref().filter(|last| view.before.failover.is_none() && !last.left.is_empty())
 }
 
 /// Who was the master until a moment ago: the one before, and those of changes that followed closely upon each other.
 fn left(view: &View<'_>, failover: &Failover) -> Vec<String> {
-    let earlier = view.before.last_failover.as_ref().filter(|last| is_recent(view, last));
-    let earlier = earlier.into_iter().flat_map(|last| &last.left);
+    let earlier = view.before.last_failover.iter().flat_map(|last| &last.left);
     let all: BTreeSet<&String> = failover.from.iter().chain(earlier).filter(|name| **name != failover.target).collect();
     all.into_iter().cloned().collect()
 }
