@@ -228,7 +228,7 @@ fn on_the_cluster(report: &mut Report, options: &Options, tests: Option<&Path>, 
     report.side_by_side([integration].into_iter().chain(meanwhile.drain(..)).collect());
     if everything {
         let all = report.is_well(INTEGRATION) && report.is_well(installed::STEP);
-        report.step(rights::STEP, |_| rights::check(&audited, all));
+        report.step(rights::STEP, |_| rights::check(&audited, all, options.thorough));
     }
     if options.tries_e2e() {
         report.step("What users do, from the first balancer to the last deletion", |step| {

@@ -43,7 +43,7 @@ async fn lose(stage: &Stage) {
 }
 
 /// What a program needs that talks to the stage's AWS account.
-fn account(stage: &Stage) -> [(&'static str, String); 4] {
+pub fn account(stage: &Stage) -> [(&'static str, String); 4] {
     [
         ("AWS_ENDPOINT_URL", stage.emulator.endpoint().to_owned()),
         ("AWS_REGION", "us-east-1".to_owned()),
@@ -86,7 +86,7 @@ fn listed(stage: &Stage, key: &str) -> String {
     String::from_utf8(done.stdout).expect("text")
 }
 
-async fn restored(stage: &Stage, name: &str, from: Value, target: Value) -> (RestorePhase, String, String) {
+pub async fn restored(stage: &Stage, name: &str, from: Value, target: Value) -> (RestorePhase, String, String) {
     stage.create::<DatabaseRestore>(name, json!({ "from": from, "target": target })).await;
     let status = ended(stage, name).await;
     (status.phase, status.reason.unwrap_or_default(), status.message.unwrap_or_default())

@@ -16,6 +16,7 @@ mod plane_faults;
 mod plane_restore;
 mod plane_verify;
 mod point_in_time;
+mod second_region;
 mod slots;
 mod sql_accounts;
 mod sql_locks;

@@ -35,7 +35,7 @@ async fn masters_are_succeeded_while_all_operators_are_killed_again_and_again() 
         checker.writes(100).await;
         let name = master(&scene).await;
         let killed = checker.event("all operators killed every 2 to 5 s, and the master once");
-        let (mut rounds, since) = (0, Timestamp::now());
+        let (mut rounds, since) = (0_usize, Timestamp::now());
         let storm = async {
             loop {
                 operators.iter_mut().for_each(Process::start_again);

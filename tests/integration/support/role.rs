@@ -124,13 +124,23 @@ pub async fn trust_cluster(scene: &Scene) -> String {
 
 /// Makes the role of a namespace's Jobs, as `iam/README.md` describes it for tokens of that issuer.
 pub async fn put_jobs(scene: &Scene, issuer: &str, namespace: &str) {
+    put_jobs_of(scene, issuer, namespace, &["us-east-1"]).await;
+}
+
+/// The same, for the buckets that the cluster has in these regions.
+pub async fn put_jobs_of(scene: &Scene, issuer: &str, namespace: &str, regions: &[&str]) {
     let provider = issuer.trim_start_matches("https://");
     let account = scene.emulator.account();
     let values = [("ACCOUNT_ID", account), ("OIDC_PROVIDER", provider), ("NAMESPACE", namespace)];
+    let policy = |region: &&str| {
+        let values = [("ACCOUNT_ID", account), ("AWS_REGION", *region), ("CLUSTER_NAME", scene.namespace.as_str())];
+        (format!("jobs-{region}"), filled("policy-backup-jobs.json", &values))
+    };
+    let policies: serde_json::Map<String, Value> = regions.iter().map(policy).collect();
     let role = json!({
         "name": format!("causeway-backup-{namespace}"),
         "trust_policy": filled("trust-backup-jobs.json", &values),
-        "policies": { "jobs": published_policy("policy-backup-jobs.json", account, &scene.namespace) },
+        "policies": policies,
         "tags": { "kubernetes-namespace": namespace },
     });
     scene.emulator.send("POST", "role", &role).await;

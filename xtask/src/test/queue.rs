@@ -17,11 +17,11 @@ use super::processors::machine_now;
 use crate::progress::Step;
 
 /// What all tests that run at the same time may need together, where processors are busy.
-const ROOM: u32 = 14;
+const ROOM: u32 = 11;
 /// The same where they have time to spare.
 const LARGE_ROOM: u32 = 26;
 /// Processors have time to spare that are idle for this share of it.
-const SPARE: f64 = 0.15;
+const SPARE: f64 = 0.1;
 /// The time over which that is judged.
 const WINDOW: Duration = Duration::from_secs(3);
 /// How often it is looked which tests have ended.

@@ -241,10 +241,7 @@ impl Kubernetes {
                 };
                 self.passwords.users = Some(users);
             }
-            Action::Fence { .. }
-            | Action::StepDown { .. }
-            | Action::KeepMastership { .. }
-            | Action::Tell { .. } => {}
+            Action::Fence { .. } | Action::StepDown { .. } | Action::KeepMastership { .. } | Action::Tell { .. } => {}
         }
         Ok(())
     }
