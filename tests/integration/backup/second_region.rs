@@ -30,6 +30,7 @@ fn run(stage: &Stage, copy: &str, script: &str) -> String {
         .args(["-euc", script])
         .envs(account(stage))
         .env("ACCOUNT_ID", stage.emulator.account())
+        .env("CLUSTER_NAME", &stage.namespace)
         .env("BUCKET", stage.bucket())
         .env("REPLICA", copy)
         .env("REPLICA_REGION", ELSEWHERE)
