@@ -155,7 +155,7 @@ def test_two_hundred_changes_lose_no_request_and_send_none_astray(web: Site) -> 
         connection, count = http.client.HTTPConnection(address, 80, timeout=120), 0
         answered = 0.0
         while not done.is_set():
-            # An idle connection is closed after two seconds; on a busy machine a client may not come to ask in that time.
+            # An idle connection is closed after two seconds; on a busy machine a client may not ask in that time.
             idle = connection.sock is not None and time.monotonic() - answered > 1
             try:
                 got = ask(connection, path, "GET", {})
