@@ -66,7 +66,12 @@ fn told(database: &str, answers: &[Answers]) {
         return;
     }
     let wanted = std::env::var_os(WRITE).is_some_and(|it| it == "1");
-    assert!(wanted, "{} should say (with {WRITE}=1 it will):\n{table}\nIt says:\n{found}", path.display());
+    let changes = table::difference(found, &table).join("\n");
+    assert!(
+        wanted,
+        "{} is not what was found:\n{changes}\nIt should say (with {WRITE}=1 it will):\n{table}",
+        path.display()
+    );
     let docs = table::with(&docs, database, &table).expect("the markers were just found");
     fs::write(&path, docs).expect("the documentation is written");
 }

@@ -36,6 +36,15 @@ pub fn with(docs: &str, database: &str, table: &str) -> Option<String> {
     Some(format!("{before}{begin}\n{table}{END}{after}"))
 }
 
+/// Lines that only one of two tables has: what goes, and what comes.
+pub fn difference(old: &str, new: &str) -> Vec<String> {
+    let only = |these: &str, those: &str, sign: char| -> Vec<String> {
+        let others: Vec<&str> = those.lines().collect();
+        these.lines().filter(|line| !others.contains(line)).map(|line| format!("{sign} {line}")).collect()
+    };
+    [only(old, new, '-'), only(new, old, '+')].concat()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,6 +68,14 @@ mod tests {
         assert_eq!(found(&docs, "etcd"), Some(table.as_str()));
         assert_eq!(found(&docs, "Redis"), Some("| old |\n"));
         assert_eq!(docs.replace(&table, ""), DOCS, "nothing else is changed");
+    }
+
+    #[test]
+    fn what_changed_is_told_line_by_line() {
+        let (old, new) =
+            (table("etcd", &[("keys", true), ("users", true)]), table("etcd", &[("keys", true), ("users", false)]));
+        assert_eq!(difference(&old, &new), ["- | users | yes |", "+ | users | no |"]);
+        assert_eq!(difference(&new, &new), Vec::<String>::new());
     }
 
     #[test]
