@@ -87,7 +87,8 @@ async fn an_etcd_comes_back_key_by_key() {
     assert_eq!(answer.kvs().first().map(|pair| pair.value().to_vec()), Some(b"value-199".to_vec()));
 }
 
-async fn etcd(stage: &Stage, name: &str) -> etcd_client::Client {
+/// A connection to an etcd of the stage.
+pub async fn etcd(stage: &Stage, name: &str) -> etcd_client::Client {
     let selector = ListParams::default().labels(&format!("causeway.example.com/etcd={name}"));
     let pods = stage.api::<Pod>().list(&selector).await.expect("pods").items;
     let address = pods.first().and_then(|pod| pod.status.as_ref()?.pod_ip.clone()).expect("an address");

@@ -24,6 +24,14 @@ const SERVER: &str = "server";
 /// The password of every server.
 pub const PASSWORD: &str = "it's a \"secret\" of \\ours";
 
+/// Puts the question on standard input. A pod's last words are 4 KiB at most, so an answer is cut.
+const TELL: &str = "tell() {
+  answer=$(ask)
+  case $answer in *'ERROR '* | *ERROR:*) answer=ERROR${answer#*ERROR} ;; esac
+  printf '%.50s %.8s\\n' \"$(printf %s \"$answer\" | tr -c '[:print:]' ' ')\" \"$(printf %s \"$answer\" | md5sum)\"
+}
+";
+
 /// A kind of server.
 pub struct Engine {
     /// The field of the API.
@@ -190,6 +198,17 @@ impl SqlStage {
     pub async fn ask(&self, statements: &str) -> String {
         self.begin("ask", statements).await;
         self.end("ask").await
+    }
+
+    /// Puts each question by itself, behind `enter`; gives of each answer how it begins, and a sum of all of it. That of a
+    /// question that failed begins with `ERROR`.
+    pub async fn ask_each(&self, enter: &str, questions: &[&str]) -> Vec<String> {
+        let client = self.engine.client;
+        let put = |question: &&str| format!("tell <<'END_OF_STATEMENTS'\n{enter}\n{question}\nEND_OF_STATEMENTS\n");
+        let all = questions.iter().map(put).collect::<Vec<_>>().concat();
+        let script = format!("ask() {{ {client} 2>&1 || true; }}\n{TELL}{{\n{all}}} > /dev/termination-log\n");
+        self.pod("ask-each", &script, None).await;
+        self.end("ask-each").await.lines().map(|line| line.trim().to_owned()).collect()
     }
 
     /// Runs statements as another user, up to the first that fails; gives what is printed, also of that.
