@@ -137,6 +137,7 @@ impl Observer {
         }
         let (reported, denied) = self.look_at_reports(object, &mut observed).await?;
         observed.kept_logs = recording::kept_logs(&observed.jobs, &reported);
+        observed.notes = recording::notes(&reported);
         // The schedule has to stand still, whether or not AWS answers, and whatever may be read; nothing else is done.
         if object.spec.suspend {
             return Ok(observed);
