@@ -9,6 +9,7 @@ mod control_restore_from;
 mod control_ticks;
 mod disaster;
 mod encryption;
+mod hooks;
 mod instant;
 mod modules;
 mod plane;
