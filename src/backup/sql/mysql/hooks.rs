@@ -33,7 +33,7 @@ async fn begin(account: Account, statements: &[String], deadline: Deadline) -> R
     let tools = Tools::find(account).await?;
     tools.log_in().await?;
     // The client takes no commands but `delimiter`, and sends no statement that is nothing but a comment.
-    let arguments = ["--binary-mode", "--skip-comments", "--skip-line-numbers", "--unbuffered", "--skip-column-names"];
+    let arguments = ["--binary-mode", "--skip-comments", "--line-numbers=0", "--unbuffered", "--skip-column-names"];
     let arguments = arguments.into_iter().chain(tools.account.database.as_deref());
     let text = script(statements, deadline.left().as_secs());
     let child = tools.start(&std::env::temp_dir(), &text, &arguments.collect::<Vec<_>>())?;
