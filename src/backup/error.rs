@@ -60,6 +60,9 @@ pub enum Error {
     /// The user may not read all that is to be backed up.
     #[error("{0}")]
     RightsMissing(String),
+    /// A statement that the spec wants to run around the dump failed.
+    #[error("{0}")]
+    HookFailed(String),
     /// A slot of the server may hold log until its disk is full.
     #[error(
         "the server does not bound what a replication slot holds: without backups its disk would fill up (ALTER SYSTEM SET \
@@ -235,6 +238,7 @@ impl Error {
             Self::IdentityWrong(_) => "IdentityWrong",
             Self::SourceUnreachable(_) => "SourceUnreachable",
             Self::RightsMissing(_) => "RightsMissing",
+            Self::HookFailed(_) => "HookFailed",
             Self::SlotUnbounded => "SlotUnbounded",
             Self::WalMissing(_) => "WalMissing",
             Self::SourceFailed(_) => "SourceFailed",

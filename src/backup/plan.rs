@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::api::databasebackup::Method;
+use crate::api::databasebackup::{self, Method};
 use crate::api::databaserestore::OnDependents;
 
 /// Where the plan is mounted in the Jobs' pods.
@@ -23,6 +23,33 @@ pub struct BackupPlan {
     /// Keys of [age](https://age-encryption.org) to encrypt for; none for no encryption of our own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recipients: Vec<String>,
+    /// Statements that run around each dump of a SQL server; none where nobody asks for any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hooks: Option<Hooks>,
+}
+
+/// SQL statements around a dump.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Hooks {
+    /// Those that run before it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<String>,
+    /// Those that run when it has ended, whatever came of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
+    /// How long each of the lists may take.
+    pub timeout_seconds: u64,
+}
+
+impl Hooks {
+    /// As a spec asks for them; none where both lists are empty.
+    #[must_use]
+    pub fn of(spec: &databasebackup::Hooks) -> Option<Self> {
+        let databasebackup::Hooks { before, after, timeout } = spec;
+        let hooks = Self { before: before.clone(), after: after.clone(), timeout_seconds: timeout.seconds() };
+        (!before.is_empty() || !after.is_empty()).then_some(hooks)
+    }
 }
 
 impl BackupPlan {
@@ -246,6 +273,16 @@ mod tests {
         });
         assert_eq!(serde_json::from_str::<Server>(text).unwrap(), expected);
         assert_eq!(serde_json::to_string(&expected).unwrap(), text);
+    }
+
+    #[test]
+    fn hooks_are_as_the_spec_has_them_and_lists_without_statements_are_none() {
+        let of = |text: &str| Hooks::of(&serde_json::from_str(text).unwrap());
+        let hooks = of(r#"{ "after": ["CHECKPOINT"], "timeout": "2m" }"#).unwrap();
+        let text = r#"{"after":["CHECKPOINT"],"timeoutSeconds":120}"#;
+        assert_eq!(serde_json::to_string(&hooks).unwrap(), text);
+        assert_eq!(serde_json::from_str::<Hooks>(text).unwrap(), hooks);
+        assert_eq!(of(r#"{ "before": [], "after": [] }"#), None);
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub struct Outcome {
     /// What the server keeps for the next backup of its log: after this one where it succeeded, otherwise as it began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<KeptLog>,
-    /// What of the backup a restore left out, in a person's words.
+    /// What of the backup a restore left out, or what went wrong beside a backup that is good, in a person's words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// What a restore would do, where it was only asked for that.

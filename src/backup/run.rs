@@ -38,20 +38,33 @@ pub async fn run(
     let recipients = plan.recipients.iter().enumerate();
     let recipients = recipients.map(|(index, key)| key.parse().map_err(|mistake| Error::Recipient { index, mistake }));
     let recipients: Vec<Recipient> = recipients.collect::<Result<_, _>>()?;
+    if plan.hooks.is_some() && socket.is_none() {
+        return Err(Error::Unsupported("hooks run in a process of `causeway dump`: give --dump-socket".into()));
+    }
     let run = Run { store: Store::connect(&plan.destination).await, slot: plan.slot(), recipients, id, socket, stop };
     let (mut report, mut codes) = (Report::default(), Vec::new());
     for source in &plan.sources {
         let begun = Instant::now();
-        let mut kept = None;
+        let mut learned = Learned::default();
         let result = if stop.is_cancelled() {
             Err(Error::Interrupted)
         } else {
-            Box::pin(back_up(&run, source, &mut kept)).await
+            Box::pin(back_up(&run, source, &mut learned)).await
         };
         codes.extend(result.as_ref().err().map(Error::exit_code));
-        report.results.push(Outcome { kept, ..outcome(source, id, begun, result) });
+        let Learned { kept, note } = learned;
+        report.results.push(Outcome { kept, note, ..outcome(source, id, begun, result) });
     }
     Ok((report, codes.into_iter().min().unwrap_or_default()))
+}
+
+/// What is learned of a database beside its data.
+#[derive(Default)]
+struct Learned {
+    /// What the server was last known to keep of its log.
+    kept: Option<KeptLog>,
+    /// What went wrong beside a dump that is good.
+    note: Option<String>,
 }
 
 fn outcome(source: &Source, id: &str, begun: Instant, result: Result<Document, Error>) -> Outcome {
@@ -77,8 +90,7 @@ fn outcome(source: &Source, id: &str, begun: Instant, result: Result<Document, E
     }
 }
 
-/// `kept` becomes what the server was last known to keep of its log.
-async fn back_up(run: &Run<'_>, source: &Source, kept: &mut Option<KeptLog>) -> Result<Document, Error> {
+async fn back_up(run: &Run<'_>, source: &Source, learned: &mut Learned) -> Result<Document, Error> {
     let Run { store, recipients, stop, .. } = run;
     let id = match next(store, &source.folder, run.id).await? {
         Next::Done(there) => {
@@ -91,7 +103,7 @@ async fn back_up(run: &Run<'_>, source: &Source, kept: &mut Option<KeptLog>) -> 
     let mut upload = Upload::begin(store, &source.folder, &id);
     let progress = Progress::new(&source.title, "bytes");
     let written = tokio::select! {
-        written = progress.during(write(run, source, &mut upload, &progress, kept)) => written,
+        written = progress.during(write(run, source, &mut upload, &progress, learned)) => written,
         () = stop.cancelled() => Err(Error::Interrupted),
     };
     let (kind, version, contents, sums, receipt) = match written {
@@ -121,7 +133,7 @@ async fn back_up(run: &Run<'_>, source: &Source, kept: &mut Option<KeptLog>) -> 
     };
     let document = complete(store, &source.folder, manifest).await?;
     if let Some(receipt) = receipt.filter(|_| kind == WAL) {
-        *kept = receipt.give().await.or(*kept);
+        learned.kept = receipt.give().await.or(learned.kept);
     }
     Ok(document)
 }
@@ -202,7 +214,7 @@ async fn write(
     source: &Source,
     upload: &mut Upload,
     progress: &Progress,
-    kept: &mut Option<KeptLog>,
+    learned: &mut Learned,
 ) -> Result<Written, Error> {
     let mut dump = match run.socket {
         Some(socket) => Dump::over(socket, source).await?,
@@ -210,8 +222,9 @@ async fn write(
     };
     let kind = dump.kind();
     let sums = stream::carry(&mut dump, &run.recipients, upload, progress).await;
-    *kept = dump.kept();
+    learned.kept = dump.kept();
     let sums = sums?;
+    learned.note = dump.note();
     let (version, contents, receipt) = dump.finish();
     if kind == WAL
         && let Some(before) = newest(&run.store, &source.folder).await?

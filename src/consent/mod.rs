@@ -13,6 +13,10 @@ pub use reading::{Refusal, SECRET_MISSING, refusals};
 /// Label of a Secret; its value is the kind that may use it, or several of them, joined by a dot.
 pub const USABLE_BY: &str = "causeway.example.com/usable-by";
 
+/// Label of a Secret with a login; its value is the kind whose objects may have statements run as that login. Whoever writes the object
+/// writes the statements, so that this is more than to use it.
+pub const HOOKS_BY: &str = "causeway.example.com/hooks-by";
+
 /// The value of the label for `MyIngress`.
 pub const MYINGRESS: &str = "myingress";
 
@@ -42,6 +46,8 @@ pub const ETCDCLUSTER: DatabaseKind = DatabaseKind { kind: "etcdcluster", made_f
 pub enum Consent {
     /// To the kind that names it.
     Named,
+    /// To the kind that names it, and to statements of its objects that run as the login in it.
+    Hooks,
     /// To the database of that name and uid, which uses it as well; one that was made for it does.
     Database(DatabaseKind, String, String),
 }
@@ -50,7 +56,7 @@ impl Consent {
     /// The value of the label that gives it to objects of `kind`.
     fn value<'a>(&'a self, kind: &'a str) -> &'a str {
         match self {
-            Self::Named => kind,
+            Self::Named | Self::Hooks => kind,
             Self::Database(database, ..) => database.kind,
         }
     }
@@ -59,6 +65,7 @@ impl Consent {
     fn is_given(&self, secret: &ObjectMeta, kind: &str) -> bool {
         match self {
             Self::Named => is_given(secret.labels.as_ref(), kind),
+            Self::Hooks => is_given(secret.labels.as_ref(), kind) && agrees_to_hooks(secret.labels.as_ref(), kind),
             Self::Database(database, name, uid) => database.may_use(secret, name, uid),
         }
     }
@@ -81,6 +88,10 @@ pub fn is_given(labels: Option<&BTreeMap<String, String>>, kind: &str) -> bool {
     value.is_some_and(|kinds| kinds.split('.').any(|usable_by| usable_by == kind))
 }
 
+fn agrees_to_hooks(labels: Option<&BTreeMap<String, String>>, kind: &str) -> bool {
+    labels.and_then(|labels| labels.get(HOOKS_BY)).is_some_and(|hooks_by| hooks_by == kind)
+}
+
 /// The command that has a Secret agree.
 pub fn command(namespace: &str, name: &str, kind: &str) -> String {
     format!("kubectl -n {namespace} label secret {name} {USABLE_BY}={kind}")
@@ -92,6 +103,14 @@ pub fn not_shared(namespace: &str, name: &str, kind: &str) -> String {
         "Secret {name} does not agree to be used by objects of this kind: whoever it belongs to labels it ({}; several kinds \
          are joined by a dot)",
         command(namespace, name, kind)
+    )
+}
+
+/// Why no statements run as the login of a Secret, and the command that has it agree.
+fn not_for_hooks(namespace: &str, name: &str, kind: &str) -> String {
+    format!(
+        "Secret {name} does not agree that spec.hooks run statements as its login: whoever it belongs to labels it (kubectl -n \
+         {namespace} label secret {name} {HOOKS_BY}={kind}), or spec.hooks goes"
     )
 }
 
@@ -111,6 +130,20 @@ mod tests {
         assert!(!is_given(Some(&labelled(USABLE_BY, "")), MYINGRESS));
         assert!(!is_given(Some(&labelled("usable-by", MYINGRESS)), MYINGRESS));
         assert!(!is_given(None, MYINGRESS));
+    }
+
+    #[test]
+    fn who_may_use_a_login_may_not_have_it_run_statements() {
+        let secret = |labels: &[(&str, &str)]| ObjectMeta {
+            labels: Some(labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()),
+            ..ObjectMeta::default()
+        };
+        let usable = (USABLE_BY, DATABASEBACKUP);
+        assert!(Consent::Named.is_given(&secret(&[usable]), DATABASEBACKUP));
+        assert!(!Consent::Hooks.is_given(&secret(&[usable]), DATABASEBACKUP));
+        assert!(!Consent::Hooks.is_given(&secret(&[(HOOKS_BY, DATABASEBACKUP)]), DATABASEBACKUP));
+        assert!(!Consent::Hooks.is_given(&secret(&[usable, (HOOKS_BY, "true")]), DATABASEBACKUP));
+        assert!(Consent::Hooks.is_given(&secret(&[usable, (HOOKS_BY, DATABASEBACKUP)]), DATABASEBACKUP));
     }
 
     #[test]

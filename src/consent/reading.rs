@@ -2,10 +2,11 @@
 
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Api, Client};
 
 use super::account::grant;
-use super::{Consent, not_shared};
+use super::{Consent, not_for_hooks, not_shared};
 use crate::runtime::{Class, class_of_kubernetes};
 
 /// The reason where there is no Secret of the name.
@@ -37,10 +38,7 @@ pub async fn refusals(
         async move {
             Ok(match api.get_metadata_opt(name).await {
                 Ok(Some(secret)) if consent.is_given(&secret.metadata, kind) => None,
-                Ok(Some(_)) => Some(Refusal {
-                    reason: "SecretNotShared",
-                    message: not_shared(namespace, name, consent.value(kind)),
-                }),
+                Ok(Some(secret)) => Some(not_given(namespace, name, consent, &secret.metadata, kind)),
                 Ok(None) => Some(missing(name, consent, kind)),
                 Err(error) if class_of_kubernetes(&error) == Class::Denied => Some(denied(namespace, name)),
                 Err(error) => return Err(error),
@@ -50,10 +48,17 @@ pub async fn refusals(
     stream::iter(reads.collect::<Vec<_>>()).buffered(AT_ONCE).try_collect().await
 }
 
+fn not_given(namespace: &str, name: &str, consent: &Consent, secret: &ObjectMeta, kind: &str) -> Refusal {
+    let is_usable = *consent == Consent::Hooks && Consent::Named.is_given(secret, kind);
+    let message =
+        if is_usable { not_for_hooks(namespace, name, kind) } else { not_shared(namespace, name, consent.value(kind)) };
+    Refusal { reason: "SecretNotShared", message }
+}
+
 /// One that is not there yet has not agreed either: what comes under its name may be somebody else's.
 fn missing(name: &str, consent: &Consent, kind: &str) -> Refusal {
     let message = match consent {
-        Consent::Named => {
+        Consent::Named | Consent::Hooks => {
             format!("there is no Secret {name} in this namespace: make it, with the label {}={kind}", super::USABLE_BY)
         }
         Consent::Database(..) => {

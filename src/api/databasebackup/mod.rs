@@ -2,6 +2,7 @@
 
 mod destination;
 mod encryption;
+mod hooks;
 mod method;
 mod source;
 mod status;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use destination::{Destination, LockMode, ObjectLock};
 pub use encryption::Encryption;
+pub use hooks::Hooks;
 pub use method::Method;
 pub use source::{EtcdEndpoints, Named, RedisServer, Source, SqlServer};
 pub use status::{
@@ -52,7 +54,8 @@ use super::{Duration, pods};
     validation = ("!has(self.verify) || !has(self.encryption) || has(self.encryption.identitySecretName)", "spec.encryption.identitySecretName is needed for spec.verify: without a secret key no backup can be opened"),
     validation = ("self.method == 'Dump' || (has(self.source) && has(self.source.postgresql) && !has(self.source.postgresql.database))", "spec.method: BaseBackup and Wal are of a whole PostgreSQL: give spec.source.postgresql, without database"),
     validation = ("!has(self.verify) || self.method != 'Wal'", "spec.verify proves dumps and base backups: leave it out with method: Wal"),
-    validation = ("self.method != 'Wal' || (has(self.retention.maxAge) && self.retention.keepLast + self.retention.keepHourly + self.retention.keepDaily + self.retention.keepWeekly + self.retention.keepMonthly + self.retention.keepYearly == 0)", "spec.retention of method: Wal must be maxAge alone, longer than that of the base backups, such as { maxAge: 15d }: a log with holes brings nothing back")
+    validation = ("self.method != 'Wal' || (has(self.retention.maxAge) && self.retention.keepLast + self.retention.keepHourly + self.retention.keepDaily + self.retention.keepWeekly + self.retention.keepMonthly + self.retention.keepYearly == 0)", "spec.retention of method: Wal must be maxAge alone, longer than that of the base backups, such as { maxAge: 15d }: a log with holes brings nothing back"),
+    validation = ("!has(self.hooks) || (self.method == 'Dump' && has(self.source) && (has(self.source.postgresql) || has(self.source.mysql)))", "spec.hooks are SQL statements around a dump: give spec.source.postgresql or spec.source.mysql, with method: Dump, or leave them out")
 )]
 pub struct DatabaseBackupSpec {
     /// When backups are taken, as a `CronJob` of Kubernetes reads it: five fields (minute, hour, day of the month, month, day
@@ -89,6 +92,14 @@ pub struct DatabaseBackupSpec {
     /// such as every five minutes, which keeps the write-ahead log since its backup before. The user of both needs `REPLICATION`.
     #[serde(default)]
     pub method: Method,
+
+    /// SQL statements that run around each backup of a PostgreSQL, MySQL or MariaDB with `method: Dump`, such as
+    /// `{ before: ["CALL shop.pause()"], after: ["CALL shop.resume()"], timeout: 2m }`. Each try of a backup runs them again. They
+    /// run as the user of `authSecretName`, in `database`, where that is given. So the Secret needs the label
+    /// `causeway.example.com/hooks-by: databasebackup`, beside `usable-by`: whoever may write this object has that user do what they
+    /// say. Everybody who may read this object reads them: write no passwords into them. Left out, none run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hooks: Option<Hooks>,
 
     /// Where backups are kept. Left out, in the operator's bucket.
     #[serde(default)]

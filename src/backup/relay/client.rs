@@ -25,6 +25,8 @@ const RECEIPT_TIMEOUT: Duration = Duration::from_mins(1);
 /// Characters of a reason, and of a server's version.
 const LONGEST_WORD: usize = 64;
 const LONGEST_VERSION: usize = 256;
+/// Characters of a note.
+const LONGEST_NOTE: usize = 300;
 
 /// The data of a database on their way from the other container.
 pub struct Relayed {
@@ -95,9 +97,16 @@ impl Relayed {
         Ok(None)
     }
 
+    /// What went wrong beside the dump, once all data came: one short line, whoever wrote it.
+    pub fn note(&self) -> Option<String> {
+        let note = self.end.as_ref()?.note.as_ref()?;
+        let line = note.split_whitespace().collect::<Vec<_>>().join(" ");
+        Some(line.chars().filter(|letter| !letter.is_control()).take(LONGEST_NOTE).collect())
+    }
+
     /// The server's version and what the data hold, once they have all come.
     pub fn finish(self) -> (String, Contents, Receipt) {
-        let End { version, contents } = self.end.unwrap_or_default();
+        let End { version, contents, .. } = self.end.unwrap_or_default();
         (version, contents, Receipt { stream: self.stream })
     }
 }

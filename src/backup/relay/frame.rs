@@ -48,6 +48,9 @@ pub struct End {
     pub version: String,
     /// What the data hold.
     pub contents: Contents,
+    /// What went wrong beside the dump, in a person's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// Why there is no dump.
@@ -131,7 +134,8 @@ mod tests {
     #[test]
     fn frames_come_as_they_went_and_none_is_taken_that_lacks_its_end() {
         let failure = Failure { reason: "SourceFailed".into(), message: "it broke".into(), is_final: true };
-        let end = End { version: "15.3".into(), contents: Contents { keys: 5, ..Contents::default() } };
+        let contents = Contents { keys: 5, ..Contents::default() };
+        let end = End { version: "15.3".into(), contents, note: Some("spec.hooks.after".into()) };
         for frame in [
             Frame::Request("redis-cache".into()),
             Frame::Expected(u64::MAX),

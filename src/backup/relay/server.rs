@@ -17,7 +17,7 @@ use crate::backup::Error;
 use crate::backup::manifest::Contents;
 use crate::backup::plan::{BackupPlan, Server, Source};
 use crate::backup::source::Dump;
-use crate::backup::sql::acknowledge;
+use crate::backup::sql::{When, acknowledge, run_hooks};
 
 /// Characters of an error that go over the socket.
 const TOLD: usize = 2000;
@@ -35,41 +35,96 @@ pub async fn serve(plan: &BackupPlan, socket: &Path, stop: &CancellationToken) -
         Err(error) => return Err(failed(error)),
     }
     let listener = UnixListener::bind(socket).map_err(failed)?;
-    tokio::select! {
-        error = listen(plan, &listener) => Err(failed(error)),
-        () = stop.cancelled() => Ok(()),
-    }
+    listen(plan, &listener, stop).await.map_err(failed)
 }
 
-/// Answers one after the other. Gives why nobody can connect any more.
-async fn listen(plan: &BackupPlan, listener: &UnixListener) -> io::Error {
+/// Answers one after the other, until `stop`. Gives why nobody can connect any more.
+async fn listen(plan: &BackupPlan, listener: &UnixListener, stop: &CancellationToken) -> io::Result<()> {
     loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => return error,
+        let stream = tokio::select! {
+            accepted = listener.accept() => accepted?.0,
+            () = stop.cancelled() => return Ok(()),
         };
-        if let Err(error) = Box::pin(answer(plan, stream)).await {
-            tracing::warn!(%error, "the container that sends backups to S3 is gone");
+        match Box::pin(answer(plan, stream, stop)).await {
+            Err(_) if stop.is_cancelled() => return Ok(()),
+            Err(error) => tracing::warn!(%error, "the container that sends backups to S3 is gone"),
+            Ok(()) => {}
         }
     }
 }
 
-/// Answers one request.
-async fn answer(plan: &BackupPlan, mut stream: UnixStream) -> io::Result<()> {
-    let Frame::Request(folder) = Frame::read(&mut stream).await? else { return Ok(()) };
-    let Some(source) = plan.sources.iter().find(|source| source.folder == folder) else {
-        let error = Error::Unsupported(format!("the plan has no source {folder}"));
-        return Frame::Failed(failure(&error)).write(&mut stream).await;
-    };
+/// Answers one request. Hooks behind a dump run to their end, also where nobody waits for them any more, or `stop` is told.
+async fn answer(plan: &BackupPlan, mut stream: UnixStream, stop: &CancellationToken) -> io::Result<()> {
+    let Some(source) = until(stop, requested(plan, &mut stream)).await? else { return Ok(()) };
     let slot = plan.slot();
-    match dump(source, &slot, &mut stream).await {
-        Ok(contents) => receive_receipt(source, &slot, &contents, stream).await,
+    let dumped = tokio::select! {
+        dumped = hooked(plan, source, &slot, &mut stream) => dumped,
+        () = stop.cancelled() => Err(Gone::Reader(io::ErrorKind::Interrupted.into())),
+    };
+    let after = run_after(plan, source, &mut stream).await;
+    match dumped {
+        Ok((version, contents)) => {
+            let note = after.map(|error| error.describe());
+            let told = async {
+                let end = Frame::End(End { version, contents: contents.clone(), note });
+                end.write(&mut stream).await?;
+                receive_receipt(source, &slot, &contents, stream).await
+            };
+            until(stop, told).await
+        }
         Err(Gone::Database(error)) => {
             tracing::error!(source = source.title, %error, reason = error.reason(), "not dumped");
-            Frame::Failed(failure(&error)).write(&mut stream).await
+            let mut failure = failure(&error);
+            // Who cannot log in says so once.
+            let other = after.map(|after| after.to_string()).filter(|message| *message != failure.message);
+            failure.message.extend(other.map(|message| format!("; {message}")));
+            until(stop, Frame::Failed(failure).write(&mut stream)).await
         }
         Err(Gone::Reader(error)) => Err(error),
     }
+}
+
+/// Waits for something, unless `stop` is told before.
+async fn until<T>(stop: &CancellationToken, work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    tokio::select! {
+        done = work => done,
+        () = stop.cancelled() => Err(io::ErrorKind::Interrupted.into()),
+    }
+}
+
+/// The database of the plan that is asked for.
+async fn requested<'a>(plan: &'a BackupPlan, stream: &mut UnixStream) -> io::Result<Option<&'a Source>> {
+    let Frame::Request(folder) = Frame::read(stream).await? else { return Ok(None) };
+    let source = plan.sources.iter().find(|source| source.folder == folder);
+    if source.is_none() {
+        let error = Error::Unsupported(format!("the plan has no source {folder}"));
+        Frame::Failed(failure(&error)).write(stream).await?;
+    }
+    Ok(source)
+}
+
+/// Runs the hooks before a dump, and dumps if they did well.
+async fn hooked(
+    plan: &BackupPlan,
+    source: &Source,
+    slot: &str,
+    stream: &mut UnixStream,
+) -> Result<(String, Contents), Gone> {
+    let before = beating(run_hooks(plan, source, When::Before), stream).await;
+    before.map_err(Gone::Reader)?.map_err(Gone::Database)?;
+    dump(source, slot, stream).await
+}
+
+/// Runs the hooks behind a dump, whatever came of it; gives why they failed.
+async fn run_after(plan: &BackupPlan, source: &Source, stream: &mut UnixStream) -> Option<Error> {
+    let mut work = pin!(run_hooks(plan, source, When::After));
+    let ran = match beating(work.as_mut(), stream).await {
+        Ok(ran) => ran,
+        Err(_) => work.await,
+    };
+    let error = ran.err()?;
+    tracing::error!(source = source.title, %error, reason = error.reason(), "hooks failed");
+    Some(error)
 }
 
 /// Who failed.
@@ -90,7 +145,8 @@ async fn receive_receipt(source: &Source, slot: &str, contents: &Contents, mut s
     answer.write(&mut stream).await
 }
 
-async fn dump(source: &Source, slot: &str, stream: &mut UnixStream) -> Result<Contents, Gone> {
+/// Sends all data of a database; gives its version, and what they hold.
+async fn dump(source: &Source, slot: &str, stream: &mut UnixStream) -> Result<(String, Contents), Gone> {
     let mut dump = Dump::open(source, slot).await.map_err(Gone::Database)?;
     if let Some(kept) = dump.kept() {
         Frame::Kept(kept).write(stream).await.map_err(Gone::Reader)?;
@@ -109,9 +165,7 @@ async fn dump(source: &Source, slot: &str, stream: &mut UnixStream) -> Result<Co
         }
     }
     let (version, contents, _) = dump.finish();
-    let end = Frame::End(End { version, contents: contents.clone() });
-    end.write(stream).await.map_err(Gone::Reader)?;
-    Ok(contents)
+    Ok((version, contents))
 }
 
 /// Waits for something, and sends a frame without data each minute until it is there.

@@ -10,7 +10,7 @@ use super::frame::{End, Failure, Frame};
 use super::{Relayed, serve};
 use crate::backup::Error;
 use crate::backup::manifest::Contents;
-use crate::backup::plan::{BackupPlan, Source};
+use crate::backup::plan::{BackupPlan, Hooks, Source};
 
 fn plan() -> BackupPlan {
     let text = r#"{"destination":{"bucket":"b","owner":"0","region":"r","prefix":"p"},"sources":[
@@ -70,7 +70,8 @@ async fn why_there_is_no_dump_is_told_as_if_there_were_one_process() {
 #[tokio::test]
 async fn data_are_complete_only_when_that_is_said() {
     let data = || Frame::Data(Bytes::from_static(b"data"));
-    let end = End { version: "7.0.15".into(), contents: Contents { keys: 1, ..Contents::default() } };
+    let contents = Contents { keys: 1, ..Contents::default() };
+    let end = End { version: "7.0.15".into(), contents, ..End::default() };
     // While tables are counted nothing comes but that somebody is at work.
     let beat = || Frame::Data(Bytes::new());
     let whole = vec![beat(), data(), Frame::Expected(8), data(), beat(), beat(), Frame::End(end.clone())];
@@ -95,4 +96,50 @@ async fn a_hostile_image_can_say_nothing_but_that_it_failed() {
         assert_eq!(error.reason(), reason, "{name}");
         assert!(!error.describe().contains('\n'), "{name}");
     }
+}
+
+#[tokio::test]
+async fn what_went_wrong_beside_a_dump_is_told_in_one_short_line() {
+    for (name, note, expected) in [
+        ("none", None, None),
+        ("note", Some("spec.hooks.after: a\n\u{1b}[31m b"), Some("spec.hooks.after: a [31m b".to_owned())),
+        ("long", Some("x".repeat(1000).as_str()), Some("x".repeat(300))),
+    ] {
+        let end = End { note: note.map(str::to_owned), ..End::default() };
+        let mut relayed = Relayed::open(&impostor(name, vec![Frame::End(end)]), &plan().sources[0]).await.expect("it");
+        assert_eq!(relayed.note(), None, "nothing came yet");
+        assert_eq!(relayed.next().await.expect("the end"), None);
+        assert_eq!(relayed.note(), expected);
+    }
+}
+
+/// A database that runs no statements: why each list failed is told as that of a server would be.
+#[tokio::test]
+async fn hooks_behind_a_dump_run_whatever_became_of_it() {
+    let (path, stop) = (socket("hooks"), CancellationToken::new());
+    let (serving, stopping) = (path.clone(), stop.clone());
+    let hooks = Hooks { before: vec!["SELECT 1".into()], after: vec!["SELECT 2".into()], timeout_seconds: 5 };
+    let plan = BackupPlan { hooks: Some(hooks), ..plan() };
+    let server = tokio::spawn(async move { serve(&plan, &serving, &stopping).await });
+    let error = received(&path).await.expect_err("no SQL runs there");
+    assert_eq!((error.reason(), error.is_final()), ("Unsupported", true));
+    let text = error.to_string();
+    assert_eq!(text.matches("Redis cache runs no SQL around a dump").count(), 2, "nothing was dumped between: {text}");
+    stop.cancel();
+    server.await.expect("no panic").expect("it ends well");
+}
+
+#[tokio::test]
+async fn who_was_told_to_end_waits_for_nobody() {
+    let (path, stop) = (socket("stop"), CancellationToken::new());
+    let (serving, stopping) = (path.clone(), stop.clone());
+    let server = tokio::spawn(async move { serve(&plan(), &serving, &stopping).await });
+    while !path.exists() {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    let silent = tokio::net::UnixStream::connect(&path).await.expect("it listens");
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    stop.cancel();
+    server.await.expect("no panic").expect("it ends well");
+    drop(silent);
 }

@@ -88,6 +88,15 @@ impl Dump {
         }
     }
 
+    /// What went wrong beside the dump, once all data came: a hook behind it that failed. Only the container that dumps runs any.
+    #[must_use]
+    pub fn note(&self) -> Option<String> {
+        match self {
+            Self::Etcd(_) | Self::Redis(_) | Self::Sql(_) => None,
+            Self::Relayed(relayed) => relayed.note(),
+        }
+    }
+
     /// The next bytes; none when all of them came and are what the database had.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Error> {
         match self {

@@ -7,6 +7,7 @@
 
 mod child;
 mod dump;
+mod hooks;
 mod mysql;
 mod pack;
 mod postgres;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use dump::SqlDump;
+pub use hooks::{When, run_hooks};
 pub use pack::Splitter;
 pub use postgres::{acknowledge, release};
 pub use recovery::{REACHED, recover, verify_base};

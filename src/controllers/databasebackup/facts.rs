@@ -46,6 +46,8 @@ pub struct Observed {
     pub verifications: Vec<Verification>,
     /// What servers keep of their log, by folder, as Jobs reported it that ended now.
     pub kept_logs: BTreeMap<String, (Timestamp, KeptLog)>,
+    /// What went wrong beside backups that are good, by the UID of the Job that reported it and ended now.
+    pub notes: BTreeMap<String, String>,
     /// The value of the annotation that asks for a backup at once.
     pub asked: Option<String>,
     /// The value of the annotation that acknowledges the loss of a bucket.

@@ -26,7 +26,7 @@ use super::signing::Signer;
 use super::verification::{candidate, untold};
 use super::watches::Watches;
 use crate::api::DatabaseBackup;
-use crate::backup::jobs::{Catalog, SERVICE_ACCOUNT, Settings};
+use crate::backup::jobs::{Catalog, SERVICE_ACCOUNT, SecretMount, Settings};
 use crate::backup::manifest::{Document, id_of};
 use crate::backup::record::{Record, Reported};
 use crate::consent::{self, Consent, DATABASEBACKUP, SECRET_MISSING};
@@ -35,6 +35,12 @@ use crate::external::s3::{Found, Place, S3};
 use crate::metrics::Metrics;
 use crate::runtime::{Class, Failure, PerObject};
 use crate::transfer::{self, Disbelief, Records, key_of};
+
+/// To what a Secret must agree where there are `hooks`: they run as the login in it.
+fn consent_of(mount: &SecretMount, hooks: bool) -> &Consent {
+    let is_login = mount.field.as_ref().is_some_and(|field| field.ends_with(".authSecretName"));
+    if hooks && is_login { &Consent::Hooks } else { &mount.consent }
+}
 
 /// What is in S3 is looked at at least so often: others may delete something.
 const STALE: Duration = Duration::from_hours(1);
@@ -137,6 +143,7 @@ impl Observer {
         }
         let (reported, denied) = self.look_at_reports(object, &mut observed).await?;
         observed.kept_logs = recording::kept_logs(&observed.jobs, &reported);
+        observed.notes = recording::notes(&reported);
         // The schedule has to stand still, whether or not AWS answers, and whatever may be read; nothing else is done.
         if object.spec.suspend {
             return Ok(observed);
@@ -207,7 +214,8 @@ impl Observer {
         let encryption = object.spec.encryption.as_ref().filter(|_| object.spec.verify.is_some());
         let identity = encryption.and_then(|it| Some((it.identity_secret_name.as_deref()?, &Consent::Named)));
         let mounts = databases.iter().flat_map(|(_, database)| &database.access.mounts);
-        let asked = mounts.map(|mount| (mount.secret.as_str(), &mount.consent)).chain(identity);
+        let hooks = object.spec.hooks.as_ref().is_some_and(|hooks| !hooks.before.is_empty() || !hooks.after.is_empty());
+        let asked = mounts.map(|mount| (mount.secret.as_str(), consent_of(mount, hooks))).chain(identity);
         let answers = consent::refusals(&self.client, &namespace, DATABASEBACKUP, asked).await;
         let mut answers = answers.map_err(|source| transfer::Error::Read { what: "Secrets", source })?.into_iter();
         for (came_up, database) in databases {

@@ -69,6 +69,18 @@ pub fn kept_logs(jobs: &[Job], reported: &[Reported]) -> BTreeMap<String, (Times
     found
 }
 
+/// What went wrong beside backups that are good, by the UID of the Job.
+pub fn notes(reported: &[Reported]) -> BTreeMap<String, String> {
+    let noted = reported.iter().filter_map(|it| {
+        let outcomes = it.reports.iter().flat_map(|report| &report.results);
+        // After a try that failed there is another, which tells what went wrong then.
+        let good = outcomes.filter(|outcome| outcome.error.is_none());
+        let notes: Vec<&str> = good.filter_map(|outcome| outcome.note.as_deref()).collect();
+        (!notes.is_empty()).then(|| (it.job.clone(), notes.join("; ")))
+    });
+    noted.collect()
+}
+
 fn uids(jobs: &[Job]) -> BTreeSet<String> {
     jobs.iter().map(|job| job.uid.clone()).collect()
 }
@@ -189,6 +201,16 @@ mod tests {
         for reason in ["DeadlineExceeded", "BackoffLimitExceeded"] {
             assert_eq!(of(ended(Some(reason)), &whole), (reports.clone(), unreported), "{reason}");
         }
+    }
+
+    #[test]
+    fn what_went_wrong_beside_a_backup_is_known_by_the_job_that_reported_it() {
+        let report = r#"{"results":[{"folder":"postgresql","id":"20261122T020000Z","note":"spec.hooks.after: no"}]}"#;
+        let before =
+            r#"{"results":[{"folder":"postgresql","id":"20261122T020000Z","note":"before","error":"it broke"}]}"#;
+        let pods = [pod("u", Some(before)), pod("u", Some(report))];
+        let reported = [told(&ended(None), &pods), told(&ended(None), &[])];
+        assert_eq!(notes(&reported), BTreeMap::from([("u".to_owned(), "spec.hooks.after: no".to_owned())]));
     }
 
     #[test]

@@ -133,7 +133,8 @@ pub fn job_slot(object: &DatabaseBackup, settings: &Settings, database: &Databas
     let namespace = object.namespace().unwrap_or_default();
     // Of where backups go, only what tells the slot's name matters.
     let destination = settings.place(&object.spec.destination, "", "", &names::prefix(object));
-    let plan = BackupPlan { destination, sources: vec![database.access.source.clone()], recipients: Vec::new() };
+    let plan =
+        BackupPlan { destination, sources: vec![database.access.source.clone()], recipients: Vec::new(), hooks: None };
     let run = Run {
         namespace: &namespace,
         settings,
@@ -162,6 +163,7 @@ pub fn plan(object: &DatabaseBackup, observed: &Observed, prefix: &str) -> Optio
         destination: settings.place(destination, &bucket.place.bucket, &bucket.owner, prefix),
         sources: observed.sources.iter().map(|database| database.access.source.clone()).collect::<Vec<plan::Source>>(),
         recipients: object.spec.encryption.as_ref().map(|it| it.recipients.clone()).unwrap_or_default(),
+        hooks: object.spec.hooks.as_ref().and_then(plan::Hooks::of),
     })
 }
 
@@ -218,5 +220,17 @@ mod tests {
         ];
         let values: Vec<&Value> = all.iter().map(|manifest| &manifest.value).collect();
         insta::assert_yaml_snapshot!(values);
+    }
+
+    #[test]
+    fn statements_around_a_dump_are_in_the_plan_and_nowhere_else() {
+        let (mut object, observed) = (backup(), observed());
+        object.spec.hooks = serde_json::from_str(r#"{ "before": ["CALL pause()"], "timeout": "1m" }"#).expect("hooks");
+        let plan = plan(&object, &observed, "shop/nightly/uid-1").expect("a plan");
+        let text = |manifest: Manifest| manifest.value.to_string();
+        let told = text(config_map(&object, &plan));
+        assert!(told.contains("CALL pause()") && told.contains(r#"timeoutSeconds\": 60"#), "{told}");
+        let schedule = text(cron_job(&object, &observed, &plan));
+        assert!(!schedule.contains("CALL pause()"), "{schedule}");
     }
 }

@@ -33,6 +33,34 @@ fn sql(change: &Value) -> Value {
 }
 
 #[tokio::test]
+async fn statements_are_run_by_sql_servers_around_a_dump_alone() {
+    let scene = Scene::new("crds").await;
+    let hooks = json!({ "before": ["CHECKPOINT"], "after": ["CHECKPOINT"] });
+    let spec = |source: Value, method: &str| {
+        let retention = if method == "Wal" { json!({ "maxAge": "15d" }) } else { json!({ "keepLast": 1 }) };
+        json!({ "schedule": "@daily", "hooks": hooks, "source": source, "method": method, "retention": retention })
+    };
+    let postgresql = || json!({ "postgresql": sql(&json!({})) });
+    for (source, method) in [
+        (postgresql(), "BaseBackup"),
+        (postgresql(), "Wal"),
+        (json!({ "redis": { "name": "cache" } }), "Dump"),
+        (json!({ "redisServer": { "address": "cache:6379" } }), "Dump"),
+        (json!({ "etcdCluster": { "name": "prod-etcd" } }), "Dump"),
+        (json!({ "etcd": { "endpoints": ["http://etcd:2379"] } }), "Dump"),
+    ] {
+        let outcome = scene.try_create::<DatabaseBackup>("hooked", spec(source.clone(), method)).await;
+        let answer = outcome.expect_err(&format!("{source} {method} is refused")).to_string();
+        let words = "give spec.source.postgresql or spec.source.mysql, with method: Dump";
+        assert!(answer.contains(words), "{answer}\nshould say: {words}");
+    }
+    for (name, source) in [("postgres", postgresql()), ("mysql", json!({ "mysql": sql(&json!({})) }))] {
+        let taken = scene.create::<DatabaseBackup>(name, spec(source, "Dump")).await.spec.hooks.expect("hooks");
+        assert_eq!((taken.before.len(), taken.after.len(), taken.timeout.seconds()), (1, 1, 300));
+    }
+}
+
+#[tokio::test]
 async fn a_backup_is_refused_in_words_that_name_field_and_fix() {
     let scene = Scene::new("crds").await;
     let redis = json!({ "name": "cache" });
@@ -80,6 +108,13 @@ async fn a_backup_is_refused_in_words_that_name_field_and_fix() {
             "spec.source must have exactly one of etcdCluster, redis, etcd, redisServer, postgresql and mysql",
         ),
         ("method", json!("BaseBackup"), "spec.method: BaseBackup and Wal are of a whole PostgreSQL"),
+        ("hooks", json!({ "before": ["CHECKPOINT"] }), "spec.hooks are SQL statements around a dump"),
+        ("hooks", json!({ "before": [" ;"] }), "spec.hooks.before must be SQL statements"),
+        ("hooks", json!({ "after": ["SELECT '\u{0}'"] }), "spec.hooks.after must be SQL statements"),
+        ("hooks", json!({ "after": [""] }), "spec.hooks.after[0] in body should be at least 1 chars long"),
+        ("hooks", json!({ "after": vec!["CHECKPOINT"; 17] }), "must have at most 16 items"),
+        ("hooks", json!({ "before": ["x".repeat(4097)] }), "spec.hooks.before[0]: Too long"),
+        ("hooks", json!({ "timeout": "2h" }), "spec.hooks.timeout must be 1s to 1h"),
         ("method", json!("Wal"), "spec.retention of method: Wal must be maxAge alone"),
         ("retention", json!({}), "spec.retention keeps nothing: give at least one of keepLast"),
         ("retention", json!({ "keepLast": 0 }), "spec.retention keeps nothing"),

@@ -10,6 +10,7 @@ mod control_ticks;
 mod disaster;
 mod encryption;
 mod fidelity;
+mod hooks;
 mod instant;
 mod modules;
 mod plane;

@@ -247,14 +247,19 @@ impl SqlStage {
 
     /// Asks for backups of the server at once, by an object of that name; retried as often.
     pub async fn back_up(&self, name: &str, source: &Value, verify: bool) {
+        // Whoever proves one runs a server, too.
+        let small = json!({ "resources": { "limits": { "memory": MEMORY } } });
+        let fields = if verify { json!({ "verify": { "afterEach": true } }) } else { small };
+        self.back_up_as(name, source, &fields).await;
+    }
+
+    /// The same with these fields of its spec.
+    pub async fn back_up_as(&self, name: &str, source: &Value, fields: &Value) {
         let mut spec = json!({
             "schedule": NEVER, "retry": { "limit": 0, "deadline": "1800s" }, "source": source,
         });
-        if verify {
-            // Whoever proves one runs a server, too.
-            spec["verify"] = json!({ "afterEach": true });
-        } else {
-            spec["resources"] = json!({ "limits": { "memory": MEMORY } });
+        for (field, value) in fields.as_object().into_iter().flatten() {
+            spec[field] = value.clone();
         }
         self.create::<DatabaseBackup>(name, spec).await;
         let patch = json!({ "metadata": { "annotations": { "causeway.example.com/backup-now": "once" } } });

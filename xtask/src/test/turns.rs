@@ -11,7 +11,8 @@ const IN_TURNS: &[(&str, usize)] = &[
     ("etcd::restarts::", 4),
     ("redis::compared::", 4),
     ("redis::restarts::", 4),
-    // Whether it works at all is tried with every commit.
+    // Whether it works at all, and what comes back of a backup, is tried with every commit.
+    ("backup::fidelity::", 1),
     ("etcd::creation::", 1),
     ("redis::creation::", 1),
     ("backup::", 2),

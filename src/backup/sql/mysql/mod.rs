@@ -1,6 +1,7 @@
 //! MySQL and MariaDB, by their dump and their client.
 
 mod accounts;
+mod hooks;
 mod mark;
 mod outlook;
 mod restore;
@@ -8,6 +9,7 @@ mod rows;
 mod scratch;
 mod source;
 
+pub use hooks::run as run_hooks;
 pub use outlook::outlook;
 pub use restore::restore;
 pub use scratch::verify;
@@ -17,7 +19,7 @@ use std::fs::File;
 use std::path::Path;
 use std::process::Stdio;
 
-use super::child::{Failure, Program};
+use super::child::{Child, Failure, Program};
 use super::{Account, CONNECT_SECONDS, PROGRAM_SILENCE_TIMEOUT};
 use crate::backup::Error;
 use crate::runtime::hexadecimal;
@@ -69,20 +71,24 @@ impl Tools {
         self.program(self.client).args(["--batch", "--local-infile=0", closed])
     }
 
-    /// Carries out a script: from a file, for arguments have no room for it, and can be seen. Gives what was printed, and how it
-    /// ended.
+    /// Starts the client with a script: from a file, for arguments have no room for it, and can be seen.
+    fn start(&self, work: &Path, text: &str, arguments: &[&str]) -> Result<Child, Error> {
+        let path = work.join("script.sql");
+        let failed = |source| Error::Work { path: path.clone(), source };
+        std::fs::write(&path, text).map_err(failed)?;
+        let file = File::open(&path).map_err(failed)?;
+        std::fs::remove_file(&path).map_err(failed)?;
+        self.reader().args(["--skip-reconnect"]).args(arguments).start(Stdio::from(file))
+    }
+
+    /// Carries out a script. Gives what was printed, and how it ended.
     async fn script(
         &self,
         work: &Path,
         text: &str,
         arguments: &[&str],
     ) -> Result<(String, Result<(), Failure>), Error> {
-        let path = work.join("script.sql");
-        let failed = |source| Error::Work { path: path.clone(), source };
-        std::fs::write(&path, text).map_err(failed)?;
-        let file = File::open(&path).map_err(failed)?;
-        std::fs::remove_file(&path).map_err(failed)?;
-        let mut child = self.reader().args(["--skip-reconnect"]).args(arguments).start(Stdio::from(file))?;
+        let mut child = self.start(work, text, arguments)?;
         let mut printed = Vec::new();
         let end = loop {
             match child.next(PROGRAM_SILENCE_TIMEOUT).await {

@@ -5,6 +5,7 @@ mod contents;
 mod database;
 mod dependents;
 mod globals;
+mod hooks;
 mod locks;
 mod log;
 mod outlook;
@@ -19,6 +20,7 @@ mod target;
 mod wal;
 
 pub use base::BaseBackup;
+pub use hooks::run as run_hooks;
 pub use outlook::outlook;
 pub use recovered::{Recovered, recover};
 pub use restore::restore;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::{ChildStdin, Stdio};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -60,8 +61,15 @@ pub fn literally(script: &str) -> String {
 }
 
 impl Session {
-    /// Logs in.
+    /// Logs in, and reads what everybody reads alike.
     pub async fn open(account: &Account, database: &str) -> Result<Self, Error> {
+        let mut session = Self::log_in(account, database).await?;
+        session.tell(SETTINGS).await?;
+        Ok(session)
+    }
+
+    /// Logs in, with the settings that the server has for this user and this database.
+    pub async fn log_in(account: &Account, database: &str) -> Result<Self, Error> {
         let arguments = ["--no-psqlrc", "--quiet", "--no-align", "--tuples-only", "--no-password"];
         let program = program("psql", account, database)?.args(arguments).args(["--set", "ON_ERROR_STOP=1"]);
         let mut child = program.start(Stdio::piped())?;
@@ -73,7 +81,6 @@ impl Session {
         let numbers: Result<Vec<(i64,)>, Failure> = session.answer(hello).await;
         let numbers = numbers.map_err(|failure| session.account.refused(&failure))?;
         session.number = numbers.first().map_or(0, |(number,)| *number);
-        session.tell(SETTINGS).await?;
         Ok(session)
     }
 
@@ -96,7 +103,7 @@ impl Session {
             writeln!(input, "{query};\n\\echo {END}").and_then(|()| input.flush()).ok();
         }
         let mut rows = Vec::new();
-        while let Some(line) = self.line().await? {
+        while let Some(line) = self.line(PROGRAM_SILENCE_TIMEOUT).await? {
             if line == END {
                 return Ok(rows);
             }
@@ -106,13 +113,27 @@ impl Session {
         Err(self.child.failure().await)
     }
 
-    async fn line(&mut self) -> Result<Option<String>, Failure> {
+    /// Has `psql` carry out a script that prints no rows.
+    pub async fn carry_out(&mut self, script: &str, patience: Duration) -> Result<(), Failure> {
+        if let Some(input) = &mut self.input {
+            // One that has ended reads nothing: below it says why.
+            writeln!(input, "{script}\n\\echo {END}").and_then(|()| input.flush()).ok();
+        }
+        while let Some(line) = self.line(patience).await? {
+            if line == END {
+                return Ok(());
+            }
+        }
+        Err(self.child.failure().await)
+    }
+
+    async fn line(&mut self, patience: Duration) -> Result<Option<String>, Failure> {
         loop {
             if let Some(at) = self.rest.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.rest.drain(..=at).collect();
                 return Ok(Some(String::from_utf8_lossy(&line[..at]).into_owned()));
             }
-            match self.child.next(PROGRAM_SILENCE_TIMEOUT).await? {
+            match self.child.next(patience).await? {
                 Some(chunk) => self.rest.extend_from_slice(&chunk),
                 None => return Ok(None),
             }

@@ -8,17 +8,21 @@ use crate::backup::manifest::id_of;
 use crate::backup::plan::BackupPlan;
 use crate::runtime::ActionEvent;
 
+/// The reason where a statement behind a good dump failed.
+const HOOK_FAILED: &str = "HookFailed";
+
 /// Jobs that ended and were not reported.
 pub fn tell(view: &View<'_>) -> Vec<Action> {
     let news = view.observed.jobs.iter().filter(|job| job.end.is_some() && !view.before.ended.contains(&job.name));
-    news.filter_map(describe).collect()
+    news.filter_map(|job| describe(job, view.observed.notes.get(&job.uid))).collect()
 }
 
-fn describe(job: &Job) -> Option<Action> {
-    let end = job.end.as_ref()?;
-    let event = match &end.failure {
-        Some((_, message)) => ActionEvent::warning("BackupFailed", format!("Job {} failed: {message}", job.name)),
-        None => ActionEvent::normal("BackupSucceeded", format!("Job {} succeeded", job.name)),
+fn describe(job: &Job, note: Option<&String>) -> Option<Action> {
+    let (end, name) = (job.end.as_ref()?, &job.name);
+    let event = match (&end.failure, note) {
+        (Some((_, message)), _) => ActionEvent::warning("BackupFailed", format!("Job {name} failed: {message}")),
+        (None, Some(note)) => ActionEvent::warning(HOOK_FAILED, format!("Job {name} succeeded, but {note}")),
+        (None, None) => ActionEvent::normal("BackupSucceeded", format!("Job {name} succeeded")),
     };
     Some(Action::Tell { what: Ended::Backup, success: end.failure.is_none(), event })
 }
@@ -42,4 +46,34 @@ pub fn begun(view: &View<'_>) -> Option<String> {
         view.observed.jobs.iter().any(|job| job.name == name)
     };
     asked.filter(is_begun).cloned().or_else(|| view.before.backup_now.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{decided, now, settled};
+    use super::*;
+    use crate::backup::jobs::End;
+    use crate::controllers::databasebackup::fixtures::backup;
+
+    #[test]
+    fn a_hook_that_failed_behind_a_good_dump_is_a_warning_of_a_backup_that_succeeded() {
+        let object = backup();
+        let mut observed = settled(&object);
+        let end = || Some(End { at: now(), failure: None });
+        observed.jobs = vec![
+            Job { name: "nightly-1".into(), uid: "u1".into(), end: end(), ..Job::default() },
+            Job { name: "nightly-2".into(), uid: "u2".into(), end: end(), ..Job::default() },
+        ];
+        observed.notes.insert("u1".into(), "spec.hooks.after: statement 1 of 1 failed".into());
+        let plan = decided(&object, &observed);
+        let of = |action: &Action| match action {
+            Action::Tell { success, event, .. } => Some((*success, event.clone())),
+            _ => None,
+        };
+        let told: Vec<(bool, ActionEvent)> = plan.actions.iter().filter_map(of).collect();
+        let words = "Job nightly-1 succeeded, but spec.hooks.after: statement 1 of 1 failed";
+        let hook = ActionEvent::warning("HookFailed", words);
+        assert_eq!(told, [(true, hook), (true, ActionEvent::normal("BackupSucceeded", "Job nightly-2 succeeded"))]);
+        assert_eq!(plan.status.last_failure, None);
+    }
 }
