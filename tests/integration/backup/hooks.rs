@@ -120,6 +120,10 @@ async fn run_around_a_dump_of(engine: &'static Engine) {
     back_up(&stage, "command", &json!({ "before": ["\\! touch /tmp/owned"], "after": [note("command", "after")] }))
         .await;
     back_up(&stage, "hung", &json!({ "before": ["DO SLEEP(3600)"], "timeout": "1s" })).await;
+    // A file of the container with the login, such as the password.
+    stage.ask("SET GLOBAL local_infile = 1;").await;
+    back_up(&stage, "file", &json!({ "before": ["LOAD DATA LOCAL INFILE '/etc/passwd' INTO TABLE audit (what)"] }))
+        .await;
 
     backed_up(&stage, NAME).await;
     let text = refused(&stage, "broken").await;
@@ -127,7 +131,7 @@ async fn run_around_a_dump_of(engine: &'static Engine) {
     {
         assert!(text.contains(words), "{text}\nshould say: {words}");
     }
-    for name in ["command", "hung"] {
+    for name in ["command", "hung", "file"] {
         let text = refused(&stage, name).await;
         assert!(text.contains("spec.hooks.before: statement 1 of 1 failed"), "{text}");
     }
