@@ -30,8 +30,8 @@ async fn ruled(scene: &Scene, rules: &Value, default: &Value) -> Entrance {
 async fn edited(scene: &Scene, edits: &[Edit], rounds: usize, paths: &'static [&'static str]) -> (Record, Timeline) {
     let (_, rules, default, right) = &edits[0];
     let entrance = ruled(scene, rules, default).await;
-    let load = Load::start(&entrance, paths);
     let mut timeline = Timeline::new(right);
+    let load = Load::start(&entrance, paths);
     for (what, rules, default, right) in edits.iter().cycle().skip(1).take(edits.len() * rounds) {
         let begun = Instant::now();
         let listener = json!({ "port": 80, "rules": rules, "defaultAction": default });
