@@ -230,7 +230,7 @@ pub fn python(step: &Step) -> Result<Outcome> {
     // Other runs of pytest do not tidy up there, and its name is short: HAProxy takes paths of sockets of at most 97 bytes.
     let files = std::env::temp_dir().join(format!("causeway-{}", std::process::id()));
     // Behind tests of databases that must answer each other within a second.
-    let mut command = nice(10, python);
+    let mut command = nice(4, python);
     command
         .args(["-m", "pytest", "-p", "no:cacheprovider", "--numprocesses", "2", "--dist", "loadfile", "--basetemp"])
         .arg(&files)

@@ -52,7 +52,7 @@ pub async fn probe(name: &str, server: &Server) {
     let bare = server.look(&stage).await;
     let make: Vec<_> = server.features.iter().flat_map(|it| [server.enter, it.make]).collect();
     stage.ask(&make.join("\n")).await;
-    let made = server.look(&stage).await;
+    let before = server.look(&stage).await;
     stage.back_up(NAME, &stage.server(&json!({})), false).await;
     let taken = |status: &DatabaseBackupStatus| {
         assert_eq!(status.last_failure, None);
@@ -63,5 +63,5 @@ pub async fn probe(name: &str, server: &Server) {
     stage.replace().await;
     stage.restored("back", &stage.server(&json!({})), false).await;
     let back = server.look(&stage).await;
-    told(server.name, &together(server.features.iter().map(|it| it.name), [bare, made, back]));
+    told(server.name, &together(server.features.iter().map(|it| it.name), [bare, before, back]));
 }
