@@ -229,7 +229,7 @@ pub fn python(step: &Step) -> Result<Outcome> {
     let python = localstack::prepare(step)?.join("bin/python");
     // Other runs of pytest do not tidy up there, and its name is short: HAProxy takes paths of sockets of at most 97 bytes.
     let files = std::env::temp_dir().join(format!("causeway-{}", std::process::id()));
-    // Behind tests of databases that must answer each other within a second.
+    // Before the tests of the cluster: they are soon over, and look at requests that are lost when nobody runs.
     let mut command = nice(4, python);
     command
         .args(["-m", "pytest", "-p", "no:cacheprovider", "--numprocesses", "2", "--dist", "loadfile", "--basetemp"])
