@@ -47,8 +47,8 @@ impl Hooks {
     #[must_use]
     pub fn of(spec: &databasebackup::Hooks) -> Option<Self> {
         let databasebackup::Hooks { before, after, timeout } = spec;
-        let hooks = Self { before: before.clone(), after: after.clone(), timeout_seconds: timeout.seconds() };
-        (!before.is_empty() || !after.is_empty()).then_some(hooks)
+        let hooks = || Self { before: before.clone(), after: after.clone(), timeout_seconds: timeout.seconds() };
+        (!spec.is_empty()).then(hooks)
     }
 }
 

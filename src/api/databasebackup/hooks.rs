@@ -32,6 +32,14 @@ pub struct Hooks {
     pub timeout: Duration,
 }
 
+impl Hooks {
+    /// Whether neither list has a statement.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.before.is_empty() && self.after.is_empty()
+    }
+}
+
 fn five_minutes() -> Duration {
     Duration::from_seconds(300)
 }

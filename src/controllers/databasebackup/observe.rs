@@ -214,7 +214,7 @@ impl Observer {
         let encryption = object.spec.encryption.as_ref().filter(|_| object.spec.verify.is_some());
         let identity = encryption.and_then(|it| Some((it.identity_secret_name.as_deref()?, &Consent::Named)));
         let mounts = databases.iter().flat_map(|(_, database)| &database.access.mounts);
-        let hooks = object.spec.hooks.as_ref().is_some_and(|hooks| !hooks.before.is_empty() || !hooks.after.is_empty());
+        let hooks = object.spec.hooks.as_ref().is_some_and(|hooks| !hooks.is_empty());
         let asked = mounts.map(|mount| (mount.secret.as_str(), consent_of(mount, hooks))).chain(identity);
         let answers = consent::refusals(&self.client, &namespace, DATABASEBACKUP, asked).await;
         let mut answers = answers.map_err(|source| transfer::Error::Read { what: "Secrets", source })?.into_iter();

@@ -1,13 +1,13 @@
 //! Backups that are brought back.
 
 use causeway::api::databaserestore::RestorePhase;
-use causeway::api::{DatabaseBackup, DatabaseRestore, DatabaseRestoreStatus};
+use causeway::api::{DatabaseRestore, DatabaseRestoreStatus};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 
-use super::stage::{NAME, NEVER, Stage, WAIT_TIMEOUT, redis_command};
+use super::stage::{NAME, Stage, WAIT_TIMEOUT, redis_command};
 use crate::support::wait::wait_within;
 use crate::support::{Operator, wait_for};
 
@@ -31,11 +31,7 @@ async fn a_redis_comes_back_key_by_key_and_only_once() {
         let () = redis_command(&from, &["SET", &format!("key-{number}"), &format!("value-{number}")]).await;
     }
     let _: i64 = redis_command(&from, &["RPUSH", "list", "a", "b", "c"]).await;
-    stage
-        .create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER, "source": { "redis": { "name": "cache" } } }))
-        .await;
-    stage.backup_now("one").await;
-    let id = stage.has_backups(1).await.recent[0].id.clone();
+    let id = stage.backed_up(json!({ "redis": { "name": "cache" } })).await.recent[0].id.clone();
 
     let to = stage.redis("other").await;
     stage.create::<DatabaseRestore>("back", spec(&json!({ "redis": { "name": "other" } }))).await;
@@ -75,10 +71,7 @@ async fn an_etcd_comes_back_key_by_key() {
     for number in 0..200 {
         from.put(format!("key-{number}"), format!("value-{number}"), None).await.expect("a write");
     }
-    let spec_of_backup = json!({ "schedule": NEVER, "source": { "etcdCluster": { "name": "prod-etcd" } } });
-    stage.create::<DatabaseBackup>(NAME, spec_of_backup).await;
-    stage.backup_now("one").await;
-    stage.has_backups(1).await;
+    stage.backed_up(json!({ "etcdCluster": { "name": "prod-etcd" } })).await;
     stage.create::<DatabaseRestore>("back", spec(&json!({ "etcdCluster": { "name": "other" } }))).await;
     let status = ended(&stage, "back").await;
     assert_eq!((status.phase, status.keys), (RestorePhase::Succeeded, Some(200)), "{status:?}");

@@ -12,6 +12,9 @@ use super::stage::{NAME, WAIT_TIMEOUT};
 use crate::support::Operator;
 use crate::support::wait::wait_within;
 
+/// What is told of a hook whose second statement is wrong.
+const SECOND_OF_THREE: &str = "spec.hooks.before: statement 2 of 3 failed, and nothing was dumped";
+
 /// Notes something in the table `audit`.
 fn note(who: &str, what: &str) -> String {
     format!("INSERT INTO audit (who, what) VALUES ('{who}', '{what}')")
@@ -40,11 +43,13 @@ async fn backed_up(stage: &SqlStage, name: &str) -> DatabaseBackupStatus {
     status
 }
 
-/// Waits until a backup failed by a hook; the words.
-async fn refused(stage: &SqlStage, name: &str) -> String {
+/// Waits until a backup failed by a hook, which is told in these words.
+async fn refused(stage: &SqlStage, name: &str, words: &[&str]) {
     let (reason, text) = stage.failure(name).await;
     assert_eq!(reason, "HookFailed", "{text}");
-    text
+    for words in words {
+        assert!(text.contains(words), "{text}\nshould say: {words}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -75,16 +80,10 @@ CREATE TABLE audit (id serial PRIMARY KEY, who text, what text);";
 
     let status = backed_up(&stage, NAME).await;
     assert_eq!(status.recent[0].folder, "postgresql");
-    let text = refused(&stage, "broken").await;
-    for words in
-        ["spec.hooks.before: statement 2 of 3 failed, and nothing was dumped", "relation \"missing\" does not exist"]
-    {
-        assert!(text.contains(words), "{text}\nshould say: {words}");
-    }
-    let text = refused(&stage, "command").await;
-    assert!(text.contains("syntax error at or near \"\\\""), "the server refused it: {text}");
-    let text = refused(&stage, "hung").await;
-    assert!(text.contains("statement timeout"), "{text}");
+    refused(&stage, "broken", &[SECOND_OF_THREE, "relation \"missing\" does not exist"]).await;
+    // The server refused it, not `psql`.
+    refused(&stage, "command", &["syntax error at or near \"\\\""]).await;
+    refused(&stage, "hung", &["statement timeout"]).await;
     backed_up(&stage, "late").await;
     stage.was_told("late", "HookFailed", "succeeded, but spec.hooks.after: statement 1 of 2 failed").await;
     stage.was_told("late", "HookFailed", "division by zero").await;
@@ -126,14 +125,9 @@ async fn run_around_a_dump_of(engine: &'static Engine) {
         .await;
 
     backed_up(&stage, NAME).await;
-    let text = refused(&stage, "broken").await;
-    for words in ["spec.hooks.before: statement 2 of 3 failed, and nothing was dumped", "'shop.missing' doesn't exist"]
-    {
-        assert!(text.contains(words), "{text}\nshould say: {words}");
-    }
+    refused(&stage, "broken", &[SECOND_OF_THREE, "'shop.missing' doesn't exist"]).await;
     for name in ["command", "hung", "file"] {
-        let text = refused(&stage, name).await;
-        assert!(text.contains("spec.hooks.before: statement 1 of 1 failed"), "{text}");
+        refused(&stage, name, &["spec.hooks.before: statement 1 of 1 failed"]).await;
     }
 
     let look = "SELECT GROUP_CONCAT(CONCAT(who, ' ', what) ORDER BY who, id SEPARATOR ', ') FROM";

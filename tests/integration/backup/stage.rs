@@ -65,6 +65,13 @@ impl Stage {
         api.patch(NAME, &PatchParams::default(), &Patch::Merge(&patch)).await.expect("the annotation is taken");
     }
 
+    /// Makes the object for that source, and waits until its first backup is there.
+    pub async fn backed_up(&self, source: Value) -> DatabaseBackupStatus {
+        self.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER, "source": source })).await;
+        self.backup_now("one").await;
+        self.has_backups(1).await
+    }
+
     /// Waits until the object's status is as `good` says.
     pub async fn becomes(&self, what: &str, good: impl Fn(&DatabaseBackupStatus) -> bool) -> DatabaseBackup {
         let api = self.api::<DatabaseBackup>();

@@ -1,13 +1,13 @@
 //! What of an etcd comes back.
 
 use causeway::api::databaserestore::RestorePhase;
-use causeway::api::{DatabaseBackup, DatabaseRestore};
 use etcd_client::{Client, GetOptions, KeyValue, LeaseGrantOptions, Permission, PutOptions};
 use serde_json::json;
 
 use super::{together, told};
-use crate::backup::control_restore::{ended, etcd};
-use crate::backup::stage::{NAME, NEVER, Stage};
+use crate::backup::control_restore::etcd;
+use crate::backup::disaster::restored;
+use crate::backup::stage::{NAME, Stage};
 use crate::support::Operator;
 
 const LEASE: i64 = 4711;
@@ -74,15 +74,11 @@ async fn what_comes_back_of_an_etcd_is_what_the_documentation_says() {
     let bare = look(&mut from).await;
     fill(&mut from).await;
     let made = look(&mut from).await;
-    let source = json!({ "etcdCluster": { "name": "prod-etcd" } });
-    stage.create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER, "source": source })).await;
-    stage.backup_now("one").await;
-    stage.has_backups(1).await;
+    stage.backed_up(json!({ "etcdCluster": { "name": "prod-etcd" } })).await;
 
     let target = json!({ "etcdCluster": { "name": "other" } });
-    stage.create::<DatabaseRestore>("back", json!({ "from": { "backup": NAME }, "target": target })).await;
-    let status = ended(&stage, "back").await;
-    assert_eq!(status.phase, RestorePhase::Succeeded, "{status:?}");
+    let (phase, reason, message) = restored(&stage, "back", json!({ "backup": NAME }), target).await;
+    assert_eq!(phase, RestorePhase::Succeeded, "{reason}: {message}");
     let back = look(&mut etcd(&stage, "other").await).await;
     let features: Vec<_> = bare.iter().map(|it| it.0).collect();
     let looks = [bare, made, back].map(|look| look.into_iter().map(|it| it.1).collect());

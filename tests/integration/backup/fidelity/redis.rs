@@ -1,12 +1,11 @@
 //! What of a Redis comes back.
 
 use causeway::api::databaserestore::RestorePhase;
-use causeway::api::{DatabaseBackup, DatabaseRestore};
 use serde_json::json;
 
 use super::{FAILED, together, told};
-use crate::backup::control_restore::ended;
-use crate::backup::stage::{NAME, NEVER, Stage, redis_connection};
+use crate::backup::disaster::restored;
+use crate::backup::stage::{NAME, Stage, redis_connection};
 use crate::support::Operator;
 
 /// Something that a Redis may hold: commands that make it, and the one whose answer is another when it is there.
@@ -122,16 +121,11 @@ async fn what_comes_back_of_a_redis_is_what_the_documentation_says() {
         }
     }
     let made = look(&from).await;
-    stage
-        .create::<DatabaseBackup>(NAME, json!({ "schedule": NEVER, "source": { "redis": { "name": "cache" } } }))
-        .await;
-    stage.backup_now("one").await;
-    stage.has_backups(1).await;
+    stage.backed_up(json!({ "redis": { "name": "cache" } })).await;
 
     let target = json!({ "redis": { "name": "other" } });
-    stage.create::<DatabaseRestore>("back", json!({ "from": { "backup": NAME }, "target": target })).await;
-    let status = ended(&stage, "back").await;
-    assert_eq!(status.phase, RestorePhase::Succeeded, "{status:?}");
+    let (phase, reason, message) = restored(&stage, "back", json!({ "backup": NAME }), target).await;
+    assert_eq!(phase, RestorePhase::Succeeded, "{reason}: {message}");
     let back = look(&to).await;
     told("Redis", &together(FEATURES.iter().map(|it| it.name), [bare, made, back]));
 }
