@@ -44,7 +44,7 @@ pub struct Info {
     pub role: Role,
     /// It reads its data, and answers no client yet.
     pub loading: bool,
-    /// Connections of clients, ours among them.
+    /// Connections of clients, ours among them, and of a replica that to its master.
     pub clients: u64,
     /// Keys in all databases.
     pub keys: u64,

@@ -40,6 +40,20 @@ async fn a_planned_switch_under_load_loses_nothing() {
     checker.finish(&format!("{SWITCHES} planned switches"), Promise::Everything).await;
 }
 
+/// Closing connections again and again would keep readers from it, and the object from being ready.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_earlier_master_without_clients_is_left_in_peace() {
+    let scene = Stage::new("redis-switch").await;
+    let _operator = Operator::start(&scene).await;
+    running(&scene, spec(1)).await;
+    let to = super::replicas(&scene).await.remove(0);
+    switched(&scene, &to).await;
+    let last = |object: &Redis| object.status.as_ref().and_then(|status| status.last_failover.clone());
+    let done = |object: &Redis| last(object).is_some_and(|last| last.to == to && last.left.is_empty());
+    let object = becomes(&scene, "nobody to be with the earlier master", done).await;
+    assert_eq!(last(&object).and_then(|last| last.closed), None, "no connection had to be closed");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_switch_that_cannot_be_is_told_and_the_master_stays() {
     let scene = Stage::new("redis-switch").await;

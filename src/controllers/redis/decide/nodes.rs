@@ -99,9 +99,10 @@ fn earlier_masters<'a>(view: &'a View<'_>, last: &'a LastFailover) -> impl Itera
     view.observed.set.pods.values().filter(|pod| last.left.contains(&pod.name))
 }
 
-/// One connection is ours.
+/// One connection is ours, and Redis counts that to the node's master, too.
+/// <https://github.com/redis/redis/blob/7.0/src/server.c> (`connected_clients` in `genRedisInfoString`)
 fn has_clients(info: &Info) -> bool {
-    !info.is_master() && info.clients > 1
+    info.link().is_some_and(|link| info.clients > 1 + u64::from(link.up))
 }
 
 /// Processes that have not been told the settings as they are, or in which somebody changed some of them.

@@ -90,7 +90,7 @@ impl Process {
             uptime_seconds: self.age,
             role,
             loading: false,
-            clients: 1 + u64::from(self.client),
+            clients: 1 + u64::from(self.client) + u64::from(self.follows.as_ref().is_some_and(|it| it.up)),
             keys: self.writes.len().try_into().unwrap(),
             history: self.history.clone(),
             earlier_history: self.earlier.clone(),

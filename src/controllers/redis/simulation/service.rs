@@ -257,6 +257,18 @@ fn a_client_that_stayed_with_an_earlier_master_is_sent_away_however_late_an_oper
     simulation.assert_settled();
 }
 
+/// The connection to its own master is not a client's.
+#[test]
+fn an_earlier_master_without_clients_is_left_in_peace() {
+    let mut simulation = just_failed_over();
+    simulation.journal.clear();
+    simulation.settle();
+    simulation.assert_settled();
+    let is_drop = |action: &&Action| matches!(action, Action::DropClients { .. });
+    assert_eq!(simulation.journal.iter().find(is_drop), None);
+    assert_eq!(simulation.object.status.clone().unwrap().last_failover.unwrap().left, [""; 0]);
+}
+
 /// It does not come by the Service, so that nothing leads it elsewhere.
 #[test]
 fn a_client_that_comes_to_an_earlier_master_again_and_again_is_let_alone_in_the_end() {
