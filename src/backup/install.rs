@@ -2,20 +2,19 @@
 //!
 //! Dumps are made by the database's own programs, which are in the database's own image, and there our program has to run
 //! beside them. It is copied into a volume that both containers see. Where it is linked dynamically, its loader and its
-//! libraries go with it, and the copy is told to begin with that loader: the other image may have another C library, an
-//! older one, or none.
+//! libraries go with it, and that loader starts the copy: the other image may have another C library, an older one, or none.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Where it is installed in pods.
 pub const DIRECTORY: &str = "/causeway";
 /// The program in that directory.
-pub const PROGRAM: &str = "causeway";
+const PROGRAM: &str = "causeway";
 /// Its libraries.
-pub const LIBRARIES: &str = "lib";
+const LIBRARIES: &str = "lib";
 /// The certificates of public authorities that it trusts: the other image may have none.
 pub const CERTIFICATES: &str = "certificates.pem";
 /// A list of users with the one that the pod runs as: some programs of databases do not work for one without a name.
@@ -23,14 +22,10 @@ pub const USERS: &str = "passwd";
 
 /// The loader.
 const LOADER: &str = "ld.so";
+/// Whether this program needs no loader.
+const IS_STATIC: bool = cfg!(target_feature = "crt-static");
 /// Where Debian and most others keep the certificates.
 const USUAL_CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
-/// Bytes of the header of an ELF file of 64 bits.
-/// <https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.eheader.html>
-const HEADER: usize = 64;
-/// Type of the program header that names the loader.
-const INTERPRETER: u32 = 3;
-
 /// Why it could not be installed.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
@@ -42,24 +37,33 @@ pub enum InstallError {
         /// Why.
         source: io::Error,
     },
-    /// The program is of a form that cannot be changed.
-    #[error("the program cannot be made to run elsewhere: {0}")]
-    Form(&'static str),
+    /// The program is linked dynamically, and what loaded it is not among the files that are mapped.
+    #[error("/proc/self/maps does not name the loader that this program was started with")]
+    NoLoader,
+}
+
+/// What starts the installed program: its loader, unless it is linked statically. The operator is built as the image that is
+/// installed from.
+#[must_use]
+pub fn command() -> Vec<String> {
+    let program = format!("{DIRECTORY}/{PROGRAM}");
+    if IS_STATIC {
+        return vec![program];
+    }
+    vec![format!("{DIRECTORY}/{LOADER}"), "--library-path".into(), format!("{DIRECTORY}/{LIBRARIES}"), program]
 }
 
 /// Installs the program that runs.
 pub fn install(directory: &Path) -> Result<(), InstallError> {
-    let running = Path::new("/proc/self/exe");
-    let program = directory.join(PROGRAM);
-    copy(running, &program)?;
-    let loader = directory.join(LOADER);
-    if let Some(theirs) = begin_with(&program, &loader)? {
-        copy(&theirs, &loader)?;
+    copy(Path::new("/proc/self/exe"), &directory.join(PROGRAM))?;
+    if !IS_STATIC {
         let libraries = directory.join(LIBRARIES);
         fs::create_dir_all(&libraries).map_err(|source| InstallError::File { path: libraries.clone(), source })?;
         let maps = Path::new("/proc/self/maps");
         let text = fs::read_to_string(maps).map_err(|source| InstallError::File { path: maps.into(), source })?;
-        for library in libraries_in(&text) {
+        let found = libraries_in(&text);
+        copy(found.iter().find(|path| is_loader(path)).ok_or(InstallError::NoLoader)?, &directory.join(LOADER))?;
+        for library in found {
             place(&library, &libraries)?;
         }
     }
@@ -80,6 +84,11 @@ fn libraries_in(maps: &str) -> BTreeSet<PathBuf> {
     paths.filter(is_library).map(PathBuf::from).collect()
 }
 
+/// Whether a library is glibc's loader, such as `ld-linux-x86-64.so.2` or, of old versions, `ld-2.31.so`.
+fn is_loader(library: &Path) -> bool {
+    library.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("ld-"))
+}
+
 /// Copies a library under all names that it has where it is: programs ask for one of them, and not always for its file's.
 fn place(library: &Path, directory: &Path) -> Result<(), InstallError> {
     let failed = |source| InstallError::File { path: library.to_owned(), source };
@@ -93,55 +102,6 @@ fn place(library: &Path, directory: &Path) -> Result<(), InstallError> {
         }
     }
     Ok(())
-}
-
-/// Has the program begin with the loader at that path. Gives the one that it began with; none where it needs none.
-fn begin_with(program: &Path, loader: &Path) -> Result<Option<PathBuf>, InstallError> {
-    let failed = |source| InstallError::File { path: program.to_owned(), source };
-    let mut file = OpenOptions::new().read(true).write(true).open(program).map_err(failed)?;
-    let mut header = [0; HEADER];
-    file.read_exact(&mut header).map_err(failed)?;
-    let (at, size, count) = headers_in(&header)?;
-    let mut table = vec![0; size * count];
-    file.seek(SeekFrom::Start(at)).map_err(failed)?;
-    file.read_exact(&mut table).map_err(failed)?;
-    let Some((at, size)) = interpreter_in(&table, size) else { return Ok(None) };
-    let mut path = vec![0; size];
-    file.seek(SeekFrom::Start(at)).map_err(failed)?;
-    file.read_exact(&mut path).map_err(failed)?;
-    let before = String::from_utf8_lossy(&path).trim_end_matches('\0').to_owned();
-    let mut after = loader.to_string_lossy().into_owned().into_bytes();
-    if after.len() >= size {
-        return Err(InstallError::Form("the directory's path is longer than that of its loader: name a shorter one"));
-    }
-    after.resize(size, 0);
-    file.seek(SeekFrom::Start(at)).map_err(failed)?;
-    file.write_all(&after).map_err(failed)?;
-    Ok(Some(PathBuf::from(before)))
-}
-
-/// Where the program headers are, the size of one, and how many there are.
-fn headers_in(header: &[u8; HEADER]) -> Result<(u64, usize, usize), InstallError> {
-    // Magic number, 64 bits, little endian.
-    if header[..6] != *b"\x7fELF\x02\x01" {
-        return Err(InstallError::Form("it is no ELF file of 64 bits, little endian"));
-    }
-    let at = number(&header[32..40]);
-    let [size, count] = [54, 56].map(|at| usize::from(u16::from_le_bytes([header[at], header[at + 1]])));
-    if size < 56 { Err(InstallError::Form("its headers are too short")) } else { Ok((at, size, count)) }
-}
-
-/// Where the loader's path is, and how long it is.
-fn interpreter_in(table: &[u8], size: usize) -> Option<(u64, usize)> {
-    let mut headers = table.chunks_exact(size);
-    let header = headers.find(|header| header[..4] == INTERPRETER.to_le_bytes())?;
-    // No path is longer.
-    let length = usize::try_from(number(&header[32..40])).ok().filter(|length| (1..=4096).contains(length))?;
-    Some((number(&header[8..16]), length))
-}
-
-fn number(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), InstallError> {
@@ -173,30 +133,27 @@ mod tests {
 
     #[test]
     fn a_copy_runs_with_a_loader_and_libraries_of_its_own() {
-        // Short, for it has to fit where the loader's path was.
-        let directory = PathBuf::from(format!("/tmp/cw{}", std::process::id() % 100_000));
+        let directory = std::env::temp_dir().join(format!("causeway-install-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         install(&directory).unwrap();
-        let program = directory.join(PROGRAM);
-        let dynamic = directory.join(LOADER).exists();
-        let message = Command::new(&program)
-            .args(["--list", "--exact", "nothing"])
-            .env_clear()
-            .env("LD_LIBRARY_PATH", directory.join(LIBRARIES))
-            .output();
-        let message = message.unwrap();
+        let here: Vec<String> =
+            command().iter().map(|it| it.replace(DIRECTORY, &directory.display().to_string())).collect();
+        let run =
+            || Command::new(&here[0]).args(&here[1..]).args(["--list", "--exact", "nothing"]).env_clear().output();
+        let message = run().unwrap();
         assert!(message.status.success(), "{message:?}");
-        if dynamic {
+        if !IS_STATIC {
             assert!(directory.join(LIBRARIES).join("libc.so.6").exists());
             fs::remove_file(directory.join(LOADER)).unwrap();
-            assert!(Command::new(&program).arg("--list").output().is_err(), "it begins with the copied loader");
+            assert!(run().is_err(), "it begins with the copied loader");
         }
         fs::remove_dir_all(&directory).unwrap();
     }
 
     #[test]
-    fn what_is_no_program_is_refused() {
-        assert!(headers_in(&[0; HEADER]).is_err());
-        assert_eq!(interpreter_in(&[0; 112], 56), None);
+    fn the_loader_is_told_from_other_libraries() {
+        let is = |path: &str| is_loader(Path::new(path));
+        assert!(is("/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2") && is("/lib/ld-2.31.so"));
+        assert!(!is("/usr/lib/x86_64-linux-gnu/libc.so.6") && !is("/usr/lib/libld-x.so"));
     }
 }

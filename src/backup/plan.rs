@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::api::databasebackup::{self, Method};
-use crate::api::databaserestore::OnDependents;
+use crate::api::databaserestore::{Excluded, Included, OnDependents};
 
 /// Where the plan is mounted in the Jobs' pods.
 pub const PATH: &str = "/etc/causeway/plan.json";
@@ -100,6 +100,12 @@ pub struct RestorePlan {
     /// What becomes of what depends on what is replaced, and is not in the backup.
     #[serde(default, skip_serializing_if = "OnDependents::is_fail")]
     pub on_dependents: OnDependents,
+    /// What of a dump is restored.
+    #[serde(default, skip_serializing_if = "Included::is_all")]
+    pub include: Included,
+    /// What of that is not.
+    #[serde(default, skip_serializing_if = "Excluded::is_nothing")]
+    pub exclude: Excluded,
     /// Whether only what would be done is told.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,

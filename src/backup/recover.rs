@@ -9,7 +9,7 @@ use super::instant::{LogSearch, Missing, end_of, is_by};
 use super::ls::{self, Found, Shelf};
 use super::manifest::{Document, Manifest, NAME, id_of};
 use super::plan::{BASE, Destination, RestorePlan, WAL};
-use crate::api::databaserestore::OnDependents;
+use crate::api::databaserestore::{Excluded, Included, OnDependents};
 use crate::config::RecoverOptions;
 
 /// Why nothing could be fetched.
@@ -179,6 +179,8 @@ async fn fetched(shelf: &Shelf, it: &Kept, name: &str, options: &RecoverOptions)
         target: None,
         force: false,
         on_dependents: OnDependents::Fail,
+        include: Included::default(),
+        exclude: Excluded::default(),
         dry_run: false,
         unproven: false,
         recovery: None,

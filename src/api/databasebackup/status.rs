@@ -208,6 +208,10 @@ pub struct BackupRun {
     pub stored_bytes: i64,
     /// Keys in it; rows of PostgreSQL, MySQL and MariaDB.
     pub keys: i64,
+    /// Databases of a PostgreSQL that are not in it, such as `vault, audit`: its user may not connect to them, or nobody may. Left
+    /// out where there are none. `GRANT CONNECT ON DATABASE vault TO` the user, or `ALTER DATABASE vault ALLOW_CONNECTIONS true`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<String>,
     /// Whether it was proven by a restore; left out where that was not tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<bool>,

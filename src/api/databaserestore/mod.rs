@@ -5,6 +5,7 @@ mod choice;
 mod planned;
 mod point_in_time;
 mod restored;
+mod selection;
 mod status;
 
 use kube::{CustomResource, KubeSchema};
@@ -15,6 +16,7 @@ pub use choice::BackupChoice;
 pub use planned::{OnDependents, RestoreAction, RestoreChange, RestoreOutlook};
 pub use point_in_time::{PointInTime, RecoveredTo};
 pub use restored::{RestoreOutcome, Restored};
+pub use selection::{Excluded, Included};
 pub use status::{DatabaseRestoreStatus, RestorePhase};
 
 use super::Duration;
@@ -46,6 +48,8 @@ use super::databasebackup::Source;
     validation = ("self == oldSelf", "spec cannot change: a restore is done once; make another DatabaseRestore"),
     validation = ("!has(self.pointInTime) || has(self.target.postgresql)", "spec.pointInTime is of a PostgreSQL: give spec.target.postgresql"),
     validation = ("!has(self.pointInTime) || !(has(self.from.before) || has(self.from.source) || has(self.from.uid))", "spec.pointInTime says what is brought back: leave out before, source and uid of spec.from (with spec.from.s3, its prefix names an earlier DatabaseBackup)"),
+    validation = ("!has(self.include) || !has(self.include.databases) || has(self.target.postgresql) || has(self.target.mysql)", "spec.include.databases are of PostgreSQL, MySQL and MariaDB: leave them out"),
+    validation = ("(!has(self.include) || !(has(self.include.schemas) || has(self.include.tables))) && !has(self.exclude) || has(self.target.postgresql)", "schemas and tables are of a PostgreSQL: give spec.target.postgresql, or leave them out of spec.include and spec.exclude"),
     validation = ("!has(self.onDependents) || self.onDependents == 'Fail' || (has(self.target.postgresql) && has(self.force) && self.force)", "onDependents: Cascade belongs to force: true and target.postgresql: leave it out")
 )]
 pub struct DatabaseRestoreSpec {
@@ -58,6 +62,15 @@ pub struct DatabaseRestoreSpec {
     /// that there is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub point_in_time: Option<PointInTime>,
+
+    /// What of a backup of PostgreSQL, MySQL or MariaDB is restored: one database of several, or, of PostgreSQL, schemas and
+    /// tables. Everything unless given.
+    #[serde(default, skip_serializing_if = "Included::is_all")]
+    pub include: Included,
+
+    /// What of it is not restored: schemas and tables of a PostgreSQL. Nothing is left out unless given.
+    #[serde(default, skip_serializing_if = "Excluded::is_nothing")]
+    pub exclude: Excluded,
 
     /// The database that it is brought back into. It must hold nothing, unless `force` is set.
     #[x_kube(validation = ("[has(self.etcdCluster), has(self.redis), has(self.etcd), has(self.redisServer), has(self.postgresql), has(self.mysql)].exists_one(it, it)", "spec.target must have exactly one of etcdCluster, redis, etcd, redisServer, postgresql and mysql"))]

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use super::containers::{MOST_SQL, USUAL, ours, variable};
 use super::run::Run;
 use super::volumes::mount;
-use crate::backup::install::{CERTIFICATES, DIRECTORY, LIBRARIES, PROGRAM, USERS};
+use crate::backup::install::{self, CERTIFICATES, DIRECTORY, USERS};
 use crate::backup::sql::IMAGE;
 use crate::runtime::requirements;
 
@@ -36,11 +36,10 @@ pub const PRIVATE: &str = "private";
 pub fn in_image(run: Run<'_>, mut container: Container, image: &str, private: &str) -> Container {
     container.image = Some(image.to_owned());
     container.resources = Some(requirements(run.resources, USUAL, MOST_SQL));
-    container.command = Some(vec![format!("{DIRECTORY}/{PROGRAM}")]);
+    container.command = Some(install::command());
     let environment = container.env.get_or_insert_default();
     environment.push(variable(IMAGE, image));
     // For our program alone: those that it starts get none of this.
-    environment.push(variable("LD_LIBRARY_PATH", &format!("{DIRECTORY}/{LIBRARIES}")));
     environment.push(variable("SSL_CERT_FILE", &format!("{DIRECTORY}/{CERTIFICATES}")));
     let users = VolumeMount { sub_path: Some(USERS.into()), ..mount("program", "/etc/passwd", true) };
     container.volume_mounts.get_or_insert_default().extend([program(true), users, mount(private, "/tmp", false)]);

@@ -34,6 +34,7 @@ use super::outlook::Outlook;
 use super::plan::{RestorePlan, Server, Source, SqlServer};
 use super::restore::Restored;
 use super::secrets::{self, Login};
+use crate::api::databaserestore::{Excluded, Included};
 
 /// The directory that a backup of several files is unpacked to.
 pub const PACK: &str = "dump";
@@ -272,7 +273,15 @@ pub async fn outlook(plan: &RestorePlan, manifest: &Manifest, target: &Source, r
 
 fn how<'a>(plan: &'a RestorePlan, run: &'a str) -> How<'a> {
     let origin = if plan.unproven { Origin::Anybody } else { Origin::Proven };
-    How { work: &plan.work, force: plan.force, cascade: !plan.on_dependents.is_fail(), run, origin }
+    How {
+        work: &plan.work,
+        force: plan.force,
+        cascade: !plan.on_dependents.is_fail(),
+        include: plan.include.clone(),
+        exclude: plan.exclude.clone(),
+        run,
+        origin,
+    }
 }
 
 /// How a backup is restored.
@@ -282,9 +291,19 @@ struct How<'a> {
     force: bool,
     /// Whether what depends on what is replaced is dropped.
     cascade: bool,
+    include: Included,
+    exclude: Excluded,
     /// The name of the restore.
     run: &'a str,
     origin: Origin,
+}
+
+impl<'a> How<'a> {
+    /// All of it, into a server that is thrown away.
+    fn verification(work: &'a Path) -> Self {
+        let (include, exclude) = (Included::default(), Excluded::default());
+        Self { work, force: false, cascade: false, include, exclude, run: "verify", origin: Origin::Proven }
+    }
 }
 
 /// Brings a backup into a server that is started for it in the work directory, and compares. Gives the number of rows.

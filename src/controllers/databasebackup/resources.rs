@@ -10,7 +10,7 @@ use kube::api::ObjectMeta;
 use super::facts::{Database, Observed};
 use super::names;
 use crate::api::DatabaseBackup;
-use crate::api::databaserestore::OnDependents;
+use crate::api::databaserestore::{Excluded, Included, OnDependents};
 use crate::backup::jobs::{
     IDENTITY, PlanIn, Run, Scratch, SecretMount, Settings, WORK, backup_pod, image_of, job_spec, plan_map, plan_text,
     restore_pod, slot_pod,
@@ -98,6 +98,8 @@ pub fn job_verify(
         target: None,
         force: false,
         on_dependents: OnDependents::Fail,
+        include: Included::default(),
+        exclude: Excluded::default(),
         dry_run: false,
         unproven: false,
         recovery: None,

@@ -47,6 +47,8 @@ pub fn config_map(object: &DatabaseRestore, chosen: &Chosen) -> Manifest {
         target: Some(chosen.target.access.source.clone()),
         force: object.spec.force,
         on_dependents: object.spec.on_dependents,
+        include: object.spec.include.clone(),
+        exclude: object.spec.exclude.clone(),
         dry_run: object.spec.dry_run,
         unproven: chosen.note == Note::Unverified || object.spec.from.accept_unrecorded,
         recovery: chosen.recovery.as_ref().map(|it| it.plan.clone()),

@@ -7,7 +7,7 @@ use kube::{Resource, ResourceExt};
 use serde_json::to_value;
 
 use crate::api::databasebackup::Source;
-use crate::api::databaserestore::{BackupChoice, OnDependents};
+use crate::api::databaserestore::{BackupChoice, Excluded, Included, OnDependents};
 use crate::api::{DatabaseRestore, DatabaseRestoreSpec, Duration};
 use crate::runtime::fingerprint;
 use crate::runtime::manifest::Manifest;
@@ -43,6 +43,8 @@ pub fn restore(object: &impl Restorable, from: &BackupChoice, labels: BTreeMap<S
     let spec = DatabaseRestoreSpec {
         from: from.clone(),
         point_in_time: None,
+        include: Included::default(),
+        exclude: Excluded::default(),
         target: object.target(),
         force: false,
         on_dependents: OnDependents::Fail,

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use causeway::api::DatabaseBackupStatus;
 use causeway::api::databaserestore::RestorePhase;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::DeleteParams;
@@ -10,6 +11,7 @@ use serde_json::json;
 use super::sql_stage::{Engine, PASSWORD, SqlStage, seconds};
 use super::stage::NAME;
 use crate::support::Operator;
+use crate::support::scene::condition;
 
 /// PostgreSQL.
 pub const POSTGRES: Engine = Engine {
@@ -266,6 +268,42 @@ CREATE TABLE secret (i int); ALTER TABLE secret ENABLE ROW LEVEL SECURITY; SELEC
     let look = || async { api.get("empty").await.expect("the object").status.unwrap_or_default() };
     let status = crate::support::wait_for("the empty one", look, |status| status.backups == 1).await;
     assert_eq!((status.recent[0].keys, &status.last_failure), (0, &None));
+}
+
+/// A server as AWS or Google run it for others: one database is theirs, one is of another team, one takes no connections, and
+/// from one the server refuses this user. `pattern` is a template of somebody's.
+const SHARED: &str = "CREATE ROLE backup LOGIN PASSWORD 'PASSWORD'; GRANT pg_read_all_data TO backup;
+CREATE DATABASE rdsadmin; REVOKE CONNECT ON DATABASE rdsadmin FROM PUBLIC;
+CREATE DATABASE vault; REVOKE CONNECT ON DATABASE vault FROM PUBLIC;
+CREATE DATABASE closed ALLOW_CONNECTIONS false;
+CREATE DATABASE fenced;
+COPY (SELECT 1) TO PROGRAM 'sed -i \"1i host fenced backup all reject\" /tmp/data/pg_hba.conf'; SELECT pg_reload_conf();
+CREATE DATABASE pattern IS_TEMPLATE true;
+CREATE DATABASE shop;
+\\c pattern
+CREATE TABLE lines AS SELECT generate_series(1, 5) AS i;
+\\c shop
+CREATE TABLE orders AS SELECT generate_series(1, 7) AS i;";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn databases_of_postgresql_that_a_user_may_not_enter_are_left_out_and_told() {
+    let stage = SqlStage::new("sql-shared", &POSTGRES).await;
+    let _operator = Operator::start(&stage).await;
+    let secret = json!({
+        "metadata": { "name": "backup", "labels": { "causeway.example.com/usable-by": "databasebackup" } },
+        "stringData": { "username": "backup", "password": PASSWORD },
+    });
+    let secret = serde_json::from_value(secret).expect("a Secret");
+    let secrets = stage.api::<k8s_openapi::api::core::v1::Secret>();
+    secrets.create(&kube::api::PostParams::default(), &secret).await.expect("the Secret is taken");
+    stage.ask(&SHARED.replace("PASSWORD", &PASSWORD.replace('\'', "''"))).await;
+    let run = stage.backed_up(stage.server(&json!({ "authSecretName": "backup" }))).await.recent.remove(0);
+    assert_eq!((run.keys, run.left_out.as_deref()), (12, Some("closed, fenced, vault")));
+    let told = |status: &DatabaseBackupStatus| {
+        let ready = condition(&status.conditions, "Ready");
+        ready.is_some_and(|(.., message)| message.contains("may not connect to closed, fenced, vault of PostgreSQL"))
+    };
+    stage.becomes("the databases that are in no backup to be told", told).await;
 }
 
 /// Kills the dump as soon as it copies rows of the large table; while it waits for its client to read, the server would

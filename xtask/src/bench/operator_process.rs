@@ -145,11 +145,11 @@ pub fn memory_kib(pid: u32, field: &str) -> Result<f64> {
     size.with_context(|| format!("/proc has no {field}"))
 }
 
-/// CPU time that a process has spent so far. Linux tells programs 100 ticks a second.
+/// CPU time that a process has spent so far, with that of its children that have ended. Linux tells programs 100 ticks a second.
 pub fn cpu_seconds(pid: u32) -> Result<f64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name, in parentheses, may contain anything; utime and stime are the 12th and 13th field after it.
-    let fields = stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().skip(11).take(2));
+    // The name, in parentheses, may contain anything; utime, stime, cutime and cstime are the 12th to 15th field after it.
+    let fields = stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().skip(11).take(4));
     let ticks: f64 = fields.into_iter().flatten().filter_map(|field| field.parse::<f64>().ok()).sum();
     Ok(ticks / 100.0)
 }

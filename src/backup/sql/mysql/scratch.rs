@@ -64,7 +64,7 @@ pub async fn verify(fetched: &Fetched, work: &Path) -> Result<u64, Error> {
     ]);
     let mut server = server.start(Stdio::null())?;
     begun(&mut server, &tools).await?;
-    let how = How { work, force: false, cascade: false, run: "verify", origin: Origin::Proven };
+    let how = How::verification(work);
     let Restored { keys, note } = restore(&tools.account, fetched, &how).await?;
     tracing::info!(rows = keys, note, "verified");
     Ok(keys)

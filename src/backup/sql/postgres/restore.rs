@@ -106,7 +106,8 @@ impl<'a> Ground<'a> {
         let mut admin = Session::open(account, first).await?;
         let exact = alike(&admin.version().await?, &fetched.version);
         let (superuser, room) = (admin.is_superuser().await?, Room::ask(&mut admin).await?);
-        let (present, pairs) = (admin.databases().await?, pairs(account, fetched).await?);
+        let present = admin.databases().await?.into_iter().map(|(name, _)| name).collect();
+        let pairs = pairs(account, fetched).await?;
         Ok(Self { account, first, admin, superuser, exact, room, present, pairs })
     }
 

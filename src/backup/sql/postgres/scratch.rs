@@ -45,7 +45,7 @@ pub async fn verify(fetched: &Fetched, work: &Path) -> Result<u64, Error> {
         .args(settings.chain([locks.as_str()]).flat_map(|setting| ["-c", setting]));
     let mut server = server.start(Stdio::null())?;
     begun(&mut server, &account, BEGINNING, RHYTHM).await?;
-    let how = How { work, force: false, cascade: false, run: "verify", origin: Origin::Proven };
+    let how = How::verification(work);
     let rows = restore(&account, fetched, &how).await?;
     tracing::info!(rows, "verified");
     Ok(rows)

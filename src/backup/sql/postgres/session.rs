@@ -36,6 +36,10 @@ const LONG_HASHES: i64 = 110_000;
 /// Rows of some blocks are found without reading all others from this version.
 /// <https://www.postgresql.org/docs/14/release-14.html>
 const READS_RANGES: i64 = 140_000;
+/// Templates of every server, and databases of those who run it for others, into which they let nobody: of RDS, Cloud SQL and
+/// Azure. <https://docs.aws.amazon.com/AmazonRDS/latest/UserGuide/Appendix.PostgreSQL.CommonDBATasks.Roles.html>
+const NOBODYS: &str =
+    "'template0', 'template1', 'rdsadmin', 'cloudsqladmin', 'alloydbadmin', 'azure_maintenance', 'azure_sys'";
 /// Bytes of a table that are hashed by one query. A server that says nothing for long has hung; one that reads a table of
 /// terabytes has not.
 const PIECE: u64 = 256 << 20;
@@ -180,11 +184,14 @@ impl Session {
         Ok(self.one::<(String,)>(query).await?.0)
     }
 
-    /// Databases that can be connected to and are no templates.
-    pub async fn databases(&mut self) -> Result<Vec<String>, Error> {
-        let query = "SELECT pg_catalog.json_build_array(datname) FROM pg_catalog.pg_database WHERE datallowconn AND NOT \
-                     datistemplate ORDER BY datname";
-        Ok(self.ask::<(String,)>(query).await?.into_iter().map(|(name,)| name).collect())
+    /// Databases by name, each with whether this user may connect to it; without those that every server has as templates, and
+    /// those of who runs it.
+    pub async fn databases(&mut self) -> Result<Vec<(String, bool)>, Error> {
+        let query = format!(
+            "SELECT pg_catalog.json_build_array(datname, datallowconn AND pg_catalog.has_database_privilege(oid, 'CONNECT')) \
+             FROM pg_catalog.pg_database WHERE datname NOT IN ({NOBODYS}) ORDER BY datname"
+        );
+        self.ask(&query).await
     }
 
     /// Roles, as statements name them.

@@ -11,12 +11,18 @@ use super::super::{Account, DUMP, GLOBALS, PROGRAM_SILENCE_TIMEOUT, TABLES};
 use super::session::{LOCK_SECONDS, Session};
 use super::{MAINTENANCE, locks, program, rights, steps};
 use crate::backup::Error;
-use crate::backup::manifest::Contents;
+use crate::backup::manifest::{Contents, LEFT_OUT};
+
+/// So many databases that are left out are named, by so many letters of each.
+const NAMED: usize = 3;
+const NAME: usize = 36;
 
 /// A server that is to be dumped.
 pub struct PostgresDump {
     account: Account,
     databases: Vec<String>,
+    /// Those that this user may not connect to.
+    left_out: Vec<String>,
     /// Only who may do anything may read passwords.
     superuser: bool,
     /// The server's version.
@@ -28,18 +34,37 @@ impl PostgresDump {
     pub async fn open(account: Account) -> Result<Self, Error> {
         let first = account.database.clone().unwrap_or_else(|| MAINTENANCE.into());
         let mut session = Session::open(&account, &first).await?;
-        let databases = match &account.database {
-            Some(database) => vec![database.clone()],
+        let found = match &account.database {
+            Some(database) => vec![(database.clone(), true)],
             None => session.databases().await?,
         };
         let (version, superuser) = (session.version().await?, session.is_superuser().await?);
-        for database in &databases {
-            let mut session = Session::open(&account, database).await?;
-            rights::check(&mut session, &account, database).await?;
-            locks::check(&mut session, &account, database).await?;
+        let (mut databases, mut left_out) = (Vec::new(), Vec::new());
+        for (database, open) in found {
+            let session = if open { Self::enter(&account, &database).await? } else { None };
+            let Some(mut session) = session else {
+                tracing::warn!(database, "left out: this user may not connect to it, or nobody may");
+                left_out.push(database);
+                continue;
+            };
+            rights::check(&mut session, &account, &database).await?;
+            locks::check(&mut session, &account, &database).await?;
+            databases.push(database);
         }
         tracing::info!(host = account.host, version, databases = databases.len(), "a server can be dumped");
-        Ok(Self { account, databases, superuser, version })
+        Ok(Self { account, databases, left_out, superuser, version })
+    }
+
+    /// Logs in to a database; none where `pg_hba.conf` refuses that of one among several. The server was reached before.
+    async fn enter(account: &Account, database: &str) -> Result<Option<Session>, Error> {
+        match Session::open(account, database).await {
+            Ok(session) => Ok(Some(session)),
+            Err(Error::SourceUnreachable(why)) if account.database.is_none() && why.contains("pg_hba.conf") => {
+                tracing::warn!(database, why, "the server refuses this user");
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Writes all of it, and tells what it holds.
@@ -82,10 +107,34 @@ impl PostgresDump {
         }
         contents.facts.insert("databases".into(), self.databases.len().to_string());
         contents.facts.insert("tables".into(), tables.to_string());
+        contents.facts.extend(listed(&self.left_out).map(|names| (LEFT_OUT.to_owned(), names)));
         Ok(contents)
     }
 
     fn failed(&self, failure: &super::super::child::Failure) -> Error {
         self.account.side.failed(failure)
+    }
+}
+
+/// Names as a fact of a manifest takes them; none where there are none.
+fn listed(names: &[String]) -> Option<String> {
+    let clean = |name: &String| name.chars().filter(|it| !it.is_control()).take(NAME).collect::<String>();
+    let some = names.iter().take(NAMED).map(clean).collect::<Vec<_>>().join(", ");
+    let more = names.len().saturating_sub(NAMED);
+    (!names.is_empty()).then(|| if more > 0 { format!("{some} and {more} more") } else { some })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_what_is_left_out_fit_into_a_manifest() {
+        let names = |count: usize, length: usize| vec!["\n".to_owned() + &"n".repeat(length); count];
+        assert_eq!(listed(&[]), None);
+        assert_eq!(listed(&names(1, 5)).as_deref(), Some("nnnnn"));
+        assert_eq!(listed(&names(2, 2)).as_deref(), Some("nn, nn"));
+        let longest = listed(&names(900, 63)).unwrap();
+        assert!(longest.len() <= 128 && longest.ends_with(" and 897 more"), "{longest}");
     }
 }

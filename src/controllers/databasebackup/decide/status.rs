@@ -15,7 +15,7 @@ use crate::api::databasebackup::{
     BackupFailure, BackupRun, BackupState, BackupVerification, DatabaseState, Recoverable,
 };
 use crate::backup::jobs::{Catalog, Doubt};
-use crate::backup::manifest::{Document, due_of, id_of};
+use crate::backup::manifest::{Document, LEFT_OUT, due_of, id_of};
 use crate::runtime::ExtraCondition;
 use crate::schedule::Schedule;
 
@@ -90,6 +90,19 @@ fn recent(view: &View<'_>, catalog: &Catalog) -> Vec<BackupRun> {
     newest(catalog).into_iter().filter_map(|(due, folder)| text(due, folder)).collect()
 }
 
+/// What the newest backup of each server leaves out, in words that go on; none where all is in them.
+pub fn left_out(view: &View<'_>) -> Option<String> {
+    let runs = view.observed.catalog.as_ref().map_or_else(|| view.before.recent.clone(), |it| recent(view, it));
+    let is_newest = |run: &&BackupRun| runs.iter().all(|it| it.folder != run.folder || it.id <= run.id);
+    let newest = runs.iter().filter(is_newest);
+    let told: Vec<String> =
+        newest.filter_map(|run| Some(format!("{} of {}", run.left_out.as_ref()?, run.source))).collect();
+    (!told.is_empty()).then(|| {
+        let names = told.join(", ");
+        format!("; its user may not connect to {names}, or nobody may: they are in no backup")
+    })
+}
+
 /// Says of each why it is kept.
 fn explain(
     view: &View<'_>,
@@ -117,6 +130,7 @@ fn run(folder: &str, Document { manifest, .. }: &Document) -> BackupRun {
         bytes: signed(manifest.size),
         stored_bytes: signed(manifest.stored_size),
         keys: signed(manifest.contents.keys),
+        left_out: manifest.contents.facts.get(LEFT_OUT).cloned(),
         verified: None,
         kept_by: Vec::new(),
     }

@@ -6,13 +6,13 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use super::super::action::{Action, Change, Hardening};
-use super::super::facts::{Child, Job, Observed, Recording};
+use super::super::facts::{Child, Job, Observed, Recording, newest};
 use super::super::fixtures::{backup, observed, prepared, tags};
 use super::super::names;
 use super::*;
 use crate::api::databasebackup::{KeptBy, Verify};
 use crate::backup::jobs::{Catalog, Doubt, End};
-use crate::backup::manifest::{Contents, Document, Manifest, due_of, id_of};
+use crate::backup::manifest::{Contents, Document, LEFT_OUT, Manifest, due_of, id_of};
 use crate::backup::record::Record;
 use crate::external::s3::{BucketFacts, Found, Listing, Object, Tags};
 use crate::runtime::merge_conditions;
@@ -114,6 +114,35 @@ fn a_settled_world_needs_nothing_and_is_ready() {
     assert_eq!(text.get("Ready"), Some(&"True"));
     assert_eq!(text.get("BucketReady"), Some(&"True"));
     assert_eq!(plan.status.next_run.map(|time| time.0.to_string()).as_deref(), Some("2026-11-23T02:00:00Z"));
+}
+
+#[test]
+fn databases_that_a_backup_leaves_out_are_told_as_long_as_the_newest_one_lacks_them() {
+    let object = backup();
+    let with = |facts: [Option<&str>; 2]| {
+        let mut observed = settled(&object);
+        let ids = ["20261121T020000Z", "20261122T020000Z"];
+        let found = catalog(&ids, &[], now());
+        for ((due, folder), left_out) in newest(&found).into_iter().rev().zip(facts) {
+            let mut document = manifest(due);
+            document.manifest.source = "PostgreSQL db:5432".into();
+            let fact = left_out.map(|names| (LEFT_OUT.to_owned(), names.to_owned()));
+            document.manifest.contents.facts.extend(fact);
+            observed.manifests.insert((folder.clone(), due), document);
+        }
+        observed.catalog = Some(found);
+        let plan = decided(&object, &observed);
+        let Health::Ready(cause) = &plan.health else { panic!("{:?}", plan.health) };
+        (cause.message.clone(), plan.status.recent.first().and_then(|run| run.left_out.clone()))
+    };
+    let (message, left_out) = with([None, Some("vault, audit")]);
+    assert!(
+        message
+            .ends_with("may not connect to vault, audit of PostgreSQL db:5432, or nobody may: they are in no backup")
+    );
+    assert_eq!(left_out.as_deref(), Some("vault, audit"));
+    let (message, left_out) = with([Some("vault"), None]);
+    assert!(!message.contains("vault") && left_out.is_none(), "{message}");
 }
 
 /// What is written before anything is done says what there is then. `kubectl wait` believes it.

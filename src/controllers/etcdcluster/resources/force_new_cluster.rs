@@ -8,7 +8,7 @@ use super::super::names::{SKIP, VOLUME};
 use super::super::settings::VOLUME_PATH;
 use super::member::{USUAL, requirements_of, variable};
 use crate::api::EtcdCluster;
-use crate::backup::install::{DIRECTORY, LIBRARIES, PROGRAM};
+use crate::backup::install::{DIRECTORY, command};
 use crate::runtime::{fingerprint, requirements, unprivileged};
 use crate::stateful::builders::mount;
 
@@ -33,12 +33,11 @@ pub fn above(object: &EtcdCluster, mut pod: PodSpec, own_image: &str, member: Ve
     environment.extend([
         variable("CAUSEWAY_RECOVERY", &fingerprint(&[uid.as_bytes(), asked.token.as_bytes()], 32)),
         variable("CAUSEWAY_ETCD_VERSION", &object.spec.version),
-        variable("LD_LIBRARY_PATH", &format!("{DIRECTORY}/{LIBRARIES}")),
     ]);
     let skip = Container {
         name: SKIP.into(),
         image: Some(asked.image.clone().unwrap_or_else(|| object.spec.member_image())),
-        command: Some(vec![format!("{DIRECTORY}/{PROGRAM}")]),
+        command: Some(command()),
         args: Some(vec![SKIP.into()]),
         env: Some(environment),
         volume_mounts: Some(vec![mount(VOLUME, VOLUME_PATH, false), mount(TOOLS, DIRECTORY, true)]),

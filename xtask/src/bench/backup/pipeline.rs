@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::WAIT_TIMEOUT;
 use crate::bench::operator_process::{cpu_seconds, memory_kib};
@@ -36,6 +37,7 @@ impl Ran {
 struct Stage {
     name: String,
     child: Child,
+    /// With that of its children, which are looked at while they live.
     peak_kib: f64,
     cpu_seconds: f64,
     ended: bool,
@@ -52,20 +54,49 @@ impl Drop for Stage {
 pub fn run(commands: Vec<Command>, into: Option<fs::File>) -> Result<Ran> {
     let begun = Instant::now();
     let mut stages = start(commands, into)?;
-    while stages.iter().any(|stage| !stage.ended) {
-        if begun.elapsed() > WAIT_TIMEOUT {
-            bail!("waited {} s for {}", WAIT_TIMEOUT.as_secs(), stages[0].name);
-        }
-        for stage in stages.iter_mut().filter(|stage| !stage.ended) {
-            stage.look()?;
-        }
-        thread::sleep(PAUSE);
+    finish(&mut stages, begun)?;
+    Ok(sum(&stages, begun))
+}
+
+/// Runs one to its end that needs another one beside it, which ends on SIGTERM.
+pub fn run_beside(command: Command, other: Command) -> Result<Ran> {
+    let begun = Instant::now();
+    let mut stages = start(vec![other], None)?;
+    stages.extend(start(vec![command], None)?);
+    while !stages[1].ended {
+        look(&mut stages, begun)?;
     }
-    Ok(Ran {
+    let pid = i32::try_from(stages[0].child.id()).ok().and_then(Pid::from_raw).context("a process without an id")?;
+    kill_process(pid, Signal::TERM)?;
+    finish(&mut stages, begun)?;
+    Ok(sum(&stages, begun))
+}
+
+fn finish(stages: &mut [Stage], begun: Instant) -> Result<()> {
+    while stages.iter().any(|stage| !stage.ended) {
+        look(stages, begun)?;
+    }
+    Ok(())
+}
+
+/// Looks at those that run.
+fn look(stages: &mut [Stage], begun: Instant) -> Result<()> {
+    if begun.elapsed() > WAIT_TIMEOUT {
+        bail!("waited {} s for {}", WAIT_TIMEOUT.as_secs(), stages[0].name);
+    }
+    for stage in stages.iter_mut().filter(|stage| !stage.ended) {
+        stage.look()?;
+    }
+    thread::sleep(PAUSE);
+    Ok(())
+}
+
+fn sum(stages: &[Stage], begun: Instant) -> Ran {
+    Ran {
         took: begun.elapsed(),
         peak_kib: stages.iter().map(|stage| stage.peak_kib).sum(),
         cpu_seconds: stages.iter().map(|stage| stage.cpu_seconds).sum(),
-    })
+    }
 }
 
 fn start(commands: Vec<Command>, mut into: Option<fs::File>) -> Result<Vec<Stage>> {
@@ -91,13 +122,56 @@ fn start(commands: Vec<Command>, mut into: Option<fs::File>) -> Result<Vec<Stage
 impl Stage {
     fn look(&mut self) -> Result<()> {
         // One that has ended has no memory any more, and its time as long as nobody has waited for it.
-        self.peak_kib = memory_kib(self.child.id(), "VmHWM").unwrap_or(0.0).max(self.peak_kib);
+        let children: f64 = descendants(self.child.id()).iter().filter_map(|pid| memory_kib(*pid, "VmRSS").ok()).sum();
+        let own = memory_kib(self.child.id(), "VmHWM").unwrap_or(0.0);
+        self.peak_kib = self.peak_kib.max(own + children);
         self.cpu_seconds = cpu_seconds(self.child.id()).unwrap_or(0.0).max(self.cpu_seconds);
         let Some(status) = self.child.try_wait()? else { return Ok(()) };
         self.ended = true;
         if !status.success() {
             bail!("{} ended with {status}", self.name);
         }
+        Ok(())
+    }
+}
+
+/// The children of a process, and theirs.
+fn descendants(pid: u32) -> Vec<u32> {
+    let mut found = Vec::new();
+    // Each thread has children of its own. One that has just ended has none.
+    for task in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+        let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        for child in children.split_whitespace().filter_map(|child| child.parse().ok()) {
+            found.push(child);
+            found.extend(descendants(child));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn children_count_as_well() -> Result<()> {
+        let alone = run(vec![shell("exec sleep 0.2")], None)?;
+        let with_children = run(vec![shell("sleep 0.2 & sleep 0.2 & wait")], None)?;
+        assert!(with_children.peak_kib > 1.5 * alone.peak_kib, "{with_children:?} beside {alone:?}");
+        Ok(())
+    }
+
+    #[test]
+    fn what_runs_beside_another_is_told_to_end() -> Result<()> {
+        let server = shell("trap 'exit 0' TERM; while :; do sleep 0.01; done");
+        let ran = run_beside(shell("exec sleep 0.1"), server)?;
+        assert!(ran.took >= Duration::from_millis(100), "{ran:?}");
         Ok(())
     }
 }

@@ -30,7 +30,8 @@ pub struct Store<'a> {
     bench: &'a Bench<'a>,
     scene: &'a Scene<'a>,
     bucket: String,
-    directory: PathBuf,
+    /// For what goes in and comes out.
+    pub directory: PathBuf,
     etcdctl: PathBuf,
 }
 
@@ -131,18 +132,21 @@ impl<'a> Store<'a> {
         fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))
     }
 
-    fn place(&self) -> Value {
+    /// The bucket, as plans name it.
+    pub fn place(&self) -> Value {
         json!({
             "bucket": self.bucket, "owner": self.scene.account.number, "region": "us-east-1", "prefix": "bench",
         })
     }
 
-    fn uri(&self, key: &str) -> String {
+    /// An object of the bucket, as `aws s3` names it.
+    pub fn uri(&self, key: &str) -> String {
         format!("s3://{}/{key}", self.bucket)
     }
 
-    fn causeway(&self, subcommand: &str, plan: &Value) -> Result<Command> {
-        let path = self.directory.join("plan.json");
+    /// The program as Jobs run it, with that plan.
+    pub fn causeway(&self, subcommand: &str, plan: &Value) -> Result<Command> {
+        let path = self.directory.join(format!("{subcommand}.json"));
         fs::write(&path, plan.to_string()).with_context(|| format!("cannot write {}", path.display()))?;
         let log = directory()?.join(format!("{subcommand}.log"));
         let mut command = Command::new(&self.bench.binary);
@@ -150,13 +154,14 @@ impl<'a> Store<'a> {
             .arg(subcommand)
             .env_clear()
             .env("CAUSEWAY_PLAN", &path)
-            .env("CAUSEWAY_TERMINATION_LOG", self.directory.join("report"))
+            .env("CAUSEWAY_TERMINATION_LOG", self.directory.join(format!("{subcommand}.report")))
             .env("AWS_ENDPOINT_URL", self.bench.endpoint())
             .stderr(File::create(&log).with_context(|| format!("cannot write {}", log.display()))?);
         Ok(self.as_account(command))
     }
 
-    fn aws(&self, arguments: &[&str]) -> Command {
+    /// The command line of AWS.
+    pub fn aws(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(AWS);
         command.args(["--endpoint-url", self.bench.endpoint()]).args(arguments);
         self.as_account(command)
