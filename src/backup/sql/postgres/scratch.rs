@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use super::super::child::{Child, Program};
-use super::super::{Account, Fetched, How, Origin, PROGRAM_SILENCE_TIMEOUT, Side};
+use super::super::{Account, Fetched, How, PROGRAM_SILENCE_TIMEOUT, Side};
 use super::locks::setting_for;
 use super::restore::contents;
 use super::session::Session;
