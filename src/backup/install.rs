@@ -136,8 +136,8 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("causeway-install-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         install(&directory).unwrap();
-        let here: Vec<String> =
-            command().iter().map(|it| it.replace(DIRECTORY, &directory.display().to_string())).collect();
+        let placed = |it: &String| it.strip_prefix(DIRECTORY).map(|rest| format!("{}{rest}", directory.display()));
+        let here: Vec<String> = command().iter().map(|it| placed(it).unwrap_or_else(|| it.clone())).collect();
         let run =
             || Command::new(&here[0]).args(&here[1..]).args(["--list", "--exact", "nothing"]).env_clear().output();
         let message = run().unwrap();

@@ -244,7 +244,7 @@ pub async fn restore(plan: &RestorePlan, manifest: &Manifest, target: &Source, r
     match &target.server {
         Server::Postgresql(server) => {
             let account = Account::read(Side::Target, "postgresql", server)?;
-            postgres::restore(&account, &fetched, &how).await.map(Restored::from)
+            postgres::restore(&account, &fetched, &how).await
         }
         Server::Mysql(server) => {
             let account = Account::read(Side::Target, "mysql", server)?;

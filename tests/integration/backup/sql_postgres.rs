@@ -289,15 +289,9 @@ CREATE TABLE orders AS SELECT generate_series(1, 7) AS i;";
 async fn databases_of_postgresql_that_a_user_may_not_enter_are_left_out_and_told() {
     let stage = SqlStage::new("sql-shared", &POSTGRES).await;
     let _operator = Operator::start(&stage).await;
-    let secret = json!({
-        "metadata": { "name": "backup", "labels": { "causeway.example.com/usable-by": "databasebackup" } },
-        "stringData": { "username": "backup", "password": PASSWORD },
-    });
-    let secret = serde_json::from_value(secret).expect("a Secret");
-    let secrets = stage.api::<k8s_openapi::api::core::v1::Secret>();
-    secrets.create(&kube::api::PostParams::default(), &secret).await.expect("the Secret is taken");
+    let login = stage.login("backup", PASSWORD).await;
     stage.ask(&SHARED.replace("PASSWORD", &PASSWORD.replace('\'', "''"))).await;
-    let run = stage.backed_up(stage.server(&json!({ "authSecretName": "backup" }))).await.recent.remove(0);
+    let run = stage.backed_up(stage.server(&login)).await.recent.remove(0);
     assert_eq!((run.keys, run.left_out.as_deref()), (12, Some("closed, fenced, vault")));
     let told = |status: &DatabaseBackupStatus| {
         let ready = condition(&status.conditions, "Ready");

@@ -366,6 +366,25 @@ async fn no_value_of_any_field_of_a_database_restore_does_harm() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_value_of_any_field_of_a_part_of_a_backup_does_harm() {
+    let scene = Scene::new("fields").await;
+    backends::secret(&scene, "login", "password", "of nobody").await;
+    let _operator = Operator::start(&scene).await;
+    for beneath in ["include", "exclude"] {
+        let good = json!({
+            "from": { "backup": "base" },
+            "include": { "databases": ["shop"], "schemas": ["sales"], "tables": ["public.orders"] },
+            "exclude": { "schemas": ["audit"], "tables": ["public.sessions"] },
+            "target": { "postgresql": { "host": "127.0.0.1", "port": 1, "image": "postgres:15", "authSecretName": "login" } },
+        });
+        let subject = Subject { beneath, ..Subject::new(&scene, "DatabaseRestore", good, 4) };
+        let created = create_each(&subject).await;
+        println!("» fields of spec.{beneath}: {created:?}");
+        assert!(created.values().sum::<usize>() > 8, "the schema has more fields than that");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_value_of_any_field_of_a_restore_to_an_instant_does_harm() {
     let scene = Scene::new("fields").await;
     // Nothing else is to be wrong but the tried value; the backups are waited for.

@@ -9,14 +9,18 @@ mod hooks;
 mod locks;
 mod log;
 mod outlook;
+mod pair;
+mod present;
 mod recovered;
 mod restore;
 mod rights;
 mod scratch;
+mod selection;
 mod session;
 mod source;
 mod steps;
 mod target;
+mod toc;
 mod wal;
 
 pub use base::BaseBackup;

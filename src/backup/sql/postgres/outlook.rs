@@ -12,7 +12,7 @@ use crate::backup::outlook::Outlook;
 
 /// What would become of databases, tables, what depends on them, and roles.
 pub async fn outlook(account: &Account, fetched: &Fetched, how: &How<'_>) -> Result<Outlook, Error> {
-    let mut ground = Ground::look_at(account, fetched).await?;
+    let mut ground = Ground::look_at(account, fetched, how).await?;
     let mut outlook = Outlook::default();
     let (mut new, mut tables, mut there, mut dependents, mut rows) =
         (Vec::new(), BTreeSet::new(), BTreeSet::new(), Vec::new(), 0);
@@ -37,7 +37,8 @@ pub async fn outlook(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
         if ground.has(pair) {
             let mut session = Session::open(account, pair.into).await?;
             there.extend(session.table_names().await?.iter().map(named));
-            dependents.extend(ground.dependents(pair, &mut session).await?.iter().map(|it| named(&it.title)));
+            let found = pair.dependents(account, how.work, &mut session).await?;
+            dependents.extend(found.iter().map(|it| named(&it.title)));
         }
     }
     outlook.add(RestoreAction::Create, "databases", new);
@@ -48,7 +49,8 @@ pub async fn outlook(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
         dependents.iter().map(|it| it.strip_prefix("table ").unwrap_or(it).to_owned()).collect();
     outlook.add(RestoreAction::Keep, "tables", there.difference(&tables).filter(|table| !gone.contains(*table)));
     outlook.count(RestoreAction::Create, "rows", rows);
-    if ground.superuser && fetched.path(GLOBALS).is_some() {
+    let is_part = ground.pairs.iter().any(|pair| pair.is_part);
+    if ground.superuser && !is_part && fetched.path(GLOBALS).is_some() {
         let (globals, present) = (fetched.text(GLOBALS)?, ground.admin.roles().await?);
         let (there, missing): (Vec<&str>, Vec<&str>) =
             made(&globals).into_iter().partition(|role| present.iter().any(|it| it == role));

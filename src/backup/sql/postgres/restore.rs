@@ -4,20 +4,19 @@
 //! All databases are looked at before the first is touched. A second try finds those that are done equal to the backup,
 //! the others as they were, and goes on with the steps of one.
 
-use std::path::Path;
-
-use super::super::tables::{Tables, alike};
+use super::super::tables::alike;
 use super::super::{Account, Fetched, GLOBALS, How, tools};
-use super::contents::Contents;
+use super::MAINTENANCE;
 use super::database::Database;
-use super::dependents::{Dependent, dependents, refusal};
+use super::dependents::{Dependent, refusal};
 use super::globals::missing;
 use super::locks::Room;
+use super::pair::{Pair, chosen};
 use super::session::Session;
-use super::steps::{Progress, Steps};
-use super::target::{Target, ownerless, run};
-use super::{MAINTENANCE, program};
+use super::steps::Progress;
+use super::target::Target;
 use crate::backup::Error;
+use crate::backup::restore::Restored;
 
 /// What is to be done with a database of the target.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,20 +29,12 @@ pub enum State {
     Empty,
     /// It holds something that may be replaced, and with it what depends on that.
     Full(Vec<Dependent>),
+    /// It holds something, and nothing of the part that is restored.
+    Beside,
     /// It holds what this restore wrote before this step, and perhaps what that writes.
     Half(usize),
     /// It holds the backup.
     Done,
-}
-
-/// A dump, and where it goes.
-pub struct Pair<'a> {
-    dump: &'a Path,
-    /// The name that the database had.
-    name: &'a str,
-    pub into: &'a str,
-    pub tables: Tables,
-    contents: Contents,
 }
 
 /// Both sides, before anything is touched.
@@ -61,10 +52,10 @@ pub struct Ground<'a> {
     pub pairs: Vec<Pair<'a>>,
 }
 
-/// Restores all databases of a backup, and compares. Gives the number of rows.
-pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Result<u64, Error> {
+/// Restores databases of a backup, or parts of them, and compares. Gives the number of rows.
+pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Result<Restored, Error> {
     tools::check("pg_restore", account, how.origin).await?;
-    let mut ground = Ground::look_at(account, fetched).await?;
+    let mut ground = Ground::look_at(account, fetched, how).await?;
     let mut states = Vec::new();
     for pair in &ground.pairs {
         let state = ground.state(pair, how).await?;
@@ -72,7 +63,8 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
         states.push(state);
     }
     let target = Target { account, first: ground.first, work: how.work };
-    if states.iter().any(|state| *state != State::Done) {
+    let is_part = ground.pairs.iter().any(|pair| pair.is_part);
+    if !is_part && states.iter().any(|state| *state != State::Done) {
         make_roles(target, fetched, &mut ground.admin, ground.superuser).await?;
     }
     let Ground { pairs, superuser, exact, room, .. } = ground;
@@ -83,12 +75,15 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
             if state == State::Missing {
                 database.make(target).await?;
             }
-            database.apply_grants(target).await?;
+            // Whoever restores a part of it has what else it was.
+            if !pair.is_part {
+                database.apply_grants(target).await?;
+            }
         }
         if state != State::Done {
             pair.load(account, &state, superuser, room, how).await?;
             let mut session = Session::open(account, pair.into).await?;
-            if let Some(difference) = pair.tables.difference(&session.tables().await?, exact) {
+            if let Some(difference) = pair.tables.difference(&session.tables(&pair.tables).await?, exact) {
                 return Err(Error::Differs(format!("in the database {}, {difference}", pair.into)));
             }
             Progress::forget(&mut session).await?;
@@ -96,18 +91,24 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
         tracing::info!(database = pair.into, rows = pair.tables.rows(), exact, "restored, and equal to the backup");
         rows += pair.tables.rows();
     }
-    Ok(rows)
+    let left_out: Vec<String> = pairs.iter().flat_map(|pair| pair.left_out().iter().cloned()).collect();
+    let note = (!left_out.is_empty()).then(|| format!("left out: {}", left_out.join("; ")));
+    Ok(Restored { keys: rows, note })
 }
 
 impl<'a> Ground<'a> {
     /// Logs in, and looks what there is.
-    pub async fn look_at(account: &'a Account, fetched: &'a Fetched) -> Result<Self, Error> {
+    pub async fn look_at(account: &'a Account, fetched: &'a Fetched, how: &How<'_>) -> Result<Self, Error> {
         let first = account.database.as_deref().unwrap_or(MAINTENANCE);
         let mut admin = Session::open(account, first).await?;
         let exact = alike(&admin.version().await?, &fetched.version);
         let (superuser, room) = (admin.is_superuser().await?, Room::ask(&mut admin).await?);
-        let present = admin.databases().await?.into_iter().map(|(name, _)| name).collect();
-        let pairs = pairs(account, fetched).await?;
+        let present: Vec<String> = admin.databases().await?.into_iter().map(|(name, _)| name).collect();
+        let mut pairs = Vec::new();
+        for dump in chosen(account, fetched, &how.include.databases)? {
+            let is_there = present.iter().any(|it| account.database.as_ref().map_or(dump.0, |name| name) == it);
+            pairs.push(Pair::of(account, fetched, how, dump, &mut admin, (is_there, superuser)).await?);
+        }
         Ok(Self { account, first, admin, superuser, exact, room, present, pairs })
     }
 
@@ -133,71 +134,37 @@ impl<'a> Ground<'a> {
             let is_bare = pair.name == pair.into && session.is_bare().await?;
             return Ok(if is_bare { State::Bare } else { State::Empty });
         }
+        if pair.is_part && pair.there == 0 {
+            let what = format!("to restore a part of database {}", pair.name);
+            return self.room.lacks(&what, pair.contents.locks() * 2).map_or(Ok(State::Beside), Err);
+        }
         if how.force {
-            return self.full(pair, &mut session, how.cascade).await;
+            return self.full(pair, &mut session, how).await;
         }
         // A try that died before it could tell has nothing left to do.
-        let there = session.tables().await?;
-        let is_done = there.0.len() == pair.tables.0.len() && pair.tables.difference(&there, self.exact).is_none();
-        if is_done && !there.0.is_empty() {
-            return Ok(State::Done);
+        if pair.is_part || session.table_names().await?.len() == pair.tables.0.len() {
+            let there = session.tables(&pair.tables).await?;
+            if !there.0.is_empty() && pair.tables.difference(&there, self.exact).is_none() {
+                return Ok(State::Done);
+            }
         }
-        Err(Error::TargetHoldsTables { database: pair.into.to_owned(), tables: relations })
+        let tables = if pair.is_part { pair.there } else { relations };
+        Err(Error::TargetHoldsTables { database: pair.into.to_owned(), tables })
     }
 
     /// What it holds may be replaced, if that fits into a transaction and nothing else goes unasked.
-    async fn full(&self, pair: &Pair<'_>, session: &mut Session, cascade: bool) -> Result<State, Error> {
+    async fn full(&self, pair: &Pair<'_>, session: &mut Session, how: &How<'_>) -> Result<State, Error> {
         // What is there goes in the same transaction.
         let what = format!("to replace what database {} holds", pair.into);
         if let Some(error) = self.room.lacks(&what, pair.contents.locks() * 2) {
             return Err(error);
         }
-        let found = self.dependents(pair, session).await?;
-        if !cascade && !found.is_empty() {
+        let found = pair.dependents(self.account, how.work, session).await?;
+        if !how.cascade && !found.is_empty() {
             return Err(refusal(pair.into, &found));
         }
         Ok(State::Full(found))
     }
-
-    /// What would go with what is replaced.
-    pub async fn dependents(&self, pair: &Pair<'_>, session: &mut Session) -> Result<Vec<Dependent>, Error> {
-        let arguments = ["--clean", "--if-exists", "--schema-only", "--file", "/dev/stdout"];
-        let print = program("pg_restore", self.account, pair.into)?.args(arguments).args([pair.dump]);
-        dependents(session, &run(self.account, print).await?).await
-    }
-}
-
-/// Which dump goes where: each to the database of its name, or the only one to the database that is named.
-async fn pairs<'a>(account: &'a Account, fetched: &'a Fetched) -> Result<Vec<Pair<'a>>, Error> {
-    let dumps = fetched.dumps();
-    let named = account.database.as_deref();
-    let of_that_name = dumps.iter().position(|(name, _)| Some(*name) == named);
-    let chosen: Vec<(&str, &Path)> = match (named, of_that_name, dumps.as_slice()) {
-        (None, ..) => dumps.clone(),
-        (Some(_), Some(at), _) => vec![dumps[at]],
-        (Some(_), None, [only]) => vec![*only],
-        (Some(name), None, several) => {
-            let there: Vec<&str> = several.iter().map(|(name, _)| *name).collect();
-            let message = format!(
-                "{}: the backup has no database {name}, and of {}: name one of them, or leave it out for all",
-                account.side.field(account.kind, "database"),
-                there.join(", ")
-            );
-            return Err(Error::Unsupported(message));
-        }
-    };
-    let mut pairs = Vec::new();
-    for (name, dump) in chosen {
-        let (tables, contents) = (fetched.tables(name)?, contents(account, dump).await?);
-        pairs.push(Pair { dump, name, into: named.unwrap_or(name), tables, contents });
-    }
-    Ok(pairs)
-}
-
-/// What is in a dump.
-pub async fn contents(account: &Account, dump: &Path) -> Result<Contents, Error> {
-    let list = program("pg_restore", account, MAINTENANCE)?.args(["--list"]).args([dump]);
-    run(account, list).await.map(|list| Contents::of(&list))
 }
 
 /// Makes the roles that the target lacks, whom its objects belong to.
@@ -209,42 +176,6 @@ async fn make_roles(target: Target<'_>, fetched: &Fetched, admin: &mut Session, 
     }
     let text = std::fs::read_to_string(globals).map_err(|source| Error::Work { path: globals.to_owned(), source })?;
     target.carry_out("roles.sql", &missing(&text, &admin.roles().await?)).await
-}
-
-impl Pair<'_> {
-    /// Whether one transaction restores it, and leaves half of all locks to others.
-    fn fits(&self, room: Room) -> bool {
-        self.contents.locks() * 2 <= room.locks()
-    }
-
-    async fn load(
-        &self,
-        account: &Account,
-        state: &State,
-        superuser: bool,
-        room: Room,
-        how: &How<'_>,
-    ) -> Result<(), Error> {
-        let Self { dump, into, contents, .. } = self;
-        let (again, step) = if let State::Half(step) = state { (true, *step) } else { (false, 0) };
-        if again || (!matches!(state, State::Full(_)) && !self.fits(room)) {
-            let progress = Progress { run: how.run.to_owned(), step };
-            return Steps { account, dump, contents, into, superuser, work: how.work }.go_on(progress, again).await;
-        }
-        let arguments = ["--single-transaction", "--exit-on-error", "--no-tablespaces", "--no-password", "--dbname"];
-        let mut restore = program("pg_restore", account, into)?.args(arguments).args([connection(into)]);
-        if let State::Full(dependents) = state {
-            // `pg_restore` cannot do that: so it is done before, and what is replaced is there until all of it is.
-            let drops: Vec<&str> = dependents.iter().map(|it| it.drop.as_str()).collect();
-            if !drops.is_empty() {
-                tracing::warn!(database = into, dropped = ?dependents, "these depend on what is replaced");
-                let statement = format!("BEGIN; {}; COMMIT", drops.join("; "));
-                Session::open(account, into).await?.tell(&statement).await?;
-            }
-            restore = restore.args(["--clean", "--if-exists"]);
-        }
-        run(account, restore.args(ownerless(superuser)).args([dump])).await.map(drop)
-    }
 }
 
 /// A database as a parameter of a connection: a name alone may be taken for more.

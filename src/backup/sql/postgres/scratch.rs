@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::super::child::{Child, Program};
 use super::super::{Account, Fetched, How, PROGRAM_SILENCE_TIMEOUT, Side};
 use super::locks::setting_for;
-use super::restore::contents;
+use super::pair::contents;
 use super::session::Session;
 use super::{MAINTENANCE, restore};
 use crate::backup::Error;
@@ -46,7 +46,7 @@ pub async fn verify(fetched: &Fetched, work: &Path) -> Result<u64, Error> {
     let mut server = server.start(Stdio::null())?;
     begun(&mut server, &account, BEGINNING, RHYTHM).await?;
     let how = How::verification(work);
-    let rows = restore(&account, fetched, &how).await?;
+    let rows = restore(&account, fetched, &how).await?.keys;
     tracing::info!(rows, "verified");
     Ok(rows)
 }

@@ -218,14 +218,18 @@ impl Session {
         Ok(self.one::<(bool,)>(query).await?.0)
     }
 
-    /// What all tables hold. Of a partitioned one each part is told.
-    pub async fn tables(&mut self) -> Result<Tables, Error> {
-        self.tables_in(None).await
+    /// What those of these tables hold that are there. Of a partitioned one each part is told.
+    pub async fn tables(&mut self, among: &Tables) -> Result<Tables, Error> {
+        self.hashed(None, |name| among.0.contains_key(name)).await
     }
 
-    /// What all tables hold, or held in the instant of a snapshot. Each query locks the indexes of its table, too: so of some
-    /// tables only at a time.
-    pub async fn tables_in(&mut self, snapshot: Option<&str>) -> Result<Tables, Error> {
+    /// What all tables held in the instant of a snapshot.
+    pub async fn tables_in(&mut self, snapshot: &str) -> Result<Tables, Error> {
+        self.hashed(Some(snapshot), |_| true).await
+    }
+
+    /// Each query locks the indexes of its table, too: so of some tables only at a time.
+    async fn hashed(&mut self, snapshot: Option<&str>, wanted: impl Fn(&str) -> bool) -> Result<Tables, Error> {
         let begin = snapshot.map(|snapshot| {
             format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT '{snapshot}'")
         });
@@ -243,7 +247,7 @@ impl Session {
         } else {
             format!("pg_catalog.hashtext({text})::numeric")
         };
-        for (at, (name, blocks, at_once)) in sizes.into_iter().enumerate() {
+        for (at, (name, blocks, at_once)) in sizes.into_iter().filter(|(name, ..)| wanted(name)).enumerate() {
             if let Some(begin) = begin.as_ref().filter(|_| at % LOCKED_AT_ONCE == LOCKED_AT_ONCE - 1) {
                 self.tell(&format!("COMMIT; {begin}")).await?;
             }

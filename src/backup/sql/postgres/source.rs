@@ -98,7 +98,7 @@ impl PostgresDump {
             into.program(&format!("{DUMP}{database}"), dump, PROGRAM_SILENCE_TIMEOUT)
                 .await
                 .map_err(|it| self.failed(&it))?;
-            let found = Session::open(&self.account, database).await?.tables_in(Some(&snapshot)).await?;
+            let found = Session::open(&self.account, database).await?.tables_in(&snapshot).await?;
             drop(session);
             tracing::info!(database, tables = found.0.len(), rows = found.rows(), "dumped");
             contents.keys += found.rows();

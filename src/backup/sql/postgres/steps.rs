@@ -9,7 +9,7 @@
 //! The first and the last step can be done over what they left behind, and other data overwrite themselves. Rows of a step
 //! came all or not at all, and go before they come again.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::super::Account;
@@ -85,6 +85,8 @@ pub struct Steps<'a> {
     pub account: &'a Account,
     pub dump: &'a Path,
     pub contents: &'a Contents,
+    /// What of the dump is restored, unless all of it is.
+    pub list: Option<PathBuf>,
     pub into: &'a str,
     pub superuser: bool,
     /// Where lists may be written.
@@ -151,7 +153,7 @@ impl Steps<'_> {
 
     async fn section(&self, section: &str, again: bool) -> Result<(), Error> {
         let over: &[&str] = if again { &["--clean", "--if-exists"] } else { &[] };
-        self.load(section, over, None).await
+        self.load(section, over, self.list.as_deref()).await
     }
 
     async fn listed(&self, entries: &[String], how: &[&str]) -> Result<(), Error> {

@@ -153,11 +153,9 @@ impl<'a> Server<'a> {
         command
     }
 
-    /// As plans name it.
+    /// As plans name it, with all of its databases.
     fn plan(&self, login: &Path) -> Value {
-        let server = json!({
-            "type": "postgresql", "host": self.host, "port": 5432, "database": DATABASE, "login": login,
-        });
+        let server = json!({ "type": "postgresql", "host": self.host, "port": 5432, "login": login });
         json!({ "folder": FOLDER, "title": self.name, "server": server })
     }
 }

@@ -1,0 +1,229 @@
+//! A dump, and the database into which all of it or a part goes.
+
+use std::path::{Path, PathBuf};
+
+use super::super::child::Program;
+use super::super::tables::Tables;
+use super::super::{Account, Fetched, How};
+use super::contents::Contents;
+use super::dependents::{Dependent, dependents};
+use super::locks::Room;
+use super::restore::State;
+use super::selection::{Present, Selected, Wanted};
+use super::session::Session;
+use super::steps::{Progress, Steps};
+use super::target::{ownerless, run};
+use super::toc::Toc;
+use super::{MAINTENANCE, present, program};
+use crate::backup::Error;
+
+/// A dump, and where it goes.
+pub struct Pair<'a> {
+    pub dump: &'a Path,
+    /// The name that the database had.
+    pub name: &'a str,
+    pub into: &'a str,
+    /// Tables that are restored.
+    pub tables: Tables,
+    pub contents: Contents,
+    /// What of the dump is restored, where that is not all of it.
+    selected: Option<Selected>,
+    /// Whether only schemas or tables of it were asked for.
+    pub is_part: bool,
+    /// Tables, views and sequences that are restored and in the target.
+    pub there: u64,
+}
+
+/// Which dump goes where: each to the database of its name, or one to the database that is named.
+pub fn chosen<'a>(
+    account: &'a Account,
+    fetched: &'a Fetched,
+    include: &[String],
+) -> Result<Vec<(&'a str, &'a Path)>, Error> {
+    let dumps = fetched.dumps();
+    let names = || dumps.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    let named = account.database.as_deref();
+    let field = account.side.field(account.kind, "database");
+    if let Some(missing) = include.iter().find(|name| dumps.iter().all(|(its, _)| its != name)) {
+        let message = format!("spec.include.databases: the backup has no database {missing}, and of {}", names());
+        return Err(Error::Unsupported(message));
+    }
+    let included = |name: &str| include.is_empty() || include.iter().any(|it| it == name);
+    let of_that_name = dumps.iter().position(|(name, _)| Some(*name) == named).filter(|_| include.is_empty());
+    let wanted: Vec<_> = dumps.iter().filter(|(name, _)| included(name)).copied().collect();
+    match (named, of_that_name, wanted.as_slice()) {
+        (None, ..) | (Some(_), None, [_]) => Ok(wanted),
+        (Some(_), Some(at), _) => Ok(vec![dumps[at]]),
+        (Some(name), None, _) if include.is_empty() => Err(Error::Unsupported(format!(
+            "{field}: the backup has no database {name}, and of {}: name the one that is restored into it in \
+             spec.include.databases, or leave the field out for all",
+            names()
+        ))),
+        (Some(_), None, _) => Err(Error::Unsupported(format!(
+            "{field}: spec.include.databases has several: leave the field out, or include one"
+        ))),
+    }
+}
+
+/// What is in a dump.
+pub async fn contents(account: &Account, dump: &Path) -> Result<Contents, Error> {
+    let list = program("pg_restore", account, MAINTENANCE)?.args(["--list"]).args([dump]);
+    run(account, list).await.map(|list| Contents::of(&list))
+}
+
+impl<'a> Pair<'a> {
+    /// Looks what of the dump is restored; of the target, what is there.
+    pub async fn of(
+        account: &'a Account,
+        fetched: &'a Fetched,
+        how: &How<'_>,
+        (name, dump): (&'a str, &'a Path),
+        admin: &mut Session,
+        (is_there, superuser): (bool, bool),
+    ) -> Result<Self, Error> {
+        let (into, mut tables) = (account.database.as_deref().unwrap_or(name), fetched.tables(name)?);
+        let wanted = Wanted { include: &how.include, exclude: &how.exclude, superuser };
+        let is_part = wanted.is_part();
+        if superuser && !is_part {
+            let contents = contents(account, dump).await?;
+            return Ok(Self { dump, name, into, tables, contents, selected: None, is_part, there: 0 });
+        }
+        let there = if is_there {
+            present::read(&mut Session::open(account, into).await?).await?
+        } else {
+            present::of_none(admin).await?
+        };
+        let toc = toc(account, dump).await?;
+        let selected = wanted.select(&toc, &there).map_err(Error::Unsupported)?;
+        if is_part {
+            tables.0.retain(|name, _| unquoted(name).is_some_and(|name| selected.relations.contains(&name)));
+        }
+        let contents = Contents::of(&selected.lines.join("\n"));
+        let there = count(&selected, &there);
+        Ok(Self { dump, name, into, tables, contents, selected: Some(selected), is_part, there })
+    }
+
+    /// What is left out although it was asked for.
+    pub fn left_out(&self) -> &[String] {
+        self.selected.as_ref().map_or(&[], |selected| &selected.left_out)
+    }
+
+    /// Whether one transaction restores it, and leaves half of all locks to others.
+    fn fits(&self, room: Room) -> bool {
+        self.contents.locks() * 2 <= room.locks()
+    }
+
+    /// What would go with what is replaced.
+    pub async fn dependents(
+        &self,
+        account: &Account,
+        work: &Path,
+        session: &mut Session,
+    ) -> Result<Vec<Dependent>, Error> {
+        let arguments = ["--clean", "--if-exists", "--schema-only", "--file", "/dev/stdout"];
+        let print = self.listed(program("pg_restore", account, self.into)?.args(arguments), work)?.args([self.dump]);
+        dependents(session, &run(account, print).await?).await
+    }
+
+    /// Has a program of `pg_restore` restore what is selected alone.
+    fn listed(&self, program: Program, work: &Path) -> Result<Program, Error> {
+        Ok(match self.list(work)? {
+            Some(list) => program.args(["--use-list".as_ref(), list.as_os_str()]),
+            None => program,
+        })
+    }
+
+    /// The file with what is selected.
+    fn list(&self, work: &Path) -> Result<Option<PathBuf>, Error> {
+        let Some(selected) = &self.selected else { return Ok(None) };
+        let list = work.join("selected.list");
+        std::fs::write(&list, selected.lines.join("\n") + "\n")
+            .map_err(|source| Error::Work { path: list.clone(), source })?;
+        Ok(Some(list))
+    }
+
+    pub async fn load(
+        &self,
+        account: &Account,
+        state: &State,
+        superuser: bool,
+        room: Room,
+        how: &How<'_>,
+    ) -> Result<(), Error> {
+        let Self { dump, into, contents, .. } = self;
+        let (again, step) = if let State::Half(step) = state { (true, *step) } else { (false, 0) };
+        if again || (!matches!(state, State::Full(_) | State::Beside) && !self.fits(room)) {
+            let progress = Progress { run: how.run.to_owned(), step };
+            let list = self.list(how.work)?;
+            return Steps { account, dump, contents, list, into, superuser, work: how.work }
+                .go_on(progress, again)
+                .await;
+        }
+        let arguments = ["--single-transaction", "--exit-on-error", "--no-tablespaces", "--no-password", "--dbname"];
+        let mut restore =
+            program("pg_restore", account, into)?.args(arguments).args([super::restore::connection(into)]);
+        if let State::Full(dependents) = state {
+            // `pg_restore` cannot do that: so it is done before, and what is replaced is there until all of it is.
+            let drops: Vec<&str> = dependents.iter().map(|it| it.drop.as_str()).collect();
+            if !drops.is_empty() {
+                tracing::warn!(database = into, dropped = ?dependents, "these depend on what is replaced");
+                let statement = format!("BEGIN; {}; COMMIT", drops.join("; "));
+                Session::open(account, into).await?.tell(&statement).await?;
+            }
+            restore = restore.args(["--clean", "--if-exists"]);
+        }
+        let restore = self.listed(restore.args(ownerless(superuser)), how.work)?;
+        run(account, restore.args([dump])).await.map(drop)
+    }
+}
+
+/// The table of contents of a dump, with what needs what.
+async fn toc(account: &Account, dump: &Path) -> Result<Toc, Error> {
+    let list = program("pg_restore", account, MAINTENANCE)?.args(["--list", "--verbose"]).args([dump]);
+    let arguments = ["--schema-only", "--verbose", "--file", "/dev/stdout"];
+    let script = program("pg_restore", account, MAINTENANCE)?.args(arguments).args([dump]);
+    Ok(Toc::read(&run(account, list).await?, &run(account, script).await?))
+}
+
+/// How much of what is selected the target has.
+fn count(selected: &Selected, there: &Present) -> u64 {
+    selected.relations.intersection(&there.relations).count() as u64
+}
+
+/// Schema and name, as a statement names a table: `public."Lines"`.
+fn unquoted(name: &str) -> Option<(String, String)> {
+    let (schema, rest) = part(name)?;
+    let (table, rest) = part(rest.strip_prefix('.')?)?;
+    rest.is_empty().then_some((schema, table))
+}
+
+/// The identifier that a text begins with, and what follows.
+fn part(text: &str) -> Option<(String, &str)> {
+    let Some(mut rest) = text.strip_prefix('"') else {
+        let end = text.find('.').unwrap_or(text.len());
+        return Some((text[..end].to_owned(), &text[end..]));
+    };
+    let mut name = String::new();
+    loop {
+        let (before, after) = rest.split_once('"')?;
+        name.push_str(before);
+        let Some(more) = after.strip_prefix('"') else { return Some((name, after)) };
+        name.push('"');
+        rest = more;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_read_as_a_statement_has_it() {
+        let pair = |schema: &str, name: &str| Some((schema.to_owned(), name.to_owned()));
+        assert_eq!(unquoted("public.orders"), pair("public", "orders"));
+        assert_eq!(unquoted("\"odd \"\"one\".\"a.b\""), pair("odd \"one", "a.b"));
+        assert_eq!(unquoted("public"), None);
+        assert_eq!(unquoted("\"open.orders"), None);
+        assert_eq!(unquoted("a.b.c"), None);
+    }
+}
