@@ -7,7 +7,9 @@ mod outlook;
 mod restore;
 mod rows;
 mod scratch;
+mod sections;
 mod source;
+mod statements;
 
 pub use hooks::run as run_hooks;
 pub use outlook::outlook;
