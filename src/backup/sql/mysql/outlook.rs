@@ -32,7 +32,7 @@ pub async fn outlook(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
     outlook.add(RestoreAction::Replace, "tables", tables.intersection(&there));
     outlook.add(RestoreAction::Keep, "tables", there.difference(&tables));
     outlook.count(RestoreAction::Create, "rows", work.tables.rows());
-    let accounts = Accounts::look(&tools, &version, fetched, &BTreeSet::new(), work.only().as_ref()).await?;
+    let accounts = Accounts::look(&tools, &version, fetched, &BTreeSet::new(), work.only().as_ref().map(std::slice::from_ref)).await?;
     let (make, keep) = accounts.outlook();
     outlook.add(RestoreAction::Create, "accounts", make);
     outlook.add(RestoreAction::Keep, "accounts", keep);

@@ -45,7 +45,7 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
     }
     let before = work.mark().await?.unwrap_or_default();
     let ours = if before.run == how.run { before.kept.accounts } else { BTreeSet::default() };
-    let mut accounts = Accounts::look(&tools, &version, fetched, &ours, work.only().as_ref()).await?;
+    let mut accounts = Accounts::look(&tools, &version, fetched, &ours, work.only().as_ref().map(std::slice::from_ref)).await?;
     // Who began before and did not end stopped them.
     let events = before.kept.events || tools.runs_events().await?;
     let mut mark = Mark { run: how.run.to_owned(), kept: Kept { events, accounts: accounts.fresh() } };
