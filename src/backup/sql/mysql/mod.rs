@@ -4,6 +4,7 @@ mod accounts;
 mod hooks;
 mod mark;
 mod outlook;
+mod part;
 mod restore;
 mod rows;
 mod scratch;
