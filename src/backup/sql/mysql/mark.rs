@@ -64,7 +64,10 @@ impl Work<'_> {
             format!("SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name = {}", hex(self.marked()));
         // Who may write into a database need not have the right to make one.
         if self.tools.ask(&exists).await?.first().is_none_or(|count| count == "0") {
-            self.tools.ask(&format!("CREATE DATABASE {database}")).await?;
+            let plain = format!("CREATE DATABASE {database};\n");
+            let create = if self.create.is_empty() { &plain } else { &self.create };
+            let (_, end) = self.tools.script(work, create, &[]).await?;
+            end.map_err(|failure| self.tools.account.side.failed(&failure))?;
         }
         let old = if self.columns().await? == "1" { format!("DROP TABLE {database}.{MARK};\n") } else { String::new() };
         // What is kept cannot fail to serialize.

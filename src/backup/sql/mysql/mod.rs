@@ -4,10 +4,13 @@ mod accounts;
 mod hooks;
 mod mark;
 mod outlook;
+mod part;
 mod restore;
 mod rows;
 mod scratch;
+mod sections;
 mod source;
+mod statements;
 
 pub use hooks::run as run_hooks;
 pub use outlook::outlook;

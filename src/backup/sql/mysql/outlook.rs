@@ -17,7 +17,7 @@ pub async fn outlook(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
     let version = tools.log_in().await?;
     let exact = alike(&version, &fetched.version);
     let mut outlook = Outlook::default();
-    let Some(work) = Work::of(&tools, fetched)? else { return Ok(outlook) };
+    let Some(work) = Work::of(&tools, fetched, how).await? else { return Ok(outlook) };
     match work.is_to_do(how, exact).await {
         Err(error) if error.is_refusal() => outlook.refuse(&error),
         Ok(false) => return Ok(outlook),
@@ -32,7 +32,7 @@ pub async fn outlook(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
     outlook.add(RestoreAction::Replace, "tables", tables.intersection(&there));
     outlook.add(RestoreAction::Keep, "tables", there.difference(&tables));
     outlook.count(RestoreAction::Create, "rows", work.tables.rows());
-    let accounts = Accounts::look(&tools, &version, fetched, &BTreeSet::new(), work.only().as_ref()).await?;
+    let accounts = Accounts::look(&tools, &version, fetched, &BTreeSet::new(), work.only().as_deref()).await?;
     let (make, keep) = accounts.outlook();
     outlook.add(RestoreAction::Create, "accounts", make);
     outlook.add(RestoreAction::Keep, "accounts", keep);

@@ -12,7 +12,9 @@ use super::super::tables::{Tables, alike};
 use super::super::{Account, DATABASES, Fetched, How, PROGRAM_SILENCE_TIMEOUT, WHOLE_JOB, tools};
 use super::accounts::{Accounts, Only};
 use super::mark::{Kept, Mark};
+use super::part::{self, Choice};
 use super::rows::Rows;
+use super::sections::{Piece, Sections};
 use super::{MARK, Tools, hex, text};
 use crate::backup::Error;
 use crate::backup::restore::Restored;
@@ -24,13 +26,17 @@ const NAMED: usize = 5;
 pub struct Work<'a> {
     pub tools: &'a Tools,
     dump: &'a Path,
-    /// The database in the backup, where it is of one.
-    name: &'a str,
+    /// What of the dump is restored, where that is not all.
+    pieces: Option<Vec<Piece>>,
+    /// Databases of the backup, where they are not all.
+    from: Vec<String>,
     pub tables: Tables,
     /// Databases of the target.
     pub databases: Vec<String>,
-    /// The dump is of one database, and does not name it.
+    /// One database is restored by what does not name it.
     pub alone: bool,
+    /// Makes that one as it was made; empty where nobody knows how.
+    pub create: String,
 }
 
 /// Restores all databases of a backup with the accounts that are missing, and compares.
@@ -39,13 +45,13 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
     tools::check(tools.client, account, how.origin).await?;
     let version = tools.log_in().await?;
     let exact = alike(&version, &fetched.version);
-    let Some(work) = Work::of(&tools, fetched)? else { return Ok(Restored::default()) };
+    let Some(work) = Work::of(&tools, fetched, how).await? else { return Ok(Restored::default()) };
     if !work.is_to_do(how, exact).await? {
         return Ok(work.tables.rows().into());
     }
     let before = work.mark().await?.unwrap_or_default();
     let ours = if before.run == how.run { before.kept.accounts } else { BTreeSet::default() };
-    let mut accounts = Accounts::look(&tools, &version, fetched, &ours, work.only().as_ref()).await?;
+    let mut accounts = Accounts::look(&tools, &version, fetched, &ours, work.only().as_deref()).await?;
     // Who began before and did not end stopped them.
     let events = before.kept.events || tools.runs_events().await?;
     let mut mark = Mark { run: how.run.to_owned(), kept: Kept { events, accounts: accounts.fresh() } };
@@ -68,25 +74,70 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
 
 impl<'a> Work<'a> {
     /// None where the backup has no database at all.
-    pub fn of(tools: &'a Tools, fetched: &'a Fetched) -> Result<Option<Self>, Error> {
-        let Some((name, dump)) = fetched.dumps().into_iter().next() else { return Ok(None) };
-        let (alone, named) = (!name.is_empty(), tools.account.database.clone());
-        let databases = match named {
-            Some(into) if alone => vec![into],
-            None if alone => vec![name.to_owned()],
-            None => fetched.lines(DATABASES)?,
-            Some(_) => {
-                let field = tools.account.side.field(tools.account.kind, "database");
-                let message = format!("{field}: the backup is of all databases of a server: leave the field out");
-                return Err(Error::Unsupported(message));
-            }
+    pub async fn of(tools: &'a Tools, fetched: &'a Fetched, how: &How<'_>) -> Result<Option<Self>, Error> {
+        let account = &tools.account;
+        let Some((name, dump)) = fetched.dumps().into_iter().next() else {
+            return if how.include.databases.is_empty() {
+                Ok(None)
+            } else {
+                Choice::of(&[], account, how).map(|_| None)
+            };
         };
-        Ok(Some(Self { tools, dump, name, tables: fetched.tables(name)?, databases, alone }))
+        let tables = fetched.tables(name)?;
+        let whole = Self {
+            tools,
+            dump,
+            pieces: None,
+            from: vec![],
+            tables,
+            databases: vec![],
+            alone: false,
+            create: String::new(),
+        };
+        if !name.is_empty() {
+            Choice::of(&[name.to_owned()], account, how)?;
+            let into = account.database.clone().unwrap_or_else(|| name.to_owned());
+            return Ok(Some(Self { from: vec![name.to_owned()], databases: vec![into], alone: true, ..whole }));
+        }
+        if account.database.is_none() && how.include.databases.is_empty() {
+            return Ok(Some(Self { databases: fetched.lines(DATABASES)?, ..whole }));
+        }
+        let sections = part::read(fetched, dump, &whole.tables).await?;
+        let chosen = Choice::of(&sections.databases(), account, how)?;
+        whole.part(&sections, chosen).map(Some)
     }
 
-    /// The one database that it is of.
-    pub fn only(&self) -> Option<Only<'_>> {
-        self.alone.then(|| Only { from: self.name, into: &self.databases[0] })
+    /// What is restored of a dump of several databases.
+    fn part(self, sections: &Sections, choice: Choice) -> Result<Self, Error> {
+        let mut tables = self.tables.0;
+        Ok(match choice {
+            Choice::All => Self { databases: sections.databases(), tables: Tables(tables), ..self },
+            Choice::Some(names) => {
+                let its: BTreeSet<String> = names.iter().flat_map(|name| sections.tables(name).into_values()).collect();
+                tables.retain(|name, _| its.contains(name));
+                let (pieces, from) = (Some(sections.of(&names)), names.clone());
+                Self { pieces, from, tables: Tables(tables), databases: names, ..self }
+            }
+            Choice::One { from, into } => {
+                let its = sections.tables(&from).into_iter();
+                let tables = its.filter_map(|(table, full)| Some((table, tables.remove(&full)?))).collect();
+                Self {
+                    pieces: Some(sections.under(&from, &into)),
+                    create: part::text(self.dump, &sections.create(&from, &into))?,
+                    from: vec![from],
+                    tables: Tables(tables),
+                    databases: vec![into],
+                    alone: true,
+                    ..self
+                }
+            }
+        })
+    }
+
+    /// Those databases that it is of, where it is not of all.
+    pub fn only(&self) -> Option<Vec<Only<'_>>> {
+        let pairs = self.from.iter().zip(&self.databases);
+        (!self.from.is_empty()).then(|| pairs.map(|(from, into)| Only { from, into }).collect())
     }
 
     /// Makes accounts and databases, and compares.
@@ -162,9 +213,12 @@ impl<'a> Work<'a> {
     }
 
     async fn load(&self) -> Result<(), Error> {
-        let file = File::open(self.dump).map_err(|source| Error::Work { path: self.dump.to_owned(), source })?;
         let into = self.alone.then(|| format!("--database={}", self.databases[0]));
         let client = self.tools.reader().args(into);
+        if let Some(pieces) = &self.pieces {
+            return part::carry_out(client, &self.tools.account, self.dump, pieces).await;
+        }
+        let file = File::open(self.dump).map_err(|source| Error::Work { path: self.dump.to_owned(), source })?;
         let loaded = client.run(Stdio::from(file), WHOLE_JOB).await?;
         loaded.map(drop).map_err(|failure| self.tools.account.side.failed(&failure))
     }

@@ -178,7 +178,7 @@ impl Rows {
 }
 
 /// The identifier that a text begins with, and the bytes that it takes.
-fn identifier(text: &[u8]) -> Option<(String, usize)> {
+pub fn identifier(text: &[u8]) -> Option<(String, usize)> {
     let mut name = Vec::new();
     let mut at = 1;
     if text.first() != Some(&b'`') {

@@ -84,7 +84,7 @@ fn order(statement: &Statement) -> u8 {
     }
 }
 
-/// The one database that a restore is of, where it is not of all.
+/// A database that a restore is of, where it is not of all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Only<'a> {
     /// Its name in the backup.
@@ -122,7 +122,7 @@ pub struct Plan {
 
 impl Plan {
     /// Looks what of the file the target lacks. An earlier try of this restore began to make `ours`.
-    pub fn of(file: &str, target: &Target, ours: &BTreeSet<Who>, only: Option<&Only<'_>>) -> Self {
+    pub fn of(file: &str, target: &Target, ours: &BTreeSet<Who>, only: Option<&[Only<'_>]>) -> Self {
         let (mut all, strange) = read(file);
         all.retain(|statement| is_theirs(statement.who(), &target.me));
         all.sort_by_key(order);
@@ -144,11 +144,12 @@ impl Plan {
         let curbed: BTreeSet<&Who> =
             all.iter().filter(|it| matches!(it, Statement::Grant { revoke: true, .. })).map(Statement::who).collect();
         for statement in all.iter().filter(|it| fresh.contains(it.who())) {
-            let Some(statement) = given(statement, target, only) else { continue };
-            if !target.partial_revokes && curbed.contains(statement.who()) && is_of_server(&statement) {
-                plan.held.push(statement);
-            } else {
-                plan.give.push(statement);
+            for statement in given(statement, target, only, &all) {
+                if !target.partial_revokes && curbed.contains(statement.who()) && is_of_server(&statement) {
+                    plan.held.push(statement);
+                } else {
+                    plan.give.push(statement);
+                }
             }
         }
         plan
@@ -169,30 +170,71 @@ fn is_of_server(statement: &Statement) -> bool {
     matches!(statement, Statement::Grant { level: Level::All, .. } | Statement::Grant { revoke: true, .. })
 }
 
-/// What an account gets by a statement of the backup; none where that is nothing here.
-fn given(statement: &Statement, target: &Target, only: Option<&Only<'_>>) -> Option<Statement> {
-    match statement {
-        Statement::Make { .. } => None,
-        Statement::Grant { who, rights, level, revoke, may_grant } => {
-            let level = match (level, only) {
-                (level, _) if *revoke => level.clone(),
-                // What everybody gets, those get who are there.
-                (Level::All, _) if who.user == PUBLIC => return None,
-                // An account has that without being told.
-                (Level::All, _) if render(rights).eq_ignore_ascii_case("USAGE") && !may_grant => return None,
-                (Level::Database(pattern), Some(Only { from, into })) => {
-                    let exact = if target.partial_revokes { (*into).to_owned() } else { escaped(into) };
-                    matches(pattern, from).then_some(Level::Database(exact))?
-                }
-                (Level::Object { sort, database, name }, Some(Only { from, into })) => (database == from)
-                    .then(|| Level::Object { sort: sort.clone(), database: (*into).to_owned(), name: name.clone() })?,
-                (level, _) => level.clone(),
-            };
-            let (who, rights) = (who.clone(), rights.clone());
-            Some(Statement::Grant { who, rights, level, revoke: *revoke, may_grant: *may_grant })
+/// What an account gets by a statement of the backup, which is one of all.
+fn given(statement: &Statement, target: &Target, only: Option<&[Only<'_>]>, all: &[Statement]) -> Vec<Statement> {
+    let Statement::Grant { who, rights, level, revoke, may_grant } = statement else {
+        return if matches!(statement, Statement::Make { .. }) { vec![] } else { vec![statement.clone()] };
+    };
+    let levels = match (level, only) {
+        // What is taken away of a database is taken away of it under its new name, too.
+        (Level::Database(name), Some(some)) if *revoke => {
+            let new = some.iter().filter(|it| it.from == name && it.into != name);
+            new.map(|it| Level::Database(it.into.to_owned())).chain([level.clone()]).collect()
         }
-        Statement::Member { .. } | Statement::Default { .. } => Some(statement.clone()),
+        (level, _) if *revoke => vec![level.clone()],
+        // What everybody gets, those get who are there.
+        (Level::All, _) if who.user == PUBLIC => vec![],
+        // An account has that without being told.
+        (Level::All, _) if render(rights).eq_ignore_ascii_case("USAGE") && !may_grant => vec![],
+        (Level::Database(pattern), Some(some)) => {
+            let its = some.iter().filter(|it| is_nearest(pattern, who, it.from, all));
+            let exact = |it: &Only<'_>| if target.partial_revokes { it.into.to_owned() } else { escaped(it.into) };
+            its.map(|it| Level::Database(exact(it))).collect()
+        }
+        (Level::Object { sort, database, name }, Some(some)) => {
+            let its = some.iter().filter(|it| it.from == database);
+            let object =
+                |it: &Only<'_>| Level::Object { sort: sort.clone(), database: it.into.to_owned(), name: name.clone() };
+            its.map(object).collect()
+        }
+        (level, _) => vec![level.clone()],
+    };
+    let grant = |level| Statement::Grant {
+        who: who.clone(),
+        rights: rights.clone(),
+        level,
+        revoke: *revoke,
+        may_grant: *may_grant,
+    };
+    levels.into_iter().map(grant).collect()
+}
+
+/// Whether a right on a pattern is one on this database: of several patterns a server takes the nearest alone. Where it is not
+/// known which of two is that, none is.
+/// <https://dev.mysql.com/doc/refman/8.4/en/request-access.html>
+fn is_nearest(pattern: &str, who: &Who, database: &str, all: &[Statement]) -> bool {
+    let others = all.iter().filter_map(|it| match it {
+        Statement::Grant { who: its, level: Level::Database(other), revoke: false, .. } if its == who => Some(other),
+        _ => None,
+    });
+    let mut rivals = others.filter(|other| *other != pattern && matches(other, database));
+    matches(pattern, database) && rivals.all(|other| nearness(other) < nearness(pattern))
+}
+
+/// How much of a pattern stands for itself before the first sign that stands for others; without one it is the nearest.
+fn nearness(pattern: &str) -> usize {
+    let (mut letters, mut read) = (pattern.chars(), 0);
+    while let Some(letter) = letters.next() {
+        match letter {
+            '%' | '_' => return read,
+            '\\' => {
+                letters.next();
+            }
+            _ => {}
+        }
+        read += 1;
     }
+    usize::MAX
 }
 
 /// Whether a database is one of those that a right is given on: `_` and `%` stand for others there, unless they are escaped.

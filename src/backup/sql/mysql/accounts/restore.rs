@@ -47,7 +47,7 @@ impl Accounts {
         version: &str,
         fetched: &Fetched,
         ours: &BTreeSet<Who>,
-        only: Option<&Only<'_>>,
+        only: Option<&[Only<'_>]>,
     ) -> Result<Self, Error> {
         if fetched.path(USERS).is_none() {
             return Ok(Self::default());

@@ -66,7 +66,7 @@ fn what_an_earlier_try_made_gets_what_it_lacks() {
 
 #[test]
 fn with_one_database_come_the_rights_on_that_one() {
-    let only = Only { from: "shop", into: "new_shop" };
+    let only = [Only { from: "shop", into: "new_shop" }];
     let plan = Plan::of(FILE, &target(&["old@%"]), &BTreeSet::new(), Some(&only));
     let given = [
         "GRANT FILE ON *.* TO `app`@`%`",
@@ -81,6 +81,39 @@ fn with_one_database_come_the_rights_on_that_one() {
     let literal = Target { partial_revokes: true, ..target(&["old@%"]) };
     let plan = Plan::of(FILE, &literal, &BTreeSet::new(), Some(&only));
     assert_eq!(told(&plan.give)[1], "GRANT SELECT ON `new_shop`.* TO `staff`");
+}
+
+#[test]
+fn with_several_databases_come_the_rights_on_each_of_them() {
+    let only = [Only { from: "bank", into: "bank" }, Only { from: "shop", into: "shop" }];
+    let plan = Plan::of(FILE, &target(&["old@%"]), &BTreeSet::new(), Some(&only));
+    let given = told(&plan.give);
+    assert_eq!(
+        given[1..4],
+        [
+            "GRANT SELECT ON `shop`.* TO `staff`",
+            "GRANT ALL PRIVILEGES ON `shop`.* TO `app`@`%`",
+            "GRANT SELECT ON `bank`.* TO `app`@`%`",
+        ]
+    );
+    let file = "CREATE USER `a`@`%`; GRANT SELECT ON `s%`.* TO `a`@`%`;";
+    let only = [Only { from: "shop", into: "shop" }, Only { from: "s_1", into: "s_1" }, Only { from: "x", into: "x" }];
+    let plan = Plan::of(file, &target(&[]), &BTreeSet::new(), Some(&only));
+    assert_eq!(told(&plan.give), ["GRANT SELECT ON `shop`.* TO `a`@`%`", "GRANT SELECT ON `s\\_1`.* TO `a`@`%`"]);
+}
+
+#[test]
+fn of_several_patterns_the_nearest_is_the_right_on_a_database() {
+    let file = "CREATE USER `a`@`%`; CREATE USER `b`@`%`; GRANT ALL PRIVILEGES ON `%`.* TO `a`@`%`; GRANT INSERT ON `sh%`.* TO `a`@`%`;
+        GRANT SELECT ON `shop`.* TO `a`@`%`; GRANT ALL PRIVILEGES ON `s%`.* TO `b`@`%`; GRANT UPDATE ON `sh%`.* TO `b`@`%`;
+        GRANT DELETE ON `sh_p`.* TO `b`@`%`;";
+    let given = |from| {
+        let only = [Only { from, into: from }];
+        told(&Plan::of(file, &target(&[]), &BTreeSet::new(), Some(&only)).give)
+    };
+    assert_eq!(given("shop"), ["GRANT SELECT ON `shop`.* TO `a`@`%`"], "and b's are told apart by no rule");
+    assert_eq!(given("show"), ["GRANT INSERT ON `show`.* TO `a`@`%`", "GRANT UPDATE ON `show`.* TO `b`@`%`"]);
+    assert_eq!(given("bank"), ["GRANT ALL PRIVILEGES ON `bank`.* TO `a`@`%`"]);
 }
 
 #[test]
@@ -117,6 +150,12 @@ fn who_may_not_all_on_a_server_gets_nothing_there_where_that_cannot_be_said() {
         "REVOKE SELECT ON `mysql`.* FROM `part`@`%`",
     ];
     assert_eq!(told(&plan.give), given);
+    let only = [Only { from: "mysql", into: "other" }];
+    let plan = Plan::of(file, &Target { partial_revokes: true, ..target(&[]) }, &BTreeSet::new(), Some(&only));
+    assert_eq!(
+        told(&plan.give)[1..],
+        ["REVOKE SELECT ON `other`.* FROM `part`@`%`", "REVOKE SELECT ON `mysql`.* FROM `part`@`%`",]
+    );
 }
 
 #[test]

@@ -1,0 +1,225 @@
+//! A part of a backup of several databases: which of them are restored, and what of the dump that is.
+//!
+//! The dump is read twice, first to see where each database is: so whatever is wrong is found before the target is touched.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::process::Stdio;
+
+use super::super::child::Program;
+use super::super::tables::Tables;
+use super::super::{Account, DATABASES, Fetched, How, WHOLE_JOB};
+use super::sections::{Piece, Reader, Sections};
+use crate::backup::Error;
+
+/// Bytes that are read at once.
+const READ: usize = 256 * 1024;
+/// Where databases are chosen.
+const FIELD: &str = "spec.include.databases";
+
+/// Which databases of a backup are restored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    All,
+    /// Under their names.
+    Some(Vec<String>),
+    /// Under the name that the target gives.
+    One {
+        from: String,
+        into: String,
+    },
+}
+
+impl Choice {
+    /// Of these databases; or why there is none. A database that the target names is found by its name, as in PostgreSQL.
+    pub fn of(there: &[String], account: &Account, how: &How<'_>) -> Result<Self, Error> {
+        let mut included = how.include.databases.clone();
+        included.sort();
+        included.dedup();
+        let refused = |message: String| Err(Error::Unsupported(message));
+        let target = account.side.field(account.kind, "database");
+        if let Some(name) = included.iter().find(|name| !there.contains(name)) {
+            return refused(format!("{FIELD}: the backup has no database {name}, and of {}", listed(there)));
+        }
+        match (&account.database, included.as_slice()) {
+            (None, []) => Ok(Self::All),
+            (None, _) => Ok(Self::Some(there.iter().filter(|name| included.contains(name)).cloned().collect())),
+            (Some(into), [one]) => Ok(Self::One { from: one.clone(), into: into.clone() }),
+            (Some(name), []) if there.contains(name) => Ok(Self::One { from: name.clone(), into: name.clone() }),
+            (Some(name), []) => match there {
+                [only] => Ok(Self::One { from: only.clone(), into: name.clone() }),
+                _ => refused(format!(
+                    "{target}: the backup has no database {name}, and of {}: name one of them, leave it out for all, or say in \
+                     {FIELD} which one is restored as {name}",
+                    listed(there)
+                )),
+            },
+            (Some(_), several) => {
+                let count = several.len();
+                refused(format!("{target}: {FIELD} names {count} databases: leave the field out, or include one"))
+            }
+        }
+    }
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() { "none".into() } else { names.join(", ") }
+}
+
+/// Reads where a dump has which database; where it says that otherwise than the backup does, nobody takes it apart.
+pub async fn read(fetched: &Fetched, dump: &Path, tables: &Tables) -> Result<Sections, Error> {
+    let failed = |source| Error::Work { path: dump.to_owned(), source };
+    let mut file = File::open(dump).map_err(failed)?;
+    let mut reader = Reader::of(fetched.version.contains("MariaDB"));
+    let reading = tokio::task::spawn_blocking(move || {
+        let mut chunk = vec![0; READ];
+        loop {
+            match file.read(&mut chunk) {
+                Ok(0) => return Ok(reader.finish()),
+                Ok(length) => reader.push(&chunk[..length]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    });
+    let sections = reading.await.map_err(io::Error::other).and_then(|read| read).map_err(failed)?;
+    let names = fetched.text(DATABASES)?;
+    let is_as_told = |sections: &Sections| {
+        let databases = sections.databases();
+        let its: BTreeSet<String> = databases.iter().flat_map(|name| sections.tables(name).into_values()).collect();
+        // A name may have several lines.
+        databases.join("\n") == names.trim_end_matches('\n') && its.iter().eq(tables.0.keys())
+    };
+    sections.filter(is_as_told).ok_or_else(|| {
+        Error::Unsupported(format!("{FIELD}: the dump cannot be taken apart by its databases: restore all of it"))
+    })
+}
+
+/// These pieces of a dump, as a text.
+pub fn text(dump: &Path, pieces: &[Piece]) -> Result<String, Error> {
+    let mut text = Vec::new();
+    copy(dump, pieces, &mut text).map_err(|source| Error::Work { path: dump.to_owned(), source })?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Has a program carry out these pieces of a dump.
+pub async fn carry_out(program: Program, account: &Account, dump: &Path, pieces: &[Piece]) -> Result<(), Error> {
+    let mut child = program.start(Stdio::piped())?;
+    // Its end is what ends the program.
+    let copying = child.input().map(|mut input| {
+        let (dump, pieces) = (dump.to_owned(), pieces.to_vec());
+        tokio::task::spawn_blocking(move || copy(&dump, &pieces, &mut input))
+    });
+    let end = child.all(WHOLE_JOB).await;
+    // Who ended badly says why, and not who could not write to it then.
+    end.map_err(|failure| account.side.failed(&failure))?;
+    let Some(copying) = copying else { return Ok(()) };
+    let copied = copying.await.map_err(io::Error::other).and_then(|copied| copied);
+    copied.map_err(|source| Error::Work { path: dump.to_owned(), source })
+}
+
+fn copy(dump: &Path, pieces: &[Piece], into: &mut impl Write) -> io::Result<()> {
+    let mut file = File::open(dump)?;
+    for piece in pieces {
+        match piece {
+            Piece::Text(text) => into.write_all(text.as_bytes())?,
+            Piece::Bytes(range) => {
+                file.seek(SeekFrom::Start(range.start))?;
+                let length = range.end - range.start;
+                if io::copy(&mut (&mut file).take(length), into)? < length {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::Side;
+    use super::*;
+    use crate::backup::secrets::Login;
+
+    fn choose(there: &[&str], included: &[&str], database: Option<&str>) -> Result<Choice, String> {
+        let login = Login { username: None, password: String::new() };
+        let (host, database) = ("db".to_owned(), database.map(str::to_owned));
+        let account = Account { side: Side::Target, kind: "mysql", host, port: 3306, database, login, tls: None };
+        let mut how = How::verification(Path::new("/work"));
+        how.include.databases = included.iter().map(|name| (*name).to_owned()).collect();
+        let there: Vec<String> = there.iter().map(|name| (*name).to_owned()).collect();
+        Choice::of(&there, &account, &how).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn databases_are_chosen_by_name() {
+        let some = |names: &[&str]| Ok(Choice::Some(names.iter().map(|name| (*name).to_owned()).collect()));
+        let one = |from: &str, into: &str| Ok(Choice::One { from: from.into(), into: into.into() });
+        let all = ["a", "b", "c"];
+        assert_eq!(choose(&all, &[], None), Ok(Choice::All));
+        assert_eq!(choose(&all, &["c", "a", "c"], None), some(&["a", "c"]));
+        assert_eq!(choose(&all, &["b"], Some("x")), one("b", "x"));
+        assert_eq!(choose(&all, &["b"], Some("a")), one("b", "a"), "what is included counts");
+        assert_eq!(choose(&all, &["b", "b"], Some("b")), one("b", "b"));
+        assert_eq!(choose(&all, &[], Some("b")), one("b", "b"));
+        assert_eq!(choose(&["a"], &[], Some("x")), one("a", "x"));
+    }
+
+    #[test]
+    fn a_choice_that_cannot_be_is_told_with_its_field() {
+        for (there, included, database, expected) in [
+            (
+                &["a", "b"][..],
+                &["b", "x"][..],
+                None,
+                "spec.include.databases: the backup has no database x, and of a, b",
+            ),
+            (&["a"], &["x"], Some("a"), "spec.include.databases: the backup has no database x, and of a"),
+            (&[], &["x"], None, "spec.include.databases: the backup has no database x, and of none"),
+            (
+                &["a", "b"],
+                &["a", "b"],
+                Some("a"),
+                "spec.target.mysql.database: spec.include.databases names 2 databases: leave",
+            ),
+            (
+                &["a", "b"],
+                &[],
+                Some("x"),
+                "spec.target.mysql.database: the backup has no database x, and of a, b: name one",
+            ),
+        ] {
+            let message = choose(there, included, database).unwrap_err();
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_program_is_given_the_pieces_of_a_dump() {
+        let dump = std::env::temp_dir().join(format!("causeway-part-{}", std::process::id()));
+        std::fs::write(&dump, "exit 7; true; exit 8").unwrap();
+        let pieces = |middle: &str| [Piece::Bytes(8..12), Piece::Text(middle.into()), Piece::Bytes(12..14)];
+        assert_eq!(text(&dump, &pieces("-")).unwrap(), "true-; ");
+        let login = Login { username: None, password: String::new() };
+        let account = Account {
+            side: Side::Target,
+            kind: "mysql",
+            host: String::new(),
+            port: 1,
+            database: None,
+            login,
+            tls: None,
+        };
+        let run = |pieces: Vec<Piece>| {
+            let (dump, account) = (&dump, &account);
+            async move { carry_out(Program::new("sh"), account, dump, &pieces).await.map_err(|error| error.to_string()) }
+        };
+        assert_eq!(run(pieces("").to_vec()).await, Ok(()));
+        let many = vec![Piece::Text("echo no >&2; exit 1\n".into()), Piece::Text("x".repeat(1 << 20))];
+        assert!(run(many).await.unwrap_err().contains("sh: no"), "who ends early says why");
+        assert!(run(vec![Piece::Bytes(15..99)]).await.is_err(), "a dump that is too short");
+        std::fs::remove_file(&dump).unwrap();
+    }
+}
