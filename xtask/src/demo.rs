@@ -50,11 +50,15 @@ struct Local<'a> {
 
 type Stage = fn(&Local, &Step) -> Result<()>;
 
-/// From a cluster with LocalStack to running samples.
-const STAGES: [(&str, Stage); 9] = [
+/// From a cluster with LocalStack to an operator in it.
+const OF_OPERATOR: [(&str, Stage); 3] = [
     ("Let the operator assume its IAM role", |local, _| role::create(&local.kubectl, local.localstack)),
     ("Push images", |local, step| images::push(Which::OfExamples, local.cluster, step)),
     ("Install the operator", |local, step| local.install(step)),
+];
+
+/// From there to running samples.
+const OF_EXAMPLES: [(&str, Stage); 6] = [
     ("Apply the examples", |local, _| install::examples(&local.kubectl, &host::repo_root()?)),
     ("See pods running and a balancer's name", |local, step| {
         install::pods_running(&local.kubectl, step)?;
@@ -100,9 +104,11 @@ pub fn install_and_try(
     step: &Step,
 ) -> Result<()> {
     let local = Local { cluster, localstack, binary, kubectl: Kubectl::local(cluster), by_helm: false };
-    STAGES.iter().try_for_each(|(_, stage)| stage(&local, step))?;
+    OF_OPERATOR.iter().try_for_each(|(_, stage)| stage(&local, step))?;
+    let watched = dashboards::Watched::begin(&local, step)?;
+    OF_EXAMPLES.iter().try_for_each(|(_, stage)| stage(&local, step))?;
     install::argo_cd_calls_them_healthy(&local.kubectl)?;
-    dashboards::find_what_they_show(&local, step).context("dashboards show what the operator counts")?;
+    watched.end(step).context("dashboards show what the operator counts")?;
     chart::Installed::of_layout(&local, layout, step)?.live(step)?;
     // In a cluster that is kept it would work on the objects of later tests.
     install::stop(&local.kubectl)
@@ -171,7 +177,7 @@ fn up(options: &Options) -> Result<()> {
         kubectl: Kubectl::local(&cluster),
         by_helm: options.helm,
     };
-    for (name, stage) in STAGES {
+    for (name, stage) in OF_OPERATOR.into_iter().chain(OF_EXAMPLES) {
         steps.step(name, |step| stage(&local, step))?;
     }
     println!(

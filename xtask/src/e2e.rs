@@ -7,7 +7,7 @@ mod cost;
 mod objects;
 mod operator;
 mod options;
-mod place;
+pub mod place;
 mod report;
 mod scene;
 mod stages;

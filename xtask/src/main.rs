@@ -9,6 +9,7 @@ mod clients;
 mod cluster;
 mod crds;
 mod cross;
+mod dashboards;
 mod demo;
 mod e2e;
 mod golang;

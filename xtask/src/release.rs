@@ -3,6 +3,7 @@
 pub mod contents;
 pub mod licenses;
 pub mod manifests;
+pub mod native;
 mod notes;
 mod plugin;
 pub mod sbom;

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-/// Where and when the prices below were what AWS asked; other regions ask up to twice as much.
-pub const PRICES_OF: &str = "list prices of us-east-1 in 2025";
+/// Where and when the prices below were what AWS asked; other regions ask up to twice as much. Each names where it was read.
+/// AWS's pages of prices fill their tables in by scripts, so only their examples can be quoted.
+pub const PRICES_OF: &str = "list prices of us-east-1 in 2026";
 
 /// Hours of a month, as AWS bills them.
 const MONTH: f64 = 730.0;
@@ -17,14 +18,21 @@ struct Price {
     each: f64,
 }
 
-/// Billed by whole hours.
+/// Billed by whole hours. <https://aws.amazon.com/elasticloadbalancing/pricing/>, in its examples, of which this is a copy of
+/// 2026-09-20: <https://github.com/api-evangelist/amazon-elastic-load-balancing/blob/main/plans/amazon-elastic-load-balancing-plans-pricing.yml>
 const BALANCER: Price = Price { what: "Application Load Balancer", unit: "hour", each: 0.0225 };
-/// A run sends a few requests: a small part of one unit. A whole one is counted.
+/// A run sends a few requests: a small part of one unit. A whole one is counted. The source is that of [`BALANCER`].
 const CAPACITY: Price = Price { what: "its capacity unit (LCU)", unit: "hour", each: 0.008 };
+/// In use or idle, in all regions. AWS's own words of 2026-08-20:
+/// <https://github.com/aws/agent-toolkit-for-aws/blob/d6ad2e44d5e3077b85b63f322e007c84f94f3a6c/skills/core-skills/aws-billing-and-cost-management/references/cost-audit.md>
 const ADDRESS: Price = Price { what: "public IPv4 addresses of the balancer", unit: "hour", each: 0.005 };
+/// With the operations and throughput that come with a volume. AWS's own words of 2026-08-20:
+/// <https://github.com/aws/agent-toolkit-for-aws/blob/d6ad2e44d5e3077b85b63f322e007c84f94f3a6c/skills/core-skills/aws-billing-and-cost-management/references/ebs-optimization.md>
 const VOLUME: Price = Price { what: "GiB of EBS gp3 volumes", unit: "month", each: 0.08 };
-/// Those that write or list; reads cost a tenth.
+/// Those that write or list; reads cost a tenth. AWS's price list of 2026-09-28 for this region, as others quote it:
+/// <https://pricing.us-east-1.amazonaws.com/offers/v1.0/aws/AmazonS3/20260928230416/us-east-1/index.json>
 const REQUESTS: Price = Price { what: "thousand requests to S3", unit: "run", each: 0.005 };
+/// In the class Standard. The source is that of [`REQUESTS`].
 const STORED: Price = Price { what: "GiB in S3 (less is written)", unit: "month", each: 0.023 };
 
 /// What a run makes, as far as it costs.

@@ -58,14 +58,18 @@ impl<'a> Place<'a> {
     /// A local world, and somebody there who has the rights that a run needs of AWS.
     pub fn local(cluster: &'a Cluster, localstack: &'a LocalStack<'a>) -> Result<Self> {
         let role = role::create_for_e2e(&Kubectl::local(cluster), localstack)?;
-        let root = Session { key: role::ACCOUNT.to_owned(), secret: "local".to_owned(), token: String::new() };
-        let administrator = Self::Local { cluster, localstack, session: root };
         let assume = ["sts", "assume-role", "--role-arn", &role, "--role-session-name", "e2e"];
-        let answer = administrator.aws().call(&assume)?;
+        let answer = Self::administrated(cluster, localstack).aws().call(&assume)?;
         let part = |name: &str| answer["Credentials"][name].as_str().unwrap_or_default().to_owned();
         let session =
             Session { key: part("AccessKeyId"), secret: part("SecretAccessKey"), token: part("SessionToken") };
         Ok(Self::Local { cluster, localstack, session })
+    }
+
+    /// A local world, and somebody there who may do everything.
+    pub fn administrated(cluster: &'a Cluster, localstack: &'a LocalStack<'a>) -> Self {
+        let root = Session { key: role::ACCOUNT.to_owned(), secret: "local".to_owned(), token: String::new() };
+        Self::Local { cluster, localstack, session: root }
     }
 }
 

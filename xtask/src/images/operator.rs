@@ -10,7 +10,7 @@ use super::system::{self, System};
 use super::{Image, workshop};
 use crate::progress::Step;
 use crate::release::contents::{self, Crate};
-use crate::release::{licenses, sbom};
+use crate::release::{licenses, native, sbom};
 use crate::{cargo, host};
 
 /// The image's name before its digest is known; `deploy/overlays/local` writes the same.
@@ -112,7 +112,10 @@ pub fn shipped_image(program: &Program) -> Result<Image> {
 pub fn bill(program: &Program, crates: &[Crate]) -> Result<String> {
     let mut packages = program.system.packages_of(&program.system.libraries(&program.path)?)?;
     packages.extend(contents::debian_packages(&[PathBuf::from(OF_CERTIFICATES)])?);
-    Ok(serde_json::to_string_pretty(&sbom::of(crates, &packages))?)
+    let mut libraries = native::in_crates(crates)?;
+    libraries.push(native::of_rust()?);
+    libraries.extend(program.system.linked());
+    Ok(serde_json::to_string_pretty(&sbom::of(crates, &libraries, &packages))?)
 }
 
 /// Where Cargo puts what it builds.

@@ -11,6 +11,7 @@ use crate::architecture::Architecture;
 use crate::cross::Cross;
 use crate::progress::Step;
 use crate::release::contents::{self, DebianPackage};
+use crate::release::native::{self, Library};
 
 /// One of the two.
 pub enum System {
@@ -43,6 +44,15 @@ impl System {
             Self::Own => ldd(binary)?,
             Self::Foreign(cross) => cross.listing(binary)?,
         })
+    }
+
+    /// What the linker adds to its programs beside what libraries have that are loaded.
+    pub fn linked(&self) -> Vec<Library> {
+        match self {
+            // It is of the sources of libc6 and libgcc-s1, which are listed.
+            Self::Own => Vec::new(),
+            Self::Foreign(_) => native::of_zig(),
+        }
     }
 
     /// Copies one of its files to the same path below `root`.

@@ -118,7 +118,17 @@ fn bill_is_whole(bill: &Path) -> Result<()> {
     let bill: Value = serde_json::from_slice(&fs::read(bill)?)?;
     let components = bill["components"].as_array().context("a bill has components")?;
     let names: Vec<&str> = components.iter().filter_map(|it| it["name"].as_str()).collect();
-    for wanted in ["kube", "aws-sdk-elasticloadbalancingv2", "zstd-sys", "libc6", "ca-certificates"] {
+    for wanted in [
+        "kube",
+        "aws-sdk-elasticloadbalancingv2",
+        "zstd-sys",
+        "zstd",
+        "aws-lc",
+        "mimalloc",
+        "std",
+        "libc6",
+        "ca-certificates",
+    ] {
         if !names.contains(&wanted) {
             bail!("the bill of materials has no {wanted}");
         }

@@ -1,0 +1,118 @@
+//! The chart's dashboards: what they ask, and pictures of what a Prometheus answers. Grafana is under the AGPL and no part of
+//! this project, so docs/dashboards.md shows drawings of our own, made of the same files.
+
+mod panel;
+mod picture;
+mod plot;
+mod prometheus;
+mod scale;
+mod series;
+mod svg;
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{chart, host};
+
+pub use panel::Dashboard;
+pub use prometheus::Prometheus;
+
+/// Set to `1`, it has the pictures drawn anew.
+pub const WRITE: &str = "CAUSEWAY_WRITE_DOCS";
+/// Where the pictures lie.
+const PICTURES: &str = "docs/dashboards";
+/// What Grafana puts in place of `$__rate_interval`, for scrapes each second.
+const RATE_INTERVAL: &str = "15s";
+
+/// All dashboards of the chart, by name.
+pub fn all() -> Result<Vec<Dashboard>> {
+    let folder = chart::directory()?.join("files/dashboards");
+    let mut found = Vec::new();
+    for entry in fs::read_dir(&folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let path = entry?.path();
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let mut dashboard: Dashboard = serde_json::from_str(&text)
+            .with_context(|| format!("{} has what no picture is made of", path.display()))?;
+        dashboard.name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        found.push(dashboard);
+    }
+    if found.iter().all(|it| it.panels.is_empty()) {
+        bail!("{} has no dashboard with a panel", folder.display());
+    }
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    Ok(found)
+}
+
+/// The queries of all panels, as Prometheus takes them.
+pub fn queries() -> Result<Vec<String>> {
+    let dashboards = all()?;
+    let panels = dashboards.iter().flat_map(|it| &it.panels);
+    Ok(panels.flat_map(|it| &it.targets).map(|it| asked(&it.expr)).collect())
+}
+
+/// A panel's query as Prometheus takes it.
+fn asked(query: &str) -> String {
+    query.replace("$__rate_interval", RATE_INTERVAL)
+}
+
+/// Draws what the dashboards show from the first scrape until now. Returns what it wrote.
+pub fn draw(prometheus: &Prometheus<'_>) -> Result<Vec<PathBuf>> {
+    let span = prometheus.span_until_now();
+    let folder = host::repo_root()?.join(PICTURES);
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let mut written = Vec::new();
+    for dashboard in all()? {
+        let mut answers = Vec::new();
+        for panel in &dashboard.panels {
+            let mut lines = Vec::new();
+            for target in &panel.targets {
+                let found = prometheus.series(&asked(&target.expr), span)?;
+                lines.extend(found.into_iter().map(|it| it.named_by(&target.legend)));
+            }
+            answers.push(lines);
+        }
+        let path = folder.join(format!("{}.svg", dashboard.name));
+        fs::write(&path, picture::draw(&dashboard, &answers, span)?)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        written.push(path);
+    }
+    Ok(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_query_is_one_that_prometheus_takes() -> Result<()> {
+        let queries = queries()?;
+        assert!(queries.len() > 20 && queries.iter().all(|query| !query.contains('$')), "{queries:#?}");
+        Ok(())
+    }
+
+    #[test]
+    fn the_documentation_shows_every_dashboard_as_it_is() -> Result<()> {
+        let folder = host::repo_root()?.join(PICTURES);
+        let page = fs::read_to_string(folder.with_extension("md"))?;
+        let mut expected = BTreeSet::new();
+        for dashboard in all()? {
+            let file = format!("{}.svg", dashboard.name);
+            let text =
+                fs::read_to_string(folder.join(&file)).with_context(|| format!("there is no {PICTURES}/{file}"))?;
+            picture::shows(&dashboard, &text).with_context(|| {
+                format!("{PICTURES}/{file} is old; {WRITE}=1 cargo xtask test installed draws it anew")
+            })?;
+            assert!(page.contains(&format!("](dashboards/{file})")), "docs/dashboards.md does not show {file}");
+            expected.insert(file);
+        }
+        let there: BTreeSet<String> = fs::read_dir(&folder)?
+            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+            .collect::<Result<_>>()?;
+        assert_eq!(there, expected, "pictures of no dashboard");
+        Ok(())
+    }
+}

@@ -1,0 +1,203 @@
+//! What is linked into the program and is no crate: the C that crates bring along, Rust's own library, and what zig adds where
+//! it links.
+
+use std::fs;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::contents::Crate;
+use crate::{host, tools};
+
+/// A library that is a part of the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Library {
+    /// Its name.
+    pub name: &'static str,
+    /// Its version.
+    pub version: String,
+    /// An SPDX expression.
+    pub license: String,
+    /// Where it comes from: a package URL without the version.
+    pub home: &'static str,
+    /// What stands before the version in the name of its tag.
+    pub tag: &'static str,
+    /// Name and version of the crate that compiles it; none where the compiler brings it.
+    pub part_of: Option<(String, String)>,
+}
+
+impl Library {
+    /// <https://github.com/package-url/purl-spec/blob/main/types-doc/github-definition.md>
+    pub fn purl(&self) -> String {
+        format!("{}@{}{}", self.home, self.tag, self.version)
+    }
+}
+
+/// The C in a crate, and where that tells its version.
+struct Source {
+    package: &'static str,
+    name: &'static str,
+    home: &'static str,
+    header: &'static str,
+    version: fn(&str) -> Option<String>,
+}
+
+const SOURCES: [Source; 3] = [
+    Source {
+        package: "aws-lc-sys",
+        name: "aws-lc",
+        home: "pkg:github/aws/aws-lc",
+        header: "aws-lc/include/openssl/base.h",
+        version: |text| Some(defined(text, "AWSLC_VERSION_NUMBER_STRING")?.trim_matches('"').to_owned()),
+    },
+    Source {
+        package: "libmimalloc-sys",
+        name: "mimalloc",
+        home: "pkg:github/microsoft/mimalloc",
+        // The crate has version 2 as well, and compiles it where a feature says so that we do not have.
+        header: "c_src/mimalloc/v3/include/mimalloc.h",
+        version: |text| {
+            let number: u32 = defined(text, "MI_MALLOC_VERSION")?.parse().ok()?;
+            Some(format!("{}.{}.{}", number / 10_000, number / 100 % 100, number % 100))
+        },
+    },
+    Source {
+        package: "zstd-sys",
+        name: "zstd",
+        home: "pkg:github/facebook/zstd",
+        header: "zstd/lib/zstd.h",
+        version: |text| {
+            let [major, minor, release] =
+                ["ZSTD_VERSION_MAJOR", "ZSTD_VERSION_MINOR", "ZSTD_VERSION_RELEASE"].map(|name| defined(text, name));
+            Some(format!("{}.{}.{}", major?, minor?, release?))
+        },
+    },
+];
+/// Called as crates with C are, they have none.
+const WITHOUT: [&str; 1] = ["linux-raw-sys"];
+
+/// The version of zig that what follows is true of; `xtask/cross/requirements.lock` pins it.
+const ZIG: &str = "0.17.1";
+/// What `zig cc --version` says that it is made of. zig names no version of its libunwind, which comes from there.
+const LLVM_OF_ZIG: &str = "22.1.8";
+/// The newest that `lib/libc/glibc/abilists` knows: zig compiles the start of programs from the sources of that one.
+const GLIBC_OF_ZIG: &str = "2.44";
+
+/// The C in these crates. One of which it is not known what it has is an error.
+pub fn in_crates(crates: &[Crate]) -> Result<Vec<Library>> {
+    let mut found = Vec::new();
+    for it in crates.iter().filter(|it| it.name.ends_with("-sys") && !WITHOUT.contains(&it.name.as_str())) {
+        let Some(source) = SOURCES.iter().find(|source| source.package == it.name) else {
+            bail!("which C is in the crate {}? xtask/src/release/native.rs should tell", it.name);
+        };
+        let path = it.folder.join(source.header);
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        found.push(Library {
+            name: source.name,
+            version: (source.version)(&text).with_context(|| format!("{} names no version", path.display()))?,
+            license: it.license.clone(),
+            home: source.home,
+            tag: "v",
+            part_of: Some((it.name.clone(), it.version.clone())),
+        });
+    }
+    Ok(found)
+}
+
+/// Rust's own library, of the compiler that this checkout is compiled with.
+pub fn of_rust() -> Result<Library> {
+    let said = tools::output_of(Command::new("rustc").arg("--version").current_dir(host::repo_root()?))?;
+    let version = said.split_whitespace().nth(1).with_context(|| format!("rustc says {said:?}"))?;
+    Ok(Library {
+        name: "std",
+        version: version.to_owned(),
+        license: "MIT OR Apache-2.0".to_owned(),
+        home: "pkg:github/rust-lang/rust",
+        tag: "",
+        part_of: None,
+    })
+}
+
+/// What zig links into each program for glibc: the start (`crt1.o`), `libc_nonshared.a`, `libunwind.a` in place of gcc's, and
+/// `libcompiler_rt.a`. glibc itself is not linked, but loaded. There is no musl in it.
+pub fn of_zig() -> Vec<Library> {
+    let library = |name, version: &str, license: &str, home, tag| Library {
+        name,
+        version: version.to_owned(),
+        license: license.to_owned(),
+        home,
+        tag,
+        part_of: None,
+    };
+    vec![
+        // The FSF permits to link these files with any program; SPDX has no name for that permission.
+        library("glibc-startup", GLIBC_OF_ZIG, "LGPL-2.1-or-later", "pkg:github/bminor/glibc", "glibc-"),
+        library("libunwind", LLVM_OF_ZIG, "Apache-2.0 WITH LLVM-exception", "pkg:github/llvm/llvm-project", "llvmorg-"),
+        library("compiler_rt", ZIG, "MIT", "pkg:pypi/ziglang", ""),
+    ]
+}
+
+/// What C's preprocessor has for a name.
+fn defined<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix("#define")?.trim_start().strip_prefix(name));
+    lines.filter(|rest| rest.starts_with(char::is_whitespace)).find_map(|rest| rest.split_whitespace().next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::architecture::Architecture;
+    use crate::release::contents;
+
+    #[test]
+    fn the_c_in_our_crates_is_known_with_its_version() -> Result<()> {
+        let crates = contents::crates(Architecture::native()?)?;
+        let found = in_crates(&crates)?;
+        assert_eq!(found.iter().map(|it| it.name).collect::<Vec<_>>(), ["aws-lc", "mimalloc", "zstd"]);
+        for library in &found {
+            let parts: Vec<_> = library.version.split('.').collect();
+            assert!(parts.len() == 3 && parts.iter().all(|part| part.parse::<u32>().is_ok()), "{library:?}");
+            assert!(library.purl().contains("@v"), "{}", library.purl());
+        }
+        // This crate says it in its own version.
+        let zstd = found.last().unwrap();
+        assert!(zstd.part_of.as_ref().unwrap().1.ends_with(&format!("+zstd.{}", zstd.version)), "{zstd:?}");
+        Ok(())
+    }
+
+    #[test]
+    fn a_crate_with_c_that_nobody_looked_at_is_an_error() {
+        let unknown = Crate {
+            name: "libz-sys".to_owned(),
+            version: "1.1.0".to_owned(),
+            license: "MIT".to_owned(),
+            folder: "/".into(),
+            checksum: String::new(),
+            depends_on: std::collections::BTreeSet::new(),
+        };
+        assert!(in_crates(&[unknown]).unwrap_err().to_string().contains("libz-sys"));
+    }
+
+    #[test]
+    fn versions_are_read_as_headers_have_them() {
+        let text = "#define MI_MALLOC_VERSION_OLD 1\n#define MI_MALLOC_VERSION 30302   // 3.3.2\n";
+        assert_eq!((SOURCES[1].version)(text).as_deref(), Some("3.3.2"));
+        assert_eq!((SOURCES[0].version)("#define AWSLC_VERSION_NUMBER_STRING \"5.12.0\"\n").as_deref(), Some("5.12.0"));
+        assert_eq!((SOURCES[2].version)("#define ZSTD_VERSION_MAJOR 1\n"), None);
+    }
+
+    #[test]
+    fn what_zig_brings_was_looked_up_for_the_zig_that_links() -> Result<()> {
+        let lock = fs::read_to_string(host::repo_root()?.join("xtask/cross/requirements.lock"))?;
+        let wanted = format!("ziglang=={ZIG} ");
+        assert!(lock.contains(&wanted), "another zig: look up what xtask/src/release/native.rs says of {ZIG}");
+        assert!(of_zig().iter().all(|it| !it.version.is_empty() && it.part_of.is_none()));
+        Ok(())
+    }
+
+    #[test]
+    fn rust_tells_its_version() -> Result<()> {
+        assert!(of_rust()?.version.starts_with("1."));
+        Ok(())
+    }
+}
