@@ -278,7 +278,11 @@ impl Inner {
         let help = "How long reconciles took";
         ours.register_with_unit("reconcile_duration", help, Unit::Seconds, self.reconcile_duration.clone());
         ours.register("queue_depth", "Objects that wait for their reconcile", self.queue_depth.clone());
-        ours.register("failing_objects", "Objects whose last reconcile failed", self.failing.clone());
+        ours.register(
+            "failing_objects",
+            "Objects whose last reconcile failed, or that wait for somebody outside (Stalled)",
+            self.failing.clone(),
+        );
         let help = "Objects that cannot be decoded as a whole, and are left as they are";
         ours.register("undecodable_objects", help, self.undecodable.clone());
         let help = "Objects that are not in the cluster and for which something is in AWS";

@@ -1,6 +1,6 @@
 //! Remembers failing objects, so that each waits longer on its own account and a success forgets it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -24,6 +24,8 @@ const SLOW: Duration = Duration::from_mins(1);
 #[derive(Default)]
 pub struct Failures {
     entries: Mutex<HashMap<String, Entry>>,
+    /// Objects that wait for somebody outside, whether or not their last reconcile failed.
+    stalled: Mutex<HashSet<String>>,
 }
 
 struct Entry {
@@ -64,9 +66,27 @@ impl Failures {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 
-    /// How many objects are failing now.
+    /// Notes whether an object waits for somebody outside.
+    pub fn set_stalled(&self, uid: &str, stalled: bool) {
+        let mut all = self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
+        if stalled {
+            all.insert(uid.to_owned());
+        } else {
+            all.remove(uid);
+        }
+    }
+
+    /// The object is gone.
+    pub fn forget(&self, uid: &str) {
+        self.succeeded(uid);
+        self.set_stalled(uid, false);
+    }
+
+    /// How many objects are failing or stalled now.
     pub fn count(&self) -> usize {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).len()
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let stalled = self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.len() + stalled.iter().filter(|uid| !entries.contains_key(*uid)).count()
     }
 }
 
@@ -91,6 +111,21 @@ mod tests {
         let delays: Vec<_> = (0..40).map(|_| failures.failed("a", Class::Throttled, SWEEP)).collect();
         assert!(delays[0] < Duration::from_secs(1));
         assert_eq!(delays.iter().max(), Some(&LONGEST_THROTTLED), "{delays:?}");
+    }
+
+    #[test]
+    fn an_object_that_waits_for_somebody_counts_once_also_if_its_reconcile_did_well() {
+        let failures = Failures::default();
+        failures.failed("a", Class::Denied, SWEEP);
+        failures.set_stalled("a", true);
+        failures.set_stalled("b", true);
+        assert_eq!(failures.count(), 2);
+        failures.succeeded("b");
+        assert_eq!(failures.count(), 2, "what AWS refused is set aside, and waits");
+        failures.set_stalled("b", false);
+        assert_eq!(failures.count(), 1);
+        failures.forget("a");
+        assert_eq!(failures.count(), 0);
     }
 
     #[test]

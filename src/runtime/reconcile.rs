@@ -386,6 +386,12 @@ impl<K: Kind> Reconciler<K> {
             parts.iter().all(|part| K::Status::owns(part.type_)),
             "a condition of a type unknown to be ours: {parts:?}"
         );
+        match health {
+            Health::Stalled(_) => self.failures.set_stalled(&object.uid().unwrap_or_default(), true),
+            // What was said stays.
+            Health::Unchanged(_) => {}
+            _ => self.failures.set_stalled(&object.uid().unwrap_or_default(), false),
+        }
         let before = self.statuses.current(object).unwrap_or_default();
         let generation = object.meta().generation;
         *status.conditions_mut() = merge_conditions(before.conditions(), health, parts, generation, Timestamp::now());

@@ -66,7 +66,7 @@ impl<K: Kind> Reconciler<K> {
     }
 
     pub(super) fn forget(&self, uid: &str) {
-        self.failures.succeeded(uid);
+        self.failures.forget(uid);
         self.statuses.forget(uid);
         self.warm_up.forget(uid);
         self.kind.forget(uid);
