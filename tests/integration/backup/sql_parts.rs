@@ -9,7 +9,7 @@ use super::stage::NAME;
 use crate::support::Operator;
 
 /// Two databases with the same names in them; `lines` has parts and refers to `orders`, of which each has what a table may have.
-const FILL: &str = "CREATE ROLE app LOGIN PASSWORD 'PASSWORD' CREATEDB; CREATE DATABASE other; CREATE DATABASE shop OWNER app;
+const FILL: &str = "CREATE ROLE app LOGIN PASSWORD 'SECRET' CREATEDB; CREATE DATABASE other; CREATE DATABASE shop OWNER app;
 \\c other
 CREATE SCHEMA sales; CREATE TABLE sales.lines (of_the_other int);
 \\c shop
@@ -44,7 +44,7 @@ SELECT conname FROM pg_constraint WHERE contype = 'f' AND conparentid = 0; SELEC
 async fn a_table_of_postgresql_comes_back_beside_what_was_written_since() {
     let stage = SqlStage::new("sql-parts", &POSTGRES).await;
     let _operator = Operator::start(&stage).await;
-    stage.ask(&FILL.replace("PASSWORD", &PASSWORD.replace('\'', "''"))).await;
+    stage.ask(&FILL.replace("SECRET", &PASSWORD.replace('\'', "''"))).await;
     stage.back_up(NAME, &stage.server(&json!({})), false).await;
     stage.has_backups(1).await;
     let look = |database: &str| LOOK.replace("DATABASE", database);

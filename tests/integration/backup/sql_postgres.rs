@@ -272,7 +272,7 @@ CREATE TABLE secret (i int); ALTER TABLE secret ENABLE ROW LEVEL SECURITY; SELEC
 
 /// A server as AWS or Google run it for others: one database is theirs, one is of another team, one takes no connections, and
 /// from one the server refuses this user. `pattern` is a template of somebody's.
-const SHARED: &str = "CREATE ROLE backup LOGIN PASSWORD 'PASSWORD'; GRANT pg_read_all_data TO backup;
+const SHARED: &str = "CREATE ROLE backup LOGIN PASSWORD 'SECRET'; GRANT pg_read_all_data TO backup;
 CREATE DATABASE rdsadmin; REVOKE CONNECT ON DATABASE rdsadmin FROM PUBLIC;
 CREATE DATABASE vault; REVOKE CONNECT ON DATABASE vault FROM PUBLIC;
 CREATE DATABASE closed ALLOW_CONNECTIONS false;
@@ -290,7 +290,7 @@ async fn databases_of_postgresql_that_a_user_may_not_enter_are_left_out_and_told
     let stage = SqlStage::new("sql-shared", &POSTGRES).await;
     let _operator = Operator::start(&stage).await;
     let login = stage.login("backup", PASSWORD).await;
-    stage.ask(&SHARED.replace("PASSWORD", &PASSWORD.replace('\'', "''"))).await;
+    stage.ask(&SHARED.replace("SECRET", &PASSWORD.replace('\'', "''"))).await;
     let run = stage.backed_up(stage.server(&login)).await.recent.remove(0);
     assert_eq!((run.keys, run.left_out.as_deref()), (12, Some("closed, fenced, vault")));
     let told = |status: &DatabaseBackupStatus| {

@@ -20,7 +20,7 @@ const TAIL: &[u8] = b"SET TIME_ZONE=@OLD_TIME_ZONE";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sections {
     /// First what makes each database, then, where there are any, the views of each.
-    sections: Vec<Section>,
+    all: Vec<Section>,
     /// Where the last one ends.
     tail: u64,
     end: u64,
@@ -98,7 +98,7 @@ impl Reader {
         let Finding { sections, tail, strange } = self.finding;
         let is_chosen = |section: &Section| !section.chosen.is_empty();
         let is_whole = !strange && !sections.is_empty() && sections.iter().all(is_chosen);
-        is_whole.then(|| Sections { sections, tail: tail.unwrap_or(end), end })
+        is_whole.then(|| Sections { all: sections, tail: tail.unwrap_or(end), end })
     }
 }
 
@@ -175,18 +175,18 @@ fn named(statement: &Statement<'_>, rest: &[u8]) -> Option<(String, Range<u64>)>
 impl Sections {
     /// The databases in their order.
     pub fn databases(&self) -> Vec<String> {
-        self.sections.iter().filter(|it| it.create.is_some()).map(|it| it.database.clone()).collect()
+        self.all.iter().filter(|it| it.create.is_some()).map(|it| it.database.clone()).collect()
     }
 
     /// The tables of a database, and what a backup calls them beside those of others.
     pub fn tables(&self, database: &str) -> BTreeMap<String, String> {
-        let its = self.sections.iter().filter(|it| it.database == database);
+        let its = self.all.iter().filter(|it| it.database == database);
         its.flat_map(|it| &it.tables).map(|table| (table.clone(), format!("{database}.{table}"))).collect()
     }
 
     /// What makes a database as another one was made.
     pub fn create(&self, database: &str, into: &str) -> Vec<Piece> {
-        let create = self.sections.iter().find(|it| it.database == database).and_then(|it| it.create.as_ref());
+        let create = self.all.iter().find(|it| it.database == database).and_then(|it| it.create.as_ref());
         create.map(|create| create.pieces(into).to_vec()).unwrap_or_default()
     }
 
@@ -217,9 +217,9 @@ impl Sections {
 
     /// Head, sections of these databases, and tail.
     fn part(&self, databases: &[String], pieces: impl Fn(&Section, u64) -> Vec<Piece>) -> Vec<Piece> {
-        let begins: Vec<u64> = self.sections.iter().map(|it| it.begin).chain([self.tail]).collect();
+        let begins: Vec<u64> = self.all.iter().map(|it| it.begin).chain([self.tail]).collect();
         let mut all = vec![Piece::Bytes(0..begins[0])];
-        for (section, end) in self.sections.iter().zip(&begins[1..]) {
+        for (section, end) in self.all.iter().zip(&begins[1..]) {
             if databases.contains(&section.database) {
                 all.extend(pieces(section, *end));
             }

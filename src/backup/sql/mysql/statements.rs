@@ -171,11 +171,10 @@ impl Statements {
             return self.delimiter.len();
         }
         match rest {
-            [b'#', ..] => self.inside = Inside::Line,
+            [b'#', ..] | [b'-', b'-'] => self.inside = Inside::Line,
             [b'-', b'-', next, ..] if next.is_ascii_whitespace() || next.is_ascii_control() => {
-                self.inside = Inside::Line
+                self.inside = Inside::Line;
             }
-            [b'-', b'-'] => self.inside = Inside::Line,
             [b'/', b'*', after @ ..] if !self.is_statement(after) => {
                 self.inside = Inside::Block;
                 return 2;

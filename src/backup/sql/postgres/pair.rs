@@ -41,11 +41,11 @@ pub fn chosen<'a>(
     include: &[String],
 ) -> Result<Vec<(&'a str, &'a Path)>, Error> {
     let dumps = fetched.dumps();
-    let names = || dumps.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    let listed = || dumps.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     let named = account.database.as_deref();
     let field = account.side.field(account.kind, "database");
     if let Some(missing) = include.iter().find(|name| dumps.iter().all(|(its, _)| its != name)) {
-        let message = format!("spec.include.databases: the backup has no database {missing}, and of {}", names());
+        let message = format!("spec.include.databases: the backup has no database {missing}, and of {}", listed());
         return Err(Error::Unsupported(message));
     }
     let included = |name: &str| include.is_empty() || include.iter().any(|it| it == name);
@@ -57,7 +57,7 @@ pub fn chosen<'a>(
         (Some(name), None, _) if include.is_empty() => Err(Error::Unsupported(format!(
             "{field}: the backup has no database {name}, and of {}: name the one that is restored into it in \
              spec.include.databases, or leave the field out for all",
-            names()
+            listed()
         ))),
         (Some(_), None, _) => Err(Error::Unsupported(format!(
             "{field}: spec.include.databases has several: leave the field out, or include one"
