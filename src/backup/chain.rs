@@ -1,4 +1,5 @@
-//! Write-ahead log of PostgreSQL in several backups: whether each begins where the one before ended. Pure.
+//! Write-ahead log of PostgreSQL in several backups: whether each begins where the one before ended, and whether a base backup
+//! needs it. Pure.
 
 use super::Error;
 use super::manifest::{Contents, Manifest};
@@ -18,6 +19,7 @@ pub enum Gap {
 }
 
 /// What is between a backup of the log and what comes next; none where nothing is missing.
+#[must_use]
 pub fn gap(before: &Contents, next: &Contents) -> Option<Gap> {
     let (end, begin) = match (segment(before, "next"), segment(next, "first")) {
         (Ok(end), Ok(begin)) => (end, begin),
@@ -47,6 +49,38 @@ pub fn follows(before: &Manifest, next: &Contents) -> Result<(), Error> {
         ),
         Gap::Untold(fact) => format!("a backup of the log does not say its {fact} segment"),
     }))
+}
+
+/// Whether a base backup is of another server than log. In doubt it is not.
+#[must_use]
+pub fn is_of_other_server(log: &Contents, base: &Contents) -> bool {
+    matches!((log.facts.get("system"), base.facts.get("system")), (Some(its), Some(other)) if its != other)
+}
+
+/// Whether log ended before a base backup of its server began, which so needs none of it. In doubt it did not.
+#[must_use]
+pub fn ended_before(log: &Contents, base: &Contents) -> bool {
+    let (Some(end), Some(begin)) = (place(log, "next"), place(base, "first")) else { return false };
+    is_of_same_server(log, base) && end.0 <= begin.0 && end.1 <= begin.1
+}
+
+/// Whether log begins where a base backup of its server needs more already. In doubt it does not.
+#[must_use]
+pub fn begins_too_late(log: &Contents, base: &Contents) -> bool {
+    let (Some(begin), Some(needed)) = (place(log, "first"), place(base, "first")) else { return false };
+    is_of_same_server(log, base) && begin > needed
+}
+
+fn is_of_same_server(log: &Contents, base: &Contents) -> bool {
+    let system = log.facts.get("system");
+    system.is_some() && system == base.facts.get("system")
+}
+
+/// Timeline and place of a segment.
+fn place(contents: &Contents, fact: &'static str) -> Option<(u64, u64)> {
+    let (timeline, place) = segment(contents, fact).ok()?.split_at(TIMELINE);
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    Some((number(timeline)?, number(place)?))
 }
 
 /// The name of a segment among the facts; or that of the fact.

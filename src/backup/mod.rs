@@ -11,7 +11,7 @@
 
 pub mod age;
 mod backup_id;
-mod chain;
+pub mod chain;
 pub mod command;
 mod data_directory;
 mod error;

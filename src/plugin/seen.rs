@@ -7,8 +7,17 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// Conditions that tell of trouble when they are true. All others do when they are false.
-const TROUBLE: [&str; 7] =
-    ["Alarm", "BackupFailed", "BackupOverdue", "DataLost", "Reconciling", "Stalled", "UnrecordedBackups"];
+const TROUBLE: [&str; 9] = [
+    "Alarm",
+    "BackupFailed",
+    "BackupOverdue",
+    "DataLost",
+    "LogBeginsTooLate",
+    "LogNotDeleted",
+    "Reconciling",
+    "Stalled",
+    "UnrecordedBackups",
+];
 
 /// A condition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

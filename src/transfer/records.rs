@@ -49,6 +49,14 @@ impl Records {
         Ok(self.live(uid).await?.map(|(record, _)| record))
     }
 
+    /// The record of another object of the same kind. Whoever works on that one remembers and writes it.
+    pub async fn known(&self, uid: &str) -> Result<Option<Record>, kube::Error> {
+        match self.seen.with(uid, |seen| seen.record.clone()) {
+            Some(record) => Ok(Some(record)),
+            None => self.read(uid).await,
+        }
+    }
+
     async fn live(&self, uid: &str) -> Result<Option<(Record, ConfigMap)>, kube::Error> {
         let live = self.api().get_opt(&Record::name_of(uid)).await?;
         Ok(live.map(|live| (Record::from_data(&live.data.clone().unwrap_or_default()), live)))

@@ -54,7 +54,8 @@ use super::{Duration, pods};
     validation = ("!has(self.verify) || !has(self.encryption) || has(self.encryption.identitySecretName)", "spec.encryption.identitySecretName is needed for spec.verify: without a secret key no backup can be opened"),
     validation = ("self.method == 'Dump' || (has(self.source) && has(self.source.postgresql) && !has(self.source.postgresql.database))", "spec.method: BaseBackup and Wal are of a whole PostgreSQL: give spec.source.postgresql, without database"),
     validation = ("!has(self.verify) || self.method != 'Wal'", "spec.verify proves dumps and base backups: leave it out with method: Wal"),
-    validation = ("self.method != 'Wal' || (has(self.retention.maxAge) && self.retention.keepLast + self.retention.keepHourly + self.retention.keepDaily + self.retention.keepWeekly + self.retention.keepMonthly + self.retention.keepYearly == 0)", "spec.retention of method: Wal must be maxAge alone, longer than that of the base backups, such as { maxAge: 15d }: a log with holes brings nothing back"),
+    validation = ("self.method != 'Wal' || self.retention.keepLast + self.retention.keepHourly + self.retention.keepDaily + self.retention.keepWeekly + self.retention.keepMonthly + self.retention.keepYearly == 0", "spec.retention of method: Wal must be {}, which keeps log as long as a base backup needs it, or maxAge alone, longer than that of the base backups, such as { maxAge: 15d }: a log with holes brings nothing back"),
+    validation = ("self.method == 'Wal' || has(self.retention.maxAge) || self.retention.keepLast + self.retention.keepHourly + self.retention.keepDaily + self.retention.keepWeekly + self.retention.keepMonthly + self.retention.keepYearly > 0", "spec.retention keeps nothing: give at least one of keepLast, keepHourly, keepDaily, keepWeekly, keepMonthly, keepYearly and maxAge"),
     validation = ("!has(self.hooks) || (self.method == 'Dump' && has(self.source) && (has(self.source.postgresql) || has(self.source.mysql)))", "spec.hooks are SQL statements around a dump: give spec.source.postgresql or spec.source.mysql, with method: Dump, or leave them out")
 )]
 pub struct DatabaseBackupSpec {
@@ -106,7 +107,8 @@ pub struct DatabaseBackupSpec {
     pub destination: Destination,
 
     /// Which backups are kept. The newest complete one of each database always is. Left out, the last twelve, one of each
-    /// day for a week and one of each week for four weeks.
+    /// day for a week and one of each week for four weeks. With `method: Wal` it has to be given: `{}` keeps log as long as a base
+    /// backup of the same server needs it, `maxAge` alone keeps it so long.
     #[serde(default = "usual_retention")]
     pub retention: Retention,
 
@@ -151,7 +153,6 @@ pub struct DatabaseBackupSpec {
 /// Which backups of a database are kept: each that one of the rules keeps.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = ("has(self.maxAge) || self.keepLast + self.keepHourly + self.keepDaily + self.keepWeekly + self.keepMonthly + self.keepYearly > 0", "spec.retention keeps nothing: give at least one of keepLast, keepHourly, keepDaily, keepWeekly, keepMonthly, keepYearly and maxAge"))]
 pub struct Retention {
     /// So many of the newest.
     #[serde(default)]

@@ -96,8 +96,8 @@ pub struct DatabaseBackupStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup_now: Option<String>,
 
-    /// `Ready`, `BucketReady`, `BackupOverdue` and `Verified`; `BackupFailed`, `UnrecordedBackups`, `UnsignedBackups`,
-    /// `Reconciling` and `Stalled` only while abnormal.
+    /// `Ready`, `BucketReady`, `BackupOverdue` and `Verified`; `BackupFailed`, `LogBeginsTooLate`, `LogNotDeleted`,
+    /// `UnrecordedBackups`, `UnsignedBackups`, `Reconciling` and `Stalled` only while abnormal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
@@ -216,7 +216,8 @@ pub struct BackupRun {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<bool>,
     /// Why `spec.retention` keeps it: `Last`, `Hourly`, `Daily`, `Weekly`, `Monthly`, `Yearly` (the rule of that name), `MaxAge`
-    /// (no other rule is given), `Newest` (it always stays) or `Proven` (the newest that was proven always stays). Left out where
+    /// (no other rule is given), `Newest` (it always stays), `Proven` (the newest that was proven always stays) or `BaseBackup`
+    /// (a base backup needs this log, or it is not certain that none does; the last that none needs stays, too). Left out where
     /// nothing keeps it: it is deleted as soon as no Job runs and S3 does not lock it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept_by: Vec<KeptBy>,
@@ -243,6 +244,8 @@ pub enum KeptBy {
     Newest,
     /// It is the newest of its database that was proven.
     Proven,
+    /// It is log that a base backup needs, as far as that is known.
+    BaseBackup,
 }
 
 /// What came of the last verification of a database's backups.
@@ -275,5 +278,14 @@ pub struct BackupVerification {
 
 conditioned!(
     DatabaseBackupStatus,
-    ["BackupFailed", "BackupOverdue", "BucketReady", "UnrecordedBackups", "UnsignedBackups", "Verified"]
+    [
+        "BackupFailed",
+        "BackupOverdue",
+        "BucketReady",
+        "LogBeginsTooLate",
+        "LogNotDeleted",
+        "UnrecordedBackups",
+        "UnsignedBackups",
+        "Verified"
+    ]
 );

@@ -19,5 +19,5 @@ pub use pod::{RECOVER, WORK, backup_pod, job_spec, plan_map, plan_text, restore_
 pub use run::{PlanIn, Run};
 pub use scratch::{Scratch, Served};
 pub use settings::{Identity, Settings, is_plain, prefix_of};
-pub use sources::{Access, SecretMount, image_of, of_etcd_cluster, of_redis, of_source};
+pub use sources::{Access, SecretMount, image_of, of_etcd_cluster, of_redis, of_source, postgresql_at};
 pub use volumes::IDENTITY;

@@ -128,6 +128,13 @@ pub fn of_source(source: &Source, method: Method) -> Option<Access> {
     Some(Access { source: plan::Source { folder: folder.into(), title, server }, mounts })
 }
 
+/// Host and port of a PostgreSQL: base backups and log with the same ones are taken for those of one server.
+#[must_use]
+pub fn postgresql_at(source: &Source) -> Option<(&str, u16)> {
+    let (host, port) = source.postgresql.as_ref().map(|sql| (sql.host.as_str(), sql.port))?;
+    Some((host, port.and_then(|port| u16::try_from(port).ok()).unwrap_or(POSTGRESQL_PORT)))
+}
+
 /// The kind of a database that its own programs dump, as manifests have it, and the image that these are in.
 #[must_use]
 pub fn image_of(source: &Source) -> Option<(&'static str, &str)> {

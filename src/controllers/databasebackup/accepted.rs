@@ -75,7 +75,7 @@ pub fn accepted(object: &DatabaseBackup, settings: &Settings) -> Result<Accepted
             return Err(("IdentityMissing", message.into()));
         }
     }
-    if !retention::keeps_something(&spec.retention) {
+    if !retention::keeps_something(&spec.retention) && !retention::follows_base_backups(object) {
         let message = "spec.retention keeps nothing: give at least one of keepLast, keepHourly, keepDaily, keepWeekly, \
                     keepMonthly, keepYearly and maxAge";
         return Err(("RetentionInvalid", message.into()));

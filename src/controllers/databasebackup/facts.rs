@@ -6,6 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::{Resource, ResourceExt};
 use serde_json::Value;
 
+use super::log::Log;
 use crate::api::DatabaseBackup;
 use crate::backup::jobs::{Access, Catalog, End, Served, Settings};
 use crate::backup::manifest::Document;
@@ -66,6 +67,8 @@ pub struct Observed {
     pub odd: BTreeSet<(String, Timestamp)>,
     /// Manifests of new backups and of one that is to be proven, by folder and instant.
     pub manifests: BTreeMap<(String, Timestamp), Document>,
+    /// What is known of the log that is kept with `method: Wal`.
+    pub log: Log,
     /// A backup that was to be proven, and why its manifest cannot be read.
     pub unreadable: Option<((String, Timestamp), String)>,
     /// What is left to clean up after a deleted object; none where nothing is to be.

@@ -20,6 +20,7 @@ mod error;
 mod facts;
 #[cfg(test)]
 mod fixtures;
+mod log;
 mod names;
 mod observe;
 mod outcomes;

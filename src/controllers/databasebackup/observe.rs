@@ -1,6 +1,7 @@
 //! Reads the world: children and databases from watches, or from the apiserver after something was changed; the bucket and
 //! what is in it from S3, as seldom as possible.
 
+mod log;
 mod remains;
 mod slot;
 
@@ -67,6 +68,8 @@ pub struct Observer {
     failing: PerObject<(Instant, String)>,
     /// Objects whose replication slot cannot be dropped: why.
     slots: PerObject<String>,
+    /// What manifests of base backups and log say, by the object that keeps the log.
+    manifests_read: PerObject<log::Known>,
 }
 
 /// What there was in S3.
@@ -98,6 +101,7 @@ impl Observer {
             catalogs: PerObject::default(),
             failing: PerObject::default(),
             slots: PerObject::default(),
+            manifests_read: PerObject::default(),
         }
     }
 
@@ -123,6 +127,7 @@ impl Observer {
         self.catalogs.forget(uid);
         self.failing.forget(uid);
         self.slots.forget(uid);
+        self.manifests_read.forget(uid);
         self.records.forget(uid);
         self.signer.forget(uid);
     }
@@ -196,6 +201,7 @@ impl Observer {
         if matches!(bucket.found, Some(Found::There(_))) {
             let (catalog, recording) = self.judged(object, &bucket, observed, reported).await?;
             observed.manifests = self.manifests(object, &bucket, &recording.record, &catalog).await?;
+            observed.log = self.look_at_log(object, &bucket, &recording.record, &catalog).await?;
             (observed.catalog, observed.recording) = (Some(catalog), Some(recording));
             (observed.signing, observed.odd) = self.signer.look(&object.uid().unwrap_or_default()).await;
             self.look_at_verifications(object, observed).await?;

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, Zoned};
 
-use crate::api::databasebackup::{KeptBy, Retention};
+use crate::api::DatabaseBackup;
+use crate::api::databasebackup::{KeptBy, Method, Retention};
 
 /// Why each of the backups that stay is kept.
 pub type Reasons = BTreeMap<Timestamp, BTreeSet<KeptBy>>;
@@ -13,7 +14,7 @@ pub type Reasons = BTreeMap<Timestamp, BTreeSet<KeptBy>>;
 /// Of complete backups of one database, by the instants at which they were due, those that are kept. The newest always is.
 pub fn kept(rules: &Retention, complete: &BTreeSet<Timestamp>, zone: &TimeZone, now: Timestamp) -> Reasons {
     let youngest_first: Vec<Timestamp> = complete.iter().rev().copied().collect();
-    let age = rules.max_age.as_deref().and_then(age);
+    let age = max_age(rules);
     let by = |reason: KeptBy| move |due: Timestamp| (due, BTreeSet::from([reason]));
     let mut kept: Reasons = match age {
         Some(_) if rule_count(rules) == 0 => complete.iter().copied().map(by(KeptBy::MaxAge)).collect(),
@@ -86,6 +87,16 @@ fn rule_count(rules: &Retention) -> usize {
 /// Whether the rules keep anything.
 pub fn keeps_something(rules: &Retention) -> bool {
     rules.max_age.is_some() || rule_count(rules) > 0
+}
+
+/// Whether base backups alone say what is kept: it is log, and no other rule is given.
+pub fn follows_base_backups(object: &DatabaseBackup) -> bool {
+    object.spec.method == Method::Wal && !keeps_something(&object.spec.retention)
+}
+
+/// The age from which nothing is kept.
+pub fn max_age(rules: &Retention) -> Option<SignedDuration> {
+    rules.max_age.as_deref().and_then(age)
 }
 
 fn count(number: i32) -> usize {

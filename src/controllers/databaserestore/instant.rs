@@ -18,9 +18,9 @@ use crate::api::databasebackup::Method;
 use crate::api::databaserestore::{BucketChoice, PointInTime};
 use crate::api::{DatabaseBackup, DatabaseRestore};
 use crate::backup::instant::{LogSearch, Missing, end_of, is_by, system_of};
-use crate::backup::jobs::{Catalog, image_of, of_source};
+use crate::backup::jobs::{Catalog, image_of, postgresql_at};
 use crate::backup::manifest::{Document, Manifest, due_of};
-use crate::backup::plan::{BASE, Destination, Server, WAL};
+use crate::backup::plan::{BASE, Destination, WAL};
 use crate::backup::record::Record;
 use crate::backup::signature::PublicKey;
 use crate::guardrails::asks;
@@ -324,14 +324,10 @@ fn newest(mut bases: Vec<(Destination, Document)>) -> Result<Option<(Destination
 
 /// The DatabaseBackup that keeps the log of the server of another one; none where there is none.
 fn log_beside(base: &DatabaseBackup, all: &[DatabaseBackup]) -> Result<Option<DatabaseBackup>, Choice> {
-    let server = |backup: &DatabaseBackup| {
-        let source = backup.spec.source.as_ref()?;
-        match of_source(source, backup.spec.method)?.source.server {
-            Server::Postgresql(server) => Some((server.host, server.port)),
-            _ => None,
-        }
+    let server = base.spec.source.as_ref().and_then(postgresql_at);
+    let is_its = |it: &&DatabaseBackup| {
+        it.spec.method == Method::Wal && it.spec.source.as_ref().and_then(postgresql_at) == server
     };
-    let is_its = |it: &&DatabaseBackup| it.spec.method == Method::Wal && server(it) == server(base);
     let found: Vec<&DatabaseBackup> = all.iter().filter(is_its).collect();
     match found.as_slice() {
         [] => Ok(None),

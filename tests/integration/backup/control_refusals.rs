@@ -115,7 +115,7 @@ async fn a_backup_is_refused_in_words_that_name_field_and_fix() {
         ("hooks", json!({ "after": vec!["CHECKPOINT"; 17] }), "must have at most 16 items"),
         ("hooks", json!({ "before": ["x".repeat(4097)] }), "spec.hooks.before[0]: Too long"),
         ("hooks", json!({ "timeout": "2h" }), "spec.hooks.timeout must be 1s to 1h"),
-        ("method", json!("Wal"), "spec.retention of method: Wal must be maxAge alone"),
+        ("method", json!("Wal"), "spec.retention of method: Wal must be {}, which keeps log as long"),
         ("retention", json!({}), "spec.retention keeps nothing: give at least one of keepLast"),
         ("retention", json!({ "keepLast": 0 }), "spec.retention keeps nothing"),
         ("retention", json!({ "maxAge": "soon" }), "spec.retention.maxAge must be hours, days or weeks"),
@@ -136,6 +136,10 @@ async fn a_backup_is_refused_in_words_that_name_field_and_fix() {
         let answer = refusal(&scene, field, value).await;
         assert!(answer.contains(words), "{answer}\nshould say: {words}");
     }
+    let log =
+        json!({ "schedule": "@daily", "source": { "postgresql": sql(&json!({})) }, "method": "Wal", "retention": {} });
+    let taken = scene.create::<DatabaseBackup>("log", log).await.spec.retention;
+    assert_eq!((taken.keep_last, taken.max_age), (0, None), "base backups say how long log is kept");
     scene.create::<DatabaseBackup>("kept", json!({ "schedule": "@daily", "destination": { "prefix": "a" } })).await;
     let edited = scene.try_create::<DatabaseBackup>("kept", json!({ "schedule": "@daily" })).await;
     let answer = edited.expect_err("the prefix stays").to_string();

@@ -1,5 +1,6 @@
 //! PostgreSQL as it was at an instant: base backups and the log since, in a new server.
 
+use causeway::api::databasebackup::KeptBy;
 use causeway::api::{DatabaseBackup, DatabaseBackupStatus};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::sql_postgres::POSTGRES;
 use super::sql_stage::{PASSWORD, SqlStage};
-use super::stage::{NAME, NEVER, WAIT_TIMEOUT};
+use super::stage::{NAME, NEVER, WAIT_TIMEOUT, describe};
 use crate::support::Operator;
 use crate::support::wait::wait_within;
 
@@ -65,6 +66,19 @@ async fn recovered(stage: &SqlStage, key: &str, until: &str, question: &str) -> 
     let pod: Pod = serde_json::from_value(pod).expect("a pod");
     stage.api::<Pod>().create(&PostParams::default(), &pod).await.expect("the pod is taken");
     stage.end("recovered").await
+}
+
+/// Takes another base backup, and waits until it is the only one; its ID.
+async fn only_base(stage: &SqlStage, token: &str, before: &str) -> String {
+    let now = Patch::Merge(json!({ "metadata": { "annotations": { "causeway.example.com/backup-now": token } } }));
+    let bases = stage.api::<DatabaseBackup>();
+    bases.patch("base", &PatchParams::default(), &now).await.expect("the annotation is taken");
+    let look = || async { bases.get("base").await.expect("the object").status.unwrap_or_default() };
+    let status = wait_within(WAIT_TIMEOUT, "one base backup, another one", look, |status| {
+        assert!(status.last_failure.is_none(), "{status:?}");
+        status.recent.len() == 1 && status.recent[0].id != before
+    });
+    status.await.recent[0].id.clone()
 }
 
 /// Kills the pod that receives log.
@@ -147,4 +161,52 @@ async fn a_postgresql_comes_back_as_it_was_at_an_instant_and_a_killed_receiver_l
     let all = 1000 + 2_998_000;
     let sum = 1000_u64 * 1000 + (2001..=3_000_000_u64).sum::<u64>();
     assert_eq!(found, format!("2000|2001000\n{all}|{sum}"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn log_that_no_base_backup_needs_any_more_goes_and_the_rest_brings_an_instant_back() {
+    let stage = SqlStage::new("pitr-log", &POSTGRES).await;
+    let _operator = Operator::start(&stage).await;
+    let line = "COPY (SELECT 'host replication all all scram-sha-256') TO PROGRAM 'cat >> /tmp/data/pg_hba.conf';";
+    let limit = "ALTER SYSTEM SET max_slot_wal_keep_size = '2GB';";
+    let fill = "CREATE TABLE orders AS SELECT i FROM generate_series(1, 1000) i;";
+    stage.ask(&format!("{limit}\n{line}\nSELECT pg_reload_conf();\n{fill}")).await;
+    let spec = |method: &str, retention: Value| {
+        let retry = json!({ "limit": 1, "deadline": "1800s" });
+        let source = stage.server(&json!({}));
+        json!({ "schedule": NEVER, "retry": retry, "retention": retention, "source": source, "method": method })
+    };
+    stage.create::<DatabaseBackup>(NAME, spec("Wal", json!({}))).await;
+    stage.backup_now("first").await;
+    let status = stage.has_backups(1).await;
+    assert_eq!(describe(&status, "LogNotDeleted"), ("True".into(), "BaseBackupMissing".into()), "{status:?}");
+    let first = status.recent[0].id.clone();
+    stage.create::<DatabaseBackup>("base", spec("BaseBackup", json!({ "keepLast": 1 }))).await;
+    let base = only_base(&stage, "first", "").await;
+    stage.backup_now("second").await;
+    let second = stage.has_backups(2).await.recent[0].id.clone();
+    // The first base backup goes, and what only that needed of the log goes with the next backup of it.
+    only_base(&stage, "second", &base).await;
+    let until = stage
+        .ask(
+            "INSERT INTO orders SELECT i FROM generate_series(1001, 2000) i;
+            SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"');",
+        )
+        .await;
+    stage.ask("DELETE FROM orders WHERE i % 2 = 0;").await;
+    stage.backup_now("third").await;
+    let ids = |status: &DatabaseBackupStatus| status.recent.iter().map(|run| run.id.clone()).collect::<Vec<_>>();
+    let is_gone = |status: &DatabaseBackupStatus| status.recent.len() == 2 && !ids(status).contains(&first);
+    let status = stage.becomes("the oldest log to be gone", is_gone).await.status.expect("a status");
+    assert_eq!(ids(&status)[1], second, "the last that no base backup needs stays");
+    assert!(status.recent.iter().all(|run| run.kept_by.contains(&KeptBy::BaseBackup)), "{status:?}");
+    for absent in ["LogNotDeleted", "LogBeginsTooLate"] {
+        assert_eq!(describe(&status, absent), Default::default(), "{status:?}");
+    }
+    stage.has_signatures(3).await;
+    let keys = stage.keys(&stage.bucket()).await;
+    assert!(!keys.iter().any(|key| key.contains(&first)), "{keys:?}");
+    let key = stage.has_backups(2).await.signing_key.expect("a public key");
+    let found = recovered(&stage, &key, &until, "SELECT count(*), sum(i) FROM orders").await;
+    assert_eq!(found, "2000|2001000\n1000|1000000");
 }

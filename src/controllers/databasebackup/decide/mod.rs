@@ -4,6 +4,7 @@
 
 mod bucket;
 mod children;
+mod log;
 mod pruning;
 mod removal;
 mod runs;
@@ -84,6 +85,7 @@ impl View<'_> {
         let mut parts = vec![status::overdue(self, schedule, &databases)];
         parts.extend(states::failed(self, &databases));
         parts.extend(status::unrecorded(self));
+        parts.extend(log::parts(self));
         parts.push(signing::part(self));
         parts.push(verification::part(self, verify.as_ref(), &agenda, &results));
         let verdict =

@@ -7,7 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::super::action::{Action, Change};
 use super::super::facts::Bucket;
-use super::super::retention::{Proofs, Reasons, kept, kept_proven};
+use super::super::log;
+use super::super::retention::{Proofs, Reasons, follows_base_backups, kept, kept_proven};
 use super::super::verification;
 use super::super::view::View;
 use crate::api::databasebackup::{BackupVerification, LockedBackups};
@@ -105,6 +106,9 @@ pub fn reasons(
     complete: &BTreeSet<Timestamp>,
     results: &[BackupVerification],
 ) -> Reasons {
+    if follows_base_backups(view.object) {
+        return log::kept(&view.observed.log, complete);
+    }
     let (rules, zone) = (&view.object.spec.retention, schedule.zone());
     let result = results.iter().find(|result| result.folder == folder);
     match result.filter(|_| view.object.spec.verify.is_some()) {

@@ -1,0 +1,258 @@
+//! What the status says of log that base backups need, and of log that nobody deletes. Pure.
+
+use jiff::Timestamp;
+
+use super::super::log::{BASE_BACKUP_MISSING, Base, Bases};
+use super::super::names::NOW;
+use super::super::retention::{follows_base_backups, max_age};
+use super::super::view::View;
+use crate::api::databasebackup::Method;
+use crate::backup::chain;
+use crate::backup::manifest::{Contents, id_of};
+use crate::backup::plan::WAL;
+use crate::runtime::ExtraCondition;
+
+/// The log begins behind a base backup that needs more of it.
+const TOO_LATE: &str = "LogBeginsTooLate";
+/// Log is kept for base backups of which nothing is known.
+const NOT_DELETED: &str = "LogNotDeleted";
+
+/// Both conditions. What is not known now is reported as before.
+pub fn parts(view: &View<'_>) -> Vec<ExtraCondition> {
+    if view.object.spec.method != Method::Wal {
+        return vec![none(TOO_LATE), none(NOT_DELETED)];
+    }
+    too_late(view).into_iter().chain(not_deleted(view)).collect()
+}
+
+fn none(type_: &'static str) -> ExtraCondition {
+    ExtraCondition { type_, status: None, reason: "None", message: String::new() }
+}
+
+fn not_deleted(view: &View<'_>) -> Option<ExtraCondition> {
+    match &view.observed.log.bases {
+        _ if !follows_base_backups(view.object) => Some(none(NOT_DELETED)),
+        Bases::Unknown => None,
+        Bases::Known(_) => Some(none(NOT_DELETED)),
+        Bases::InDoubt((reason, why)) => Some(ExtraCondition {
+            type_: NOT_DELETED,
+            status: Some(true),
+            reason,
+            message: format!("no log is deleted: {why}"),
+        }),
+    }
+}
+
+fn too_late(view: &View<'_>) -> Option<ExtraCondition> {
+    let first = view.observed.catalog.as_ref()?.complete(WAL).first().copied();
+    let (bases, first) = match (&view.observed.log.bases, first) {
+        (Bases::Unknown, _) => return None,
+        (Bases::InDoubt((reason, _)), _) => return (*reason == BASE_BACKUP_MISSING).then(|| none(TOO_LATE)),
+        (Bases::Known(_), None) => return Some(none(TOO_LATE)),
+        (Bases::Known(bases), Some(first)) => (bases, first),
+    };
+    let held = view.observed.log.held.get(&first)?;
+    let is_before = |base: &&Base| chain::begins_too_late(held, &base.contents);
+    let before = bases.iter().filter(is_before);
+    let Some(oldest) = before.clone().min_by_key(|base| base.due) else { return Some(none(TOO_LATE)) };
+    let (reason, cause) = cause(view, oldest, bases, (first, held));
+    let more = match before.count() {
+        1 => String::new(),
+        count => format!(", and so can {} more", count - 1),
+    };
+    let taken = oldest.contents.facts.get("until").map_or_else(String::new, |until| format!(" (complete at {until})"));
+    let message = format!(
+        "the log begins with backup {}; base backup {} of DatabaseBackup {}{taken} is older, and can be brought back only as it was \
+         when it was taken{more}. {cause}",
+        id_of(first),
+        id_of(oldest.due),
+        oldest.object
+    );
+    Some(ExtraCondition { type_: TOO_LATE, status: Some(true), reason, message })
+}
+
+/// Why it is so, and what to do.
+fn cause(
+    view: &View<'_>,
+    oldest: &Base,
+    bases: &[Base],
+    (first, held): (Timestamp, &Contents),
+) -> (&'static str, String) {
+    let rules = &view.object.spec.retention;
+    let kept_since = max_age(rules).map(|age| view.now.checked_sub(age).unwrap_or(Timestamp::MIN));
+    if let (Some(since), Some(age)) = (kept_since, &rules.max_age)
+        && oldest.due < since
+    {
+        let message = format!(
+            "Log is kept for less time than base backups: make spec.retention.maxAge longer than {age}, or give \
+             spec.retention: {{}}, which keeps log as long as a base backup needs it; what is deleted does not come back"
+        );
+        return ("MaxAgeTooShort", message);
+    }
+    let is_served =
+        |base: &Base| !chain::is_of_other_server(held, &base.contents) && !chain::begins_too_late(held, &base.contents);
+    if bases.iter().any(is_served) {
+        return (
+            "BaseBackupOlder",
+            "This ends when that base backup is deleted; later ones have all of their log".into(),
+        );
+    }
+    let message = format!(
+        "No base backup is younger than the log, so take one: kubectl annotate dbb {} {NOW}={} --overwrite",
+        oldest.object,
+        id_of(first)
+    );
+    ("BaseBackupOlder", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::{Value, json};
+
+    use super::super::super::action::{Action, Change};
+    use super::super::super::facts::Observed;
+    use super::super::super::fixtures::backup;
+    use super::super::super::log::{BASE_BACKUP_UNKNOWN, Log};
+    use super::super::tests::{catalog, decided, now, settled};
+    use super::*;
+    use crate::api::DatabaseBackup;
+    use crate::api::databasebackup::KeptBy;
+    use crate::backup::manifest::due_of;
+    use crate::runtime::Health;
+
+    const LOG: [&str; 3] = ["20261120T020000Z", "20261121T020000Z", "20261122T020000Z"];
+
+    fn object(retention: Value) -> DatabaseBackup {
+        let mut object = backup();
+        let server = json!({ "postgresql": { "host": "db", "image": "postgres:15", "authSecretName": "login" } });
+        object.spec.method = Method::Wal;
+        object.spec.source = serde_json::from_value(server).expect("a source");
+        object.spec.retention = serde_json::from_value(retention).expect("rules");
+        object
+    }
+
+    fn contents(facts: &[(&str, u32)]) -> Contents {
+        let facts = facts.iter().map(|(name, number)| ((*name).to_owned(), format!("0000000100000000{number:08X}")));
+        Contents { keys: 0, facts: facts.chain([("system".to_owned(), "7".to_owned())]).collect() }
+    }
+
+    fn base(id: &str, first: u32) -> Base {
+        let mut contents = contents(&[("first", first)]);
+        contents.facts.insert("until".into(), "2026-11-20T01:04:11Z".into());
+        Base { object: "shop-base".into(), due: due_of(id).expect("an ID"), contents }
+    }
+
+    /// Three backups of the log, from segment 10 to 40.
+    fn observed(object: &DatabaseBackup, bases: Bases) -> Observed {
+        let mut found = catalog(&LOG, &[], now());
+        let folder = found.folders.remove("redis-cache").expect("a folder");
+        found.folders.insert(WAL.into(), folder);
+        let held: BTreeMap<Timestamp, Contents> = (1..)
+            .zip(LOG)
+            .map(|(number, id)| {
+                (due_of(id).expect("an ID"), contents(&[("first", number * 10), ("next", number * 10 + 10)]))
+            })
+            .collect();
+        Observed { catalog: Some(found), log: Log { bases, held }, ..settled(object) }
+    }
+
+    fn deleted(object: &DatabaseBackup, observed: &Observed) -> Vec<String> {
+        let actions = decided(object, observed).actions.into_iter();
+        let keys = actions.filter_map(|action| match action {
+            Action::Bucket { change: Change::DeleteObjects { keys, .. }, .. } => Some(keys),
+            _ => None,
+        });
+        keys.flatten().collect()
+    }
+
+    fn told(object: &DatabaseBackup, bases: Bases, type_: &str) -> Option<(Option<bool>, &'static str, String)> {
+        let parts = decided(object, &observed(object, bases)).parts.into_iter();
+        parts.filter(|it| it.type_ == type_).map(|it| (it.status, it.reason, it.message)).next()
+    }
+
+    #[test]
+    fn without_max_age_log_goes_that_no_base_backup_needs_and_in_doubt_none() {
+        let follows = object(json!({}));
+        let bases = |first| Bases::Known(vec![base("20261122T010000Z", first)]);
+        let key = |file: &str| format!("shop/nightly/uid-1/{WAL}/{}/{file}", LOG[0]);
+        assert_eq!(deleted(&follows, &observed(&follows, bases(35))), [key("manifest.json"), key("data")]);
+        let doubt = Bases::InDoubt((BASE_BACKUP_UNKNOWN, "why".into()));
+        for bases in [bases(15), Bases::Unknown, doubt, Bases::Known(Vec::new())] {
+            assert_eq!(deleted(&follows, &observed(&follows, bases.clone())), Vec::<String>::new(), "{bases:?}");
+        }
+        let plan = decided(&follows, &observed(&follows, bases(35)));
+        assert!(!matches!(plan.health, Health::Stalled(_)), "{:?}", plan.health);
+        // With it, the age alone decides.
+        let aged = object(json!({ "maxAge": "20d" }));
+        assert_eq!(deleted(&aged, &observed(&aged, bases(35))), Vec::<String>::new());
+        let short = object(json!({ "maxAge": "40h" }));
+        assert_eq!(deleted(&short, &observed(&short, bases(15))).len(), 2);
+    }
+
+    #[test]
+    fn the_status_says_that_base_backups_keep_log() {
+        let mut follows = object(json!({}));
+        let run = |id: &str| {
+            json!({
+                "id": id, "source": "PostgreSQL db:5432", "folder": WAL, "finished": "2026-11-22T02:00:00Z", "seconds": 1,
+                "bytes": 1, "storedBytes": 1, "keys": 0,
+            })
+        };
+        let recent: Vec<Value> = LOG.iter().map(|id| run(id)).collect();
+        follows.status = serde_json::from_value(json!({ "recent": recent })).expect("a status");
+        let bases = Bases::Known(vec![base("20261122T010000Z", 35)]);
+        let recent = decided(&follows, &observed(&follows, bases)).status.recent;
+        let kept: Vec<Vec<KeptBy>> = recent.into_iter().map(|run| run.kept_by).collect();
+        assert_eq!(kept, [vec![KeptBy::Newest, KeptBy::BaseBackup], vec![KeptBy::BaseBackup], vec![]]);
+    }
+
+    #[test]
+    fn log_that_nobody_deletes_is_told_with_the_reason() {
+        let doubt = || Bases::InDoubt((BASE_BACKUP_MISSING, "there is no base backup".into()));
+        let told_of = |object: &DatabaseBackup, bases: Bases| told(object, bases, NOT_DELETED);
+        let follows = object(json!({}));
+        let message = "no log is deleted: there is no base backup".to_owned();
+        assert_eq!(told_of(&follows, doubt()), Some((Some(true), BASE_BACKUP_MISSING, message)));
+        assert_eq!(told_of(&follows, Bases::Unknown), None, "as before");
+        let gone = Some((None, "None", String::new()));
+        assert_eq!(told_of(&follows, Bases::Known(vec![base("20261122T010000Z", 35)])), gone);
+        assert_eq!(told_of(&object(json!({ "maxAge": "20d" })), doubt()), gone);
+        assert_eq!(told_of(&backup(), Bases::Unknown), gone, "it keeps no log");
+    }
+
+    #[test]
+    fn log_that_begins_behind_a_base_backup_is_told_with_the_cause_and_the_fix() {
+        let (before, later) = (base("20261119T010000Z", 5), base("20261121T010000Z", 15));
+        let say = |retention: Value, bases: &[Base]| told(&object(retention), Bases::Known(bases.to_vec()), TOO_LATE);
+        let gone = Some((None, "None", String::new()));
+        assert_eq!(say(json!({}), std::slice::from_ref(&later)), gone, "it has all of its log");
+        let (status, reason, message) = say(json!({ "maxAge": "2d" }), &[before.clone(), later.clone()]).expect("it");
+        assert_eq!((status, reason), (Some(true), "MaxAgeTooShort"));
+        for words in [
+            "the log begins with backup 20261120T020000Z; base backup 20261119T010000Z of DatabaseBackup shop-base",
+            "(complete at 2026-11-20T01:04:11Z) is older, and can be brought back only as it was when it was taken. ",
+            "make spec.retention.maxAge longer than 2d, or give spec.retention: {}",
+        ] {
+            assert!(message.contains(words), "{words}: {message}");
+        }
+        // The log is younger than it, and no rule is to blame.
+        for retention in [json!({}), json!({ "maxAge": "20d" })] {
+            let (_, reason, message) = say(retention, &[before.clone(), later.clone()]).expect("it");
+            assert!(reason == "BaseBackupOlder" && message.contains("This ends when that base backup"), "{message}");
+        }
+        let both = [base("20261119T020000Z", 6), before];
+        let (_, reason, message) = say(json!({}), &both).expect("it");
+        assert_eq!(reason, "BaseBackupOlder");
+        for words in ["base backup 20261119T010000Z", ", and so can 1 more. ", "kubectl annotate dbb shop-base"] {
+            assert!(message.contains(words), "{words}: {message}");
+        }
+        let other = Base { contents: Contents::default(), ..later };
+        assert_eq!(say(json!({}), &[other]), gone, "what does not say where it began is not judged");
+        let follows = object(json!({}));
+        assert_eq!(told(&follows, Bases::Unknown, TOO_LATE), None, "as before");
+        assert_eq!(told(&follows, Bases::InDoubt((BASE_BACKUP_UNKNOWN, String::new())), TOO_LATE), None);
+        assert_eq!(told(&follows, Bases::InDoubt((BASE_BACKUP_MISSING, String::new())), TOO_LATE), gone);
+    }
+}

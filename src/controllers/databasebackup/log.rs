@@ -1,0 +1,144 @@
+//! Which log of a PostgreSQL its base backups need. Pure.
+//!
+//! A base backup comes back with the log from where it began. So log that ended before every base backup of its server began
+//! brings nothing back. Each backup of the log is judged by what its own manifest says that it holds, not by when it was due:
+//! one that was tried for long has later log than its name tells. What is not known for certain is needed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kube::{Resource, ResourceExt};
+
+use super::facts::Job;
+use super::retention::Reasons;
+use crate::api::DatabaseBackup;
+use crate::api::databasebackup::{KeptBy, Method};
+use crate::backup::chain;
+use crate::backup::jobs::postgresql_at;
+use crate::backup::manifest::Contents;
+use crate::backup::plan::BASE;
+use crate::backup::record::Record;
+use crate::runtime::undecodable;
+
+/// There is no base backup that counts.
+pub const BASE_BACKUP_MISSING: &str = "BaseBackupMissing";
+/// What base backups need cannot be told.
+pub const BASE_BACKUP_UNKNOWN: &str = "BaseBackupUnknown";
+
+/// Why nobody knows what base backups need: a reason and a sentence.
+pub type Doubt = (&'static str, String);
+
+/// What is known of an object's log, and of the base backups of its server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Log {
+    /// The base backups.
+    pub bases: Bases,
+    /// What its oldest backups hold, by when they were due; only of manifests that were read and are believed.
+    pub held: BTreeMap<Timestamp, Contents>,
+}
+
+/// What is known of the base backups of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Bases {
+    /// Nobody looked, or not at all of them yet.
+    #[default]
+    Unknown,
+    /// It cannot be told what they need.
+    InDoubt(Doubt),
+    /// All that count.
+    Known(Vec<Base>),
+}
+
+/// A base backup that counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Base {
+    /// Name of its object.
+    pub object: String,
+    /// When it was due.
+    pub due: Timestamp,
+    /// What its manifest says.
+    pub contents: Contents,
+}
+
+impl Bases {
+    /// Whether certainly none of them needs that log: there is one of its server, and each of them began after it ended.
+    pub fn need_none_of(&self, log: &Contents) -> bool {
+        let Self::Known(all) = self else { return false };
+        let mut its = all.iter().filter(|base| !chain::is_of_other_server(log, &base.contents)).peekable();
+        its.peek().is_some() && its.all(|base| chain::ended_before(log, &base.contents))
+    }
+}
+
+/// Of complete backups of the log, by the instants at which they were due, those that are kept. The last that no base backup
+/// needs stays as well, and so does the newest.
+pub fn kept(log: &Log, complete: &BTreeSet<Timestamp>) -> Reasons {
+    let is_over = |due: &&Timestamp| log.held.get(*due).is_some_and(|held| log.bases.need_none_of(held));
+    let mut over: BTreeSet<Timestamp> = complete.iter().filter(is_over).copied().collect();
+    over.pop_last();
+    let reasons = complete.difference(&over).map(|due| (*due, BTreeSet::from([KeptBy::BaseBackup])));
+    let mut kept: Reasons = reasons.collect();
+    if let Some(newest) = complete.last() {
+        kept.entry(*newest).or_default().insert(KeptBy::Newest);
+    }
+    kept
+}
+
+/// The objects of the namespace with base backups of the server whose log an object keeps: those with the same host and port.
+pub fn beside(object: &DatabaseBackup, all: Vec<Arc<DatabaseBackup>>) -> Result<Vec<Arc<DatabaseBackup>>, Doubt> {
+    let server = object.spec.source.as_ref().and_then(postgresql_at);
+    let mut found: Vec<Arc<DatabaseBackup>> = Vec::new();
+    for it in all.into_iter().filter(|it| it.namespace() == object.namespace()) {
+        let doubt = |why: &str| Err((BASE_BACKUP_UNKNOWN, format!("DatabaseBackup {} {why}", it.name_any())));
+        if undecodable(it.meta()).is_some() {
+            return doubt("has a field that cannot be read: it says which");
+        }
+        let is_its = server.is_some() && it.spec.source.as_ref().and_then(postgresql_at) == server;
+        if it.spec.method != Method::BaseBackup || !is_its {
+            continue;
+        }
+        if it.meta().deletion_timestamp.is_some() {
+            return doubt("with base backups of that server is being deleted");
+        }
+        found.push(it);
+    }
+    if let (true, Some((host, port))) = (found.is_empty(), server) {
+        let message = format!(
+            "there is no DatabaseBackup with method: BaseBackup of {host}:{port} in this namespace: make one, or give \
+             spec.retention.maxAge"
+        );
+        return Err((BASE_BACKUP_MISSING, message));
+    }
+    found.sort_by_key(|it| it.name_any());
+    Ok(found)
+}
+
+/// The UIDs under which an object has base backups: its own, and that of the earlier one of its name.
+pub fn uids(base: &DatabaseBackup) -> Vec<String> {
+    let before = base.spec.adopt_from.as_ref().map(|it| it.uid.clone());
+    base.uid().into_iter().chain(before).collect()
+}
+
+/// The record of its base backups under one of these, where that has any.
+pub fn recorded(base: &DatabaseBackup, uid: &str, record: Option<Record>) -> Result<Record, Doubt> {
+    let (namespace, name) = (base.namespace().unwrap_or_default(), base.name_any());
+    let is_its = |record: &Record| record.namespace == namespace && record.name == name;
+    let record = record.filter(is_its).filter(|it| it.backups.get(BASE).is_some_and(|bases| !bases.is_empty()));
+    record.ok_or_else(|| match base.uid().as_deref() == Some(uid) {
+        true => (BASE_BACKUP_MISSING, format!("DatabaseBackup {name} has no base backup yet that counts")),
+        false => {
+            let message = format!(
+                "DatabaseBackup {name} has no base backup that counts of UID {uid}: leave out its spec.adoptFrom, if these are gone"
+            );
+            (BASE_BACKUP_MISSING, message)
+        }
+    })
+}
+
+/// Whether nothing is on its way that would make a base backup count which began before others that do.
+pub fn is_settled(jobs: &[Job], record: &Record) -> bool {
+    jobs.iter().all(|job| job.end.is_some() && record.jobs.contains(&job.uid))
+}
+
+#[cfg(test)]
+mod tests;

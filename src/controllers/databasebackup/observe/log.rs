@@ -1,0 +1,248 @@
+//! Reads what base backups need of the log that an object keeps: their manifests, and those of its oldest log. Each is read
+//! once: it is what the operator recorded of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures::future::join_all;
+use jiff::Timestamp;
+use kube::ResourceExt;
+
+use super::super::accepted::accepted;
+use super::super::children::observed;
+use super::super::error::Error;
+use super::super::facts::{Bucket, Job};
+use super::super::log::{BASE_BACKUP_UNKNOWN, Base, Bases, Doubt, Log, beside, is_settled, recorded, uids};
+use super::super::names::prefix;
+use super::super::retention::follows_base_backups;
+use super::{Observer, RECORD};
+use crate::api::DatabaseBackup;
+use crate::api::databasebackup::Method;
+use crate::backup::jobs::{Catalog, prefix_of};
+use crate::backup::manifest::{Contents, id_of};
+use crate::backup::plan::{BASE, WAL};
+use crate::backup::record::{Evidence, Record};
+use crate::external::s3::Place;
+use crate::runtime::{Class, Failure};
+use crate::transfer::{self, Disbelief, key_of};
+
+/// Manifests that are read side by side.
+const AT_ONCE: usize = 16;
+/// Manifests of which one look asks at most: the next one goes on.
+const AT_MOST: usize = 512;
+
+/// What manifests say, by the UID of the object and the instant of the backup, and why each was believed.
+pub type Known = BTreeMap<(String, Timestamp), (Evidence, Contents)>;
+
+/// Where the backups of one object are, and what is recorded of them.
+struct Kept {
+    uid: String,
+    place: Place,
+    owner: String,
+    prefix: String,
+    folder: &'static str,
+    record: Record,
+}
+
+impl Observer {
+    /// What is known of the log, and of what base backups need of it.
+    pub(super) async fn look_at_log(
+        &self,
+        object: &DatabaseBackup,
+        bucket: &Bucket,
+        record: &Record,
+        catalog: &Catalog,
+    ) -> Result<Log, Error> {
+        if object.spec.method != Method::Wal {
+            return Ok(Log::default());
+        }
+        let (uid, mut wanted) = (object.uid().unwrap_or_default(), BTreeSet::new());
+        let bases = self.bases(object, &bucket.owner, &mut wanted).await;
+        let kept = Kept {
+            uid: uid.clone(),
+            place: bucket.place.clone(),
+            owner: bucket.owner.clone(),
+            prefix: prefix(object),
+            folder: WAL,
+            record: record.clone(),
+        };
+        let complete = catalog.complete(WAL);
+        let held = self.held(object, &kept, &complete, &bases).await?;
+        wanted.extend(complete.into_iter().map(|due| (uid.clone(), due)));
+        self.manifests_read.with(&uid, |known| known.retain(|key, _| wanted.contains(key)));
+        Ok(Log { bases, held })
+    }
+
+    /// The base backups. What is wrong with another object, or where that keeps them, is no reason to do nothing for this one.
+    async fn bases(&self, object: &DatabaseBackup, owner: &str, wanted: &mut BTreeSet<(String, Timestamp)>) -> Bases {
+        let why = match self.all_bases(object, owner, wanted).await {
+            Ok(Ok(bases)) => return bases,
+            Ok(Err(doubt)) => doubt,
+            Err(error) if matches!(error.class(), Class::Denied | Class::Invalid | Class::NotFound) => {
+                (BASE_BACKUP_UNKNOWN, error.to_string())
+            }
+            Err(error) => {
+                tracing::warn!(%error, "it is not known yet what base backups need of the log");
+                return Bases::Unknown;
+            }
+        };
+        Bases::InDoubt(why)
+    }
+
+    async fn all_bases(
+        &self,
+        object: &DatabaseBackup,
+        owner: &str,
+        wanted: &mut BTreeSet<(String, Timestamp)>,
+    ) -> Result<Result<Bases, Doubt>, Error> {
+        let objects = match beside(object, self.watches.objects.all()) {
+            Ok(objects) => objects,
+            Err(doubt) => return Ok(Err(doubt)),
+        };
+        let (of, mut all) = (object.uid().unwrap_or_default(), Vec::new());
+        for backup in &objects {
+            for uid in uids(backup) {
+                let kept = match self.kept_by(backup, &uid, owner).await? {
+                    Ok(kept) => kept,
+                    Err(doubt) => return Ok(Err(doubt)),
+                };
+                if backup.uid().as_deref() == Some(uid.as_str()) && !is_settled(&self.jobs_of(backup), &kept.record) {
+                    return Ok(Ok(Bases::Unknown));
+                }
+                let dues: Vec<Timestamp> =
+                    kept.record.backups.get(BASE).into_iter().flatten().map(|it| *it.0).collect();
+                wanted.extend(dues.iter().map(|due| (uid.clone(), *due)));
+                let is_new = |due: &Timestamp| self.read_before(&of, &kept, *due).is_none();
+                let new: Vec<Timestamp> = dues.iter().copied().filter(is_new).collect();
+                if new.len() > AT_MOST {
+                    self.all_contents(&of, &kept, &new[..AT_MOST]).await?;
+                    return Ok(Ok(Bases::Unknown));
+                }
+                for (due, read) in dues.iter().zip(self.all_contents(&of, &kept, &dues).await?) {
+                    match read {
+                        Ok(contents) => all.push(Base { object: backup.name_any(), due: *due, contents }),
+                        Err(why) => return Ok(Err((BASE_BACKUP_UNKNOWN, why))),
+                    }
+                }
+            }
+        }
+        Ok(Ok(Bases::Known(all)))
+    }
+
+    /// Jobs of another object that take backups.
+    fn jobs_of(&self, backup: &DatabaseBackup) -> Vec<Job> {
+        let (schedule, jobs) = (self.watches.cron_jobs.get(backup), self.watches.jobs.of(backup));
+        observed(backup, schedule.as_deref(), None, None, jobs.iter().map(Arc::as_ref)).jobs
+    }
+
+    /// The base backups that an object has under a UID. By its spec, the UID and the operator's own record, as restores
+    /// find them; never by a status.
+    async fn kept_by(&self, backup: &DatabaseBackup, uid: &str, owner: &str) -> Result<Result<Kept, Doubt>, Error> {
+        let (namespace, name) = (backup.namespace().unwrap_or_default(), backup.name_any());
+        if let Err((_, message)) = accepted(backup, &self.settings) {
+            return Ok(Err((BASE_BACKUP_UNKNOWN, format!("DatabaseBackup {name}: {message}"))));
+        }
+        let record = self.records.known(uid).await.map_err(|source| transfer::Error::Read { what: RECORD, source })?;
+        let destination = &backup.spec.destination;
+        Ok(recorded(backup, uid, record).map(|record| Kept {
+            uid: uid.to_owned(),
+            place: Place {
+                bucket: record.bucket.clone(),
+                region: self.settings.region_of(destination).to_owned(),
+                endpoint: destination.endpoint.clone(),
+            },
+            owner: owner.to_owned(),
+            prefix: prefix_of(destination, &namespace, &name, uid),
+            folder: BASE,
+            record,
+        }))
+    }
+
+    /// What the oldest log holds, up to the first that a base backup needs. Where none is to be deleted by that, of the oldest.
+    async fn held(
+        &self,
+        object: &DatabaseBackup,
+        kept: &Kept,
+        complete: &BTreeSet<Timestamp>,
+        bases: &Bases,
+    ) -> Result<BTreeMap<Timestamp, Contents>, Error> {
+        let deletes = follows_base_backups(object) && matches!(bases, Bases::Known(_));
+        let most = if deletes { AT_MOST } else { 1 };
+        let oldest: Vec<Timestamp> = complete.iter().take(most).copied().collect();
+        let mut held = BTreeMap::new();
+        for dues in oldest.chunks(AT_ONCE) {
+            let mut is_needed = false;
+            for (due, read) in dues.iter().zip(self.all_contents(&kept.uid, kept, dues).await?) {
+                match read {
+                    Ok(contents) => {
+                        is_needed |= !bases.need_none_of(&contents);
+                        held.insert(*due, contents);
+                    }
+                    Err(why) => tracing::debug!(why, "a backup of the log is not believed, and stays"),
+                }
+            }
+            if is_needed {
+                break;
+            }
+        }
+        Ok(held)
+    }
+
+    /// What backups hold, for the object with the UID `of`; of each that is not believed, why.
+    async fn all_contents(
+        &self,
+        of: &str,
+        kept: &Kept,
+        dues: &[Timestamp],
+    ) -> Result<Vec<Result<Contents, String>>, Error> {
+        let mut all = Vec::new();
+        for some in dues.chunks(AT_ONCE) {
+            for read in join_all(some.iter().map(|due| self.contents(of, kept, *due))).await {
+                all.push(read?);
+            }
+        }
+        Ok(all)
+    }
+
+    async fn contents(&self, of: &str, kept: &Kept, due: Timestamp) -> Result<Result<Contents, String>, Error> {
+        if let Some(contents) = self.read_before(of, kept, due) {
+            return Ok(Ok(contents));
+        }
+        let Kept { uid, place, owner, prefix, folder, record } = kept;
+        let key = key_of(prefix, folder, due);
+        let Some(evidence) = record.evidence(folder, due) else { return Ok(Err(format!("{key} is not recorded"))) };
+        let found = transfer::document(&self.s3, (place, owner), (prefix, folder, due), Some(record)).await?;
+        let document = match found {
+            Some(Ok(document)) if document.manifest.kind == *folder => document,
+            Some(Ok(_)) => return Ok(Err(format!("{key} is of another kind"))),
+            Some(Err(Disbelief::Invalid(mistake))) => return Ok(Err(format!("{key} is not believed: {mistake}"))),
+            Some(Err(Disbelief::Changed)) => {
+                return Ok(Err(format!("{key} was written again after its Job reported it")));
+            }
+            None => return Ok(Err(format!("{key} is not there any more"))),
+        };
+        // No hash tells whether it is the one that was recorded. It is read first: what is written later is listed later.
+        if matches!(evidence, Evidence::Listed(_)) && !self.is_as_listed(kept, due).await? {
+            return Ok(Err(format!("{key} was written again after it was recorded")));
+        }
+        let contents = document.manifest.contents;
+        let (key, value) = ((uid.clone(), due), (evidence.clone(), contents.clone()));
+        self.manifests_read.change(of, Known::new, |known| known.insert(key, value));
+        Ok(Ok(contents))
+    }
+
+    /// What was read before, as long as it is still recorded for the same reason.
+    fn read_before(&self, of: &str, kept: &Kept, due: Timestamp) -> Option<Contents> {
+        let key = (kept.uid.clone(), due);
+        let (evidence, contents) = self.manifests_read.with(of, |known| known.get(&key).cloned())??;
+        (kept.record.evidence(kept.folder, due) == Some(&evidence)).then_some(contents)
+    }
+
+    async fn is_as_listed(&self, kept: &Kept, due: Timestamp) -> Result<bool, Error> {
+        let Kept { place, owner, prefix, folder, record, .. } = kept;
+        let base = format!("{prefix}/");
+        let listing = self.s3.list(place, owner, &format!("{base}{folder}/{}/", id_of(due))).await?;
+        let catalog = record.judged(Catalog::of(&base, &listing, Vec::new()), Timestamp::now());
+        Ok(catalog.complete(folder).contains(&due))
+    }
+}
