@@ -124,14 +124,15 @@ pub fn recorded(base: &DatabaseBackup, uid: &str, record: Option<Record>) -> Res
     let (namespace, name) = (base.namespace().unwrap_or_default(), base.name_any());
     let is_its = |record: &Record| record.namespace == namespace && record.name == name;
     let record = record.filter(is_its).filter(|it| it.backups.get(BASE).is_some_and(|bases| !bases.is_empty()));
-    record.ok_or_else(|| match base.uid().as_deref() == Some(uid) {
-        true => (BASE_BACKUP_MISSING, format!("DatabaseBackup {name} has no base backup yet that counts")),
-        false => {
-            let message = format!(
+    record.ok_or_else(|| {
+        let message = if base.uid().as_deref() == Some(uid) {
+            format!("DatabaseBackup {name} has no base backup yet that counts")
+        } else {
+            format!(
                 "DatabaseBackup {name} has no base backup that counts of UID {uid}: leave out its spec.adoptFrom, if these are gone"
-            );
-            (BASE_BACKUP_MISSING, message)
-        }
+            )
+        };
+        (BASE_BACKUP_MISSING, message)
     })
 }
 

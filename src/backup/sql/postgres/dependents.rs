@@ -123,7 +123,7 @@ told AS (
   SELECT * FROM users u WHERE NOT EXISTS (SELECT 1 FROM users w WHERE u.objsubid > 0 AND w.classid = u.classid AND
       w.objid = u.objid AND w.objsubid = 0) AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_depend d JOIN users o ON o.classid = d.refclassid AND
       o.objid = d.refobjid AND o.objsubid IN (0, d.refobjsubid) WHERE d.classid = u.classid AND d.objid = u.objid AND
-      d.objsubid = u.objsubid AND d.deptype IN ('a', 'i') AND (o.classid, o.objid, o.objsubid) <> (u.classid, u.objid, u.objsubid))
+      d.objsubid = u.objsubid AND d.deptype IN ('a', 'i', 'P', 'S') AND (o.classid, o.objid, o.objsubid) <> (u.classid, u.objid, u.objsubid))
   UNION SELECT o.* FROM owned o JOIN pg_catalog.pg_class c ON c.oid = o.objid AND c.relkind IN ('r', 'p', 'f') WHERE
     o.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND o.objsubid = 0 AND NOT EXISTS (SELECT 1 FROM roots r WHERE
     r.classid = o.classid AND r.objid = o.objid) AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_depend d WHERE
