@@ -200,7 +200,7 @@ async fn comes_back_under_another_name(engine: &'static Engine) {
 }
 
 /// Three databases: one whose view, programs and data look like sections of the others.
-const SEVERAL: &str = r#"
+const SEVERAL: &str = r"
 CREATE DATABASE `odd ``one's` CHARACTER SET latin1 COLLATE latin1_general_cs; CREATE DATABASE shop; CREATE DATABASE bank;
 CREATE USER app@'%' IDENTIFIED BY 'of app'; GRANT SELECT ON `odd ``one's`.* TO app@'%'; GRANT SELECT ON bank.* TO app@'%';
 CREATE TABLE bank.accounts AS SELECT seq FROM NUMBERS_9; CREATE TABLE shop.`t.t` AS SELECT seq FROM NUMBERS_5;
@@ -219,7 +219,7 @@ DROP TABLE accounts;
 CREATE TRIGGER told BEFORE DELETE ON orders FOR EACH ROW SET @told = '\'//
 DELIMITER ;
 CREATE EVENT hourly ON SCHEDULE EVERY 1 HOUR DO DELETE FROM orders WHERE id = 0;
-ALTER DATABASE `odd ``one's` CHARACTER SET utf8mb4;"#;
+ALTER DATABASE `odd ``one's` CHARACTER SET utf8mb4;";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_database_of_a_backup_of_a_whole_mariadb_comes_back_beside_the_others() {

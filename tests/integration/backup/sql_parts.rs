@@ -56,9 +56,9 @@ async fn a_table_of_postgresql_comes_back_beside_what_was_written_since() {
     let lines = json!({ "include": { "tables": ["sales.lines"] } });
     let status = stage.restore_as("lines", &shop, &lines).await;
     assert_eq!((status.phase, status.keys), (RestorePhase::Succeeded, Some(9)), "{status:?}");
-    let state = "\\c shop\nSELECT (SELECT count(*) FROM sales.lines), (SELECT m FROM sales.orders WHERE id = 1), (SELECT count(*) FROM \
+    let counts = "\\c shop\nSELECT (SELECT count(*) FROM sales.lines), (SELECT m FROM sales.orders WHERE id = 1), (SELECT count(*) FROM \
                  sessions), to_regclass('public.later');";
-    assert_eq!(stage.ask(state).await, "9|sad|2|later");
+    assert_eq!(stage.ask(counts).await, "9|sad|2|later");
     let after = stage.ask(&look("shop")).await;
     let old: Vec<&str> = before.lines().collect();
     let new: Vec<&str> = after.lines().filter(|line| !line.starts_with("later|")).collect();
@@ -81,7 +81,7 @@ async fn a_table_of_postgresql_comes_back_beside_what_was_written_since() {
     let cascade = orders(json!({ "force": true, "onDependents": "Cascade" }));
     let status = stage.restore_as("replaced", &shop, &cascade).await;
     assert_eq!((status.phase, status.keys), (RestorePhase::Succeeded, Some(9)), "{status:?}");
-    assert_eq!(stage.ask(state).await, "9|ok|2|later");
+    assert_eq!(stage.ask(counts).await, "9|ok|2|later");
 
     // What the backup lacks is told by field.
     for (name, fields, words) in [
