@@ -277,9 +277,9 @@ CREATE DATABASE rdsadmin; REVOKE CONNECT ON DATABASE rdsadmin FROM PUBLIC;
 CREATE DATABASE vault; REVOKE CONNECT ON DATABASE vault FROM PUBLIC;
 CREATE DATABASE closed ALLOW_CONNECTIONS false;
 CREATE DATABASE fenced;
-COPY (SELECT line FROM (SELECT 0 AS at, 'host fenced backup all reject' AS line UNION ALL SELECT row_number() OVER (), line FROM
-  regexp_split_to_table(rtrim(pg_read_file('/tmp/data/pg_hba.conf'), E'\\n'), E'\\n') AS line) AS lines ORDER BY at)
-  TO '/tmp/data/pg_hba.conf';
+CREATE TEMPORARY TABLE hba AS SELECT 0 AS at, 'host fenced backup all reject' AS line UNION ALL SELECT row_number() OVER (), line FROM
+  regexp_split_to_table(rtrim(pg_read_file('/tmp/data/pg_hba.conf'), E'\\n'), E'\\n') AS line;
+COPY (SELECT line FROM hba ORDER BY at) TO '/tmp/data/pg_hba.conf';
 SELECT pg_reload_conf();
 CREATE DATABASE pattern IS_TEMPLATE true;
 CREATE DATABASE shop;
