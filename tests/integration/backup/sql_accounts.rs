@@ -134,7 +134,7 @@ async fn come_back(engine: &'static Engine) {
         GRANT ALL ON shop.* TO restorer@'%'; GRANT ALL ON bank.* TO restorer@'%';
         GRANT ALL ON `causeway\\_restore`.* TO restorer@'%'; GRANT SELECT ON mysql.* TO restorer@'%'; GRANT GLOBAL ON *.* TO restorer@'%';";
     // Who may write into `mysql` could make accounts, too.
-    let global = if is_mysql { "SET_ANY_DEFINER, ALLOW_NONEXISTENT_DEFINER" } else { "SET USER" };
+    let global = if is_mysql { "SET_ANY_DEFINER, ALLOW_NONEXISTENT_DEFINER, SYSTEM_USER" } else { "SET USER" };
     let gone = gone.replace("GLOBAL", global);
     stage.ask(&gone).await;
     let restorer = stage.login("restorer", "of restorer").await;
