@@ -6,6 +6,7 @@
 //! ```
 
 mod child;
+mod choice;
 mod dump;
 mod hooks;
 mod mysql;
@@ -15,6 +16,7 @@ mod recovery;
 mod tables;
 mod tar;
 mod tools;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -3,6 +3,7 @@
 
 mod log;
 mod remains;
+mod secrets;
 mod slot;
 
 use std::collections::BTreeMap;
@@ -17,9 +18,8 @@ use kube::{Client, Resource, ResourceExt};
 use super::accepted::{Accepted, When, accepted};
 use super::buckets::Buckets;
 use super::children::observed;
-use super::databases::databases;
 use super::error::Error;
-use super::facts::{Bucket, Job, Observed, Recording, Withheld, newest};
+use super::facts::{Bucket, Job, Observed, Recording, newest};
 use super::names::{self, LABEL, LOST, NOW, prefix};
 use super::outcomes;
 use super::recording;
@@ -27,21 +27,14 @@ use super::signing::Signer;
 use super::verification::{candidate, untold};
 use super::watches::Watches;
 use crate::api::DatabaseBackup;
-use crate::backup::jobs::{Catalog, SERVICE_ACCOUNT, SecretMount, Settings};
+use crate::backup::jobs::{Catalog, SERVICE_ACCOUNT, Settings};
 use crate::backup::manifest::{Document, id_of};
 use crate::backup::record::{Record, Reported};
-use crate::consent::{self, Consent, DATABASEBACKUP, SECRET_MISSING};
 use crate::external::aws::AwsError;
 use crate::external::s3::{Found, Place, S3};
 use crate::metrics::Metrics;
 use crate::runtime::{Class, Failure, PerObject};
 use crate::transfer::{self, Disbelief, Records, key_of};
-
-/// To what a Secret must agree where there are `hooks`: they run as the login in it.
-fn consent_of(mount: &SecretMount, hooks: bool) -> &Consent {
-    let is_login = mount.field.as_ref().is_some_and(|field| field.ends_with(".authSecretName"));
-    if hooks && is_login { &Consent::Hooks } else { &mount.consent }
-}
 
 /// What is in S3 is looked at at least so often: others may delete something.
 const STALE: Duration = Duration::from_hours(1);
@@ -210,37 +203,6 @@ impl Observer {
             }
         }
         observed.bucket = Some(bucket);
-        Ok(())
-    }
-
-    /// The databases whose Secrets may be used, and those of which one may not.
-    async fn look_at_secrets(&self, object: &DatabaseBackup, observed: &mut Observed) -> Result<(), Error> {
-        let namespace = object.namespace().unwrap_or_default();
-        let databases = databases(object, self.watches.clusters.all(), self.watches.redises.all());
-        let encryption = object.spec.encryption.as_ref().filter(|_| object.spec.verify.is_some());
-        let identity = encryption.and_then(|it| Some((it.identity_secret_name.as_deref()?, &Consent::Named)));
-        let mounts = databases.iter().flat_map(|(_, database)| &database.access.mounts);
-        let hooks = object.spec.hooks.as_ref().is_some_and(|hooks| !hooks.is_empty());
-        let asked = mounts.map(|mount| (mount.secret.as_str(), consent_of(mount, hooks))).chain(identity);
-        let answers = consent::refusals(&self.client, &namespace, DATABASEBACKUP, asked).await;
-        let mut answers = answers.map_err(|source| transfer::Error::Read { what: "Secrets", source })?.into_iter();
-        for (came_up, database) in databases {
-            let mounts = &database.access.mounts;
-            let answered: Vec<_> = answers.by_ref().take(mounts.len()).collect();
-            match mounts.iter().zip(answered).find_map(|(mount, refusal)| Some((mount, refusal?))) {
-                None if came_up => observed.sources.push(database),
-                None => observed.starting.push(database),
-                // Its own are made as it comes up.
-                Some((_, refusal)) if !came_up && refusal.reason == SECRET_MISSING => observed.starting.push(database),
-                Some((mount, mut refusal)) => {
-                    if let Some(field) = &mount.field {
-                        refusal.message = format!("spec.source.{field}: {}", refusal.message);
-                    }
-                    observed.withheld.push(Withheld { database, refusal });
-                }
-            }
-        }
-        observed.identity_refused = answers.flatten().next();
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! A part of a backup of several databases: which of them are restored, and what of the dump that is.
+//! A part of a backup of several databases: what of the dump is of which.
 //!
 //! The dump is read twice, first to see where each database is: so whatever is wrong is found before the target is touched.
 
@@ -9,65 +9,14 @@ use std::path::Path;
 use std::process::Stdio;
 
 use super::super::child::Program;
+use super::super::choice::FIELD;
 use super::super::tables::Tables;
-use super::super::{Account, DATABASES, Fetched, How, WHOLE_JOB};
+use super::super::{Account, DATABASES, Fetched, WHOLE_JOB};
 use super::sections::{Piece, Reader, Sections};
 use crate::backup::Error;
 
 /// Bytes that are read at once.
 const READ: usize = 256 * 1024;
-/// Where databases are chosen.
-const FIELD: &str = "spec.include.databases";
-
-/// Which databases of a backup are restored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Choice {
-    All,
-    /// Under their names.
-    Some(Vec<String>),
-    /// Under the name that the target gives.
-    One {
-        from: String,
-        into: String,
-    },
-}
-
-impl Choice {
-    /// Of these databases; or why there is none. A database that the target names is found by its name, as in PostgreSQL.
-    pub fn of(there: &[String], account: &Account, how: &How<'_>) -> Result<Self, Error> {
-        let mut included = how.include.databases.clone();
-        included.sort();
-        included.dedup();
-        let refused = |message: String| Err(Error::Unsupported(message));
-        let target = account.side.field(account.kind, "database");
-        if let Some(name) = included.iter().find(|name| !there.contains(name)) {
-            return refused(format!("{FIELD}: the backup has no database {name}, and of {}", listed(there)));
-        }
-        match (&account.database, included.as_slice()) {
-            (None, []) => Ok(Self::All),
-            (None, _) => Ok(Self::Some(there.iter().filter(|name| included.contains(name)).cloned().collect())),
-            (Some(into), [one]) => Ok(Self::One { from: one.clone(), into: into.clone() }),
-            (Some(name), []) if there.contains(name) => Ok(Self::One { from: name.clone(), into: name.clone() }),
-            (Some(name), []) => match there {
-                [only] => Ok(Self::One { from: only.clone(), into: name.clone() }),
-                _ => refused(format!(
-                    "{target}: the backup has no database {name}, and of {}: name one of them, leave it out for all, or say in \
-                     {FIELD} which one is restored as {name}",
-                    listed(there)
-                )),
-            },
-            (Some(_), several) => {
-                let count = several.len();
-                refused(format!("{target}: {FIELD} names {count} databases: leave the field out, or include one"))
-            }
-        }
-    }
-}
-
-fn listed(names: &[String]) -> String {
-    if names.is_empty() { "none".into() } else { names.join(", ") }
-}
-
 /// Reads where a dump has which database; where it says that otherwise than the backup does, nobody takes it apart.
 pub async fn read(fetched: &Fetched, dump: &Path, tables: &Tables) -> Result<Sections, Error> {
     let failed = |source| Error::Work { path: dump.to_owned(), source };
@@ -142,59 +91,6 @@ mod tests {
     use super::super::super::Side;
     use super::*;
     use crate::backup::secrets::Login;
-
-    fn choose(there: &[&str], included: &[&str], database: Option<&str>) -> Result<Choice, String> {
-        let login = Login { username: None, password: String::new() };
-        let (host, database) = ("db".to_owned(), database.map(str::to_owned));
-        let account = Account { side: Side::Target, kind: "mysql", host, port: 3306, database, login, tls: None };
-        let mut how = How::verification(Path::new("/work"));
-        how.include.databases = included.iter().map(|name| (*name).to_owned()).collect();
-        let there: Vec<String> = there.iter().map(|name| (*name).to_owned()).collect();
-        Choice::of(&there, &account, &how).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn databases_are_chosen_by_name() {
-        let some = |names: &[&str]| Ok(Choice::Some(names.iter().map(|name| (*name).to_owned()).collect()));
-        let one = |from: &str, into: &str| Ok(Choice::One { from: from.into(), into: into.into() });
-        let all = ["a", "b", "c"];
-        assert_eq!(choose(&all, &[], None), Ok(Choice::All));
-        assert_eq!(choose(&all, &["c", "a", "c"], None), some(&["a", "c"]));
-        assert_eq!(choose(&all, &["b"], Some("x")), one("b", "x"));
-        assert_eq!(choose(&all, &["b"], Some("a")), one("b", "a"), "what is included counts");
-        assert_eq!(choose(&all, &["b", "b"], Some("b")), one("b", "b"));
-        assert_eq!(choose(&all, &[], Some("b")), one("b", "b"));
-        assert_eq!(choose(&["a"], &[], Some("x")), one("a", "x"));
-    }
-
-    #[test]
-    fn a_choice_that_cannot_be_is_told_with_its_field() {
-        for (there, included, database, expected) in [
-            (
-                &["a", "b"][..],
-                &["b", "x"][..],
-                None,
-                "spec.include.databases: the backup has no database x, and of a, b",
-            ),
-            (&["a"], &["x"], Some("a"), "spec.include.databases: the backup has no database x, and of a"),
-            (&[], &["x"], None, "spec.include.databases: the backup has no database x, and of none"),
-            (
-                &["a", "b"],
-                &["a", "b"],
-                Some("a"),
-                "spec.target.mysql.database: spec.include.databases names 2 databases: leave",
-            ),
-            (
-                &["a", "b"],
-                &[],
-                Some("x"),
-                "spec.target.mysql.database: the backup has no database x, and of a, b: name one",
-            ),
-        ] {
-            let message = choose(there, included, database).unwrap_err();
-            assert!(message.contains(expected), "{message}");
-        }
-    }
 
     #[tokio::test]
     async fn a_program_is_given_the_pieces_of_a_dump() {

@@ -8,11 +8,13 @@ use std::fs::File;
 use std::path::Path;
 use std::process::Stdio;
 
+use super::super::choice::Choice;
 use super::super::tables::{Tables, alike};
+use super::super::words::some_of;
 use super::super::{Account, DATABASES, Fetched, How, PROGRAM_SILENCE_TIMEOUT, WHOLE_JOB, tools};
 use super::accounts::{Accounts, Only};
 use super::mark::{Kept, Mark};
-use super::part::{self, Choice};
+use super::part;
 use super::rows::Rows;
 use super::sections::{Piece, Sections};
 use super::{MARK, Tools, hex, text};
@@ -239,10 +241,8 @@ impl<'a> Work<'a> {
 
 /// That these columns lost digits, in a sentence.
 fn rounded(columns: &[String]) -> Option<String> {
-    let some = columns[..columns.len().min(NAMED)].join(", ");
-    let more = columns.len().saturating_sub(NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    (!columns.is_empty()).then(|| format!("six digits are left of each FLOAT, as a dump has no more: {some}{more}"))
+    let some = some_of(columns, NAMED);
+    (!columns.is_empty()).then(|| format!("six digits are left of each FLOAT, as a dump has no more: {some}"))
 }
 
 #[cfg(test)]

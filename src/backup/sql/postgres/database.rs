@@ -8,7 +8,7 @@ use std::path::Path;
 use super::globals::identifier;
 use super::program;
 use super::session::{Session, literally};
-use super::target::{Target, ownerless, run};
+use super::target::{Target, ownerless, run, write_list};
 use crate::backup::Error;
 
 /// What a dump says of its database.
@@ -24,9 +24,7 @@ impl Database {
         let toc = program("pg_restore", account, first)?.args(["--list", "--create"]).args([dump]);
         let toc = run(account, toc).await?;
         let entries: Vec<&str> = toc.lines().filter(|line| is_of_database(line)).collect();
-        let list = work.join("database.list");
-        std::fs::write(&list, entries.join("\n") + "\n")
-            .map_err(|source| Error::Work { path: list.clone(), source })?;
+        let list = write_list(work, "database.list", &entries)?;
         let arguments = ["--create", "--no-tablespaces", "--file", "/dev/stdout"];
         let print = program("pg_restore", account, first)?.args(arguments).args(ownerless(superuser));
         let script = run(account, print.args(["--use-list".as_ref(), list.as_os_str(), dump.as_os_str()])).await?;

@@ -3,6 +3,7 @@
 //!
 //! PostgreSQL says in `pg_depend` what depends on what: <https://www.postgresql.org/docs/current/catalog-pg-depend.html>.
 
+use super::super::words::some_of;
 use super::session::Session;
 use crate::backup::Error;
 
@@ -32,13 +33,11 @@ pub async fn dependents(session: &mut Session, script: &str) -> Result<Vec<Depen
 
 /// Why nothing is restored into a database that has such.
 pub fn refusal(database: &str, dependents: &[Dependent]) -> Error {
-    let first: Vec<&str> = dependents.iter().take(NAMED).map(|it| it.title.as_str()).collect();
-    let more = dependents.len().saturating_sub(NAMED);
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let titles: Vec<&str> = dependents.iter().map(|it| it.title.as_str()).collect();
     Error::DependentsRemain(format!(
-        "database {database}: {}{more} depend on what would be replaced, and are not in the backup: drop them, or set \
+        "database {database}: {} depend on what would be replaced, and are not in the backup: drop them, or set \
          spec.onDependents to Cascade to have them dropped",
-        first.join(", ")
+        some_of(&titles, NAMED)
     ))
 }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::super::child::Program;
+use super::super::choice::Choice;
 use super::super::tables::Tables;
 use super::super::{Account, Fetched, How};
 use super::contents::Contents;
@@ -12,7 +13,7 @@ use super::restore::State;
 use super::selection::{Present, Selected, Wanted};
 use super::session::Session;
 use super::steps::{Progress, Steps};
-use super::target::{ownerless, run};
+use super::target::{ownerless, run, write_list};
 use super::toc::Toc;
 use super::{MAINTENANCE, present, program};
 use crate::backup::Error;
@@ -34,35 +35,17 @@ pub struct Pair<'a> {
     pub there: u64,
 }
 
-/// Which dump goes where: each to the database of its name, or one to the database that is named.
-pub fn chosen<'a>(
-    account: &'a Account,
-    fetched: &'a Fetched,
-    include: &[String],
-) -> Result<Vec<(&'a str, &'a Path)>, Error> {
+/// The dumps that are restored, each with the name of its database.
+pub fn chosen<'a>(account: &Account, fetched: &'a Fetched, how: &How<'_>) -> Result<Vec<(&'a str, &'a Path)>, Error> {
     let dumps = fetched.dumps();
-    let listed = || dumps.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-    let named = account.database.as_deref();
-    let field = account.side.field(account.kind, "database");
-    if let Some(missing) = include.iter().find(|name| dumps.iter().all(|(its, _)| its != name)) {
-        let message = format!("spec.include.databases: the backup has no database {missing}, and of {}", listed());
-        return Err(Error::Unsupported(message));
-    }
-    let included = |name: &str| include.is_empty() || include.iter().any(|it| it == name);
-    let of_that_name = dumps.iter().position(|(name, _)| Some(*name) == named).filter(|_| include.is_empty());
-    let wanted: Vec<_> = dumps.iter().filter(|(name, _)| included(name)).copied().collect();
-    match (named, of_that_name, wanted.as_slice()) {
-        (None, ..) | (Some(_), None, [_]) => Ok(wanted),
-        (Some(_), Some(at), _) => Ok(vec![dumps[at]]),
-        (Some(name), None, _) if include.is_empty() => Err(Error::Unsupported(format!(
-            "{field}: the backup has no database {name}, and of {}: name the one that is restored into it in \
-             spec.include.databases, or leave the field out for all",
-            listed()
-        ))),
-        (Some(_), None, _) => Err(Error::Unsupported(format!(
-            "{field}: spec.include.databases has several: leave the field out, or include one"
-        ))),
-    }
+    let names: Vec<String> = dumps.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let choice = Choice::of(&names, account, how)?;
+    let is_chosen = |name: &str| match &choice {
+        Choice::All => true,
+        Choice::Some(names) => names.iter().any(|it| it == name),
+        Choice::One { from, .. } => from == name,
+    };
+    Ok(dumps.into_iter().filter(|(name, _)| is_chosen(name)).collect())
 }
 
 /// What is in a dump.
@@ -135,11 +118,7 @@ impl<'a> Pair<'a> {
 
     /// The file with what is selected.
     fn list(&self, work: &Path) -> Result<Option<PathBuf>, Error> {
-        let Some(selected) = &self.selected else { return Ok(None) };
-        let list = work.join("selected.list");
-        std::fs::write(&list, selected.lines.join("\n") + "\n")
-            .map_err(|source| Error::Work { path: list.clone(), source })?;
-        Ok(Some(list))
+        self.selected.as_ref().map(|selected| write_list(work, "selected.list", &selected.lines)).transpose()
     }
 
     pub async fn load(

@@ -105,7 +105,7 @@ impl<'a> Ground<'a> {
         let (superuser, room) = (admin.is_superuser().await?, Room::ask(&mut admin).await?);
         let present: Vec<String> = admin.databases().await?.into_iter().map(|(name, _)| name).collect();
         let mut pairs = Vec::new();
-        for dump in chosen(account, fetched, &how.include.databases)? {
+        for dump in chosen(account, fetched, how)? {
             let is_there = present.iter().any(|it| account.database.as_ref().map_or(dump.0, |name| name) == it);
             pairs.push(Pair::of(account, fetched, how, dump, &mut admin, (is_there, superuser)).await?);
         }

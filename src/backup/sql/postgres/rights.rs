@@ -1,6 +1,7 @@
 //! What a user may not read of a database, looked for before it is dumped: `pg_dump` would end at the first of it.
 
 use super::super::Account;
+use super::super::words::some_of;
 use super::session::{OURS, RELATIONS, Session};
 use crate::backup::Error;
 
@@ -71,20 +72,13 @@ impl Missing {
             ),
         ];
         let told = sorts.into_iter().filter(|(_, names, _)| !names.is_empty());
-        let told: Vec<_> = told.map(|(what, names, fix)| format!("{what}{} ({fix})", and_more(names))).collect();
+        let told: Vec<_> = told.map(|(what, names, fix)| format!("{what}{} ({fix})", some_of(names, NAMED))).collect();
         (!told.is_empty()).then(|| told.join("; "))
     }
 }
 
 fn named(names: &[String]) -> String {
     names.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ")
-}
-
-fn and_more(names: &[String]) -> String {
-    match names.len().saturating_sub(NAMED) {
-        0 => named(names),
-        more => format!("{} and {more} more", named(names)),
-    }
 }
 
 #[cfg(test)]

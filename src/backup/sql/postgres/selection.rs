@@ -6,6 +6,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
+use super::super::words::some_of;
 use super::toc::{Entry, Toc};
 use crate::api::databaserestore::{Excluded, Included};
 
@@ -60,10 +61,11 @@ impl Wanted<'_> {
         let mut chosen = self.chosen(toc, present, &mut left_out)?;
         if self.is_part() {
             needed(toc, present, &mut chosen)?;
-            owned(toc, present, &chosen, self.superuser)?;
         }
         if !self.superuser {
             without_superusers(toc, present, &mut chosen, &mut left_out);
+        } else if self.is_part() {
+            owned(toc, present, &chosen)?;
         }
         let entries = || toc.entries.iter().filter(|entry| chosen.contains(&entry.id));
         let relations = entries().filter(|it| it.is_relation()).map(|it| (it.schema.clone(), it.name.clone()));
@@ -183,15 +185,17 @@ fn has(present: &Present, entry: &Entry) -> bool {
 }
 
 /// Owners must be there: parts of a backup make no roles.
-fn owned(toc: &Toc, present: &Present, chosen: &BTreeSet<u32>, superuser: bool) -> Result<(), String> {
+fn owned(toc: &Toc, present: &Present, chosen: &BTreeSet<u32>) -> Result<(), String> {
     let owners = toc.entries.iter().filter(|it| chosen.contains(&it.id) && !it.owner.is_empty() && it.owner != "-");
-    match owners.filter(|it| !present.roles.contains(&it.owner)).map(|it| (&it.owner, it.full_name())).next() {
-        Some((owner, what)) if superuser => Err(format!(
-            "spec.include: {what} belongs to role {owner}, which the target lacks: make the role, or log in as one that is no \
-             superuser and is to own what is restored"
-        )),
-        _ => Ok(()),
-    }
+    owners.filter(|it| !present.roles.contains(&it.owner)).map(|it| (&it.owner, it.full_name())).next().map_or(
+        Ok(()),
+        |(owner, what)| {
+            Err(format!(
+                "spec.include: {what} belongs to role {owner}, which the target lacks: make the role, or log in as one that is no \
+                 superuser and is to own what is restored"
+            ))
+        },
+    )
 }
 
 /// Leaves out what only a superuser can make, with what needs it, and extensions that are there and belong to somebody else.
@@ -210,10 +214,7 @@ fn without_superusers(toc: &Toc, present: &Present, chosen: &mut BTreeSet<u32>, 
     let titles = toc.entries.iter().filter(|it| gone.contains(&it.id) && chosen.contains(&it.id));
     let titles: Vec<String> = titles.map(|it| format!("{} {}", it.kind.to_lowercase(), it.full_name())).collect();
     if !titles.is_empty() {
-        let more = titles.len().saturating_sub(NAMED);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let some = titles[..titles.len().min(NAMED)].join(", ");
-        left_out.push(format!("{some}{more} (only a superuser makes them)"));
+        left_out.push(format!("{} (only a superuser makes them)", some_of(&titles, NAMED)));
     }
     // The extension stays as it is; a comment on it needs its owner.
     let is_there = |it: &&Entry| it.kind == "EXTENSION" && present.extensions.contains(&it.name);

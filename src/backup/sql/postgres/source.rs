@@ -7,6 +7,7 @@
 use std::process::Stdio;
 
 use super::super::dump::Writer;
+use super::super::words::some_of;
 use super::super::{Account, DUMP, GLOBALS, PROGRAM_SILENCE_TIMEOUT, TABLES};
 use super::session::{LOCK_SECONDS, Session};
 use super::{MAINTENANCE, locks, program, rights, steps};
@@ -119,9 +120,8 @@ impl PostgresDump {
 /// Names as a fact of a manifest takes them; none where there are none.
 fn listed(names: &[String]) -> Option<String> {
     let clean = |name: &String| name.chars().filter(|it| !it.is_control()).take(NAME).collect::<String>();
-    let some = names.iter().take(NAMED).map(clean).collect::<Vec<_>>().join(", ");
-    let more = names.len().saturating_sub(NAMED);
-    (!names.is_empty()).then(|| if more > 0 { format!("{some} and {more} more") } else { some })
+    let names: Vec<String> = names.iter().map(clean).collect();
+    (!names.is_empty()).then(|| some_of(&names, NAMED))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use super::contents::{Contents, tables_of};
 use super::program;
 use super::restore::connection;
 use super::session::{OURS, RELATIONS, Session};
-use super::target::{ownerless, run};
+use super::target::{ownerless, run, write_list};
 use crate::backup::Error;
 
 /// The schema in a target while it is restored in steps. A dump leaves it out.
@@ -157,9 +157,7 @@ impl Steps<'_> {
     }
 
     async fn listed(&self, entries: &[String], how: &[&str]) -> Result<(), Error> {
-        let list = self.work.join("step.list");
-        std::fs::write(&list, entries.join("\n") + "\n")
-            .map_err(|source| Error::Work { path: list.clone(), source })?;
+        let list = write_list(self.work, "step.list", entries)?;
         self.load("data", how, Some(&list)).await
     }
 

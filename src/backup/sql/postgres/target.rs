@@ -1,6 +1,6 @@
 //! The server into which databases are restored.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use super::super::child::Program;
@@ -34,6 +34,14 @@ impl Target<'_> {
 /// What keeps a restore from giving objects to others: only who may do anything may do that.
 pub fn ownerless(superuser: bool) -> &'static [&'static str] {
     if superuser { &[] } else { &["--no-owner", "--no-privileges"] }
+}
+
+/// Writes entries of a dump, by which `pg_restore` restores these alone.
+pub fn write_list(work: &Path, name: &str, entries: &[impl AsRef<str>]) -> Result<PathBuf, Error> {
+    let list = work.join(name);
+    let lines: String = entries.iter().flat_map(|entry| [entry.as_ref(), "\n"]).collect();
+    std::fs::write(&list, lines).map_err(|source| Error::Work { path: list.clone(), source })?;
+    Ok(list)
 }
 
 /// Runs a program of the target to its end; gives what it printed.
