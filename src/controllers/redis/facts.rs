@@ -100,6 +100,8 @@ pub struct Node {
     pub state: NodeState,
     /// Whether it has answered since this operator began to listen to it.
     pub heard: bool,
+    /// How many clients are with it, where it was the master until a moment ago.
+    pub clients: usize,
     /// What it answers to a write, where it is a master.
     pub writes: Option<Writes>,
     /// Directives that somebody changed in its process.

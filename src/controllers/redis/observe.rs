@@ -203,7 +203,21 @@ impl Observer {
                 (pod.own.state, pod.own.writes, pod.own.heard) = (node_state, writes, heard);
             }
         }
+        self.count_stragglers(object, observed).await;
         self.look_for_drift(object, observed).await;
+    }
+
+    /// Asks whoever was the master until a moment ago which clients are with it.
+    async fn count_stragglers(&self, object: &Object, observed: &mut Observed) {
+        let last = object.status.as_ref().and_then(|status| status.last_failover.as_ref());
+        let left = last.map(|last| last.left.as_slice()).unwrap_or_default();
+        let looks = observed.set.pods.values_mut().filter(|pod| left.contains(&pod.name)).map(|pod| async move {
+            let Some((node, info)) = pod.endpoint().zip(pod.info()) else { return };
+            let others = info.others();
+            // A list that is too long is one of clients.
+            pod.own.clients = if others == 0 { 0 } else { self.redis.clients(&node).await.unwrap_or(others) };
+        });
+        join_all(looks).await;
     }
 
     /// What a master answered to the last write. A change of masters does not wait for that.

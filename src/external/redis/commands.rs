@@ -27,6 +27,7 @@ pub fn commands(request: &Request) -> Vec<Cmd> {
     match request {
         Request::Role => vec![cmd(&["ROLE"])],
         Request::Info => vec![cmd(&["INFO", "server", "clients", "persistence", "replication", "keyspace"])],
+        Request::Clients => vec![cmd(&["CLIENT", "LIST"])],
         Request::Follow { host, port, drop_clients } => {
             let follow = cmd(&["REPLICAOF", host, &port.to_string()]);
             let drop = drop_clients.then(|| commands(&Request::DropClients));

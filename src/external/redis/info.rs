@@ -130,6 +130,13 @@ impl Info {
         }
     }
 
+    /// How many are connected: neither we, nor replicas, nor its master, which Redis counts where it follows one.
+    /// <https://github.com/redis/redis/blob/7.0/src/server.c> (`connected_clients` in `genRedisInfoString`)
+    pub fn others(&self) -> usize {
+        let known = 1 + u64::from(self.link().is_some_and(|link| link.up));
+        usize::try_from(self.clients.saturating_sub(known)).unwrap_or(usize::MAX)
+    }
+
     /// Whether its data go on from that history.
     pub fn continues(&self, history: &str) -> bool {
         !history.is_empty() && (self.history == history || self.earlier_history == history)

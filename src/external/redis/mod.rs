@@ -4,9 +4,11 @@
 //! <https://redis.io/docs/latest/commands/>
 
 mod bounded;
+mod clients;
 mod commands;
 mod error;
 mod info;
+mod reply;
 mod tcp;
 mod tls;
 
@@ -101,6 +103,8 @@ pub enum Request {
     Role,
     /// What it knows of itself and its replicas.
     Info,
+    /// Which clients are connected to it.
+    Clients,
     /// Whether it would take a write, by a write that changes nothing. Over a connection of its own: where writes have to
     /// wait, so would everything behind it.
     Probe,
@@ -164,6 +168,7 @@ impl Request {
         match self {
             Self::Role => "ROLE",
             Self::Info => "INFO",
+            Self::Clients => "CLIENT LIST",
             Self::Probe => "SETRANGE",
             Self::Settings(_) => "CONFIG GET",
             Self::Follow { .. } | Self::StepDown { .. } => "REPLICAOF",
@@ -180,7 +185,7 @@ impl Request {
     /// Whether it changes anything.
     #[must_use]
     pub fn is_change(&self) -> bool {
-        !matches!(self, Self::Role | Self::Info | Self::Probe | Self::Settings(_))
+        !matches!(self, Self::Role | Self::Info | Self::Clients | Self::Probe | Self::Settings(_))
     }
 
     /// After this an answer is not waited for any more. A node that is asked for its role is waited for longer: its
@@ -202,6 +207,8 @@ pub enum Reply {
     Role(Role),
     /// To [`Request::Info`].
     Info(Box<Info>),
+    /// To [`Request::Clients`]: how many.
+    Clients(usize),
     /// To [`Request::Settings`]: values by names.
     Settings(BTreeMap<String, String>),
     /// To all others.
@@ -273,6 +280,14 @@ impl Redis {
         match self.call(node, Request::Info).await? {
             Reply::Info(info) => Ok(*info),
             _ => Err(RedisError::unexpected("INFO")),
+        }
+    }
+
+    /// How many clients are connected to a node: neither we, nor other nodes, nor who only looks whether it listens.
+    pub async fn clients(&self, node: &Endpoint) -> Result<usize, RedisError> {
+        match self.call(node, Request::Clients).await? {
+            Reply::Clients(count) => Ok(count),
+            _ => Err(RedisError::unexpected("CLIENT LIST")),
         }
     }
 

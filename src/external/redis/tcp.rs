@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, ErrorKind, RedisConnectionInfo, ServerErrorKind, Value};
+use redis::{AsyncConnectionConfig, RedisConnectionInfo, Value};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::bounded::{Allowance, Bounded, LONGEST};
 use super::commands::{PROBE, cmd, commands};
 use super::error::{RedisError, Trouble};
-use super::info::{Info, role_of};
+use super::reply::{error_of, info_of, refused_write, reply};
 use super::{Endpoint, Reply, Request, Transport};
 use outgoing::{Outgoing, Watched};
 
@@ -127,8 +127,11 @@ impl Tcp {
             held.allowance.renew();
             held.answered.store(true, Ordering::SeqCst);
         }
-        if answer.is_ok() {
+        if let Ok(reply) = &answer {
             self.close_aside(to);
+            if matches!(reply, Reply::Info(info) if !info.is_master()) {
+                self.keep_probing(to, None);
+            }
         }
         answer.map_err(|error| match error.trouble {
             _ if held.allowance.is_overrun() => {
@@ -387,63 +390,6 @@ async fn converse(connection: &mut MultiplexedConnection, request: &Request) -> 
         last = connection.send_packed_command(&command).await.map_err(failed)?;
     }
     reply(request, last)
-}
-
-/// Whatever word it has for it: a write that is refused is no trouble of the connection.
-fn refused_write(error: &redis::RedisError) -> Result<Reply, RedisError> {
-    match error.code() {
-        // Its key is somebody's, of another type: that is looked at after all that would refuse a write.
-        Some("WRONGTYPE") => Ok(Reply::Done),
-        Some(code @ ("MISCONF" | "NOREPLICAS" | "OOM" | "READONLY" | "BUSY" | "NOPERM")) => {
-            let words = format!("{code} {}", error.detail().unwrap_or_default());
-            Err(RedisError::new(Request::Probe.name(), Trouble::Refused, words.trim_end().to_owned()))
-        }
-        _ => Err(error_of(Request::Probe.name(), error)),
-    }
-}
-
-fn reply(request: &Request, value: Value) -> Result<Reply, RedisError> {
-    match (request, value) {
-        (_, Value::ServerError(error)) => Err(error_of(request.name(), &error.into())),
-        (Request::Role, value) => {
-            let role = role_of(&value).ok_or_else(|| RedisError::unexpected(request.name()))?;
-            Ok(Reply::Role(role))
-        }
-        (Request::Info, value) => {
-            let info = info_of(&value).ok_or_else(|| RedisError::unexpected(request.name()))?;
-            Ok(Reply::Info(Box::new(info)))
-        }
-        (Request::Settings(_), value) => {
-            let pairs = value.into_map_iter().map_err(|_| RedisError::unexpected(request.name()))?;
-            let text = |value: &Value| redis::from_redis_value_ref::<String>(value).ok();
-            let settings = pairs.filter_map(|(name, value)| Some((text(&name)?, text(&value)?)));
-            Ok(Reply::Settings(settings.collect()))
-        }
-        _ => Ok(Reply::Done),
-    }
-}
-
-fn info_of(value: &Value) -> Option<Info> {
-    match value {
-        Value::BulkString(text) => Some(Info::parse(&String::from_utf8_lossy(text))),
-        Value::VerbatimString { text, .. } => Some(Info::parse(text)),
-        _ => None,
-    }
-}
-
-fn error_of(operation: &'static str, error: &redis::RedisError) -> RedisError {
-    let trouble = match error.kind() {
-        ErrorKind::Server(ServerErrorKind::BusyLoading) => Trouble::Loading,
-        ErrorKind::AuthenticationFailed => Trouble::Unauthenticated,
-        _ if matches!(error.code(), Some("WRONGPASS" | "NOAUTH")) => Trouble::Unauthenticated,
-        _ if error.is_timeout() => Trouble::Unanswered,
-        _ if error.is_connection_refusal() => Trouble::Gone,
-        _ if error.is_connection_dropped() || error.is_unrecoverable_error() => Trouble::Broken,
-        // No way leads there now, which tells nothing of the process.
-        ErrorKind::Io => Trouble::Unanswered,
-        _ => Trouble::Refused,
-    };
-    RedisError::new(operation, trouble, error.to_string())
 }
 
 #[cfg(test)]

@@ -1,13 +1,19 @@
 //! The master moves because somebody wants that: not a write is lost.
 
+use std::time::Duration;
+
 use causeway::api::Redis;
+use kube::ResourceExt;
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
 
 use super::checker::{Checker, Promise};
 use super::{NAME, Stage, becomes, is_settled, master, running, settled, spec, uids};
 use crate::support::{Operator, Scene};
 
 const SWITCHES: usize = 5;
+/// Each connection of [`an_earlier_master_without_clients_is_left_in_peace`] lasts so long.
+const PROBED: Duration = Duration::from_millis(200);
 
 /// Asks for another master and waits until it is.
 pub async fn switched(scene: &Scene, to: &str) {
@@ -40,13 +46,23 @@ async fn a_planned_switch_under_load_loses_nothing() {
     checker.finish(&format!("{SWITCHES} planned switches"), Promise::Everything).await;
 }
 
-/// Closing connections again and again would keep readers from it, and the object from being ready.
+/// Closing connections again and again would keep readers from it, and the object from being ready. The kubelet looks now and
+/// then whether it listens; here somebody does that all the time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_earlier_master_without_clients_is_left_in_peace() {
     let scene = Stage::new("redis-switch").await;
     let _operator = Operator::start(&scene).await;
     running(&scene, spec(1)).await;
-    let to = super::replicas(&scene).await.remove(0);
+    let (from, to) = (master(&scene).await, super::replicas(&scene).await.remove(0));
+    let pod = super::pods(&scene).await.into_iter().find(|pod| pod.name_any() == from);
+    let address = format!("{}:6379", pod.and_then(|pod| pod.status?.pod_ip).expect("an address"));
+    tokio::spawn(async move {
+        let (mut often, mut _open) = (tokio::time::interval(PROBED), None);
+        loop {
+            often.tick().await;
+            _open = TcpStream::connect(&address).await.ok();
+        }
+    });
     switched(&scene, &to).await;
     let last = |object: &Redis| object.status.as_ref().and_then(|status| status.last_failover.clone());
     let done = |object: &Redis| last(object).is_some_and(|last| last.to == to && last.left.is_empty());

@@ -12,7 +12,6 @@ use super::super::{resources, settings};
 use super::failover::{SILENT, followers, since_change};
 use super::{Record, Step, View, hide, passwords, services, target};
 use crate::api::redis::LastFailover;
-use crate::external::redis::Info;
 use crate::stateful::ChildAction;
 
 /// A node that is silent for so long while the master is well is started again: one that hangs does not get well by
@@ -72,7 +71,7 @@ pub fn stragglers(view: &View<'_>) -> Option<Step> {
     if last.closed.as_ref().is_some_and(|closed| view.now.duration_since(closed.0) < PACE) || have_left(view) {
         return None;
     }
-    let with_clients = earlier_masters(view, last).filter(|pod| pod.info().is_some_and(has_clients));
+    let with_clients = earlier_masters(view, last).filter(|pod| has_clients(pod));
     let actions: Vec<Action> = with_clients.map(|pod| Action::DropClients { node: target(pod) }).collect();
     if actions.is_empty() {
         return None;
@@ -89,7 +88,7 @@ pub fn have_left(view: &View<'_>) -> bool {
     let is_late = since(view.now) >= INSIST && last.closed.as_ref().is_some_and(|closed| since(closed.0) >= STRAGGLE);
     let is_without = |pod: &Pod| match &pod.own.state {
         NodeState::Gone => true,
-        NodeState::Answers(info) => !info.is_master() && (is_late || !has_clients(info)),
+        NodeState::Answers(info) => !info.is_master() && (is_late || !has_clients(pod)),
         NodeState::Silent(_) | NodeState::Refuses(_) => false,
     };
     since(view.now) >= STRAGGLE && earlier_masters(view, last).all(is_without)
@@ -99,10 +98,8 @@ fn earlier_masters<'a>(view: &'a View<'_>, last: &'a LastFailover) -> impl Itera
     view.observed.set.pods.values().filter(|pod| last.left.contains(&pod.name))
 }
 
-/// One connection is ours, and Redis counts that to the node's master, too.
-/// <https://github.com/redis/redis/blob/7.0/src/server.c> (`connected_clients` in `genRedisInfoString`)
-fn has_clients(info: &Info) -> bool {
-    info.link().is_some_and(|link| info.clients > 1 + u64::from(link.up))
+fn has_clients(pod: &Pod) -> bool {
+    pod.own.clients > 0 && pod.info().is_some_and(|info| info.link().is_some())
 }
 
 /// Processes that have not been told the settings as they are, or in which somebody changed some of them.

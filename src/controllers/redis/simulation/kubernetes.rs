@@ -133,6 +133,7 @@ impl Kubernetes {
                     Some(Process { hangs: Some(seconds), .. }) => NodeState::Silent(Duration::from_secs(*seconds)),
                     Some(process) => NodeState::Answers(Box::new(process.info(self.attached(&pod.address)))),
                 },
+                clients: pod.process.iter().filter(|process| process.client).count(),
                 writes: (pod.is_master() && pod.answers()).then(|| self.answer_to_a_write(pod, object)),
                 drift: pod
                     .process

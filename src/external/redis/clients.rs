@@ -1,0 +1,42 @@
+//! Who is connected to a node.
+//! <https://redis.io/docs/latest/commands/client-list/>
+
+/// A connection without a command for so many seconds is a client's: it may wait for its first. One that is younger may be
+/// the kubelet, which looks whether somebody listens.
+const UNUSED_SECONDS: u64 = 2;
+
+/// How many clients `CLIENT LIST` names: neither its master, nor replicas, nor who asks for this list, nor connections that
+/// were made just now and have sent nothing.
+pub fn count(list: &str) -> usize {
+    list.lines().filter(|line| is_client(line)).count()
+}
+
+fn is_client(line: &str) -> bool {
+    let field = |name: &str| line.split(' ').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+    let Some(flags) = field("flags") else { return false };
+    let command = field("cmd").unwrap_or_default();
+    let is_unused =
+        command == "NULL" && field("age").and_then(|age| age.parse().ok()).is_some_and(|age: u64| age < UNUSED_SECONDS);
+    // `M` is its master and `S` a replica. The list is asked for as `client|list`, before 7.0 as `client`.
+    !flags.contains(['M', 'S']) && !is_unused && command.split('|').next() != Some("client")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_neither_ourselves_nor_other_nodes_nor_probes() {
+        let line = |flags: &str, age: u64, command: &str| {
+            format!(
+                "id=9 addr=10.0.0.7:4001 laddr=10.0.0.8:6379 fd=8 name= age={age} idle=0 flags={flags} db=0 cmd={command} user=default\n"
+            )
+        };
+        let counted = |flags: &str, age: u64, command: &str| count(&line(flags, age, command));
+        assert_eq!([counted("N", 9, "client|list"), counted("N", 9, "client"), counted("N", 0, "NULL")], [0; 3]);
+        assert_eq!([counted("M", 9, "replconf"), counted("S", 9, "replconf")], [0; 2]);
+        assert_eq!([counted("N", 0, "set"), counted("N", 2, "NULL"), counted("P", 9, "subscribe")], [1; 3]);
+        assert_eq!(count(&[line("N", 9, "set"), line("N", 9, "client|list"), line("x", 9, "exec")].concat()), 2);
+        assert_eq!(count(""), 0);
+    }
+}
