@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::api::databasebackup::{self, Method};
-use crate::api::databaserestore::{Excluded, Included, OnDependents};
+use crate::api::databaserestore::{Excluded, Included, OnDependents, is_one, one};
 
 /// Where the plan is mounted in the Jobs' pods.
 pub const PATH: &str = "/etc/causeway/plan.json";
@@ -106,6 +106,9 @@ pub struct RestorePlan {
     /// What of that is not.
     #[serde(default, skip_serializing_if = "Excluded::is_nothing")]
     pub exclude: Excluded,
+    /// Over how many connections a PostgreSQL is restored.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub parallelism: u8,
     /// Whether only what would be done is told.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,

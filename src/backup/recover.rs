@@ -181,6 +181,7 @@ async fn fetched(shelf: &Shelf, it: &Kept, name: &str, options: &RecoverOptions)
         on_dependents: OnDependents::Fail,
         include: Included::default(),
         exclude: Excluded::default(),
+        parallelism: 1,
         dry_run: false,
         unproven: false,
         recovery: None,

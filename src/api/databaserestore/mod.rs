@@ -50,7 +50,8 @@ use super::databasebackup::Source;
     validation = ("!has(self.pointInTime) || !(has(self.from.before) || has(self.from.source) || has(self.from.uid))", "spec.pointInTime says what is brought back: leave out before, source and uid of spec.from (with spec.from.s3, its prefix names an earlier DatabaseBackup)"),
     validation = ("!has(self.include) || !has(self.include.databases) || has(self.target.postgresql) || has(self.target.mysql)", "spec.include.databases are of PostgreSQL, MySQL and MariaDB: leave them out"),
     validation = ("(!has(self.include) || !(has(self.include.schemas) || has(self.include.tables))) && !has(self.exclude) || has(self.target.postgresql)", "schemas and tables are of a PostgreSQL: give spec.target.postgresql, or leave them out of spec.include and spec.exclude"),
-    validation = ("!has(self.onDependents) || self.onDependents == 'Fail' || (has(self.target.postgresql) && has(self.force) && self.force)", "onDependents: Cascade belongs to force: true and target.postgresql: leave it out")
+    validation = ("!has(self.onDependents) || self.onDependents == 'Fail' || (has(self.target.postgresql) && has(self.force) && self.force)", "onDependents: Cascade belongs to force: true and target.postgresql: leave it out"),
+    validation = ("!has(self.parallelism) || self.parallelism == 1 || has(self.target.postgresql)", "spec.parallelism is of a PostgreSQL: give spec.target.postgresql, or leave it out")
 )]
 pub struct DatabaseRestoreSpec {
     /// Which backup.
@@ -93,10 +94,30 @@ pub struct DatabaseRestoreSpec {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
 
+    /// Over how many connections a PostgreSQL is restored: 1 to 16, 1 unless given. With more than one, rows of several tables
+    /// are written and several indexes are built at a time. A database that holds nothing then gets the backup in steps, each
+    /// of which may be repeated, and has a part of it until the restore ends. One that holds something is replaced in one
+    /// transaction, and so over one connection, all the same. Example: `4`.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    #[schemars(range(min = 1, max = 16))]
+    pub parallelism: u8,
+
     /// How long all tries together may take before the restore has failed for good: 1m to 24h, 1h unless given.
     #[serde(default = "one_hour")]
     #[x_kube(validation = ("duration(self) >= duration('1m') && duration(self) <= duration('24h')", "spec.deadline must be 1m to 24h, such as 1h"))]
     pub deadline: Duration,
+}
+
+/// Of [`DatabaseRestoreSpec::parallelism`].
+#[must_use]
+pub fn one() -> u8 {
+    1
+}
+
+/// Of [`DatabaseRestoreSpec::parallelism`].
+#[must_use]
+pub fn is_one(number: &u8) -> bool {
+    *number == 1
 }
 
 fn one_hour() -> Duration {

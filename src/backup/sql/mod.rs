@@ -281,6 +281,7 @@ fn how<'a>(plan: &'a RestorePlan, run: &'a str) -> How<'a> {
         cascade: !plan.on_dependents.is_fail(),
         include: plan.include.clone(),
         exclude: plan.exclude.clone(),
+        parallelism: plan.parallelism,
         run,
         origin,
     }
@@ -295,6 +296,8 @@ struct How<'a> {
     cascade: bool,
     include: Included,
     exclude: Excluded,
+    /// Over how many connections a PostgreSQL is restored.
+    parallelism: u8,
     /// The name of the restore.
     run: &'a str,
     origin: Origin,
@@ -304,7 +307,8 @@ impl<'a> How<'a> {
     /// All of it, into a server that is thrown away.
     fn verification(work: &'a Path) -> Self {
         let (include, exclude) = (Included::default(), Excluded::default());
-        Self { work, force: false, cascade: false, include, exclude, run: "verify", origin: Origin::Proven }
+        let (run, origin) = ("verify", Origin::Proven);
+        Self { work, force: false, cascade: false, include, exclude, parallelism: 1, run, origin }
     }
 }
 

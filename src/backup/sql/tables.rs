@@ -1,6 +1,7 @@
 //! What tables hold: how many rows, and a sum of hashes of them that does not depend on their order. Kept in the backup,
 //! and compared with what was restored.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Tables by name.
@@ -20,6 +21,21 @@ impl Tables {
     /// Rows of all tables.
     pub fn rows(&self) -> u64 {
         self.0.values().map(|table| table.rows).sum()
+    }
+
+    /// As many shares as `count`, or one for each table, with about as many rows in each.
+    pub fn shares(&self, count: usize) -> Vec<Self> {
+        let mut shares = vec![(0, Self::default()); count.min(self.0.len()).max(1)];
+        let mut all: Vec<_> = self.0.iter().collect();
+        all.sort_by_key(|(_, table)| Reverse(table.rows));
+        for (name, table) in all {
+            // There is one at least.
+            let Some((rows, least)) = shares.iter_mut().min_by_key(|(rows, _)| *rows) else { break };
+            // A table without rows is work, too.
+            *rows += table.rows + 1;
+            least.0.insert(name.clone(), table.clone());
+        }
+        shares.into_iter().map(|(_, share)| share).collect()
     }
 
     /// As the backup has them: a line of JSON a table.
@@ -72,6 +88,15 @@ mod tests {
         let table =
             |(name, rows, sum): &(&str, u64, &str)| ((*name).to_owned(), Table { rows: *rows, sum: (*sum).to_owned() });
         Tables(all.iter().map(table).collect())
+    }
+
+    #[test]
+    fn shares_have_about_as_many_rows_and_together_all_tables() {
+        let all = tables(&[("a", 100, ""), ("b", 60, ""), ("c", 50, ""), ("d", 0, ""), ("e", 0, "")]);
+        let shares = all.shares(2);
+        assert_eq!(shares.iter().map(Tables::rows).collect::<Vec<_>>(), [100, 110]);
+        assert_eq!(Tables(shares.into_iter().flat_map(|share| share.0).collect()), all);
+        assert_eq!((all.shares(16).len(), all.shares(1).len(), Tables::default().shares(4).len()), (5, 1, 1));
     }
 
     proptest! {

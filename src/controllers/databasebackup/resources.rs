@@ -100,6 +100,7 @@ pub fn job_verify(
         on_dependents: OnDependents::Fail,
         include: Included::default(),
         exclude: Excluded::default(),
+        parallelism: 1,
         dry_run: false,
         unproven: false,
         recovery: None,

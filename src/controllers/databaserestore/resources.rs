@@ -49,6 +49,7 @@ pub fn config_map(object: &DatabaseRestore, chosen: &Chosen) -> Manifest {
         on_dependents: object.spec.on_dependents,
         include: object.spec.include.clone(),
         exclude: object.spec.exclude.clone(),
+        parallelism: object.spec.parallelism,
         dry_run: object.spec.dry_run,
         unproven: chosen.note == Note::Unverified || object.spec.from.accept_unrecorded,
         recovery: chosen.recovery.as_ref().map(|it| it.plan.clone()),

@@ -48,6 +48,7 @@ pub fn restore(object: &impl Restorable, from: &BackupChoice, labels: BTreeMap<S
         target: object.target(),
         force: false,
         on_dependents: OnDependents::Fail,
+        parallelism: 1,
         dry_run: false,
         deadline: Duration::from_hours(DEADLINE_HOURS),
     };

@@ -23,6 +23,7 @@ mod slots;
 mod sql_accounts;
 mod sql_locks;
 mod sql_mariadb;
+mod sql_parallel;
 mod sql_parts;
 pub mod sql_postgres;
 mod sql_size;

@@ -131,10 +131,12 @@ impl<'a> Pair<'a> {
     ) -> Result<(), Error> {
         let Self { dump, into, contents, .. } = self;
         let (again, step) = if let State::Half(step) = state { (true, *step) } else { (false, 0) };
-        if again || (!matches!(state, State::Full(_) | State::Beside) && !self.fits(room)) {
+        let parallelism = how.parallelism;
+        let is_full = matches!(state, State::Full(_) | State::Beside);
+        if again || (!is_full && (parallelism > 1 || !self.fits(room))) {
             let progress = Progress { run: how.run.to_owned(), step };
             let list = self.list(how.work)?;
-            return Steps { account, dump, contents, list, into, superuser, work: how.work }
+            return Steps { account, dump, contents, list, into, superuser, parallelism, work: how.work }
                 .go_on(progress, again)
                 .await;
         }

@@ -4,7 +4,9 @@
 //! All databases are looked at before the first is touched. A second try finds those that are done equal to the backup,
 //! the others as they were, and goes on with the steps of one.
 
-use super::super::tables::alike;
+use futures::future::try_join_all;
+
+use super::super::tables::{Tables, alike};
 use super::super::{Account, Fetched, GLOBALS, How, tools};
 use super::MAINTENANCE;
 use super::database::Database;
@@ -82,11 +84,10 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
         }
         if state != State::Done {
             pair.load(account, &state, superuser, room, how).await?;
-            let mut session = Session::open(account, pair.into).await?;
-            if let Some(difference) = pair.tables.difference(&session.tables(&pair.tables).await?, exact) {
+            if let Some(difference) = pair.tables.difference(&held(account, pair, how.parallelism).await?, exact) {
                 return Err(Error::Differs(format!("in the database {}, {difference}", pair.into)));
             }
-            Progress::forget(&mut session).await?;
+            Progress::forget(&mut Session::open(account, pair.into).await?).await?;
         }
         tracing::info!(database = pair.into, rows = pair.tables.rows(), exact, "restored, and equal to the backup");
         rows += pair.tables.rows();
@@ -94,6 +95,16 @@ pub async fn restore(account: &Account, fetched: &Fetched, how: &How<'_>) -> Res
     let left_out: Vec<String> = pairs.iter().flat_map(|pair| pair.left_out().iter().cloned()).collect();
     let note = (!left_out.is_empty()).then(|| format!("left out: {}", left_out.join("; ")));
     Ok(Restored { keys: rows, note })
+}
+
+/// What those tables of the target hold that the backup has.
+async fn held(account: &Account, pair: &Pair<'_>, parallelism: u8) -> Result<Tables, Error> {
+    let held = pair.tables.shares(parallelism.into()).into_iter().map(|share| async move {
+        let mut session = Session::open(account, pair.into).await?;
+        session.tables(&share).await
+    });
+    let all = try_join_all(held).await?;
+    Ok(Tables(all.into_iter().flat_map(|share| share.0).collect()))
 }
 
 impl<'a> Ground<'a> {

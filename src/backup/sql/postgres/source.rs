@@ -1,10 +1,12 @@
 //! A dump of PostgreSQL: roles, then each database as it was in one instant, by `pg_dump`.
 //!
-//! What the tables hold is asked for in the same snapshot, and the tables stay locked until then by the one that holds it:
-//! so it is what the dump has, whatever is written or emptied meanwhile.
+//! What the tables hold is asked for beside it and in the same snapshot, and the tables stay locked until then by the one that
+//! holds it: so it is what the dump has, whatever is written or emptied meanwhile.
 //! <https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION>
 
 use std::process::Stdio;
+
+use futures::TryFutureExt;
 
 use super::super::dump::Writer;
 use super::super::words::some_of;
@@ -96,11 +98,11 @@ impl PostgresDump {
             let dump = program("pg_dump", &self.account, database)?.args(arguments).args([&patience]);
             let dump = dump.args(["--snapshot", &snapshot, "--exclude-schema", steps::MARK]);
             let dump = dump.start(Stdio::null())?;
-            into.program(&format!("{DUMP}{database}"), dump, PROGRAM_SILENCE_TIMEOUT)
-                .await
-                .map_err(|it| self.failed(&it))?;
-            let found = Session::open(&self.account, database).await?.tables_in(&snapshot).await?;
-            drop(session);
+            let mut counting = Session::open(&self.account, database).await?;
+            let name = format!("{DUMP}{database}");
+            let written = into.program(&name, dump, PROGRAM_SILENCE_TIMEOUT).map_err(|it| self.failed(&it));
+            let ((), found) = tokio::try_join!(written, counting.tables_in(&snapshot))?;
+            drop((session, counting));
             tracing::info!(database, tables = found.0.len(), rows = found.rows(), "dumped");
             contents.keys += found.rows();
             tables += found.0.len();

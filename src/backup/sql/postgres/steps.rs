@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The first and the last step can be done over what they left behind, and other data overwrite themselves. Rows of a step
-//! came all or not at all, and go before they come again.
+//! go before they come again. Over one connection they come all or not at all; over several, rows of one table do.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -89,6 +89,8 @@ pub struct Steps<'a> {
     pub list: Option<PathBuf>,
     pub into: &'a str,
     pub superuser: bool,
+    /// Over how many connections rows are written and indexes are built.
+    pub parallelism: u8,
     /// Where lists may be written.
     pub work: &'a Path,
 }
@@ -100,6 +102,7 @@ impl Steps<'_> {
         if again {
             self.end_earlier(&mut session).await?;
         }
+        let jobs = (self.parallelism > 1).then(|| format!("--jobs={}", self.parallelism));
         let parts = self.contents.parts();
         let mut again = again;
         let part = progress.step.checked_sub(1).and_then(|at| parts.get(at)).filter(|_| again);
@@ -113,10 +116,12 @@ impl Steps<'_> {
             progress.note(&mut session).await?;
             tracing::info!(database = self.into, step, steps = parts.len() + 3, again, "restoring");
             match step.checked_sub(1).map(|at| parts.get(at)) {
-                None => self.section("pre-data", again).await?,
-                Some(Some(part)) => self.listed(part, &["--single-transaction"]).await?,
+                None => self.section("pre-data", again, &[]).await?,
+                Some(Some(part)) => {
+                    self.listed(part, &jobs.as_deref().map_or(["--single-transaction"], |it| [it])).await?
+                }
                 Some(None) if step == parts.len() + 1 => self.listed(self.contents.others(), &[]).await?,
-                Some(None) => self.section("post-data", again).await?,
+                Some(None) => self.section("post-data", again, jobs.as_deref().as_slice()).await?,
             }
             again = false;
         }
@@ -151,9 +156,9 @@ impl Steps<'_> {
         Ok(true)
     }
 
-    async fn section(&self, section: &str, again: bool) -> Result<(), Error> {
+    async fn section(&self, section: &str, again: bool, how: &[&str]) -> Result<(), Error> {
         let over: &[&str] = if again { &["--clean", "--if-exists"] } else { &[] };
-        self.load(section, over, self.list.as_deref()).await
+        self.load(section, &[over, how].concat(), self.list.as_deref()).await
     }
 
     async fn listed(&self, entries: &[String], how: &[&str]) -> Result<(), Error> {
