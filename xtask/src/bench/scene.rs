@@ -1,7 +1,7 @@
 //! Where figures are taken: a namespace and an AWS account of their own, so that nothing else is counted.
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -11,6 +11,12 @@ use super::directory;
 use super::kubernetes::{Event, Kubernetes, Watch};
 use super::operator_process::Operator;
 use crate::cluster::Cluster;
+use crate::progress::Step;
+
+/// Where pods are in the API.
+const PODS: &str = "/api/v1";
+/// A pod's server answers within that time.
+const SERVER_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// What all scenes share.
 pub struct Bench<'a> {
@@ -143,6 +149,23 @@ impl Scene<'_> {
     /// An object of another kind, or a list of them; `what` is the path below the namespace.
     pub fn get_other(&self, api: &str, what: &str) -> Result<Value> {
         self.bench.kubernetes.get(&format!("{api}/namespaces/{}/{what}", self.namespace))
+    }
+
+    /// Deletes a pod.
+    pub fn end_server(&self, name: &str) -> Result<()> {
+        self.delete_other(PODS, &format!("pods/{name}"))
+    }
+
+    /// Makes a pod, and waits until it is ready; gives its address.
+    pub fn serve(&self, pod: &Value, step: &Step) -> Result<String> {
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+        self.apply_other(PODS, "pods", pod)?;
+        step.wait_for(format!("{name} to answer"), SERVER_TIMEOUT, || {
+            let pod = self.get_other(PODS, &format!("pods/{name}"))?;
+            let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+            let is_ready = conditions.any(|it| it["type"] == "Ready" && it["status"] == "True");
+            Ok(pod["status"]["podIP"].as_str().filter(|_| is_ready).map(str::to_owned))
+        })
     }
 
     /// Deletes an object of another kind, or all of them.

@@ -6,7 +6,6 @@ use std::net::TcpStream;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::WAIT_TIMEOUT;
 use crate::bench::http::Http;
 use crate::bench::scene::Scene;
 use crate::progress::Step;
@@ -15,7 +14,6 @@ use crate::progress::Step;
 pub const KINDS: [Kind; 2] = [Kind::Etcd, Kind::Redis];
 
 const VALUE: usize = 256 * 1024;
-const PODS: &str = "/api/v1";
 
 /// A kind of server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,13 +102,7 @@ pub struct Source {
 impl Source {
     /// A new one with so much in it.
     pub fn filled(scene: &Scene, kind: Kind, mebibytes: usize, step: &Step) -> Result<Self> {
-        scene.apply_other(PODS, "pods", &kind.pod())?;
-        let host = step.wait_for("the server to answer", WAIT_TIMEOUT, || {
-            let pod = scene.get_other(PODS, &format!("pods/{}", kind.name()))?;
-            let ready = pod["status"]["conditions"].as_array().into_iter().flatten();
-            let ready = ready.into_iter().any(|it| it["type"] == "Ready" && it["status"] == "True");
-            Ok(pod["status"]["podIP"].as_str().filter(|_| ready).map(str::to_owned))
-        })?;
+        let host = scene.serve(&kind.pod(), step)?;
         let values = (mebibytes << 20) / VALUE;
         step.note(format!("writing {values} values of {} KiB", VALUE / 1024));
         match kind {
@@ -122,7 +114,7 @@ impl Source {
 
     /// Removes the server.
     pub fn remove(&self, scene: &Scene) -> Result<()> {
-        scene.delete_other(PODS, &format!("pods/{}", self.kind.name()))
+        scene.end_server(self.kind.name())
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::pipeline::{Ran, run, run_beside};
 use super::store::Store;
-use super::{ROUNDS, Rates, WAIT_TIMEOUT, middle};
+use super::{ROUNDS, Rates, middle};
 use crate::bench::report::Report;
 use crate::bench::scene::Scene;
 use crate::progress::Step;
@@ -20,7 +20,6 @@ const OUT: &str = "pg_dump -Fd -j2 --file DIR, then aws s3 cp --recursive DIR";
 /// And back.
 const BACK: &str = "aws s3 cp --recursive, createdb, then pg_restore -j2";
 
-const PODS: &str = "/api/v1";
 const IMAGE: &str = "postgres:15";
 const USER: &str = "postgres";
 const DATABASE: &str = "shop";
@@ -69,7 +68,7 @@ pub fn measure(scene: &Scene<'_>, store: &Store<'_>, mebibytes: usize, report: &
         report.add(&format!("{name}_rss_peak_kib_pipeline"), rates.theirs.peak_kib, all);
     }
     report.add_calls("postgresql_backup_aws_calls", &calls, None);
-    [&source, &target].into_iter().try_for_each(|server| scene.delete_other(PODS, &format!("pods/{}", server.name)))
+    [&source, &target].into_iter().try_for_each(|server| scene.end_server(server.name))
 }
 
 /// The directory of PostgreSQL's own programs: Debian puts those of each version into one, and what chooses among them in front.
@@ -101,13 +100,7 @@ impl<'a> Server<'a> {
                 "volumes": [{ "name": "data", "emptyDir": {} }],
             },
         });
-        scene.apply_other(PODS, "pods", &pod)?;
-        let host = step.wait_for(format!("PostgreSQL {name} to answer"), WAIT_TIMEOUT, || {
-            let pod = scene.get_other(PODS, &format!("pods/{name}"))?;
-            let mut ready = pod["status"]["conditions"].as_array().into_iter().flatten();
-            let ready = ready.any(|it| it["type"] == "Ready" && it["status"] == "True");
-            Ok(pod["status"]["podIP"].as_str().filter(|_| ready).map(str::to_owned))
-        })?;
+        let host = scene.serve(&pod, step)?;
         Ok(Self { name, host, tools })
     }
 
@@ -185,6 +178,7 @@ impl Way<'_> {
         let work = self.fresh("work")?;
         let plan = json!({
             "origin": self.store.place(), "folder": FOLDER, "id": "latest", "work": work, "scratch": "",
+            "parallelism": 2,
             "target": self.target.plan(&self.login()?),
         });
         let fetched = run(vec![self.store.causeway("fetch", &plan)?], None)?;
