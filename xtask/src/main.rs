@@ -23,6 +23,7 @@ mod progress;
 mod python;
 mod release;
 mod rights;
+mod site;
 mod soak;
 mod test;
 mod tools;
@@ -62,6 +63,8 @@ enum Command {
     Bench(bench::Task),
     /// Let databases live through a seeded chaos, and tell on one page what came of it
     Soak(soak::Options),
+    /// Write the documentation as a static site: target/site/book
+    Site,
     /// Run the linters of manifests, IAM policies, the Dockerfile and workflows
     Lint,
     /// Upgrade from an earlier version and go back, with objects of all kinds
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         Command::Images(options) => images::run(&options).map(|()| ExitCode::SUCCESS),
         Command::Bench(task) => bench::run(&task).map(|()| ExitCode::SUCCESS),
         Command::Soak(options) => soak::run(&options).map(|()| ExitCode::SUCCESS),
+        Command::Site => site::run().map(|()| ExitCode::SUCCESS),
         Command::Lint => test::lint().map(|()| ExitCode::SUCCESS),
         Command::Upgrade(options) => demo::upgrade::run(&options).map(|()| ExitCode::SUCCESS),
         Command::E2e(options) => e2e::run(&options).map(|()| ExitCode::SUCCESS),

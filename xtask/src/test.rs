@@ -8,6 +8,7 @@ pub mod crates;
 mod installed;
 mod linters;
 mod manifests;
+mod pages;
 mod processors;
 mod queue;
 mod registry;

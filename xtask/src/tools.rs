@@ -1,4 +1,5 @@
-//! Programs in Go that charts, images, manifests and workflows are made and checked with, each built from its module in `tools/`.
+//! Programs that charts, images, manifests, workflows and pages are made and checked with: those in Go are built from their modules
+//! in `tools/`, those in Rust from crates.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,6 +32,19 @@ pub fn program(name: &str, step: &Step) -> Result<PathBuf> {
         golang::compile(&module, &["tool"], "", new, step)
     })?;
     Ok(built.join(name))
+}
+
+/// The program of a crate in that version, from the cache; compiled with these options if it is not there.
+pub fn of_crate(name: &str, version: &str, options: &[&str], log: &Path, step: &Step) -> Result<PathBuf> {
+    let home = host::cache_dir()?.join(format!("tools/{name}-{version}"));
+    let program = home.join("bin").join(name);
+    if !program.exists() {
+        step.note(format!("installing {name}"));
+        let mut install = Command::new("cargo");
+        install.args(["install", name, "--locked", "--version", version]).args(options).arg("--root").arg(&home);
+        step.run(&mut install, log)?;
+    }
+    Ok(program)
 }
 
 /// Runs a command and returns what it printed; what it complained of becomes the error.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::system::{self, System};
 use super::{Image, workshop};
@@ -35,7 +35,23 @@ pub fn build(profile: &str, step: &Step) -> Result<PathBuf> {
     let mut build = Command::new("cargo");
     build.args(["build", "--profile", profile, "--locked", "--package", "causeway", "--bin", "causeway"]);
     cargo::run(build.current_dir(host::repo_root()?), "the operator", &workshop()?.join("build.log"), step)?;
-    Ok(target_directory()?.join(profile).join("causeway"))
+    let program = target_directory()?.join(profile).join("causeway");
+    ensure!(is_stripped(&program)?, "{} has symbols, a third of its size: see [profile.release] in Cargo.toml", program.display());
+    Ok(program)
+}
+
+/// Whether a program of 64 bits has no table of symbols. <https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.sheader.html>
+fn is_stripped(program: &Path) -> Result<bool> {
+    /// `SHT_SYMTAB`; that of a library that is linked as it starts is another.
+    const SYMBOLS: u64 = 2;
+    let bytes = fs::read(program).with_context(|| format!("cannot read {}", program.display()))?;
+    let number = |at: usize, length: usize| {
+        let part = bytes.get(at..at + length).unwrap_or_default();
+        part.iter().rev().fold(0_u64, |number, byte| number << 8 | u64::from(*byte))
+    };
+    let headers = usize::try_from(number(0x28, 8))?;
+    let (size, count) = (usize::try_from(number(0x3a, 2))?, usize::try_from(number(0x3c, 2))?);
+    Ok((0..count).all(|section| number(headers + section * size + 4, 4) != SYMBOLS))
 }
 
 /// The operator's program, and the system that it is for.
@@ -122,4 +138,15 @@ pub fn bill(program: &Program, crates: &[Crate]) -> Result<String> {
 pub fn target_directory() -> Result<PathBuf> {
     let root = host::repo_root()?;
     Ok(std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |directory| root.join(directory)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_with_symbols_is_told_from_one_without() {
+        assert!(is_stripped(Path::new("/bin/sh")).unwrap(), "Debian strips programs");
+        assert!(!is_stripped(&std::env::current_exe().unwrap()).unwrap(), "tests have symbols");
+    }
 }

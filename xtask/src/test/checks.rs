@@ -1,6 +1,6 @@
 //! The checks that need no cluster: style, lints, dependencies, generated files.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use super::report::Outcome;
 use super::{crates, directory, log, nice, nice_cargo};
 use crate::progress::Step;
-use crate::{host, judge};
+use crate::{host, judge, tools};
 
 /// The version of cargo-deny that deny.toml is written for.
 const CARGO_DENY: &str = "0.20.2";
@@ -44,7 +44,7 @@ pub fn clippy(options: &[&str]) -> Result<Command> {
 
 /// Licences, sources and banned crates; known vulnerabilities too where their database can be fetched.
 pub fn dependencies(step: &Step) -> Result<Outcome> {
-    let deny = cargo_deny(step)?;
+    let deny = tools::of_crate("cargo-deny", CARGO_DENY, &["--no-default-features"], &log("cargo-deny")?, step)?;
     let check = |what: &[&str], name: &str| {
         let mut command = Command::new(&deny);
         command.args(["--workspace", "--locked", "check", "--hide-inclusion-graph"]).args(what);
@@ -58,20 +58,6 @@ pub fn dependencies(step: &Step) -> Result<Outcome> {
     }
     check(&["advisories"], "advisories")?;
     Ok(Outcome::Passed)
-}
-
-/// cargo-deny from the cache, installed if it is not there.
-fn cargo_deny(step: &Step) -> Result<PathBuf> {
-    let home = host::cache_dir()?.join(format!("tools/cargo-deny-{CARGO_DENY}"));
-    let program = home.join("bin/cargo-deny");
-    if !program.exists() {
-        step.note("installing cargo-deny");
-        let mut install = Command::new("cargo");
-        install.args(["install", "cargo-deny", "--locked", "--version", CARGO_DENY, "--no-default-features"]);
-        install.arg("--root").arg(&home);
-        step.run(&mut install, &log("cargo-deny")?)?;
-    }
-    Ok(program)
 }
 
 /// A closed network may refuse, or stay silent; neither may hold the run up.

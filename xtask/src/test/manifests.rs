@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::report::Outcome;
-use super::{directory, log};
+use super::{directory, log, pages};
 use crate::cluster::Cluster;
 use crate::progress::Step;
 use crate::{crds, host, rights};
@@ -46,6 +46,11 @@ pub fn validate(cluster: &Cluster, step: &Step) -> Result<Outcome> {
         let mut kustomize = cluster.kubectl();
         step.run(kustomize.arg("kustomize").arg(&folder).arg("--output").arg(&rendered), &log("kustomize")?)?;
         server_understands(cluster, &rendered, &name, step)?;
+    }
+
+    for file in pages::objects(&directory()?)? {
+        step.note(format!("validating {}", name_of(&file)));
+        server_understands(cluster, &file, &name_of(&file), step)?;
     }
 
     let mut unknown = Vec::new();

@@ -1,0 +1,121 @@
+//! Which pages the site has, in which order, and what each is called there.
+
+/// A part of the table of contents.
+pub struct Part {
+    pub title: &'static str,
+    /// Each a title, and a file of the repository.
+    pub pages: &'static [(&'static str, &'static str)],
+}
+
+/// The first page.
+pub const FIRST: (&str, &str) = ("Causeway", "README.md");
+
+/// All others but the generated ones.
+pub const PARTS: &[Part] = &[
+    Part {
+        title: "Begin",
+        pages: &[
+            ("Install on EKS", "docs/install.md"),
+            ("Tutorial", "docs/tutorial.md"),
+            ("On a real account", "docs/real-aws.md"),
+        ],
+    },
+    Part {
+        title: "Kinds",
+        pages: &[
+            ("MyIngress", "docs/myingress.md"),
+            ("Features of MyIngress", "docs/features-myingress.md"),
+            ("DatabaseBackup and DatabaseRestore", "docs/databasebackup.md"),
+            ("EtcdCluster", "docs/etcdcluster.md"),
+            ("Redis", "docs/redis.md"),
+            ("Clients of Redis and etcd", "docs/clients.md"),
+            ("MyApp", "docs/myapp.md"),
+            ("How fields are named", "docs/api.md"),
+        ],
+    },
+    Part {
+        title: "Coming from",
+        pages: &[
+            ("AWS Load Balancer Controller", "docs/coming-from-lbc.md"),
+            ("ACK", "docs/coming-from-ack.md"),
+            ("k8up", "docs/coming-from-k8up.md"),
+            ("A Redis chart", "docs/coming-from-redis-chart.md"),
+        ],
+    },
+    Part {
+        title: "Run it",
+        pages: &[
+            ("Operations", "docs/operations.md"),
+            ("kubectl causeway", "docs/plugin.md"),
+            ("causeway plan", "docs/plan.md"),
+            ("Dashboards", "docs/dashboards.md"),
+            ("Runbooks", "docs/runbooks.md"),
+            ("Security", "docs/security.md"),
+            ("Benchmarks", "docs/benchmarks.md"),
+            ("Changes", "CHANGELOG.md"),
+        ],
+    },
+    Part {
+        title: "Change it",
+        pages: &[
+            ("Architecture and glossary", "ARCHITECTURE.md"),
+            ("Contributing", "CONTRIBUTING.md"),
+            ("Tests", "docs/tests.md"),
+        ],
+    },
+];
+
+/// All pages: titles and files.
+pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+    std::iter::once(FIRST).chain(PARTS.iter().flat_map(|part| part.pages.iter().copied()))
+}
+
+/// The name of a page in the site; none of a file that is no page.
+pub fn name_of(file: &str) -> Option<String> {
+    let (_, file) = all().find(|(_, page)| *page == file)?;
+    let name = file.rsplit('/').next().unwrap_or(file);
+    Some(if name == "README.md" { "introduction.md".into() } else { name.to_lowercase() })
+}
+
+/// The table of contents, with generated pages: titles and names.
+pub fn summary(generated: &[(String, String)]) -> String {
+    let mut text = format!("# Summary\n\n[{}]({})\n", FIRST.0, name_of(FIRST.1).unwrap_or_default());
+    for part in PARTS {
+        text += &format!("\n# {}\n\n", part.title);
+        for (title, file) in part.pages {
+            text += &format!("- [{title}]({})\n", name_of(file).unwrap_or_default());
+        }
+    }
+    text += "\n# Reference\n\n";
+    for (title, name) in generated {
+        text += &format!("- [{title}]({name})\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+
+    use super::*;
+    use crate::host;
+
+    #[test]
+    fn every_page_of_the_documentation_is_in_the_site_once() {
+        let docs = host::repo_root().unwrap().join("docs");
+        let names = fs::read_dir(docs).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let there: BTreeSet<String> =
+            names.filter(|name| name.ends_with(".md")).map(|name| format!("docs/{name}")).collect();
+        let listed: Vec<_> = all().map(|(_, file)| file.to_owned()).filter(|file| file.starts_with("docs/")).collect();
+        assert_eq!(listed.iter().cloned().collect::<BTreeSet<_>>(), there);
+        assert_eq!(listed.len(), there.len(), "{listed:?}");
+    }
+
+    #[test]
+    fn two_pages_have_two_names() {
+        let names: BTreeSet<_> = all().map(|(_, file)| name_of(file).unwrap()).collect();
+        assert_eq!(names.len(), all().count(), "{names:?}");
+        assert_eq!(name_of("iam/README.md"), None);
+    }
+}
