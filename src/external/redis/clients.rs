@@ -17,8 +17,8 @@ fn is_client(line: &str) -> bool {
     let command = field("cmd").unwrap_or_default();
     let is_unused =
         command == "NULL" && field("age").and_then(|age| age.parse().ok()).is_some_and(|age: u64| age < UNUSED_SECONDS);
-    // `M` is its master and `S` a replica. The list is asked for as `client|list`, before 7.0 as `client`.
-    !flags.contains(['M', 'S']) && !is_unused && command.split('|').next() != Some("client")
+    // `M` is its master and `S` a replica. Libraries send other commands of `CLIENT` as they connect.
+    !flags.contains(['M', 'S']) && !is_unused && command != "client|list"
 }
 
 #[cfg(test)]
@@ -33,9 +33,10 @@ mod tests {
             )
         };
         let counted = |flags: &str, age: u64, command: &str| count(&line(flags, age, command));
-        assert_eq!([counted("N", 9, "client|list"), counted("N", 9, "client"), counted("N", 0, "NULL")], [0; 3]);
+        assert_eq!([counted("N", 9, "client|list"), counted("N", 0, "NULL")], [0; 2]);
         assert_eq!([counted("M", 9, "replconf"), counted("S", 9, "replconf")], [0; 2]);
         assert_eq!([counted("N", 0, "set"), counted("N", 2, "NULL"), counted("P", 9, "subscribe")], [1; 3]);
+        assert_eq!(counted("N", 0, "client|setinfo"), 1);
         assert_eq!(count(&[line("N", 9, "set"), line("N", 9, "client|list"), line("x", 9, "exec")].concat()), 2);
         assert_eq!(count(""), 0);
     }

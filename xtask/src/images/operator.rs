@@ -36,7 +36,11 @@ pub fn build(profile: &str, step: &Step) -> Result<PathBuf> {
     build.args(["build", "--profile", profile, "--locked", "--package", "causeway", "--bin", "causeway"]);
     cargo::run(build.current_dir(host::repo_root()?), "the operator", &workshop()?.join("build.log"), step)?;
     let program = target_directory()?.join(profile).join("causeway");
-    ensure!(is_stripped(&program)?, "{} has symbols, a third of its size: see [profile.release] in Cargo.toml", program.display());
+    ensure!(
+        is_stripped(&program)?,
+        "{} has symbols, a third of its size: see [profile.release] in Cargo.toml",
+        program.display()
+    );
     Ok(program)
 }
 
