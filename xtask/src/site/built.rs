@@ -13,9 +13,10 @@ const MADE: &[&str] = &["print.html", "404.html", "toc.html"];
 pub fn check(site: &Path) -> Result<usize> {
     let mut pages = BTreeMap::new();
     for entry in fs::read_dir(site).with_context(|| format!("cannot read {}", site.display()))? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        if name.ends_with(".html") {
-            pages.insert(name.clone(), fs::read_to_string(site.join(&name))?);
+        let path = entry?.path();
+        if path.extension().is_some_and(|it| it == "html") {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            pages.insert(name, fs::read_to_string(&path)?);
         }
     }
     let ids: BTreeMap<&String, BTreeSet<&str>> =

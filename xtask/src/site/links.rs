@@ -66,7 +66,7 @@ pub fn broken(root: &Path) -> Result<Vec<String>> {
             let link = &text[range];
             let Target::File(file, anchor) = target(page, link) else { continue };
             let leads = match anchor {
-                Some(anchor) if file.ends_with(".md") => anchors(&read(&file)?).contains(&anchor),
+                Some(anchor) if is_a(&file, "md") => anchors(&read(&file)?).contains(&anchor),
                 _ => root.join(&file).exists(),
             };
             if !leads {
@@ -77,9 +77,13 @@ pub fn broken(root: &Path) -> Result<Vec<String>> {
     Ok(broken)
 }
 
+fn is_a(file: &str, kind: &str) -> bool {
+    Path::new(file).extension().is_some_and(|it| it == kind)
+}
+
 /// The name of a picture in the site.
 pub fn picture(file: &str) -> Option<&str> {
-    file.strip_prefix("docs/").filter(|name| name.ends_with(".svg"))
+    file.strip_prefix("docs/").filter(|name| is_a(name, "svg"))
 }
 
 #[cfg(test)]

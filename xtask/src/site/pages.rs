@@ -79,18 +79,15 @@ pub fn name_of(file: &str) -> Option<String> {
 
 /// The table of contents, with generated pages: titles and names.
 pub fn summary(generated: &[(String, String)]) -> String {
-    let mut text = format!("# Summary\n\n[{}]({})\n", FIRST.0, name_of(FIRST.1).unwrap_or_default());
+    let entry = |title: &str, name: &str| format!("- [{title}]({name})");
+    let mut lines = vec!["# Summary".into(), format!("[{}]({})", FIRST.0, name_of(FIRST.1).unwrap_or_default())];
     for part in PARTS {
-        text += &format!("\n# {}\n\n", part.title);
-        for (title, file) in part.pages {
-            text += &format!("- [{title}]({})\n", name_of(file).unwrap_or_default());
-        }
+        lines.push(format!("# {}", part.title));
+        lines.extend(part.pages.iter().map(|(title, file)| entry(title, &name_of(file).unwrap_or_default())));
     }
-    text += "\n# Reference\n\n";
-    for (title, name) in generated {
-        text += &format!("- [{title}]({name})\n");
-    }
-    text
+    lines.push("# Reference".into());
+    lines.extend(generated.iter().map(|(title, name)| entry(title, name)));
+    lines.join("\n") + "\n"
 }
 
 #[cfg(test)]
@@ -104,9 +101,10 @@ mod tests {
     #[test]
     fn every_page_of_the_documentation_is_in_the_site_once() {
         let docs = host::repo_root().unwrap().join("docs");
-        let names = fs::read_dir(docs).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let paths = fs::read_dir(docs).unwrap().map(|entry| entry.unwrap().path());
+        let pages = paths.filter(|path| path.extension().is_some_and(|it| it == "md"));
         let there: BTreeSet<String> =
-            names.filter(|name| name.ends_with(".md")).map(|name| format!("docs/{name}")).collect();
+            pages.map(|path| format!("docs/{}", path.file_name().unwrap().to_string_lossy())).collect();
         let listed: Vec<_> = all().map(|(_, file)| file.to_owned()).filter(|file| file.starts_with("docs/")).collect();
         assert_eq!(listed.iter().cloned().collect::<BTreeSet<_>>(), there);
         assert_eq!(listed.len(), there.len(), "{listed:?}");

@@ -12,26 +12,22 @@ pub fn page(definition: &Value) -> (String, String, String) {
     let (group, version) = (&definition["spec"]["group"], &definition["spec"]["versions"][0]);
     let schema = &version["schema"]["openAPIV3Schema"];
     let api = format!("{}/{}", group.as_str().unwrap_or_default(), version["name"].as_str().unwrap_or_default());
-    let mut text =
+    let head =
         format!("# Fields of {kind}\n\n`apiVersion: {api}`, `kind: {kind}`\n\n{}\n", cell(&schema["description"]));
-    for part in ["spec", "status"] {
-        let part_schema = &schema["properties"][part];
-        if part_schema.is_null() {
-            continue;
-        }
-        text += &format!("\n## {part}\n\n");
-        for rule in rules(part_schema) {
-            text += &format!("- {rule}\n");
-        }
-        text += "\n| field | type | |\n|---|---|---|\n";
-        rows(part_schema, "", &mut text);
-    }
+    let parts = ["spec", "status"].map(|part| (part, &schema["properties"][part]));
+    let parts = parts.into_iter().filter(|(_, schema)| !schema.is_null()).map(|(part, schema)| {
+        let rules = rules(schema).into_iter().map(|rule| format!("- {rule}\n")).collect::<Vec<_>>().concat();
+        let rows = rows(schema, "").concat();
+        format!("\n## {part}\n\n{rules}\n| field | type | |\n|---|---|---|\n{rows}")
+    });
+    let text = head + &parts.collect::<String>();
     (kind.to_owned(), format!("fields-{}.md", kind.to_lowercase()), text)
 }
 
 /// A row for each field, with those within it behind it.
-fn rows(schema: &Value, path: &str, into: &mut String) {
+fn rows(schema: &Value, path: &str) -> Vec<String> {
     let required = |name: &str| schema["required"].as_array().into_iter().flatten().any(|it| it == name);
+    let mut all = Vec::new();
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
         let mut notes = vec![cell(&field["description"])];
@@ -43,14 +39,15 @@ fn rows(schema: &Value, path: &str, into: &mut String) {
         }
         notes.extend(rules(field));
         notes.retain(|note| !note.is_empty());
-        into.push_str(&format!("| `{path}` | {} | {} |\n", kind_of(field), notes.join(" ")));
+        all.push(format!("| `{path}` | {} | {} |\n", kind_of(field), notes.join(" ")));
         if OF_PODS.contains(&name.as_str()) {
             continue;
         }
-        rows(field, &path, into);
-        rows(&field["items"], &format!("{path}[]"), into);
-        rows(&field["additionalProperties"], &format!("{path}.*"), into);
+        all.extend(rows(field, &path));
+        all.extend(rows(&field["items"], &format!("{path}[]")));
+        all.extend(rows(&field["additionalProperties"], &format!("{path}.*")));
     }
+    all
 }
 
 /// Its type, bounds and values.
@@ -132,11 +129,9 @@ mod tests {
                 "resources": { "type": "object", "properties": { "limits": { "type": "object" } } },
             },
         });
-        let mut text = String::new();
-        rows(&schema, "", &mut text);
         let expected = "| `all` | list of object |  |\n| `all[].name` | string |  |\n\
                         | `mode` | string: `A`, `B` | Default: `\"A\"`. Refused otherwise: *cannot change* |\n\
                         | `port` | integer: from 1, to 65535 | The port, or \\| none. Required. |\n| `resources` | object |  |\n";
-        assert_eq!(text, expected);
+        assert_eq!(rows(&schema, "").concat(), expected);
     }
 }

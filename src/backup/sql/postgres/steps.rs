@@ -118,7 +118,8 @@ impl Steps<'_> {
             match step.checked_sub(1).map(|at| parts.get(at)) {
                 None => self.section("pre-data", again, &[]).await?,
                 Some(Some(part)) => {
-                    self.listed(part, &jobs.as_deref().map_or(["--single-transaction"], |it| [it])).await?
+                    let how = jobs.as_deref().unwrap_or("--single-transaction");
+                    self.listed(part, &[how]).await?;
                 }
                 Some(None) if step == parts.len() + 1 => self.listed(self.contents.others(), &[]).await?,
                 Some(None) => self.section("post-data", again, jobs.as_deref().as_slice()).await?,
