@@ -33,6 +33,13 @@ pub fn parsed() -> Result<Vec<Value>> {
     all()?.into_iter().map(read).collect()
 }
 
+/// The `apiVersion` and `kind` of the objects of a definition.
+pub fn api_of(definition: &Value) -> (String, String) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let spec = &definition["spec"];
+    (format!("{}/{}", text(&spec["group"]), text(&spec["versions"][0]["name"])), text(&spec["names"]["kind"]))
+}
+
 /// Writes the definitions anew.
 pub fn run() -> Result<()> {
     let crds = directory()?;

@@ -3,7 +3,7 @@
 
 mod built;
 mod links;
-mod markdown;
+pub mod markdown;
 mod pages;
 mod reference;
 

@@ -89,26 +89,51 @@ fn closing(bytes: &[u8], begin: usize, ticks: usize) -> Option<usize> {
     None
 }
 
-/// The text with spaces in place of fenced code.
-fn masked_fences(text: &str) -> String {
-    let mut fence: Option<&str> = None;
-    let mut masked = String::with_capacity(text.len());
+/// A block of fenced code. <https://spec.commonmark.org/0.31.2/#fenced-code-blocks>
+pub struct Fence<'a> {
+    /// What follows the marks that open it.
+    pub language: &'a str,
+    /// How far these are indented.
+    pub indent: usize,
+    /// Its lines with those of the marks.
+    pub whole: Range<usize>,
+    /// Its lines.
+    pub code: Range<usize>,
+}
+
+/// All blocks of fenced code; one that does not end has all that follows.
+pub fn fences(text: &str) -> Vec<Fence<'_>> {
+    let mut fences: Vec<Fence<'_>> = Vec::new();
+    let (mut open, mut at) = (None, 0);
     for line in text.split_inclusive('\n') {
+        let (begin, end) = (at, at + line.len());
+        at = end;
         let word = line.trim_start();
         let mark = ["```", "~~~"].into_iter().find(|mark| word.starts_with(mark));
-        let is_code = fence.is_some() || mark.is_some();
-        fence = match (fence, mark) {
-            (None, mark) => mark,
-            (Some(open), Some(mark)) if open == mark => None,
-            (open, _) => open,
-        };
-        if is_code {
-            masked.extend(line.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }));
-        } else {
-            masked.push_str(line);
+        match (open, mark, fences.last_mut()) {
+            (None, Some(mark), _) => {
+                let (language, indent) = (word[mark.len()..].trim(), line.len() - word.len());
+                fences.push(Fence { language, indent, whole: begin..text.len(), code: end..text.len() });
+                open = Some(mark);
+            }
+            (Some(opened), Some(mark), Some(fence)) if opened == mark => {
+                (fence.whole.end, fence.code.end) = (end, begin);
+                open = None;
+            }
+            _ => {}
         }
     }
-    masked
+    fences
+}
+
+/// The text with spaces in place of fenced code.
+fn masked_fences(text: &str) -> String {
+    let mut masked = text.as_bytes().to_vec();
+    for fence in fences(text) {
+        masked[fence.whole].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
+    }
+    // Lines were replaced as a whole.
+    String::from_utf8_lossy(&masked).into_owned()
 }
 
 #[cfg(test)]

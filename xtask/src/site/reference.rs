@@ -2,16 +2,16 @@
 
 use serde_json::Value;
 
+use crate::crds;
+
 /// Fields that are those of a pod: <https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/>
 const OF_PODS: &[&str] =
     &["affinity", "tolerations", "topologySpreadConstraints", "resources", "nodeSelector", "imagePullSecrets"];
 
 /// Of a definition: the kind, the page's name, and its text.
 pub fn page(definition: &Value) -> (String, String, String) {
-    let kind = definition["spec"]["names"]["kind"].as_str().unwrap_or_default();
-    let (group, version) = (&definition["spec"]["group"], &definition["spec"]["versions"][0]);
-    let schema = &version["schema"]["openAPIV3Schema"];
-    let api = format!("{}/{}", group.as_str().unwrap_or_default(), version["name"].as_str().unwrap_or_default());
+    let (api, kind) = crds::api_of(definition);
+    let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     let head =
         format!("# Fields of {kind}\n\n`apiVersion: {api}`, `kind: {kind}`\n\n{}\n", cell(&schema["description"]));
     let parts = ["spec", "status"].map(|part| (part, &schema["properties"][part]));
@@ -21,7 +21,8 @@ pub fn page(definition: &Value) -> (String, String, String) {
         format!("\n## {part}\n\n{rules}\n| field | type | |\n|---|---|---|\n{rows}")
     });
     let text = head + &parts.collect::<String>();
-    (kind.to_owned(), format!("fields-{}.md", kind.to_lowercase()), text)
+    let name = format!("fields-{}.md", kind.to_lowercase());
+    (kind, name, text)
 }
 
 /// A row for each field, with those within it behind it.
@@ -92,7 +93,6 @@ fn cell(text: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crds;
 
     #[test]
     fn every_field_of_every_kind_has_a_row_with_its_description() {

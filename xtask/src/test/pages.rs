@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
+use crate::site::markdown::fences;
 use crate::{crds, host};
 
 /// The namespace in which they are tried.
@@ -13,7 +14,7 @@ pub const NAMESPACE: &str = "causeway-system";
 
 /// Writes whole objects of our kinds in the pages of `docs/`, a file for each page that has some.
 pub fn objects(into: &Path) -> Result<Vec<PathBuf>> {
-    let known: Vec<(String, String)> = crds::parsed()?.iter().map(kind_of).collect();
+    let known: Vec<(String, String)> = crds::parsed()?.iter().map(crds::api_of).collect();
     let mut files = Vec::new();
     for entry in fs::read_dir(host::repo_root()?.join("docs"))? {
         let path = entry?.path();
@@ -33,13 +34,6 @@ pub fn objects(into: &Path) -> Result<Vec<PathBuf>> {
     ensure!(!files.is_empty(), "no page of docs/ shows an object");
     files.sort();
     Ok(files)
-}
-
-/// Group with version, and kind.
-fn kind_of(definition: &Value) -> (String, String) {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let spec = &definition["spec"];
-    (format!("{}/{}", text(&spec["group"]), text(&spec["versions"][0]["name"])), text(&spec["names"]["kind"]))
 }
 
 /// Whole objects of those kinds in blocks of YAML: with a name and a spec. Each gets a name of its own, as a page may show
@@ -67,21 +61,12 @@ fn of(page: &str, known: &[(String, String)]) -> Result<Vec<Value>> {
 
 /// What stands in blocks of YAML, also in such as belong to an entry of a list.
 fn blocks(page: &str) -> Vec<String> {
-    let mut blocks = Vec::new();
-    let mut open: Option<(usize, String)> = None;
-    for line in page.lines() {
+    let yaml = fences(page).into_iter().filter(|fence| fence.language.starts_with("yaml"));
+    let aligned = |line: &str, depth: usize| {
         let indent = line.len() - line.trim_start().len();
-        open = match open {
-            None if line.trim_start().starts_with("```yaml") => Some((indent, String::new())),
-            None => None,
-            Some((_, block)) if line.trim() == "```" => {
-                blocks.push(block);
-                None
-            }
-            Some((depth, block)) => Some((depth, block + line.get(depth.min(indent)..).unwrap_or_default() + "\n")),
-        };
-    }
-    blocks
+        line.get(depth.min(indent)..).unwrap_or_default().to_owned() + "\n"
+    };
+    yaml.map(|fence| page[fence.code].lines().map(|line| aligned(line, fence.indent)).collect()).collect()
 }
 
 #[cfg(test)]

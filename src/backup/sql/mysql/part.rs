@@ -17,6 +17,7 @@ use crate::backup::Error;
 
 /// Bytes that are read at once.
 const READ: usize = 256 * 1024;
+
 /// Reads where a dump has which database; where it says that otherwise than the backup does, nobody takes it apart.
 pub async fn read(fetched: &Fetched, dump: &Path, tables: &Tables) -> Result<Sections, Error> {
     let failed = |source| Error::Work { path: dump.to_owned(), source };
