@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Where it is installed in pods.
@@ -26,6 +26,11 @@ const LOADER: &str = "ld.so";
 const IS_STATIC: bool = cfg!(target_feature = "crt-static");
 /// Where Debian and most others keep the certificates.
 const USUAL_CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
+/// So many bytes are copied before they are written to the disk. Pages that are yet to be written count as the container's
+/// memory, and with cgroup v1 nobody waits for them: a container with a small limit would be killed by its copy.
+/// <https://docs.kernel.org/admin-guide/cgroup-v1/memory.html>
+const PIECE: u64 = 8 << 20;
+
 /// Why it could not be installed.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
@@ -107,7 +112,16 @@ fn place(library: &Path, directory: &Path) -> Result<(), InstallError> {
 fn copy(from: &Path, to: &Path) -> Result<(), InstallError> {
     // An earlier try of the same pod may have left one that cannot be written to.
     let _ = fs::remove_file(to);
-    fs::copy(from, to).map(drop).map_err(|source| InstallError::File { path: to.to_owned(), source })
+    copy_in_pieces(from, to).map_err(|source| InstallError::File { path: to.to_owned(), source })
+}
+
+fn copy_in_pieces(from: &Path, to: &Path) -> io::Result<()> {
+    let original = File::open(from)?;
+    let mut copy = File::create(to)?;
+    while io::copy(&mut (&original).take(PIECE), &mut copy)? > 0 {
+        copy.sync_data()?;
+    }
+    copy.set_permissions(original.metadata()?.permissions())
 }
 
 fn write(path: &Path, text: &str) -> Result<(), InstallError> {
