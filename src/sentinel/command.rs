@@ -1,4 +1,4 @@
-//! The command `SENTINEL`, and what it tells of the master. Pure.
+//! The command `SENTINEL`, and its answers about the master. Pure.
 //! <https://github.com/redis/redis/blob/7.0/src/sentinel.c> (`sentinelCommand`, `addReplySentinelRedisInstance`)
 
 use super::reply::Reply;
@@ -25,7 +25,7 @@ pub fn answer(subcommand: &[u8], words: &[Vec<u8>], settings: &Settings, view: &
         }
         ("master", [_]) => known().map(|it| master(settings, it)),
         ("replicas" | "slaves", [_]) => known().map(|it| Reply::List(replicas(settings, it))),
-        // Clients find all of us by the name of one Service, and keep no address of a pod that is gone.
+        // Clients find all sentinels by the name of one Service. So they keep no address of a pod that is gone.
         ("sentinels", [_]) => Ok(Reply::List(Vec::new())),
         ("ckquorum", [_]) => match view.master {
             Some(_) => Ok(Reply::Word("OK 1 usable Sentinels. Causeway fails over, and needs no quorum")),
@@ -57,7 +57,7 @@ fn master(settings: &Settings, master: &Master) -> Reply {
     ])
 }
 
-/// All replicas that have all data, behind the Service that leads to them.
+/// One entry for all replicas that have all data: the Service that leads to them.
 fn replicas(settings: &Settings, master: &Master) -> Vec<Reply> {
     let (host, port) = (settings.replicas.as_str(), settings.port.to_string());
     let replica = || {

@@ -6,8 +6,8 @@
 //!  └──is a password right?──┘
 //! ```
 //!
-//! It finds out nothing by itself and fails nothing over: the operator does, and says to each node who the master is. So it
-//! asks the node beside it, and nobody else. A node that knows no master has none named.
+//! It detects no failures and fails nothing over: the operator does, and makes each node follow the master. So it asks
+//! the node beside it, and nobody else. While that node knows no master, it names none.
 
 mod command;
 mod node;
@@ -39,9 +39,9 @@ use serve::Shared;
 use session::Settings;
 use view::View;
 
-/// Where it listens, as every sentinel does.
+/// The port at which it listens, as every sentinel does.
 pub const PORT: u16 = 26379;
-/// The user as whom it asks the node.
+/// The user as which it asks the node.
 pub const USER: &str = "causeway-sentinel";
 
 /// Options of `causeway sentinel`.
@@ -92,7 +92,7 @@ pub struct SentinelOptions {
     pub log_level: String,
 }
 
-/// Why nobody can be answered.
+/// Why clients cannot be answered.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Logging could not be set up.
@@ -133,7 +133,7 @@ pub async fn run(options: SentinelOptions) -> Result<(), Error> {
     Ok(())
 }
 
-/// All addresses of the family of that one.
+/// The address that stands for all addresses of the same family.
 fn everywhere(address: IpAddr) -> SocketAddr {
     match address {
         IpAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, PORT).into(),
@@ -163,11 +163,11 @@ fn answer(options: &SentinelOptions, listener: TcpListener) -> Result<impl Futur
     let tls = directory.clone().map(|directory| node::Tls { directory, name, asks });
     let node = Arc::new(Node::new(options.node.to_string(), login, tls));
     let own = view::Node { address: options.pod_ip.to_string(), port: options.node.port() };
-    let (told, views) = watch::channel(View::default());
+    let (sender, views) = watch::channel(View::default());
     let tls = directory.map(|directory| tls::Server { directory, clients });
     let places = Arc::new(Semaphore::new(serve::CLIENTS));
     let shared = Arc::new(Shared { settings, node: node.clone(), tls, views, places });
     Ok(async move {
-        tokio::join!(node.watch(&own, &told), serve::serve(&listener, shared));
+        tokio::join!(node.watch(&own, &sender), serve::serve(&listener, shared));
     })
 }

@@ -1,4 +1,4 @@
-//! The node beside us: who the master is by its word, and whether a password is right.
+//! The node beside this sentinel: which master it names, and whether a password is right.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use super::tls::Files;
 use super::view::{self, View};
 use crate::external::redis::{Credentials, Endpoint, Info, Login, Reply, Request, Tcp, Transport, Trouble};
 
-/// So often it is asked.
+/// How often it is asked.
 const OFTEN: Duration = Duration::from_millis(500);
-/// An answer that has not come by then is not waited for.
+/// How long an answer is waited for.
 const DEADLINE: Duration = Duration::from_secs(1);
-/// Passwords that are checked at the same time.
+/// How many passwords are checked at the same time.
 const CHECKS: usize = 16;
 
 /// How the node is reached.
@@ -24,9 +24,9 @@ const CHECKS: usize = 16;
 pub struct Node {
     /// Such as `127.0.0.1:6379`.
     pub address: String,
-    /// As whom it is asked for its master; as nobody where it asks for no password.
+    /// The user as which it is asked for its master; `None` if it asks for no password.
     pub login: Option<Login>,
-    /// With what it speaks TLS, where it does.
+    /// How it speaks TLS, if it does.
     pub tls: Option<Tls>,
     checks: Semaphore,
 }
@@ -38,7 +38,7 @@ pub struct Tls {
     pub directory: PathBuf,
     /// The name that its certificate is valid for.
     pub name: String,
-    /// It asks for our certificate.
+    /// Whether it asks for a client certificate.
     pub asks: bool,
 }
 
@@ -48,22 +48,22 @@ impl Node {
         Self { address, login, tls, checks: Semaphore::new(CHECKS) }
     }
 
-    /// Asks it again and again, and tells what is known whenever that changes.
+    /// Asks it again and again, and publishes what is known whenever that changes.
     pub async fn watch(&self, node: &view::Node, views: &watch::Sender<View>) {
         let calls = Tcp::default();
         let mut ticks = interval(OFTEN);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut heard = Instant::now();
+        let mut last_answer = Instant::now();
         loop {
             ticks.tick().await;
             let said = self.info(&calls, self.login.clone()).await;
             views.send_if_modified(|view| {
                 let now = match &said {
                     Ok(info) => {
-                        heard = Instant::now();
-                        view.heard(node, info)
+                        last_answer = Instant::now();
+                        view.answered(node, info)
                     }
-                    Err(_) => view.silent(heard.elapsed()),
+                    Err(_) => view.silent(last_answer.elapsed()),
                 };
                 let changed = *view != now;
                 if view.address() != now.address() {
@@ -76,12 +76,13 @@ impl Node {
         }
     }
 
-    /// Whether clients of the node log in with that password. It is asked itself: it knows a changed one at once.
+    /// Whether clients log in to the node with that password. The node itself is asked: it knows a changed password at
+    /// once.
     pub async fn check(&self, password: &str) -> Verdict {
         let login = Login { user: "default".into(), password: password.to_owned() };
         let checked = timeout(DEADLINE, async {
             let _turn = self.checks.acquire().await;
-            // The connection ends with this.
+            // The connection is closed when this is done.
             self.info(&Tcp::default(), Some(login)).await
         });
         match checked.await {

@@ -1,4 +1,4 @@
-//! What clients are answered, and how it is written in either version of the protocol. Pure.
+//! The answers to clients, and how they are written in either version of the protocol. Pure.
 //! <https://redis.io/docs/latest/develop/reference/protocol-spec/>
 
 /// The version of the protocol that a client speaks.
@@ -12,7 +12,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// As `HELLO` tells it.
+    /// The number that `HELLO` has for it.
     pub fn number(self) -> i64 {
         match self {
             Self::Two => 2,
@@ -24,23 +24,23 @@ impl Protocol {
 /// An answer, or a message to subscribers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// A word that says that all is well.
+    /// A simple string: all is well.
     Word(&'static str),
-    /// What is wrong, its code first.
+    /// An error, its code first.
     Error(String),
     /// A number.
     Number(i64),
     /// A text.
     Text(Vec<u8>),
-    /// No text.
+    /// No text: null.
     Nothing,
-    /// No list.
+    /// No list: null.
     NoList,
     /// A list.
     List(Vec<Reply>),
-    /// Values by names; RESP2 has a list of both in turn.
+    /// A map of values by names; RESP2 writes it as a list of both in turn.
     Map(Vec<(&'static str, Reply)>),
-    /// What nobody asked for just now; RESP2 has a list.
+    /// A push message, which answers no request; RESP2 writes it as a list.
     Push(Vec<Reply>),
 }
 
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn each_version_has_its_own_words() {
+    fn each_version_has_its_own_form() {
         let map = Reply::Map(vec![("ip", Reply::text("10.0.0.1"))]);
         let push = Reply::Push(vec![Reply::Nothing, Reply::NoList, Reply::Number(-1)]);
         for (reply, two, three) in [

@@ -1,4 +1,4 @@
-//! What a client asks for, as it comes over the line: an array of words. Pure.
+//! The request of a client, as it comes over the wire: an array of words. Pure.
 //! <https://redis.io/docs/latest/develop/reference/protocol-spec/>
 
 /// The words of a request, the command first. There are none in an empty array.
@@ -11,10 +11,10 @@ const MOST_WORDS: usize = 64;
 /// Bytes of a line with a length at most.
 const LONGEST_LINE: usize = 16;
 
-/// What comes is no request, or one that is too long.
+/// The bytes are no request, or one that is too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// It is no array of words.
+    /// They are no array of words.
     #[error("Protocol error: expected an array of bulk strings")]
     NoArray,
     /// It is longer than any that is answered.
@@ -22,7 +22,7 @@ pub enum Malformed {
     TooLong,
 }
 
-/// The first request in `bytes`, and how many bytes it takes; none where it has not come whole.
+/// The first request in `bytes`, and how many bytes it takes; `None` if it has not come whole yet.
 pub fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Malformed> {
     let mut rest = bytes;
     let read = read(&mut rest)?;
@@ -54,7 +54,7 @@ fn read(rest: &mut &[u8]) -> Result<Option<Request>, Malformed> {
     Ok(Some(words))
 }
 
-/// A line with a length after `mark`. Redis takes no words for an array of fewer than none.
+/// Reads a line with a length after `mark`. Like Redis, it reads an array of a negative length as an empty one.
 fn length(rest: &mut &[u8], mark: u8) -> Result<Option<usize>, Malformed> {
     if rest.first().is_some_and(|first| *first != mark) {
         return Err(Malformed::NoArray);

@@ -1,4 +1,4 @@
-//! Connections of clients: so many at most, each with deadlines, and none is read without end.
+//! Connections of clients: their number is bounded, each has deadlines, and no request is read without end.
 
 use std::io;
 use std::sync::Arc;
@@ -17,28 +17,29 @@ use super::session::{Next, Session, Settings, error};
 use super::tls::Server;
 use super::view::View;
 
-/// Clients at the same time.
+/// The most clients at the same time.
 pub const CLIENTS: usize = 500;
-/// After a connection that could not be accepted: there may be too many open files.
+/// The pause after a connection that could not be accepted: there may be too many open files.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Who has not shaken hands or logged in by then is let go; so is who does not read.
+/// A client that has not finished the TLS handshake, logged in or read its answer within this time is disconnected.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Who asks for nothing for so long is let go.
+/// A client that asks for nothing for this long is disconnected.
 const IDLE: Duration = Duration::from_mins(10);
-/// The same of one that listens: a connection whose other end is gone without a word cannot be told from that.
+/// The same for a client that subscribed: its connection cannot be distinguished from one whose other end is gone
+/// without a word.
 const LISTENING: Duration = Duration::from_hours(1);
 
 /// What all connections share.
 pub struct Shared {
     /// What does not change.
     pub settings: Settings,
-    /// The node beside us.
+    /// The node beside this sentinel.
     pub node: Arc<Node>,
-    /// TLS, where clients speak it.
+    /// TLS, if clients speak it.
     pub tls: Option<Server>,
     /// What is known.
     pub views: watch::Receiver<View>,
-    /// One for each client that there may be yet.
+    /// A permit for each client that may still come.
     pub places: Arc<Semaphore>,
 }
 
@@ -76,7 +77,7 @@ async fn welcome(stream: TcpStream, number: i64, shared: &Shared) -> io::Result<
     }
 }
 
-/// Answers a client until it is gone, or is let go.
+/// Answers a client until it is gone, or is disconnected.
 pub async fn converse<S>(mut stream: S, number: i64, shared: &Shared) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,

@@ -1,7 +1,7 @@
-//! What one client is answered. Pure: what the node beside us must be asked is asked by whoever calls this.
+//! The answers to one client. Pure: where the node beside this sentinel must be asked, the caller does that.
 //!
-//! The commands are those that clients need to find a master and to hear of another one. Who wants to change something, or to
-//! have a failover, is refused: Causeway decides that.
+//! The commands are those that clients need to find the master and to learn of another one. Commands that change
+//! something, or ask for a failover, are refused: Causeway decides that.
 //! <https://redis.io/docs/latest/operate/oss_and_stack/management/sentinel/#sentinel-api>
 
 use super::command;
@@ -17,7 +17,7 @@ pub struct Settings {
     pub name: String,
     /// The port of nodes.
     pub port: u16,
-    /// The host at which replicas that have all data are reached.
+    /// The host at which clients reach the replicas that have all data.
     pub replicas: String,
     /// The name of this sentinel, of 40 hexadecimal digits.
     pub id: String,
@@ -30,9 +30,9 @@ pub struct Settings {
 pub struct Session {
     /// Its number.
     pub number: i64,
-    /// What it speaks.
+    /// The version of the protocol that it speaks.
     pub protocol: Protocol,
-    /// It gave the right password.
+    /// Whether it gave the right password.
     pub known: bool,
     /// What it listens to.
     pub subscriptions: Subscriptions,
@@ -54,7 +54,8 @@ pub enum Next {
 pub struct Check {
     /// What was given.
     pub password: String,
-    /// The client wants to speak that from then on, and be told of us.
+    /// The version of the protocol that the client wants to speak from then on, if it logs in by `HELLO`. It gets a
+    /// greeting.
     hello: Option<Protocol>,
 }
 
@@ -91,7 +92,7 @@ fn wrong_count(command: &str) -> Reply {
     error(format!("wrong number of arguments for '{}' command", command.to_lowercase()))
 }
 
-/// A word of a client that may be shown.
+/// A word of a client, in a form that is safe to show.
 pub fn shown(word: &[u8]) -> String {
     word.iter().take(64).map(|byte| if byte.is_ascii_graphic() { char::from(*byte) } else { '?' }).collect()
 }
@@ -138,7 +139,7 @@ impl Session {
     pub fn let_in(&mut self, check: &Check, verdict: Verdict, settings: &Settings) -> Reply {
         match verdict {
             Verdict::Wrong => wrong_password(),
-            // Clients try elsewhere, and then again.
+            // Clients then try another sentinel, and later this one again.
             Verdict::Unknown => Reply::Error("LOADING the node beside this sentinel does not answer".into()),
             Verdict::Right => {
                 self.known = true;
@@ -183,7 +184,7 @@ impl Session {
         }
         match login {
             Some((user, password)) => match check(user, password, Some(protocol), settings) {
-                // Where nobody needs a password, any is right.
+                // If nobody needs a password, any is right.
                 Next::Reply(replies) if replies == [Reply::OK] => self.greet(protocol, settings).into(),
                 next => next,
             },
@@ -219,7 +220,7 @@ impl Session {
     }
 }
 
-/// Clients log in as the user of all clients.
+/// All clients log in as the user `default`.
 fn check(user: &[u8], password: &[u8], hello: Option<Protocol>, settings: &Settings) -> Next {
     match std::str::from_utf8(password) {
         _ if user != b"default" => wrong_password().into(),

@@ -1,13 +1,13 @@
-//! Which channels a client listens to, and what it is told when another node becomes the master. Pure.
+//! The channels that a client subscribes to, and the messages that it gets when another node becomes the master. Pure.
 
 use super::reply::Reply;
 use super::session::{Settings, error};
 use super::view::View;
 
-/// The one channel over which anything is told: name of the master, its address and port, and the new ones.
+/// The one channel that has messages: name of the master, its old address and port, and the new ones.
 /// <https://redis.io/docs/latest/operate/oss_and_stack/management/sentinel/#pubsub-messages>
 const CHANNEL: &[u8] = b"+switch-master";
-/// Channels and patterns of a client at most.
+/// The most channels and patterns of a client.
 const MOST: usize = 64;
 
 /// What a client names.
@@ -19,17 +19,17 @@ pub enum Kind {
     Pattern,
 }
 
-/// What a client listens to.
+/// What a client subscribes to.
 #[derive(Debug, Default)]
 pub struct Subscriptions {
     channels: Vec<Vec<u8>>,
     patterns: Vec<Vec<u8>>,
-    /// The last master that it was told of, or could have asked for before it listened.
+    /// The last master that a message named, or that was known before the client subscribed.
     last: Option<String>,
 }
 
 impl Subscriptions {
-    /// Whether it listens to nothing.
+    /// Whether the client subscribes to nothing.
     pub fn is_empty(&self) -> bool {
         self.count() == 0
     }
@@ -45,7 +45,7 @@ impl Subscriptions {
         }
     }
 
-    /// Listens to these, too. Each has an answer of its own.
+    /// Subscribes to these, too. Each has an answer of its own.
     pub fn add(&mut self, kind: Kind, names: &[Vec<u8>], view: &View) -> Vec<Reply> {
         if self.count() + names.len() > MOST {
             return vec![error("too many subscriptions")];
@@ -63,7 +63,7 @@ impl Subscriptions {
         names.iter().map(add).collect()
     }
 
-    /// Listens to these no longer; to none where none is named.
+    /// Unsubscribes from these, or from all if none is named.
     pub fn remove(&mut self, kind: Kind, names: &[Vec<u8>]) -> Vec<Reply> {
         let word = if kind == Kind::Channel { "unsubscribe" } else { "punsubscribe" };
         let names = if names.is_empty() { self.of(kind).clone() } else { names.to_vec() };
@@ -82,7 +82,7 @@ impl Subscriptions {
         Reply::Push(vec![Reply::text(word), name, Reply::Number(count)])
     }
 
-    /// What is told of what is known now: something where another node is the master.
+    /// The messages about what is known now: some only if another node is the master.
     pub fn tell(&mut self, settings: &Settings, view: &View) -> Vec<Reply> {
         let Some(master) = &view.master else { return Vec::new() };
         let before = self.last.replace(master.address.clone());
@@ -101,7 +101,7 @@ impl Subscriptions {
     }
 }
 
-/// Whether a name is as a pattern says, in which `*` stands for anything and `?` for one byte.
+/// Whether a name matches a pattern, in which `*` stands for anything and `?` for one byte.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     // Where the last `*` was, and how much of the name it stands for.
     let (mut at, mut from, mut star) = (0, 0, None);

@@ -1,4 +1,5 @@
-//! TLS for clients, with the certificates of the set. They are read for each connection: the kubelet changes them.
+//! TLS for clients, with the certificates of the set. They are read for each connection, because the kubelet replaces
+//! them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ use crate::api::redis::ClientCertificates;
 pub struct Files {
     /// Authorities.
     pub trusted: String,
-    /// The set's own, with those that vouch for it.
+    /// The set's own, with its chain.
     pub certificate: String,
     /// Its key.
     pub key: String,
@@ -33,7 +34,7 @@ impl Files {
     }
 }
 
-/// What clients are shown, and asked for.
+/// Which certificate clients are presented, and whether they must present one.
 #[derive(Clone, Debug)]
 pub struct Server {
     /// The directory with the certificates.
@@ -43,7 +44,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Speaks TLS with a client from now on.
+    /// Makes the TLS handshake with a client.
     pub async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         TlsAcceptor::from(Arc::new(self.config()?)).accept(stream).await
     }
@@ -68,7 +69,7 @@ impl Server {
                 builder.with_client_cert_verifier(verifier.build().map_err(io::Error::other)?)
             }
         };
-        // The error must not tell what the key is.
+        // The error must not reveal the key.
         let key = PrivateKeyDer::from_pem_slice(files.key.as_bytes());
         let key = key.map_err(|_| io::Error::other("no private key in PEM"))?;
         builder.with_single_cert(certificates(&files.certificate), key).map_err(io::Error::other)

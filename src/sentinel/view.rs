@@ -1,11 +1,12 @@
-//! Who the master is, as far as the node beside us knows. Pure.
+//! Which node is the master, as far as the node beside this sentinel knows. Pure.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::external::redis::{Info, Role};
 
-/// What a node that does not answer for so long said last still counts: on a busy machine that happens all the time.
+/// How long the last answer of a node that does not answer still counts: on a busy machine, short silences happen all
+/// the time.
 const MOMENT: Duration = Duration::from_secs(2);
 
 /// What is known of the set.
@@ -13,7 +14,7 @@ const MOMENT: Duration = Duration::from_secs(2);
 pub struct View {
     /// The master, while there is one that the node knows.
     pub master: Option<Master>,
-    /// Address of the master that was known last, whether it still is one.
+    /// Address of the last known master, whether or not it still is one.
     pub last: Option<String>,
 }
 
@@ -22,11 +23,11 @@ pub struct View {
 pub struct Master {
     /// Its address.
     pub address: String,
-    /// Whether it may have replicas: it is another node, or told of some.
+    /// Whether it may have replicas: it is another node, or reports some.
     pub followed: bool,
 }
 
-/// The node beside us.
+/// The node beside this sentinel.
 #[derive(Clone, Debug)]
 pub struct Node {
     /// Its address, as others know it.
@@ -41,25 +42,31 @@ impl View {
         self.master.as_ref().map(|master| master.address.as_str())
     }
 
-    /// What is known after the node has said that.
-    pub fn heard(&self, node: &Node, info: &Info) -> Self {
+    /// What is known after the node has answered with that.
+    pub fn answered(&self, node: &Node, info: &Info) -> Self {
         let master = match &info.role {
             _ if info.loading => None,
             Role::Master => Some(Master { address: node.address.clone(), followed: !info.attached.is_empty() }),
-            // Who waits to be told of a master looks for it at another port, where nobody is.
-            Role::Replica(link) if link.port == node.port && link.host.parse::<IpAddr>().is_ok() => {
+            // A process that was just started has no master yet: it follows another port, at which nothing listens.
+            Role::Replica(link) if link.port == node.port && is_of_a_node(&link.host) => {
                 Some(Master { address: link.host.clone(), followed: true })
             }
             Role::Replica(_) | Role::Other => None,
         };
-        let heard = Self { master, last: None };
-        Self { last: heard.address().map(str::to_owned).or_else(|| self.last.clone()), ..heard }
+        let view = Self { master, last: None };
+        Self { last: view.address().map(str::to_owned).or_else(|| self.last.clone()), ..view }
     }
 
     /// What is known after the node has been silent for so long.
     pub fn silent(&self, silence: Duration) -> Self {
         Self { master: self.master.clone().filter(|_| silence < MOMENT), last: self.last.clone() }
     }
+}
+
+/// Whether a replica that names this host follows a node. One that was detached, as all are while another is promoted,
+/// names the loopback address.
+fn is_of_a_node(host: &str) -> bool {
+    host.parse::<IpAddr>().is_ok_and(|address| !address.is_loopback())
 }
 
 #[cfg(test)]
@@ -71,7 +78,7 @@ mod tests {
     }
 
     fn after(view: &View, text: &str) -> View {
-        view.heard(&node(), &Info::parse(text))
+        view.answered(&node(), &Info::parse(text))
     }
 
     #[test]
@@ -87,6 +94,7 @@ mod tests {
         let known = after(&View::default(), "role:slave\r\nmaster_host:10.0.0.2\r\nmaster_port:6379\r\n");
         for text in [
             "role:slave\r\nmaster_host:127.0.0.1\r\nmaster_port:1\r\n",
+            "role:slave\r\nmaster_host:127.0.0.1\r\nmaster_port:6379\r\n",
             "role:slave\r\nmaster_host:10.0.0.3\r\nmaster_port:6379\r\nloading:1\r\n",
             "role:slave\r\nmaster_host:10.0.0.3 6379 10.0.0.4\r\nmaster_port:6379\r\n",
             "role:sentinel\r\n",

@@ -1,4 +1,4 @@
-//! What of a spec, or of the operator's options, keeps backups from being taken.
+//! Checks a spec and the operator's options for mistakes that keep backups from being taken.
 
 use super::{regions, retention};
 use crate::api::DatabaseBackup;
@@ -7,13 +7,13 @@ use crate::backup::age::Recipient;
 use crate::backup::jobs::{Settings, is_plain};
 use crate::schedule::Schedule;
 
-/// The reason where the operator does not allow the S3 that is named.
+/// The reason where the operator does not allow the S3 endpoint.
 pub const ENDPOINT_NOT_ALLOWED: &str = "EndpointNotAllowed";
 
-/// The reason where the prefix of keys may lead elsewhere.
+/// The reason where the prefix of keys has a part that may lead elsewhere, such as `..`.
 pub const PREFIX_INVALID: &str = "PrefixInvalid";
 
-/// What is asked for, as it is carried out.
+/// The schedules of a spec without mistakes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Accepted {
     /// When backups are taken.
@@ -25,16 +25,16 @@ pub struct Accepted {
 /// When backups are proven.
 #[derive(Clone, Debug, PartialEq)]
 pub enum When {
-    /// When they are complete.
+    /// Each backup, when it is complete.
     AfterEach,
-    /// Then, the newest ones.
+    /// The newest backup of each database, by this schedule.
     On(Schedule),
 }
 
-/// What is asked for; or a reason and a sentence that names the field and the fix.
+/// The schedules; or a reason, and a message that names the field and the fix.
 pub fn accepted(object: &DatabaseBackup, settings: &Settings) -> Result<Accepted, (&'static str, String)> {
     let spec = &object.spec;
-    // First: a mistake elsewhere must not let a schedule go on writing there.
+    // This comes first: another mistake does not suspend the schedule, which would go on writing to a denied endpoint.
     if let Some(endpoint) = spec.destination.endpoint.as_ref().filter(|it| !settings.endpoints.contains(it)) {
         let message = format!(
             "spec.destination.endpoint {endpoint} is not allowed: add it to the operator's option BACKUP_ENDPOINTS, or \
@@ -92,10 +92,10 @@ pub fn accepted(object: &DatabaseBackup, settings: &Settings) -> Result<Accepted
     Ok(Accepted { schedule, verify })
 }
 
-/// The bucket is in a region that there is, and so is its key.
+/// Checks that the bucket's region exists, and that the KMS key is in the same region.
 fn in_a_region(object: &DatabaseBackup, settings: &Settings) -> Result<(), (&'static str, String)> {
     let destination = &object.spec.destination;
-    // Another S3 calls its regions as it likes, and has no keys of AWS.
+    // Another S3 names its regions as it likes, and has no KMS keys.
     if destination.endpoint.is_some() {
         return Ok(());
     }
@@ -132,7 +132,7 @@ mod tests {
         settings.endpoints = vec!["https://minio.example.com".into()];
         for (endpoint, is_allowed) in [
             ("https://minio.example.com", true),
-            // Where nodes have their credentials.
+            // The instance metadata service, which hands out the node's credentials.
             ("http://169.254.169.254", false),
             ("http://[fd00:ec2::254]", false),
             ("http://minio.example.com", false),
@@ -147,14 +147,14 @@ mod tests {
     }
 
     #[test]
-    fn a_region_that_does_not_exist_and_a_key_of_another_one_are_told_by_field() {
+    fn an_unknown_region_and_a_kms_key_of_another_region_are_refused_with_the_field() {
         let (mut object, mut settings) = (backup(), observed().settings);
-        let told = |object: &DatabaseBackup, settings: &Settings| accepted(object, settings).err();
+        let refusal = |object: &DatabaseBackup, settings: &Settings| accepted(object, settings).err();
         let mut refused = |region: Option<&str>, key: Option<&str>, settings: &Settings| {
             object.spec.destination.region = region.map(str::to_owned);
             let arn = |region: &str| format!("arn:aws:kms:{region}:111122223333:key/1234abcd");
             object.spec.destination.kms_key_id = key.map(arn);
-            told(&object, settings)
+            refusal(&object, settings)
         };
         for (region, key) in [(None, None), (Some("us-east-2"), Some("us-east-2")), (None, Some("eu-west-1"))] {
             assert_eq!(refused(region, key, &settings), None, "{region:?} {key:?}");

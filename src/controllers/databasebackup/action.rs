@@ -8,30 +8,30 @@ use crate::runtime::manifest::Manifest;
 /// One change of the world.
 #[derive(Clone, PartialEq)]
 pub enum Action {
-    /// Apply a child, where `uid` is given only to that very object.
+    /// Apply a child. Where `uid` is given, only to the object with that UID.
     Apply {
         /// The child.
         child: Box<Manifest>,
-        /// The uid of the one that is there.
+        /// The UID of the existing object.
         uid: Option<String>,
     },
-    /// Make a Job; one of that name that is ours will do.
+    /// Make a Job. An existing one of that name will do if it is ours.
     Start {
         /// The Job.
         job: Box<Manifest>,
     },
-    /// Make a Job that proves a backup; one of that name that is ours will do.
+    /// Make a Job that proves a backup. An existing one of that name will do if it is ours.
     Verify {
         /// The Job.
         job: Box<Manifest>,
         /// What it does, for people.
         message: String,
     },
-    /// Record what counts.
+    /// Record which backups count.
     Record(Box<Recording>),
-    /// Delete the record: nothing is left that it speaks of.
+    /// Delete the record, because none of its backups is left.
     ForgetRecord,
-    /// Let the `CronJob` stand still, whatever else is wrong.
+    /// Suspend the `CronJob`, whatever else is wrong.
     Hold {
         /// Its name.
         name: String,
@@ -79,7 +79,7 @@ pub enum Action {
         /// Which.
         backups: Vec<Unsigned>,
     },
-    /// Tell of something that happened; it is counted, too.
+    /// Report something that happened, as an event and in the metrics.
     Tell {
         /// What ended.
         what: Ended,
@@ -126,21 +126,21 @@ pub enum Change {
 pub enum Hardening {
     /// Block public access.
     BlockPublicAccess,
-    /// Let no access lists count.
+    /// Disable access control lists (ACLs): the bucket's owner owns every object.
     EnforceOwner,
-    /// Encrypt what does not say how.
+    /// Set the default encryption, for uploads that ask for none.
     Encrypt(Encryption),
-    /// Let nobody in without TLS, and nobody overwrite anything.
+    /// Set the bucket policy that denies requests without TLS, and overwriting objects.
     Guard(Box<BucketFacts>),
-    /// End uploads that nobody completes.
+    /// Abort multipart uploads that nobody completes.
     AbortUploads(Box<BucketFacts>),
-    /// Keep what is overwritten or deleted: nothing can be locked without.
+    /// Enable versioning: Object Lock requires it.
     KeepVersions,
-    /// Lock what is written.
+    /// Set the default retention of Object Lock.
     Lock(Lock),
 }
 
-/// What it is about; objects may be many.
+/// Names what the action is about, and not the keys of S3 objects: there may be many.
 impl std::fmt::Debug for Action {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -191,7 +191,7 @@ impl Hardening {
 }
 
 impl Action {
-    /// The event that tells of the action.
+    /// The event that reports the action.
     pub fn event(&self) -> Option<ActionEvent> {
         let event = |reason, note| Some(ActionEvent::normal(reason, note));
         match self {

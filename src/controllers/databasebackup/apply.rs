@@ -20,7 +20,7 @@ use crate::metrics::Metrics;
 use crate::runtime::manifest::{delete_exactly, patch_exactly};
 use crate::transfer;
 
-/// Through what actions are carried out.
+/// The clients that carry out actions.
 pub struct Clients {
     pub client: Client,
     pub s3: S3,
@@ -63,7 +63,7 @@ pub async fn apply(
                 _ => delete::<Job>(&clients.client, &namespace, name, uid, Foreground).await,
             }
         }
-        // It is gone at once: nobody has to wait for the pods of what has ended.
+        // In the background, so the Job is gone at once: it has ended, and nobody has to wait for its pods.
         Action::Forget { name, uid } => {
             observer.expect_change(object);
             delete::<Job>(&clients.client, &namespace, name, uid, Background).await
@@ -93,7 +93,7 @@ pub async fn apply(
                     if !known.is(bucket.found.as_ref()) {
                         return Err(Error::BucketChanged(bucket.place.bucket.clone()));
                     }
-                    // Before it is changed: we may be given up in the middle of that.
+                    // Before the change: a reconciliation that takes too long is cancelled in the middle of it.
                     known.forget();
                     change_bucket(&clients.s3, bucket, change).await
                 }
@@ -129,7 +129,7 @@ async fn change_bucket(s3: &S3, bucket: &Bucket, change: &Change) -> Result<(), 
     match change {
         Change::Create(tags) => {
             s3.create_bucket(place, tags).await?;
-            // Where S3 takes no tags at creation, and the same again where it does.
+            // Some S3 servers ignore tags at creation. On the others, this writes the same tags again.
             s3.tag_bucket(place, owner, tags).await
         }
         Change::Tag(tags) => s3.tag_bucket(place, owner, tags).await,
@@ -139,7 +139,7 @@ async fn change_bucket(s3: &S3, bucket: &Bucket, change: &Change) -> Result<(), 
             }
             Ok(())
         }
-        // Without a version, S3 only hides what a bucket with versions holds.
+        // In a bucket with versioning, a delete without a version ID only adds a delete marker.
         Change::DeleteObjects { keys, .. } if bucket.keeping().versions.is_some() => {
             s3.delete_versions(place, owner, keys).await
         }
@@ -162,7 +162,7 @@ async fn harden(s3: &S3, bucket: &Bucket, hardening: &Hardening) -> Result<(), A
     }
 }
 
-/// Lets exactly that `CronJob` stand still, and changes nothing else of it.
+/// Suspends exactly that `CronJob`, and changes nothing else in it.
 async fn hold(client: &Client, namespace: &str, name: &str, uid: &str) -> Result<(), Error> {
     let api: Api<CronJob> = Api::namespaced(client.clone(), namespace);
     let patched = patch_exactly(&api, name, uid, json!({ "spec": { "suspend": true } })).await;
@@ -170,7 +170,7 @@ async fn hold(client: &Client, namespace: &str, name: &str, uid: &str) -> Result
     patched.map(drop).map_err(|source| transfer::Error::Apply { child, source }.into())
 }
 
-/// Deletes exactly that one; what it has made goes before it (`Foreground`) or after it.
+/// Deletes exactly that object. Its dependents are deleted before it (`Foreground`) or after it (`Background`).
 async fn delete<K>(
     client: &Client,
     namespace: &str,

@@ -1,4 +1,4 @@
-//! What is known of buckets, shared by all objects that use one: each is looked at once a sweep, however many they are.
+//! A cache of buckets, shared by all objects: a bucket is read once a sweep, however many objects use it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex as Fast, PoisonError};
@@ -10,7 +10,7 @@ use crate::external::aws::AwsError;
 use crate::external::s3::{Found, Place, S3};
 use crate::transfer::is_ours;
 
-/// A look is good for this part of a sweep: with the next one comes another.
+/// An entry is valid for this part of a sweep, so the next sweep reads the bucket again.
 const FRESH: f64 = 0.9;
 
 /// Buckets as they were seen last.
@@ -21,7 +21,7 @@ pub struct Buckets {
     seen: Fast<HashMap<Place, Slot>>,
 }
 
-/// Held by who looks or changes; the others wait for what comes of it.
+/// The lock of one bucket. Whoever reads or changes the bucket holds it, and the others wait for the outcome.
 type Slot = Arc<Mutex<Known>>;
 
 /// What is known of a bucket.
@@ -29,30 +29,31 @@ type Slot = Arc<Mutex<Known>>;
 pub struct Known(Option<(Instant, Result<Found, AwsError>)>);
 
 impl Known {
-    /// Whether that is still the last that was seen of it.
+    /// Whether the bucket was last seen as `found`.
     pub fn is(&self, found: Option<&Found>) -> bool {
         matches!((&self.0, found), (Some((_, Ok(seen))), Some(found)) if seen == found)
     }
 
-    /// It is about to be changed: the next look goes to S3.
+    /// Call this before the bucket is changed: the next look goes to S3.
     pub fn forget(&mut self) {
         self.0 = None;
     }
 }
 
 impl Buckets {
-    /// Buckets of a cluster of that name.
+    /// An empty cache, for the cluster of that name.
     pub fn new(s3: S3, cluster: String, sweep: Duration) -> Self {
         Self { s3, cluster, fresh: sweep.mul_f64(FRESH), seen: Fast::default() }
     }
 
-    /// A bucket as it is, or was a moment ago.
+    /// A bucket, from the cache if its entry is fresh, and else from S3.
     pub async fn look(&self, place: &Place, owner: &str) -> Result<Found, AwsError> {
         let asked = Instant::now();
         let mut known = self.known(place).await;
         match &known.0 {
             Some((at, Ok(found))) if at.elapsed() < self.fresh => return Ok(found.clone()),
-            // All that waited while a look failed would else fail one after the other, each with a deadline of its own.
+            // Callers that waited while a look failed share its error. Otherwise each would fail after a deadline of
+            // its own.
             Some((at, Err(error))) if *at > asked => return Err(error.clone()),
             _ => {}
         }
@@ -62,7 +63,7 @@ impl Buckets {
         found
     }
 
-    /// What is known of a bucket; whoever holds that may change it, and nobody else looks at it meanwhile.
+    /// What is known of a bucket. The holder of the guard may change the bucket, and nobody else reads it meanwhile.
     pub async fn known(&self, place: &Place) -> OwnedMutexGuard<Known> {
         self.slot(place).lock_owned().await
     }

@@ -1,4 +1,4 @@
-//! What is an object's own among what was found: schedule, plan, and Jobs of both sorts.
+//! Picks an object's own children from what was found: schedule, plan, and Jobs of each sort.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +45,7 @@ fn is_verification(job: &Job) -> bool {
     job.labels().contains_key(VERIFIES)
 }
 
-/// Whether a Job is of this object: made by it, or by its `CronJob`, which may have been made again.
+/// Whether a Job is of this object: the object controls it, or the `CronJob` does that the object controls.
 fn is_of(job: &Job, object: &DatabaseBackup, schedule: Option<&CronJob>) -> bool {
     let by_schedule =
         schedule.is_some_and(|schedule| is_controlled_by(job, schedule) && is_controlled_by(schedule, object));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_that_prove_a_backup_are_told_from_those_that_take_one() {
+    fn jobs_that_prove_a_backup_are_distinguished_from_those_that_take_one() {
         let ours = (LABEL, "nightly");
         let jobs = [
             job("nightly-verify-1", &[ours, (VERIFIES, "20261122T020000Z")], "uid-1"),

@@ -10,8 +10,8 @@ use super::facts::Database;
 use crate::api::{DatabaseBackup, EtcdCluster, Redis};
 use crate::backup::jobs::{Served, of_etcd_cluster, of_redis, of_source};
 
-/// What is to be backed up, as far as it exists, and whether each came up since it was made. Such as are being deleted are not
-/// begun any more.
+/// The existing databases to back up, and whether each has come up since it was made. A database that is being deleted
+/// is left out, so no new backup of it starts.
 pub fn databases(
     object: &DatabaseBackup,
     clusters: impl IntoIterator<Item = Arc<EtcdCluster>>,

@@ -18,7 +18,7 @@ pub enum Error {
         /// What the API said.
         source: kube::Error,
     },
-    /// What counts could not be recorded.
+    /// The record of the backups that count could not be written.
     #[error("cannot write the record of backups in the operator's namespace: {}", api_message(.0))]
     Record(kube::Error),
     /// Jobs are still ending.

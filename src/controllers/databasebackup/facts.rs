@@ -16,28 +16,29 @@ use crate::consent::Refusal;
 use crate::external::s3::{Found, Keeping, Object, Place, Upload};
 use crate::guardrails::Denial;
 
-/// So many backups are told of in the status.
+/// How many backups the status lists.
 pub const RECENT: usize = 20;
 
-/// Pods have half a minute to end. One on a node that is lost never does, and neither does its Job.
+/// How long Jobs have to stop. Their pods have half a minute to terminate. On a lost node, a pod never terminates, and
+/// its Job stays.
 const JOBS_STOP_TIMEOUT: SignedDuration = SignedDuration::from_secs(45);
 
 /// All that is known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
-    /// What the operator was told.
+    /// The operator's options.
     pub settings: Settings,
-    /// What policies do not allow of the spec.
+    /// What in the spec the policies deny.
     pub denied: Option<Denial>,
-    /// `CronJob` and `ConfigMap` of our names, by kind and name.
+    /// The `CronJob` and the `ConfigMap` with the names of our children, by kind and name.
     pub children: BTreeMap<(String, String), Child>,
     /// The service account of the namespace's Jobs.
     pub account: Option<Value>,
     /// Databases to back up, in the order of their folders.
     pub sources: Vec<Database>,
-    /// Databases that are to be backed up, and whose Secrets may not be used.
+    /// Databases to back up whose Secrets may not be used.
     pub withheld: Vec<Withheld>,
-    /// Databases that are to be backed up, and have not come up since they were made.
+    /// Databases to back up that have not come up since they were made.
     pub starting: Vec<Database>,
     /// Why the Secret with the key that opens backups may not be used.
     pub identity_refused: Option<Refusal>,
@@ -45,9 +46,9 @@ pub struct Observed {
     pub jobs: Vec<Job>,
     /// Jobs of this object that prove a backup, in the same order.
     pub verifications: Vec<Verification>,
-    /// What servers keep of their log, by folder, as Jobs reported it that ended now.
+    /// The log that servers keep, by folder, as newly ended Jobs reported it.
     pub kept_logs: BTreeMap<String, (Timestamp, KeptLog)>,
-    /// What went wrong beside backups that are good, by the UID of the Job that reported it and ended now.
+    /// What went wrong although the backup is good, by the UID of the newly ended Job that reported it.
     pub notes: BTreeMap<String, String>,
     /// The value of the annotation that asks for a backup at once.
     pub asked: Option<String>,
@@ -55,15 +56,15 @@ pub struct Observed {
     pub acknowledged: Option<String>,
     /// The bucket; none where it was not looked at.
     pub bucket: Option<Bucket>,
-    /// What is in S3; none where it was not looked at. What does not count by the record has a doubt.
+    /// What is in S3; none where it was not looked at. A backup that does not count by the record has a `Doubt`.
     pub catalog: Option<Catalog>,
     /// The record of backups as it is in the operator's namespace.
     pub recorded: Option<Record>,
-    /// As it is to be; none where nothing is to be recorded now.
+    /// The record as it is to be; none where nothing is to be recorded now.
     pub recording: Option<Recording>,
-    /// By which key backups are signed.
+    /// Which key signs backups.
     pub signing: Signing,
-    /// Backups that are not signed, for their manifests are not what was reported.
+    /// Backups that are not signed, because their manifests are invalid or differ from what was reported.
     pub odd: BTreeSet<(String, Timestamp)>,
     /// Manifests of new backups and of one that is to be proven, by folder and instant.
     pub manifests: BTreeMap<(String, Timestamp), Document>,
@@ -73,7 +74,8 @@ pub struct Observed {
     pub unreadable: Option<((String, Timestamp), String)>,
     /// What is left to clean up after a deleted object; none where nothing is to be.
     pub remains: Option<Remains>,
-    /// Jobs of a deleted object that are still there were told to end long enough ago: nobody waits for them any more.
+    /// Whether the Jobs of a deleted object were deleted so long ago that the operator does not wait for the rest of
+    /// them.
     pub are_stops_overdue: bool,
     /// The Job that drops the replication slot of a deleted object.
     pub slot_job: Option<Job>,
@@ -87,25 +89,25 @@ pub enum Slot {
     /// There was none.
     #[default]
     None,
-    /// It is to be dropped: that server has it.
+    /// It is to be dropped from this server.
     Due(Box<Database>),
     /// A Job is about to drop it.
     Going,
     /// It is dropped.
     Gone,
-    /// It stays: why.
+    /// It stays, for this reason.
     Stays(String),
 }
 
-/// By which key backups are signed.
+/// Which key signs backups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Signing {
     /// Nobody looked.
     #[default]
     Unknown,
-    /// What others know it by.
+    /// This public key.
     Key(String),
-    /// Nothing can be signed now: why.
+    /// Nothing can be signed now, for this reason.
     Refused(String),
 }
 
@@ -120,12 +122,12 @@ pub struct Unsigned {
     pub manifest: Option<String>,
 }
 
-/// What is to be recorded, and how many backups count that no Job reported.
+/// What is to be recorded, and how many backups were accepted that no Job reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recording {
     /// The record.
     pub record: Record,
-    /// How many were accepted as they lie there.
+    /// How many backups were accepted as they are in S3.
     pub accepted: usize,
 }
 
@@ -145,7 +147,7 @@ pub struct Child {
 pub struct Database {
     /// How it is reached.
     pub access: Access,
-    /// Since when it is there.
+    /// When it was made; for a server that is named by its address, when the DatabaseBackup was made.
     pub since: Timestamp,
     /// What serves it.
     pub served: Served,
@@ -197,14 +199,14 @@ pub struct Bucket {
     pub place: Place,
     /// The account that must own it.
     pub owner: String,
-    /// It has the name that we give buckets.
+    /// Whether it has the name that the operator chooses by default.
     pub usual: bool,
     /// As it is; none where it was not looked at.
     pub found: Option<Found>,
 }
 
 impl Bucket {
-    /// What it keeps of what is overwritten or deleted.
+    /// Its versioning and its Object Lock.
     pub fn keeping(&self) -> Keeping {
         match &self.found {
             Some(Found::There(facts)) => facts.keeping,
@@ -218,13 +220,14 @@ impl Bucket {
 pub struct Remains {
     /// Everything under its prefix.
     pub objects: Vec<Object>,
-    /// Until when what stays is locked; no time where nothing is.
+    /// Until when Object Lock holds what stays; none where nothing is locked.
     pub locked: Option<Timestamp>,
-    /// Uploads that did not end.
+    /// Multipart uploads that were never completed.
     pub uploads: Vec<Upload>,
-    /// The bucket may go, too, when nothing is in it any more: it was made for backups, and nobody else uses it.
+    /// Whether the bucket may be deleted, too: the operator made it, no other object uses it, it is empty, and
+    /// versioning was never enabled.
     pub bucket_may_go: bool,
-    /// It was tried for long enough: what stays, and why.
+    /// Why the cleanup failed for so long that it is given up.
     pub given_up: Option<String>,
 }
 
@@ -234,19 +237,19 @@ impl Observed {
         self.children.get(&(kind.to_owned(), name.to_owned()))
     }
 
-    /// Jobs of both sorts.
+    /// Jobs that take backups and Jobs that prove them.
     pub fn all_jobs(&self) -> impl Iterator<Item = &Job> {
         self.jobs.iter().chain(self.verifications.iter().map(|it| &it.job))
     }
 
-    /// Whether all that may still write was told to end so long ago that what ends at all has ended.
+    /// Whether everything that may still write was deleted longer ago than `JOBS_STOP_TIMEOUT`.
     pub fn jobs_are_overdue(&self, object: &DatabaseBackup, now: Timestamp) -> bool {
         let is_old = |since: Timestamp| now.duration_since(since) > JOBS_STOP_TIMEOUT;
         let asked = object.meta().deletion_timestamp.as_ref().map(|time| time.0);
-        // An operator that was away has not told them yet.
+        // After an outage of the operator, the schedule may not be deleted yet, and may start Jobs.
         let schedule = self.child("CronJob", &object.name_any()).filter(|child| child.ours);
-        let was_told = schedule.is_none_or(|child| child.value["metadata"]["deletionTimestamp"].is_string());
-        asked.is_some_and(is_old) && was_told && self.all_jobs().all(|job| job.going.is_some_and(is_old))
+        let schedule_stops = schedule.is_none_or(|child| child.value["metadata"]["deletionTimestamp"].is_string());
+        asked.is_some_and(is_old) && schedule_stops && self.all_jobs().all(|job| job.going.is_some_and(is_old))
     }
 
     /// Whether a Secret may not be used.
@@ -254,8 +257,8 @@ impl Observed {
         !self.withheld.is_empty() || self.identity_refused.is_some()
     }
 
-    /// Whether pods of the schedule will mount a Secret that none of the databases to be backed up names and agrees to, or not
-    /// any more.
+    /// Whether pods of the schedule will mount a Secret that no database to back up uses: its consent was withdrawn, or
+    /// the database is gone. False while the schedule is suspended.
     pub fn mounts_more(&self, object: &DatabaseBackup) -> bool {
         let schedule =
             self.child("CronJob", &object.name_any()).filter(|it| it.ours && it.value["spec"]["suspend"] != true);

@@ -1,8 +1,8 @@
-//! Which log of a PostgreSQL its base backups need. Pure.
+//! Which log (WAL) of a PostgreSQL server its base backups need. Pure.
 //!
-//! A base backup comes back with the log from where it began. So log that ended before every base backup of its server began
-//! brings nothing back. Each backup of the log is judged by what its own manifest says that it holds, not by when it was due:
-//! one that was tried for long has later log than its name tells. What is not known for certain is needed.
+//! Restoring a base backup takes the log from the point where it began. So log that ended before every base backup of
+//! its server began is of no use. What a backup of the log holds is read from its manifest, and not from when it was due:
+//! a backup that was retried for long holds later log than its name suggests. In doubt, log counts as needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use crate::backup::plan::BASE;
 use crate::backup::record::Record;
 use crate::runtime::undecodable;
 
-/// There is no base backup that counts.
+/// The reason where no base backup counts.
 pub const BASE_BACKUP_MISSING: &str = "BaseBackupMissing";
-/// What base backups need cannot be told.
+/// The reason where it is not known what base backups need.
 pub const BASE_BACKUP_UNKNOWN: &str = "BaseBackupUnknown";
 
-/// Why nobody knows what base backups need: a reason and a sentence.
+/// Why it is not known what base backups need: a reason and a message.
 pub type Doubt = (&'static str, String);
 
 /// What is known of an object's log, and of the base backups of its server.
@@ -34,17 +34,17 @@ pub type Doubt = (&'static str, String);
 pub struct Log {
     /// The base backups.
     pub bases: Bases,
-    /// What its oldest backups hold, by when they were due; only of manifests that were read and are believed.
+    /// What its oldest backups hold, by when they were due. Only manifests that were read and are trusted count.
     pub held: BTreeMap<Timestamp, Contents>,
 }
 
 /// What is known of the base backups of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Bases {
-    /// Nobody looked, or not at all of them yet.
+    /// They were not read, or not all of them yet.
     #[default]
     Unknown,
-    /// It cannot be told what they need.
+    /// What they need cannot be found out, for this reason.
     InDoubt(Doubt),
     /// All that count.
     Known(Vec<Base>),
@@ -62,7 +62,8 @@ pub struct Base {
 }
 
 impl Bases {
-    /// Whether certainly none of them needs that log: there is one of its server, and each of them began after it ended.
+    /// Whether it is certain that no base backup needs this log: there are base backups of its server, and each of them
+    /// began after the log ended.
     pub fn need_none_of(&self, log: &Contents) -> bool {
         let Self::Known(all) = self else { return false };
         let mut its = all.iter().filter(|base| !chain::is_of_other_server(log, &base.contents)).peekable();
@@ -70,8 +71,8 @@ impl Bases {
     }
 }
 
-/// Of complete backups of the log, by the instants at which they were due, those that are kept. The last that no base backup
-/// needs stays as well, and so does the newest.
+/// The complete backups of the log that are kept, by the instants at which they were due. The newest stays. The last
+/// one that no base backup needs stays as well.
 pub fn kept(log: &Log, complete: &BTreeSet<Timestamp>) -> Reasons {
     let is_over = |due: &&Timestamp| log.held.get(*due).is_some_and(|held| log.bases.need_none_of(held));
     let mut over: BTreeSet<Timestamp> = complete.iter().filter(is_over).copied().collect();
@@ -84,7 +85,8 @@ pub fn kept(log: &Log, complete: &BTreeSet<Timestamp>) -> Reasons {
     kept
 }
 
-/// The objects of the namespace with base backups of the server whose log an object keeps: those with the same host and port.
+/// The objects with base backups of the server whose log `object` keeps: those in its namespace with the same host and
+/// port.
 pub fn beside(object: &DatabaseBackup, all: Vec<Arc<DatabaseBackup>>) -> Result<Vec<Arc<DatabaseBackup>>, Doubt> {
     let server = object.spec.source.as_ref().and_then(postgresql_at);
     let mut found: Vec<Arc<DatabaseBackup>> = Vec::new();
@@ -113,13 +115,13 @@ pub fn beside(object: &DatabaseBackup, all: Vec<Arc<DatabaseBackup>>) -> Result<
     Ok(found)
 }
 
-/// The UIDs under which an object has base backups: its own, and that of the earlier one of its name.
+/// The UIDs under which an object has base backups: its own, and that of the earlier object in `spec.adoptFrom`.
 pub fn uids(base: &DatabaseBackup) -> Vec<String> {
     let before = base.spec.adopt_from.as_ref().map(|it| it.uid.clone());
     base.uid().into_iter().chain(before).collect()
 }
 
-/// The record of its base backups under one of these, where that has any.
+/// The record under one of these UIDs, if it holds base backups of the object.
 pub fn recorded(base: &DatabaseBackup, uid: &str, record: Option<Record>) -> Result<Record, Doubt> {
     let (namespace, name) = (base.namespace().unwrap_or_default(), base.name_any());
     let is_its = |record: &Record| record.namespace == namespace && record.name == name;
@@ -136,7 +138,8 @@ pub fn recorded(base: &DatabaseBackup, uid: &str, record: Option<Record>) -> Res
     })
 }
 
-/// Whether nothing is on its way that would make a base backup count which began before others that do.
+/// Whether the record is complete: every Job has ended, and its report is recorded. Otherwise, a base backup may still be
+/// recorded that began before those that count now.
 pub fn is_settled(jobs: &[Job], record: &Record) -> bool {
     jobs.iter().all(|job| job.end.is_some() && record.jobs.contains(&job.uid))
 }

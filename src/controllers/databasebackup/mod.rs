@@ -6,8 +6,8 @@
 //! status ◀── what there is ◀───────────────────┘ ──▶ what no rule keeps is deleted
 //! ```
 //!
-//! Kubernetes starts the Jobs and tries them again, also while the operator is down. What there is, only S3 says: a backup
-//! is its manifest and its data. Nothing else is remembered.
+//! Kubernetes starts the Jobs and retries them, also while the operator is down. Only S3 says which backups exist: a
+//! backup is its manifest and its data. The record in the operator's namespace says which of them count.
 
 mod accepted;
 mod action;
@@ -88,7 +88,7 @@ impl Kind for DatabaseBackupKind {
         object.status = Some(status);
     }
 
-    /// The schedule has to be told to stand still first.
+    /// Never: the runtime leaves a suspended object alone, but the controller has to suspend its `CronJob` first.
     fn suspended(_: &DatabaseBackup) -> bool {
         false
     }

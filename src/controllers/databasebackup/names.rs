@@ -13,7 +13,7 @@ use crate::transfer::CAUSEWAY;
 
 /// Label of every child, with the object's name.
 pub const LABEL: &str = "causeway.example.com/backup";
-/// Label of Jobs that prove a backup: which one. It tells them from those that take backups.
+/// Label of Jobs that prove a backup: the backup's ID. Jobs that take backups do not have it.
 pub const VERIFIES: &str = "causeway.example.com/verifies";
 /// Label of the Job that drops the replication slot of an object that is deleted.
 pub const DROPS_SLOT: &str = "causeway.example.com/drops-slot";
@@ -24,28 +24,30 @@ pub const SOURCE: &str = "causeway.example.com/backup-source";
 /// Annotation of an object: each new value asks for a backup at once.
 pub const NOW: &str = "causeway.example.com/backup-now";
 
-/// Annotation of an object: the newest backup that was lost with a bucket. A new bucket is made then.
+/// Annotation of an object: the ID of the newest backup that was lost with a bucket. It acknowledges the loss, and the
+/// operator makes a new bucket.
 pub const LOST: &str = "causeway.example.com/backups-lost";
 
-/// Name of the `ConfigMap` with what Jobs are told.
+/// Name of the `ConfigMap` with the plan of Jobs.
 pub fn plan(object: &DatabaseBackup) -> String {
     format!("{}-plan", object.name_any())
 }
 
-/// Name of the Job for a value of the annotation.
+/// Name of the Job for a value of the annotation [`NOW`].
 pub fn job_now(object: &DatabaseBackup, token: &str) -> String {
     let uid = object.uid().unwrap_or_default();
     format!("{}-now-{}", object.name_any(), fingerprint(&[uid.as_bytes(), token.as_bytes()], 8))
 }
 
-/// Name of the Job that proves a backup. `due` is when that was due by a schedule: each time is a Job of its own.
+/// Name of the Job that proves a backup. `due` is when that was due by a schedule: each such instant has its own Job.
 pub fn job_verify(object: &DatabaseBackup, folder: &str, id: &str, due: Option<Timestamp>) -> String {
     let (uid, due) = (object.uid().unwrap_or_default(), due.map(id_of).unwrap_or_default());
     let parts = [uid.as_bytes(), folder.as_bytes(), id.as_bytes(), due.as_bytes()];
     format!("{}-verify-{}", object.name_any(), fingerprint(&parts, 8))
 }
 
-/// Name of the Job that drops the replication slot. An earlier object of the same name may still have one.
+/// Name of the Job that drops the replication slot. It depends on the UID: an earlier object of this name may still
+/// have such a Job.
 pub fn job_slot(object: &DatabaseBackup) -> String {
     let uid = object.uid().unwrap_or_default();
     format!("{}-slot-{}", object.name_any(), fingerprint(&[uid.as_bytes()], 8))

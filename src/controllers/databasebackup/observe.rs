@@ -1,5 +1,5 @@
-//! Reads the world: children and databases from watches, or from the apiserver after something was changed; the bucket and
-//! what is in it from S3, as seldom as possible.
+//! Reads the world. Children and databases come from watches; after a change of ours, children come from the API
+//! server. The bucket and what is in it come from S3, which is read as seldom as possible.
 
 mod log;
 mod remains;
@@ -24,7 +24,7 @@ use super::names::{self, LABEL, LOST, NOW, prefix};
 use super::outcomes;
 use super::recording;
 use super::signing::Signer;
-use super::verification::{candidate, untold};
+use super::verification::{candidate, unreported};
 use super::watches::Watches;
 use crate::api::DatabaseBackup;
 use crate::backup::jobs::{Catalog, SERVICE_ACCOUNT, Settings};
@@ -36,11 +36,11 @@ use crate::metrics::Metrics;
 use crate::runtime::{Class, Failure, PerObject};
 use crate::transfer::{self, Disbelief, Records, key_of};
 
-/// What is in S3 is looked at at least so often: others may delete something.
+/// What is in S3 is read at least this often: others may delete something.
 const STALE: Duration = Duration::from_hours(1);
-/// What is read of the operator's namespace.
+/// How errors name the record.
 const RECORD: &str = "record of backups in the operator's namespace";
-/// Ended Jobs are asked for their reasons, a few at a time.
+/// How many failed Jobs one look explains from their pods.
 const ASKED: usize = 4;
 
 /// Reads for all objects.
@@ -53,7 +53,7 @@ pub struct Observer {
     pub records: Records,
     pub signer: Signer,
     pub watches: Watches,
-    /// Objects about which something was changed: the watches may not show it yet.
+    /// Objects whose children we changed: the watches may not show that yet.
     changed: PerObject<()>,
     /// What there was in S3, by object.
     catalogs: PerObject<Seen>,
@@ -75,7 +75,7 @@ struct Seen {
 }
 
 impl Observer {
-    /// Reads through these.
+    /// Reads with these clients and settings.
     pub fn new(client: Client, s3: S3, settings: Settings, metrics: Metrics, sweep: Duration) -> Self {
         let buckets = Buckets::new(s3.clone(), settings.cluster.clone(), sweep);
         let records = Records::new(client.clone(), settings.namespace.clone());
@@ -98,7 +98,7 @@ impl Observer {
         }
     }
 
-    /// Something is about to be changed: the next look goes to the apiserver.
+    /// Call this before a child is changed: the next look goes to the API server.
     pub fn expect_change(&self, object: &DatabaseBackup) {
         self.changed.set(&object.uid().unwrap_or_default(), ());
     }
@@ -142,7 +142,7 @@ impl Observer {
         let (reported, denied) = self.look_at_reports(object, &mut observed).await?;
         observed.kept_logs = recording::kept_logs(&observed.jobs, &reported);
         observed.notes = recording::notes(&reported);
-        // The schedule has to stand still, whether or not AWS answers, and whatever may be read; nothing else is done.
+        // This is enough to suspend the schedule, which must work whether or not AWS answers, and whatever we may read.
         if object.spec.suspend {
             return Ok(observed);
         }
@@ -150,7 +150,7 @@ impl Observer {
         (observed.asked, observed.acknowledged) = (self.annotation(object, NOW), self.annotation(object, LOST));
         let Ok(accepted) = accepted(object, &self.settings) else { return Ok(observed) };
         match self.look_at_backups(object, &accepted, (&reported, denied), &mut observed).await {
-            // What a Secret no longer agrees to has to end, whether or not AWS answers.
+            // The schedule mounts a Secret that may not be used any more: it has to stop, whether or not AWS answers.
             Err(error) if observed.mounts_more(object) => {
                 tracing::warn!(%error, "the schedule stands still: it mounts a Secret that may not be used");
             }
@@ -187,7 +187,7 @@ impl Observer {
             observed.recording = Some(Recording { record, accepted: 0 });
         }
         if matches!(bucket.found, Some(Found::Absent)) {
-            // Nothing is left of what was there.
+            // Its contents are gone with it.
             self.forget_catalog(object);
             observed.catalog = Some(Catalog::default());
         }
@@ -206,8 +206,9 @@ impl Observer {
         Ok(())
     }
 
-    /// What Jobs reported of which nothing is recorded, and the record that follows from that alone: it is written whether or
-    /// not somebody may look into S3, for pods do not stay. Where we may not read either, gives why as well.
+    /// What Jobs reported that is not recorded yet, and the record that follows from that alone. That record is written
+    /// even if S3 cannot be read, because the pods with the reports do not stay. Where we may not read the record or
+    /// the reports, that error is returned as a value.
     async fn look_at_reports(
         &self,
         object: &DatabaseBackup,
@@ -232,7 +233,7 @@ impl Observer {
         Ok((reported, None))
     }
 
-    /// What is in S3, with doubts about what does not count, and what is to be recorded.
+    /// What is in S3, with a `Doubt` for each backup that does not count, and what is to be recorded.
     async fn judged(
         &self,
         object: &DatabaseBackup,
@@ -247,16 +248,16 @@ impl Observer {
         Ok((judged, recording))
     }
 
-    /// What verifications found of which nobody was told.
+    /// What verifications found that is not reported yet.
     async fn look_at_verifications(&self, object: &DatabaseBackup, observed: &mut Observed) -> Result<(), Error> {
-        let names = untold(object, observed, Timestamp::now());
+        let names = unreported(object, observed, Timestamp::now());
         for it in observed.verifications.iter_mut().filter(|it| names.contains(&it.job.name)) {
             outcomes::explain_verification(&self.client, object, it).await?;
         }
         Ok(())
     }
 
-    /// The manifest of the backup that is to be proven next: it says what its server must be like.
+    /// The manifest of the backup that is to be proven next: it says which server can load it.
     async fn look_at_candidate(
         &self,
         object: &DatabaseBackup,
@@ -269,13 +270,13 @@ impl Observer {
         match self.manifest(object, bucket, &record, &folder, due).await? {
             Some(Ok(document)) => drop(observed.manifests.insert((folder, due), document)),
             Some(Err(why)) => observed.unreadable = Some(((folder, due), why)),
-            // Somebody deleted it: the next look does not go by what was there.
+            // Somebody deleted it, so the cached catalog is out of date.
             None => self.forget_catalog(object),
         }
         Ok(())
     }
 
-    /// Tells how many objects lack a backup, as their conditions say.
+    /// Sets the metric of how many objects lack a backup, from their conditions.
     fn count_overdue(&self) {
         let is_overdue = |object: &Arc<DatabaseBackup>| {
             let conditions = object.status.iter().flat_map(|status| &status.conditions);
@@ -312,7 +313,7 @@ impl Observer {
         Ok(observed(object, schedule.as_ref(), plan.as_ref(), account.as_ref(), jobs.iter()))
     }
 
-    /// An annotation, from the watch that woke us for it.
+    /// An annotation, as the watch has it that triggered the controller for it; else as `object` has it.
     fn annotation(&self, object: &DatabaseBackup, key: &str) -> Option<String> {
         let seen = self.watches.objects.get(&object.namespace().unwrap_or_default(), &object.name_any());
         let seen = seen.filter(|seen| seen.uid() == object.uid());
@@ -320,7 +321,7 @@ impl Observer {
         annotations.get(key).filter(|token| !token.is_empty() && token.len() <= 256).cloned()
     }
 
-    /// What is in S3: read when a Job ended, after we deleted something, and once in a while.
+    /// What is in S3. It is read again when a Job has ended, after we changed something there, and after `STALE`.
     async fn catalog(
         &self,
         object: &DatabaseBackup,
@@ -343,7 +344,7 @@ impl Observer {
         Ok(catalog)
     }
 
-    /// Manifests of the newest backups that the status does not tell of.
+    /// Manifests of those of the newest backups that the status does not list yet.
     async fn manifests(
         &self,
         object: &DatabaseBackup,
@@ -367,7 +368,7 @@ impl Observer {
         Ok(manifests)
     }
 
-    /// A manifest, or why it is not believed; none where there is none any more.
+    /// A manifest, or why it is not trusted; none where it does not exist any more.
     async fn manifest(
         &self,
         object: &DatabaseBackup,
@@ -391,7 +392,7 @@ impl Observer {
     }
 }
 
-/// Whether a Job failed and nobody was told why.
+/// Whether a Job failed and that was not reported yet.
 fn is_news(object: &DatabaseBackup, job: &Job) -> bool {
     let text = object.status.as_ref().map(|status| status.ended.as_slice()).unwrap_or_default();
     let failed = job.end.as_ref().is_some_and(|end| end.failure.is_some());
@@ -404,7 +405,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_record_that_may_not_be_read_is_told_and_keeps_no_schedule_from_standing_still() {
+    async fn a_record_that_may_not_be_read_is_reported_and_does_not_keep_a_schedule_from_being_suspended() {
         let (denied, _) = denied();
         let mut observed = Observed::default();
         let (reported, why) = denied.look_at_reports(&backup(), &mut observed).await.expect("no failure yet");

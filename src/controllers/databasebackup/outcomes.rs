@@ -1,4 +1,4 @@
-//! Jobs of one object, and why those failed that did.
+//! Jobs of one object, and why they failed.
 
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job as KubernetesJob;
@@ -33,7 +33,7 @@ pub fn verification(made: &KubernetesJob) -> Verification {
     }
 }
 
-/// Puts what the pods of failed Jobs said in the place of Kubernetes' words.
+/// Replaces Kubernetes' failure messages of Jobs with what their pods reported.
 pub async fn explain(client: &Client, object: &DatabaseBackup, jobs: Vec<&mut Job>) -> Result<(), transfer::Error> {
     for job in jobs {
         let pods = transfer::pods(client, object, &job.name, &job.uid).await?;
@@ -42,7 +42,7 @@ pub async fn explain(client: &Client, object: &DatabaseBackup, jobs: Vec<&mut Jo
     Ok(())
 }
 
-/// The same, and what its pod found where it succeeded.
+/// The same for a verification. If it succeeded, also notes what its pod found.
 pub async fn explain_verification(
     client: &Client,
     object: &DatabaseBackup,

@@ -33,7 +33,7 @@ pub fn next(
     let mut record = before.cloned().unwrap_or_else(|| first(object, bucket));
     bucket.clone_into(&mut record.bucket);
     record.note(reported, catalog, now);
-    // An object that an earlier version served has backups of which nothing is recorded.
+    // An earlier version of the operator wrote no record: the backups that it took are accepted, once.
     let was_served = object.status.as_ref().is_some_and(|status| status.bucket.is_some());
     let mut accepted = 0;
     if before.is_none() && was_served {
@@ -45,7 +45,8 @@ pub fn next(
     Recording { record, accepted }
 }
 
-/// The record that follows from reports alone, where nobody looks into S3: pods do not stay until somebody does.
+/// The record that follows from reports alone, where S3 is not read. It does not wait for that, because the pods with the
+/// reports do not stay.
 pub fn without_s3(before: &Record, (jobs, reported): (&[Job], &[Reported]), now: Timestamp) -> Recording {
     let mut record = before.clone();
     record.note_hashed(reported, now);
@@ -53,7 +54,7 @@ pub fn without_s3(before: &Record, (jobs, reported): (&[Job], &[Reported]), now:
     Recording { record, accepted: 0 }
 }
 
-/// What servers keep of their log, by folder, and when the last of these Jobs ended that saw it.
+/// The log that servers keep, by folder, as the last of these Jobs reported it, and when that Job ended.
 pub fn kept_logs(jobs: &[Job], reported: &[Reported]) -> BTreeMap<String, (Timestamp, KeptLog)> {
     let mut found = BTreeMap::new();
     for it in reported {
@@ -69,11 +70,11 @@ pub fn kept_logs(jobs: &[Job], reported: &[Reported]) -> BTreeMap<String, (Times
     found
 }
 
-/// What went wrong beside backups that are good, by the UID of the Job.
+/// What went wrong although the backup is good, by the UID of the Job.
 pub fn notes(reported: &[Reported]) -> BTreeMap<String, String> {
     let noted = reported.iter().filter_map(|it| {
         let outcomes = it.reports.iter().flat_map(|report| &report.results);
-        // After a try that failed there is another, which tells what went wrong then.
+        // A result with an error is left out: the Job tried again, and the later try reports its own notes.
         let good = outcomes.filter(|outcome| outcome.error.is_none());
         let notes: Vec<&str> = good.filter_map(|outcome| outcome.note.as_deref()).collect();
         (!notes.is_empty()).then(|| (it.job.clone(), notes.join("; ")))
@@ -85,7 +86,7 @@ fn uids(jobs: &[Job]) -> BTreeSet<String> {
     jobs.iter().map(|job| job.uid.clone()).collect()
 }
 
-/// What those Jobs reported that ended and are not in the record. It is asked for once: pods do not stay.
+/// What ended Jobs reported that are not in the record yet. Each is read only until it is recorded: pods do not stay.
 pub async fn reported(
     client: &Client,
     object: &DatabaseBackup,
@@ -99,11 +100,11 @@ pub async fn reported(
     }
     let selector = format!("{LABEL}={},!{VERIFIES}", object.name_any());
     let pods: Vec<Pod> = transfer::list(client, object, &selector, "pods").await?;
-    Ok(news.into_iter().map(|job| told(job, &pods)).collect())
+    Ok(news.into_iter().map(|job| reported_by(job, &pods)).collect())
 }
 
-/// What the pods told that are there. One that ran into a deadline, or on a node that is gone, tells nothing.
-fn told(job: &Job, pods: &[Pod]) -> Reported {
+/// What the pods that still exist reported. A pod that ran into a deadline, or whose node is gone, reports nothing.
+fn reported_by(job: &Job, pods: &[Pod]) -> Reported {
     let reports: Vec<Report> = pods.iter().filter(|pod| transfer::is_of(pod, &job.uid)).filter_map(report_of).collect();
     let end = job.end.as_ref().filter(|end| reports.is_empty() || end.failure.is_some());
     Reported { job: job.uid.clone(), unreported: end.map(|end| (job.made, end.at)), reports }
@@ -188,16 +189,16 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_failed_or_whose_pod_is_gone_may_have_made_more_than_it_told() {
+    fn a_job_that_failed_or_whose_pod_is_gone_may_have_made_more_than_it_reported() {
         let whole = [pod("v", None), pod("u", Some(r#"{"results":[]}"#))];
         let (reports, unreported) = (vec![Report::default()], Some((now(), now())));
         let of = |job: Job, pods: &[Pod]| {
-            let told = told(&job, pods);
-            (told.reports, told.unreported)
+            let reported = reported_by(&job, pods);
+            (reported.reports, reported.unreported)
         };
         assert_eq!(of(ended(None), &whole), (reports.clone(), None));
         assert_eq!(of(ended(None), &whole[..1]), (Vec::new(), unreported), "its pod is gone");
-        assert_eq!(of(ended(None), &[pod("u", None)]), (Vec::new(), unreported), "it told nothing");
+        assert_eq!(of(ended(None), &[pod("u", None)]), (Vec::new(), unreported), "it reported nothing");
         for reason in ["DeadlineExceeded", "BackoffLimitExceeded"] {
             assert_eq!(of(ended(Some(reason)), &whole), (reports.clone(), unreported), "{reason}");
         }
@@ -209,7 +210,7 @@ mod tests {
         let before =
             r#"{"results":[{"folder":"postgresql","id":"20261122T020000Z","note":"before","error":"it broke"}]}"#;
         let pods = [pod("u", Some(before)), pod("u", Some(report))];
-        let reported = [told(&ended(None), &pods), told(&ended(None), &[])];
+        let reported = [reported_by(&ended(None), &pods), reported_by(&ended(None), &[])];
         assert_eq!(notes(&reported), BTreeMap::from([("u".to_owned(), "spec.hooks.after: no".to_owned())]));
     }
 
@@ -222,7 +223,7 @@ mod tests {
         let result = json!({ "folder": "redis-cache", "id": NEW, "manifest": "ab".repeat(32) });
         let report = json!({ "results": [result] }).to_string();
         let jobs = [ended(None)];
-        let reported = [told(&jobs[0], &[pod("u", Some(&report))])];
+        let reported = [reported_by(&jobs[0], &[pod("u", Some(&report))])];
         let Recording { record, accepted } = without_s3(&before, (&jobs, &reported), now());
         assert_eq!((accepted, record.bucket.as_str()), (0, "b"));
         assert_eq!(record.jobs, ["u".to_owned()].into());

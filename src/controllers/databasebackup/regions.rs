@@ -1,7 +1,7 @@
 //! Regions of AWS. Pure.
 
-/// The regions in the data of botocore 1.40.40 (`botocore/data/endpoints.json`, September 2025), of all partitions. Newer ones
-/// are told by the option `BACKUP_REGIONS`.
+/// The regions in the data of botocore 1.40.40 (`botocore/data/endpoints.json`, September 2025), of all partitions. The
+/// option `BACKUP_REGIONS` adds newer ones.
 const REGIONS: [&str; 45] = [
     "af-south-1",
     "ap-east-1",

@@ -20,20 +20,21 @@ use crate::backup::plan::{self, BackupPlan, RestorePlan};
 use crate::runtime::fingerprint;
 use crate::runtime::manifest::{Manifest, controlled};
 
-/// Jobs of the schedule that failed and are kept.
+/// How many failed Jobs of the schedule Kubernetes keeps.
 const FAILED: i32 = 3;
-/// Such as succeeded: an operator that was away counts what they report.
+/// How many succeeded ones it keeps: after an outage, the operator reads their reports.
 const SUCCEEDED: i32 = 24;
-/// How often it is tried to drop a slot, after the first time.
+/// How often the Job that drops a slot is retried.
 const SLOT_RETRIES: i32 = 1;
-/// So long that may take, with the pull of the image: the object is being deleted, and perhaps its namespace.
+/// How long that Job may take, image pull included. The deletion of the object, and perhaps of its namespace, waits for
+/// it.
 const SLOT_SECONDS: i64 = 90;
-/// Annotation of pods: what they were told.
+/// Annotation of pods: their plan, or its fingerprint where they read it from a `ConfigMap`.
 const PLAN: &str = "causeway.example.com/plan";
 /// Annotation of pods that prove a backup: what they are to do.
 const VERIFICATION: &str = "causeway.example.com/verification";
 
-/// What Jobs are told.
+/// The plan of the Jobs that take backups.
 pub fn config_map(object: &DatabaseBackup, plan: &BackupPlan) -> Manifest {
     Manifest::hashed(&ConfigMap {
         metadata: metadata(object, names::plan(object)),
@@ -73,8 +74,8 @@ pub fn job_now(object: &DatabaseBackup, observed: &Observed, plan: &BackupPlan, 
     })
 }
 
-/// The Job that proves a backup. It has its plan with itself: nobody has to delete a `ConfigMap` after it, and what it does
-/// cannot change.
+/// The Job that proves a backup. Its plan is in an annotation of its pod: there is no `ConfigMap` to delete afterwards,
+/// and the plan cannot change.
 pub fn job_verify(
     object: &DatabaseBackup,
     observed: &Observed,
@@ -130,11 +131,11 @@ pub fn job_verify(
     Manifest::hashed(&Job { metadata, spec: Some(spec), status: None })
 }
 
-/// The Job that drops the replication slot of an object that is deleted. It has its plan with itself, as one that proves a
-/// backup.
+/// The Job that drops the replication slot of an object that is deleted. Its plan is in an annotation, as in
+/// [`job_verify`].
 pub fn job_slot(object: &DatabaseBackup, settings: &Settings, database: &Database) -> Manifest {
     let namespace = object.namespace().unwrap_or_default();
-    // Of where backups go, only what tells the slot's name matters.
+    // Of the destination, only the prefix matters: it ends with the UID, which the slot is named after.
     let destination = settings.place(&object.spec.destination, "", "", &names::prefix(object));
     let plan =
         BackupPlan { destination, sources: vec![database.access.source.clone()], recipients: Vec::new(), hooks: None };
@@ -158,7 +159,7 @@ pub fn job_slot(object: &DatabaseBackup, settings: &Settings, database: &Databas
     Manifest::hashed(&Job { metadata, spec: Some(spec), status: None })
 }
 
-/// What Jobs are told, as far as it is known where backups go.
+/// The plan of the Jobs that take backups; none while the bucket is not known.
 pub fn plan(object: &DatabaseBackup, observed: &Observed, prefix: &str) -> Option<BackupPlan> {
     let bucket = observed.bucket.as_ref()?;
     let (settings, destination) = (&observed.settings, &object.spec.destination);
@@ -194,7 +195,7 @@ fn job(
     };
     let retry = &object.spec.retry;
     let mut spec = job_spec(backup_pod(run, due), &names::labels(object), retry.limit, retry.deadline.signed_seconds());
-    // For people who ask why two runs did different things.
+    // The fingerprint shows people whether two runs had the same plan.
     let message = serde_json::to_vec(plan).unwrap_or_default();
     let metadata = spec.template.metadata.get_or_insert_default();
     metadata.annotations.get_or_insert_default().insert(PLAN.into(), fingerprint(&[&message], 16));
@@ -231,8 +232,8 @@ mod tests {
         object.spec.hooks = serde_json::from_str(r#"{ "before": ["CALL pause()"], "timeout": "1m" }"#).expect("hooks");
         let plan = plan(&object, &observed, "shop/nightly/uid-1").expect("a plan");
         let text = |manifest: Manifest| manifest.value.to_string();
-        let told = text(config_map(&object, &plan));
-        assert!(told.contains("CALL pause()") && told.contains(r#"timeoutSeconds\": 60"#), "{told}");
+        let plan_text = text(config_map(&object, &plan));
+        assert!(plan_text.contains("CALL pause()") && plan_text.contains(r#"timeoutSeconds\": 60"#), "{plan_text}");
         let schedule = text(cron_job(&object, &observed, &plan));
         assert!(!schedule.contains("CALL pause()"), "{schedule}");
     }

@@ -11,7 +11,7 @@ use crate::api::databasebackup::{KeptBy, Method, Retention};
 /// Why each of the backups that stay is kept.
 pub type Reasons = BTreeMap<Timestamp, BTreeSet<KeptBy>>;
 
-/// Of complete backups of one database, by the instants at which they were due, those that are kept. The newest always is.
+/// The complete backups of one database that are kept, by the instants at which they were due. The newest is always kept.
 pub fn kept(rules: &Retention, complete: &BTreeSet<Timestamp>, zone: &TimeZone, now: Timestamp) -> Reasons {
     let youngest_first: Vec<Timestamp> = complete.iter().rev().copied().collect();
     let age = max_age(rules);
@@ -54,12 +54,14 @@ pub fn kept(rules: &Retention, complete: &BTreeSet<Timestamp>, zone: &TimeZone, 
 pub struct Proofs {
     /// The newest one that was proven.
     pub proven: Option<Timestamp>,
-    /// Those that were not.
+    /// Those that failed.
     pub failed: BTreeSet<Timestamp>,
 }
 
-/// The same where backups are proven. One that failed takes nobody's place: the others are judged as if it were not there.
-/// The newest proven one is always kept. A failure never deletes more, for it may be due to something else than the backup.
+/// The same as [`kept`], where backups are proven. The rules apply twice, and what either result keeps stays. Once they
+/// apply without the backups that failed, so a failed one does not take the place of a good one. Once they apply to all
+/// backups: a failure never deletes more, because its cause may not be the backup. The newest proven backup is always
+/// kept.
 pub fn kept_proven(
     rules: &Retention,
     complete: &BTreeSet<Timestamp>,
@@ -89,12 +91,12 @@ pub fn keeps_something(rules: &Retention) -> bool {
     rules.max_age.is_some() || rule_count(rules) > 0
 }
 
-/// Whether base backups alone say what is kept: it is log, and no other rule is given.
+/// Whether base backups alone decide what is kept: the object keeps log, and has no rule.
 pub fn follows_base_backups(object: &DatabaseBackup) -> bool {
     object.spec.method == Method::Wal && !keeps_something(&object.spec.retention)
 }
 
-/// The age from which nothing is kept.
+/// The age from which nothing is kept but the newest.
 pub fn max_age(rules: &Retention) -> Option<SignedDuration> {
     rules.max_age.as_deref().and_then(age)
 }

@@ -1,5 +1,5 @@
-//! Signs manifests, so that backups are known as Causeway's where this cluster is gone. No failure of it keeps a backup from
-//! being taken.
+//! Signs manifests. A signature proves that Causeway took a backup, even when this cluster is gone. A failure to sign
+//! never keeps a backup from being taken.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::external::s3::S3;
 use crate::runtime::{PerObject, hexadecimal};
 use crate::transfer;
 
-/// What failed is tried again after so long.
+/// How long after a failure signing is tried again.
 pub const AGAIN: Duration = Duration::from_mins(1);
 
 /// Signs for all objects.
@@ -24,17 +24,17 @@ pub struct Signer {
     key: transfer::Signing,
     /// Why something could not be signed, and since when.
     failed: PerObject<(Instant, String)>,
-    /// What is not signed, for it is not what was reported.
+    /// Backups that are not signed, because their manifests are invalid or differ from what was reported.
     odd: PerObject<BTreeSet<(String, Timestamp)>>,
 }
 
 impl Signer {
-    /// With this key.
+    /// Signs with this key.
     pub fn new(s3: S3, key: transfer::Signing) -> Self {
         Self { s3, key, failed: PerObject::default(), odd: PerObject::default() }
     }
 
-    /// By which key backups of an object are signed, and which of them are not.
+    /// The key that signs the backups of an object, and the backups that are not signed because of their manifests.
     pub async fn look(&self, uid: &str) -> (Signing, BTreeSet<(String, Timestamp)>) {
         let odd = self.odd.get(uid).unwrap_or_default();
         if let Some((_, why)) = self.failed.get(uid).filter(|(at, _)| at.elapsed() < AGAIN) {
@@ -70,7 +70,7 @@ impl Signer {
         Ok(())
     }
 
-    /// Whether there is nothing more to do about it.
+    /// Signs one backup, unless it is gone. False if its manifest is invalid or differs from what was reported.
     async fn sign_one(&self, key: &SigningKey, bucket: &Bucket, prefix: &str, it: &Unsigned) -> Result<bool, AwsError> {
         let (place, owner) = (&bucket.place, bucket.owner.as_str());
         let id = id_of(it.due);

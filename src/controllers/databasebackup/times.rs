@@ -1,11 +1,11 @@
-//! When backups went well last, and what servers keep for them, for metrics. Pure.
+//! When backups last succeeded, and how much log servers keep for them, for metrics. Pure.
 
 use kube::ResourceExt;
 
 use crate::api::DatabaseBackup;
 use crate::metrics::BackupTimes;
 
-/// How backups of an object stand, as its status says.
+/// The times and sizes for one object, from its status.
 pub fn of(object: &DatabaseBackup) -> BackupTimes {
     let status = object.status.as_ref();
     let results = status.filter(|_| object.spec.verify.is_some()).into_iter().flat_map(|status| &status.verified);

@@ -1,4 +1,4 @@
-//! An object and what was observed of it, with what follows from both at once. Pure.
+//! An object and what was observed of it, with values derived from both. Pure.
 
 use jiff::Timestamp;
 
@@ -6,7 +6,7 @@ use super::facts::Observed;
 use super::names::prefix;
 use crate::api::{DatabaseBackup, DatabaseBackupStatus};
 
-/// What is looked at.
+/// What a decision is based on.
 pub struct View<'a> {
     pub object: &'a DatabaseBackup,
     pub observed: &'a Observed,
@@ -18,7 +18,7 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
-    /// All of it.
+    /// The view of an object at an instant.
     pub fn of(object: &'a DatabaseBackup, observed: &'a Observed, now: Timestamp) -> Self {
         Self { object, observed, before: object.status.clone().unwrap_or_default(), prefix: prefix(object), now }
     }

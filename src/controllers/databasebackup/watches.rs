@@ -30,7 +30,7 @@ pub struct Watches {
     pub accounts: CachedWatch<ServiceAccount>,
     pub clusters: CachedWatch<EtcdCluster>,
     pub redises: CachedWatch<Redis>,
-    /// The objects themselves, for what they say of each other and for their annotation.
+    /// The objects themselves, for look-ups across objects and for their annotations.
     pub objects: Arc<CachedWatch<DatabaseBackup>>,
 }
 
@@ -48,7 +48,7 @@ impl Watches {
         }
     }
 
-    /// Lets all of it wake the controller.
+    /// Lets every watch trigger the controller.
     pub fn add_to(
         &self,
         controller: Controller<DatabaseBackup>,
@@ -89,7 +89,7 @@ impl Watches {
     }
 }
 
-/// A hash of all but the owners: each that comes would else wake all the others.
+/// A hash that ignores who the owners are. Otherwise each new owner would wake all the others.
 #[expect(clippy::unnecessary_wraps, reason = "what the watch asks for")]
 fn unshared(account: &ServiceAccount) -> Option<i64> {
     let mut hasher = DefaultHasher::new();
@@ -98,17 +98,17 @@ fn unshared(account: &ServiceAccount) -> Option<i64> {
     Some(hasher.finish().cast_signed())
 }
 
-/// Of a spec, and whether it came up: only then it is backed up.
+/// A version of the spec and of whether the cluster has come up: it is backed up only from then on.
 fn cluster(object: &EtcdCluster) -> Option<i64> {
     object.meta().generation.map(|generation| generation * 2 + i64::from(cluster_came_up(object)))
 }
 
-/// The same of a Redis.
+/// The same for a Redis.
 fn redis(object: &Redis) -> Option<i64> {
     object.meta().generation.map(|generation| generation * 2 + i64::from(redis_came_up(object)))
 }
 
-/// Whether an object asks for a backup at once that was not begun, or acknowledges that its bucket is lost.
+/// Whether an annotation asks for an immediate backup that has not begun, or acknowledges the loss of the bucket.
 fn asks(object: &DatabaseBackup) -> bool {
     let begun = object.status.as_ref().and_then(|status| status.backup_now.as_ref());
     let asks = object.annotations().get(NOW).is_some_and(|token| Some(token) != begun);
@@ -124,7 +124,7 @@ fn owners(account: ServiceAccount) -> Vec<ObjectRef<DatabaseBackup>> {
     owners.filter(|_| ours).map(|owner| ObjectRef::new(&owner.name).within(&namespace)).collect()
 }
 
-/// Objects of a kind as they were seen last; a store for each namespace that is served.
+/// The objects of a kind as they were last seen, in one store for each namespace that the operator serves.
 pub struct CachedWatch<K: Resource<DynamicType = ()> + Clone + 'static> {
     stores: Mutex<Vec<(Store<K>, CacheSync)>>,
 }
@@ -139,7 +139,8 @@ impl<K: Owner> CachedWatch<K>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned,
 {
-    /// Objects when they come, go, or have another `version`; where that is none, at each event.
+    /// Yields an object when it appears, when it is deleted, and when its `version` changes. An object without a
+    /// version is yielded at each event.
     fn watch(
         &self,
         client: &Client,

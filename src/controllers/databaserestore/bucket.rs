@@ -1,4 +1,4 @@
-//! Reads a bucket for a backup that neither an object nor a record of this cluster tells of.
+//! Finds a backup in a bucket, where this cluster has neither an object nor a record of it.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,10 @@ use crate::backup::signature::{Distrust, LARGEST_SIGNATURE, PublicKey, SIGNATURE
 use crate::external::s3::{Found, Place};
 use crate::transfer::{Error, READABLE, lets_read};
 
-/// So many backups are looked at, the best first.
+/// How many backups are looked at, the best first.
 const LOOKED_AT: usize = 50;
 
-/// Where a bucket is, and whose it must be.
+/// Where a bucket is, and the account that must own it.
 pub struct At {
     pub place: Place,
     pub owner: String,
@@ -30,14 +30,14 @@ pub struct At {
 /// A bucket that may be read.
 pub struct Opened {
     pub at: At,
-    /// What keys begin with that are asked for, without a slash at the end.
+    /// The prefix of keys that is asked for, without a slash at the end.
     pub prefix: String,
-    /// Keys of which one must have signed a backup; none where nobody asks for a signature.
+    /// Keys of which one must have signed a backup; none where no signature is required.
     pub believed_keys: Option<Vec<PublicKey>>,
 }
 
 impl Opened {
-    /// The place of backups whose keys begin so.
+    /// The place of backups whose keys have this prefix.
     pub fn origin(&self, prefix: &str) -> Destination {
         let Place { bucket, region, endpoint } = self.at.place.clone();
         let (owner, prefix) = (self.at.owner.clone(), prefix.to_owned());
@@ -46,7 +46,7 @@ impl Opened {
 }
 
 impl Observer {
-    /// The backup that is asked for of a bucket.
+    /// The backup in a bucket that is asked for.
     pub(super) async fn of_bucket(
         &self,
         object: &DatabaseRestore,
@@ -69,7 +69,7 @@ impl Observer {
         let mut passed: Vec<String> = Vec::new();
         let mut looked_at = 0;
         for candidate in &found {
-            // What nobody signed costs nothing: so it keeps nobody from those that are signed.
+            // An unsigned backup does not count against the limit: otherwise, many of them could hide the signed ones.
             if believed_keys.is_some() && !candidate.signed {
                 passed.push(format!("{} {}", candidate.place(), Distrust::Missing));
                 continue;
@@ -139,7 +139,7 @@ impl Observer {
         Ok(Ok(Catalog::of_all(listing).into_iter().map(|(base, catalog)| (base, believed(catalog, now))).collect()))
     }
 
-    /// Keys of which one must have signed the backup; none where nobody asks for a signature.
+    /// Keys of which one must have signed the backup; none where no signature is required.
     async fn believed_keys(
         &self,
         choice: &BucketChoice,
@@ -162,7 +162,8 @@ impl Observer {
         }
     }
 
-    /// Why the bucket may not be read by this cluster: by its name alone, a tenant would read buckets of others.
+    /// Why this cluster may not read the bucket. Its tags must allow that: with the name alone, a tenant could read
+    /// buckets of others.
     async fn kept_out(&self, at: &At) -> Result<Option<Choice>, Error> {
         let (bucket, cluster) = (&at.place.bucket, &self.settings.cluster);
         Ok(match self.s3.bucket(&at.place, &at.owner, |_| false).await.map_err(lasting)? {

@@ -1,4 +1,4 @@
-//! Which backup is brought back, and which not. Pure.
+//! Which backup is restored, and why others are not. Pure.
 
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -25,15 +25,17 @@ pub fn pick(object: &DatabaseRestore, catalog: &Catalog, target: &Target) -> Res
         Some(source) => {
             let wanted = folder_of(source);
             folders.iter().find(|folder| ***folder == wanted).map(|folder| (*folder).clone()).ok_or_else(|| {
-                let doubts = doubts(catalog, Some(&wanted));
-                let message =
-                    format!("spec.from.source: there is no backup of {source}; there are {}{doubts}", list(&folders));
+                let uncounted = describe_uncounted(catalog, Some(&wanted));
+                let message = format!(
+                    "spec.from.source: there is no backup of {source}; there are {}{uncounted}",
+                    list(&folders)
+                );
                 Choice::Waiting("BackupMissing", message)
             })?
         }
         None => match folders.as_slice() {
             [] => {
-                let message = format!("there is no complete backup yet{}", doubts(catalog, None));
+                let message = format!("there is no complete backup yet{}", describe_uncounted(catalog, None));
                 return Err(Choice::Waiting("BackupMissing", message));
             }
             [folder] => (*folder).clone(),
@@ -67,7 +69,7 @@ pub fn pick(object: &DatabaseRestore, catalog: &Catalog, target: &Target) -> Res
     })
 }
 
-/// Whether it was due early enough.
+/// Whether a backup was due before `spec.from.before`.
 pub fn is_before(object: &DatabaseRestore, due: Timestamp) -> bool {
     object.spec.from.before.as_ref().is_none_or(|before| due < before.0)
 }
@@ -77,8 +79,8 @@ pub fn folder_of(source: &str) -> String {
     source.to_ascii_lowercase().replace('/', "-")
 }
 
-/// What lies there and does not count, in words.
-fn doubts(catalog: &Catalog, folder: Option<&str>) -> String {
+/// The end of a message: how many backups are in S3 that do not count. Empty where there are none.
+fn describe_uncounted(catalog: &Catalog, folder: Option<&str>) -> String {
     let mut found = catalog.doubtful().filter(|(other, ..)| folder.is_none_or(|folder| folder == *other)).peekable();
     let Some((folder, due, doubt)) = found.peek().copied() else { return String::new() };
     let number = found.count();
@@ -89,7 +91,7 @@ fn doubts(catalog: &Catalog, folder: Option<&str>) -> String {
     )
 }
 
-/// Whether a backup was taken of the target itself since that was made again, and before its data came back.
+/// Whether a backup was taken of the target itself after the target was made again, when its data had not come back yet.
 pub fn is_of_the_new(catalog: &Catalog, folder: &str, due: Timestamp, target: &Target) -> bool {
     let taken = catalog.folders.get(folder).and_then(|backups| backups.get(&due)).map(|stored| stored.modified);
     folder == target.access.source.folder && target.born.zip(taken).is_some_and(|(born, taken)| taken >= born)
@@ -115,7 +117,7 @@ pub fn unfit(manifest: &Manifest, target: &Target) -> Option<(&'static str, Stri
             format!("spec.target: {title} is no {}, of which the backup is: name another target", manifest.kind);
         return Some(("KindMismatch", message));
     }
-    // A server that lacks them reads nothing at all where one key is theirs.
+    // A server without the modules cannot load the backup at all if one key is of a type that they define.
     if let Some(modules) = manifest.contents.facts.get(MODULES)
         && target.served.modules.as_ref().is_some_and(Vec::is_empty)
     {
@@ -137,7 +139,7 @@ pub fn unfit(manifest: &Manifest, target: &Target) -> Option<(&'static str, Stri
     })
 }
 
-/// Why nothing can be chosen of which the operator recorded nothing.
+/// Why no backup can be chosen where the operator has no record of the object's backups.
 pub fn unrecorded(
     object: &DatabaseRestore,
     backup: &DatabaseBackup,
@@ -169,7 +171,7 @@ pub fn unrecorded(
     })
 }
 
-/// Why a backup is refused that is not encrypted. `encrypts` says whether who took it is to encrypt.
+/// Why an unencrypted backup is refused. `encrypts` says whether the DatabaseBackup that took it asks for encryption.
 pub fn unencrypted(object: &DatabaseRestore, encrypts: bool, manifest: &Manifest) -> Option<(&'static str, String)> {
     let from = &object.spec.from;
     let asked = encrypts || from.identity_secret_name.is_some();
@@ -184,8 +186,8 @@ pub fn unencrypted(object: &DatabaseRestore, encrypts: bool, manifest: &Manifest
     })
 }
 
-/// The Secret with the keys that open a base backup and its log: `opens` has for each that is encrypted the one that its
-/// DatabaseBackup names.
+/// The Secret with the keys that open a base backup and its log. `opens` has, for each of them that is encrypted, the
+/// Secret that its DatabaseBackup names.
 pub fn identity(from: &BackupChoice, id: &str, opens: &[Option<String>]) -> Result<Option<String>, No> {
     let Some(first) = opens.first() else { return Ok(None) };
     match (&from.identity_secret_name, first) {
@@ -203,7 +205,8 @@ pub fn identity(from: &BackupChoice, id: &str, opens: &[Option<String>]) -> Resu
     }
 }
 
-/// Nobody says which Secret opens the backup. Whoever keeps the backups of an object may still name it there.
+/// The answer where nothing names the Secret that opens the backup. With a DatabaseBackup, the restore waits: the
+/// Secret may still be named there.
 pub fn without_key(from: &BackupChoice, id: &str) -> Choice {
     let another = "make another DatabaseRestore with spec.from.identitySecretName";
     match &from.backup {

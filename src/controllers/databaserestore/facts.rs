@@ -11,7 +11,7 @@ use crate::backup::plan::{self, Destination};
 /// All that is known.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Observed {
-    /// What the operator was told.
+    /// The operator's options.
     pub settings: Settings,
     /// The Job; none before it is made.
     pub job: Option<Job>,
@@ -32,17 +32,18 @@ pub struct Job {
     pub made: Timestamp,
     /// A pod of it has begun to write into the target.
     pub writing: bool,
-    /// A server comes back in a pod of it.
+    /// A pod of it recovers a server.
     pub recovering: bool,
     /// Keys that it reported.
     pub keys: Option<u64>,
     /// What it reported that it left out.
     pub note: Option<String>,
-    /// What a server was to come back from, as it was chosen; none where none was to.
+    /// How many backups of the log a server is recovered with, and to which instant, if one was given. None where no
+    /// server is recovered.
     pub recovery: Option<(i32, Option<Timestamp>)>,
-    /// How far it reported that the server came.
+    /// How far it reported that the server was recovered.
     pub reached: Option<Timestamp>,
-    /// What it reported that it would do.
+    /// What the Job of a dry run reported that it would do.
     pub outlook: Option<Outlook>,
     /// How it ended; none while it runs.
     pub end: Option<End>,
@@ -54,11 +55,11 @@ pub enum Choice {
     /// Nobody looked.
     #[default]
     Unknown,
-    /// Something is not there that may come.
+    /// Something does not exist, and may still come.
     Waiting(&'static str, String),
     /// Somebody has to allow something first: a Secret may not be used, or the operator lacks an option.
     Held(&'static str, String),
-    /// It cannot be: a reason, and a sentence with the fix.
+    /// It can never be made: a reason, and a message with the fix.
     Refused(&'static str, String),
     /// This backup into that database.
     Made(Box<Chosen>),
@@ -69,7 +70,7 @@ pub enum Choice {
 pub struct Chosen {
     /// What is known of the backup.
     pub manifest: Manifest,
-    /// SHA-256 of its manifest, hexadecimal: the Job believes no other.
+    /// SHA-256 of its manifest, hexadecimal: the Job accepts no other.
     pub sha256: String,
     /// Its folder.
     pub folder: String,
@@ -79,20 +80,20 @@ pub struct Chosen {
     pub target: Target,
     /// Name of the Secret with the key that opens it, where it is encrypted.
     pub identity: Option<String>,
-    /// What people are told of the choice.
+    /// A note on the choice, for people.
     pub note: Note,
-    /// What is read behind it, where it is a base backup.
+    /// What the server replays after it, where it is a base backup.
     pub recovery: Option<Recovery>,
 }
 
-/// What a server reads behind a base backup.
+/// The log that a server replays after a base backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovery {
-    /// As the Job is told of it.
+    /// The part of the Job's plan about it.
     pub plan: plan::Recovery,
     /// Bytes of the log as the server gave them.
     pub size: u64,
-    /// The image in which the server comes back.
+    /// The image that runs the server for the recovery.
     pub image: String,
 }
 
@@ -105,30 +106,30 @@ pub struct Offer {
     pub folder: String,
     /// Where it is.
     pub origin: Destination,
-    /// Whether who took it is to encrypt.
+    /// Whether the DatabaseBackup that took it asks for encryption.
     pub encrypts: bool,
-    /// The usual Secret with the key that opens it.
+    /// The Secret with the key that opens it, as that DatabaseBackup names it.
     pub identity: Option<String>,
-    /// What people are told of the choice.
+    /// A note on the choice, for people.
     pub note: Note,
-    /// The log behind it, where it is a base backup.
+    /// The log after it, where it is a base backup.
     pub log: Option<OfferedLog>,
 }
 
-/// The log behind a base backup.
+/// The log after a base backup.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OfferedLog {
     /// Manifests of its backups, in their order.
     pub documents: Vec<Document>,
     /// Where they are.
     pub origin: Destination,
-    /// Whether who took them is to encrypt.
+    /// Whether the DatabaseBackup that took them asks for encryption.
     pub encrypts: bool,
-    /// The usual Secret with the key that opens them.
+    /// The Secret with the key that opens them, as that DatabaseBackup names it.
     pub identity: Option<String>,
     /// The instant that is wanted; none for all that there is.
     pub until: Option<Timestamp>,
-    /// The image in which the server comes back.
+    /// The image that runs the server for the recovery.
     pub image: String,
 }
 
@@ -142,13 +143,13 @@ impl OfferedLog {
     }
 }
 
-/// What people are told of a choice.
+/// A note on a choice, for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Note {
     /// Nothing.
     #[default]
     None,
-    /// Later backups lie there that are not believed: an example, and how many there are.
+    /// Better candidates were passed over because they are not trusted: an example, and how many there are.
     Passed(String),
     /// Nobody checked who wrote it.
     Unverified,
@@ -163,7 +164,7 @@ pub struct Target {
     pub kind: &'static str,
     /// What serves it.
     pub served: Served,
-    /// When it was made, where it asks for the restore itself. Backups that were taken of it since then hold nothing that it
-    /// could miss.
+    /// When the database was made, where it asks for the restore itself. Backups that were taken of it since then do
+    /// not hold the data that it is to get back.
     pub born: Option<Timestamp>,
 }

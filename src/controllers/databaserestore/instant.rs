@@ -1,5 +1,5 @@
-//! Chooses what brings a PostgreSQL back as it was at an instant: the newest base backup that was complete by then, and the
-//! log since without a hole. What is believed, and why, is as of any other backup.
+//! Chooses the backups for a point-in-time recovery of PostgreSQL: the newest base backup that was complete by the
+//! instant, and the log since then without a gap. A backup is trusted for the same reasons as in any other restore.
 
 #[cfg(test)]
 mod tests;
@@ -30,24 +30,24 @@ use crate::transfer::{self, Disbelief, Error, key_of};
 struct Kept {
     origin: Destination,
     folder: &'static str,
-    /// When those were due that may count.
+    /// When the backups that may count were due.
     dues: Vec<Timestamp>,
     trust: Trust,
 }
 
-/// Which of them count.
+/// Which of the backups count.
 enum Trust {
-    /// Those that are recorded; all, where somebody consents to others.
+    /// Those in the record. None: all, because the restore accepts unrecorded backups.
     Recorded(Option<Record>),
-    /// Those that a key signed, and all where none is asked for.
+    /// Those that one of the keys signed. None: all, because no signature is required.
     Signed(Option<Vec<PublicKey>>),
 }
 
-/// What was found, or what is missing, and the first backup that does not count.
+/// What was found, or what is missing; and why the first backup that was passed over does not count.
 type Found<T> = (Result<T, Missing>, Option<String>);
 
 impl Observer {
-    /// What is asked for of each `DatabaseBackup` of the namespace.
+    /// The base backup and the log from `DatabaseBackup`s of the namespace.
     pub(super) async fn instant_of_object(
         &self,
         object: &DatabaseRestore,
@@ -111,7 +111,7 @@ impl Observer {
         }))
     }
 
-    /// What is asked for of a bucket. Whoever took it, the log is that of the server that the base backup is of.
+    /// The base backup and the log from a bucket. The log is that of the base backup's server, whichever object took it.
     pub(super) async fn instant_of_bucket(
         &self,
         object: &DatabaseRestore,
@@ -142,7 +142,7 @@ impl Observer {
             }
             Err(no) => return Ok(Err(no)),
         };
-        // The prefix may be that of the base backups alone.
+        // The prefix may hold the base backups alone: the log is looked for in the whole namespace.
         let namespace = object.namespace().unwrap_or_default();
         let all = if opened.prefix == namespace { Ok(asked) } else { self.catalogs(&opened.at, &namespace).await? };
         let all = match all {
@@ -186,7 +186,7 @@ impl Observer {
         Ok(Ok(Offer { document, folder, origin, encrypts: false, identity: None, note, log }))
     }
 
-    /// The DatabaseBackup of that name, which has that method.
+    /// The DatabaseBackup of that name, which must have that method.
     async fn backup_of(
         &self,
         object: &DatabaseRestore,
@@ -322,7 +322,7 @@ fn newest(mut bases: Vec<(Destination, Document)>) -> Result<Option<(Destination
     Ok(bases.pop())
 }
 
-/// The DatabaseBackup that keeps the log of the server of another one; none where there is none.
+/// The DatabaseBackup that keeps the log of the server of `base`; none where there is none.
 fn log_beside(base: &DatabaseBackup, all: &[DatabaseBackup]) -> Result<Option<DatabaseBackup>, Choice> {
     let server = base.spec.source.as_ref().and_then(postgresql_at);
     let is_its = |it: &&DatabaseBackup| {
@@ -343,7 +343,7 @@ fn log_beside(base: &DatabaseBackup, all: &[DatabaseBackup]) -> Result<Option<Da
     }
 }
 
-/// Why nothing can be brought back. A base backup may still come.
+/// Why nothing can be restored. Where there is no base backup at all, the restore waits: one may still come.
 fn refused(missing: &Missing, origin: &Destination, passed: Option<&str>) -> Choice {
     let passed = passed.map_or_else(String::new, |passed| format!("; passed over what does not count: {passed}"));
     let message = format!("under s3://{}/{}/, {missing}{passed}", origin.bucket, origin.prefix);

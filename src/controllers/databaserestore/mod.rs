@@ -1,11 +1,11 @@
-//! `DatabaseRestore`: brings a backup back into a database, once.
+//! `DatabaseRestore`: restores a backup into a database, once.
 //!
 //! ```text
 //! S3 ─▶ which backup ─▶ Job: fetched and checked ─▶ a server that is thrown away ─▶ target
 //! ```
 //!
-//! One Job does it, of a name that follows from the object's: whoever goes on after we died finds it. Nothing is begun a
-//! second time.
+//! One Job does it. Its name follows from the object's name, so the operator finds the Job after a restart. Nothing is
+//! started a second time.
 
 mod bucket;
 mod choice;

@@ -38,7 +38,7 @@ pub struct Observer {
 type No = Choice;
 
 impl Observer {
-    /// Reads through these.
+    /// Reads with these clients and settings.
     pub fn new(client: Client, s3: S3, settings: Settings, guardrails: Guardrails) -> Self {
         let records = Records::new(client.clone(), settings.namespace.clone());
         let signing = Signing::new(client.clone(), settings.namespace.clone());
@@ -166,7 +166,7 @@ impl Observer {
         Ok(Choice::Made(Box::new(Chosen { manifest, sha256, folder, origin, target, identity, note, recovery })))
     }
 
-    /// The backup that is asked for of a DatabaseBackup of the namespace, or of the one that it follows.
+    /// The backup that is asked for of a DatabaseBackup of the namespace, or of the earlier one in its `spec.adoptFrom`.
     async fn of_object(
         &self,
         object: &DatabaseRestore,
@@ -188,7 +188,7 @@ impl Observer {
         }
     }
 
-    /// The same of its backups, or of those of the earlier object with that UID.
+    /// The same from its own backups, or from those of the earlier object with that UID.
     async fn of_uid(
         &self,
         object: &DatabaseRestore,
@@ -213,8 +213,8 @@ impl Observer {
         }))
     }
 
-    /// Where the backups of an object are, or of the earlier one with that UID, and what is recorded of them as far as that
-    /// decides.
+    /// Where the backups of an object are, or of the earlier one with that UID, and their record. There is no record
+    /// where the restore accepts unrecorded backups.
     pub(super) async fn kept(
         &self,
         object: &DatabaseRestore,
@@ -226,7 +226,8 @@ impl Observer {
             return Ok(Err(no));
         }
         let owner = self.s3.account().await.map_err(lasting)?;
-        // By the spec, the UID and the operator's own record: by the status it would be anybody's who may write that.
+        // The place follows from the spec, the UID and the operator's own record. Users who may write a status could
+        // otherwise lead the restore to any other place.
         let namespace = object.namespace().unwrap_or_default();
         let own = backup.uid().unwrap_or_default();
         let of = uid.unwrap_or(&own);
@@ -243,7 +244,7 @@ impl Observer {
         Ok(Ok((origin, record.filter(|_| !object.spec.from.accept_unrecorded))))
     }
 
-    /// Why the S3 that is named may not be asked.
+    /// Why the S3 endpoint may not be used.
     pub(super) fn not_allowed(&self, endpoint: Option<&String>) -> Option<No> {
         let endpoint = endpoint.filter(|it| !self.settings.endpoints.contains(it))?;
         let message = format!("the backup is at {endpoint}: add that to the operator's option BACKUP_ENDPOINTS");
@@ -300,7 +301,7 @@ impl Observer {
         })
     }
 
-    /// What is in S3 of an object, and what of it counts.
+    /// What is in S3 of an object, with a `Doubt` for each backup that does not count.
     pub(super) async fn catalog(
         &self,
         object: &DatabaseRestore,
@@ -333,7 +334,8 @@ pub fn place_of(origin: &Destination) -> Place {
     Place { bucket: origin.bucket.clone(), region: origin.region.clone(), endpoint: origin.endpoint.clone() }
 }
 
-/// A bucket that is gone does not come back by looking again at once.
+/// Makes `NotFound` a transient error: the runtime retries `NotFound` at once, but a bucket that is gone does not come
+/// back so soon.
 pub(super) fn lasting(error: AwsError) -> AwsError {
     let class = if error.class == Class::NotFound { Class::Transient } else { error.class };
     AwsError { class, ..error }
@@ -346,7 +348,7 @@ fn has_begun(pod: &Pod) -> bool {
     states.into_iter().any(|state| state.running.is_some() || state.terminated.is_some())
 }
 
-/// Whether a server comes back in the pod.
+/// Whether the pod recovers a server.
 fn recovers(pod: &Pod) -> bool {
     let containers = pod.status.iter().flat_map(|status| &status.init_container_statuses).flatten();
     containers.filter(|it| it.name == RECOVER).any(|it| it.state.as_ref().is_some_and(|state| state.running.is_some()))

@@ -21,12 +21,12 @@ pub const ID: &str = "causeway.example.com/backup-id";
 /// Annotation of the Job: the database that was backed up.
 pub const SOURCE: &str = "causeway.example.com/backup-source";
 
-/// Annotation of the Job: how many backups of the log are read behind a base backup.
+/// Annotation of the Job: how many backups of the log are replayed after a base backup.
 pub const LOG: &str = "causeway.example.com/log-backups";
-/// Annotation of the Job: the instant to which a server is brought back; none for all that there is.
+/// Annotation of the Job: the instant to which a server is recovered; none for all the log that there is.
 pub const UNTIL: &str = "causeway.example.com/until";
 
-/// How often a restore that failed is tried again: what it wrote already is not in its way.
+/// How often a failed restore is retried: what it wrote before does not hinder the next try.
 const RETRIES: i32 = 3;
 
 /// Name of the Job and its plan.
@@ -34,7 +34,7 @@ pub fn name(object: &DatabaseRestore) -> String {
     format!("{}-restore", object.name_any())
 }
 
-/// What the Job is told.
+/// The plan of the Job.
 pub fn config_map(object: &DatabaseRestore, chosen: &Chosen) -> Manifest {
     let plan = RestorePlan {
         origin: chosen.origin.clone(),
@@ -86,7 +86,8 @@ pub fn job(object: &DatabaseRestore, settings: &Settings, chosen: &Chosen) -> Ma
     let all = message.into_iter().chain(count).chain(until);
     let annotations = all.map(|(key, value)| (key.to_owned(), value)).collect();
     let mut metadata = metadata(object, annotations);
-    // Whoever deletes the object in the foreground knows by its end that nobody writes into the target any more.
+    // After a foreground deletion, the object goes only when the Job is gone: then nothing writes into the target any
+    // more.
     for owner in metadata.owner_references.iter_mut().flatten() {
         owner.block_owner_deletion = Some(true);
     }

@@ -1,4 +1,4 @@
-//! Which backups of a bucket come into question, and in what order. Pure.
+//! Which backups of a bucket are candidates, and in what order. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::backup::jobs::{Catalog, is_plain};
 use crate::backup::manifest::{due_of, id_of};
 use crate::backup::signature::{KeyError, PublicKey};
 
-/// A backup that comes into question.
+/// A backup that may be restored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// What keys of its object begin with, without a slash at the end.
@@ -32,8 +32,8 @@ impl Candidate {
     }
 }
 
-/// What the keys must begin with, without a slash at the end. Never those of another namespace: whoever may make a
-/// DatabaseRestore here has no right to what is there, and Causeway could read it.
+/// The prefix of keys, without a slash at the end. It must be of this namespace: users who may make a DatabaseRestore
+/// here have no right to the backups of another namespace, although Causeway could read them.
 pub fn prefix_of_choice(choice: &BucketChoice, namespace: &str) -> Result<String, Choice> {
     let prefix = choice.prefix.as_deref().unwrap_or(namespace);
     let is_own = prefix.split('/').next() == Some(namespace);
@@ -47,7 +47,7 @@ pub fn prefix_of_choice(choice: &BucketChoice, namespace: &str) -> Result<String
     Err(Choice::Refused("OtherNamespace", message))
 }
 
-/// The keys that are trusted beside our own; none where that alone is.
+/// The keys of `spec.from.s3.trustedKeys`. Where there are none, only this cluster's own key is trusted.
 pub fn trusted(choice: &BucketChoice) -> Result<Vec<PublicKey>, Choice> {
     let keys = choice.trusted_keys.iter().enumerate().map(|(index, key)| {
         let refused = |mistake: KeyError| {
@@ -58,7 +58,7 @@ pub fn trusted(choice: &BucketChoice) -> Result<Vec<PublicKey>, Choice> {
     keys.collect()
 }
 
-/// Backups that come into question, the best first.
+/// The candidates, the best first.
 pub fn candidates(
     object: &DatabaseRestore,
     catalogs: &BTreeMap<String, Catalog>,
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_none_is_told_by_its_place() {
+    fn an_invalid_key_is_refused_with_its_index() {
         let ours = SigningKey::generate().expect("a key").0.public();
         let of = |keys: &[&str]| trusted(&choice(json!({ "bucket": "b", "trustedKeys": keys })));
         assert_eq!(of(&[&ours.to_string()]), Ok(vec![ours]));

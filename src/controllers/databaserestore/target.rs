@@ -13,7 +13,7 @@ use crate::backup::jobs::{Served, image_of, of_etcd_cluster, of_redis, of_source
 use crate::runtime::manifest::is_controlled_by;
 use crate::transfer::Error;
 
-/// The database that it belongs to does not know of it.
+/// The reason where the database that owns the restore has not noted it yet.
 pub const NOT_NOTED: &str = "NotNoted";
 
 /// Why nothing can be chosen, or not yet.
@@ -55,8 +55,8 @@ impl Observer {
     }
 }
 
-/// Why one that a database made for itself may not begin: the database has not noted it yet, or is another one by now. So
-/// none can have begun of which the database does not know.
+/// Why a restore that a database made for itself may not start: the database has not noted it in its status yet, or
+/// another database has its name by now. So no restore starts that its database does not know of.
 pub fn unnoted(
     object: &DatabaseRestore,
     target: &impl Resource<DynamicType = ()>,
@@ -76,7 +76,7 @@ fn is_a<K: Resource<DynamicType = ()>>(owner: &OwnerReference) -> bool {
     owner.kind == K::kind(&()) && owner.api_version == K::api_version(&())
 }
 
-/// When a database was made that made this for itself.
+/// When the target was made, where it made this restore for itself.
 fn born(object: &DatabaseRestore, target: &impl Resource<DynamicType = ()>) -> Option<Timestamp> {
     let made = target.meta().creation_timestamp.as_ref().map(|time| time.0);
     made.filter(|_| is_controlled_by(object, target))

@@ -8,65 +8,68 @@ use crate::stateful::ChildAction;
 use crate::stateful::tls::RotationStep;
 use crate::stateful::tls::write::Certify;
 
-/// One change of the world.
+/// One change, to Kubernetes objects or to Redis processes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Change a child as every database does.
     Child(ChildAction),
-    /// Lead clients of a Service as that slice says. Only if it is as we saw it: somebody may lead in our place by now.
+    /// Write an `EndpointSlice`, by which a Service finds its nodes. The write succeeds only if the slice is still the
+    /// one that was observed: another operator may be the leader by now.
     Lead(Box<Publication>),
-    /// Take the selector from exactly that Service: whom it leads to is in slices of ours.
+    /// Remove the selector of the Service with that uid: the operator writes its `EndpointSlice`s.
     Unselect { service: String, uid: String },
-    /// Delete what Kubernetes wrote for a Service while it had a selector.
+    /// Delete the Endpoints and `EndpointSlice`s that Kubernetes wrote for a Service while it had a selector.
     Sweep { service: String, slices: Vec<(String, String)> },
-    /// Tell a pod's role by its label, or none.
+    /// Set the role label of a pod, or remove it.
     SetRole { pod: Target, role: Option<&'static str> },
-    /// Make a node a replica of another. One that took writes loses its clients: they must find the new master.
+    /// Make a node a replica of another. A node that was a master also loses its client connections (`drop_clients`):
+    /// its clients must find the new master.
     Follow { node: Target, master: String, drop_clients: bool },
-    /// Make exactly that process a master.
+    /// Make a node a master, if its process is still the one with that run id.
     Promote { node: Target, run_id: String, why: &'static str },
-    /// Let the master hand over to a replica without loss, and keep new clients from it.
+    /// Let the master hand over to a replica without loss. Meanwhile, `hide` keeps new clients away from it.
     HandOver { from: Target, to: String, address: String, hide: Option<Box<Publication>> },
-    /// Let a master whose pod is gone from the apiserver, but whose process may live on for a moment, hand over or step
-    /// down; only if it has that history.
+    /// Make a master whose pod is gone from the apiserver hand over or step down: its process may live on for a moment.
+    /// Only if its data have that history: the address may be another process's by now.
     Fence { at: Endpoint, history: String, successor: String },
-    /// Let a master that hangs find, when it wakes up, that it is a replica and its clients are gone: the writes that wait in
-    /// its sockets are acknowledged to nobody.
+    /// Send a hung master the commands to become a replica and to drop its clients. It finds them when it wakes up, and
+    /// so acknowledges none of the writes that wait in its sockets.
     StepDown { node: Target, successor: String },
-    /// Let a master that is about to hand over stay what it is.
+    /// Abort a handover: the master keeps its role.
     KeepMastership { node: Target },
-    /// Close the connections of clients, which must find the new master.
+    /// Close the connections of a node's clients: they must find the new master.
     DropClients { node: Target },
-    /// Tell a running process its settings, and note that on its pod.
+    /// Apply settings and users to a running process, and record that in an annotation of its pod.
     Configure {
         node: Target,
         settings: Vec<(String, String)>,
         users: Vec<Vec<String>>,
         follow_as: Option<Login>,
         note: String,
-        /// Directives that somebody had changed.
+        /// Directives that somebody had changed, and that are changed back.
         mended: Vec<String>,
     },
     /// Make a certificate that is due.
     Certify(Certify),
-    /// Let a running process load the certificates of exactly that content, and note that on its pod.
+    /// Make a running process load the certificates with exactly that content, and record that in an annotation of its
+    /// pod.
     LoadCertificates { node: Target, settings: Vec<(String, String)>, content: String, note: String, renewed: bool },
-    /// Make the password of clients, in a Secret of that name.
+    /// Generate the clients' password, in a Secret of that name.
     MakePassword { secret: String },
-    /// Make the users for a password of clients, of which this is the hash.
+    /// Write the Secret with the users, for a clients' password with this hash.
     MakeUsers { secret: String, hash: String },
-    /// Nothing but an event: something was completed.
+    /// Only emit an event.
     Tell { reason: &'static str, note: String },
 }
 
-/// A slice that is to be written.
+/// An `EndpointSlice` to write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Publication {
     /// The slice.
     pub slice: Manifest,
-    /// Uid and version of the one that is there.
+    /// Uid and resource version of the slice that exists.
     pub before: Option<(String, String)>,
-    /// Who must be a master, that very process: clients are led to it.
+    /// The node to which the slice leads clients, and the run id of its process: it must still be a master.
     pub master: Option<(Target, String)>,
 }
 
@@ -82,7 +85,7 @@ pub struct Target {
 }
 
 impl Action {
-    /// The event that tells of the action.
+    /// The event that reports the action.
     pub fn event(&self) -> Option<ActionEvent> {
         let (reason, note) = match self {
             Self::Child(ChildAction::Apply { child, .. }) if child.kind() == "Secret" => {
@@ -126,7 +129,7 @@ impl Action {
             | Self::LoadCertificates { .. }
             | Self::DropClients { .. } => return None,
         };
-        // Nobody asked for them.
+        // Nobody asked for these two, so they are warnings.
         let message =
             if matches!(reason, "FailedOver" | "DataLost") { ActionEvent::warning } else { ActionEvent::normal };
         Some(message(reason, note))

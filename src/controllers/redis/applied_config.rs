@@ -1,18 +1,18 @@
-//! What is noted on a pod of the settings that its process was told. Pure.
+//! The annotation of a pod that records which settings were applied to its process. Pure.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use super::facts::Pod;
 
-/// The settings that a process was told.
+/// The settings that were applied to a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppliedConfig {
     /// Hash of all of them.
     pub hash: String,
-    /// The process: another one begins with what its file says.
+    /// The process: a new one starts with the settings in its configuration file.
     pub run_id: String,
-    /// The directives of the user that it was told ever.
+    /// All directives of the user that were ever applied to this process.
     pub names: BTreeSet<String>,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for AppliedConfig {
 }
 
 impl AppliedConfig {
-    /// What is noted on a pod.
+    /// What the annotation of a pod records.
     pub fn of(pod: &Pod) -> Option<Self> {
         let mut parts = pod.own.settings.as_deref()?.split('/').map(str::to_owned);
         Some(Self { hash: parts.next()?, run_id: parts.next()?, names: parts.collect() })

@@ -20,13 +20,14 @@ use crate::external::redis::{Endpoint, Redis, RedisError, Request, Trouble};
 use crate::stateful::tls::write;
 use crate::stateful::{self, Sets, random_password};
 
-/// A master that hands over has its replica's word within that, or goes on as before.
+/// How long a handover may take, in milliseconds. If the replica has not caught up by then, the master goes on as
+/// before.
 const HAND_OVER_MS: u64 = 3000;
-/// How often a master that hands over is asked whether it has.
+/// How often a master that hands over is asked whether it is done.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// A process without a pod that does not answer by then is taken for gone.
+/// A process without a pod that does not answer within this time counts as gone.
 const FENCE_GREETING: Duration = Duration::from_millis(300);
-/// A process without a pod has so long to hand over.
+/// How long a process without a pod may take to hand over.
 const FENCE: Duration = Duration::from_millis(500);
 
 /// Carries out `action`.
@@ -92,8 +93,8 @@ pub async fn apply(redis: &Redis, observer: &Observer, object: &Object, action: 
     }
 }
 
-/// Makes a node read its certificates anew, and records on its pod which it has, or that the kubelet has yet to bring
-/// them.
+/// Makes a node load its certificates again. An annotation of its pod records which ones it has loaded, or which ones
+/// the kubelet has yet to bring.
 async fn load_certificates(
     redis: &Redis,
     observer: &Observer,
@@ -104,7 +105,7 @@ async fn load_certificates(
     let loaded = load(redis, node, settings).await;
     let (annotation, value) = match loaded {
         Ok(()) => (CERTIFICATES, loaded_now),
-        // The change makes the kubelet bring them.
+        // The change of the annotation makes the kubelet bring them.
         Err(Error::FilesAwaited(_)) => (AWAITED, content),
         Err(error) => return Err(error),
     };
@@ -123,7 +124,8 @@ async fn load(redis: &Redis, node: &Target, settings: &[(String, String)]) -> Re
     }
 }
 
-/// Leaves a master that hangs word to step down. Its successor is promoted after that, also where none can be left.
+/// Sends a hung master the commands to step down, which it finds when it wakes up. Its successor is promoted after
+/// that, even if they cannot be sent.
 async fn leave_word(redis: &Redis, node: &Target, successor: &str) -> Result<(), Error> {
     let at = endpoint(node)?;
     match redis.change(&at, Request::StepDown { host: successor.to_owned(), port: PORT }).await {
@@ -138,7 +140,7 @@ async fn leave_word(redis: &Redis, node: &Target, successor: &str) -> Result<(),
     Ok(())
 }
 
-/// Tells a process its settings, and notes what it makes of them.
+/// Applies settings to a process, and notes in which form it returns them.
 async fn configure(
     redis: &Redis,
     observer: &Observer,
@@ -152,13 +154,13 @@ async fn configure(
         outcome => outcome?,
     }
     if let Ok(info) = redis.info(&at).await {
-        observer.note_told(object, &node.uid, &info.run_id, &at).await;
+        observer.note_applied(object, &node.uid, &info.run_id, &at).await;
     }
     Ok(())
 }
 
-/// Asks the master to hand over and waits for the end of it; meanwhile new clients are kept from it, for it takes no more
-/// writes.
+/// Asks the master to hand over, and waits for the end of it. Meanwhile new clients are kept away from it: it takes no
+/// more writes.
 async fn hand_over(
     redis: &Redis,
     observer: &Observer,
@@ -182,7 +184,8 @@ async fn hand_over(
     hidden.and(unlabelled)
 }
 
-/// Waits until a master has handed over, and has its heir tell how far it is all the time.
+/// Waits until a master has handed over. Meanwhile the replica that takes over is made to acknowledge its offset all
+/// the time: by itself it would do so once a second, and writes would wait for that.
 async fn handed_over(redis: &Redis, at: &Endpoint, address: &str) {
     let heir = heir(at, address);
     let ends = timeout(Duration::from_millis(HAND_OVER_MS), async {
@@ -194,7 +197,7 @@ async fn handed_over(redis: &Redis, at: &Endpoint, address: &str) {
     ends.await.ok();
 }
 
-/// Writes a slice while this process leads, and leads clients to nobody who is not the master.
+/// Writes a slice while this process is the leader. It leads clients to no node that is not the master.
 async fn lead(redis: &Redis, observer: &Observer, object: &Object, publication: &Publication) -> Result<(), Error> {
     if let Some((node, run_id)) = &publication.master {
         let info = redis.info(&endpoint(node)?).await?;
@@ -204,24 +207,25 @@ async fn lead(redis: &Redis, observer: &Observer, object: &Object, publication: 
     }
     redis.may_change("EndpointSlice")?;
     let written = observer.slices.write(object, publication).await;
-    // The watch may not show it yet, or not what stood in the way.
+    // The watch may not show the new slice yet, or what made the write fail.
     if written.is_err() || publication.before.is_none() {
         observer.sets.expect_change(object);
     }
     written
 }
 
-/// Where the replica answers that takes over. It would tell once a second how far it is, and writes would wait for that.
+/// The endpoint of the replica that takes over.
 fn heir(master: &Endpoint, host: &str) -> Endpoint {
     let own = Node { login: master.login.clone(), tls: master.tls.clone(), ..Node::default() };
     let pod = Pod { address: Some(host.to_owned()), own, ..Pod::default() };
     pod.endpoint().unwrap_or_else(|| master.clone())
 }
 
-/// What cannot be reached is not waited for: the failover goes on without.
+/// Makes a master without a pod hand over or step down. One that cannot be reached is not waited for: the failover goes
+/// on without it.
 async fn fence(redis: &Redis, at: &Endpoint, history: &str, successor: &str) {
     let Ok(Ok(info)) = timeout(FENCE_GREETING, redis.info(at)).await else { return };
-    // The address may be somebody else's by now.
+    // The address may be another process's by now.
     if !info.is_master() || !info.continues(history) {
         return;
     }
@@ -257,13 +261,13 @@ async fn change_pod(observer: &Observer, object: &Object, pod: &Target, metadata
     Ok(observer.sets.change_pod(object, &pod.name, &pod.uid, metadata).await?)
 }
 
-/// Redis quotes the directive that it does not like.
+/// The error for a refused setting: Redis quotes the directive that it refuses.
 fn refused(node: &Target, message: &str) -> Error {
     let directive = message.split('\'').nth(1).unwrap_or("…").to_owned();
     Error::SettingRefused { node: node.name.clone(), directive, message: message.to_owned() }
 }
 
-/// Makes a Secret that is not there; one that is there is somebody's, and stays.
+/// Creates a Secret. One that exists already is somebody's, and stays: then this fails.
 async fn make_secret(sets: &Sets<Object>, object: &Object, name: &str, data: &Value) -> Result<(), stateful::Error> {
     let api: Api<Secret> = Api::namespaced(sets.client.clone(), &object.namespace().unwrap_or_default());
     let metadata = json!({
@@ -291,7 +295,7 @@ mod tests {
     use crate::leader::Fence;
     use crate::metrics::Metrics;
 
-    /// A node whose socket takes what is written to it after so long.
+    /// A node whose socket takes what is written to it after a while.
     struct Slow {
         takes: Duration,
         has_word: Arc<AtomicBool>,
@@ -317,7 +321,8 @@ mod tests {
         fn hang_up(&self, _: &Endpoint) {}
     }
 
-    /// Leaves a word; whether it was left when the next action may begin, and after how long.
+    /// Sends the commands to step down. Returns whether they were sent when the next action may begin, and after how
+    /// long.
     async fn left(takes: Duration) -> (bool, Duration) {
         let has_word = Arc::new(AtomicBool::new(false));
         let transport = Arc::new(Slow { takes, has_word: has_word.clone() });
@@ -330,7 +335,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_successor_is_promoted_when_the_word_was_left_or_cannot_be_left_soon() {
+    async fn a_successor_is_promoted_when_the_step_down_was_sent_or_cannot_be_sent_soon() {
         assert_eq!(left(Duration::from_millis(100)).await, (true, Duration::from_millis(100)));
         let (has_word, after) = left(Duration::from_mins(1)).await;
         assert!(!has_word && after <= Duration::from_millis(510), "{after:?}");

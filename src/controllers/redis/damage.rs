@@ -1,4 +1,4 @@
-//! What the end of a process tells of its data. Pure.
+//! What the end of a process's log says about its data. Pure.
 //! <https://github.com/redis/redis/blob/7.0.15/src/aof.c>, <https://github.com/redis/redis/blob/7.0.15/src/rdb.c>
 
 use super::facts::Pod;
@@ -17,11 +17,12 @@ const DAMAGE: [&str; 11] = [
     "Wrong signature trying to load DB from file",
     "RDB CRC error",
 ];
-/// A file that is whole, and that a process of an earlier version or without its modules cannot read.
+/// Messages about a file that is whole, but that a process of an earlier version or without the right modules cannot
+/// read.
 const FOREIGN: [&str; 2] = ["handle RDB format version", "module data I can't load"];
 
 impl Pod {
-    /// With which words its process said that it cannot read its data, if it did.
+    /// The message with which its process said that it cannot read its data, if it did.
     pub fn damage(&self) -> Option<&'static str> {
         let words = self.last_words.as_deref()?;
         DAMAGE
@@ -31,15 +32,15 @@ impl Pod {
     }
 }
 
-/// What a process said when it gave up, without what differs at every try: number, role and time come before the words,
-/// as in `1:M 23 Nov 2026 17:28:23.570 # Fatal error`.
+/// The last message of a process that gave up, without what differs at every try: process id, role and time come before
+/// the message, as in `1:M 23 Nov 2026 17:28:23.570 # Fatal error`.
 pub fn log_message(words: &str) -> Option<String> {
     let warning = words.lines().rev().find_map(|line| Some(line.split_once(" # ")?.1));
     let output = warning.or_else(|| words.lines().rfind(|line| !line.trim().is_empty()))?.trim();
     Some(output.chars().take(LONGEST).collect())
 }
 
-/// So many characters of what it said are told.
+/// How many characters of such a message are reported.
 const LONGEST: usize = 200;
 
 #[cfg(test)]
@@ -47,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_it_said_is_told_without_what_changes_at_every_try() {
+    fn its_last_message_is_reported_without_what_changes_at_every_try() {
         let words = "1:C 23 Nov 2026 17:28:23.570 * Redis is starting\n1:M 23 Nov 2026 17:28:23.570 # Failed listening on \
                      port 6379\n1:M 23 Nov 2026 17:28:23.571 * bye\n";
         assert_eq!(log_message(words).as_deref(), Some("Failed listening on port 6379"));
@@ -56,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_cannot_be_read_are_told_from_settings_and_versions() {
+    fn damaged_files_are_distinguished_from_wrong_settings_and_later_versions() {
         let damage = |words: &str| Pod { last_words: Some(words.into()), ..Pod::default() }.damage();
         let broken = "1:M 23 Nov 2026 17:28:23.570 * DB loaded from base file\n1:M 23 Nov 2026 17:28:23.570 # Bad file format \
                       reading the append only file appendonly.aof.2.incr.aof: make a backup of your AOF file, then use \

@@ -1,4 +1,4 @@
-//! What a `Redis` is among the databases in `StatefulSet`s.
+//! How a `Redis` implements what all databases in `StatefulSet`s have in common.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,8 @@ impl Database for Redis {
             settings: pod.annotations().get(SETTINGS).cloned(),
             certificates: pod.annotations().get(CERTIFICATES).cloned(),
             host: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
-            // From Kubernetes 1.35 on pods bear it: https://kubernetes.io/docs/reference/labels-annotations-taints/
+            // From Kubernetes 1.35 on, pods have this label:
+            // https://kubernetes.io/docs/reference/labels-annotations-taints/
             zone: pod.labels().get(ZONE).cloned(),
             ..Node::default()
         }

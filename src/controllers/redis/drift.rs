@@ -1,13 +1,14 @@
-//! Which directives of a running process are not as it was told: somebody changed them by hand.
+//! Which directives of a running process differ from what the operator set: somebody changed them by hand.
 //!
-//! Redis answers values in a form of its own. What it answered right after it was told is as good as what it was told.
+//! Redis returns values in a form of its own. So what it returned right after a value was set counts as equal to that
+//! value.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use crate::runtime::PerObject;
 
-/// How often a process is asked while nothing is wrong.
+/// How often a process is asked for its settings while nothing is wrong.
 const RHYTHM: Duration = Duration::from_secs(30);
 
 /// Values of directives by their names.
@@ -19,26 +20,27 @@ pub struct Drifts(PerObject<HashMap<String, Look>>);
 
 /// What one process answered.
 struct Look {
-    /// The process: another one begins with what its file says.
+    /// The process: a new one starts with the settings in its configuration file.
     run_id: String,
     asked: Instant,
     live: Values,
-    /// What it answered right after it was told.
+    /// What it answered right after its settings were applied.
     accepted: Values,
 }
 
 impl Drifts {
-    /// Whether a process is to be asked; at once where something is wrong.
+    /// Whether a process is to be asked for its settings; `pressing` asks at once.
     pub fn is_due(&self, object: &str, pod: &str, run_id: &str, pressing: bool) -> bool {
         let is_fresh = |look: &Look| look.run_id == run_id && !pressing && look.asked.elapsed() < RHYTHM;
         !self.0.with(object, |looks| looks.get(pod).is_some_and(is_fresh)).unwrap_or_default()
     }
 
-    /// Notes what a process answered, when it was looked at or right after it was told.
-    pub fn note(&self, object: &str, pod: &str, run_id: &str, live: Values, message: bool) {
+    /// Notes what a process answered. `just_applied` means that its settings were applied right before.
+    pub fn note(&self, object: &str, pod: &str, run_id: &str, live: Values, just_applied: bool) {
         self.0.change(object, HashMap::default, |looks| {
             let earlier = looks.remove(pod).filter(|look| look.run_id == run_id);
-            let accepted = if message { live.clone() } else { earlier.map(|look| look.accepted).unwrap_or_default() };
+            let accepted =
+                if just_applied { live.clone() } else { earlier.map(|look| look.accepted).unwrap_or_default() };
             looks.insert(pod.to_owned(), Look { run_id: run_id.to_owned(), asked: Instant::now(), live, accepted });
         });
     }
@@ -63,7 +65,7 @@ impl Drifts {
     }
 }
 
-/// The directives whose values are not as wanted. One that Redis does not know is none.
+/// The directives whose values are not as wanted. Directives that this version of Redis does not know are left out.
 fn differing(wanted: &[(String, String)], live: &Values, accepted: &Values) -> BTreeSet<String> {
     let differs = |(name, value): &&(String, String)| {
         let Some(answer) = live.get(name) else { return false };
@@ -72,7 +74,7 @@ fn differing(wanted: &[(String, String)], live: &Values, accepted: &Values) -> B
     wanted.iter().filter(differs).map(|(name, _)| name.clone()).collect()
 }
 
-/// Whether an answer says what was wanted, in Redis's own form.
+/// Whether an answer is the wanted value in Redis's own form.
 fn is_same(name: &str, wanted: &str, answer: &str) -> bool {
     let flags = |text: &str| text.replace('A', "g$lshzxetd").chars().collect::<BTreeSet<char>>();
     wanted.eq_ignore_ascii_case(answer)
@@ -80,7 +82,8 @@ fn is_same(name: &str, wanted: &str, answer: &str) -> bool {
         || (name == "notify-keyspace-events" && flags(wanted) == flags(answer))
 }
 
-/// So many bytes. <https://redis.io/docs/latest/operate/oss_and_stack/management/config-file/>
+/// The number of bytes that a memory value such as `1gb` means; `None` if it is no such value.
+/// <https://redis.io/docs/latest/operate/oss_and_stack/management/config-file/>
 pub fn amount(text: &str) -> Option<u64> {
     let text = text.to_ascii_lowercase();
     let end = text.find(|it: char| !it.is_ascii_digit()).unwrap_or(text.len());
@@ -139,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_answered_right_after_it_was_told_is_no_drift() {
+    fn an_answer_right_after_settings_were_applied_is_no_drift() {
         let wanted = [("client-output-buffer-limit", "replica 1gb 0 0")];
         let live = [("client-output-buffer-limit", "normal 0 0 0 slave 1073741824 0 0 pubsub 33554432 8388608 60")];
         assert_eq!(drift(&wanted, &live, &[]).len(), 1);
@@ -149,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn another_process_is_asked_anew() {
+    fn a_new_process_is_asked_at_once() {
         let drifts = Drifts::default();
         let wanted = [("maxmemory".to_owned(), "0".to_owned())];
         assert!(drifts.is_due("object", "pod", "one", false));

@@ -13,7 +13,7 @@ pub enum Error {
     /// The pod has no process that could be asked.
     #[error("pod {0} has no address")]
     NoAddress(String),
-    /// Whom Services lead to may not be written.
+    /// The operator may not write the `EndpointSlice`s of Services.
     #[error(
         "cannot write EndpointSlice {name}, by which clients find the nodes: {message}. Apply deploy/base/clusterrole.yaml of \
          this version"
@@ -24,7 +24,7 @@ pub enum Error {
         /// What the API said.
         message: String,
     },
-    /// Whom clients were to be led to is no master any more.
+    /// The node to which clients were to be led is no master any more.
     #[error("{0} is no master any more")]
     NoMaster(String),
     /// Settings that a node refuses.

@@ -1,9 +1,9 @@
-//! The user as whom exporters log in.
+//! The user as which exporters log in.
 
 use super::names::EXPORTER_USER;
 
-/// What exporters may do: ask for figures. They see no keys and no settings, among which is our password; the slow log
-/// alone shows commands.
+/// What exporters may do: read metrics. They see no keys, and no settings, because the operator's password is among
+/// those. Only the slow log shows them commands.
 pub const MAY: [&str; 11] = [
     "resetkeys",
     "resetchannels",
@@ -18,7 +18,7 @@ pub const MAY: [&str; 11] = [
     "+slowlog|get",
 ];
 
-/// The exporters' user as a file has it, with these rules about its password.
+/// The line of a configuration file for the exporters' user, with these rules about its password.
 pub fn line(keys: &str) -> String {
     format!("user {EXPORTER_USER} on {keys} {}\n", MAY.join(" "))
 }

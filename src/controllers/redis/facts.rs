@@ -31,28 +31,28 @@ pub struct Observed {
 pub struct Passwords {
     /// We may not read Secrets.
     pub denied: bool,
-    /// The Secret with the password of clients does not agree to be used.
+    /// The Secret with the clients' password does not allow this object to use it.
     pub unshared: bool,
-    /// The password of clients, in the Secret that the spec names or in the one that is made for it.
+    /// The clients' password, in the Secret that the spec names or in the one that the operator made.
     pub user_provided: Option<SecretString>,
     /// The users that the processes know.
     pub users: Option<Users>,
-    /// Their Secret is gone, or somebody changed it.
+    /// The Secret with the users is gone, or somebody changed it.
     pub users_lost: bool,
 }
 
 /// The users that the processes know, as our Secret has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Users {
-    /// Password of replicas and of ours.
+    /// Password of the user as which replicas and the operator log in.
     pub internal: SecretString,
     /// Hash of the clients' password.
     pub current: String,
-    /// Hash of the one before, which stays good until the next change.
+    /// Hash of the previous clients' password, which stays valid until the next change.
     pub previous: Option<String>,
-    /// Exporters have a user: Secrets from before they had one lack it.
+    /// There is a user for exporters; Secrets of earlier versions lack it.
     pub exporter: bool,
-    /// What answers as Redis Sentinel does has a user: it has none before it is asked for.
+    /// There is a user for the sentinel containers; it is made when `spec.sentinel` asks for them.
     pub sentinel: bool,
 }
 
@@ -82,27 +82,27 @@ impl std::fmt::Debug for SecretString {
 /// What matters of a pod to Redis alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// The label that tells its role.
+    /// The label with its role.
     pub role: Option<String>,
-    /// The settings that its process was told last, and which process.
+    /// Which settings were last applied to its process, and which process that was.
     pub settings: Option<String>,
-    /// The certificates that its process has loaded, and which process.
+    /// Which certificates its process has loaded, and which process that was.
     pub certificates: Option<String>,
-    /// The node of Kubernetes that it is on.
+    /// The Kubernetes node that it runs on.
     pub host: Option<String>,
-    /// The zone of that, where readers are led to replicas near them.
+    /// The zone of that Kubernetes node; needed where readers are led to replicas near them.
     pub zone: Option<String>,
-    /// As whom we speak to it.
+    /// The user as which the operator logs in to it.
     pub login: Option<Login>,
-    /// With what we speak TLS to it.
+    /// What the operator needs to speak TLS with it.
     pub tls: Option<Arc<Credentials>>,
     /// What its process says.
     pub state: NodeState,
     /// Whether it has answered since this operator began to listen to it.
-    pub heard: bool,
-    /// How many clients are with it, where it was the master until a moment ago.
+    pub has_answered: bool,
+    /// How many clients are connected to it; counted only if it was the master until a moment ago.
     pub clients: usize,
-    /// What it answers to a write, where it is a master.
+    /// What it answers to a write, if it is a master.
     pub writes: Option<Writes>,
     /// Directives that somebody changed in its process.
     pub drift: BTreeSet<String>,
@@ -118,21 +118,21 @@ pub type Set = stateful::Set<Node>;
 pub enum NodeState {
     /// It answers.
     Answers(Box<Info>),
-    /// It answers that it does not know us.
+    /// It answers with an error: it rejects the operator's login, for example, or refuses the command.
     Refuses(String),
-    /// Nothing for so long, and nothing that would tell that it is gone.
+    /// It has not answered for this long, and nothing shows that its process is gone.
     Silent(Duration),
     /// There is no process.
     #[default]
     Gone,
 }
 
-/// Whoever is silent for less long counts as it was known last.
+/// A node that has been silent for less than this counts as it was last seen.
 pub const MOMENT: Duration = Duration::from_secs(2);
 
 impl Pod {
-    /// Whether it does not answer for a moment, which says nothing.
-    pub fn is_unheard(&self) -> bool {
+    /// Whether it has been silent for less than [`MOMENT`], which says nothing about its health.
+    pub fn is_briefly_silent(&self) -> bool {
         matches!(self.own.state, NodeState::Silent(silence) if silence < MOMENT) && !self.terminating
     }
 
@@ -150,7 +150,7 @@ impl Pod {
         }
     }
 
-    /// Whether its label tells that role.
+    /// Whether its label has that role.
     pub fn has_role(&self, role: &str) -> bool {
         self.own.role.as_deref() == Some(role)
     }

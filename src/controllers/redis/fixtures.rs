@@ -2,7 +2,7 @@
 
 use crate::api::{DeletionPolicy, Redis, RedisSpec};
 
-/// The sample, with so many replicas.
+/// The sample, with that many replicas.
 pub fn redis(replicas: i32) -> Redis {
     let spec = RedisSpec {
         replicas,

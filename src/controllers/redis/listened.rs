@@ -12,11 +12,11 @@ pub const RHYTHM: Duration = Duration::from_millis(500);
 
 /// A node, and what it said.
 pub struct Node {
-    /// Where it answers, with the certificates by which a connection is made.
+    /// Where it answers, with the certificates for making a connection.
     pub endpoint: Endpoint,
-    /// Silence that wakes the controller.
+    /// How long the node must be silent to wake the controller.
     pub patience: Duration,
-    /// It said that it is a master.
+    /// Whether it last answered that it is a master.
     pub is_master: bool,
     /// What it answers to a write, as long as it is a master, and when it did.
     pub writes: Option<(Writes, Instant)>,

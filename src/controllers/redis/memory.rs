@@ -1,8 +1,9 @@
 //! How much memory a node may take, and how much of that its data. Pure.
 //!
-//! What is over the container's limit is killed by the kernel, with all that it holds; what is over `maxmemory` is refused
-//! or evicted, and clients are told. So the data stay below the limit: a quarter is for what is no data, such as buffers of
-//! replicas and pages that are copied while a child rewrites the append-only file, as `ElastiCache` keeps it.
+//! The kernel kills a process that exceeds the container's limit, and all that it holds is lost. A process that reaches
+//! `maxmemory` only refuses writes, with an error, or evicts keys. So the data stay below the limit. As with
+//! `ElastiCache`, a quarter of it is left for what is no data, such as buffers of replicas and pages that are copied
+//! while a child rewrites the append-only file.
 //! <https://docs.aws.amazon.com/AmazonElastiCache/latest/dg/redis-memory-management.html>
 
 use k8s_openapi::api::core::v1::ResourceRequirements;
@@ -12,15 +13,15 @@ use crate::api::Redis;
 use crate::runtime::manifest::amount;
 use crate::runtime::requirements;
 
-/// CPU and memory that a node asks for.
+/// CPU and memory that a node requests.
 const USUAL: (&str, &str) = ("50m", "64Mi");
-/// The limit of a node that has none of its own.
+/// The memory limit in bytes of a node for which the spec has none.
 const MOST: u64 = 2 << 30;
 
 /// CPU and memory of a node.
 ///
-/// Data for which somebody asked by `maxmemory` fit below the limit. Who asked for no bound gets no limit either: a process
-/// that never refuses a write would be killed at it.
+/// The default limit has room for the data that `maxmemory` allows. With `maxmemory 0`, which sets no bound, there is
+/// no default limit either: a process that never refuses a write would be killed at it.
 pub fn of_node(object: &Redis) -> ResourceRequirements {
     let asked = asked(object);
     let most = MOST.max(asked.unwrap_or(0).saturating_add(asked.unwrap_or(0) / 3)) >> 20;
@@ -31,7 +32,7 @@ pub fn of_node(object: &Redis) -> ResourceRequirements {
     wanted
 }
 
-/// Bytes that the data may take where `maxmemory` is not given; 0 stands for any number.
+/// Bytes that the data may take if `maxmemory` is not given; 0 means no bound.
 pub fn most_data(object: &Redis) -> u64 {
     let limit = match &object.spec.resources {
         Some(given) => given.limits.as_ref().and_then(|limits| limits.get("memory")).and_then(|it| amount(&it.0)),
@@ -40,7 +41,7 @@ pub fn most_data(object: &Redis) -> u64 {
     limit.and_then(|thousandths| u64::try_from(thousandths / 1000 / 4 * 3).ok()).unwrap_or(0)
 }
 
-/// Bytes that `spec.config` asks for.
+/// The `maxmemory` in `spec.config`, in bytes.
 fn asked(object: &Redis) -> Option<u64> {
     object.spec.config.get("maxmemory").and_then(|text| drift::amount(text))
 }

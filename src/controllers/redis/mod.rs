@@ -6,8 +6,8 @@
 //!   └───────▶ monitor ───────────────┘ wakes
 //! ```
 //!
-//! Every process begins as a replica of nobody. Who is the master is in the status, written before anybody is promoted;
-//! the slices by which Services lead there follow it, and the labels follow those.
+//! Every process starts as a replica without a master. The status names the master, and is written before a node is
+//! promoted. The `EndpointSlice`s of the Services follow the status, and the labels follow the slices.
 
 mod action;
 mod applied_config;
@@ -111,7 +111,8 @@ impl Kind for RedisKind {
         Box::pin(self.observer.observe(object)).await
     }
 
-    /// Who listens to the nodes already knows how long a master has been silent when its turn comes.
+    /// Begins to listen to the nodes: when this process becomes the leader, it already knows how long a master has been
+    /// silent.
     async fn warm_up(&self, object: &api::Redis) {
         if let Err(error) = Box::pin(self.observer.observe(object)).await {
             tracing::debug!(%error, "not looked at yet");

@@ -1,6 +1,6 @@
 //! Modules that keep a node from starting. Pure.
 
-/// What to do about a node that ended with these words; none where they are about something else.
+/// What to do about a node whose log ended with these lines; `None` if they are not about modules.
 /// <https://github.com/redis/redis/blob/7.0/src/module.c>, <https://github.com/redis/redis/blob/7.0/src/rdb.c>
 pub fn trouble(pod: &str, last_words: &str) -> Option<String> {
     let line = |begin: &str| last_words.lines().rev().find_map(|line| Some(&line[line.find(begin)?..]));
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_module_that_keeps_a_node_from_starting_is_told_in_its_words_and_by_its_field() {
+    fn a_module_that_keeps_a_node_from_starting_is_reported_with_the_log_line_and_the_field() {
         let missing = "1:M 26 Nov 2026 # Module /m/none.so failed to load: /m/none.so: cannot open shared object file\n\
                        1:M 26 Nov 2026 # Can't load module from /m/none.so: server aborting\n";
         let text = trouble("cache-1", missing).expect("trouble");

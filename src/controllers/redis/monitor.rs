@@ -1,8 +1,9 @@
 //! Listens to every node, and wakes the controller when one changes its role, loses its master, dies or falls silent.
 //!
-//! A connection a node is held open and asked for the role twice a second: about a hundred bytes, and no call of the
-//! apiserver. A process that dies breaks its connection, which is seen at once; one that hangs is seen by its silence.
-//! What is heard here only wakes: whoever decides asks anew.
+//! It holds one connection to each node open, and asks for the role over it twice a second. That costs about a hundred
+//! bytes, and no call to the apiserver. A process that dies breaks its connection, which is seen at once; a process
+//! that hangs is seen by its silence. An answer here only wakes the controller, which asks the nodes again before it
+//! decides.
 
 use std::time::Duration;
 
@@ -17,9 +18,9 @@ use crate::external::redis::{Endpoint, Redis, RedisError, Role, Trouble, Writes}
 use crate::stateful::listeners::{Listened, Listeners, ProbeState, Shared, locked};
 use crate::stateful::wake::{Key, Wake};
 
-/// How often one that is gone is looked for.
+/// How often a node without a process is tried again.
 const AGAIN: Duration = Duration::from_millis(100);
-/// After so long without a process it is looked for less often.
+/// A node that has been without a process for this long is tried less often.
 const GONE: Duration = Duration::from_secs(10);
 
 /// Listens to the nodes of all objects.
@@ -35,7 +36,7 @@ impl Monitor {
         Self { redis, listeners: Listeners::default(), wake: Wake::default() }
     }
 
-    /// The objects that are to be looked at.
+    /// The objects that are to be reconciled.
     pub fn requests(&self, namespace: Option<&str>) -> impl Stream<Item = ObjectRef<Object>> + Send + 'static + use<> {
         self.wake.requests(namespace)
     }
@@ -45,10 +46,10 @@ impl Monitor {
         let node = |endpoint: &Endpoint| Node { endpoint: endpoint.clone(), patience, is_master: false, writes: None };
         let left = self.listeners.follow(key, uid, nodes.iter().map(node).collect(), |latest| {
             let (redis, wake) = (self.redis.clone(), self.wake.clone());
-            let ear = Probe { redis, node: locked(latest).node.id(), latest: latest.clone(), key: key.clone(), wake };
+            let probe = Probe { redis, node: locked(latest).node.id(), latest: latest.clone(), key: key.clone(), wake };
             let (redis, wake) = (self.redis.clone(), self.wake.clone());
             let pulse = Pulse { redis, latest: latest.clone(), key: key.clone(), wake };
-            vec![tokio::spawn(ear.listen()), tokio::spawn(pulse.beat())]
+            vec![tokio::spawn(probe.listen()), tokio::spawn(pulse.beat())]
         });
         self.hang_up(&left);
     }
@@ -64,13 +65,13 @@ impl Monitor {
         }
     }
 
-    /// How long a node has not answered; nothing of one that is not listened to.
+    /// How long a node has not answered; `None` for a node that nobody listens to.
     pub fn silence(&self, key: &Key, node: &Endpoint) -> Option<Duration> {
         self.listeners.ask(key, node, |latest| latest.silence())
     }
 
     /// Whether a node has answered since somebody began to listen to it.
-    pub fn is_heard(&self, key: &Key, node: &Endpoint) -> bool {
+    pub fn has_answered(&self, key: &Key, node: &Endpoint) -> bool {
         self.listeners.ask(key, node, |latest| latest.is_heard()).unwrap_or_default()
     }
 
@@ -79,13 +80,13 @@ impl Monitor {
         self.listeners.ask(key, node, |latest| latest.node.writes.as_ref().map(|(writes, _)| writes.clone()))?
     }
 
-    /// A node has answered somebody.
-    pub fn heard_of(&self, key: &Key, node: &Endpoint) {
+    /// Notes that a node has answered another caller.
+    pub fn note_answer(&self, key: &Key, node: &Endpoint) {
         self.listeners.ask(key, node, ProbeState::answered);
     }
 }
 
-/// The state of a node as far as it wakes somebody.
+/// The state of a node; a change of it wakes the controller.
 #[derive(Clone, Debug, PartialEq)]
 enum State {
     Unknown,
@@ -122,7 +123,7 @@ impl Probe {
                 },
             };
             if let Some(latest) = latest {
-                // A process that is gone has said so: it is not silent.
+                // That a process is gone, or refuses, is an answer too: it is not silent.
                 {
                     let mut known = locked(&self.latest);
                     known.answered();
@@ -148,7 +149,7 @@ impl Probe {
         self.redis.hang_up(&self.node);
     }
 
-    /// Asks for the role, and tells while the answer is overdue.
+    /// Asks for the role, and wakes the controller while the answer is overdue.
     async fn ask(&self) -> Result<Role, RedisError> {
         let node = locked(&self.latest).node.endpoint.clone();
         let mut answer = std::pin::pin!(self.redis.role(&node));
@@ -157,10 +158,10 @@ impl Probe {
                 let latest = locked(&self.latest);
                 latest.node.patience.saturating_sub(latest.silence())
             };
-            let tell = if left.is_zero() { RHYTHM } else { left };
+            let wait = if left.is_zero() { RHYTHM } else { left };
             tokio::select! {
                 answer = &mut answer => return answer,
-                () = sleep(tell) => self.wake.wake(&self.key),
+                () = sleep(wait) => self.wake.wake(&self.key),
             }
         }
     }

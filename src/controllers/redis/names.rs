@@ -5,29 +5,29 @@ use kube::ResourceExt;
 use crate::api::Redis;
 pub use crate::stateful::names::{REVISION, VOLUME, labels, ordinal_of, peers, pod};
 
-/// Label of nodes of Kubernetes: their zone. <https://kubernetes.io/docs/reference/labels-annotations-taints/>
+/// Label of Kubernetes nodes: their zone. <https://kubernetes.io/docs/reference/labels-annotations-taints/>
 pub const ZONE: &str = "topology.kubernetes.io/zone";
 /// Label of every child, with the object's name.
 pub const LABEL: &str = crate::consent::REDIS.made_for;
-/// Label of pods that tells their role: [`MASTER`] or [`REPLICA`]. Services do not select by it: whom they lead to is in slices
-/// that are written here.
+/// Label of pods with their role: [`MASTER`] or [`REPLICA`]. Services do not select by it: the operator writes their
+/// `EndpointSlice`s itself.
 pub const ROLE: &str = "causeway.example.com/role";
 /// The node that takes writes.
 pub const MASTER: &str = "master";
 /// A node that follows the master.
 pub const REPLICA: &str = "replica";
-/// Who writes slices, as their label `endpointslice.kubernetes.io/managed-by` has it.
+/// The writer of the `EndpointSlice`s, as in their label `endpointslice.kubernetes.io/managed-by`.
 pub const SLICER: &str = "causeway.example.com";
 /// Annotation of pods: the settings that the process has, and which process.
 pub const SETTINGS: &str = "causeway.example.com/settings";
 /// Annotation of pods: the certificates that the process has loaded, and which process.
 pub const CERTIFICATES: &str = "causeway.example.com/certificates";
-/// Annotation of pods: the certificates that are to be loaded. The kubelet looks at a pod that changes, and so brings their
-/// files at once rather than within a minute.
+/// Annotation of pods: the certificates that are to be loaded. The kubelet syncs a pod that changes, so this change
+/// brings the files at once rather than within a minute.
 pub const AWAITED: &str = "causeway.example.com/awaited-certificates";
-/// The user as whom replicas and we log in.
+/// The user as which replicas and the operator log in.
 pub const INTERNAL_USER: &str = "causeway";
-/// The user as whom exporters log in.
+/// The user as which exporters log in.
 pub const EXPORTER_USER: &str = "causeway-exporter";
 /// Where nodes answer.
 pub const PORT: u16 = 6379;
@@ -49,7 +49,7 @@ pub fn sentinel(object: &Redis) -> String {
     format!("{}-sentinel", object.name_any())
 }
 
-/// A Service's name, good in the whole cluster.
+/// A Service's DNS name, valid in the whole cluster.
 pub fn within(object: &Redis, service: &str) -> String {
     format!("{service}.{}.svc", object.namespace().unwrap_or_default())
 }

@@ -1,4 +1,5 @@
-//! Reads the world: children from the watches, or from the apiserver after something was changed, and nodes from Redis.
+//! Observes an object: its children from the watches, or from the apiserver after something was changed, and its nodes
+//! from Redis.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -25,7 +26,7 @@ use crate::runtime::{Class, PerObject, class_of_kubernetes};
 use crate::stateful::wake::Key;
 use crate::stateful::{self, Rules, Sets};
 
-/// A node that has been silent for so long is not asked again: its listener hears it when it speaks.
+/// A node that has been silent for this long is not asked again: its listener notices when it answers.
 const SILENT: Duration = Duration::from_millis(700);
 
 /// Reads for all objects.
@@ -38,9 +39,10 @@ pub struct Observer {
     zones: Zones,
     drifts: Drifts,
     secrets: SecretCache,
-    /// Whether the processes of pods, by object and uid, know us by name, where that is another than the spec says.
+    /// By object and uid of the pod: whether the operator must log in to the process, where that differs from the spec.
     logins: PerObject<HashMap<String, bool>>,
-    /// Users as their Secret had them last, by object: who forgets by what name nodes know us is never let in again.
+    /// The users as their Secret had them last, by object: without them, the operator could not log in any more if the
+    /// Secret is lost.
     users: PerObject<Users>,
 }
 
@@ -61,8 +63,8 @@ impl Observer {
         }
     }
 
-    /// A process was told its settings: what it answers now is what it made of them.
-    pub async fn note_told(&self, object: &Object, pod: &str, run_id: &str, node: &Endpoint) {
+    /// Notes what a process answers right after its settings were applied: that is Redis's own form of them.
+    pub async fn note_applied(&self, object: &Object, pod: &str, run_id: &str, node: &Endpoint) {
         if let Ok(live) = self.redis.settings(node, names_of(&settings::live(object))).await {
             self.drifts.note(&object.uid().unwrap_or_default(), pod, run_id, live, true);
         }
@@ -78,7 +80,7 @@ impl Observer {
         self.users.forget(uid);
     }
 
-    /// Reads all that matters to one object.
+    /// Reads everything that matters to one object.
     pub async fn observe(&self, object: &Object) -> Result<Observed, Error> {
         let fresh = self.sets.take_change(object);
         let (set, slices) = tokio::try_join!(self.sets.look(object, fresh), self.slices.look(object, fresh))?;
@@ -125,7 +127,7 @@ impl Observer {
         Ok(())
     }
 
-    /// The users by which the nodes know us, and whether their Secret lacks them: somebody deleted or changed it.
+    /// The users that the nodes know, and whether their Secret lacks them: somebody may have deleted or changed it.
     fn users_of(&self, object: &Object, read: Option<Users>) -> (Option<Users>, bool) {
         let uid = object.uid().unwrap_or_default();
         let is_lost = |known: &Users| read.as_ref().is_none_or(|read| read.internal != known.internal);
@@ -138,7 +140,8 @@ impl Observer {
         (read, false)
     }
 
-    /// Asks every node for itself. Where some do not know us, clients had to log in until now, or have to from now on.
+    /// Asks every node for its state. Nodes that refuse are asked again, with a login instead of without or the other
+    /// way round: `spec.auth.enabled` may have changed since they were started.
     async fn ask_nodes(&self, object: &Object, observed: &mut Observed, fresh: bool) -> Result<(), Error> {
         if object.spec.auth.enabled {
             self.read_passwords(object, observed).await?;
@@ -170,7 +173,7 @@ impl Observer {
         Ok(())
     }
 
-    /// Asks every node for itself, all at once.
+    /// Asks all nodes for their state, at the same time.
     async fn ask_each(&self, object: &Object, observed: &mut Observed) {
         let internal = observed.passwords.users.as_ref();
         let internal =
@@ -189,32 +192,32 @@ impl Observer {
         let asked = nodes.iter().map(|(ordinal, node)| async {
             let silence = self.monitor.silence(&key, node).unwrap_or_default();
             if silence >= SILENT {
-                return (*ordinal, NodeState::Silent(silence), None, self.monitor.is_heard(&key, node));
+                return (*ordinal, NodeState::Silent(silence), None, self.monitor.has_answered(&key, node));
             }
             let node_state = self.ask(&key, node).await;
             let writes = match &node_state {
                 NodeState::Answers(info) => self.writes(object, &key, node, info).await,
                 _ => None,
             };
-            (*ordinal, node_state, writes, self.monitor.is_heard(&key, node))
+            (*ordinal, node_state, writes, self.monitor.has_answered(&key, node))
         });
-        for (ordinal, node_state, writes, heard) in join_all(asked).await {
+        for (ordinal, node_state, writes, has_answered) in join_all(asked).await {
             if let Some(pod) = observed.set.pods.get_mut(&ordinal) {
-                (pod.own.state, pod.own.writes, pod.own.heard) = (node_state, writes, heard);
+                (pod.own.state, pod.own.writes, pod.own.has_answered) = (node_state, writes, has_answered);
             }
         }
         self.count_stragglers(object, observed).await;
         self.look_for_drift(object, observed).await;
     }
 
-    /// Asks whoever was the master until a moment ago which clients are with it.
+    /// Counts the clients of nodes that were the master until a moment ago.
     async fn count_stragglers(&self, object: &Object, observed: &mut Observed) {
         let last = object.status.as_ref().and_then(|status| status.last_failover.as_ref());
         let left = last.map(|last| last.left.as_slice()).unwrap_or_default();
         let looks = observed.set.pods.values_mut().filter(|pod| left.contains(&pod.name)).map(|pod| async move {
             let Some((node, info)) = pod.endpoint().zip(pod.info()) else { return };
             let others = info.others();
-            // A list that is too long is one of clients.
+            // If the list cannot be read, because it is too long for example, the number in `INFO` counts.
             pod.own.clients = if others == 0 { 0 } else { self.redis.clients(&node).await.unwrap_or(others) };
         });
         join_all(looks).await;
@@ -233,7 +236,7 @@ impl Observer {
         }
     }
 
-    /// Asks processes now and then how they are set, and at once where writes are refused.
+    /// Asks processes for their settings now and then, and at once if writes are refused.
     async fn look_for_drift(&self, object: &Object, observed: &mut Observed) {
         if object.status.as_ref().is_none_or(|status| status.failover.is_some()) {
             return;
@@ -257,7 +260,7 @@ impl Observer {
     async fn ask(&self, key: &Key, node: &Endpoint) -> NodeState {
         match self.redis.info(node).await {
             Ok(info) => {
-                self.monitor.heard_of(key, node);
+                self.monitor.note_answer(key, node);
                 NodeState::Answers(Box::new(info))
             }
             Err(error) => match error.trouble {

@@ -1,7 +1,7 @@
-//! Asks masters twice a second whether they would take a write, and wakes the controller when the answer is another.
+//! Asks masters twice a second whether they would take a write, and wakes the controller when the answer changes.
 //!
-//! A client's word for it: a full disk, replicas that are missing and memory that is full are told by no role. The write
-//! changes nothing and is about fifty bytes.
+//! Only a write shows what a client would see: a full disk, missing replicas and full memory do not show in the role.
+//! The write changes nothing and is about fifty bytes.
 
 use tokio::time::{Instant, sleep};
 
@@ -20,7 +20,7 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// Asks as long as somebody wants to know.
+    /// Asks for as long as the node is wanted.
     pub async fn beat(self) {
         loop {
             sleep(RHYTHM).await;
@@ -31,14 +31,14 @@ impl Pulse {
                 }
                 (latest.node.endpoint.clone(), latest.node.is_master)
             };
-            // Whether the process lives is heard by others.
+            // The monitor watches whether the process lives.
             let writes = if is_master { self.redis.writes(&node).await.ok() } else { None };
             let changed = {
                 let mut latest = locked(&self.latest);
                 let known = &mut latest.node;
                 let earlier = known.writes.take();
                 let was = earlier.as_ref().map(|(writes, _)| writes.clone());
-                // One answer that is missing says nothing, on a busy machine.
+                // On a busy machine, one missing answer says nothing.
                 let kept = || earlier.filter(|(_, at)| at.elapsed() < MOMENT);
                 let now = writes.map(|writes| (writes, Instant::now())).or_else(kept);
                 known.writes = now.filter(|_| known.is_master);

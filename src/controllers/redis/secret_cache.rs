@@ -1,4 +1,4 @@
-//! The Secrets with certificates, as they were read last: a failover must not wait for them, nor for a Secret that
+//! The Secrets with certificates, as they were last read: a failover must not wait for them, nor for a Secret that
 //! somebody deleted.
 
 use std::collections::{BTreeMap, HashMap};
@@ -19,9 +19,9 @@ use crate::stateful::tls::facts::StoredCertificate;
 use crate::stateful::tls::pem::{certificates, ids, joined};
 use crate::stateful::tls::secrets::Secrets;
 
-/// What was read less long ago is good enough.
+/// Secrets that were read more recently than this are not read again.
 const GOOD: Duration = Duration::from_secs(3);
-/// What nobody asked about for so long is forgotten: its object is gone, or suspended.
+/// Secrets that nobody asked for during this time are forgotten: their object is gone, or suspended.
 const IDLE: Duration = Duration::from_mins(5);
 
 /// Reads for all objects.
@@ -36,7 +36,7 @@ struct Known {
     read: Option<Instant>,
     denied: bool,
     secrets: Secrets,
-    /// With what we called nodes last.
+    /// The credentials that nodes were last called with.
     credentials: Option<Arc<Credentials>>,
 }
 
@@ -53,7 +53,7 @@ impl SecretCache {
         Self { client, known: Mutex::default() }
     }
 
-    /// What is known; read again where that was long ago, or where something was changed.
+    /// What is known. It is read again if the last read is older than `GOOD`, or if `fresh` asks for it.
     pub async fn look(&self, object: &Redis, pods: &BTreeMap<i32, Pod>, fresh: bool) -> Result<Look, Error> {
         let uid = object.uid().unwrap_or_default();
         let mut known = self.locked().get(&uid).cloned().unwrap_or_default();
@@ -94,8 +94,9 @@ impl SecretCache {
     }
 }
 
-/// Nodes that have not loaded what is kept now may show what was kept before. One does not follow from the other where
-/// somebody deleted our Secrets.
+/// Trusts the earlier authorities as well as the current ones: nodes that have not loaded the current certificate may
+/// still present the earlier one. The current Secret does not contain the earlier authorities if somebody deleted the
+/// Secrets.
 fn trusting_both(before: &Credentials, current: Arc<Credentials>) -> Arc<Credentials> {
     let (earlier, now) = (certificates(&before.trusted), certificates(&current.trusted));
     if ids(&now).is_superset(&ids(&earlier)) {

@@ -1,4 +1,4 @@
-//! Redis's settings: those by which nodes are run, and which of them a user may set. Pure.
+//! The settings of Redis: those that nodes get, and which of them a user may set. Pure.
 //! <https://redis.io/docs/latest/operate/oss_and_stack/management/config-file/>
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::stateful::tls::write::by_content;
 pub const VOLUME_PATH: &str = "/data";
 /// Where the settings are.
 pub const SETTINGS_PATH: &str = "/etc/redis";
-/// Where a process that was told of no master looks for one; nobody is there.
+/// The address that a process follows while it has no master: no master is there.
 pub const NOBODY: &str = "127.0.0.1";
 /// Where the users are, when clients must log in.
 pub const USERS_PATH: &str = "/etc/redis-users";
@@ -22,7 +22,7 @@ pub const USERS_FILE: &str = "users.conf";
 pub const EXPORTER_PATH: &str = "/etc/redis-exporter";
 /// The file of the exporter's passwords, by URLs that it sends them to.
 pub const EXPORTER_FILE: &str = "exporter.json";
-/// Where the password is of what answers as Redis Sentinel does, when clients must log in.
+/// Where the password of the sentinel container is, when clients must log in.
 pub const SENTINEL_PATH: &str = "/etc/redis-sentinel";
 /// The file of that password.
 pub const SENTINEL_FILE: &str = "sentinel";
@@ -30,13 +30,14 @@ pub const SENTINEL_FILE: &str = "sentinel";
 pub const TLS_PATH: &str = "/etc/redis-tls";
 /// The file of the settings.
 pub const FILE: &str = "redis.conf";
-/// From so many replicas on, one must follow closely or the master refuses writes.
+/// With this many replicas or more, one must follow closely, or the master refuses writes.
 const REPLICAS_FOR_A_MINIMUM: i32 = 3;
 
-/// Nodes are asked every second how they are, and each database with keys is a line of the answer.
+/// The highest value of `databases`: nodes are asked for their state every second, and each database with keys is a
+/// line of the answer.
 const MOST_DATABASES: u32 = 1024;
 
-/// Directives that no process can change while it runs: a change of these means other pods.
+/// Directives that no process can change while it runs: a change of one replaces the pods.
 const LASTING: &[&str] = &[
     "activedefrag",
     "always-show-logo",
@@ -60,7 +61,7 @@ const LASTING: &[&str] = &[
 /// Directives whose value is several words.
 const SEVERAL_WORDS: &[&str] = &["save", "replicaof", "client-output-buffer-limit", "oom-score-adj-values"];
 
-/// Directives by which nodes are run.
+/// Directives that the operator sets.
 const OWNED: &[&str] = &[
     "aclfile",
     "acl-pubsub-default",
@@ -99,7 +100,7 @@ const OWNED: &[&str] = &[
     "user",
 ];
 
-/// Beginnings of names of directives by which nodes are run, or that make no sense here.
+/// Prefixes of directives that the operator sets, or that make no sense here.
 const OWNED_PREFIXES: &[&str] = &["cluster-", "sentinel", "tls-", "slave", "min-slaves"];
 
 /// Every setting, in the order in which a file has them.
@@ -108,12 +109,14 @@ pub fn settings(object: &Redis) -> BTreeMap<String, String> {
         [
             ("repl-backlog-size", "32mb"),
             ("appendfsync", "everysec"),
-            // The append-only file holds everything; who wants snapshots beside it says so.
+            // The append-only file holds everything; snapshots in addition are made only if the user sets this.
             ("save", ""),
             ("repl-diskless-sync-delay", "0"),
-            // Redis's own values: written down, they come back when somebody changes them in a running process.
+            // Redis's own default. It is written down so that the operator restores it if somebody changes it in a
+            // running process.
             ("maxmemory-policy", "noeviction"),
-            // One that fetches all data anew would answer nobody while it empties itself, and count as one that hangs.
+            // Otherwise a replica that fetches all data again would answer nobody while it empties itself, and count as
+            // hung.
             ("replica-lazy-flush", "yes"),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned())),
@@ -127,8 +130,8 @@ pub fn settings(object: &Redis) -> BTreeMap<String, String> {
             ("dir", VOLUME_PATH.to_owned()),
             ("appendonly", "yes".to_owned()),
             ("protected-mode", "no".to_owned()),
-            // Every process begins as a replica of nobody: one that comes back empty must not be taken for a master, by
-            // clients or by its replicas. Who is the master is said afterwards.
+            // Every process starts as a replica without a master: one that comes back empty must not be taken for a
+            // master, by clients or by its replicas. The operator makes one the master afterwards.
             ("replicaof", format!("{NOBODY} 1")),
             ("replica-read-only", "yes".to_owned()),
             ("replica-serve-stale-data", "yes".to_owned()),
@@ -143,7 +146,8 @@ pub fn settings(object: &Redis) -> BTreeMap<String, String> {
     settings
 }
 
-/// Where it listens, and how it speaks there. <https://redis.io/docs/latest/operate/oss_and_stack/management/security/encryption/>
+/// Where a node listens, and whether it speaks TLS there.
+/// <https://redis.io/docs/latest/operate/oss_and_stack/management/security/encryption/>
 fn transport(object: &Redis) -> impl Iterator<Item = (&'static str, String)> {
     let port = super::names::PORT.to_string();
     let Some(tls) = &object.spec.tls else { return vec![("port", port)].into_iter() };
@@ -166,12 +170,13 @@ fn transport(object: &Redis) -> impl Iterator<Item = (&'static str, String)> {
 const FILES: [(&str, &str); 3] =
     [("tls-cert-file", "tls.crt"), ("tls-key-file", "tls.key"), ("tls-ca-cert-file", "ca.crt")];
 
-/// The settings by which a running process loads the certificates of exactly that content, or none.
+/// The settings by which a running process loads the certificates with exactly that content, or fails if their files
+/// are not there yet.
 pub fn certificates(content: &str) -> Vec<(String, String)> {
     FILES.map(|(name, file)| (name.to_owned(), format!("{TLS_PATH}/{}", by_content(content, file)))).into()
 }
 
-/// The settings that a running process can be told.
+/// The settings that can be changed in a running process.
 pub fn live(object: &Redis) -> Vec<(String, String)> {
     let fixed = ["port", "dir", "replicaof", "protected-mode", "tls-port", "tls-replication"];
     let is_file = |name: &str| FILES.iter().any(|(file, _)| *file == name);
@@ -179,7 +184,7 @@ pub fn live(object: &Redis) -> Vec<(String, String)> {
     settings(object).into_iter().filter(|(name, _)| is_live(name)).collect()
 }
 
-/// The settings that make a process: when they change, the pods are replaced one by one.
+/// The settings that take effect only when a process starts: when they change, the pods are replaced one by one.
 pub fn lasting(object: &Redis) -> BTreeMap<String, String> {
     settings(object).into_iter().filter(|(name, _)| LASTING.contains(&name.as_str())).collect()
 }
@@ -212,7 +217,7 @@ fn modules(object: &Redis) -> impl Iterator<Item = String> {
     })
 }
 
-/// One word, whatever is in it. <https://github.com/redis/redis/blob/7.0/redis.conf>
+/// A value as one word of the file, quoted if necessary. <https://github.com/redis/redis/blob/7.0/redis.conf>
 fn quoted(value: &str) -> String {
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:/%+@".contains(&byte)) {
         return value.to_owned();
@@ -227,7 +232,7 @@ pub fn minimum(object: &Redis) -> i32 {
     object.spec.failover.min_replicas_to_write.unwrap_or(default).min(replicas)
 }
 
-/// What of `spec.config` cannot be, with the field and the fix; `None` when all can.
+/// What is wrong with `spec.config`, with the field and the fix; `None` if nothing is.
 pub fn trouble(object: &Redis) -> Option<String> {
     object.spec.config.iter().find_map(|(name, value)| {
         if name == "loadmodule" {
@@ -294,7 +299,7 @@ mod tests {
         object.spec.modules = vec![module("/lib/z.so", &[]), module("/lib/a.so", &["TIMEOUT", "5 \"s\""])];
         let text = file(&object);
         assert!(text.contains("loadmodule /lib/z.so\nloadmodule /lib/a.so TIMEOUT \"5 \\\"s\\\"\"\n"), "{text}");
-        assert!(live(&object).iter().all(|(name, _)| name != "loadmodule"), "no running process is told");
+        assert!(live(&object).iter().all(|(name, _)| name != "loadmodule"), "no running process can load one");
     }
 
     #[test]
@@ -304,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn with_tls_nobody_listens_without_it_and_a_running_process_may_stop_to_ask_for_certificates() {
+    fn with_tls_only_the_tls_port_is_open_and_a_running_process_can_stop_asking_clients_for_certificates() {
         let mut object = redis(1);
         assert!(file(&object).contains("port 6379\n") && !file(&object).contains("tls-"));
         object.spec.tls = Some(crate::api::redis::Tls::default());
@@ -313,9 +318,9 @@ mod tests {
         {
             assert!(text.contains(line), "{line} is not in {text}");
         }
-        let message: Vec<(String, String)> =
+        let changeable: Vec<(String, String)> =
             live(&object).into_iter().filter(|(name, _)| name.contains("tls") || name.contains("port")).collect();
-        assert_eq!(message, [("tls-auth-clients".to_owned(), "no".to_owned())]);
+        assert_eq!(changeable, [("tls-auth-clients".to_owned(), "no".to_owned())]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Reads and writes the slices by which Services lead to nodes.
+//! Reads and writes the `EndpointSlice`s by which Services lead to nodes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use crate::stateful;
 use crate::stateful::names::selector_text;
 use crate::stateful::sets::version_of;
 
-/// The slices of all objects. Controllers of Kubernetes copy the labels of a Service to what they write for it, so those are
-/// seen as well.
+/// The slices of all objects. Kubernetes' own controllers copy the labels of a Service to the slices that they write
+/// for it, so the watch shows those as well.
 /// <https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/endpointslice/utils.go> (`setEndpointSliceLabels`)
 pub struct Slices {
     client: Client,
     watch: Watch<Object, EndpointSlice>,
-    /// Slices as they were after we wrote them, by object: the watch may not show it yet.
+    /// Slices as they were after this process wrote them, by object: the watch may not show them yet.
     written: PerObject<HashMap<String, EndpointSlice>>,
 }
 
@@ -44,12 +44,12 @@ impl Slices {
         self.watch.add_to(controller, &self.client, namespace)
     }
 
-    /// The slices; `fresh` as the apiserver has them.
+    /// The slices: from the apiserver if `fresh`, else from the watch.
     pub async fn look(&self, object: &Object, fresh: bool) -> Result<BTreeMap<String, Child>, stateful::Error> {
         if fresh { self.read(object).await } else { Ok(self.watched(object).await) }
     }
 
-    /// As the watch has them, or as we wrote them since.
+    /// The slices as the watch has them, or as this process has written them since.
     async fn watched(&self, object: &Object) -> BTreeMap<String, Child> {
         self.watch.ready().await;
         let seen = self.watch.of(object);
@@ -67,8 +67,8 @@ impl Slices {
         Ok(by_name(object, list))
     }
 
-    /// Writes a slice: over the one that was seen, or that we wrote since, and over no other. Whoever led before us and wakes
-    /// up writes nothing over what the next one wrote.
+    /// Writes a slice, but only over the version that was observed or that this process has written since. So an
+    /// earlier leader that wakes up overwrites nothing that the next leader wrote.
     pub async fn write(&self, object: &Object, publication: &Publication) -> Result<(), Error> {
         let name = publication.slice.name();
         let failed = |source| match source {
@@ -103,7 +103,8 @@ impl Slices {
         Ok(())
     }
 
-    /// Gives a slice of ours its labels back, without which the watch does not show it. What it says is decided anew.
+    /// Restores the labels of a slice of ours, without which the watch does not show it. The next reconcile decides
+    /// about its content.
     async fn find_again(&self, object: &Object, name: &str) -> Result<(), Error> {
         let failed = |source| stateful::Error::Change { name: format!("EndpointSlice {name}"), source };
         let Some(mut there) = self.api(object).get_opt(name).await.map_err(failed)? else { return Ok(()) };
@@ -115,7 +116,7 @@ impl Slices {
         Ok(self.api(object).replace(name, &parameters, &there).await.map(drop).map_err(failed)?)
     }
 
-    /// Takes the selector from exactly that Service.
+    /// Removes the selector of the Service with that uid.
     pub async fn unselect(&self, object: &Object, service: &str, uid: &str) -> Result<(), stateful::Error> {
         let api: Api<Service> = Api::namespaced(self.client.clone(), &object.namespace().unwrap_or_default());
         let nothing: Option<&str> = None;
@@ -125,7 +126,8 @@ impl Slices {
         patched.map(drop).map_err(|source| stateful::Error::Change { name: format!("Service {service}"), source })
     }
 
-    /// Deletes what Kubernetes wrote for a Service while it had a selector. First what would be mirrored again.
+    /// Deletes what Kubernetes wrote for a Service while it had a selector. The Endpoints object goes first: Kubernetes
+    /// would mirror it into a new slice.
     pub async fn sweep(
         &self,
         object: &Object,

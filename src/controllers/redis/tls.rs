@@ -1,8 +1,8 @@
 //! TLS of a set: which certificates nodes have, and where those come from.
 //!
 //! ```text
-//! NAME-authority ──sign──▶ NAME-server-tls ──▶ the nodes' files, by fixed names when they start, and by names that
-//!                          NAME-client-tls     tell their content when they are told to load them
+//! NAME-authority ──sign──▶ NAME-server-tls ──▶ the nodes' files: by fixed names when a process starts, and by names with
+//!                          NAME-client-tls     a hash of the content when a running process loads new ones
 //! a given Secret ──copy──▶ NAME-server-tls
 //! ```
 
@@ -49,7 +49,7 @@ pub fn config(object: &Redis) -> CertificateConfig {
         user_provided: tls.and_then(|tls| tls.secret_name.clone()),
         field: "spec.tls.secretName",
         kind: REDIS.kind,
-        // Replicas show theirs to the master, where it asks for one.
+        // Replicas present theirs to the master, if it asks for one.
         needs: Needs { names: services(object).map(|name| names::within(object, &name)).collect(), clients: asks },
         names: all_names(object),
         authority: format!("{} {}", object.namespace().unwrap_or_default(), object.name_any()),
@@ -81,7 +81,7 @@ fn all_names(object: &Redis) -> Vec<String> {
     all
 }
 
-/// What of the Secrets may be known.
+/// The facts about the Secrets, without anything secret.
 pub fn facts(object: &Redis, secrets: &Secrets, now: Timestamp) -> Certificates {
     let config = config(object);
     Certificates {
@@ -92,7 +92,7 @@ pub fn facts(object: &Redis, secrets: &Secrets, now: Timestamp) -> Certificates 
     }
 }
 
-/// What is needed to call nodes by TLS. What they show, they accept from us.
+/// What is needed to call nodes over TLS. The operator presents the nodes' own certificate, which they accept.
 pub fn credentials(object: &Redis, secrets: &Secrets) -> Option<Arc<Credentials>> {
     let files = secrets.files(&servers_secret(object))?;
     let asks = object.spec.tls.as_ref()?.client_certificates != ClientCertificates::Off;
@@ -103,7 +103,7 @@ pub fn credentials(object: &Redis, secrets: &Secrets) -> Option<Arc<Credentials>
     }))
 }
 
-/// What is noted on a pod whose process has loaded certificates.
+/// The annotation of a pod whose process has loaded certificates.
 pub fn note(content: &str, run_id: &str) -> String {
     format!("{content}/{run_id}")
 }
@@ -120,7 +120,7 @@ mod tests {
     use crate::api::redis::{Sentinel, Tls};
 
     #[test]
-    fn a_sentinel_is_known_by_its_own_service_which_only_then_a_certificate_must_name() {
+    fn a_certificate_must_name_the_service_of_sentinels_only_where_there_are_some() {
         let mut object = redis(2);
         let has = |object: &Redis| {
             let config = config(object);

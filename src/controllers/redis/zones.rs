@@ -1,4 +1,4 @@
-//! In which zone a node of Kubernetes is, for readers that are led to a replica near them.
+//! The zones of Kubernetes nodes, for readers that are led to a replica near them.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,13 +12,13 @@ use tokio::time::timeout;
 use super::facts::Set;
 use super::names::ZONE;
 
-/// A node stays where it is: what was read is believed for so long, and longer where it cannot be read again.
+/// How long a zone that was read counts, and longer if it cannot be read again: a node stays where it is.
 const KNOWN: Duration = Duration::from_hours(1);
-/// What could not be read, or had no zone, is asked for again after so long.
+/// A node that could not be read, or had no zone, is read again after this time.
 const UNKNOWN: Duration = Duration::from_mins(1);
-/// A node of which nobody asked for so long is forgotten.
+/// A node that nobody asked for during this time is forgotten.
 const FORGOTTEN: Duration = Duration::from_hours(24);
-/// Nothing waits longer for a zone.
+/// The longest wait for a zone.
 const DEADLINE: Duration = Duration::from_secs(1);
 
 /// The zones of nodes.
@@ -33,7 +33,7 @@ impl Zones {
         Self { nodes: Api::all(client), known: Mutex::default() }
     }
 
-    /// Notes at every pod in which zone it is. What is not known stays open.
+    /// Fills in the zone of every pod. A zone that is not known stays empty.
     pub async fn add_to(&self, set: &mut Set) {
         let open = set.pods.values_mut().filter(|pod| pod.own.zone.is_none());
         join_all(open.map(|pod| async {

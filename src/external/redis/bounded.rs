@@ -1,5 +1,5 @@
-//! A connection over which an answer has a longest length: whose image answers is the user's choice, and to read all of it
-//! would take our memory.
+//! A connection that bounds the length of an answer. Users choose the image that answers, and an endless answer would
+//! exhaust the operator's memory.
 
 use std::io;
 use std::pin::Pin;
@@ -9,11 +9,11 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What a node may send until one of its answers is whole, in bytes. Ours are of a few kilobytes, with a line of about 45 bytes
-/// for each database that holds keys.
+/// Bytes that a node may send until one of its answers is whole. The usual ones have a few kilobytes, with a line of
+/// about 45 bytes for each database that holds keys.
 pub const LONGEST: usize = 256 * 1024;
 
-/// How much may still come.
+/// How many bytes may still come.
 #[derive(Clone, Debug)]
 pub struct Allowance {
     left: Arc<AtomicUsize>,
@@ -32,7 +32,7 @@ impl Allowance {
         self.left.store(LONGEST, Ordering::Relaxed);
     }
 
-    /// Whether more came than may, so that the connection was given up.
+    /// Whether more came than is allowed, so that the connection was given up.
     pub fn is_overrun(&self) -> bool {
         self.overrun.load(Ordering::Relaxed)
     }
@@ -65,7 +65,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Bounded<S> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         let count = buffer.filled().len() - before;
-        // What is renewed meanwhile stays renewed.
+        // If the allowance was renewed meanwhile, it stays renewed.
         let _ = self.allowance.left.compare_exchange(
             left,
             left.saturating_sub(count),

@@ -1,12 +1,12 @@
 //! Who is connected to a node.
 //! <https://redis.io/docs/latest/commands/client-list/>
 
-/// A connection without a command for so many seconds is a client's: it may wait for its first. One that is younger may be
-/// the kubelet, which looks whether somebody listens.
+/// A connection without any command counts as a client's from this age on: a client may not have sent its first command
+/// yet. A younger one may be a probe of the kubelet.
 const UNUSED_SECONDS: u64 = 2;
 
-/// How many clients `CLIENT LIST` names: neither its master, nor replicas, nor who asks for this list, nor connections that
-/// were made just now and have sent nothing.
+/// How many clients `CLIENT LIST` names. It does not count the node's master, its replicas, the caller itself, and new
+/// connections that have sent nothing.
 pub fn count(list: &str) -> usize {
     list.lines().filter(|line| is_client(line)).count()
 }
@@ -17,7 +17,7 @@ fn is_client(line: &str) -> bool {
     let command = field("cmd").unwrap_or_default();
     let is_unused =
         command == "NULL" && field("age").and_then(|age| age.parse().ok()).is_some_and(|age: u64| age < UNUSED_SECONDS);
-    // `M` is its master and `S` a replica. Libraries send other commands of `CLIENT` as they connect.
+    // `M` is its master and `S` a replica. Other `CLIENT` commands count: libraries send them as they connect.
     !flags.contains(['M', 'S']) && !is_unused && command != "client|list"
 }
 

@@ -6,9 +6,9 @@ use super::Request;
 
 /// A write that changes nothing, whether the key is there or not, and is refused like all others.
 ///
-/// Redis checks before it looks at the key: `SETRANGE` has the flags `write` and `denyoom`, so `MISCONF`, `NOREPLICAS`, `OOM`
-/// and `READONLY` meet it. With an empty text it returns before it changes anything, so nothing reaches the append-only file,
-/// replicas or listeners of keyspace events.
+/// Redis checks before it looks at the key: `SETRANGE` has the flags `write` and `denyoom`, so it is refused with
+/// `MISCONF`, `NOREPLICAS`, `OOM` and `READONLY` as well. With an empty text it returns before it changes anything, so
+/// nothing reaches the append-only file, replicas or listeners of keyspace events.
 /// <https://github.com/redis/redis/blob/7.0/src/server.c> (`processCommand`) and
 /// <https://github.com/redis/redis/blob/7.0/src/t_string.c> (`setrangeCommand`)
 pub const PROBE: [&str; 4] = ["SETRANGE", "causeway:probe", "0", ""];

@@ -49,7 +49,7 @@ impl RedisError {
     #[must_use]
     pub fn class(&self) -> Class {
         match self.trouble {
-            // The world is another than was seen: look again.
+            // The node is not as it was observed: look again.
             Trouble::Gone | Trouble::Broken => Class::NotFound,
             Trouble::Loading => Class::NotYet,
             _ => Class::Transient,

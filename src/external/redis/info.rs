@@ -34,7 +34,7 @@ pub struct Link {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about a node")]
 pub struct Info {
-    /// Another one after each start.
+    /// The process: another id after each start.
     pub run_id: String,
     /// Such as `7.0.15`.
     pub version: String,
@@ -44,17 +44,17 @@ pub struct Info {
     pub role: Role,
     /// It reads its data, and answers no client yet.
     pub loading: bool,
-    /// Connections of clients, ours among them, and of a replica that to its master.
+    /// Connections of clients, including the operator's own and, on a replica, the one to its master.
     pub clients: u64,
     /// Keys in all databases.
     pub keys: u64,
-    /// The history that its data belong to.
+    /// The history that its data belong to: the replication id `master_replid`.
     pub history: String,
-    /// The history before that, which it shares up to some offset; empty where there is none.
+    /// The history before that (`master_replid2`), which it shares up to some offset; empty if there is none.
     pub earlier_history: String,
-    /// How far it is in its history, in bytes.
+    /// Its replication offset in that history, in bytes.
     pub offset: u64,
-    /// Seconds since it last heard of its master.
+    /// Seconds since it last received anything from its master.
     pub quiet_seconds: Option<u64>,
     /// Seconds since it lost its master.
     pub lost_seconds: Option<u64>,
@@ -76,9 +76,9 @@ pub struct Attached {
     pub host: String,
     /// It receives every write.
     pub online: bool,
-    /// What it has told to have.
+    /// The offset that it last acknowledged.
     pub offset: u64,
-    /// Seconds since it told so.
+    /// Seconds since that acknowledgement.
     pub lag_seconds: u64,
 }
 
@@ -130,14 +130,14 @@ impl Info {
         }
     }
 
-    /// How many are connected: neither we, nor replicas, nor its master, which Redis counts where it follows one.
+    /// How many others are connected: without the operator, replicas, and the master, which Redis counts on a replica.
     /// <https://github.com/redis/redis/blob/7.0/src/server.c> (`connected_clients` in `genRedisInfoString`)
     pub fn others(&self) -> usize {
         let known = 1 + u64::from(self.link().is_some_and(|link| link.up));
         usize::try_from(self.clients.saturating_sub(known)).unwrap_or(usize::MAX)
     }
 
-    /// Whether its data go on from that history.
+    /// Whether its data continue that history.
     pub fn continues(&self, history: &str) -> bool {
         !history.is_empty() && (self.history == history || self.earlier_history == history)
     }
@@ -209,7 +209,7 @@ mod tests {
         # Keyspace\r\ndb0:keys=3,expires=1,avg_ttl=0\r\ndb12:keys=4,expires=0,avg_ttl=0\r\n";
 
     #[test]
-    fn a_master_tells_of_its_replicas() {
+    fn a_master_reports_its_replicas() {
         let info = Info::parse(MASTER);
         assert!(info.is_master() && !info.loading && !info.handing_over);
         assert_eq!((info.keys, info.offset, info.version.as_str()), (7, 56, "7.0.15"));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_tells_of_its_link() {
+    fn a_replica_reports_its_link() {
         let text = "role:slave\r\nmaster_host:10.0.0.7\r\nmaster_port:6379\r\nmaster_link_status:down\r\n\
             master_last_io_seconds_ago:-1\r\nmaster_sync_in_progress:1\r\nslave_read_repl_offset:9\r\n\
             slave_repl_offset:8\r\nmaster_repl_offset:8\r\nmaster_replid:bb\r\nmaster_replid2:aa\r\nslave_priority:100\r\n";

@@ -1,6 +1,6 @@
 //! Nodes of Redis: a few commands, each to one node, each with a deadline.
 //!
-//! One connection a node is held open: that it breaks is the quickest sign that a process died.
+//! One connection to each node is held open: when it breaks, that is the quickest sign that a process died.
 //! <https://redis.io/docs/latest/commands/>
 
 mod bounded;
@@ -28,15 +28,15 @@ pub use info::{Attached, Info, Link, Role};
 pub use tcp::Tcp;
 pub use tls::Credentials;
 
-/// Where a node answers, and as whom we speak to it. With which certificates is looked at only while a connection is made:
-/// others are no reason to close it.
+/// Where a node answers, and as which user it is called. Equality ignores the certificates: they matter only while a
+/// connection is made, and new ones are no reason to close it.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     /// Such as `10.0.0.7:6379`.
     pub address: String,
-    /// Who we are; nobody in particular where it is left out.
+    /// The user to log in as; `None` does not log in.
     pub login: Option<Login>,
-    /// With what we speak TLS; without it where it is left out.
+    /// What is needed to speak TLS; `None` does not speak it.
     pub tls: Option<Arc<Credentials>>,
 }
 
@@ -105,10 +105,10 @@ pub enum Request {
     Info,
     /// Which clients are connected to it.
     Clients,
-    /// Whether it would take a write, by a write that changes nothing. Over a connection of its own: where writes have to
-    /// wait, so would everything behind it.
+    /// Whether it would take a write, by a write that changes nothing. It has a connection of its own: while writes
+    /// have to wait, so would everything behind them.
     Probe,
-    /// How it is set.
+    /// The values of these directives.
     Settings(Vec<String>),
     /// Become a replica of that one.
     Follow {
@@ -120,15 +120,18 @@ pub enum Request {
         /// then on. <https://github.com/redis/redis/blob/7.0/src/sentinel.c> (`sentinelSendSlaveOf`)
         drop_clients: bool,
     },
-    /// Become a master, if it still is that very process: one that was started again may have lost its data.
+    /// Become a master, if it is still that process: one that was started again may have lost its data.
     Promote {
         /// The process.
         run_id: String,
     },
-    /// Become a replica of that one, and close the connections of all clients but this one: in one go, so that a process
-    /// that reads it answers nobody in between. Done when the bytes are in the socket: a process that hangs does not answer.
-    /// Only over a connection over which it has answered before: another may lead to another process, and a process that
-    /// wakes up reads from one that it has yet to accept only after it has answered what waited.
+    /// Become a replica of that node, and close the connections of all clients but this one. Both commands are sent in
+    /// one go, so that a process that reads them answers nobody in between.
+    ///
+    /// The call is done when the bytes are in the socket: a hung process does not answer. It succeeds only over a
+    /// connection over which the process has answered before. Another connection may lead to another process. And a
+    /// process that wakes up reads from a connection that it has yet to accept only after it has answered the requests
+    /// that waited.
     StepDown {
         /// Address of the next master.
         host: String,
@@ -141,12 +144,12 @@ pub enum Request {
         host: String,
         /// Its port.
         port: u16,
-        /// After so many milliseconds writes go on here, and nothing has happened.
+        /// After so many milliseconds the handover is off, and the node takes writes again.
         timeout_ms: u64,
     },
-    /// Tell the master now how far it is, and not with the next second.
+    /// Acknowledge its offset to the master now, rather than within the next second.
     Acknowledge,
-    /// Forget about handing over.
+    /// Abort a handover.
     KeepMastership,
     /// Close the connections of all clients but this one.
     DropClients,
@@ -188,8 +191,8 @@ impl Request {
         !matches!(self, Self::Role | Self::Info | Self::Clients | Self::Probe | Self::Settings(_))
     }
 
-    /// After this an answer is not waited for any more. A node that is asked for its role is waited for longer: its
-    /// silence is measured, and a second question would not be answered earlier than the first.
+    /// How long to wait for an answer. A node that is asked for its role is waited for longer: its silence is measured,
+    /// and a second question would not be answered earlier than the first.
     fn deadline(&self) -> Duration {
         match self {
             Self::Role => Duration::from_secs(4),
@@ -223,15 +226,15 @@ pub trait Transport: Send + Sync {
     /// Ends when the connection that is held to the node breaks; at once where none is held.
     fn broken<'a>(&'a self, to: &'a Endpoint) -> BoxFuture<'a, ()>;
 
-    /// Makes no more calls over the connection that is held to the node, and keeps it for [`Request::StepDown`]: a node that
-    /// hangs takes no other.
+    /// Makes no more calls over the connection that is held to the node, and keeps it for [`Request::StepDown`]: a hung
+    /// node accepts no other.
     fn put_aside(&self, to: &Endpoint);
 
     /// Closes all connections to the node.
     fn hang_up(&self, to: &Endpoint);
 }
 
-/// Calls nodes; changes only while this process leads.
+/// Calls nodes; makes changes only while this process is the leader.
 #[derive(Clone)]
 pub struct Redis {
     transport: Arc<dyn Transport>,
@@ -240,7 +243,7 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// Calls through `transport`, changes only while `fence` is open; counts into `metrics`.
+    /// Calls through `transport`, makes changes only while `fence` is open, and counts into `metrics`.
     pub fn new(transport: Arc<dyn Transport>, fence: Fence, metrics: Metrics) -> Self {
         Self { transport, fence, metrics }
     }
@@ -252,7 +255,7 @@ impl Redis {
         }
         let answer = tokio::time::timeout(request.deadline(), self.transport.call(to, &request)).await;
         let answer = answer.unwrap_or_else(|_| {
-            // The next call is not to wait behind this one.
+            // The next call must not wait behind this one.
             if request != Request::Probe {
                 self.transport.put_aside(to);
             }
@@ -283,7 +286,7 @@ impl Redis {
         }
     }
 
-    /// How many clients are connected to a node: neither we, nor other nodes, nor who only looks whether it listens.
+    /// How many clients are connected to a node, without the operator, other nodes and probes.
     pub async fn clients(&self, node: &Endpoint) -> Result<usize, RedisError> {
         match self.call(node, Request::Clients).await? {
             Reply::Clients(count) => Ok(count),
@@ -301,7 +304,7 @@ impl Redis {
         }
     }
 
-    /// How a node is set: the values of those directives that it knows.
+    /// The values of those directives that a node knows.
     pub async fn settings(&self, node: &Endpoint, names: Vec<String>) -> Result<BTreeMap<String, String>, RedisError> {
         match self.call(node, Request::Settings(names)).await? {
             Reply::Settings(settings) => Ok(settings),
@@ -309,12 +312,12 @@ impl Redis {
         }
     }
 
-    /// Fails unless this process leads: before changes of other kinds that follow from what nodes said.
+    /// Fails unless this process is the leader. It guards changes outside Redis that follow from what nodes answered.
     pub fn may_change(&self, operation: &'static str) -> Result<(), RedisError> {
         self.fence.check().map_err(|error| RedisError::new(operation, Trouble::NotLeading, error.to_string()))
     }
 
-    /// Makes a call whose answer says no more than that it was done.
+    /// Makes a call whose answer only says that it was done.
     pub async fn change(&self, node: &Endpoint, request: Request) -> Result<(), RedisError> {
         self.call(node, request).await.map(drop)
     }

@@ -1,4 +1,4 @@
-//! What answers of a node say.
+//! Reads the answers of nodes.
 
 use std::borrow::Cow;
 
@@ -8,10 +8,12 @@ use super::error::{RedisError, Trouble};
 use super::info::{Info, role_of};
 use super::{Reply, Request, clients};
 
-/// Whatever word it has for it: a write that is refused is no trouble of the connection.
+/// What an error that answers [`Request::Probe`] means: a refused write, whatever its code, is no trouble of the
+/// connection.
 pub fn refused_write(error: &redis::RedisError) -> Result<Reply, RedisError> {
     match error.code() {
-        // Its key is somebody's, of another type: that is looked at after all that would refuse a write.
+        // A user has a key of that name, of another type. Redis checks the type last, so nothing else refuses the
+        // write.
         Some("WRONGTYPE") => Ok(Reply::Done),
         Some(code @ ("MISCONF" | "NOREPLICAS" | "OOM" | "READONLY" | "BUSY" | "NOPERM")) => {
             let words = format!("{code} {}", error.detail().unwrap_or_default());
@@ -66,7 +68,7 @@ pub fn error_of(operation: &'static str, error: &redis::RedisError) -> RedisErro
         _ if error.is_timeout() => Trouble::Unanswered,
         _ if error.is_connection_refusal() => Trouble::Gone,
         _ if error.is_connection_dropped() || error.is_unrecoverable_error() => Trouble::Broken,
-        // No way leads there now, which tells nothing of the process.
+        // The host cannot be reached now, which says nothing about the process.
         ErrorKind::Io => Trouble::Unanswered,
         _ => Trouble::Refused,
     };

@@ -23,28 +23,28 @@ use super::reply::{error_of, info_of, refused_write, reply};
 use super::{Endpoint, Reply, Request, Transport};
 use outgoing::{Outgoing, Watched};
 
-/// A connection that is not made by then is not made.
+/// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(1);
-/// A process that is there may need longer for TLS, on a busy machine.
+/// How long a TLS handshake may take: on a busy machine it takes longer than the connection.
 const HANDSHAKE: Duration = Duration::from_secs(3);
-/// So long a word waits for somebody who is just connecting.
+/// How long [`Request::StepDown`] waits for a caller that is just connecting.
 const LINE: Duration = Duration::from_millis(50);
-/// So often a question is asked over another connection when one breaks.
+/// How often a question is asked at most, over another connection each time, when connections break.
 const TRIES: usize = 3;
-/// So long [`Request::StepDown`] is kept for a socket that takes no more bytes now.
+/// How long [`Request::StepDown`] is kept for a socket that takes no more bytes now.
 const WORD_KEPT: Duration = Duration::from_secs(10);
 
 /// The connections, by node.
 #[derive(Default)]
 pub struct Tcp {
     lines: Mutex<HashMap<Endpoint, Arc<Line>>>,
-    /// Connections over which nobody waits for an answer any more: the processes at their ends may hang, and wake up.
+    /// Connections over which nobody waits for an answer any more: their processes may hang, and wake up later.
     aside: Mutex<HashMap<Endpoint, Held>>,
-    /// Connections for [`Request::Probe`] over which nobody asks just now.
+    /// Connections for [`Request::Probe`] that are idle now.
     probing: Mutex<HashMap<Endpoint, Held>>,
 }
 
-/// The way to one node. Whoever finds it without a connection makes one, the others wait for that.
+/// Holds the connection to one node. The first caller that finds none makes one, and the others wait for that.
 #[derive(Default)]
 struct Line {
     held: tokio::sync::Mutex<Option<Held>>,
@@ -55,11 +55,12 @@ struct Held {
     connection: MultiplexedConnection,
     /// Cancelled when the connection is no more; cancelling it closes the connection.
     end: CancellationToken,
-    /// It was closed by us: that tells nothing about the process.
+    /// It was closed by this process, which says nothing about the node.
     hung_up: Arc<AtomicBool>,
     /// How much it may still send until an answer is whole.
     allowance: Allowance,
-    /// The process has answered over it, so it has taken it. One that hangs has yet to take those that the kernel made for it.
+    /// The node's process has answered over it, so it has accepted it. A hung process has yet to accept connections
+    /// that the kernel made for it.
     answered: Arc<AtomicBool>,
     outgoing: Outgoing,
 }
@@ -73,7 +74,7 @@ impl Transport for Tcp {
             let mut tries = 1;
             loop {
                 match self.once(to, request).await {
-                    // Anybody who may can close connections (`CLIENT KILL`): gone is only who takes no other one.
+                    // Clients can close connections (`CLIENT KILL`): a process is gone only if it accepts no other one.
                     Err(error) if error.trouble == Trouble::Broken && !request.is_change() && tries < TRIES => {
                         tries += 1;
                     }
@@ -149,7 +150,8 @@ impl Tcp {
         })
     }
 
-    /// Nobody else waits behind a write that has to wait, and one that nobody waits for any more takes its connection with it.
+    /// Makes a write over a connection of its own, so that nothing else waits behind it. If the caller stops waiting,
+    /// that connection is closed.
     async fn probe(&self, to: &Endpoint, request: &Request) -> Result<Reply, RedisError> {
         let held = self.probing.lock().unwrap_or_else(PoisonError::into_inner).remove(to);
         let mut held = match held.filter(|held| !held.end.is_cancelled()) {
@@ -180,10 +182,10 @@ impl Tcp {
         }
     }
 
-    /// The connection that the process has taken, else one that the kernel made for it; none is made for this. A process that
-    /// wakes up reads from the latter only when it has answered what waited.
+    /// The connection that the process has accepted, else one that the kernel made for it. No connection is made for
+    /// this: a process that wakes up reads from one that it has yet to accept only after it has answered what waited.
     async fn there(&self, to: &Endpoint) -> Option<Held> {
-        // Who is connecting just now holds the line for as long as that takes.
+        // A caller that is just connecting holds the lock for as long as that takes.
         let line = self.line(to);
         let held = timeout(LINE, line.held.lock()).await.ok().and_then(|held| held.clone());
         let aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner).get(to).cloned();
@@ -191,7 +193,8 @@ impl Tcp {
         open.iter().find(|held| held.is_taken()).or(open.first()).cloned()
     }
 
-    /// Leaves word for a process that hangs. An error where it may answer writes that waited before it finds that.
+    /// Sends [`Request::StepDown`] to a hung process. Fails if the process may answer waiting writes before it reads
+    /// that.
     async fn leave_word(&self, to: &Endpoint, request: &Request) -> Result<Reply, RedisError> {
         let failed = |message: &str| RedisError::new(request.name(), Trouble::Broken, message.to_owned());
         let held = self.there(to).await.ok_or_else(|| failed("there is no connection"))?;
@@ -200,14 +203,14 @@ impl Tcp {
         if is_taken { Ok(left) } else { Err(failed("the process has not taken the connection: it finds it late")) }
     }
 
-    /// The connection that is held, which others make no more calls over. Somebody who is just connecting keeps the line to
-    /// itself, and closes it by dropping it.
+    /// Takes the connection out, so that no more calls are made over it. A caller that is just connecting keeps the
+    /// `Line` for itself, and closes the connection by dropping that.
     fn take(&self, to: &Endpoint) -> Option<Held> {
         let line = self.lines.lock().unwrap_or_else(PoisonError::into_inner).remove(to)?;
         line.held.try_lock().ok().and_then(|mut held| held.take())
     }
 
-    /// A connection that was put aside is needed no more: the node is awake, or gone.
+    /// Closes the connection that was put aside. It is needed no more: the node is awake, or gone.
     fn close_aside(&self, node: &Endpoint) {
         let aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner).remove(node);
         if let Some(held) = aside {
@@ -249,9 +252,9 @@ impl Drop for Line {
 
 /// Why there is no connection.
 enum Unconnected {
-    /// Nobody is there, or no answer came.
+    /// Nothing listens there, or no answer came.
     Redis(redis::RedisError),
-    /// Somebody is there who does not speak TLS, or is not known by its certificate.
+    /// Something answers that does not speak TLS, or whose certificate is not accepted.
     Stranger(String),
 }
 
@@ -259,7 +262,7 @@ impl Unconnected {
     fn describe(self, request: &Request) -> RedisError {
         match self {
             Self::Redis(error) => error_of(request.name(), &error),
-            // It answers, but not as the one whom we look for: that is no sign that it is gone.
+            // Something answers, but does not prove to be the node: that is no sign that the node is gone.
             Self::Stranger(message) => RedisError::new(request.name(), Trouble::Refused, format!("TLS: {message}")),
         }
     }
@@ -300,29 +303,29 @@ where
     if let Some(login) = &to.login {
         info = info.set_username(&login.user).set_password(&login.password);
     }
-    // Deadlines are the caller's.
+    // The caller sets the deadlines.
     let config = AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(None);
     let (outgoing, allowance) = (Outgoing::default(), Allowance::default());
     let stream = Bounded::new(Watched::new(stream, outgoing.clone()), allowance.clone());
     let (connection, driver) = MultiplexedConnection::new_with_config(&info, stream, config).await?;
     let end = CancellationToken::new();
-    let message = end.clone();
+    let ended = end.clone();
     tokio::spawn(async move {
         tokio::select! {
-            () = driver => message.cancel(),
-            () = message.cancelled() => {}
+            () = driver => ended.cancel(),
+            () = ended.cancelled() => {}
         }
     });
     Ok(Held { connection, end, hung_up: Arc::default(), allowance, answered: Arc::default(), outgoing })
 }
 
-/// Somebody is there, and says more than any Redis that is set as ours are.
+/// The error for an answer that is longer than that of any Redis with the operator's settings.
 fn too_long(request: &Request) -> RedisError {
     let message = format!("the answer is longer than {} KiB, and was not read to its end", LONGEST / 1024);
     RedisError::new(request.name(), Trouble::Refused, message)
 }
 
-/// Writes a word for a process that hangs, and does not wait for its answer: only until the kernel has all of it.
+/// Writes [`Request::StepDown`] for a hung process. It waits only until the kernel has all bytes, not for an answer.
 async fn write_word(held: Held, request: &Request) -> Result<Reply, RedisError> {
     let mut all = redis::pipe();
     for command in commands(request) {
@@ -332,7 +335,7 @@ async fn write_word(held: Held, request: &Request) -> Result<Reply, RedisError> 
     let mut connection = held.connection.clone();
     let name = request.name();
     tokio::spawn(async move {
-        // What nobody waits for is not even sent.
+        // A request whose answer nobody waits for is not even sent, so a task waits for it.
         match timeout(WORD_KEPT, connection.send_packed_commands(&all, 0, all.len())).await {
             Ok(Ok(answers)) => {
                 let refused = answers.into_iter().any(|answer| matches!(answer, Value::ServerError(_)));
@@ -352,11 +355,11 @@ async fn write_word(held: Held, request: &Request) -> Result<Reply, RedisError> 
     }
 }
 
-/// Makes a call over a connection: never over another that was made meanwhile.
+/// Makes a call over this connection, never over another that was made meanwhile.
 async fn converse(connection: &mut MultiplexedConnection, request: &Request) -> Result<Reply, RedisError> {
     let failed = |error: redis::RedisError| error_of(request.name(), &error);
     if let Request::Promote { run_id } = request {
-        // Between the two answers no other process can have taken its place.
+        // Both commands go over one connection, so the same process answers them.
         let text = connection.send_packed_command(&cmd(&["INFO", "server"])).await.map_err(failed)?;
         if info_of(&text).is_none_or(|info| info.run_id != *run_id) {
             let message = "the process was started anew meanwhile";
@@ -364,7 +367,7 @@ async fn converse(connection: &mut MultiplexedConnection, request: &Request) -> 
         }
     }
     if *request == Request::Acknowledge {
-        // To that nothing is answered: the one answer is to the ping.
+        // Redis does not answer `REPLCONF GETACK`: the one answer is to the ping.
         let mut both = redis::pipe();
         both.cmd("REPLCONF").arg("GETACK").arg("*").cmd("PING");
         connection.send_packed_commands(&both, 0, 1).await.map_err(failed)?;

@@ -19,13 +19,14 @@ use tokio_rustls::client::TlsStream;
 pub struct Credentials {
     /// Certificates of the authorities that are trusted, as PEM.
     pub trusted: String,
-    /// The name that a node's certificate must be valid for. Nodes are called by addresses, which it does not hold.
+    /// The name that a node's certificate must be valid for. Nodes are called by address, which the certificate does
+    /// not contain.
     pub server_name: String,
     /// Certificate and key to show to nodes that ask for them, as PEM.
     pub identity: Option<(String, String)>,
 }
 
-/// Tells nothing that is secret: actions are logged with the endpoints that they go to.
+/// Shows nothing secret: actions are logged with the endpoints that they go to.
 impl fmt::Debug for Credentials {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Credentials").field("server_name", &self.server_name).finish_non_exhaustive()
@@ -33,7 +34,7 @@ impl fmt::Debug for Credentials {
 }
 
 impl Credentials {
-    /// Speaks TLS from now on.
+    /// Makes the TLS handshake over a new connection.
     pub(super) async fn shake_hands(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         let connector = TlsConnector::from(Arc::new(self.config()?));
         connector.connect(ServerName::try_from(self.server_name.clone()).map_err(invalid)?, stream).await
@@ -49,7 +50,7 @@ impl Credentials {
         let builder = builder.map_err(invalid)?.dangerous().with_custom_certificate_verifier(verifier);
         let Some((certificate, key)) = &self.identity else { return Ok(builder.with_no_client_auth()) };
         let chain = CertificateDer::pem_slice_iter(certificate.as_bytes()).filter_map(Result::ok).collect();
-        // The error must not tell what the key is.
+        // The error must not reveal the key.
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|_| invalid("no private key in PEM"))?;
         builder.with_client_auth_cert(chain, key).map_err(invalid)
     }
@@ -59,8 +60,8 @@ fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Er
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
-/// Checks authority and name as everybody does, and takes a certificate that has expired: only who reaches a node can tell
-/// it to load the next one, and whoever shows the old one has its key.
+/// Checks authority and name as usual, but accepts a certificate that has expired. The operator must reach a node to
+/// make it load the next certificate, and whoever presents the old one has its key.
 #[derive(Debug)]
 struct Forbearing(Arc<WebPkiServerVerifier>);
 
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_known_by_authority_and_name_be_its_certificate_expired() {
+    fn a_node_is_known_by_authority_and_name_even_if_its_certificate_has_expired() {
         let (ours, other) = (authority(), authority());
         assert_eq!(verdict(&ours, &ours, NAME, 1), Ok(()));
         assert_eq!(verdict(&ours, &ours, NAME, 30), Ok(()));

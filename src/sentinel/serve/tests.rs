@@ -1,4 +1,4 @@
-//! Clients over real connections, beside a node that says what suits the test.
+//! Clients over real connections, beside a node that answers as it suits the test.
 
 use std::path::PathBuf;
 
@@ -13,12 +13,12 @@ use super::*;
 use crate::api::redis::ClientCertificates;
 use crate::external::redis::Login;
 
-/// Whose password is right.
+/// The right password.
 const PASSWORD: &str = "secret";
 /// The name in the certificate of the set.
 const NAME: &str = "cache.shop.svc";
 
-/// A node that is the master, and whose clients give that password; with TLS where that is given.
+/// A node that is the master, and whose clients give that password; it speaks TLS if `tls` is given.
 async fn node_of(tls: Option<Server>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -125,7 +125,7 @@ impl Drop for Certificates {
 
 #[tokio::test]
 async fn requests_in_one_go_are_answered_in_turn_and_quit_hangs_up() {
-    let (_told, views) = watch::channel(view("10.0.0.1"));
+    let (_sender, views) = watch::channel(view("10.0.0.1"));
     let (mut client, server) = connected(false, nobody(), views);
     let ping = "*1\r\n$4\r\nPING\r\n";
     hears(&mut client, &format!("{ping}{ping}*1\r\n$4\r\nQUIT\r\n"), "+PONG\r\n+PONG\r\n+OK\r\n").await;
@@ -135,7 +135,7 @@ async fn requests_in_one_go_are_answered_in_turn_and_quit_hangs_up() {
 
 #[tokio::test]
 async fn what_is_no_request_is_refused_and_ends_the_connection() {
-    let (_told, views) = watch::channel(View::default());
+    let (_sender, views) = watch::channel(View::default());
     let (mut client, server) = connected(false, nobody(), views);
     client.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
     let mut said = String::new();
@@ -145,21 +145,21 @@ async fn what_is_no_request_is_refused_and_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn who_listens_is_told_when_another_node_is_the_master() {
-    let (told, views) = watch::channel(view("10.0.0.1"));
+async fn subscribers_get_a_message_when_another_node_is_the_master() {
+    let (sender, views) = watch::channel(view("10.0.0.1"));
     let (mut client, _server) = connected(false, nobody(), views);
     let subscribe = "*2\r\n$9\r\nSUBSCRIBE\r\n$14\r\n+switch-master\r\n";
     hears(&mut client, subscribe, "*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n").await;
-    told.send_replace(View { master: None, ..view("10.0.0.1") });
-    told.send_replace(view("10.0.0.2"));
+    sender.send_replace(View { master: None, ..view("10.0.0.1") });
+    sender.send_replace(view("10.0.0.2"));
     let message = "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$33\r\ncache 10.0.0.1 6379 10.0.0.2 6379\r\n";
     hears(&mut client, "", message).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_asks_for_nothing_is_let_go_and_who_does_not_log_in_sooner() {
+async fn a_client_that_asks_for_nothing_is_disconnected_and_one_that_does_not_log_in_sooner() {
     for (auth, patience) in [(false, IDLE), (true, DEADLINE)] {
-        let (_told, views) = watch::channel(View::default());
+        let (_sender, views) = watch::channel(View::default());
         let (mut client, server) = connected(auth, nobody(), views);
         let begun = Instant::now();
         if auth {
@@ -172,8 +172,8 @@ async fn who_asks_for_nothing_is_let_go_and_who_does_not_log_in_sooner() {
 }
 
 #[tokio::test]
-async fn who_finds_no_place_is_turned_away_until_another_client_leaves() {
-    let (_told, views) = watch::channel(View::default());
+async fn one_client_too_many_is_turned_away_until_another_leaves() {
+    let (_sender, views) = watch::channel(View::default());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let places = Arc::new(Semaphore::new(1));
@@ -196,19 +196,19 @@ async fn who_finds_no_place_is_turned_away_until_another_client_leaves() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_read_is_let_go() {
-    let (_told, views) = watch::channel(View::default());
+async fn a_client_that_does_not_read_is_disconnected() {
+    let (_sender, views) = watch::channel(View::default());
     let (mut client, server) = connected(false, nobody(), views);
     client.write_all("*1\r\n$4\r\nINFO\r\n".as_bytes()).await.unwrap();
     assert_eq!(server.await.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
 }
 
 #[tokio::test]
-async fn a_password_is_what_the_node_says() {
+async fn a_password_is_right_if_the_node_says_so() {
     let node = Node::new(node_of(None).await, None, None);
     assert_eq!((node.check(PASSWORD).await, node.check("other").await), (Verdict::Right, Verdict::Wrong));
     assert_eq!(nobody().check(PASSWORD).await, Verdict::Unknown);
-    let (_told, views) = watch::channel(view("10.0.0.1"));
+    let (_sender, views) = watch::channel(view("10.0.0.1"));
     let (mut client, _server) = connected(true, node, views);
     let address = "*2\r\n$8\r\n10.0.0.1\r\n$4\r\n6379\r\n";
     let ask = "*3\r\n$8\r\nSENTINEL\r\n$23\r\nget-master-addr-by-name\r\n$5\r\ncache\r\n";
@@ -217,7 +217,7 @@ async fn a_password_is_what_the_node_says() {
     hears(&mut client, ask, address).await;
 }
 
-/// The node asks for certificates and a password, and so do we of clients.
+/// The node asks for certificates and a password, and the sentinel asks its clients for both as well.
 #[tokio::test]
 async fn with_tls_the_node_is_asked_and_clients_are_answered_by_the_certificates_of_the_set() {
     let certificates = Certificates::new("tls");
@@ -225,10 +225,10 @@ async fn with_tls_the_node_is_asked_and_clients_are_answered_by_the_certificates
     let address = node_of(Some(required.clone())).await;
     let login = Some(Login { user: "causeway-sentinel".into(), password: PASSWORD.into() });
     let node = Arc::new(Node::new(address, login, Some(certificates.of_node(true))));
-    let (told, mut views) = watch::channel(View::default());
+    let (sender, mut views) = watch::channel(View::default());
     let asking = node.clone();
     let own = view::Node { address: "10.0.0.1".into(), port: 6379 };
-    tokio::spawn(async move { asking.watch(&own, &told).await });
+    tokio::spawn(async move { asking.watch(&own, &sender).await });
     views.wait_for(|view| view.master.is_some()).await.unwrap();
 
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -236,7 +236,7 @@ async fn with_tls_the_node_is_asked_and_clients_are_answered_by_the_certificates
     let places = Arc::new(Semaphore::new(CLIENTS));
     let shared = Shared { settings: settings(true), node, tls: Some(required), views, places };
     tokio::spawn(async move { serve(&listener, Arc::new(shared)).await });
-    // What answers is known by the same certificates, and asks for them as well.
+    // The sentinel presents the same certificates, and asks for them as well.
     let client = |tls| Node::new(address.clone(), None, tls);
     assert_eq!(client(Some(certificates.of_node(true))).check(PASSWORD).await, Verdict::Right);
     assert_eq!(client(Some(certificates.of_node(true))).check("other").await, Verdict::Wrong);

@@ -41,8 +41,8 @@ fn written(session: &Session, replies: &[Reply]) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// The same of a new client of a set whose master is 10.0.0.1.
-fn told(line: &str) -> String {
+/// The same for a new client of a set whose master is 10.0.0.1.
+fn answer_to(line: &str) -> String {
     said(&mut Session::default(), &settings(), &view("10.0.0.1"), line)
 }
 
@@ -67,9 +67,9 @@ fn reply(line: &str) -> Reply {
 fn the_master_is_found_by_the_name_of_the_object_in_any_case_of_letters() {
     let address = "*2\r\n$8\r\n10.0.0.1\r\n$4\r\n6379\r\n";
     for line in ["SENTINEL get-master-addr-by-name cache", "sentinel GET-MASTER-ADDR-BY-NAME cache"] {
-        assert_eq!(told(line), address);
+        assert_eq!(answer_to(line), address);
     }
-    assert_eq!(told("SENTINEL get-master-addr-by-name mymaster"), "*-1\r\n");
+    assert_eq!(answer_to("SENTINEL get-master-addr-by-name mymaster"), "*-1\r\n");
     let unknown = View { master: None, ..view("10.0.0.1") };
     let mut session = Session::default();
     assert_eq!(said(&mut session, &settings(), &unknown, "SENTINEL get-master-addr-by-name cache"), "*-1\r\n");
@@ -99,11 +99,11 @@ fn masters_and_replicas_have_the_fields_that_clients_look_at() {
     let mut alone = view("10.0.0.1");
     alone.master.as_mut().unwrap().followed = false;
     assert_eq!(said(&mut Session::default(), &settings(), &alone, "SENTINEL replicas cache"), "*0\r\n");
-    assert_eq!(told("SENTINEL sentinels cache"), "*0\r\n");
-    assert_eq!(told("SENTINEL myid"), format!("$40\r\n{}\r\n", "0".repeat(40)));
-    assert!(told("SENTINEL ckquorum cache").starts_with("+OK "));
-    assert!(told("SENTINEL master mymaster").starts_with("-ERR No such master"));
-    assert!(told("INFO").contains("master0:name=cache,status=ok,address=10.0.0.1:6379"));
+    assert_eq!(answer_to("SENTINEL sentinels cache"), "*0\r\n");
+    assert_eq!(answer_to("SENTINEL myid"), format!("$40\r\n{}\r\n", "0".repeat(40)));
+    assert!(answer_to("SENTINEL ckquorum cache").starts_with("+OK "));
+    assert!(answer_to("SENTINEL master mymaster").starts_with("-ERR No such master"));
+    assert!(answer_to("INFO").contains("master0:name=cache,status=ok,address=10.0.0.1:6379"));
 }
 
 #[test]
@@ -111,19 +111,19 @@ fn nobody_can_change_anything() {
     for line in
         ["SENTINEL failover cache", "SENTINEL set cache quorum 1", "SENTINEL reset *", "CONFIG GET *", "SHUTDOWN"]
     {
-        assert!(told(line).starts_with("-ERR unknown"), "{line}");
+        assert!(answer_to(line).starts_with("-ERR unknown"), "{line}");
     }
 }
 
 #[test]
 fn clients_may_say_what_they_are() {
     for line in ["CLIENT SETNAME x", "CLIENT SETINFO LIB-NAME redis-py"] {
-        assert_eq!(told(line), "+OK\r\n", "{line}");
+        assert_eq!(answer_to(line), "+OK\r\n", "{line}");
     }
-    assert_eq!(told("CLIENT ID"), ":0\r\n");
-    assert_eq!(told("COMMAND DOCS"), "*0\r\n");
-    assert_eq!(told("PING"), "+PONG\r\n");
-    assert_eq!(told("PING x"), "$1\r\nx\r\n");
+    assert_eq!(answer_to("CLIENT ID"), ":0\r\n");
+    assert_eq!(answer_to("COMMAND DOCS"), "*0\r\n");
+    assert_eq!(answer_to("PING"), "+PONG\r\n");
+    assert_eq!(answer_to("PING x"), "$1\r\nx\r\n");
     assert_eq!(Session::default().answer(&words("QUIT"), &settings(), &View::default()), Next::End(Reply::OK));
 }
 
@@ -135,13 +135,13 @@ fn hello_chooses_the_protocol() {
     let masters = said(&mut session, &settings(), &view("10.0.0.1"), "SENTINEL masters");
     assert!(masters.starts_with("*1\r\n%10\r\n"), "{masters}");
     assert_eq!(said(&mut session, &settings(), &View::default(), "SENTINEL get-master-addr-by-name cache"), "_\r\n");
-    assert!(told("HELLO 4").starts_with("-NOPROTO"));
-    assert!(told("HELLO 3 AUTH x").starts_with("-ERR Syntax"));
-    assert!(told("HELLO 3 AUTH default any").starts_with("%7"), "where nobody needs a password, any is right");
+    assert!(answer_to("HELLO 4").starts_with("-NOPROTO"));
+    assert!(answer_to("HELLO 3 AUTH x").starts_with("-ERR Syntax"));
+    assert!(answer_to("HELLO 3 AUTH default any").starts_with("%7"), "where nobody needs a password, any is right");
 }
 
 #[test]
-fn where_the_set_asks_for_a_password_nothing_is_told_before_the_node_has_checked_it() {
+fn where_the_set_asks_for_a_password_nothing_is_answered_before_the_node_has_checked_it() {
     let settings = Settings { auth: true, ..settings() };
     let mut session = Session::default();
     for line in ["PING", "SENTINEL masters", "SUBSCRIBE +switch-master", "INFO", "HELLO 3"] {
@@ -164,14 +164,14 @@ fn where_the_set_asks_for_a_password_nothing_is_told_before_the_node_has_checked
 }
 
 #[test]
-fn who_listens_is_told_of_another_master_once_and_of_the_same_one_never() {
+fn subscribers_get_one_message_about_another_master_and_none_about_the_same() {
     let settings = settings();
     for (line, message) in [
         ("SUBSCRIBE +switch-master +sdown", "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n"),
         ("PSUBSCRIBE *", "*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$14\r\n+switch-master\r\n"),
     ] {
         let mut session = Session::default();
-        // While it subscribes, the node knows no master: the last one counts.
+        // When it subscribes, the node knows no master: the last known one counts.
         let answer = said(&mut session, &settings, &View { master: None, ..view("10.0.0.1") }, line);
         assert!(answer.ends_with(&format!(":{}\r\n", line.split(' ').count() - 1)), "{answer}");
         assert_eq!(session.subscriptions.tell(&settings, &view("10.0.0.1")), []);
@@ -183,7 +183,7 @@ fn who_listens_is_told_of_another_master_once_and_of_the_same_one_never() {
 }
 
 #[test]
-fn who_listens_may_do_little_else_until_it_listens_no_more() {
+fn subscribers_may_do_little_else_until_they_unsubscribe() {
     let (settings, view) = (settings(), view("10.0.0.1"));
     let mut session = Session::default();
     said(&mut session, &settings, &view, "SUBSCRIBE a b");

@@ -1,4 +1,4 @@
-//! The bucket: made where there is none, hardened where it is ours, used only as offered where it is not.
+//! The bucket: made where there is none, hardened where it is ours, and used as it is where its owner offers it.
 
 use kube::ResourceExt;
 
@@ -11,13 +11,13 @@ use crate::backup::manifest::id_of;
 use crate::external::s3::{BucketFacts, Encryption, Found, Lock, Tags};
 use crate::transfer::{CAUSEWAY, CLUSTER, MANAGED_BY, OFFERED, is_ours};
 
-/// The reason where it is somebody else's.
+/// The reason where the bucket is somebody else's.
 pub const BUCKET_FOREIGN: &str = "BucketForeign";
 
 /// The reason where the bucket with all backups is gone.
 pub const BACKUPS_LOST: &str = "BackupsLost";
 
-/// The reason where it is gone and was somebody else's.
+/// The reason where the bucket is gone and was somebody else's.
 const OFFERED_BUCKET_LOST: &str = "OfferedBucketLost";
 
 /// What is to be done about the bucket.
@@ -25,7 +25,7 @@ const OFFERED_BUCKET_LOST: &str = "OfferedBucketLost";
 pub enum Verdict {
     /// It can be used.
     Usable(&'static str),
-    /// It can be used after that.
+    /// It can be used after this change.
     Change(Action),
     /// It cannot be used: a reason, and a sentence with the fix.
     Refused(&'static str, String),
@@ -77,7 +77,7 @@ pub fn verdict(object: &DatabaseBackup, observed: &Observed, bucket: &Bucket) ->
                 None => Verdict::Usable("Offered"),
             });
         }
-        // We died between making it and tagging it, on an S3 that does not do both at once.
+        // The operator died between making it and tagging it, on an S3 server that does not do both at once.
         if bucket.usual && found.tags.is_empty() && found.empty {
             return Some(Verdict::Change(change(Change::Tag(tags))));
         }
@@ -100,13 +100,14 @@ fn was_offered(object: &DatabaseBackup) -> bool {
     matches!(reason, Some("Offered" | OFFERED_BUCKET_LOST))
 }
 
-/// What was told of the bucket last.
+/// The reason that the bucket's condition has.
 pub fn bucket_reason(object: &DatabaseBackup) -> Option<&str> {
     let mut conditions = object.status.iter().flat_map(|status| &status.conditions);
     conditions.find(|it| it.type_ == "BucketReady").map(|it| it.reason.as_str())
 }
 
-/// What was lost with the bucket and nobody acknowledged, in words with the command; none where nothing was recorded.
+/// The message about backups that were lost with the bucket, with the command that acknowledges the loss. None where no
+/// backup was recorded, or the loss is acknowledged.
 fn lost(object: &DatabaseBackup, observed: &Observed, name: &str) -> Option<String> {
     let backups = || observed.recorded.iter().flat_map(|record| record.backups.values()).flatten();
     let newest = id_of(*backups().map(|(due, _)| due).max()?);
@@ -122,8 +123,8 @@ fn lost(object: &DatabaseBackup, observed: &Observed, name: &str) -> Option<Stri
     ))
 }
 
-/// Whether a bucket that somebody names would be in the way of the operator of another cluster, which makes one of this name for
-/// itself: `causeway-CLUSTER-ACCOUNT-REGION`.
+/// Whether the bucket's name is one that the operator of another cluster makes for itself:
+/// `causeway-CLUSTER-ACCOUNT-REGION`. A bucket of that name would be in its way.
 fn is_of_another_cluster(bucket: &Bucket, cluster: &str) -> bool {
     let (name, of_account) = (&bucket.place.bucket, format!("-{}-", bucket.owner));
     let ours = bucket.usual || name.starts_with(&format!("causeway-{cluster}{of_account}"));
@@ -174,8 +175,8 @@ fn unlocked(name: &str, Lock { compliance, days }: Lock) -> String {
     )
 }
 
-/// A key of KMS takes the place of S3's own, and never of another: objects that share a bucket may name different ones,
-/// and each upload names its own anyway.
+/// The default encryption that the bucket lacks. A KMS key replaces S3's own key, and never another KMS key: objects
+/// that share a bucket may name different ones, and each upload names its own anyway.
 fn encryption(object: &DatabaseBackup, found: &BucketFacts) -> Option<Encryption> {
     let key = object.spec.destination.kms_key_id.clone();
     match &found.encryption {
@@ -242,7 +243,7 @@ mod tests {
         }
     }
 
-    fn told(object: &DatabaseBackup, observed: &Observed) -> (Vec<String>, Option<String>) {
+    fn planned(object: &DatabaseBackup, observed: &Observed) -> (Vec<String>, Option<String>) {
         let plan = decided(object, observed);
         let part = plan.parts.iter().find(|part| part.type_ == "BucketReady").expect("the condition");
         let refused = matches!(plan.health, Health::Stalled(_)) && part.status == Some(false);
@@ -254,22 +255,22 @@ mod tests {
         let object = backup();
         let mut observed = observed();
         let made = vec!["CreateBucket(causeway-prod-111122223333-eu-west-1)".to_owned()];
-        assert_eq!(told(&object, &observed), (made.clone(), None), "nothing was there");
+        assert_eq!(planned(&object, &observed), (made.clone(), None), "nothing was there");
         let due = |id: &str| due_of(id).expect("an ID");
         let newest = "20261122T020000Z";
         let backups = [due("20261121T020000Z"), due(newest)].map(|due| (due, Evidence::Manifest("ab".repeat(32))));
         let backups = BTreeMap::from([("redis-cache".to_owned(), BTreeMap::from(backups))]);
         observed.recorded = Some(Record { backups, ..Record::default() });
-        let (actions, alarm) = told(&object, &observed);
+        let (actions, alarm) = planned(&object, &observed);
         let alarm = alarm.expect("an alarm");
         assert_eq!(actions, Vec::<String>::new(), "no bucket is made");
         for words in ["BackupsLost: ", "2 backups, the newest of 20261122T020000Z", "backups-lost=20261122T020000Z"] {
             assert!(alarm.contains(words), "{words}: {alarm}");
         }
         observed.acknowledged = Some("20261121T020000Z".into());
-        assert!(told(&object, &observed).1.is_some(), "that was an earlier loss");
+        assert!(planned(&object, &observed).1.is_some(), "that was an earlier loss");
         observed.acknowledged = Some(newest.into());
-        assert_eq!(told(&object, &observed), (made, None));
+        assert_eq!(planned(&object, &observed), (made, None));
     }
 
     #[test]
@@ -283,7 +284,7 @@ mod tests {
             });
             object.status = serde_json::from_value(json!({ "conditions": [condition] })).expect("a status");
             observed.acknowledged = Some("20261122T020000Z".into());
-            let (actions, alarm) = told(&object, &observed);
+            let (actions, alarm) = planned(&object, &observed);
             assert_eq!(actions, Vec::<String>::new(), "{before}");
             assert!(alarm.is_some_and(|it| it.starts_with("OfferedBucketLost: ")), "{before}");
         }

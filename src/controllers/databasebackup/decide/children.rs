@@ -11,7 +11,7 @@ use crate::backup::plan::BackupPlan;
 use crate::runtime::Health;
 use crate::runtime::manifest::{Manifest, is_left_over, left_over, owners_of};
 
-/// An object of a child's name that does not belong to this object: nothing is touched.
+/// Why nothing is touched: something with the name of a child does not belong to this object.
 pub fn foreign(view: &View<'_>) -> Option<Health> {
     let ((kind, name), child) = view.observed.children.iter().find(|(_, child)| !child.ours)?;
     if is_left_over(&owners_of(&child.value), view.object) {
@@ -32,7 +32,7 @@ pub fn step(view: &View<'_>, plan: &BackupPlan) -> Vec<Action> {
     account.into_iter().chain(others.into_iter().filter_map(|child| unless_met(view, child))).collect()
 }
 
-/// Lets the schedule stand still where it does not. [`step`] lets it go on.
+/// Suspends the schedule, if it is not suspended. [`step`] resumes it.
 pub fn hold(view: &View<'_>) -> Option<Action> {
     let name = view.object.name_any();
     let live = view.observed.child("CronJob", &name)?;

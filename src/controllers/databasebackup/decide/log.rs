@@ -12,12 +12,12 @@ use crate::backup::manifest::{Contents, id_of};
 use crate::backup::plan::WAL;
 use crate::runtime::ExtraCondition;
 
-/// The log begins behind a base backup that needs more of it.
+/// The log begins after a base backup that needs earlier log.
 const TOO_LATE: &str = "LogBeginsTooLate";
 /// Log is kept for base backups of which nothing is known.
 const NOT_DELETED: &str = "LogNotDeleted";
 
-/// Both conditions. What is not known now is reported as before.
+/// Both conditions. One of which nothing is known now stays as before.
 pub fn parts(view: &View<'_>) -> Vec<ExtraCondition> {
     if view.object.spec.method != Method::Wal {
         return vec![none(TOO_LATE), none(NOT_DELETED)];
@@ -71,7 +71,7 @@ fn too_late(view: &View<'_>) -> Option<ExtraCondition> {
     Some(ExtraCondition { type_: TOO_LATE, status: Some(true), reason, message })
 }
 
-/// Why it is so, and what to do.
+/// Why the log begins too late, and what to do: a reason and a message.
 fn cause(
     view: &View<'_>,
     oldest: &Base,
@@ -167,13 +167,13 @@ mod tests {
         keys.flatten().collect()
     }
 
-    fn told(object: &DatabaseBackup, bases: Bases, type_: &str) -> Option<(Option<bool>, &'static str, String)> {
+    fn condition(object: &DatabaseBackup, bases: Bases, type_: &str) -> Option<(Option<bool>, &'static str, String)> {
         let parts = decided(object, &observed(object, bases)).parts.into_iter();
         parts.filter(|it| it.type_ == type_).map(|it| (it.status, it.reason, it.message)).next()
     }
 
     #[test]
-    fn without_max_age_log_goes_that_no_base_backup_needs_and_in_doubt_none() {
+    fn without_max_age_log_that_no_base_backup_needs_is_deleted_and_in_doubt_none() {
         let follows = object(json!({}));
         let bases = |first| Bases::Known(vec![base("20261122T010000Z", first)]);
         let key = |file: &str| format!("shop/nightly/uid-1/{WAL}/{}/{file}", LOG[0]);
@@ -184,7 +184,7 @@ mod tests {
         }
         let plan = decided(&follows, &observed(&follows, bases(35)));
         assert!(!matches!(plan.health, Health::Stalled(_)), "{:?}", plan.health);
-        // With it, the age alone decides.
+        // With maxAge, the age alone decides.
         let aged = object(json!({ "maxAge": "20d" }));
         assert_eq!(deleted(&aged, &observed(&aged, bases(35))), Vec::<String>::new());
         let short = object(json!({ "maxAge": "40h" }));
@@ -209,23 +209,24 @@ mod tests {
     }
 
     #[test]
-    fn log_that_nobody_deletes_is_told_with_the_reason() {
+    fn log_that_nobody_deletes_is_reported_with_the_reason() {
         let doubt = || Bases::InDoubt((BASE_BACKUP_MISSING, "there is no base backup".into()));
-        let told_of = |object: &DatabaseBackup, bases: Bases| told(object, bases, NOT_DELETED);
+        let not_deleted = |object: &DatabaseBackup, bases: Bases| condition(object, bases, NOT_DELETED);
         let follows = object(json!({}));
         let message = "no log is deleted: there is no base backup".to_owned();
-        assert_eq!(told_of(&follows, doubt()), Some((Some(true), BASE_BACKUP_MISSING, message)));
-        assert_eq!(told_of(&follows, Bases::Unknown), None, "as before");
+        assert_eq!(not_deleted(&follows, doubt()), Some((Some(true), BASE_BACKUP_MISSING, message)));
+        assert_eq!(not_deleted(&follows, Bases::Unknown), None, "as before");
         let gone = Some((None, "None", String::new()));
-        assert_eq!(told_of(&follows, Bases::Known(vec![base("20261122T010000Z", 35)])), gone);
-        assert_eq!(told_of(&object(json!({ "maxAge": "20d" })), doubt()), gone);
-        assert_eq!(told_of(&backup(), Bases::Unknown), gone, "it keeps no log");
+        assert_eq!(not_deleted(&follows, Bases::Known(vec![base("20261122T010000Z", 35)])), gone);
+        assert_eq!(not_deleted(&object(json!({ "maxAge": "20d" })), doubt()), gone);
+        assert_eq!(not_deleted(&backup(), Bases::Unknown), gone, "it keeps no log");
     }
 
     #[test]
-    fn log_that_begins_behind_a_base_backup_is_told_with_the_cause_and_the_fix() {
+    fn log_that_begins_after_a_base_backup_is_reported_with_the_cause_and_the_fix() {
         let (before, later) = (base("20261119T010000Z", 5), base("20261121T010000Z", 15));
-        let say = |retention: Value, bases: &[Base]| told(&object(retention), Bases::Known(bases.to_vec()), TOO_LATE);
+        let say =
+            |retention: Value, bases: &[Base]| condition(&object(retention), Bases::Known(bases.to_vec()), TOO_LATE);
         let gone = Some((None, "None", String::new()));
         assert_eq!(say(json!({}), std::slice::from_ref(&later)), gone, "it has all of its log");
         let (status, reason, message) = say(json!({ "maxAge": "2d" }), &[before.clone(), later.clone()]).expect("it");
@@ -237,7 +238,7 @@ mod tests {
         ] {
             assert!(message.contains(words), "{words}: {message}");
         }
-        // The log is younger than it, and no rule is to blame.
+        // The log is younger than the base backup, and no rule is to blame.
         for retention in [json!({}), json!({ "maxAge": "20d" })] {
             let (_, reason, message) = say(retention, &[before.clone(), later.clone()]).expect("it");
             assert!(reason == "BaseBackupOlder" && message.contains("This ends when that base backup"), "{message}");
@@ -251,8 +252,8 @@ mod tests {
         let other = Base { contents: Contents::default(), ..later };
         assert_eq!(say(json!({}), &[other]), gone, "what does not say where it began is not judged");
         let follows = object(json!({}));
-        assert_eq!(told(&follows, Bases::Unknown, TOO_LATE), None, "as before");
-        assert_eq!(told(&follows, Bases::InDoubt((BASE_BACKUP_UNKNOWN, String::new())), TOO_LATE), None);
-        assert_eq!(told(&follows, Bases::InDoubt((BASE_BACKUP_MISSING, String::new())), TOO_LATE), gone);
+        assert_eq!(condition(&follows, Bases::Unknown, TOO_LATE), None, "as before");
+        assert_eq!(condition(&follows, Bases::InDoubt((BASE_BACKUP_UNKNOWN, String::new())), TOO_LATE), None);
+        assert_eq!(condition(&follows, Bases::InDoubt((BASE_BACKUP_MISSING, String::new())), TOO_LATE), gone);
     }
 }

@@ -1,6 +1,7 @@
 //! Decides what to do about backups. Pure.
 //!
-//! Whether there is a backup, only S3 says; Jobs say why there is none. Kubernetes starts the Jobs, also while we are away.
+//! Only S3 says whether there is a backup; Jobs say why there is none. Kubernetes starts the Jobs, also while the
+//! operator is down.
 
 mod bucket;
 mod children;
@@ -38,20 +39,20 @@ pub use bucket::{BACKUPS_LOST, bucket_reason};
 
 use bucket::{BUCKET_FOREIGN, Verdict};
 
-/// How often Secrets that may not be used are asked again.
+/// How often Secrets that may not be used are checked again.
 const REFUSED: Duration = Duration::from_secs(30);
 
 /// What to do so that backups are taken, kept and reported as the object says.
 pub fn decide(object: &DatabaseBackup, observed: &Observed, now: Timestamp) -> Plan<Action, DatabaseBackupStatus> {
     let view = View::of(object, observed, now);
-    // Whatever else is wrong.
+    // A suspended object stops, whatever else is wrong.
     if object.spec.suspend {
         return view.suspended();
     }
     match observed.denied.clone().map_or_else(|| accepted(object, &observed.settings), Err) {
         Ok(accepted) => view.decide(&accepted),
         Err((reason, message)) => {
-            // A mistake in other fields or options is no reason to stop backups, but it keeps the schedule as it is.
+            // A mistake in other fields or options does not stop backups: the schedule stays as it is.
             let stops = matches!(reason, ENDPOINT_NOT_ALLOWED | PREFIX_INVALID) || observed.mounts_more(object);
             let hold = children::hold(&view).filter(|_| stops);
             let actions = hold.into_iter().chain(view.record()).collect();
@@ -62,7 +63,7 @@ pub fn decide(object: &DatabaseBackup, observed: &Observed, now: Timestamp) -> P
 }
 
 impl View<'_> {
-    /// The schedule stands still, and nothing else happens but that what Jobs reported is recorded.
+    /// Suspends the schedule. Apart from that, only what Jobs reported is recorded.
     fn suspended(&self) -> Plan<Action, DatabaseBackupStatus> {
         let status = DatabaseBackupStatus { next_run: None, next_verification: None, ..self.before.clone() };
         let mut parts = vec![status::not_overdue()];
@@ -77,7 +78,8 @@ impl View<'_> {
         let (mut actions, mut health) = (runs::tell(self), self.health());
         actions.extend(verification::tell(self));
         let write_status_first = !actions.is_empty();
-        // Before anything follows from it, and before a bucket is made: whoever removes the object goes by the record.
+        // The record comes before anything that follows from it, and before a bucket is made: the removal of the object
+        // relies on it.
         actions.extend(self.record());
         let results = verification::results(self);
         let agenda = verification::agenda(self, verify.as_ref());
@@ -90,8 +92,8 @@ impl View<'_> {
         parts.push(verification::part(self, verify.as_ref(), &agenda, &results));
         let verdict =
             self.observed.bucket.as_ref().and_then(|bucket| bucket::verdict(self.object, self.observed, bucket));
-        // What is somebody else's is not written into any more. What a Secret no longer agrees to ends, also where the schedule
-        // cannot be brought up to date.
+        // The schedule is suspended in two cases. The bucket is somebody else's. Or the schedule mounts a Secret that
+        // may not be used any more, and cannot be updated now.
         let foreign = children::foreign(self);
         let is_theirs = matches!(verdict, Some(Verdict::Refused(BUCKET_FOREIGN, _)));
         let updates = foreign.is_none() && message.is_some() && matches!(verdict, Some(Verdict::Usable(_)));
@@ -111,7 +113,7 @@ impl View<'_> {
                 Verdict::Refused(reason, message) => health = Health::stalled(reason, message),
                 Verdict::Usable(_) => {
                     let children = children::step(self, &message);
-                    // What is written before they are applied must not be what is true after that.
+                    // The status may be written before the children are applied: it must not say Ready by then.
                     if !children.is_empty() && matches!(health, Health::Ready(_)) {
                         health = Health::progressing("Applying", "the schedule is brought up to date");
                     }
@@ -134,7 +136,8 @@ impl View<'_> {
             databases,
             ..agenda.noted_in(status::status(self, schedule, results))
         };
-        // No bucket is made of which the status says nothing; and what Jobs reported is asked for once, until it is recorded.
+        // The status names a bucket before it is made. And reports of Jobs are read only until they are recorded, so
+        // what they say of kept log is written to the status before that.
         let write_status_first =
             write_status_first || status.bucket != self.before.bucket || !self.observed.kept_logs.is_empty();
         Plan { write_status_first, requeue, ..plan(actions, status, health, parts) }
@@ -147,8 +150,8 @@ impl View<'_> {
         (!is_known).then(|| Action::Record(Box::new(recording.clone())))
     }
 
-    /// When Secrets that may not be used are asked again whether they agree, and what could not be signed is tried again. The
-    /// others are asked with every sweep.
+    /// When Secrets that may not be used are checked again, and signing that failed is tried again. Other Secrets are
+    /// checked at each sweep.
     fn next_question(&self) -> Option<Duration> {
         let unsigned = matches!(self.observed.signing, Signing::Refused(_)).then_some(AGAIN);
         self.observed.is_refused().then_some(REFUSED).or(unsigned)

@@ -18,11 +18,11 @@ use crate::backup::signature::SIGNATURE;
 use crate::external::s3::DELETED_AT_ONCE;
 use crate::schedule::Schedule;
 
-/// What is younger may be of a run whose pod is out of sight.
+/// What is younger may be of a run whose pod the operator cannot see.
 const YOUNG: SignedDuration = SignedDuration::from_hours(1);
 /// What is older is of no run any more.
 const OLD: SignedDuration = SignedDuration::from_hours(24);
-/// A backup's signature comes after it.
+/// How much later than a backup its signature may be written.
 const LATE: SignedDuration = SignedDuration::from_hours(1);
 
 /// What is to be deleted. Manifests go first: without one, what is left is no backup.
@@ -55,7 +55,7 @@ pub fn step(view: &View<'_>, schedule: &Schedule, bucket: &Bucket, results: &[Ba
     actions
 }
 
-/// What no rule keeps, with its database and the instant for which it is.
+/// What no rule keeps: its folder, the instant at which it was due, and what is stored.
 fn unkept<'a>(
     view: &View<'_>,
     catalog: &'a Catalog,
@@ -68,7 +68,7 @@ fn unkept<'a>(
         let kept = reasons(view, schedule, folder, &complete, results);
         let running = verification::running(view, folder);
         for (due, backup) in found {
-            // What nobody reported may be anybody's: it is reported, and people delete it.
+            // A backup that no Job reported may be anybody's. A condition names it, and people delete it.
             let goes = if backup.is_complete() {
                 backup.doubt.is_none() && !kept.contains_key(due) && !running.contains(due)
             } else {
@@ -80,13 +80,13 @@ fn unkept<'a>(
     unkept
 }
 
-/// Until when S3 lets nobody delete a backup; nothing where the bucket locks nothing. It is signed within a minute, and a clock
-/// may be wrong.
+/// Until when Object Lock holds a backup and its signature; none where the bucket locks nothing. The signature is
+/// written within a minute after the backup, and `LATE` allows for a wrong clock.
 fn lock_of(bucket: &Bucket, backup: &Stored) -> Option<Timestamp> {
     bucket.keeping().lock.map(|lock| lock.until(backup.modified + LATE))
 }
 
-/// What no rule keeps and S3 locks.
+/// What no rule keeps and Object Lock holds.
 pub fn locked(view: &View<'_>, schedule: &Schedule, results: &[BackupVerification]) -> Option<LockedBackups> {
     let (catalog, bucket) = (view.observed.catalog.as_ref()?, view.observed.bucket.as_ref()?);
     bucket.keeping().lock?;
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_locked_is_not_deleted_before_its_lock_ends_and_that_is_told() {
+    fn what_is_locked_is_not_deleted_before_its_lock_ends_and_that_is_reported() {
         let mut object = backup();
         object.spec.retention = Retention { keep_last: 1, ..Retention::default() };
         let with = |hours: i64, lock: Option<Lock>| {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn while_a_job_runs_nobody_knows_whose_an_upload_is() {
+    fn while_a_job_runs_no_upload_is_aborted() {
         let mut observed = with_uploads(25 * 60);
         observed.jobs.push(Job { name: "nightly-1".into(), ..Job::default() });
         assert!(aborted(&observed).is_empty());

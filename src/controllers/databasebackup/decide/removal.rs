@@ -1,4 +1,4 @@
-//! What a deleted object leaves behind, and what not.
+//! What is cleaned up after a deleted object, and what it leaves behind.
 
 use std::fmt::Write;
 
@@ -13,8 +13,9 @@ use crate::backup::plan::slot_of;
 use crate::external::s3::DELETED_AT_ONCE;
 use crate::runtime::{ActionEvent, Removal};
 
-/// Steps until the object may go: what runs is stopped, or it would write on; then the server is told to keep no more log for
-/// it, and what it wrote is deleted. A slot that stays in a server is told with its remedy.
+/// The steps until the object may go. First, everything that runs is stopped, or it would go on writing. Then the
+/// server drops the replication slot, and the backups are deleted from S3. If the slot stays, the final event says how
+/// to drop it.
 pub fn decide_removal(object: &DatabaseBackup, observed: &Observed) -> Removal<Action> {
     let waits = |mut actions: Vec<Action>, last| {
         actions.push(last);
@@ -28,7 +29,7 @@ pub fn decide_removal(object: &DatabaseBackup, observed: &Observed) -> Removal<A
         (Slot::Gone, _) => Some(Ok(())),
         (Slot::Going, _) => return waits(Vec::new(), Action::AwaitSlot),
         (Slot::Due(database), None) => {
-            // A backup that runs would make it again.
+            // A running backup would make the slot again.
             let stops = stops(object, observed);
             if !stops.is_empty() && !observed.are_stops_overdue {
                 return waits(stops, Action::AwaitJobs);
@@ -70,7 +71,7 @@ fn of_s3(object: &DatabaseBackup, observed: &Observed) -> Removal<Action> {
         return Removal { actions: Vec::new(), final_event: Some(ActionEvent::warning("CleanupGivenUp", note)) };
     }
     let mut stops = stops(object, observed);
-    // Overdue ones were stopped before: the object goes as soon as nothing is left to delete.
+    // Overdue Jobs were stopped before: the object goes as soon as nothing is left to delete.
     if !stops.is_empty() && !observed.are_stops_overdue {
         stops.push(Action::AwaitJobs);
         return Removal { actions: stops, final_event: None };
@@ -138,7 +139,7 @@ mod tests {
     use crate::external::s3::{Object, Upload};
 
     #[test]
-    fn only_what_was_told_to_end_long_ago_is_overdue() {
+    fn only_jobs_that_were_deleted_long_ago_are_overdue() {
         let ago = |seconds| now() - SignedDuration::from_secs(seconds);
         let since = |seconds| {
             let mut object = backup();
@@ -158,7 +159,7 @@ mod tests {
         for going in [None, Some(ago(5))] {
             let verification = Verification { job: job(going), ..Verification::default() };
             let late = Observed { verifications: vec![verification], ..observed.clone() };
-            assert!(!late.jobs_are_overdue(&since(50), now()), "nobody told it in time");
+            assert!(!late.jobs_are_overdue(&since(50), now()), "it was not deleted in time");
         }
         let late = settled(&backup());
         assert!(!late.jobs_are_overdue(&since(50), now()), "a schedule may begin Jobs");
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_that_stays_in_a_server_is_told_with_the_statement_that_drops_it() {
+    fn a_slot_that_stays_in_a_server_is_reported_with_the_statement_that_drops_it() {
         let event = |observed: &Observed| decide_removal(&backup(), observed).final_event.expect("an event");
         assert_eq!((event(&prepared()).reason, event(&prepared()).warning), ("Retained", false));
         let due = Slot::Due(Box::new(prepared().sources[0].clone()));
@@ -204,9 +205,9 @@ mod tests {
             Observed { slot: Slot::Stays("no policy allows it".into()), ..prepared() },
             Observed { slot: due, denied, ..prepared() },
         ] {
-            let told = event(&observed);
+            let event = event(&observed);
             let end = "(no policy allows it): run SELECT pg_drop_replication_slot('causeway_uid_1') there";
-            assert!(told.warning && told.note.ends_with(end), "{}", told.note);
+            assert!(event.warning && event.note.ends_with(end), "{}", event.note);
         }
     }
 
@@ -226,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_s3_locks_stays_with_its_record_and_that_is_told() {
+    fn what_s3_locks_stays_with_its_record_and_that_is_reported() {
         let remains = Some(Remains { locked: Some(now()), ..Remains::default() });
         let removal = decide_removal(&backup(), &Observed { remains, recorded: Some(Record::default()), ..prepared() });
         assert!(removal.actions.is_empty());
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_object_leaves_its_backups_unless_told_otherwise() {
+    fn a_deleted_object_leaves_its_backups_unless_they_are_to_be_deleted() {
         let mut object = backup();
         let mut observed = settled(&object);
         let removal = decide_removal(&object, &observed);
@@ -269,7 +270,7 @@ mod tests {
         observed.remains = Some(Remains { given_up: Some("denied".into()), ..Remains::default() });
         let final_event = decide_removal(&object, &observed).final_event.expect("a final event");
         assert_eq!(final_event.reason, "CleanupGivenUp");
-        // Whatever is wrong with the spec.
+        // A mistake in the spec changes nothing.
         object.spec.schedule = "nonsense".into();
         assert!(decide_removal(&object, &observed).actions.is_empty());
     }

@@ -8,7 +8,7 @@ use crate::backup::manifest::id_of;
 use crate::backup::plan::BackupPlan;
 use crate::runtime::ActionEvent;
 
-/// The reason where a statement behind a good dump failed.
+/// The reason where a hook failed after a good dump.
 const HOOK_FAILED: &str = "HookFailed";
 
 /// Jobs that ended and were not reported.
@@ -27,7 +27,7 @@ fn describe(job: &Job, note: Option<&String>) -> Option<Action> {
     Some(Action::Tell { what: Ended::Backup, success: end.failure.is_none(), event })
 }
 
-/// A Job for the annotation's value, once for each.
+/// A Job for the annotation's value. Each value starts one Job.
 pub fn now(view: &View<'_>, plan: &BackupPlan) -> Option<Action> {
     let token = view.observed.asked.as_ref().filter(|token| view.before.backup_now.as_ref() != Some(*token))?;
     let name = names::job_now(view.object, token);
@@ -56,7 +56,7 @@ mod tests {
     use crate::controllers::databasebackup::fixtures::backup;
 
     #[test]
-    fn a_hook_that_failed_behind_a_good_dump_is_a_warning_of_a_backup_that_succeeded() {
+    fn a_hook_that_failed_after_a_good_dump_is_a_warning_of_a_backup_that_succeeded() {
         let object = backup();
         let mut observed = settled(&object);
         let end = || Some(End { at: now(), failure: None });
@@ -70,10 +70,10 @@ mod tests {
             Action::Tell { success, event, .. } => Some((*success, event.clone())),
             _ => None,
         };
-        let told: Vec<(bool, ActionEvent)> = plan.actions.iter().filter_map(of).collect();
+        let events: Vec<(bool, ActionEvent)> = plan.actions.iter().filter_map(of).collect();
         let words = "Job nightly-1 succeeded, but spec.hooks.after: statement 1 of 1 failed";
         let hook = ActionEvent::warning("HookFailed", words);
-        assert_eq!(told, [(true, hook), (true, ActionEvent::normal("BackupSucceeded", "Job nightly-2 succeeded"))]);
+        assert_eq!(events, [(true, hook), (true, ActionEvent::normal("BackupSucceeded", "Job nightly-2 succeeded"))]);
         assert_eq!(plan.status.last_failure, None);
     }
 }

@@ -1,4 +1,4 @@
-//! Which backups are to be signed, and what is told where that does not work.
+//! Which backups are to be signed, and what is reported where that fails.
 
 use jiff::Timestamp;
 
@@ -9,7 +9,7 @@ use crate::backup::record::Evidence;
 use crate::runtime::ExtraCondition;
 
 const UNSIGNED: &str = "UnsignedBackups";
-/// So many are signed before anything else is looked at again.
+/// How many are signed before everything is looked at again.
 const AT_ONCE: usize = 10;
 
 /// The newest backups that count and are not signed.
@@ -40,7 +40,7 @@ pub fn step(view: &View<'_>, bucket: &Bucket) -> Option<Action> {
     (!backups.is_empty()).then(|| Action::Sign { bucket, prefix: view.prefix.clone(), backups })
 }
 
-/// Only while backups are not signed.
+/// The condition that backups are not signed; present only while that is so.
 pub fn part(view: &View<'_>) -> ExtraCondition {
     let absent = ExtraCondition { type_: UNSIGNED, status: None, reason: "Signed", message: String::new() };
     let Signing::Refused(why) = &view.observed.signing else { return absent };
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_that_cannot_be_signed_is_told_and_taken_all_the_same() {
+    fn a_backup_that_cannot_be_signed_is_reported_and_taken_all_the_same() {
         let object = backup();
         let mut observed = settled(&object);
         observed.signing = Signing::Refused("AccessDenied".into());

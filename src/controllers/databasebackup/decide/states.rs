@@ -1,4 +1,4 @@
-//! How the backups of each database stand. Pure.
+//! The state of each database's backups. Pure.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -11,9 +11,9 @@ use crate::backup::jobs::Catalog;
 use crate::runtime::ExtraCondition;
 use crate::schedule::Schedule;
 
-/// So many databases are reported.
+/// How many databases are reported.
 const REPORTED: usize = 100;
-/// The clocks of S3 and of Kubernetes differ by no more.
+/// The clocks of S3 and of Kubernetes differ by at most this.
 const CLOCKS: SignedDuration = SignedDuration::from_mins(1);
 
 /// The instant for which every database must have a backup by now; none where none was due since the object was made.
@@ -29,7 +29,7 @@ pub fn lacks(database: &Database, catalog: &Catalog, slot: Timestamp) -> bool {
     database.since <= slot && newest(database, catalog).is_none_or(|newest| newest < slot)
 }
 
-/// Each database; where S3 was not looked at, as before, but for what Jobs reported.
+/// The state of each database. Where S3 was not read, it stays as before, except for the kept log that Jobs reported.
 pub fn states(view: &View<'_>, schedule: &Schedule) -> Vec<DatabaseState> {
     let Some(catalog) = &view.observed.catalog else {
         let before = view.before.databases.iter();
@@ -49,7 +49,7 @@ pub fn states(view: &View<'_>, schedule: &Schedule) -> Vec<DatabaseState> {
     all.collect()
 }
 
-/// As it was reported last.
+/// The log that the server of a database keeps, as it was reported last.
 fn kept_log(view: &View<'_>, folder: &str) -> Option<KeptLogState> {
     let Some((seen, kept)) = view.observed.kept_logs.get(folder) else {
         return view.before.databases.iter().find(|it| it.folder == folder)?.kept_log.clone();
@@ -58,7 +58,7 @@ fn kept_log(view: &View<'_>, folder: &str) -> Option<KeptLogState> {
     Some(KeptLogState { seen: Time(*seen), bytes, bytes_until_lost })
 }
 
-/// What is to be said of a log that no backup takes: how much of it is kept, and when it will be lost.
+/// The message about log that no backup takes: how much of it the server keeps, and after how much more it will be lost.
 fn filling(states: &[DatabaseState]) -> String {
     let bad = |it: &&DatabaseState| matches!(it.state, BackupState::Failed | BackupState::NeverSucceeded);
     let words = states.iter().filter(bad).filter_map(|it| {
@@ -76,19 +76,19 @@ fn in_bytes(bytes: i64) -> String {
     status::in_words(u64::try_from(bytes).unwrap_or_default())
 }
 
-/// How many of them have what is due, for people.
+/// How many databases are up to date, of how many, for people.
 pub fn in_words(states: &[DatabaseState]) -> Option<String> {
     let good = states.iter().filter(|it| matches!(it.state, BackupState::UpToDate)).count();
     (!states.is_empty()).then(|| format!("{good}/{}", states.len()))
 }
 
-/// The titles of those in a state, joined.
+/// The titles of the databases in a state, joined.
 pub fn titles(states: &[DatabaseState], state: BackupState) -> String {
     let titles: Vec<&str> = states.iter().filter(|it| it.state == state).map(|it| it.source.as_str()).collect();
     titles.join(", ")
 }
 
-/// Whose last try failed; only while there are such.
+/// The condition that names the databases whose last backup failed. It is present only while there are any.
 pub fn failed(view: &View<'_>, states: &[DatabaseState]) -> Option<ExtraCondition> {
     const TYPE: &str = "BackupFailed";
     view.observed.catalog.as_ref()?;
@@ -126,8 +126,8 @@ fn state(view: &View<'_>, database: &Database, catalog: &Catalog, slot: Option<T
     }
 }
 
-/// Whether the last Job that ended failed, and wrote nothing of this database. Jobs do not stay: where there is none any more,
-/// what was reported holds as long as there is no newer backup.
+/// Whether the last Job that ended failed without a backup of this database. Jobs do not stay: where there is none any
+/// more, the state that was reported holds as long as there is no newer backup.
 fn failed_last(view: &View<'_>, database: &Database, catalog: &Catalog) -> bool {
     let folder = &database.access.source.folder;
     let ended = view.observed.jobs.iter().filter_map(|job| Some((job, job.end.as_ref()?)));
@@ -180,7 +180,7 @@ mod tests {
         observed.jobs.push(Job { name, made, end: Some(End { at, failure }), ..Job::default() });
     }
 
-    fn told(plan: &Decision) -> Vec<(&str, BackupState)> {
+    fn reported(plan: &Decision) -> Vec<(&str, BackupState)> {
         plan.status.databases.iter().map(|it| (it.source.as_str(), it.state)).collect()
     }
 
@@ -189,32 +189,39 @@ mod tests {
     }
 
     #[test]
-    fn one_database_of_several_that_never_had_a_backup_is_told_before_the_schedule_is_overdue() {
+    fn one_database_of_several_that_never_had_a_backup_is_reported_before_the_schedule_is_overdue() {
         let mut object: DatabaseBackup = backup();
         object.metadata.creation_timestamp = Some(Time(now() - SignedDuration::from_mins(30)));
         let mut observed = with_another(settled(&object));
         let plan = decided(&object, &observed);
-        assert_eq!(told(&plan), [("Redis cache", BackupState::Waiting), ("Redis other", BackupState::Waiting)]);
+        assert_eq!(reported(&plan), [("Redis cache", BackupState::Waiting), ("Redis other", BackupState::Waiting)]);
         assert_eq!(condition(&plan, "BackupOverdue").status, Some(false), "none was due");
 
         observed.catalog = Some(catalog(&["20261122T115500Z"], &[], now()));
         ended(&mut observed, "2026-11-22T11:59:00Z", true);
         let plan = decided(&object, &observed);
-        assert_eq!(told(&plan), [("Redis cache", BackupState::UpToDate), ("Redis other", BackupState::NeverSucceeded)]);
+        assert_eq!(
+            reported(&plan),
+            [("Redis cache", BackupState::UpToDate), ("Redis other", BackupState::NeverSucceeded)]
+        );
         assert_eq!(plan.status.up_to_date.as_deref(), Some("1/2"));
         for type_ in ["BackupOverdue", "BackupFailed"] {
-            let told = condition(&plan, type_);
-            assert_eq!((told.status, told.reason), (Some(true), "NeverSucceeded"), "{type_}");
-            assert!(told.message.contains("Redis other") && !told.message.contains("Redis cache"), "{}", told.message);
+            let found = condition(&plan, type_);
+            assert_eq!((found.status, found.reason), (Some(true), "NeverSucceeded"), "{type_}");
+            assert!(
+                found.message.contains("Redis other") && !found.message.contains("Redis cache"),
+                "{}",
+                found.message
+            );
         }
-        // The Job is gone in time, and what it showed is still so.
+        // The Job is deleted later, and the state that it showed stays.
         object.status = Some(plan.status);
         observed.jobs.clear();
-        assert_eq!(told(&decided(&object, &observed))[1].1, BackupState::NeverSucceeded);
+        assert_eq!(reported(&decided(&object, &observed))[1].1, BackupState::NeverSucceeded);
     }
 
     #[test]
-    fn a_log_that_no_backup_takes_is_told_with_what_is_left_and_remembered() {
+    fn a_log_that_no_backup_takes_is_reported_with_the_bytes_left_and_remembered() {
         let mut object = backup();
         let mut observed = settled(&object);
         let written = "2026-11-22T02:01:00Z".parse().expect("an instant");
@@ -239,36 +246,36 @@ mod tests {
     }
 
     #[test]
-    fn a_database_whose_last_backup_failed_is_told_until_one_succeeds() {
+    fn a_database_whose_last_backup_failed_is_reported_until_one_succeeds() {
         let object = backup();
         let mut observed = settled(&object);
         let written = "2026-11-22T02:01:00Z".parse().expect("an instant");
         observed.catalog = Some(catalog(&["20261122T020000Z"], &[], written));
         ended(&mut observed, "2026-11-22T11:00:00Z", true);
         let plan = decided(&object, &observed);
-        assert_eq!(told(&plan), [("Redis cache", BackupState::Failed)]);
+        assert_eq!(reported(&plan), [("Redis cache", BackupState::Failed)]);
         assert_eq!(condition(&plan, "BackupFailed").reason, "Failed");
         assert_eq!(condition(&plan, "BackupOverdue").status, Some(false), "that of the schedule is there");
         observed.catalog = Some(catalog(&["20261122T020000Z", "20261122T113000Z"], &[], now()));
         ended(&mut observed, "2026-11-22T11:35:00Z", false);
         let plan = decided(&object, &observed);
-        assert_eq!(told(&plan), [("Redis cache", BackupState::UpToDate)]);
+        assert_eq!(reported(&plan), [("Redis cache", BackupState::UpToDate)]);
         assert_eq!(condition(&plan, "BackupFailed").status, None, "the condition goes");
     }
 
     #[test]
-    fn a_database_that_never_came_up_is_left_out_and_told() {
+    fn a_database_that_never_came_up_is_left_out_and_reported() {
         let object = backup();
         let mut observed = with_another(settled(&object));
         let starting = observed.sources.remove(1);
         observed.starting.push(starting);
         let plan = decided(&object, &observed);
         assert!(plan.actions.is_empty(), "nobody tries to back it up: {:?}", plan.actions);
-        assert_eq!(told(&plan)[1], ("Redis other", BackupState::NotStarted));
+        assert_eq!(reported(&plan)[1], ("Redis other", BackupState::NotStarted));
         assert!(!condition(&plan, "BackupOverdue").message.contains("Redis other"), "nothing of it is due");
         let Health::Ready(cause) = &plan.health else { panic!("{:?}", plan.health) };
         assert!(cause.message.contains("Redis other is left out, for it has not come up yet"), "{}", cause.message);
-        // And nothing else is there.
+        // There is no other database.
         observed.sources.clear();
         let plan = decided(&object, &observed);
         assert_eq!(plan.status.next_run, None);

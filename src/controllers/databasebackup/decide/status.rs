@@ -19,9 +19,9 @@ use crate::backup::manifest::{Document, LEFT_OUT, due_of, id_of};
 use crate::runtime::ExtraCondition;
 use crate::schedule::Schedule;
 
-/// So many backups that do not count are reported by name.
+/// How many backups that do not count are reported by name.
 const NAMED: usize = 5;
-/// So many ended Jobs are remembered.
+/// How many ended Jobs are remembered.
 const ENDED: usize = 200;
 
 /// The status without conditions. What is not known now stays as it was reported last.
@@ -37,11 +37,11 @@ pub fn status(view: &View<'_>, schedule: &Schedule, results: Vec<BackupVerificat
     status.backup_now = runs::begun(view);
     let ended: Vec<&Job> = observed.jobs.iter().filter(|job| job.end.is_some()).collect();
     status.ended = ended.iter().rev().take(ENDED).rev().map(|job| job.name.clone()).collect();
-    // Of these, few stay.
-    status.ended.extend(verification::told_of(view).map(|it| it.job.name.clone()));
+    // These have no limit: few of them stay.
+    status.ended.extend(verification::reported(view).map(|it| it.job.name.clone()));
     let last = ended.iter().filter_map(|job| Some((job, job.end.as_ref()?))).max_by_key(|(_, end)| end.at);
     if let Some((job, end)) = last {
-        // Why a Job failed is asked for once: its pods do not stay.
+        // A known reason is kept: it came from the Job's pods, which do not stay.
         let known = view.before.last_failure.clone().filter(|failure| failure.job == job.name);
         let text = |(reason, message): (String, String)| BackupFailure {
             time: Time(end.at),
@@ -90,20 +90,20 @@ fn recent(view: &View<'_>, catalog: &Catalog) -> Vec<BackupRun> {
     newest(catalog).into_iter().filter_map(|(due, folder)| text(due, folder)).collect()
 }
 
-/// What the newest backup of each server leaves out, in words that go on; none where all is in them.
+/// What the newest backup of each server leaves out, as text to append to a message; none where they leave out nothing.
 pub fn left_out(view: &View<'_>) -> Option<String> {
     let runs = view.observed.catalog.as_ref().map_or_else(|| view.before.recent.clone(), |it| recent(view, it));
     let is_newest = |run: &&BackupRun| runs.iter().all(|it| it.folder != run.folder || it.id <= run.id);
     let newest = runs.iter().filter(is_newest);
-    let told: Vec<String> =
+    let described: Vec<String> =
         newest.filter_map(|run| Some(format!("{} of {}", run.left_out.as_ref()?, run.source))).collect();
-    (!told.is_empty()).then(|| {
-        let names = told.join(", ");
+    (!described.is_empty()).then(|| {
+        let names = described.join(", ");
         format!("; its user may not connect to {names}, or nobody may: they are in no backup")
     })
 }
 
-/// Says of each why it is kept.
+/// Notes for each recent backup why it is kept.
 fn explain(
     view: &View<'_>,
     schedule: &Schedule,
@@ -136,15 +136,15 @@ fn run(folder: &str, Document { manifest, .. }: &Document) -> BackupRun {
     }
 }
 
-/// What lies among the backups and does not count; what is not known is reported as before. While a Job runs, what it wrote
-/// is not reported yet.
+/// The condition about backups that do not count. Where S3 was not read, it stays as before. While a Job runs, what it
+/// writes is not recorded yet, so only doubts that no report can remove are shown.
 pub fn unrecorded(view: &View<'_>) -> Option<ExtraCondition> {
     const TYPE: &str = "UnrecordedBackups";
     let catalog = view.observed.catalog.as_ref()?;
     let is_running = view.observed.is_running();
-    let doubts: Vec<(&str, Timestamp, Doubt)> =
+    let doubtful: Vec<(&str, Timestamp, Doubt)> =
         catalog.doubtful().filter(|(_, _, doubt)| !is_running || is_certain(*doubt)).collect();
-    if doubts.is_empty() {
+    if doubtful.is_empty() {
         return (!is_running).then(|| ExtraCondition {
             type_: TYPE,
             status: None,
@@ -154,8 +154,8 @@ pub fn unrecorded(view: &View<'_>) -> Option<ExtraCondition> {
     }
     let name =
         |(folder, due, doubt): &(&str, Timestamp, Doubt)| format!("{folder}/{} {}", id_of(*due), doubt.describe());
-    let named = doubts.iter().rev().take(NAMED).map(name).collect::<Vec<_>>().join(", ");
-    let more = doubts.len().saturating_sub(NAMED);
+    let named = doubtful.iter().rev().take(NAMED).map(name).collect::<Vec<_>>().join(", ");
+    let more = doubtful.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(", and {more} more") } else { String::new() };
     let bucket = view.observed.bucket.as_ref().map_or("", |bucket| bucket.place.bucket.as_str());
     let message = format!(
@@ -165,12 +165,12 @@ pub fn unrecorded(view: &View<'_>) -> Option<ExtraCondition> {
     Some(ExtraCondition { type_: TYPE, status: Some(true), reason: "NotRecorded", message })
 }
 
-/// Whether no report can take the doubt away.
+/// Whether no report of a Job can remove the doubt.
 fn is_certain(doubt: Doubt) -> bool {
     matches!(doubt, Doubt::Future | Doubt::Early)
 }
 
-/// Whether a backup is not there that should be by now.
+/// Whether a backup is missing that should be there by now.
 pub fn overdue(view: &View<'_>, schedule: &Schedule, states: &[DatabaseState]) -> ExtraCondition {
     let Some(catalog) = &view.observed.catalog else {
         // What is not known is reported as before.
@@ -243,7 +243,7 @@ mod words {
     use super::*;
 
     #[test]
-    fn bytes_are_told_for_people() {
+    fn bytes_are_written_for_people() {
         for (bytes, words) in
             [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 << 20, "5.0 MiB"), (3 << 40, "3.0 TiB")]
         {

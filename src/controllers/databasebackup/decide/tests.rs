@@ -50,7 +50,7 @@ pub(in crate::controllers::databasebackup) fn settled(object: &DatabaseBackup) -
     observed
 }
 
-/// Complete backups, and such that lack their manifest.
+/// Complete backups, and backups without a manifest.
 pub(in crate::controllers::databasebackup) fn catalog(
     complete: &[&str],
     incomplete: &[&str],
@@ -62,7 +62,7 @@ pub(in crate::controllers::databasebackup) fn catalog(
     Catalog::of("p/", &Listing { objects: whole.chain(half).collect(), cut: false }, Vec::new())
 }
 
-/// What is written of a backup.
+/// The manifest of a backup.
 pub(in crate::controllers::databasebackup) fn manifest(due: Timestamp) -> Document {
     let manifest = Manifest {
         id: id_of(due),
@@ -117,7 +117,7 @@ fn a_settled_world_needs_nothing_and_is_ready() {
 }
 
 #[test]
-fn databases_that_a_backup_leaves_out_are_told_as_long_as_the_newest_one_lacks_them() {
+fn databases_that_a_backup_leaves_out_are_reported_as_long_as_the_newest_one_lacks_them() {
     let object = backup();
     let with = |facts: [Option<&str>; 2]| {
         let mut observed = settled(&object);
@@ -145,7 +145,7 @@ fn databases_that_a_backup_leaves_out_are_told_as_long_as_the_newest_one_lacks_t
     assert!(!message.contains("vault") && left_out.is_none(), "{message}");
 }
 
-/// What is written before anything is done says what there is then. `kubectl wait` believes it.
+/// A status that is written before the actions must not promise their result: `kubectl wait` relies on it.
 #[test]
 fn ready_is_not_said_before_the_schedule_is_there_as_it_is_asked_for() {
     let object = backup();
@@ -227,12 +227,12 @@ fn a_token_begins_one_backup_and_no_more() {
     observed.asked = Some("today".into());
     let plan = decided(&object, &observed);
     assert_eq!(words(&plan), [format!("Start(Job {})", names::job_now(&object, "today"))]);
-    // It was made, and we died before we wrote that down.
+    // The Job was made, and the operator died before it wrote that to the status.
     observed.jobs.push(Job { name: names::job_now(&object, "today"), ..Job::default() });
     let plan = decided(&object, &observed);
     assert!(plan.actions.is_empty());
     assert_eq!(plan.status.backup_now.as_deref(), Some("today"));
-    // The Job is gone in time.
+    // The Job is deleted later.
     object.status = Some(plan.status);
     observed.jobs.clear();
     assert!(decided(&object, &observed).actions.is_empty());
@@ -241,7 +241,7 @@ fn a_token_begins_one_backup_and_no_more() {
 }
 
 #[test]
-fn an_ended_job_is_told_of_once_with_its_reason() {
+fn an_ended_job_is_reported_once_with_its_reason() {
     let mut object = backup();
     let mut observed = settled(&object);
     let failure = Some(("SourceUnreachable".to_owned(), "redis-cache: nobody answers".to_owned()));
@@ -251,7 +251,7 @@ fn an_ended_job_is_told_of_once_with_its_reason() {
     assert!(plan.write_status_first);
     assert_eq!(plan.status.last_failure.as_ref().map(|it| it.reason.as_str()), Some("SourceUnreachable"));
     object.status = Some(plan.status);
-    // Its pods are gone: Kubernetes' words do not take the place of theirs.
+    // Its pods are gone, and Kubernetes' message does not replace theirs.
     if let Some(end) = &mut observed.jobs[0].end {
         end.failure = Some(("BackoffLimitExceeded".into(), "…".into()));
     }
@@ -318,13 +318,13 @@ fn backups_that_no_rule_keeps_go_manifest_first_and_dead_ends_when_they_are_old(
     let old = now() - SignedDuration::from_hours(2);
     observed.catalog = Some(catalog(&complete, &["20261119T020000Z"], old));
     assert_eq!(keys(&observed)[1], [own("20261119T020000Z", "data"), own(complete[0], "data")]);
-    // While a Job runs, nobody knows whose that is.
+    // While a Job runs, the incomplete backup may be its own.
     observed.jobs.push(Job { name: "nightly-1".into(), ..Job::default() });
     assert_eq!(keys(&observed), expected);
 }
 
 #[test]
-fn what_nobody_reported_is_told_of_neither_counted_nor_deleted_and_pushes_nothing_out() {
+fn what_no_job_reported_is_named_in_a_condition_and_neither_counts_nor_is_deleted_nor_displaces_others() {
     let mut object = backup();
     object.spec.retention = serde_json::from_value(json!({ "keepLast": 1 })).expect("rules");
     let mut observed = settled(&object);
@@ -341,17 +341,17 @@ fn what_nobody_reported_is_told_of_neither_counted_nor_deleted_and_pushes_nothin
     let part =
         |plan: Plan<Action, DatabaseBackupStatus>| plan.parts.into_iter().find(|it| it.type_ == "UnrecordedBackups");
     let part = |observed: &Observed| part(decided(&object, observed));
-    let told = part(&observed).expect("a condition");
-    assert_eq!(told.status, Some(true));
+    let condition = part(&observed).expect("a condition");
+    assert_eq!(condition.status, Some(true));
     for words in
         ["20261122T020000Z was reported by no Job", "20991231T000000Z is due in the future", "shop/nightly/uid-1/"]
     {
-        assert!(told.message.contains(words), "{words}: {}", told.message);
+        assert!(condition.message.contains(words), "{words}: {}", condition.message);
     }
-    // What a Job that runs has written is not reported yet; the future is the future.
+    // A running Job has not reported its backup yet. One that is due in the future is still wrong.
     observed.jobs.push(Job { name: "nightly-1".into(), ..Job::default() });
-    let told = part(&observed).expect("a condition");
-    assert!(!told.message.contains("20261122T020000Z"), "{}", told.message);
+    let condition = part(&observed).expect("a condition");
+    assert!(!condition.message.contains("20261122T020000Z"), "{}", condition.message);
     let clean = Observed { catalog: Some(catalog(&[ours], &[], now())), jobs: Vec::new(), ..observed };
     assert_eq!(part(&clean).and_then(|part| part.status), None, "the condition goes");
 }
@@ -392,12 +392,12 @@ fn suspended_the_schedule_stands_still_and_nothing_else_happens() {
     let mut observed = settled(&object);
     object.spec.suspend = true;
     observed.asked = Some("today".into());
-    // Neither is looked at.
+    // The controller looks at neither while the object is suspended.
     (observed.bucket, observed.sources) = (None, Vec::new());
     let plan = decided(&object, &observed);
     assert_eq!(words(&plan), ["Hold(nightly)"]);
     assert_eq!((plan.health, plan.status.next_run), (Health::Suspended, None));
-    // Whatever else is wrong.
+    // Other mistakes change nothing.
     object.spec.schedule = "61 * * * *".into();
     observed.settings.identity = None;
     let plan = decided(&object, &observed);
@@ -412,7 +412,7 @@ fn suspended_the_schedule_stands_still_and_nothing_else_happens() {
 }
 
 #[test]
-fn a_database_that_is_named_and_missing_is_told_and_stops_nothing_else() {
+fn a_database_that_is_named_and_missing_is_reported_and_stops_nothing_else() {
     let mut object = backup();
     object.spec.source = Some(serde_json::from_value(json!({ "redis": { "name": "other" } })).expect("a source"));
     let mut observed = settled(&object);

@@ -1,4 +1,4 @@
-//! What is kept of the log, whatever is known or not.
+//! Which log is kept, whatever is known of the base backups.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -62,8 +62,8 @@ fn in_doubt_all_of_it_stays() {
     let other = of(contents("8", &[("first", (1, 900))]));
     assert_eq!(stay(ten(), Bases::Known(vec![other.clone()])), all(), "no base backup is of its server");
     assert_eq!(stay(ten(), Bases::Known(vec![other, base("base", 0, 45)]))[0], 3, "those of others need none of it");
-    let untold = [Contents::default(), contents("7", &[]), contents("7", &[("first", (2, 5))])];
-    for doubtful in untold {
+    let unclear = [Contents::default(), contents("7", &[]), contents("7", &[("first", (2, 5))])];
+    for doubtful in unclear {
         let bases = Bases::Known(vec![base("base", 0, 900), of(doubtful.clone())]);
         assert_eq!(stay(ten(), bases), all(), "{doubtful:?}");
     }
@@ -86,14 +86,14 @@ fn what_was_not_read_or_says_nothing_of_itself_stays_between_others_that_go() {
 }
 
 #[test]
-fn log_that_was_tried_for_long_is_judged_by_what_it_holds() {
+fn log_that_was_retried_for_long_is_judged_by_what_it_holds() {
     let mut late = ten();
     late.insert(at(1), held(10, 50));
     assert_eq!(stay(late, Bases::Known(vec![base("base", 0, 45)])), [1, 3, 4, 5, 6, 7, 8, 9]);
 }
 
 #[test]
-fn why_log_stays_is_told() {
+fn the_reason_why_log_stays_is_given() {
     let kept = kept(&Log { bases: Bases::Known(vec![base("base", 0, 45)]), held: ten() }, &ten().into_keys().collect());
     assert_eq!(kept[&at(4)], BTreeSet::from([KeptBy::BaseBackup]));
     assert_eq!(kept[&at(9)], BTreeSet::from([KeptBy::Newest, KeptBy::BaseBackup]));
@@ -228,7 +228,7 @@ proptest! {
         }
         prop_assert_eq!(once.keys().last(), complete.last());
         let stays: BTreeSet<Timestamp> = once.keys().copied().collect();
-        // The last that none needs is kept once more with each look, and it is the same one.
+        // Each look keeps the last one that no base backup needs, and it is the same one each time.
         prop_assert_eq!(kept(&known, &stays), once);
     }
 

@@ -1,5 +1,5 @@
-//! Reads what base backups need of the log that an object keeps: their manifests, and those of its oldest log. Each is read
-//! once: it is what the operator recorded of it.
+//! Reads the manifests that say which log base backups need: those of the base backups, and those of the oldest log.
+//! Each is read once, and valid as long as the operator's record has the same evidence for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,10 +28,10 @@ use crate::transfer::{self, Disbelief, key_of};
 
 /// Manifests that are read side by side.
 const AT_ONCE: usize = 16;
-/// Manifests of which one look asks at most: the next one goes on.
+/// How many manifests one look reads at most. The next look reads on.
 const AT_MOST: usize = 512;
 
-/// What manifests say, by the UID of the object and the instant of the backup, and why each was believed.
+/// What manifests say, by the UID of the object and the instant of the backup, with the evidence for each.
 pub type Known = BTreeMap<(String, Timestamp), (Evidence, Contents)>;
 
 /// Where the backups of one object are, and what is recorded of them.
@@ -73,7 +73,7 @@ impl Observer {
         Ok(Log { bases, held })
     }
 
-    /// The base backups. What is wrong with another object, or where that keeps them, is no reason to do nothing for this one.
+    /// The base backups. Trouble with another object, or with its bucket, must not keep this object from its own work.
     async fn bases(&self, object: &DatabaseBackup, owner: &str, wanted: &mut BTreeSet<(String, Timestamp)>) -> Bases {
         let why = match self.all_bases(object, owner, wanted).await {
             Ok(Ok(bases)) => return bases,
@@ -135,8 +135,8 @@ impl Observer {
         observed(backup, schedule.as_deref(), None, None, jobs.iter().map(Arc::as_ref)).jobs
     }
 
-    /// The base backups that an object has under a UID. By its spec, the UID and the operator's own record, as restores
-    /// find them; never by a status.
+    /// The base backups that an object has under a UID. They are found by its spec, the UID and the operator's own
+    /// record, as restores find them. Users may write a status, so it is not used.
     async fn kept_by(&self, backup: &DatabaseBackup, uid: &str, owner: &str) -> Result<Result<Kept, Doubt>, Error> {
         let (namespace, name) = (backup.namespace().unwrap_or_default(), backup.name_any());
         if let Err((_, message)) = accepted(backup, &self.settings) {
@@ -158,7 +158,8 @@ impl Observer {
         }))
     }
 
-    /// What the oldest log holds, up to the first that a base backup needs. Where none is to be deleted by that, of the oldest.
+    /// What the oldest backups of the log hold, up to the first that a base backup needs. Where base backups do not
+    /// decide what is deleted, only what the very oldest holds.
     async fn held(
         &self,
         object: &DatabaseBackup,
@@ -188,7 +189,7 @@ impl Observer {
         Ok(held)
     }
 
-    /// What backups hold, for the object with the UID `of`; of each that is not believed, why.
+    /// What backups hold, cached for the object with the UID `of`; for each that is not trusted, why.
     async fn all_contents(
         &self,
         of: &str,
@@ -221,7 +222,8 @@ impl Observer {
             }
             None => return Ok(Err(format!("{key} is not there any more"))),
         };
-        // No hash tells whether it is the one that was recorded. It is read first: what is written later is listed later.
+        // The record has no hash of it, only a time. The manifest is read before the listing: had somebody written it
+        // again before the read, the listing would show a later time.
         if matches!(evidence, Evidence::Listed(_)) && !self.is_as_listed(kept, due).await? {
             return Ok(Err(format!("{key} was written again after it was recorded")));
         }
@@ -231,7 +233,7 @@ impl Observer {
         Ok(Ok(contents))
     }
 
-    /// What was read before, as long as it is still recorded for the same reason.
+    /// What was read before, as long as the record has the same evidence for it.
     fn read_before(&self, of: &str, kept: &Kept, due: Timestamp) -> Option<Contents> {
         let key = (kept.uid.clone(), due);
         let (evidence, contents) = self.manifests_read.with(of, |known| known.get(&key).cloned())??;

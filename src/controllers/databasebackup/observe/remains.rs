@@ -17,14 +17,15 @@ use crate::external::s3::{Found, Place};
 use crate::runtime::{Class, class_of_kubernetes};
 use crate::transfer::{self, is_ours};
 
-/// A cleanup that fails for so long is given up: the namespace may be waiting for it. The time begins with the first
-/// failure that this process saw, so that one after a time without an operator ends nothing.
+/// A cleanup that fails for this long is given up, because the deletion of the namespace may be waiting for it. The
+/// time starts with the first failure that this process saw. So the first failure after an outage of the operator does
+/// not end it.
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Observer {
     /// What a deleted object leaves behind.
     pub(super) async fn look_at_remains(&self, object: &DatabaseBackup, observed: &mut Observed) -> Result<(), Error> {
-        // Nothing is read of what stays: a missing permission must not keep the object from going.
+        // The backups stay, so nothing is read: a missing permission must not block the deletion of the object.
         if object.spec.deletion_policy == DeletionPolicy::Retain {
             return Ok(());
         }
@@ -58,7 +59,8 @@ impl Observer {
         }
     }
 
-    /// By the spec, the uid and the record: by the status, which users may have written, it would be anybody's.
+    /// What is left, by the spec, the UID and the record. The status is not used: users may write it, and could lead the
+    /// cleanup to the backups of others.
     async fn remains(&self, object: &DatabaseBackup, recorded: Option<&Record>) -> Result<(Bucket, Remains), AwsError> {
         let destination = &object.spec.destination;
         let region = self.settings.region_of(destination).to_owned();
@@ -69,7 +71,7 @@ impl Observer {
         let place = Place { bucket: name, region, endpoint };
         let found = self.buckets.look(&place, &owner).await?;
         if let Found::Forbidden(api_message) | Found::Invalid(api_message) = &found {
-            // What cannot be looked at may hold anything: that is no success.
+            // A bucket that cannot be read may still hold backups: that is no success.
             return Err(AwsError {
                 operation: "GetBucketTagging",
                 service: "s3",
@@ -98,7 +100,7 @@ impl Observer {
             remains.uploads = self.s3.uploads(&place, &owner, &prefix).await?;
             let last = ours && !self.watches.objects.all().iter().any(is_user);
             let empty = found == 0 && remains.uploads.is_empty();
-            // Earlier versions are history that somebody wanted to keep.
+            // Somebody enabled versioning to keep earlier versions, so the bucket stays.
             let forgets = facts.keeping.versions.is_none();
             remains.bucket_may_go = last && forgets && empty && self.s3.is_empty(&place, &owner).await?;
         }

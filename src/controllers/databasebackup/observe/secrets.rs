@@ -11,14 +11,14 @@ use crate::backup::jobs::SecretMount;
 use crate::consent::{self, Consent, DATABASEBACKUP, SECRET_MISSING};
 use crate::transfer;
 
-/// To what a Secret must agree where there are `hooks`: they run as the login in it.
+/// To what a Secret must agree. With `hooks`, the Secret of the login must agree to them: they run as that login.
 fn consent_of(mount: &SecretMount, hooks: bool) -> &Consent {
     let is_login = mount.field.as_ref().is_some_and(|field| field.ends_with(".authSecretName"));
     if hooks && is_login { &Consent::Hooks } else { &mount.consent }
 }
 
 impl Observer {
-    /// The databases whose Secrets may be used, and those of which one may not.
+    /// Sorts the databases: those whose Secrets may be used, those of which one may not, and those that have not come up.
     pub(super) async fn look_at_secrets(&self, object: &DatabaseBackup, observed: &mut Observed) -> Result<(), Error> {
         let namespace = object.namespace().unwrap_or_default();
         let databases = databases(object, self.watches.clusters.all(), self.watches.redises.all());
@@ -35,7 +35,7 @@ impl Observer {
             match mounts.iter().zip(answered).find_map(|(mount, refusal)| Some((mount, refusal?))) {
                 None if came_up => observed.sources.push(database),
                 None => observed.starting.push(database),
-                // Its own are made as it comes up.
+                // The Secrets of a database are made as it comes up, so a missing one is no refusal yet.
                 Some((_, refusal)) if !came_up && refusal.reason == SECRET_MISSING => observed.starting.push(database),
                 Some((mount, mut refusal)) => {
                     if let Some(field) = &mount.field {

@@ -1,4 +1,4 @@
-//! What becomes of the replication slot in which a PostgreSQL keeps its log for an object that is deleted.
+//! Drops the replication slot in which a PostgreSQL server keeps its log for an object that is deleted.
 
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
@@ -12,18 +12,18 @@ use crate::api::databasebackup::Method;
 use crate::runtime::{Class, Failure};
 use crate::transfer;
 
-/// A Job that has not ended after so long is waited for no more: Kubernetes was to end it half a minute before.
+/// How long the operator waits for the Job to end. Kubernetes should have ended it half a minute before.
 const JOB_TIMEOUT: SignedDuration = SignedDuration::from_secs(120);
 
 impl Observer {
-    /// The Job that drops the slot cannot be made: what will not change keeps the object no longer.
+    /// Notes that the Job that drops the slot cannot be made. A lasting error must not block the deletion of the object.
     pub fn slot_stays(&self, object: &DatabaseBackup, error: &transfer::Error) {
         if matches!(error.class(), Class::Denied | Class::Invalid | Class::NotFound) {
             self.slots.set(&object.uid().unwrap_or_default(), error.to_string());
         }
     }
 
-    /// What becomes of the slot.
+    /// Finds out what becomes of the slot.
     pub(super) async fn look_at_slot(&self, object: &DatabaseBackup, observed: &mut Observed) -> Result<(), Error> {
         observed.slot = if has_slot(object, observed) { self.slot(object, observed).await? } else { Slot::None };
         Ok(())
@@ -31,7 +31,7 @@ impl Observer {
 
     async fn slot(&self, object: &DatabaseBackup, observed: &mut Observed) -> Result<Slot, Error> {
         if let Some(job) = &mut observed.slot_job {
-            // A missing permission must not keep the object from going: Kubernetes' own words do.
+            // A missing permission must not block the deletion of the object: Kubernetes' own message will do.
             let explained = outcomes::explain(&self.client, object, vec![&mut *job]).await;
             explained.or_else(|error| if error.class() == Class::Denied { Ok(()) } else { Err(error) })?;
             return Ok(match &job.end {

@@ -1,5 +1,5 @@
-//! When verifications are due by their schedule. What is next is written down, and is due once that instant has come: what
-//! was due before anybody asked is due to nobody, and an outage is caught up with once.
+//! When verifications are due by their schedule. The status has the next instant, and a verification is due once that has
+//! come. So nothing is due from before the schedule was set, and after an outage one verification makes up for all.
 
 use std::time::Duration;
 
@@ -10,13 +10,14 @@ use super::super::accepted::When;
 use super::super::view::View;
 use crate::api::DatabaseBackupStatus;
 
-/// What is further away is waited for by the sweep, which must go on meanwhile.
+/// How near the next instant is when the controller requeues for it. The sweep notices later ones, and must go on
+/// meanwhile.
 const NEAR: Duration = Duration::from_mins(5);
 
 /// When verifications are due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Agenda {
-    /// When they were due last, and are until each database had its turn.
+    /// When they were due last. They stay due until each database had its turn.
     due: Option<Timestamp>,
     /// When they are due next.
     next: Option<Timestamp>,
@@ -26,7 +27,7 @@ pub struct Agenda {
 pub fn agenda(view: &View<'_>, when: Option<&When>) -> Agenda {
     let Some(When::On(schedule)) = when else { return Agenda::default() };
     let promised = view.before.next_verification.as_ref().map(|time| time.0).filter(|promised| *promised <= view.now);
-    // A schedule that was changed meanwhile may not have come since.
+    // If the schedule was changed meanwhile, no instant of the new one may have come yet.
     let come = promised.and_then(|promised| schedule.last(view.now).filter(|last| *last >= promised));
     let due = come.or_else(|| view.before.verification_due.as_ref().map(|time| time.0));
     Agenda { due, next: schedule.next(view.now) }
@@ -43,13 +44,13 @@ impl Agenda {
         self.next
     }
 
-    /// How long it is until then, where that is soon.
+    /// How long it is until the next verification, where that is soon.
     pub fn wake(&self, now: Timestamp) -> Option<Duration> {
         let left = Duration::try_from(self.next?.duration_since(now)).ok()?;
         (left <= NEAR).then_some(left)
     }
 
-    /// The status with it.
+    /// The status with these instants.
     pub fn noted_in(&self, status: DatabaseBackupStatus) -> DatabaseBackupStatus {
         DatabaseBackupStatus { verification_due: self.due.map(Time), next_verification: self.next.map(Time), ..status }
     }

@@ -7,15 +7,15 @@ use crate::api::databasebackup::BackupVerification;
 use crate::runtime::{ExtraCondition, NOT_TRIED};
 
 const VERIFIED: &str = "Verified";
-/// So many databases are reported by name.
+/// How many databases are reported by name.
 const NAMED: usize = 10;
 
-/// Nobody asks for it: there is no condition.
+/// No condition, because the spec asks for no verification.
 pub fn not_asked() -> ExtraCondition {
     ExtraCondition { type_: VERIFIED, status: None, reason: "NotAsked", message: String::new() }
 }
 
-/// Whether backups are good, as far as that was tried. A database that is not backed up any more does not count.
+/// Whether the backups that were tried are good. A database that is not backed up any more does not count.
 pub fn part(view: &View<'_>, when: Option<&When>, agenda: &Agenda, results: &[BackupVerification]) -> ExtraCondition {
     let Some(when) = when else { return not_asked() };
     let of = |folder: &str| results.iter().find(|result| result.folder == folder);

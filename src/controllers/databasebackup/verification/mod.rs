@@ -1,8 +1,8 @@
-//! Backups are proven: which one is next, and what came of those before.
+//! Proves backups: which one is next, and what came of those before.
 //!
-//! One at a time, for each needs room and a server. A backup that was tried is not tried again before the schedule comes
-//! again; its Job has a name that follows from it, so that whoever goes on after we died finds it. What was found stays
-//! in the status, for Jobs do not.
+//! One backup is proven at a time, because each needs disk space and a server. A backup that was tried is not tried
+//! again before the schedule is due again. The Job's name follows from the backup, so the operator finds the Job after
+//! a restart. The results stay in the status, because Jobs do not stay.
 
 mod agenda;
 mod condition;
@@ -30,11 +30,11 @@ use crate::runtime::ActionEvent;
 pub use agenda::{Agenda, agenda};
 pub use condition::{not_asked, part};
 
-/// Backups of so many databases are proven.
+/// Of how many databases the backups are proven.
 const MOST: usize = 100;
-/// So many backups that were proven, and so many that were not, are remembered of each database.
+/// How many proven backups, and how many failed ones, are remembered of each database.
 const REMEMBERED: usize = 20;
-/// Jobs of each database that are left for people to look at.
+/// How many Jobs of each database are left for people to look at.
 const HISTORY: usize = 3;
 
 /// What came of one verification.
@@ -50,7 +50,7 @@ struct Outcome {
 }
 
 /// Names of Jobs that ended and were not reported.
-pub fn untold(object: &DatabaseBackup, observed: &Observed, now: Timestamp) -> BTreeSet<String> {
+pub fn unreported(object: &DatabaseBackup, observed: &Observed, now: Timestamp) -> BTreeSet<String> {
     let view = View::of(object, observed, now);
     ended(&view).filter(|(it, outcome)| is_news(&view, it, outcome)).map(|(it, _)| it.job.name.clone()).collect()
 }
@@ -88,7 +88,7 @@ fn ended<'a>(view: &View<'a>) -> impl Iterator<Item = (&'a Verification, Outcome
     })
 }
 
-/// A backup whose manifest cannot be read is none: no Job is needed to find that out.
+/// The failure of a backup whose manifest cannot be read: it takes no Job to find that out.
 fn unreadable(view: &View<'_>) -> Option<Outcome> {
     let ((folder, due), why) = view.observed.unreadable.as_ref()?;
     let of_folder = |database: &&Database| database.access.source.folder == *folder;
@@ -104,13 +104,14 @@ fn unreadable(view: &View<'_>) -> Option<Outcome> {
     })
 }
 
-/// Whether that was not reported. What is said of a backup that is gone says nothing.
+/// Whether an outcome was not reported yet. One of a backup that is gone is not reported at all.
 fn is_news(view: &View<'_>, it: &Verification, outcome: &Outcome) -> bool {
     !view.before.ended.contains(&it.job.name) && is_there(view, &outcome.folder, &outcome.id)
 }
 
-/// Jobs that were reported, or of which nothing is to be told; what is in S3 has to be known for that.
-pub fn told_of<'a>(view: &View<'a>) -> impl Iterator<Item = &'a Verification> {
+/// Jobs that count as reported. Where S3 was read, these are all that ended: the others are reported now, or need no
+/// report. Where it was not read, only those that were reported before.
+pub fn reported<'a>(view: &View<'a>) -> impl Iterator<Item = &'a Verification> {
     let all_known = view.observed.catalog.is_some();
     let before = view.before.ended.clone();
     ended(view).map(|(it, _)| it).filter(move |it| all_known || before.contains(&it.job.name))
@@ -121,7 +122,7 @@ fn is_there(view: &View<'_>, folder: &str, id: &str) -> bool {
     due_of(id).is_some_and(|due| catalog.complete(folder).contains(&due))
 }
 
-/// Tells of those that ended.
+/// Reports verifications that ended.
 pub fn tell(view: &View<'_>) -> Vec<Action> {
     let message = |outcome: Outcome| {
         let (what, found) = (format!("backup {} of {}", outcome.id, outcome.source), outcome.found());
@@ -134,7 +135,7 @@ pub fn tell(view: &View<'_>) -> Vec<Action> {
     news(view).into_iter().map(message).collect()
 }
 
-/// Deletes Jobs that were reported, but for the newest ones: there may be many a day.
+/// Deletes Jobs that were reported, except for the newest ones: there may be many a day.
 pub fn tidy(view: &View<'_>) -> Vec<Action> {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     let message = ended(view).filter(|(it, outcome)| !is_news(view, it, outcome)).map(|(it, _)| it).collect::<Vec<_>>();
@@ -158,7 +159,7 @@ impl Outcome {
     }
 }
 
-/// What came of the last verification of each database, with what is new. What is not there any more is forgotten.
+/// What came of the last verification of each database, with new outcomes. Backups that are gone are forgotten.
 pub fn results(view: &View<'_>) -> Vec<BackupVerification> {
     let mut all = view.before.verified.clone();
     for outcome in news(view) {
@@ -210,7 +211,8 @@ fn note(result: &mut BackupVerification, outcome: Outcome) {
         (source, id, Time(at), failure.is_none(), found);
 }
 
-/// The result as far as the database has backups: one that is gone gives way to the newest other that was tried.
+/// The result without backups that are gone; none where no backup is left. If the backup that was tried last is gone,
+/// the newest other one that was tried takes its place.
 fn still_there(view: &View<'_>, mut result: BackupVerification) -> Option<BackupVerification> {
     let complete = view.observed.catalog.as_ref()?.complete(&result.folder);
     complete.first()?;
@@ -248,7 +250,8 @@ fn sources<'a>(view: &View<'a>) -> impl Iterator<Item = &'a Database> {
     view.observed.sources.iter().take(MOST)
 }
 
-/// The backup that is to be proven next, with its Job's name: of the database whose turn was the longest ago.
+/// The backup that is to be proven next, with its Job's name: the newest one of the database whose turn was the longest
+/// ago.
 fn next<'a>(view: &View<'a>, when: &When) -> Option<(&'a Database, Timestamp, String)> {
     let (object, observed) = (view.object, view.observed);
     let catalog = observed.catalog.as_ref()?;
@@ -277,12 +280,13 @@ fn next<'a>(view: &View<'a>, when: &When) -> Option<(&'a Database, Timestamp, St
     all.into_iter().next().map(|(_, database, newest, name)| (database, newest, name))
 }
 
-/// Begins the next one, once its manifest is known.
+/// Starts the next verification, once the manifest is known.
 pub fn step(view: &View<'_>, when: Option<&When>, plan: &BackupPlan) -> Option<Action> {
     let (database, due, name) = next(view, when?)?;
     let folder = &database.access.source.folder;
     let document = view.observed.manifests.get(&(folder.clone(), due))?;
-    // By its place, not by what is written in it: who may write there may not choose what is proven.
+    // The ID comes from the backup's place, not from its manifest: somebody who may write there must not choose what is
+    // proven.
     let id = id_of(due);
     let message = format!("Job {name} proves backup {id} of {}", document.manifest.source);
     let job = resources::job_verify(view.object, view.observed, plan, database, document, &id, name);

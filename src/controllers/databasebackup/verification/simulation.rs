@@ -19,13 +19,13 @@ use crate::runtime::Plan;
 enum Event {
     /// A backup is complete.
     Backup,
-    /// The Job that runs ends so.
+    /// The running Job ends: true where it succeeds.
     Ends(bool),
-    /// Jobs that ended are gone in time.
+    /// Jobs that ended are deleted.
     JobsGo,
     /// Somebody deletes the newest backup.
     Deleted,
-    /// Nobody is there for so many minutes.
+    /// The operator is down for so many minutes.
     Outage(i64),
     /// The operator dies before it wrote its status.
     Crash,
@@ -58,7 +58,7 @@ impl Simulation {
         observed
     }
 
-    /// As the runner does it; a crash comes before the first status is written.
+    /// Does what the runner does. A crash comes before the first status is written.
     fn reconcile(&mut self, crash: bool) {
         for _ in 0..12 {
             let Plan { actions, status, write_status_first, .. } = decide(&self.object, &self.observe(), self.now);
@@ -147,7 +147,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn after_each_every_backup_is_tried_and_told_of_at_most_once_and_the_newest_in_the_end(events in events()) {
+    fn after_each_every_backup_is_tried_and_reported_at_most_once_and_the_newest_in_the_end(events in events()) {
         let mut simulation = Simulation::of(after_each());
         for event in &events {
             simulation.meet(event);
@@ -170,7 +170,7 @@ proptest! {
             simulation.meet(event);
             prop_assert!(simulation.started.len() <= before + 1, "an outage is caught up with once");
             let came = usize::try_from((simulation.now.as_second() - begun) / 600).unwrap();
-            // What is found of a backup that was deleted meanwhile says nothing: the one before has its turn.
+            // The outcome of a backup that was deleted meanwhile does not count, and the backup before it has its turn.
             deleted += usize::from(matches!(event, Event::Deleted));
             prop_assert!(simulation.started.len() <= came + deleted, "{came} times, and {:?}", simulation.started);
         }

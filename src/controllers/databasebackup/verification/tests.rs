@@ -89,9 +89,9 @@ fn the_job_stays_as_it_was_reviewed() {
     insta::assert_yaml_snapshot!(job.value);
 }
 
-/// Who takes a backup need not be able to open it.
+/// The Job that takes a backup need not be able to open it.
 #[test]
-fn only_who_proves_a_backup_has_its_secret_key() {
+fn only_the_job_that_proves_a_backup_has_its_secret_key() {
     let (mut object, recipients) = (after_each(), vec![RECIPIENT.to_owned()]);
     object.spec.encryption =
         Some(Encryption { recipients: recipients.clone(), identity_secret_name: Some("opens".into()) });
@@ -110,7 +110,7 @@ fn only_who_proves_a_backup_has_its_secret_key() {
 }
 
 #[test]
-fn each_backup_is_proven_once_when_it_is_complete_and_that_is_told_once() {
+fn each_backup_is_proven_once_when_it_is_complete_and_that_is_reported_once() {
     let mut object = after_each();
     let plan = decided(&object, &settled(&object));
     assert!(plan.actions.is_empty(), "there is no backup yet");
@@ -128,7 +128,7 @@ fn each_backup_is_proven_once_when_it_is_complete_and_that_is_told_once() {
     assert!(decided(&object, &later).actions.is_empty(), "one at a time");
 
     observed.verifications = vec![job(&object, NEW, None, Some(0))];
-    assert_eq!(untold(&object, &observed, now()), [name(&object, NEW, None)].into());
+    assert_eq!(unreported(&object, &observed, now()), [name(&object, NEW, None)].into());
     let plan = decided(&object, &observed);
     assert_eq!(words(&plan), ["Tell(Verified)"]);
     assert!(plan.write_status_first);
@@ -136,20 +136,20 @@ fn each_backup_is_proven_once_when_it_is_complete_and_that_is_told_once() {
     let (status, reason, message) = condition(&object).expect("a condition");
     assert_eq!((status.as_str(), reason.as_str()), ("True", "Proven"));
     assert_eq!(message, "proven: 20261122T020000Z of Redis cache at 2026-11-22T12:00:00Z");
-    // Neither with its Job nor without, when the operator begins again, anything is told or done again.
+    // After a restart of the operator, nothing is reported or done again, whether or not the Job is still there.
     for verifications in [observed.verifications.clone(), Vec::new()] {
         let observed = Observed { verifications, ..observed.clone() };
         let plan = decided(&object, &look(&object, &observed, &[OLD, NEW], now()));
         assert!(plan.actions.is_empty(), "{:?}", plan.actions);
         assert_eq!(Some(&plan.status.verified), object.status.as_ref().map(|status| &status.verified));
-        assert!(untold(&object, &observed, now()).is_empty());
+        assert!(unreported(&object, &observed, now()).is_empty());
     }
     let plan = decided(&object, &look(&object, &observed, &[OLD, NEW, newer], now()));
     assert_eq!(words(&plan), [format!("Verify(Job {})", name(&object, newer, None))]);
 }
 
 #[test]
-fn a_failure_is_told_in_the_jobs_words_and_takes_no_good_backup_away() {
+fn a_failure_is_reported_in_the_jobs_words_and_costs_no_good_backup() {
     let mut object = after_each();
     object.spec.retention = serde_json::from_value(serde_json::json!({ "keepLast": 1 })).expect("rules");
     let mut observed = with(&object, &[OLD], now());
@@ -172,7 +172,7 @@ fn a_failure_is_told_in_the_jobs_words_and_takes_no_good_backup_away() {
         assert!(message.contains(part), "{message}\nshould say: {part}");
     }
     assert!(decided(&object, &observed).actions.is_empty(), "it is neither tried again nor are backups deleted");
-    // The next one is good: then both may go.
+    // The next backup is good, so both others may go.
     let best = "20261122T100000Z";
     let mut observed = look(&object, &observed, &[OLD, NEW, best], now());
     observed.verifications.push(job(&object, best, None, Some(120)));
@@ -204,7 +204,7 @@ fn what_runs_now_is_not_deleted() {
 }
 
 #[test]
-fn of_jobs_that_were_told_of_only_the_newest_stay() {
+fn of_reported_jobs_only_the_newest_stay() {
     let mut object = after_each();
     let ids: Vec<String> = (1..6).map(|hour| format!("20261122T0{hour}0000Z")).collect();
     let complete: Vec<&str> = ids.iter().map(String::as_str).collect();
@@ -231,7 +231,7 @@ fn verifications_are_no_backups() {
 }
 
 #[test]
-fn recent_backups_tell_whether_they_were_proven() {
+fn recent_backups_say_whether_they_were_proven() {
     let mut object = after_each();
     let mut observed = with(&object, &[OLD, NEW], now());
     for id in [OLD, NEW] {
@@ -245,7 +245,7 @@ fn recent_backups_tell_whether_they_were_proven() {
     observed.verifications = vec![job(&object, NEW, Some("damaged"), Some(0))];
     let expected = BTreeMap::from([(OLD.to_owned(), None), (NEW.to_owned(), Some(false))]);
     assert_eq!(verdicts(&object, &observed), expected);
-    // The Job is gone in time, and manifests are not read again.
+    // The Job is deleted later, and manifests are not read again.
     object = after(&object, decided(&object, &observed), now());
     let observed = Observed { verifications: Vec::new(), manifests: BTreeMap::new(), ..observed };
     assert_eq!(verdicts(&object, &observed), expected);
@@ -255,14 +255,14 @@ fn recent_backups_tell_whether_they_were_proven() {
 fn a_schedule_is_due_from_when_it_is_asked_for_and_an_outage_is_caught_up_with_once() {
     let mut object = on("0 * * * *");
     let plan = decided(&object, &with(&object, &[NEW], now()));
-    assert!(plan.actions.is_empty(), "what was due before anybody asked is due to nobody");
+    assert!(plan.actions.is_empty(), "nothing is due from before the schedule was set");
     assert_eq!(plan.status.next_verification.as_ref().map(|time| time.0), Some(instant("2026-11-22T13:00:00Z")));
     assert_eq!(plan.requeue, None, "the sweep goes on");
     object = after(&object, plan, now());
     let early = instant("2026-11-22T12:59:00Z");
     let plan = decide(&object, &with(&object, &[NEW], early), early);
     assert_eq!((plan.actions.len(), plan.requeue), (0, Some(std::time::Duration::from_mins(1))));
-    // Nobody was there for hours.
+    // The operator was down for hours.
     let late = instant("2026-11-22T17:30:00Z");
     let mut observed = with(&object, &[NEW], late);
     let plan = decide(&object, &observed, late);
@@ -316,14 +316,14 @@ fn of_several_databases_the_one_whose_turn_was_the_longest_ago_is_next() {
 }
 
 #[test]
-fn a_backup_that_is_gone_is_not_told_of_and_gives_way_to_the_one_before() {
+fn a_backup_that_is_gone_is_not_reported_and_gives_way_to_the_one_before() {
     let mut object = after_each();
     let mut observed = with(&object, &[OLD], now());
     observed.verifications = vec![job(&object, OLD, None, Some(0)), job(&object, NEW, Some("there is none"), Some(60))];
     let plan = decided(&object, &observed);
     assert_eq!(words(&plan), ["Tell(Verified)"]);
     object = after(&object, plan, now());
-    // Another was there when it failed, and goes then.
+    // Another backup is there when its verification fails, and is deleted then.
     let another = "20261122T100000Z";
     observed.verifications.push(job(&object, another, Some("damaged"), Some(120)));
     let observed = look(&object, &observed, &[OLD, another], now());
@@ -355,7 +355,7 @@ fn a_manifest_that_cannot_be_read_is_a_failure_without_a_job() {
 }
 
 #[test]
-fn nobody_is_asked_where_nothing_is_asked_for_or_everything_stands_still() {
+fn nothing_is_proven_without_spec_verify_or_while_the_object_is_suspended() {
     let object = after_each();
     let mut observed = with(&object, &[OLD], now());
     observed.verifications = vec![job(&object, OLD, None, Some(0))];

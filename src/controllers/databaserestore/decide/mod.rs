@@ -21,14 +21,14 @@ use crate::backup::jobs::service_account;
 use crate::runtime::manifest::Manifest;
 use crate::runtime::{ActionEvent, Health, Plan};
 
-/// How often a Job that runs is looked at: its pod does not wake us.
+/// How often a running Job is looked at: the controller does not watch its pods.
 const POLL_INTERVAL: Duration = Duration::from_secs(3);
-/// How long its owner is given to note it: no more than a write.
+/// How soon the restore is looked at again while its owner has to note it: that is one write.
 const SOON: Duration = Duration::from_secs(1);
-/// How often is looked for what is not there yet.
+/// How often the operator looks for what does not exist yet.
 const WAIT: Duration = Duration::from_secs(5);
 
-/// How often is asked whether it is allowed now.
+/// How often the operator checks whether a restore is allowed now.
 const HELD: Duration = Duration::from_secs(30);
 
 /// One change of the world.
@@ -51,7 +51,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The event that tells of the action.
+    /// The event that reports the action.
     pub fn event(&self) -> Option<ActionEvent> {
         match self {
             Self::Apply { .. } => None,
@@ -63,7 +63,7 @@ impl Action {
     }
 }
 
-/// What to do so that the backup is brought back, once.
+/// What to do to restore the backup, once.
 pub fn decide(object: &DatabaseRestore, observed: &Observed, now: Timestamp) -> Plan<Action, DatabaseRestoreStatus> {
     let before = object.status.clone().unwrap_or_default();
     if before.phase.is_final() {
@@ -78,7 +78,7 @@ pub fn decide(object: &DatabaseRestore, observed: &Observed, now: Timestamp) -> 
             stays(before, Health::stalled("NameTaken", text), None)
         }
         Some(job) => follow(object, before, job),
-        // It was there, and somebody deleted it: what it did meanwhile, nobody knows.
+        // Somebody deleted the Job. It is not known what it has written.
         None if before.job.is_some() => {
             let text = "the Job was deleted before it ended: the target may hold a part of the backup";
             ended(failed(before, "JobDeleted", text, now))
@@ -87,7 +87,7 @@ pub fn decide(object: &DatabaseRestore, observed: &Observed, now: Timestamp) -> 
     }
 }
 
-/// There is no Job yet.
+/// Starts the restore: there is no Job yet.
 fn begin(
     object: &DatabaseRestore,
     observed: &Observed,
@@ -124,7 +124,7 @@ fn begin(
     Plan { actions, ..stays(status, Health::progressing("Starting", text), Some(POLL_INTERVAL)) }
 }
 
-/// There is one.
+/// Follows the Job.
 fn follow(object: &DatabaseRestore, before: DatabaseRestoreStatus, job: &Job) -> Plan<Action, DatabaseRestoreStatus> {
     let (backup_id, source) = job.chosen.clone().unzip();
     let recovered_to = job.recovery.map(|(log_backups, until)| RecoveredTo {
@@ -147,7 +147,7 @@ fn follow(object: &DatabaseRestore, before: DatabaseRestoreStatus, job: &Job) ->
     );
     match &job.end {
         None => {
-            // Nobody goes back from writing to fetching: a second try may fetch again, but the target was touched.
+            // The phase never goes back to Fetching: a second try may fetch again, but the target was written to.
             let writing = job.writing || status.phase == RestorePhase::Restoring;
             let (phase, reason, text) = if writing && object.spec.dry_run {
                 (RestorePhase::Fetching, "Planning", format!("what {what} would do to the target is looked at"))
@@ -183,7 +183,7 @@ fn follow(object: &DatabaseRestore, before: DatabaseRestoreStatus, job: &Job) ->
     }
 }
 
-/// How far a server came.
+/// How far the server was recovered, for people.
 fn as_it_was(log: i32, until: Option<Timestamp>, reached: Option<Timestamp>) -> String {
     let until = until.map_or_else(|| "with all that there is".to_owned(), |until| format!("as it was at {until}"));
     let last = reached.map_or_else(
@@ -193,7 +193,7 @@ fn as_it_was(log: i32, until: Option<Timestamp>, reached: Option<Timestamp>) -> 
     format!(", with {log} backups of its log, {until} ({last})")
 }
 
-/// A Job told what it would do. Its pod may be gone with that.
+/// The Job of a dry run ended. If its pod is gone, what it found is lost.
 fn planned(
     status: DatabaseRestoreStatus,
     what: &str,
@@ -232,7 +232,7 @@ fn failed(status: DatabaseRestoreStatus, reason: &str, text: &str, at: Timestamp
     }
 }
 
-/// It succeeded or failed, and that is that.
+/// The restore has ended, and nothing more is done.
 fn ended(status: DatabaseRestoreStatus) -> Plan<Action, DatabaseRestoreStatus> {
     let text = status.message.clone().unwrap_or_default();
     let health = match status.phase {

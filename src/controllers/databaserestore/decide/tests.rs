@@ -120,7 +120,7 @@ fn phases_follow_the_job_and_never_go_back() {
 }
 
 #[test]
-fn how_far_a_server_came_back_is_told() {
+fn how_far_a_server_was_recovered_is_reported() {
     let at = |text: &str| text.parse::<Timestamp>().expect("an instant");
     let until = at("2026-11-22T11:59:00Z");
     let job = Job { recovery: Some((132, Some(until))), recovering: true, ..job() };
@@ -192,7 +192,7 @@ fn a_dry_run_ends_with_what_it_would_do() {
     let plan = decided(&object, Job { end: end.clone(), outlook: Some(outlook), ..job() });
     let text = plan.status.message.unwrap_or_default();
     assert!(text.contains("would be refused: TargetNotEmpty: the target holds 5 keys"), "{text}");
-    // Whoever deletes the pod takes its report with it.
+    // With the pod, its report is lost.
     let plan = decided(&object, Job { end, ..job() });
     assert_eq!(plan.status.reason.as_deref(), Some("OutlookLost"));
 }
@@ -215,7 +215,7 @@ fn what_has_ended_is_never_done_again() {
 }
 
 #[test]
-fn a_failure_is_told_in_the_jobs_words() {
+fn a_failure_is_reported_in_the_jobs_words() {
     let failure = Some(("TargetNotEmpty".to_owned(), "Redis cache holds 5 keys: set spec.force".to_owned()));
     let end = End { at: Timestamp::UNIX_EPOCH, failure };
     let plan = decided(&latest(), Job { end: Some(end), ..job() });
@@ -271,7 +271,7 @@ fn of_several_databases_one_has_to_be_named() {
 }
 
 #[test]
-fn the_latest_of_a_database_that_was_made_anew_is_older_than_that() {
+fn the_latest_backup_for_a_database_that_was_made_again_is_older_than_that_database() {
     let at = |second: i64| Timestamp::from_second(second).expect("an instant");
     let object = |key: &str, second: i64| Object { key: format!("p/redis-cache/{key}"), size: 1, modified: at(second) };
     let keys = ["20261122T000500Z", "20261122T001000Z"].into_iter().zip([100, 200]).flat_map(|(id, second)| {
@@ -279,13 +279,13 @@ fn the_latest_of_a_database_that_was_made_anew_is_older_than_that() {
     });
     let found = Catalog::of("p/", &Listing { objects: keys.collect(), cut: false }, Vec::new());
     let picked = |target: &Target| pick(&latest(), &found, target).map(|(_, due)| due.to_string());
-    let anew = Target { born: Some(at(150)), ..target("7.0.15") };
-    assert_eq!(picked(&anew).as_deref(), Ok("2026-11-22T00:05:00Z"), "the second is of the empty one");
+    let recreated = Target { born: Some(at(150)), ..target("7.0.15") };
+    assert_eq!(picked(&recreated).as_deref(), Ok("2026-11-22T00:05:00Z"), "the second is of the empty one");
     assert_eq!(picked(&target("7.0.15")).as_deref(), Ok("2026-11-22T00:10:00Z"));
-    let mut other = anew.clone();
+    let mut other = recreated.clone();
     other.access.source.folder = "redis-other".into();
     assert_eq!(picked(&other).as_deref(), Ok("2026-11-22T00:10:00Z"), "backups of others are no matter");
-    let first = Target { born: Some(at(50)), ..anew };
+    let first = Target { born: Some(at(50)), ..recreated };
     assert!(matches!(pick(&latest(), &found, &first), Err(Choice::Refused("BackupMissing", _))));
 }
 

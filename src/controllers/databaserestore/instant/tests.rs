@@ -1,4 +1,4 @@
-//! What is found of a server, and what is said when it is not.
+//! Which base backup and log are found of a server, and what is said when they are not.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Which certificate is due, who has not loaded it yet, and what users are told of them.
+//! Which certificate is due, which processes have not loaded it yet, and what the status says about certificates.
 
 use jiff::Timestamp;
 
@@ -12,7 +12,7 @@ use crate::stateful::tls::rotation::{Due, Situation};
 use crate::stateful::tls::write::Certify;
 use crate::stateful::tls::{CertificateConfig, RotationStep};
 
-/// What of the certificates cannot be, with the field and the fix.
+/// What is wrong with the certificates, with the field and the fix.
 pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     view.object.spec.tls.as_ref()?;
     let certificates = &view.observed.certificates;
@@ -27,7 +27,7 @@ pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     }
 }
 
-/// The next certificate that is due: whom clients trust comes before what nodes show.
+/// The next certificate that is due. What clients trust is changed before what nodes present.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     view.object.spec.tls.as_ref()?;
     let certificates = &view.observed.certificates;
@@ -64,7 +64,7 @@ fn certify(view: &View<'_>, config: &CertificateConfig, (need, why): Due) -> Ste
     Step::act(vec![Action::Certify(Certify { secret, version, source, need, why })], "IssuingCertificates", text)
 }
 
-/// Processes that have not loaded what is kept. Those that do not answer load it when they start.
+/// Makes processes load the stored certificate if they have not yet. Those that do not answer load it when they start.
 pub fn load(view: &View<'_>) -> Option<Step> {
     view.object.spec.tls.as_ref()?;
     let content = view.observed.certificates.nodes.kept.as_ref()?.content()?;
@@ -83,7 +83,8 @@ pub fn load(view: &View<'_>) -> Option<Step> {
     (!actions.is_empty()).then(|| Step::act(actions, "LoadingCertificates", "nodes load their certificates"))
 }
 
-/// Until when the nodes' certificate is valid. The condition changes with it, and not with the time.
+/// The condition that says until when the nodes' certificate is valid. It names the end rather than the time that is
+/// left, so it does not change with every look.
 pub fn part(view: &View<'_>) -> ExtraCondition {
     let leaf = view.observed.certificates.nodes.kept.as_ref().and_then(|kept| kept.leaf.as_ref());
     let ends: Option<Timestamp> = leaf.filter(|_| view.object.spec.tls.is_some()).map(|leaf| leaf.ends);

@@ -8,7 +8,7 @@ use crate::stateful::ChildAction;
 use crate::stateful::network::surplus;
 use crate::stateful::step::of_others;
 
-/// Somebody else's object of a child's name: nothing is touched.
+/// Somebody else's object has the name of a child: nothing is touched.
 pub fn foreign(view: &View<'_>) -> Option<Step> {
     let set = &view.observed.set;
     let pod = set.foreign.values().next().cloned().map(|message| Step::stalled("NameTaken", message));
@@ -17,7 +17,7 @@ pub fn foreign(view: &View<'_>) -> Option<Step> {
     Some(Step { again: step.again.min(SELDOM), ..step })
 }
 
-/// Why nothing can answer as Redis Sentinel does.
+/// Why no container can answer as Redis Sentinel does.
 pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     let sentinel = view.object.spec.sentinel.as_ref()?;
     (sentinel.image.is_none() && view.observed.own_image.is_none()).then(|| {
@@ -27,7 +27,7 @@ pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     })
 }
 
-/// The Service of sentinels that are asked for no longer.
+/// The Service of the sentinel containers, if the spec does not ask for them any more.
 fn surplus_sentinel(view: &View<'_>) -> Option<ChildAction> {
     let name = names::sentinel(view.object);
     let live = view.observed.set.child("Service", &name).filter(|live| live.ours)?;

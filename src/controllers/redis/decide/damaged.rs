@@ -1,11 +1,11 @@
-//! A replica that cannot read its data begins empty, and fetches them from the master.
+//! A replica that cannot read its data starts empty, and fetches all data from the master.
 
 use super::super::facts::Pod;
 use super::{Step, View, failover};
 use crate::stateful::ChildAction;
 
-/// Empties one that is no master, while a master with all data serves. Its volume is never the last with data: while the
-/// master lacks any, or is empty where the node was not, somebody may want to repair the file.
+/// Empties such a replica while a master with all data serves. It never empties the last volume with data: if the
+/// master lacks data, or is empty although the replica was not, somebody may want to repair the file.
 pub fn step(view: &View<'_>) -> Option<Step> {
     let (master, _, info) = view.serving_master()?;
     if view.before.failover.is_some() || info.loading || info.handing_over {

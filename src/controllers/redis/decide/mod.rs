@@ -1,7 +1,7 @@
 //! Decides what to do about a master and its replicas. Pure.
 //!
-//! At most one step that disturbs somebody is taken at a time; then the world is observed again. What comes first: who is
-//! the master, then children, then replicas and settings, then size, then version.
+//! At most one disruptive step is taken at a time; then everything is observed again. Who is the master comes first,
+//! then replicas, then certificates, passwords and settings, then children, then size, then version.
 
 mod certificates;
 mod children;
@@ -34,29 +34,29 @@ use crate::stateful::step::{LATER, SELDOM, SOON};
 use crate::stateful::{self, ChildAction};
 use view::View;
 
-/// Look again while a node is about to answer.
+/// When to look again while a node is about to answer.
 const AT_ONCE: Duration = Duration::from_millis(50);
 
-/// A step, and how the object is meanwhile.
+/// A step, and the health of the object meanwhile.
 type Step = stateful::Step<Action, Record>;
 
 /// What is recorded with a step.
 #[derive(Clone, Debug, Default, PartialEq)]
 enum Record {
-    /// What was seen, and no more.
+    /// Only what was observed.
     #[default]
     Seen,
-    /// Somebody is to become the master: written before anything is done about it.
+    /// A node is to become the master: written before anything is done about it.
     Begin(Failover),
-    /// Somebody has become the master.
+    /// A node has become the master.
     Complete(LastFailover),
-    /// The master stays what it is.
+    /// A switchover is given up: the master keeps its role.
     GiveUp,
-    /// Clients that had stayed with the earlier master are sent away.
+    /// The connections of clients that stayed with an earlier master are closed.
     Close,
-    /// No client is with an earlier master any more.
+    /// Clients have left the earlier masters.
     Left,
-    /// Nobody can become the master without loss.
+    /// No node can become the master without loss.
     Masterless,
 }
 
@@ -75,7 +75,7 @@ pub fn decide(object: &Redis, observed: &Observed, now: Timestamp) -> Plan<Actio
     };
     let restore = |step| ChildAction::Restore(step).into();
     let joined = join(plan, &restore::database(&view), restore, |status, restored| status.restored = restored);
-    unless_unheard(&view, restore::describe(joined))
+    unless_briefly_silent(&view, restore::describe(joined))
 }
 
 /// The state of the failover, by its name in the table of [`failover`].
@@ -84,15 +84,15 @@ pub fn failover_state(object: &Redis, observed: &Observed, now: Timestamp) -> &'
     failover::state_name(&View::new(object, observed, now))
 }
 
-/// Whoever does not answer for a moment may be as well as before: on a busy machine that happens all the time. Nothing is told
-/// of it, nothing written, and it is looked at again soon.
-fn unless_unheard(view: &View<'_>, plan: Plan<Action, RedisStatus>) -> Plan<Action, RedisStatus> {
+/// The plan; but while a node does not answer for a moment, one that changes and reports nothing. On a busy machine
+/// that happens all the time, and says nothing about the node. The next look comes soon.
+fn unless_briefly_silent(view: &View<'_>, plan: Plan<Action, RedisStatus>) -> Plan<Action, RedisStatus> {
     let idle = plan.actions.is_empty() && !plan.write_status_first && view.before.failover.is_none();
-    let is_unsure = idle && view.observed.set.pods.values().any(Pod::is_unheard);
+    let is_unsure = idle && view.observed.set.pods.values().any(Pod::is_briefly_silent);
     if is_unsure { plan.unchanged(view.before.clone(), AT_ONCE * 4) } else { plan }
 }
 
-/// The step, after whoever must not be found was taken out of the Services.
+/// The step, preceded by the actions that take nodes out of Services in which clients must not find them.
 fn led(view: &View<'_>, mut step: Step) -> Step {
     let mut first = services::out(view);
     first.retain(|action| !step.actions.contains(action));
@@ -107,12 +107,12 @@ fn led(view: &View<'_>, mut step: Step) -> Step {
 }
 
 fn step(view: &View<'_>) -> Step {
-    // What somebody else has of our names stops what is begun, not those who serve.
+    // A foreign object with the name of a child stops a set that is being created, but not one that has a master.
     let foreign = match children::foreign(view) {
         Some(step) if view.before.master.is_none() => return step,
         foreign => foreign,
     };
-    // What cannot be accepted changes nothing; nodes that are in trouble are helped all the same.
+    // A spec that cannot be accepted changes nothing; nodes in trouble are helped all the same.
     let complaint = settings::trouble(view.object)
         .map(|text| ("ConfigInvalid", text))
         .or_else(|| view.observed.set.complaint(view.object))
@@ -120,7 +120,7 @@ fn step(view: &View<'_>) -> Step {
         .or_else(|| children::complaint(view))
         .or_else(|| certificates::complaint(view));
     let accepted = complaint.is_none();
-    // A step that waits for somebody must not keep the children from being made whom it waits for.
+    // A step that only waits must not block the creation of the children that it waits for.
     let mastership = failover::step(view);
     let (urgent, waiting) = match mastership {
         Some(step) if step.actions.is_empty() && step.record == Record::Seen => (None, Some(step)),
@@ -155,12 +155,12 @@ fn step(view: &View<'_>) -> Step {
         (Some(step), Some((reason, message))) => Step { health: Health::stalled(reason, message), ..step },
         (None, Some((reason, message))) => Step::stalled(reason, message),
         (None, None) => {
-            // Clients may still find their way to the earlier master for a moment.
+            // Clients may still reach the earlier master for a moment.
             let again = match () {
                 () if failover::since_change(view).is_some() => SOON,
                 // Secrets are read, not watched.
                 () if view.object.spec.auth.enabled || view.object.spec.tls.is_some() => SELDOM,
-                // Whether there are data decides what is done when they are gone.
+                // The status must soon show whether there are data: that decides what is done when they are gone.
                 () if view.before.nodes.iter().all(|node| node.keys == 0) => SELDOM,
                 () => LATER,
             };
@@ -173,14 +173,14 @@ fn step(view: &View<'_>) -> Step {
         }
     };
     if step.record == Record::Seen && nodes::have_left(view) {
-        // Readers are led there again.
+        // From now on, readers are led to the earlier master again.
         return Step { record: Record::Left, again: AT_ONCE, ..step };
     }
     step
 }
 
-/// Pods that would wait for minutes to be started again, for their processes were killed. Data that are only in memory, or on a
-/// volume that goes with the pod, would go with it.
+/// Replaces pods whose processes were killed, and which the kubelet would restart only after minutes. Pods with
+/// ephemeral storage are left alone: their data would be lost with the pod.
 fn killed(view: &View<'_>) -> Option<Step> {
     view.observed.set.killed(|_| !view.object.spec.storage.ephemeral)
 }
@@ -190,7 +190,7 @@ fn target(pod: &Pod) -> Target {
     Target { name: pod.name.clone(), uid: pod.uid.clone(), endpoint: pod.endpoint() }
 }
 
-/// Takes the label of its role from a pod.
+/// Removes the role label of a pod.
 fn hide(pod: &Pod) -> Action {
     Action::SetRole { pod: target(pod), role: None }
 }

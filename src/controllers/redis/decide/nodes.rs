@@ -1,4 +1,4 @@
-//! Replicas follow the master, Services find who serves, and processes have their settings.
+//! Replicas follow the master, Services lead to the nodes that serve, and processes have their settings.
 
 use std::time::Duration;
 
@@ -14,15 +14,15 @@ use super::{Record, Step, View, hide, passwords, services, target};
 use crate::api::redis::LastFailover;
 use crate::stateful::ChildAction;
 
-/// A node that is silent for so long while the master is well is started again: one that hangs does not get well by
-/// waiting, and one that was a master before must not wake up as one.
+/// A node that has been silent for this long while the master serves is replaced: a hung node does not recover by
+/// waiting, and one that was the master before must not wake up as a master.
 const HUNG: Duration = Duration::from_secs(10);
 
-/// So long the network may lead clients to an earlier master.
+/// How long the network may still lead clients to an earlier master.
 const STRAGGLE: SignedDuration = SignedDuration::from_secs(5);
-/// So long those that come again are sent away.
+/// How long clients that reconnect are sent away.
 const INSIST: SignedDuration = SignedDuration::from_secs(30);
-/// How often they are sent away at most.
+/// The shortest time between two rounds of sending them away.
 const PACE: SignedDuration = SignedDuration::from_millis(900);
 
 /// Nodes that do not follow the recorded master while it serves, and labels that are not as they should be.
@@ -56,16 +56,16 @@ pub fn step(view: &View<'_>) -> Option<Step> {
         .then(|| Step::act(actions, "Following", "replicas are led to the master, and clients to both"))
 }
 
-/// As what readers are to find a node that is not the master. Whoever was the master until a moment ago is not found
-/// at all: clients that come to it nevertheless are led there by rules that are out of date.
+/// The role in which readers are to find a node that is not the master. A node that was the master until a moment ago
+/// is not to be found at all: clients that still come to it are led there by outdated network rules.
 fn role(view: &View<'_>, ordinal: i32, pod: &Pod) -> Option<&'static str> {
     let was_master = since_change(view).is_some_and(|last| last.left.contains(&pod.name));
-    let was_found = || pod.is_unheard() && pod.has_role(REPLICA);
+    let was_found = || pod.is_briefly_silent() && pod.has_role(REPLICA);
     ((view.follows(ordinal) || was_found()) && !pod.terminating && !was_master).then_some(REPLICA)
 }
 
-/// Clients that came to an earlier master after its connections were closed, for the network led them there: it refuses
-/// their writes, and they would stay as long as it lives.
+/// Sends away clients that came to an earlier master after its connections were closed, because the network still led
+/// them there. It refuses their writes, and they would stay for as long as it lives.
 pub fn stragglers(view: &View<'_>) -> Option<Step> {
     let last = since_change(view)?;
     if last.closed.as_ref().is_some_and(|closed| view.now.duration_since(closed.0) < PACE) || have_left(view) {
@@ -80,8 +80,9 @@ pub fn stragglers(view: &View<'_>) -> Option<Step> {
     Some(Step { record: Record::Close, ..Step::act(actions, "Following", message) })
 }
 
-/// Whether no client is with an earlier master any more that the network led there. However late an operator looks, it
-/// closes connections once after the network knows the master. Who comes again and again does not come by the Service.
+/// Whether all clients that the network led to an earlier master have left it. However late an operator looks, it
+/// closes the connections once after the network knows the new master (`STRAGGLE`). After `INSIST`, clients that are
+/// still there do not count: a client that reconnects again and again does not come through the Service.
 pub fn have_left(view: &View<'_>) -> bool {
     let Some(last) = since_change(view) else { return false };
     let since = |time: Timestamp| time.duration_since(last.at.0);
@@ -102,7 +103,7 @@ fn has_clients(pod: &Pod) -> bool {
     pod.own.clients > 0 && pod.info().is_some_and(|info| info.link().is_some())
 }
 
-/// Processes that have not been told the settings as they are, or in which somebody changed some of them.
+/// Configures processes that do not have the current settings yet, or in which somebody changed some of them.
 pub fn configure(view: &View<'_>) -> Option<Step> {
     view.serving_master()?;
     let users = passwords::users(view);
@@ -110,12 +111,12 @@ pub fn configure(view: &View<'_>) -> Option<Step> {
     let mut actions = Vec::new();
     for pod in view.observed.set.pods.values().filter(|pod| !pod.terminating) {
         let Some(info) = pod.info() else { continue };
-        // What was set once is set until the process ends, whether it still is in the spec or not.
-        let message = AppliedConfig::of(pod).filter(|note| note.run_id == info.run_id);
-        let is_told = message.as_ref().is_some_and(|note| note.hash == wanted);
-        if !is_told || !pod.own.drift.is_empty() {
-            let mended = pod.own.drift.iter().filter(|_| is_told).cloned().collect();
-            let earlier = message.map(|note| note.names).unwrap_or_default();
+        // A directive that was set once stays set until the process ends, even if it is removed from the spec.
+        let applied = AppliedConfig::of(pod).filter(|note| note.run_id == info.run_id);
+        let is_applied = applied.as_ref().is_some_and(|note| note.hash == wanted);
+        if !is_applied || !pod.own.drift.is_empty() {
+            let mended = pod.own.drift.iter().filter(|_| is_applied).cloned().collect();
+            let earlier = applied.map(|note| note.names).unwrap_or_default();
             let names = view.object.spec.config.keys().cloned().chain(earlier).collect();
             let note = AppliedConfig { hash: wanted.clone(), run_id: info.run_id.clone(), names }.to_string();
             actions.push(Action::Configure {
@@ -131,11 +132,12 @@ pub fn configure(view: &View<'_>) -> Option<Step> {
     (!actions.is_empty()).then(|| Step::act(actions, "Configuring", "processes are told their settings"))
 }
 
-/// Nodes that hang are started again.
+/// Replaces nodes that hang.
 pub fn mend(view: &View<'_>) -> Option<Step> {
     let (master, ..) = view.serving_master()?;
     let hung = |(ordinal, pod): (&i32, &Pod)| {
-        // Whoever lost the role by its silence would take the writes that wait in its sockets as soon as it wakes.
+        // A master that lost the role by its silence would execute the writes that wait in its sockets as soon as it
+        // wakes up.
         let last = view.before.last_failover.as_ref();
         let silenced = last.is_some_and(|last| last.from.as_ref() == Some(&pod.name) && last.reason == SILENT);
         let patience = if silenced { Duration::from_secs(1) } else { HUNG };

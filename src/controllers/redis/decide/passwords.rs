@@ -1,4 +1,4 @@
-//! Who may log in: a password that is changed takes effect in running processes, and the one before stays good.
+//! Who may log in. A changed password takes effect in running processes, and the previous one stays valid.
 
 use kube::ResourceExt;
 
@@ -10,10 +10,10 @@ use crate::consent::{REDIS, not_shared};
 use crate::external::redis::Login;
 use crate::stateful::ChildAction;
 
-/// Longer ones are a mistake.
+/// The longest password, in bytes: a longer one is a mistake.
 const LONGEST: usize = 512;
 
-/// What of the passwords cannot be, with the field and the fix.
+/// What is wrong with the passwords, with the field and the fix.
 pub fn complaint(view: &View<'_>) -> Option<(&'static str, String)> {
     if !view.object.spec.auth.enabled {
         return None;
@@ -69,7 +69,7 @@ pub fn users(view: &View<'_>) -> Option<Users> {
     let passwords = &view.observed.passwords;
     let known = passwords.users.clone()?;
     let hash = passwords.user_provided.as_ref().map(|user_provided| resources::hash(&user_provided.0));
-    // Pods from before it was given up still read its password.
+    // Pods that were made before `spec.sentinel` was removed still read its password.
     let sentinel = known.sentinel || view.object.spec.sentinel.is_some();
     let known = Users { exporter: true, sentinel, ..known };
     match hash {
@@ -78,7 +78,7 @@ pub fn users(view: &View<'_>) -> Option<Users> {
     }
 }
 
-/// As whom replicas log in to their master.
+/// The user as which replicas log in to their master.
 pub fn internal(view: &View<'_>) -> Option<Login> {
     let users = view.observed.passwords.users.as_ref().filter(|_| view.object.spec.auth.enabled)?;
     Some(Login { user: names::INTERNAL_USER.into(), password: users.internal.0.clone() })

@@ -6,7 +6,7 @@ use super::super::facts::Pod;
 use super::super::names;
 use super::{Step, View, delete_pod, failover, services};
 
-/// The next pod to replace, or whom to wait for.
+/// The next pod to replace, or the pods to wait for.
 pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let outdated = |pod: &Pod| accepted && !pod.terminating && view.is_outdated(pod);
     let count = view.observed.set.pods.values().filter(|pod| outdated(pod)).count();
@@ -14,7 +14,7 @@ pub fn step(view: &View<'_>, accepted: bool) -> Option<Step> {
     let replace = |pod: &Pod| Step::act(vec![delete_pod(pod, "the spec changed")], "RollingOut", message.clone());
     let (master, _, _) = view.serving_master()?;
     let away: Vec<i32> = (0..view.wanted()).filter(|ordinal| *ordinal != master && !is_well(view, *ordinal)).collect();
-    // It serves nobody, and may never again: an older version does not read what a newer one sends.
+    // It serves nobody, and may never do so again: an older version does not read what a newer one sends.
     let sick = away.iter().filter_map(|ordinal| view.pod(*ordinal)).find(|pod| outdated(pod));
     if let Some(pod) = sick.filter(|_| away.len() == 1) {
         return Some(replace(pod));
@@ -48,8 +48,8 @@ pub fn hopeless(view: &View<'_>) -> Option<Step> {
     Some(Step::act(vec![delete_pod(pod, why)], "RollingOut", format!("replacing {}: {why}", pod.name)))
 }
 
-/// Nothing is left to do but to wait: for pods that are not wanted to go, for clients to be led to the master alone, and for
-/// its pod to be ready. A master whose pod is not ready serves: whom the Service leads to is in our slices.
+/// Waits for what is left: for surplus pods to go, for clients to be led to the master alone, and for its pod to be
+/// ready. A master whose pod is not ready serves nevertheless: the operator's `EndpointSlice`s lead the Service to it.
 pub fn unfinished(view: &View<'_>) -> Option<Step> {
     let Some((master, pod, _)) = view.serving_master() else {
         return Some(Step::wait("NoMaster", "waiting for the master to answer"));
@@ -77,7 +77,7 @@ pub fn unfinished(view: &View<'_>) -> Option<Step> {
     let message = format!("clients of Service {service} are served by {}; its pod is not ready", pod.place());
     Some(match view.pod_trouble() {
         Some((reason, text)) => Step::trouble(reason, format!("{message}; {text}")),
-        // Whatever ends it wakes us.
+        // Whatever ends this trouble wakes the controller.
         None => Step::trouble("MasterNotReady", format!("{message} (kubectl describe pod {name} says why)")),
     })
 }

@@ -1,7 +1,8 @@
-//! Whom the Services lead to: slices that nobody but us writes, whatever Kubernetes thinks of the pods' readiness.
+//! Where the Services lead: `EndpointSlice`s that only the operator writes, whatever Kubernetes thinks of the pods'
+//! readiness.
 //!
-//! Whoever must not be found is taken out before anything else is done, in one call. Whoever is to be found comes in when it
-//! answers as what it is found for. While nobody leads, the last word stays.
+//! A node that clients must not find is taken out before anything else is done, in one call. A node is put in when it
+//! answers in the role for which clients look there. While no operator is the leader, the slices stay as they are.
 
 use kube::ResourceExt;
 
@@ -15,7 +16,8 @@ use crate::external::redis::Info;
 /// Families of addresses; each has a slice of its own.
 const FAMILIES: [&str; 2] = ["IPv4", "IPv6"];
 
-/// Takes those out of both Services who must not be found there, and what Kubernetes wrote while they had selectors.
+/// Takes nodes out of both Services that must not be found there, and deletes what Kubernetes wrote while the Services
+/// had selectors.
 pub fn out(view: &View<'_>) -> Vec<Action> {
     let mut actions = keep(view, &view.object.name_any(), |pod| is_entitled(view, pod));
     actions.extend(keep(view, &names::replicas(view.object), |pod| pod.own.state != NodeState::Gone));
@@ -23,13 +25,14 @@ pub fn out(view: &View<'_>) -> Vec<Action> {
     actions
 }
 
-/// Keeps all from the master's Service but the one who is to be it, if it is one already.
+/// Takes all nodes out of the master's Service but the target of the failover, and that too unless it is a master
+/// already.
 pub fn close(view: &View<'_>, heir: &Pod) -> Vec<Action> {
     let is_heir = |pod: &Pod| pod.uid == heir.uid && pod.info().is_some_and(Info::is_master);
     keep(view, &view.object.name_any(), is_heir)
 }
 
-/// What keeps new clients from a master while it hands over, for it takes no more writes.
+/// The slice that keeps new clients away from a master while it hands over: it takes no more writes.
 pub fn handing_over(view: &View<'_>, master: &Pod) -> Option<Box<Publication>> {
     let actions = keep(view, &view.object.name_any(), |pod| pod.uid != master.uid);
     actions.into_iter().find_map(|action| if let Action::Lead(publication) = action { Some(publication) } else { None })
@@ -49,12 +52,12 @@ pub fn to_replicas(view: &View<'_>, is_one: impl Fn(i32, &Pod) -> bool) -> Vec<A
     lead(view, &names::replicas(view.object), &ways, None)
 }
 
-/// Readers are not led to whoever becomes the master.
+/// Takes the node that becomes the master out of the Service of the replicas.
 pub fn not_as_replica(view: &View<'_>, ordinal: i32) -> Vec<Action> {
     keep(view, &names::replicas(view.object), |pod| view.pod(ordinal).is_none_or(|heir| heir.uid != pod.uid))
 }
 
-/// Takes the selectors away that an earlier version gave the Services, or that somebody did. Clients are led by our slices
+/// Removes selectors that an earlier version, or somebody else, gave the Services. The operator's slices lead clients
 /// already.
 pub fn taken_over(view: &View<'_>) -> Vec<Action> {
     let unselect = |service: String| {
@@ -85,7 +88,7 @@ pub fn strange(view: &View<'_>) -> Option<String> {
     ))
 }
 
-/// Somebody else's slice of a name of ours.
+/// Somebody else's slice that has a name of ours.
 pub fn foreign<'a>(view: &View<'a>) -> Option<(String, &'a Child)> {
     let all = [view.object.name_any(), names::replicas(view.object)];
     let names = all.iter().flat_map(|service| FAMILIES.map(|family| names::slice(service, family)));
@@ -95,8 +98,9 @@ pub fn foreign<'a>(view: &View<'a>) -> Option<(String, &'a Child)> {
     })
 }
 
-/// Whether that node may be behind the master's Service. Whoever is not heard for a moment stays: it may be us who are cut
-/// off. One that is gone comes back as a replica, so it is out before that.
+/// Whether that node may be behind the master's Service. A master that does not answer stays there: it may be the
+/// operator that is cut off. A master whose process is gone is taken out before it comes back, which it does as a
+/// replica.
 fn is_entitled(view: &View<'_>, pod: &Pod) -> bool {
     let may_lead = match &pod.own.state {
         NodeState::Answers(info) => info.is_master(),
@@ -111,7 +115,7 @@ fn is_entitled(view: &View<'_>, pod: &Pod) -> bool {
     }
 }
 
-/// Takes all out of a Service but these.
+/// Takes all nodes out of a Service but those that may stay.
 fn keep(view: &View<'_>, service: &str, stays: impl Fn(&Pod) -> bool) -> Vec<Action> {
     let take_out = |family: &str| {
         let live = own(view, service, family)?;
@@ -123,7 +127,7 @@ fn keep(view: &View<'_>, service: &str, stays: impl Fn(&Pod) -> bool) -> Vec<Act
     FAMILIES.into_iter().filter_map(take_out).collect()
 }
 
-/// Leads clients of a Service to just these.
+/// Leads clients of a Service to exactly these nodes.
 fn lead(view: &View<'_>, service: &str, ways: &[Way], master: Option<&(Target, String)>) -> Vec<Action> {
     let by_family = |family: &str| {
         let ways: Vec<Way> = ways.iter().filter(|way| family_of(Some(&way.address)) == family).cloned().collect();
@@ -132,7 +136,7 @@ fn lead(view: &View<'_>, service: &str, ways: &[Way], master: Option<&(Target, S
     FAMILIES.into_iter().filter_map(by_family).collect()
 }
 
-/// The slice of a Service, unless it is as it should be.
+/// The action that writes a Service's slice; `None` if it is as it should be.
 fn publication(
     view: &View<'_>,
     service: &str,
@@ -157,7 +161,7 @@ fn version_of(live: &Child) -> String {
     live.value["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned()
 }
 
-/// All ways by which clients of a Service are led, and the slices that have them.
+/// All endpoints of a Service, with the names of the slices that have them.
 fn ways<'a>(view: &'a View<'_>, service: &str) -> Vec<(&'a String, Way)> {
     let of_service = view.observed.slices.iter().filter(|(_, live)| service_of(&live.value) == Some(service));
     of_service.flat_map(|(name, live)| ways_of(&live.value).into_iter().map(move |way| (name, way))).collect()
@@ -167,7 +171,8 @@ fn selects(service: &Child) -> bool {
     service.value["spec"]["selector"].as_object().is_some_and(|selector| !selector.is_empty())
 }
 
-/// What Kubernetes wrote while a Service had a selector stays when it has none, and nobody corrects it.
+/// Deletes the slices that Kubernetes wrote while a Service had a selector. They stay when it has none any more, and
+/// nobody updates them.
 fn swept(view: &View<'_>) -> Vec<Action> {
     let sweep = |service: String| {
         let live = view.observed.set.child("Service", &service)?;

@@ -5,14 +5,14 @@ use super::super::names;
 use super::{Step, View, failover, writes};
 use crate::stateful::ChildAction;
 
-/// How many pods there are to be now: a master beyond the last stays until another took over.
+/// How many pods there are to be now: a master with a surplus ordinal stays until another node has taken over.
 pub fn pods(view: &View<'_>) -> i32 {
     let known = view.before.failover.as_ref().and_then(|failover| names::ordinal_of(view.object, &failover.target));
     let master = view.master().into_iter().chain(known).max();
     master.map_or(view.wanted(), |master| view.wanted().max(master + 1))
 }
 
-/// The master is beyond the last: another takes over first.
+/// Moves the role away from a master with a surplus ordinal.
 pub fn shrink(view: &View<'_>) -> Option<Step> {
     let (master, ..) = view.serving_master()?;
     if master < view.wanted() {
@@ -22,8 +22,9 @@ pub fn shrink(view: &View<'_>) -> Option<Step> {
     Some(failover::move_away(view, master, "ScaledDown").unwrap_or_else(|| Step::wait("ScalingDown", message)))
 }
 
-/// Volumes of nodes that are not wanted any more go, but those that an earlier object of this name left; larger ones are
-/// asked for: last of all, for a storage class that cannot do it must keep nobody from anything else.
+/// Deletes the volumes of nodes that are not wanted any more, but not those that an earlier object of this name left.
+/// Then asks for larger volumes. That comes last: a storage class that cannot expand volumes must not block anything
+/// else.
 pub fn clean_up(view: &View<'_>) -> Option<Step> {
     let spare = view.observed.set.claims.iter().find(|(ordinal, claim)| {
         **ordinal >= pods(view) && claim.ours && !claim.terminating && view.pod(**ordinal).is_none()
@@ -35,7 +36,7 @@ pub fn clean_up(view: &View<'_>) -> Option<Step> {
     grow(view, |_| true)
 }
 
-/// A volume that is full grows before its node is waited for.
+/// Expands a full volume before its node is waited for.
 pub fn relieve(view: &View<'_>) -> Option<Step> {
     grow(view, |ordinal| view.pod(ordinal).is_some_and(is_full))
 }

@@ -1,4 +1,4 @@
-//! What the status says of a master and its replicas.
+//! What the status says about a master and its replicas.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::stateful::names::selector_text;
 use crate::stateful::node_failure;
 use crate::stateful::step::numbers;
 
-/// A replica that lost its master for less long is about to find it again.
+/// A replica that lost its master less than this many seconds ago is about to find it again.
 const LOST_SECONDS: u64 = 2;
 
 /// The status without conditions. What is not known now stays as it was reported last.
@@ -34,7 +34,7 @@ pub fn status(view: &View<'_>, step: &Step) -> RedisStatus {
             failover: None,
             masterless_since: None,
             last_failover: Some(completed.clone()),
-            // The nodes are looked at anew: what they had of the earlier master does not matter any more.
+            // From the next look on, the nodes are compared with the new master.
             ..before
         },
         Record::Close => {
@@ -102,22 +102,22 @@ fn phase(view: &View<'_>, step: &Step, status: &RedisStatus) -> &'static str {
     }
 }
 
-/// What the status says of every node, by ordinal. As long as nobody serves, one whose pod is gone is still remembered: whether it
-/// had data decides what is done when they are gone, too.
+/// What the status says about every node, by ordinal. While no master serves, a node whose pod is gone stays in the
+/// list: whether it had data decides what is done when all data are gone.
 fn nodes(view: &View<'_>) -> Vec<NodeStatus> {
     let mut nodes: BTreeMap<i32, NodeStatus> =
         view.observed.set.pods.iter().map(|(ordinal, pod)| (*ordinal, describe(view, *ordinal, pod))).collect();
     if view.serving_master().is_none() {
         for before in &view.before.nodes {
             let Some(ordinal) = names::ordinal_of(view.object, &before.name) else { continue };
-            nodes.entry(ordinal).or_insert_with(|| unheard(before.clone()));
+            nodes.entry(ordinal).or_insert_with(|| silent(before.clone()));
         }
     }
     nodes.into_values().collect()
 }
 
-/// A node that does not answer, or has no pod.
-fn unheard(before: NodeStatus) -> NodeStatus {
+/// The status of a node that does not answer, or has no pod.
+fn silent(before: NodeStatus) -> NodeStatus {
     NodeStatus { role: "unknown".into(), ready: false, link: None, ..before }
 }
 
@@ -125,9 +125,9 @@ fn describe(view: &View<'_>, ordinal: i32, pod: &Pod) -> NodeStatus {
     let before = view.recorded(ordinal).cloned().unwrap_or_default();
     let is_master = view.master() == Some(ordinal) && pod.info().is_some_and(Info::is_master);
     let Some(info) = pod.info() else {
-        // As long as the master serves, it says who follows.
+        // While the master serves, it reports which replicas follow.
         let in_sync = before.in_sync && view.serving_master().is_none_or(|(_, _, master)| is_followed_by(master, pod));
-        return unheard(NodeStatus { name: pod.name.clone(), in_sync, ..before });
+        return silent(NodeStatus { name: pod.name.clone(), in_sync, ..before });
     };
     let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     let link = info.link().map(|link| match (link.up, link.syncing) {
@@ -140,7 +140,8 @@ fn describe(view: &View<'_>, ordinal: i32, pod: &Pod) -> NodeStatus {
         role: if info.is_master() { names::MASTER } else { names::REPLICA }.into(),
         ready: (is_master && !pod.terminating) || view.follows(ordinal),
         offset: signed(info.offset),
-        // As long as nobody serves, what there was is remembered: it decides what is done when it is gone.
+        // While no master serves, the earlier number of keys is kept: whether there were any decides what is done when
+        // they are gone.
         keys: if view.serving_master().is_some() { signed(info.keys) } else { signed(info.keys).max(before.keys) },
         lag_seconds: info.quiet_seconds.map(signed).filter(|lag| *lag > 1),
         link: link.map(str::to_owned),
@@ -148,14 +149,14 @@ fn describe(view: &View<'_>, ordinal: i32, pod: &Pod) -> NodeStatus {
     }
 }
 
-/// Whether a master heard lately of a replica that has all that it writes.
+/// Whether the master has a node as an online replica that acknowledged within `LOST_SECONDS`.
 fn is_followed_by(master: &Info, pod: &Pod) -> bool {
     let mut attached = master.attached.iter();
     attached.any(|it| Some(&it.host) == pod.address.as_ref() && it.online && it.lag_seconds <= LOST_SECONDS)
 }
 
-/// Whether it may take over without loss: only the master's word changes that. When it dies, all its replicas lose it, and
-/// that makes none of them worse.
+/// Whether a node may take over without loss. That changes only while a master serves: when it dies, all its replicas
+/// lose it, and that makes none of them worse.
 fn in_sync(view: &View<'_>, ordinal: i32, info: &Info, before: bool) -> bool {
     let Some((master, _, _)) = view.serving_master().filter(|_| view.before.failover.is_none()) else { return before };
     if ordinal == master || (view.follows(ordinal) && !is_cut_off(view, info, Duration::ZERO)) {
@@ -166,11 +167,12 @@ fn in_sync(view: &View<'_>, ordinal: i32, info: &Info, before: bool) -> bool {
     before && !syncing && !lost && !info.loading
 }
 
-/// Offsets, keys and lags change all the time: they are reported when something else is.
+/// The nodes as they were, if only offsets, numbers of keys and lags differ. Those change all the time, and are written
+/// together with other changes.
 fn unless_trifling(before: &[NodeStatus], after: Vec<NodeStatus>) -> Vec<NodeStatus> {
     let bare = |node: &NodeStatus| NodeStatus {
         offset: 0,
-        // Whether there are any matters.
+        // Only whether there are any keys matters.
         keys: node.keys.min(1),
         lag_seconds: None,
         ..node.clone()
@@ -179,7 +181,7 @@ fn unless_trifling(before: &[NodeStatus], after: Vec<NodeStatus>) -> Vec<NodeSta
     if same { before.to_vec() } else { after }
 }
 
-/// Conditions beside the three: whether all replicas have all data, and whether any were lost.
+/// The extra conditions, such as whether all replicas have all data, and whether data were lost.
 pub fn parts(view: &View<'_>, status: &RedisStatus) -> Vec<ExtraCondition> {
     let wanted = view.object.spec.replicas;
     let ready = status.ready_replicas;

@@ -12,7 +12,7 @@ use crate::api::{Redis, RedisStatus};
 use crate::external::redis::Info;
 use crate::stateful::pod_trouble::Fields;
 
-/// What decides about pods.
+/// The fields that messages about pods name.
 const FIELDS: Fields = Fields {
     image: "spec.version and spec.image",
     others: &[("exporter", "spec.exporter"), ("sentinel", "spec.sentinel")],
@@ -27,7 +27,7 @@ pub struct View<'a> {
     /// What was recorded last.
     pub before: RedisStatus,
     pub now: Timestamp,
-    /// What pods are to be made from.
+    /// Hash of what pods are to be made from; computed when it is needed first.
     revision: OnceCell<String>,
 }
 
@@ -63,7 +63,7 @@ impl View<'_> {
         self.pod(ordinal)?.info()
     }
 
-    /// What a node says that could become the master.
+    /// What a node says of itself, unless it is still reading its data.
     pub fn loaded(&self, ordinal: i32) -> Option<&Info> {
         self.info(ordinal).filter(|info| !info.loading)
     }
@@ -107,13 +107,14 @@ impl View<'_> {
         pod.revision != *self.revision.get_or_init(|| resources::revision(self.object)) || self.has_more(pod)
     }
 
-    /// Whether a process has a setting that was taken from the spec: nobody knows what it was before.
+    /// Whether a process still has a setting that was removed from the spec. Only a new process loses it: nobody knows
+    /// the value before it.
     fn has_more(&self, pod: &Pod) -> bool {
         let note = AppliedConfig::of(pod).filter(|note| pod.info().is_some_and(|info| info.run_id == note.run_id));
         note.is_some_and(|note| note.names.iter().any(|name| !self.object.spec.config.contains_key(name)))
     }
 
-    /// Nodes with their places and what is seen of them, and the command that tells more.
+    /// Describes nodes with their places and what is seen of them, and names the command that shows more.
     pub fn unwell(&self, ordinals: impl IntoIterator<Item = i32>) -> String {
         let describe = |ordinal: i32| {
             let Some(pod) = self.pod(ordinal) else {

@@ -1,23 +1,23 @@
-//! Whether the master takes writes, by its own word, and how to report it if not.
+//! Whether the master takes writes, by its own answer, and how to report it if not.
 
 use super::super::facts::Pod;
 use super::{AT_ONCE, SELDOM, Step, View};
 use crate::external::redis::Writes;
 use crate::runtime::Health;
 
-/// The code of a refusal for what the disk does.
+/// Redis's error code if the disk fails.
 const DISK: &str = "MISCONF";
-/// The code of a refusal because too few replicas follow.
+/// Redis's error code if too few replicas follow.
 const REPLICAS: &str = "NOREPLICAS";
-/// The code of a refusal because memory is full.
+/// Redis's error code if memory is full.
 const MEMORY: &str = "OOM";
 
-/// Whether the disk of a node takes no writes.
+/// Whether a node refuses writes because of its disk.
 pub fn is_refused_by_disk(pod: &Pod) -> bool {
     pod.own.writes.as_ref().is_some_and(|writes| writes.are_refused_for(DISK))
 }
 
-/// The step, and that writes are refused meanwhile: nobody is told ready then.
+/// The step, whose health says so if the master does not take writes: then the object is not ready.
 pub fn describe(view: &View<'_>, mut step: Step) -> Step {
     let Some((_, pod, info)) = view.serving_master().filter(|_| view.before.failover.is_none()) else { return step };
     if info.handing_over {
@@ -38,7 +38,7 @@ pub fn describe(view: &View<'_>, mut step: Step) -> Step {
         return Step { health: Health::progressing(reason, text), ..step };
     }
     let Health::Progressing(cause) = &step.health else { return step };
-    // Replicas that are missing are what is waited for.
+    // Missing replicas are what the step waits for, so its reason stays.
     let is_known = pod.own.writes.as_ref().is_some_and(|writes| writes.are_refused_for(REPLICAS));
     let reason = if is_known { cause.reason } else { reason };
     step.health = Health::progressing(reason, format!("{text}; {}", cause.message));

@@ -1,4 +1,4 @@
-//! The container beside each node that tells Prometheus of it.
+//! The container beside each node that exports its metrics to Prometheus.
 //! <https://github.com/oliver006/redis_exporter#command-line-flags>
 
 use k8s_openapi::api::core::v1::{Container, EnvVar, Volume, VolumeMount};
@@ -11,16 +11,17 @@ use crate::api::redis::{ClientCertificates, Exporter};
 use crate::runtime::{requirements, unprivileged};
 use crate::stateful::builders::{container_port, mount};
 
-/// Memory that it may take unless the spec says otherwise; its figures take little.
+/// Memory limit unless the spec says otherwise; its metrics take little.
 const MOST_MEMORY: &str = "128Mi";
 /// Name of the container.
 const CONTAINER: &str = "exporter";
 /// Name of the volume with its password.
 const VOLUME: &str = "exporter";
-/// Where nobody has a password, any will do; without one it would log in as a client, who may do everything.
+/// The password if nobody needs one: then any is accepted. Without a password the exporter would connect as a client,
+/// who may do everything.
 const ANY: &str = "any";
 
-/// It has no probe: figures that nobody can read are no reason to take a node from its clients.
+/// It has no probe: metrics that nobody can read are no reason to take a node from its clients.
 pub fn exporter(object: &Redis) -> Option<Container> {
     let spec: &Exporter = object.spec.exporter.as_ref()?;
     Some(Container {
@@ -35,7 +36,7 @@ pub fn exporter(object: &Redis) -> Option<Container> {
     })
 }
 
-/// Its password, where it needs one: in a file, by which the exporter knows to whom it may be sent.
+/// Its password, if it needs one. The file says to which URLs the exporter may send it.
 pub fn volume(object: &Redis) -> Option<Volume> {
     (object.spec.exporter.is_some() && object.spec.auth.enabled).then(|| password(object, VOLUME, EXPORTER_FILE))
 }
@@ -46,8 +47,8 @@ fn mounts(object: &Redis) -> Option<Vec<VolumeMount>> {
     (!mounts.is_empty()).then_some(mounts)
 }
 
-/// It logs in as a user of its own, who may ask for figures alone, and answers nothing but `/metrics`: through `/scrape` it
-/// would call whomever a client names, and look for keys that a client names.
+/// It logs in as a user of its own, who may only read metrics. It serves nothing but `/metrics`: through `/scrape` it
+/// would call any address that a client names, and look for keys that a client names.
 /// <https://github.com/oliver006/redis_exporter/pull/1106>
 fn environment(object: &Redis) -> Vec<EnvVar> {
     let variable = |name: &str, value: String| EnvVar { name: name.into(), value: Some(value), value_from: None };
@@ -56,7 +57,7 @@ fn environment(object: &Redis) -> Vec<EnvVar> {
         variable("REDIS_ADDR", format!("{scheme}://127.0.0.1:{PORT}")),
         variable("REDIS_EXPORTER_WEB_LISTEN_ADDRESS", format!(":{EXPORTER_PORT}")),
         variable("REDIS_EXPORTER_DISABLE_SCRAPE_ENDPOINT", "true".into()),
-        // Settings are not for it: our password is among them.
+        // It must not read settings: the operator's password is among them.
         variable("REDIS_EXPORTER_CONFIG_COMMAND", "-".into()),
         variable("REDIS_USER", EXPORTER_USER.into()),
         if object.spec.auth.enabled {
@@ -66,7 +67,8 @@ fn environment(object: &Redis) -> Vec<EnvVar> {
         },
     ];
     if let Some(tls) = &object.spec.tls {
-        // Nobody else can answer at that address, which a given certificate need not be valid for.
+        // Nobody else can answer at 127.0.0.1, and a certificate that the user provides need not be valid for that
+        // address.
         environment.push(variable("REDIS_EXPORTER_SKIP_TLS_VERIFICATION", "true".into()));
         if tls.client_certificates != ClientCertificates::Off {
             environment.push(variable("REDIS_EXPORTER_TLS_CLIENT_CERT_FILE", format!("{TLS_PATH}/tls.crt")));

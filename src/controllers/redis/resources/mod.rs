@@ -44,7 +44,7 @@ pub fn config_map(object: &Redis) -> Manifest {
     Manifest::hashed(&builders::config_map(object, data))
 }
 
-/// So many pods, and the claims of their volumes. `own_image` is the operator's.
+/// `count` pods, and the claims of their volumes. `own_image` is the operator's image.
 pub fn pods(object: &Redis, count: i32, own_image: &str) -> Manifest {
     Manifest::hashed(&statefulset(object, count, own_image))
 }
@@ -58,14 +58,14 @@ pub fn users_secret(object: &Redis, users: &Users) -> Manifest {
     })
 }
 
-/// Hash of the settings and users that a running process can be told.
+/// Hash of the settings and users that can be applied to a running process.
 pub fn live_settings(object: &Redis, users: Option<&Users>) -> String {
     let settings = serde_json::to_vec(&settings::live(object)).unwrap_or_default();
     let rules = serde_json::to_vec(&rules(object, users)).unwrap_or_default();
     fingerprint(&[&settings, &rules], 16)
 }
 
-/// The certificates, for whoever in the pod needs them.
+/// The mount of the certificates, for the containers that need them.
 fn certificates() -> VolumeMount {
     builders::mount(TLS_VOLUME, settings::TLS_PATH, true)
 }

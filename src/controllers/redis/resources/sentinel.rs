@@ -11,13 +11,13 @@ use crate::runtime::{requirements, unprivileged};
 use crate::sentinel::PORT;
 use crate::stateful::builders::{container_port, mount};
 
-/// Memory that it may take unless the spec says otherwise: its connections are few.
+/// Memory limit unless the spec says otherwise: its connections are few.
 const MOST_MEMORY: &str = "64Mi";
 /// Name of the container, of its port, and of the volume with its password.
 pub const NAME: &str = "sentinel";
 
-/// It runs our own image unless the spec names one. It has no probe: that nobody can ask for the master is no reason to take a
-/// node from its clients.
+/// It runs the operator's own image unless the spec names one. It has no probe: that clients cannot ask it for the
+/// master is no reason to take a node from its clients.
 pub fn sentinel(object: &Redis, own_image: &str) -> Option<Container> {
     let spec = object.spec.sentinel.as_ref()?;
     let tls = object.spec.tls.is_some().then(certificates);
@@ -29,7 +29,8 @@ pub fn sentinel(object: &Redis, own_image: &str) -> Option<Container> {
         args: Some(vec!["sentinel".into()]),
         env: Some(environment(object)),
         ports: Some(vec![container_port(NAME, PORT)]),
-        // Who listens hears of a master that hands over because its pod is deleted.
+        // It keeps running while a master hands over because its pod is deleted: subscribers must get the message about
+        // that.
         lifecycle: Some(statefulset::hand_over()),
         volume_mounts: Some(mounts).filter(|all| !all.is_empty()),
         resources: Some(requirements(spec.resources.as_ref(), ("10m", "16Mi"), MOST_MEMORY)),
@@ -87,9 +88,9 @@ mod tests {
         assert_eq!(volume(&redis(1)), None);
     }
 
-    /// Every variable is an option of the program, and it takes what is said there.
+    /// Every variable belongs to an option of the program, which accepts its value.
     #[test]
-    fn the_program_understands_what_it_is_told() {
+    fn the_program_accepts_its_environment() {
         let mut object = asked();
         object.spec.auth.enabled = true;
         object.spec.tls = Some(Tls { client_certificates: ClientCertificates::Optional, ..Tls::default() });

@@ -1,4 +1,4 @@
-//! How nodes are reached, and how many of them others may stop.
+//! How nodes are reached, and how many of them may be disrupted.
 
 use k8s_openapi::api::core::v1::{Service, ServicePort};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -19,7 +19,8 @@ pub fn peers(object: &Redis) -> Service {
 
 /// Leads to the master alone.
 ///
-/// Without a selector nobody but us says whom a Service leads to: neither the readiness of a pod nor the pace of a controller.
+/// Without a selector, the operator alone decides where a Service leads: it depends neither on the readiness of a pod
+/// nor on the pace of a Kubernetes controller.
 /// <https://kubernetes.io/docs/concepts/services-networking/service/#services-without-selectors>
 pub fn master(object: &Redis) -> Service {
     service(object, object.name_any(), object.spec.service.as_ref(), None, ports())
@@ -30,7 +31,8 @@ pub fn replicas(object: &Redis) -> Service {
     service(object, names::replicas(object), object.spec.replica_service.as_ref(), None, ports())
 }
 
-/// Leads to what answers beside each node as Redis Sentinel does: all say the same. A pod without it has no port of the name.
+/// Leads to the sentinel containers of all pods: all give the same answers. A pod without such a container has no port
+/// of that name, so it is left out.
 pub fn sentinel(object: &Redis) -> Service {
     let port = ServicePort {
         target_port: Some(IntOrString::String(SENTINEL.into())),
@@ -43,7 +45,7 @@ fn ports() -> Vec<ServicePort> {
     vec![service_port("redis", PORT)]
 }
 
-/// One node at a time.
+/// Allows the disruption of one node at a time.
 pub fn disruption_budget(object: &Redis) -> PodDisruptionBudget {
     builders::disruption_budget(object, None)
 }

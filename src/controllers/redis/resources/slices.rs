@@ -1,7 +1,7 @@
-//! Whom a Service leads to.
+//! The `EndpointSlice`s of a Service.
 //!
-//! Kubernetes leaves a Service without selector alone: what it wrote before stays, and an Endpoints object of its name is
-//! mirrored.
+//! Kubernetes writes no slices for a Service without a selector, but those that it wrote earlier stay. It also mirrors
+//! an Endpoints object of the Service's name into slices.
 //! <https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/endpointslice/endpointslice_controller.go> and
 //! <https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/endpointslicemirroring/endpointslicemirroring_controller.go>
 
@@ -20,12 +20,12 @@ use crate::stateful::builders::metadata;
 const SERVICE: &str = "kubernetes.io/service-name";
 /// Label of slices: who writes them.
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
-/// Who writes those of Services with a selector, and those that mirror Endpoints.
+/// The controllers that write the slices of Services with a selector, and those that mirror Endpoints.
 const OF_KUBERNETES: [&str; 2] = ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"];
-/// Addresses unless others are known.
+/// The family of addresses unless another is known.
 const USUAL: &str = "IPv4";
 
-/// A way to a node.
+/// A way to a node: an endpoint of a slice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Way {
     /// Where it answers.
@@ -34,9 +34,9 @@ pub struct Way {
     pub pod: String,
     /// The pod's uid: the address may be another pod's by now.
     pub uid: String,
-    /// The node of Kubernetes that it is on.
+    /// The Kubernetes node that the pod runs on.
     pub node: Option<String>,
-    /// The zone of that, where clients are led to nodes near them.
+    /// The zone of that Kubernetes node; needed where clients are led to nodes near them.
     pub zone: Option<String>,
 }
 
@@ -67,8 +67,8 @@ pub fn slice(object: &Redis, service: &str, family: &str, ways: &[Way]) -> Manif
         labels.insert(MANAGED_BY.into(), SLICER.into());
     }
     let near = distribution(object, service);
-    // Kubernetes heeds hints only where all endpoints have them, and none where no endpoint is near a client:
-    // https://kubernetes.io/docs/reference/networking/virtual-ips/#traffic-distribution
+    // Kubernetes heeds hints only if all endpoints have them, and ignores them for a client that has no endpoint near
+    // it: https://kubernetes.io/docs/reference/networking/virtual-ips/#traffic-distribution
     let hinted = near.filter(|_| ways.iter().all(|way| way.zone.is_some()));
     let endpoint = |way: &Way| {
         let mut endpoint = json!({
@@ -98,7 +98,7 @@ pub fn slice(object: &Redis, service: &str, family: &str, ways: &[Way]) -> Manif
     }))
 }
 
-/// Near whom clients of a Service are to be led.
+/// Which endpoints the clients of a Service prefer.
 pub fn distribution(object: &Redis, service: &str) -> Option<TrafficDistribution> {
     let template = object.spec.replica_service.as_ref().filter(|_| service == names::replicas(object));
     template?.traffic_distribution
@@ -109,12 +109,12 @@ pub fn service_of(slice: &Value) -> Option<&str> {
     slice["metadata"]["labels"][SERVICE].as_str()
 }
 
-/// Whether a controller of Kubernetes wrote a slice.
+/// Whether one of Kubernetes' own controllers wrote a slice.
 pub fn is_of_kubernetes(slice: &Value) -> bool {
     slice["metadata"]["labels"][MANAGED_BY].as_str().is_some_and(|writer| OF_KUBERNETES.contains(&writer))
 }
 
-/// The ways of a slice that new clients are led.
+/// The endpoints of a slice to which new clients are led.
 pub fn ways_of(slice: &Value) -> Vec<Way> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let is_ready = |endpoint: &&Value| endpoint["conditions"]["ready"] != false;

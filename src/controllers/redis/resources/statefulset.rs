@@ -23,22 +23,22 @@ use crate::stateful::builders::{self, Pods, container_port, mount};
 
 /// The user of the official images.
 const USER: i64 = 999;
-/// So long a pod that is deleted goes on serving: time to hand over before its process is told to stop.
+/// Seconds for which a deleted pod goes on serving: time to hand over before its process gets SIGTERM.
 const HAND_OVER_SECONDS: i64 = 2;
-/// Between two looks whether a node listens.
+/// Seconds between two probes whether a node listens.
 const OFTEN_SECONDS: i32 = 2;
-/// The same where each look costs a line in a log.
+/// The same where each probe writes a line to the node's log.
 const SELDOM_SECONDS: i32 = 30;
-/// Who does not listen after so long is started again.
+/// A container that does not listen after this many seconds is restarted.
 const START_SECONDS: i32 = 3600;
-/// What a container does first.
+/// The script that the container of a node runs.
 const START: &str = include_str!("start.sh");
 /// Name of the volume with the settings.
 const SETTINGS_VOLUME: &str = "settings";
 /// Name of the volume with the users.
 const USERS_VOLUME: &str = "users";
 
-/// The pods, and the claims of their volumes. Our own image is for what answers as Redis Sentinel does.
+/// The pods, and the claims of their volumes. `own_image` is for the sentinel containers.
 pub fn statefulset(object: &Redis, replicas: i32, own_image: &str) -> StatefulSet {
     let labels = BTreeMap::from([(REVISION.to_owned(), revision(object))]);
     builders::statefulset(object, Pods { first: None, replicas, labels, spec: pod_spec(object, own_image) })
@@ -46,9 +46,10 @@ pub fn statefulset(object: &Redis, replicas: i32, own_image: &str) -> StatefulSe
 
 /// Hash of what the pods are made from: another revision means other pods.
 pub fn revision(object: &Redis) -> String {
-    // Another version of ours replaces no node.
+    // A new version of the operator must not replace nodes, so its image is left out.
     let mut pods = pod_spec(object, "");
-    // A node is not restarted to be watched; and one that gets replicas may be.
+    // A liveness probe depends on the number of replicas. A node is not replaced to get one, and may keep one when it
+    // gets replicas.
     for container in &mut pods.containers {
         container.liveness_probe = None;
     }
@@ -113,9 +114,10 @@ fn container(object: &Redis) -> Container {
         working_dir: Some(VOLUME_PATH.into()),
         ports: Some(vec![container_port("redis", PORT)]),
         startup_probe: object.spec.tls.is_some().then(|| probe(OFTEN_SECONDS, START_SECONDS / OFTEN_SECONDS)),
-        // Whether a node may serve is said by its role, which is taken from it while it reads its data or lost its
-        // master. What hangs is replaced after another took over: a probe that kills a busy master does harm.
-        // With TLS, a node writes a line to its log for each connection that ends without a word.
+        // The probe only shows whether the node listens. Whether it may serve is the operator's decision: it takes a
+        // replica out of the Services while that reads its data or has lost its master. A node that hangs is replaced
+        // after another took over: a probe that kills a busy master does harm. With TLS, a node writes a line to its
+        // log for each connection that ends without a word.
         readiness_probe: Some(if object.spec.tls.is_some() {
             probe(SELDOM_SECONDS, 2)
         } else {
@@ -125,14 +127,14 @@ fn container(object: &Redis) -> Container {
         lifecycle: Some(hand_over()),
         volume_mounts: Some(mounts(object)),
         resources: Some(memory::of_node(object)),
-        // Why it refused a setting is in its last words.
+        // The end of the log says why Redis refused a setting.
         termination_message_policy: Some("FallbackToLogsOnError".into()),
         security_context: Some(unprivileged()),
         ..Container::default()
     }
 }
 
-/// Goes on for a while when its pod is deleted.
+/// Keeps a container running for a while when its pod is deleted.
 pub fn hand_over() -> Lifecycle {
     Lifecycle {
         pre_stop: Some(LifecycleHandler {
@@ -143,7 +145,7 @@ pub fn hand_over() -> Lifecycle {
     }
 }
 
-/// Whether somebody listens, asked so often; failed after so many failures in a row.
+/// Probes every `period_seconds` whether the node listens, and fails after `failures` failures in a row.
 fn probe(period_seconds: i32, failures: i32) -> Probe {
     Probe {
         tcp_socket: Some(TCPSocketAction { port: IntOrString::Int(PORT.into()), host: None }),
@@ -154,9 +156,10 @@ fn probe(period_seconds: i32, failures: i32) -> Probe {
     }
 }
 
-/// Fails only while the process answers nothing at all for a minute and a half: that it loads, is busy, has no space, or asks
-/// for a password, it says. Nobody but the kubelet can know that of a single node: whom we do not hear may be cut off from
-/// us alone. With replicas another takes over, and we replace it.
+/// Fails only if the process answers nothing at all for a minute and a half. A process that is loading, is busy, has no
+/// space or asks for a password still answers. Of a single node, only the kubelet can know that: one that does not
+/// answer the operator may just be cut off from it. With replicas, another node takes over, and the operator replaces
+/// the hung one.
 fn silence() -> Probe {
     let ask = format!("redis-cli -p {PORT} ping >/dev/null 2>&1 || true");
     Probe {
@@ -164,7 +167,7 @@ fn silence() -> Probe {
         period_seconds: Some(15),
         timeout_seconds: Some(10),
         failure_threshold: Some(6),
-        // It hears no signal.
+        // A hung process does not react to SIGTERM.
         termination_grace_period_seconds: Some(5),
         ..Probe::default()
     }

@@ -1,4 +1,4 @@
-//! Clients: whom Services lead them to, and whether they are served there.
+//! Clients: where Services lead them, and whether they are served there.
 
 use kube::ResourceExt;
 
@@ -25,14 +25,14 @@ impl Kubernetes {
         }
     }
 
-    /// The pods that a Service leads to: whoever has those addresses now.
+    /// The pods that a Service leads to: those that have the addresses in its slices now.
     pub fn behind(&self, service: &str) -> Vec<&PodState> {
         let slices = self.slices.values().filter(|slice| service_of(&slice.value) == Some(service));
         let ways = slices.flat_map(|slice| ways_of(&slice.value));
         ways.filter_map(|way| self.set.pods.values().find(|pod| pod.address == way.address)).collect()
     }
 
-    /// A slice is written over the one that was seen, or that was written since by the same plan.
+    /// Writes a slice over the one that was observed, or that the same plan has written since.
     pub fn lead(&mut self, publication: &Publication) -> Result<(), ()> {
         if let Some((node, run_id)) = &publication.master {
             let process = self.process(node)?;
@@ -52,7 +52,8 @@ impl Kubernetes {
         Ok(())
     }
 
-    /// Whether a client that goes through the Service is told that its write is done. Each that it leads to may be asked.
+    /// Whether a client that writes through the Service gets an acknowledgement. The Service may lead it to any of its
+    /// nodes.
     pub fn write(&mut self, write: Write, object: &Redis) -> bool {
         let behind = self.behind(&object.name_any());
         let found = behind.iter().find(|pod| self.takes_writes(pod, object)).map(|pod| pod.address.clone());

@@ -1,4 +1,4 @@
-//! Who does not answer for a moment costs no write, and who was killed does not wait in vain.
+//! A node that does not answer for a moment causes no write, and a node that was killed does not wait in vain.
 
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
     #[test]
-    fn one_at_rest_writes_nothing_whoever_does_not_answer_for_a_moment(replicas in 0..4_i32, silent: [bool; 4]) {
+    fn a_settled_set_writes_nothing_while_nodes_do_not_answer_for_a_moment(replicas in 0..4_i32, silent: [bool; 4]) {
         let mut simulation = Simulation::settled(redis(replicas));
         for (ordinal, pod) in &mut simulation.kubernetes.set.pods {
             pod.process.as_mut().unwrap().hangs = silent[usize::try_from(*ordinal).unwrap()].then_some(1);
@@ -29,8 +29,8 @@ proptest! {
         for pod in simulation.kubernetes.set.pods.values_mut().filter(|pod| !pod.answers()) {
             pod.process.as_mut().unwrap().hangs = Some(2);
         }
-        let message = decide(&simulation.object, &simulation.observe(), simulation.now);
-        prop_assert_eq!(matches!(message.health, Health::Ready(_)), all_answer, "a moment later it is told");
+        let later = decide(&simulation.object, &simulation.observe(), simulation.now);
+        prop_assert_eq!(matches!(later.health, Health::Ready(_)), all_answer, "a moment later it is reported");
     }
 }
 
@@ -52,7 +52,7 @@ fn nodes_that_were_killed_again_and_again_are_started_at_once() {
     }
 }
 
-/// Its data would go with the pod.
+/// Its data would be lost with the pod.
 #[test]
 fn a_node_without_a_volume_waits_for_the_kubelet() {
     let mut object = redis(1);

@@ -12,7 +12,7 @@ use crate::controllers::redis::names;
 use crate::external::redis::Attached;
 use crate::stateful::simulation::{self, Birth, Objects};
 
-/// What the operator runs.
+/// The image that the operator runs.
 pub const OWN_IMAGE: &str = "causeway:1";
 
 /// A pod.
@@ -33,14 +33,14 @@ pub struct PodState {
     pub unlabelled: bool,
     /// Its image exists.
     pub startable: bool,
-    /// Another of its containers does not run, or its kubelet does not tell.
+    /// Another of its containers does not run, or its kubelet does not report.
     pub unready: bool,
     /// Seconds until a process that was killed again and again is started again.
     pub waits: u8,
     pub process: Option<Process>,
 }
 
-/// What a volume has.
+/// What is on a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Volume {
     pub writes: Vec<Write>,
@@ -48,7 +48,7 @@ pub struct Volume {
     pub damaged: bool,
 }
 
-/// All of it.
+/// Everything that there is.
 #[derive(Clone, Debug, Default)]
 pub struct Kubernetes {
     /// Children, pods and volumes.
@@ -160,11 +160,11 @@ impl Kubernetes {
             let follows = pod.process.as_ref().and_then(|process| process.follows.as_ref());
             follows.is_some_and(|following| following.up && following.host == address)
         });
-        let message = |pod: &PodState| {
+        let attach = |pod: &PodState| {
             let lag_seconds = pod.process.as_ref().and_then(|process| process.hangs).unwrap_or(0);
             Attached { host: pod.address.clone(), online: true, offset: 0, lag_seconds }
         };
-        attached.map(message).collect()
+        attached.map(attach).collect()
     }
 
     pub fn by_address(&self, address: &str) -> Option<i32> {
@@ -179,7 +179,7 @@ impl Kubernetes {
         self.meant(target)?.process.as_mut().filter(|process| process.hangs.is_none()).ok_or(())
     }
 
-    /// The action is done where it can be.
+    /// Carries out the action, if that can be done.
     pub fn act(&mut self, object: &Redis, action: &Action) -> Result<(), ()> {
         match action {
             Action::Child(action) => return self.set.act(object, action),
@@ -221,7 +221,7 @@ impl Kubernetes {
             }
             Action::LoadCertificates { node, content, note, .. } => {
                 let pod = self.meant(node)?;
-                // A process that is new finds the files that there are; for another they come a little later.
+                // A new process finds the files that there are; for a running one they come a little later.
                 if pod.certificates.is_some() && pod.awaited.replace(content.clone()).as_ref() != Some(content) {
                     return Err(());
                 }
@@ -256,7 +256,7 @@ impl Kubernetes {
         let writes = self.process(from)?.writes.clone();
         let history = self.set.next();
         let heir = self.by_address(address).ok_or(())?;
-        // What it is given is on its volume as well.
+        // What the successor is given is on its volume as well.
         let kept = writes.clone();
         let successor = self.set.pods.get_mut(&heir).ok_or(())?;
         let process = successor.process.as_mut().filter(|process| process.hangs.is_none()).ok_or(())?;
@@ -275,7 +275,7 @@ impl Kubernetes {
     pub fn time_passes(&mut self, object: &Redis) {
         let gone: Vec<i32> = self.set.pods.iter().filter(|(_, pod)| pod.terminating).map(|(at, _)| *at).collect();
         for ordinal in gone {
-            // Told to stop, a master first gives its replicas what they lack.
+            // A master that gets SIGTERM first gives its replicas what they lack.
             self.replicate();
             self.set.pods.remove(&ordinal);
         }
@@ -298,7 +298,7 @@ impl Kubernetes {
                 let process = Process::start(number, claims[&ordinal].volume.writes.clone());
                 pod.process = Some(Process { files, ..process });
             }
-            // As a replica, one whose disk takes nothing ends itself; there is room when it is started again.
+            // A replica whose disk takes nothing ends itself; there is room when it is started again.
             if pod.process.as_ref().is_some_and(|process| process.full && process.follows.is_some()) {
                 pod.process = None;
             }
@@ -324,7 +324,7 @@ impl Kubernetes {
             let process = pod.process.as_mut().unwrap();
             let following = process.follows.as_mut().unwrap();
             match master {
-                // Its socket is open; nothing comes.
+                // Its socket is open, but nothing comes.
                 Some(master) if master.hangs.is_some() => following.quiet += 1,
                 Some(master) => {
                     let goes_on = master.writes.starts_with(&process.writes)
@@ -362,7 +362,7 @@ impl Kubernetes {
         if let Some(pod) = self.set.pods.get_mut(&ordinal) {
             pod.process = None;
         }
-        // What is not taken notice of in the moment of its death.
+        // Its replicas notice at once that it is gone.
         self.replicate_links();
     }
 

@@ -1,4 +1,4 @@
-//! Single looks, and what must not be made of them.
+//! Single looks, and what must not be concluded from them.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub fn says(observed: &mut Observed, ordinal: i32, change: impl Fn(&mut Info)) {
     change(info);
 }
 
-/// Whom a change of the master is begun to.
+/// The target of a change of the master that this look begins, if any.
 fn begins(simulation: &Simulation, observed: &Observed) -> Option<String> {
     let status = decide(&simulation.object, observed, simulation.now).status;
     status
@@ -29,20 +29,20 @@ fn begins(simulation: &Simulation, observed: &Observed) -> Option<String> {
         .map(|it| it.target)
 }
 
-/// An operator that does not hear a master which its replicas hear changes nothing.
+/// An operator that gets no answer from a master changes nothing while the replicas still hear from the master.
 #[test]
 fn a_master_that_replicas_hear_stays() {
     let simulation = Simulation::settled(redis(2));
     let mut observed = simulation.observe();
     observed.set.pods.get_mut(&0).unwrap().own.state = NodeState::Silent(Duration::from_secs(30));
-    // A second is what may have passed since a master was heard that tells of itself every second.
+    // A healthy master pings its replicas every second, so they may report one second without anything from it.
     for (quiet, expected) in [(0, false), (1, false), (2, true)] {
         for ordinal in [1, 2] {
             says(&mut observed, ordinal, |info| info.quiet_seconds = Some(quiet));
         }
         assert_eq!(begins(&simulation, &observed).is_some(), expected, "{quiet}");
     }
-    // Who follows nobody is no witness.
+    // A replica that follows no master is no witness.
     says(&mut observed, 1, |info| info.quiet_seconds = Some(1));
     says(&mut observed, 2, |info| {
         if let Role::Replica(link) = &mut info.role {
@@ -52,7 +52,7 @@ fn a_master_that_replicas_hear_stays() {
     assert_eq!(begins(&simulation, &observed), None);
 }
 
-/// The next leader begins to listen when its replicas have missed the master for seconds.
+/// When the next leader begins to listen, the replicas may have missed the master for seconds already.
 #[test]
 fn a_master_that_replicas_lost_long_before_anybody_looked_is_succeeded_at_the_first_look() {
     let simulation = Simulation::settled(redis(2));
@@ -61,7 +61,7 @@ fn a_master_that_replicas_lost_long_before_anybody_looked_is_succeeded_at_the_fi
     for (silence, quiet, expected) in [
         (1000, patience + 2, true),
         (1000, patience + 1, false),
-        // No question was left without an answer.
+        // No question has been open for long enough to count as unanswered.
         (900, patience + 60, false),
     ] {
         observed.set.pods.get_mut(&0).unwrap().own.state = NodeState::Silent(Duration::from_millis(silence));
@@ -70,7 +70,8 @@ fn a_master_that_replicas_lost_long_before_anybody_looked_is_succeeded_at_the_fi
         }
         assert_eq!(begins(&simulation, &observed).is_some(), expected, "{silence} ms, {quiet} s");
     }
-    // One that has lost its connection tells for how long; one replica that hears the master is enough for that to stay.
+    // A replica that has lost its connection reports for how long. One replica that hears from the master is enough for
+    // it to stay.
     observed.set.pods.get_mut(&0).unwrap().own.state = NodeState::Silent(Duration::from_secs(1));
     for (lost, expected) in [(patience + 2, true), (patience, false)] {
         says(&mut observed, 1, |info| {
@@ -83,14 +84,14 @@ fn a_master_that_replicas_lost_long_before_anybody_looked_is_succeeded_at_the_fi
     }
 }
 
-/// Replicas that are cut off from their master miss it while it takes writes: their word says nothing of a short pause, and
-/// none of them takes over without loss.
+/// Replicas that are cut off from their master miss it while it takes writes. What they report does not prove that a
+/// short pause is more than that, and none of them can take over without loss.
 #[test]
-fn a_master_that_was_heard_all_the_time_is_not_succeeded_by_replicas_that_are_cut_off() {
+fn a_master_that_answered_all_the_time_is_not_succeeded_by_replicas_that_are_cut_off() {
     let simulation = Simulation::settled(redis(2));
     let patience = simulation.object.spec.failover.hang_timeout.seconds();
     let mut observed = simulation.observe();
-    for (heard, silence, quiet, expected) in [
+    for (has_answered, silence, quiet, expected) in [
         (true, 1, patience + 60, false),
         (true, patience, patience + 60, false),
         (true, patience, patience, true),
@@ -102,19 +103,19 @@ fn a_master_that_was_heard_all_the_time_is_not_succeeded_by_replicas_that_are_cu
             says(&mut observed, ordinal, |info| info.quiet_seconds = Some(quiet));
         }
         let own = &mut observed.set.pods.get_mut(&0).unwrap().own;
-        (own.state, own.heard) = (NodeState::Silent(Duration::from_secs(silence)), heard);
-        assert_eq!(begins(&simulation, &observed).is_some(), expected, "heard: {heard}, {silence} s, {quiet} s");
+        (own.state, own.has_answered) = (NodeState::Silent(Duration::from_secs(silence)), has_answered);
+        assert_eq!(begins(&simulation, &observed).is_some(), expected, "{has_answered}, {silence} s, {quiet} s");
     }
 }
 
 /// When it wakes up, it answers no write that waited.
 #[test]
-fn a_master_that_hangs_is_left_word_before_its_successor_is_promoted() {
+fn a_hung_master_is_sent_the_step_down_before_its_successor_is_promoted() {
     let mut simulation = Simulation::settled(redis(2));
     let mut observed = simulation.observe();
     observed.set.pods.get_mut(&0).unwrap().own.state = NodeState::Silent(Duration::from_secs(30));
     let place = |actions: &[Action], of: fn(&Action) -> bool| actions.iter().position(of);
-    let is_word = |action: &Action| matches!(action, Action::StepDown { .. });
+    let is_step_down = |action: &Action| matches!(action, Action::StepDown { .. });
     let quiet = |observed: &mut Observed, host: Option<&str>| {
         for ordinal in [1, 2] {
             says(observed, ordinal, |info| {
@@ -128,15 +129,15 @@ fn a_master_that_hangs_is_left_word_before_its_successor_is_promoted() {
     quiet(&mut observed, None);
     let begun = decide(&simulation.object, &observed, simulation.now);
     let follow = place(&begun.actions, |action| matches!(action, Action::Follow { .. }));
-    assert!(place(&begun.actions, is_word).is_some_and(|word| follow.is_some_and(|follow| word < follow)));
+    assert!(place(&begun.actions, is_step_down).is_some_and(|at| follow.is_some_and(|follow| at < follow)));
     simulation.object.status = Some(begun.status);
     quiet(&mut observed, Some("127.0.0.1"));
     let actions = decide(&simulation.object, &observed, simulation.now).actions;
     let promotion = place(&actions, |action| matches!(action, Action::Promote { .. })).expect("a promotion");
-    assert!(place(&actions, is_word).is_some_and(|word| word < promotion), "{actions:#?}");
+    assert!(place(&actions, is_step_down).is_some_and(|at| at < promotion), "{actions:#?}");
 }
 
-/// Its connection is up for as long as `repl-timeout` lasts.
+/// Redis reports its connection as up until `repl-timeout` has passed.
 #[test]
 fn a_replica_that_is_cut_off_from_a_master_that_serves_does_not_take_over() {
     let mut simulation = Simulation::settled(redis(1));
@@ -152,9 +153,9 @@ fn a_replica_that_is_cut_off_from_a_master_that_serves_does_not_take_over() {
     assert_eq!(begins(&simulation, &observed), None);
 }
 
-/// While it is to hand over, too.
+/// A master stays the master for a moment without an answer, also while it is to hand over.
 #[test]
-fn a_master_that_is_to_hand_over_and_is_not_heard_for_a_moment_is_not_robbed() {
+fn a_master_that_is_to_hand_over_keeps_its_role_while_it_does_not_answer_for_a_moment() {
     let mut simulation = Simulation::settled(redis(2));
     let status = simulation.object.status.as_mut().unwrap();
     status.failover = Some(Failover {
@@ -176,7 +177,7 @@ fn a_master_that_is_to_hand_over_and_is_not_heard_for_a_moment_is_not_robbed() {
     assert!(promoted(&observed) || begins(&simulation, &observed).is_some());
 }
 
-/// A replica that nobody hears while the master takes writes lacks those.
+/// A replica that does not answer while the master takes writes lacks those.
 #[test]
 fn a_replica_that_was_away_while_the_master_served_does_not_take_over() {
     let mut simulation = Simulation::settled(redis(1));
@@ -194,9 +195,9 @@ fn a_replica_that_was_away_while_the_master_served_does_not_take_over() {
     assert!(acknowledged.iter().all(|write| simulation.data().contains(write)));
 }
 
-/// Nor does one that was away when nobody looked.
+/// Nor does a replica that was away while no operator looked.
 #[test]
-fn a_replica_that_lost_its_master_long_before_it_was_started_anew_does_not_take_over() {
+fn a_replica_that_lost_its_master_long_before_that_was_restarted_does_not_take_over() {
     let simulation = Simulation::settled(redis(1));
     let mut observed = simulation.observe();
     says(&mut observed, 0, |info| {
@@ -215,7 +216,7 @@ fn a_replica_that_lost_its_master_long_before_it_was_started_anew_does_not_take_
     }
 }
 
-/// One that never comes into step is of the earlier spec: waiting for it would never end.
+/// The pod that never catches up was made from the earlier spec: waiting for it would never end.
 #[test]
 fn a_pod_of_the_earlier_spec_that_cannot_follow_is_replaced() {
     let simulation = Simulation::settled(redis(2));
@@ -241,7 +242,7 @@ fn a_pod_of_the_earlier_spec_that_cannot_follow_is_replaced() {
     assert!(!replaced(&observed));
 }
 
-/// `deletionPolicy: Retain` of an earlier object is kept by the next one of its name.
+/// The next object of the same name respects `deletionPolicy: Retain` of an earlier one.
 #[test]
 fn volumes_of_an_earlier_object_are_not_deleted() {
     let simulation = Simulation::settled(redis(1));
@@ -259,7 +260,7 @@ fn volumes_of_an_earlier_object_are_not_deleted() {
     }
 }
 
-/// Somebody ran `FAILOVER` on the master, and that has not connected to its successor yet, or has.
+/// Somebody ran `FAILOVER` on the master. It has connected to its successor, or has not yet.
 #[test]
 fn a_master_that_was_made_by_hand_is_recorded_and_no_other_is_promoted_or_detached() {
     for up in [true, false] {

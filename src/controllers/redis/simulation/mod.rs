@@ -1,5 +1,5 @@
-//! Pods, volumes and processes of Redis in memory, in which every decision must lead to the same end and cost no data
-//! that was promised.
+//! Pods, volumes and processes of Redis in memory, in which every decision must lead to the same end and lose no
+//! acknowledged write.
 
 mod clients;
 mod idle;
@@ -34,9 +34,9 @@ use nodes::Write;
 use states::States;
 use story::Mishap;
 
-/// Rounds that one reconcile has.
+/// The most rounds of one reconcile.
 const ROUNDS: usize = 12;
-/// Reconciles after which something would have gone wrong.
+/// Reconciles after which a set that has not come to rest is a failure.
 const PASSES: usize = 300;
 
 /// The object, what there is, and what clients know.
@@ -45,9 +45,9 @@ pub struct Simulation {
     pub object: Redis,
     pub kubernetes: Kubernetes,
     pub now: Timestamp,
-    /// How the object was when it was last decided about.
+    /// The health of the object at the last decision.
     pub health: Option<Health>,
-    /// Writes that clients were told are done.
+    /// Writes that clients got an acknowledgement for.
     pub acknowledged: Vec<Write>,
     /// What was done.
     pub journal: Vec<Action>,
@@ -177,7 +177,7 @@ impl Simulation {
         );
     }
 
-    /// All is as the object says.
+    /// Asserts that all is as the object says.
     pub fn assert_settled(&self) {
         assert!(matches!(self.health, Some(Health::Ready(_))), "{:?} {:#?}", self.health, self.kubernetes.set.pods);
         let wanted: Vec<i32> = (0..=self.object.spec.replicas).collect();
@@ -207,7 +207,7 @@ impl Simulation {
         master.map_or_else(Vec::new, |pod| pod.process.as_ref().unwrap().writes.clone())
     }
 
-    /// Clients must never find two that take writes, and nobody is told of two.
+    /// Asserts that clients never find two masters, neither by the label nor behind the Service.
     fn assert_one_master(&self) {
         let found =
             self.kubernetes.set.pods.values().filter(|pod| pod.role.as_deref() == Some(MASTER) && pod.is_master());
@@ -218,7 +218,7 @@ impl Simulation {
         assert!(masters.len() <= 1, "two masters behind the Service: {behind:#?}");
     }
 
-    /// What is written leads clients to whom the status names, and to nobody else.
+    /// Asserts that a written slice leads clients to the node that the status names, and to nobody else.
     fn assert_led_to_the_recorded_master(&self, publication: &Publication) {
         if service_of(&publication.slice.value) != Some(&self.object.name_any()) {
             return;
@@ -233,7 +233,7 @@ impl Simulation {
         }
     }
 
-    /// What must never be done.
+    /// Asserts that an action does no harm.
     fn assert_harmless(&self, action: &Action) {
         match action {
             Action::Promote { node, .. } => {
@@ -243,7 +243,8 @@ impl Simulation {
                 };
                 let data = |name: &str| process(name).map_or(0, |process| process.writes.len());
                 let richest = self.kubernetes.set.pods.values().map(|pod| data(&pod.name)).max().unwrap_or(0);
-                // It had all that there was a moment ago, which was nothing: what came since is what replicas may always lack.
+                // An empty node may be promoted if it was in sync a moment ago, when there were no data: it lacks only
+                // what came since, as replicas always may.
                 let status = self.object.status.as_ref().unwrap();
                 let was_in_sync = status.nodes.iter().any(|it| it.name == node.name && it.in_sync);
                 let goes_on = process(&node.name).is_some_and(|it| status.history.as_ref() == Some(&it.history));

@@ -1,9 +1,9 @@
-//! A process of Redis: what it has, whom it follows.
+//! A process of Redis: which data it has, and which master it follows.
 
 use crate::external::redis::{Attached, Info, Link, Role};
 use crate::stateful::tls::facts::StoredCertificate;
 
-/// A write; each is another.
+/// A write; each has a number of its own.
 pub type Write = u32;
 
 /// A running process.
@@ -12,18 +12,18 @@ pub struct Process {
     pub run: u32,
     /// Seconds since it was started.
     pub age: u64,
-    /// Whom it follows; a master follows nobody.
+    /// The master that it follows; a master follows none.
     pub follows: Option<Following>,
     pub history: String,
     pub earlier: String,
     pub writes: Vec<Write>,
     /// The certificates that it has loaded.
     pub files: Option<StoredCertificate>,
-    /// Does not answer, since so many seconds.
+    /// For how many seconds it has not answered, if it hangs.
     pub hangs: Option<u64>,
     /// Its disk takes nothing.
     pub full: bool,
-    /// Somebody asks it for more replicas than there are.
+    /// Somebody made it require more replicas than there are.
     pub tampered: bool,
     /// A client keeps its connection to it.
     pub client: bool,
@@ -36,12 +36,12 @@ pub struct Following {
     pub up: bool,
     /// Fetches all data.
     pub syncing: bool,
-    /// Seconds since it heard of its master.
+    /// Seconds since it last received anything from its master.
     pub quiet: u64,
 }
 
 impl Process {
-    /// Every process begins as a replica of nobody, with what its volume has.
+    /// Every process starts as a replica without a master, with what is on its volume.
     pub fn start(run: u32, writes: Vec<Write>) -> Self {
         let follows = Some(Following { host: "127.0.0.1".into(), up: false, syncing: false, quiet: 1000 });
         Self {

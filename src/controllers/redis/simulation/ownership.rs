@@ -1,4 +1,4 @@
-//! What is somebody else's stays as it is, what is ours stays ours, and what cannot be read is fetched anew.
+//! What is somebody else's stays as it is, what is ours stays ours, and what cannot be read is fetched again.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const WHOSE: &str = "PersistentVolumeClaim data-cache-0 exists and holds data of
 
 fn reason(simulation: &Simulation) -> Option<&'static str> {
     match simulation.health.as_ref()? {
-        Health::Stalled(message) | Health::Progressing(message) => Some(message.reason),
+        Health::Stalled(cause) | Health::Progressing(cause) => Some(cause.reason),
         _ => None,
     }
 }
@@ -105,7 +105,7 @@ fn the_last_copy_is_never_emptied() {
         "{:?}",
         simulation.kubernetes.set.claims
     );
-    // Somebody repairs the file of one: what it has is served, and the other begins empty.
+    // Somebody repairs the file of one node: what that has is served, and the other starts empty.
     simulation.kubernetes.set.claims.get_mut(&1).unwrap().volume.damaged = false;
     let before = volumes(&simulation);
     for _ in 0..100 {

@@ -8,7 +8,7 @@ use crate::controllers::redis::action::Action;
 use crate::controllers::redis::fixtures::redis;
 use crate::stateful::ChildAction;
 
-/// Lets all of it happen, and then nothing more.
+/// Lets the whole story happen, then heals everything, and asserts that the set comes to rest.
 fn tell(simulation: &mut Simulation, story: &[Event]) {
     for event in story {
         event.happens(simulation);
@@ -115,7 +115,8 @@ fn a_master_that_comes_back_empty_follows_the_one_that_took_over() {
     assert_ne!(simulation.object.status.as_ref().unwrap().master.as_deref(), Some("cache-0"));
 }
 
-/// Its first write reached nobody else. A queue is empty most of the time: an empty replica has to take over at once there, too.
+/// The first write of the new master reached no replica. A queue is empty most of the time, so an empty replica has to
+/// take over at once there, too.
 #[test]
 fn a_new_master_that_hangs_is_succeeded_in_time_by_a_replica_that_had_all_there_was() {
     let mut simulation = Simulation::new(redis(3));
@@ -136,7 +137,7 @@ fn a_new_master_that_hangs_is_succeeded_in_time_by_a_replica_that_had_all_there_
     simulation.assert_settled();
 }
 
-/// What is killed while the disk is busy may come back without writes that its replicas have.
+/// A process that is killed while the disk is busy may come back without writes that its replicas have.
 #[test]
 fn a_master_that_was_restarted_is_not_preferred_to_replicas_that_pause() {
     for wakes in [true, false] {
@@ -161,7 +162,7 @@ fn a_master_that_was_restarted_is_not_preferred_to_replicas_that_pause() {
     }
 }
 
-/// Nobody is served by an empty node while others that may have data are awaited.
+/// No empty node serves while nodes that may have data are waited for.
 #[test]
 fn all_killed_at_once_the_data_on_the_volumes_win() {
     for emptied in [None, Some(0), Some(2)] {
@@ -181,7 +182,7 @@ fn all_killed_at_once_the_data_on_the_volumes_win() {
 
 /// Neither a silent loss nor an endless wait.
 #[test]
-fn data_that_are_gone_everywhere_are_told_of() {
+fn data_that_are_gone_everywhere_are_reported() {
     let mut simulation = Simulation::settled(redis(2));
     for ordinal in 0..=2 {
         simulation.kubernetes.kill(ordinal);
@@ -195,9 +196,9 @@ fn data_that_are_gone_everywhere_are_told_of() {
     assert!(last.at.0.duration_since(begun).as_secs() >= 60);
 }
 
-/// For a moment there is not even a pod: what they had is remembered all the same.
+/// For a moment there is not even a pod: that there were data is remembered all the same.
 #[test]
-fn data_that_are_gone_with_their_pods_are_told_of() {
+fn data_that_are_gone_with_their_pods_are_reported() {
     let mut simulation = Simulation::settled(redis(1));
     simulation.kubernetes.set.pods.clear();
     simulation.kubernetes.set.claims.clear();
@@ -208,9 +209,9 @@ fn data_that_are_gone_with_their_pods_are_told_of() {
     assert_eq!(last.reason, "DataGone");
 }
 
-/// Whatever gets in between: clients write to the node that began empty, and the operator hears nothing of it for a moment.
+/// Whatever gets in between: clients write to the node that started empty, and that does not answer for a moment.
 #[test]
-fn data_that_are_gone_are_told_of_although_the_new_master_pauses() {
+fn data_that_are_gone_are_reported_although_the_new_master_pauses() {
     for dies_after in 1..8 {
         let mut simulation = Simulation::settled(redis(1));
         for ordinal in 0..=1 {
@@ -222,7 +223,7 @@ fn data_that_are_gone_are_told_of_although_the_new_master_pauses() {
             status.failover.as_ref().map_or(status.epoch, |failover| failover.epoch)
         };
         let before = epoch(&simulation);
-        // It begins when the data have been waited for.
+        // The failover begins when the data have been waited for.
         while epoch(&simulation) == before {
             simulation.time_passes();
             simulation.reconcile(&Mishap { dies_after: Some(dies_after), reply_lost: None });

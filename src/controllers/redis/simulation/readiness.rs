@@ -13,7 +13,7 @@ use crate::runtime::Health;
 use crate::stateful::ChildAction;
 use crate::stateful::simulation::assert_helpful;
 
-/// Nothing is called ready that is not, and whoever stalls says what to do.
+/// Asserts that what is called ready is so, and that whatever stalls says what to do.
 pub fn assert_true(object: &Redis, observed: &Observed, health: &Health, actions: &[Action]) {
     assert_helpful(health);
     if !matches!(health, Health::Ready(_)) {
@@ -37,7 +37,7 @@ pub fn assert_true(object: &Redis, observed: &Observed, health: &Health, actions
     }
 }
 
-/// The only pod goes on answering while it is told to stop, and a moment after.
+/// The only pod still answers after it was deleted, until its process ends.
 #[test]
 fn a_single_node_is_not_ready_before_its_pod_was_replaced() {
     for image in ["registry.example.com/nothing", "registry.example.com/redis"] {
@@ -49,9 +49,9 @@ fn a_single_node_is_not_ready_before_its_pod_was_replaced() {
     }
 }
 
-/// A kubelet that does not answer, or an exporter that fails, keeps no client from the master; and it is told.
+/// A kubelet that does not answer, or an exporter that fails, keeps no client from the master, but is reported.
 #[test]
-fn a_master_whose_pod_is_not_ready_serves_and_is_told() {
+fn a_master_whose_pod_is_not_ready_serves_and_is_reported() {
     for size in [0, 2] {
         let mut simulation = Simulation::settled(redis(size));
         let master = simulation.object.status.clone().unwrap().master.unwrap();

@@ -1,4 +1,4 @@
-//! What answers as Redis Sentinel does comes and goes as the spec says.
+//! The Service for clients of Redis Sentinel comes and goes as the spec says.
 
 use super::Simulation;
 use super::story::Mishap;

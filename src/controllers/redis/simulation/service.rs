@@ -1,5 +1,5 @@
-//! Whom clients of the Services find: whatever becomes of pods' readiness, disks and settings, and without a gap when an
-//! earlier version's Services are taken over.
+//! Which nodes clients of the Services find, whatever happens to pods' readiness, disks and settings, and without a gap
+//! when the Services of an earlier version are taken over.
 
 use serde_json::json;
 
@@ -30,7 +30,7 @@ fn process<'a>(simulation: &'a mut Simulation, name: &str) -> &'a mut super::nod
     simulation.kubernetes.set.pods.values_mut().find(|pod| pod.name == name).unwrap().process.as_mut().unwrap()
 }
 
-/// One step of the operator at a time, from what it decides now.
+/// The actions that the operator decides on now.
 fn first_actions(simulation: &Simulation) -> Vec<Action> {
     super::decide(&simulation.object, &simulation.observe(), simulation.now).actions
 }
@@ -66,7 +66,7 @@ fn services_of_an_earlier_version_are_taken_over_without_a_gap() {
     simulation.assert_settled();
 }
 
-/// What Kubernetes wrote stays when a selector goes: nobody else would take a dead master out of it.
+/// The slices that Kubernetes wrote stay when a selector goes: only the operator takes a dead master out of them.
 #[test]
 fn the_operator_may_die_at_any_point_of_taking_services_over() {
     for dies in 0..8 {
@@ -96,7 +96,7 @@ fn a_selector_that_somebody_adds_goes_again() {
     simulation.assert_settled();
 }
 
-/// It would be back as a replica, and keep the connections that it got.
+/// It would come back as a replica, and keep the connections that it got.
 #[test]
 fn a_master_that_dies_is_out_before_anything_else_is_done() {
     for size in [0, 2] {
@@ -110,7 +110,7 @@ fn a_master_that_dies_is_out_before_anything_else_is_done() {
 
 /// Labels are for people: clients do not wait for them.
 #[test]
-fn clients_are_led_to_the_next_master_before_labels_tell_of_it() {
+fn clients_are_led_to_the_next_master_before_the_labels_name_it() {
     let mut simulation = Simulation::settled(redis(2));
     simulation.kubernetes.kill(0);
     simulation.journal.clear();
@@ -132,14 +132,14 @@ fn two_pods_are_never_labelled_the_master_beside_each_other() {
     simulation.kubernetes.set.pods.get_mut(&0).unwrap().process.as_mut().unwrap().hangs = Some(0);
     simulation.time_passes();
     simulation.time_passes();
-    // The world looks after each action.
+    // The simulation checks the labels after each action.
     simulation.settle();
     assert_eq!(master(&simulation), "cache-1");
 }
 
-/// Whoever is not heard for a moment may serve: it may be the operator that is cut off.
+/// A master that does not answer for a moment may still serve: it may be the operator that is cut off.
 #[test]
-fn a_master_that_is_not_heard_for_a_moment_stays_behind_the_service() {
+fn a_master_that_does_not_answer_for_a_moment_stays_behind_the_service() {
     let simulation = Simulation::settled(redis(2));
     let mut observed = simulation.observe();
     observed.set.pods.get_mut(&0).unwrap().own.state =
@@ -148,7 +148,7 @@ fn a_master_that_is_not_heard_for_a_moment_stays_behind_the_service() {
     assert!(!actions.iter().any(|action| matches!(action, Action::Lead(_))), "{actions:?}");
 }
 
-/// An address is given to somebody else's pod within seconds.
+/// The address of a pod may be given to somebody else's pod within seconds.
 #[test]
 fn the_address_of_a_pod_that_is_gone_leads_nobody_to_its_next_owner() {
     let mut simulation = Simulation::settled(redis(0));
@@ -162,7 +162,7 @@ fn the_address_of_a_pod_that_is_gone_leads_nobody_to_its_next_owner() {
 }
 
 #[test]
-fn a_slice_that_leads_elsewhere_and_is_nobodys_we_know_is_told() {
+fn an_unknown_slice_that_leads_elsewhere_is_reported() {
     let mut simulation = Simulation::settled(redis(1));
     let mut value = simulation.kubernetes.slices["cache-ipv4"].value.clone();
     value["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] = "somebody".into();
@@ -189,13 +189,13 @@ fn a_master_whose_disk_is_full_hands_over_to_one_with_room() {
 }
 
 #[test]
-fn a_full_disk_that_nobody_can_stand_in_for_is_told() {
+fn a_full_disk_of_the_only_node_is_reported() {
     let mut simulation = Simulation::settled(redis(0));
     process(&mut simulation, "cache-0").full = true;
     simulation.reconcile(&Mishap::default());
     let (reason, text) = reason(&simulation);
     assert!(reason == "WritesRefused" && text.contains("spec.storage.size"), "{reason}: {text}");
-    // More room is asked for before anybody is waited for.
+    // The volume is expanded before anything is waited for.
     simulation.object.spec.storage.size = "2Gi".into();
     simulation.reconcile(&Mishap::default());
     assert!(
@@ -219,7 +219,7 @@ fn a_setting_that_somebody_changed_is_changed_back_and_moves_nobody() {
     assert!(mended && master(&simulation) == first, "{:#?}", simulation.journal);
 }
 
-/// Its pod is about to be told to go, and its node may be gone any moment.
+/// Kubernetes is about to delete its pod, and its Kubernetes node may be gone any moment.
 #[test]
 fn a_master_on_a_node_that_does_not_answer_hands_over() {
     let simulation = Simulation::settled(redis(2));
@@ -231,7 +231,7 @@ fn a_master_on_a_node_that_does_not_answer_hands_over() {
     assert_eq!((begun.reason.as_str(), begun.planned), ("NodeLost", true));
 }
 
-/// Begins with the moment at which a failover from the first node is recorded as complete.
+/// A set at the moment when a failover from the first node is recorded as complete.
 fn just_failed_over() -> Simulation {
     let mut simulation = Simulation::settled(redis(1));
     simulation.kubernetes.kill(0);
@@ -269,7 +269,7 @@ fn an_earlier_master_without_clients_is_left_in_peace() {
     assert_eq!(simulation.object.status.clone().unwrap().last_failover.unwrap().left, [""; 0]);
 }
 
-/// It does not come by the Service, so that nothing leads it elsewhere.
+/// It does not come through the Service, so nothing can lead it elsewhere.
 #[test]
 fn a_client_that_comes_to_an_earlier_master_again_and_again_is_let_alone_in_the_end() {
     let mut simulation = just_failed_over();

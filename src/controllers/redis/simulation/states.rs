@@ -54,7 +54,8 @@ pub struct States {
 }
 
 impl States {
-    /// Every state has its row, and what is recorded before and after it is in there. `after` is the status that was decided.
+    /// Asserts that the table has a row for the state, which lists what was recorded before it and what it records.
+    /// `after` is the status that was decided.
     pub fn follow(&mut self, object: &Redis, observed: &Observed, now: Timestamp, after: &RedisStatus) {
         let (state, before) = (failover_state(object, observed, now), object.status.as_ref());
         let Some(row) = TABLE.get(state) else { panic!("{state} has no row") };
@@ -69,7 +70,7 @@ impl States {
         }
     }
 
-    /// What comes of one look at a master and its two replicas, with a change of the master recorded or none.
+    /// Follows one look at a master and its two replicas, with a change of the master recorded or none.
     fn look(
         &mut self,
         settled: &Simulation,

@@ -21,7 +21,7 @@ pub enum Fault {
     KillAll,
     /// A process hangs.
     Hang(Index),
-    /// Whatever hangs goes on.
+    /// Whatever hangs continues.
     Resume,
     /// A process is killed, and its volume is empty.
     Empty(Index),
@@ -46,13 +46,13 @@ pub enum Fault {
 /// How a reconcile goes wrong.
 #[derive(Clone, Debug, Default)]
 pub struct Mishap {
-    /// The operator dies after so many actions, before it tells anybody.
+    /// The operator dies after so many actions, before it records anything more.
     pub dies_after: Option<usize>,
-    /// The answer to that action is lost, counted from one: it was done, and nobody knows.
+    /// The answer to that action is lost, counted from one: the action was done, but the operator does not know.
     pub reply_lost: Option<usize>,
 }
 
-/// A wish of a user.
+/// A change of the spec by a user.
 #[derive(Clone, Debug)]
 pub enum Edit {
     Replicas(i32),
@@ -208,7 +208,7 @@ impl Fault {
                 }
             }
             Self::Mislabel(place) => {
-                // Somebody who does this to a master beside another asks for two.
+                // To label a second master would be to ask for two masters, so only others are mislabelled.
                 let pod =
                     simulation.any_pod(*place).and_then(|ordinal| simulation.kubernetes.set.pods.get_mut(&ordinal));
                 if let Some(pod) = pod.filter(|pod| !pod.is_master()) {
@@ -218,7 +218,8 @@ impl Fault {
             Self::Promote(place) => {
                 let pod =
                     simulation.any_pod(*place).and_then(|ordinal| simulation.kubernetes.set.pods.get_mut(&ordinal));
-                // To give clients two of them takes a second hand.
+                // A pod that is labelled as the master is left out: with the promotion as well, clients could find two
+                // masters.
                 let unseen = pod.filter(|pod| pod.role.as_deref() != Some(MASTER));
                 if let Some(process) = unseen.and_then(|pod| pod.process.as_mut()) {
                     process.promote(0);
@@ -264,7 +265,7 @@ impl Simulation {
         (!ordinals.is_empty()).then(|| ordinals[place.index(ordinals.len())])
     }
 
-    /// The kubelet lets that pod wait, for its process was killed again and again.
+    /// Kills a process that was killed often before: the kubelet waits before it starts it again.
     pub fn kill_again(&mut self, ordinal: i32) {
         self.kubernetes.kill(ordinal);
         if let Some(pod) = self.kubernetes.set.pods.get_mut(&ordinal) {
@@ -272,7 +273,7 @@ impl Simulation {
         }
     }
 
-    /// Whatever hangs goes on, disks have room, and kubelets answer.
+    /// Whatever hangs continues, disks have room, and kubelets answer.
     pub fn resume(&mut self) {
         for pod in self.kubernetes.set.pods.values_mut() {
             pod.unready = false;

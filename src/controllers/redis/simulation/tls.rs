@@ -19,7 +19,7 @@ use crate::stateful::tls::RotationStep;
 use crate::stateful::tls::facts::{Authority, Leaf, Source, StoredCertificate, Version};
 use crate::stateful::tls::write::Certify;
 
-/// The authority that signed what is shown.
+/// The authority that signed the certificate.
 fn signer(kept: &StoredCertificate) -> Option<&str> {
     kept.leaf.as_ref()?.id.split_once(" of ").map(|(_, authority)| authority)
 }
@@ -74,7 +74,7 @@ pub fn certify(known: &mut Certificates, object: &Redis, certify: &Certify, now:
 }
 
 impl Simulation {
-    /// Nobody ever meets a certificate that it does not trust.
+    /// Asserts that nobody ever meets a certificate that it does not trust.
     pub fn assert_trusted(&self) {
         let processes = || self.kubernetes.set.pods.values().filter_map(|pod| pod.process.as_ref()?.files.as_ref());
         let clients = self.kubernetes.certificates.for_clients.as_ref();
@@ -146,7 +146,7 @@ fn an_authority_is_replaced_without_a_moment_of_mistrust_wherever_the_operator_d
 }
 
 #[test]
-fn a_secret_that_cannot_be_used_is_told_of_and_keeps_nobody_from_taking_over() {
+fn a_secret_that_cannot_be_used_is_reported_and_keeps_no_node_from_taking_over() {
     let mut simulation = with_tls(2);
     simulation.object.spec.tls.as_mut().unwrap().secret_name = Some("mine".into());
     simulation.kubernetes.certificates.nodes.source = Source::Unusable("spec.tls.secretName: mend it".into());

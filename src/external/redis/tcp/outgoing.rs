@@ -1,4 +1,4 @@
-//! Tells when certain bytes of a connection are in the kernel's hands, whether anybody reads them or not.
+//! Reports when certain bytes of a connection are in the kernel's hands, whether anybody reads them or not.
 
 use std::io;
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::oneshot;
 
-/// What is awaited of the bytes that go out over one connection.
+/// The bytes that a caller waits for among those that go out over one connection.
 #[derive(Clone, Default)]
 pub struct Outgoing(Arc<Mutex<Option<Awaited>>>);
 
@@ -17,16 +17,16 @@ struct Awaited {
     /// The last bytes that went out: no more than `words` is long.
     tail: Vec<u8>,
     found: bool,
-    tell: oneshot::Sender<()>,
+    done: oneshot::Sender<()>,
 }
 
 impl Outgoing {
-    /// Resolves once these words have been written from now on, and flushed. It fails when others are awaited, or when the
-    /// connection is no more.
+    /// Resolves once these bytes have been written from now on, and flushed. It fails if another caller waits for other
+    /// bytes, or if the connection ends.
     pub fn written(&self, words: Vec<u8>) -> oneshot::Receiver<()> {
-        let (tell, told) = oneshot::channel();
-        *self.awaited() = Some(Awaited { words, tail: Vec::new(), found: false, tell });
-        told
+        let (done, written) = oneshot::channel();
+        *self.awaited() = Some(Awaited { words, tail: Vec::new(), found: false, done });
+        written
     }
 
     fn awaited(&self) -> std::sync::MutexGuard<'_, Option<Awaited>> {
@@ -47,8 +47,8 @@ impl Outgoing {
         if awaited.as_ref().is_some_and(|awaited| awaited.found)
             && let Some(awaited) = awaited.take()
         {
-            // Nobody may wait any more.
-            awaited.tell.send(()).ok();
+            // The caller may have stopped waiting.
+            awaited.done.send(()).ok();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Connections to listeners of ours, which answer as it suits the test.
+//! Connections to listeners that answer as it suits the test.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -10,7 +10,7 @@ use super::*;
 
 const MASTER: &[u8] = b"*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n";
 
-/// A listener that closes so many connections when it is asked something; it counts all.
+/// A listener that closes the first `most` connections when it is asked something. It counts all connections.
 async fn closing(most: usize) -> (Endpoint, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
@@ -21,7 +21,7 @@ async fn closing(most: usize) -> (Endpoint, Arc<AtomicUsize>) {
             let (mut stream, _) = listener.accept().await.expect("a connection");
             stream.read_u8().await.expect("a question");
             if counted.fetch_add(1, Ordering::SeqCst) >= most {
-                stream.write_all(MASTER).await.expect("it is told");
+                stream.write_all(MASTER).await.expect("it is written");
                 // It stays open.
                 stream.read_to_end(&mut Vec::new()).await.ok();
             }
@@ -35,14 +35,14 @@ async fn asked(node: &Endpoint) -> Result<Reply, Trouble> {
 }
 
 #[tokio::test]
-async fn who_takes_another_connection_is_not_gone() {
+async fn a_process_that_accepts_another_connection_is_not_gone() {
     let (node, count) = closing(TRIES - 1).await;
     assert!(matches!(asked(&node).await, Ok(Reply::Role(Role::Master))));
     assert_eq!(count.load(Ordering::SeqCst), TRIES);
 }
 
 #[tokio::test]
-async fn who_closes_every_connection_may_live() {
+async fn a_process_that_closes_every_connection_may_live() {
     let (node, count) = closing(usize::MAX).await;
     assert_eq!(asked(&node).await, Err(Trouble::Broken));
     assert_eq!(count.load(Ordering::SeqCst), TRIES);
@@ -58,7 +58,7 @@ async fn a_change_is_not_made_twice() {
 
 #[tokio::test]
 async fn where_nobody_listens_the_process_is_gone() {
-    // As long as it is held nobody else gets the port.
+    // While the socket is bound, nobody else gets the port.
     let held = TcpSocket::new_v4().expect("a socket");
     held.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
     let address = held.local_addr().expect("an address").to_string();
@@ -106,7 +106,7 @@ async fn answers_that_are_whole_may_be_many() {
         let answer = format!("${}\r\n{info}\r\n", info.len());
         let mut question = [0; 4096];
         while stream.read(&mut question).await.is_ok_and(|count| count > 0) {
-            stream.write_all(answer.as_bytes()).await.expect("it is told");
+            stream.write_all(answer.as_bytes()).await.expect("it is written");
         }
     });
     let (tcp, node) = (Tcp::default(), Endpoint { address, login: None, tls: None });
@@ -116,14 +116,14 @@ async fn answers_that_are_whole_may_be_many() {
 }
 
 #[tokio::test]
-async fn a_way_that_leads_nowhere_tells_nothing() {
-    // A broadcast is for nobody to connect to: the kernel refuses at once.
+async fn an_address_that_cannot_be_reached_says_nothing_about_the_process() {
+    // Nobody can connect to a broadcast address: the kernel refuses at once.
     let node = Endpoint { address: "255.255.255.255:6379".into(), login: None, tls: None };
     assert_eq!(asked(&node).await, Err(Trouble::Unanswered));
 }
 
 #[tokio::test]
-async fn a_node_that_hangs_finds_word_left_over_the_connection_that_it_took() {
+async fn a_hung_node_finds_the_step_down_in_the_connection_that_it_accepted() {
     let (node, taken) = hanging().await;
     let tcp = Tcp::default();
     let heir = step_down();
@@ -148,9 +148,10 @@ async fn a_node_that_hangs_finds_word_left_over_the_connection_that_it_took() {
     word.abort();
 }
 
-/// A new leader has no other connection: the word ends what comes after the process wakes up, and may be late for what waited.
+/// A new leader has no other connection. The commands end what comes after the process wakes up, but may be too late
+/// for writes that waited.
 #[tokio::test]
-async fn word_over_a_connection_that_the_node_did_not_take_is_sent_and_not_called_left() {
+async fn a_step_down_over_a_connection_that_the_node_did_not_accept_is_sent_and_is_an_error() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let node = Endpoint { address: listener.local_addr().expect("an address").to_string(), login: None, tls: None };
     let tcp = Tcp::default();
@@ -171,13 +172,13 @@ async fn hanging() -> (Endpoint, tokio::task::JoinHandle<(TcpStream, TcpListener
     let taken = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.expect("a connection");
         stream.read_u8().await.expect("a question");
-        stream.write_all(MASTER).await.expect("it is told");
+        stream.write_all(MASTER).await.expect("it is written");
         (stream, listener)
     });
     (node, taken)
 }
 
-/// The same after its answer: connected to, and silent from here on.
+/// The same node after its answer: it is connected, and silent from here on.
 async fn hung() -> (Tcp, Endpoint, TcpStream, TcpListener) {
     let (node, taken) = hanging().await;
     let tcp = Tcp::default();
@@ -201,7 +202,7 @@ fn in_socket(stream: &TcpStream) -> String {
 }
 
 #[tokio::test]
-async fn word_is_left_once_it_is_in_the_socket_of_a_node_that_answers_nothing() {
+async fn a_step_down_is_done_once_it_is_in_the_socket_of_a_node_that_answers_nothing() {
     let (tcp, node, stream, _listener) = hung().await;
     let heir = step_down();
     let left = timeout(Duration::from_secs(5), tcp.call(&node, &heir)).await.expect("nobody waits for an answer");
@@ -212,10 +213,10 @@ async fn word_is_left_once_it_is_in_the_socket_of_a_node_that_answers_nothing() 
 }
 
 #[tokio::test]
-async fn word_is_left_over_the_connection_that_the_node_took_whatever_was_made_since() {
+async fn a_step_down_goes_over_the_connection_that_the_node_accepted_whatever_was_made_since() {
     let (tcp, node, stream, _listener) = hung().await;
     let heir = step_down();
-    // The kernel makes connections for a process that hangs: it takes them when it has answered what waited.
+    // The kernel makes connections for a hung process: it accepts them after it has answered what waited.
     for _ in 0..2 {
         tcp.put_aside(&node);
         let question = timeout(Duration::from_millis(20), tcp.call(&node, &Request::Role)).await;
@@ -229,7 +230,7 @@ async fn word_is_left_over_the_connection_that_the_node_took_whatever_was_made_s
 }
 
 #[tokio::test]
-async fn word_is_not_called_left_while_the_socket_takes_no_more_bytes() {
+async fn a_step_down_is_not_done_while_the_socket_takes_no_more_bytes() {
     let (tcp, node, mut stream, _listener) = hung().await;
     let large = Request::Configure(vec![("requirepass".into(), "x".repeat(16 * 1024 * 1024))]);
     let mut stuck = tcp.call(&node, &large);
@@ -245,7 +246,7 @@ async fn word_is_not_called_left_while_the_socket_takes_no_more_bytes() {
     reads.abort();
 }
 
-/// A listener that answers the role, and to writes what the test wants: nothing where that is left out.
+/// A listener that answers the role, and `answer` to writes; `None` lets them wait.
 async fn with_writes(answer: Option<&'static [u8]>) -> Endpoint {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
@@ -258,7 +259,7 @@ async fn with_writes(answer: Option<&'static [u8]>) -> Endpoint {
                     let asked = String::from_utf8_lossy(&bytes[..length]).into_owned();
                     let answer = if asked.contains("ROLE") { Some(MASTER) } else { answer };
                     if let Some(answer) = answer {
-                        stream.write_all(answer).await.expect("it is told");
+                        stream.write_all(answer).await.expect("it is written");
                     }
                 }
             });
@@ -268,7 +269,7 @@ async fn with_writes(answer: Option<&'static [u8]>) -> Endpoint {
 }
 
 #[tokio::test]
-async fn a_write_that_is_refused_is_told_in_the_words_of_the_node() {
+async fn a_write_that_is_refused_is_reported_in_the_words_of_the_node() {
     for (answer, expected) in [
         (":0\r\n", None),
         ("-WRONGTYPE Operation against a key\r\n", None),
@@ -290,7 +291,7 @@ async fn a_write_that_is_refused_is_told_in_the_words_of_the_node() {
     }
 }
 
-/// Where a client's writes are paused, everything behind one on the same connection waits as well.
+/// While writes are paused, everything behind one on the same connection waits as well.
 #[tokio::test]
 async fn a_write_that_waits_holds_nothing_else_up() {
     let node = with_writes(None).await;

@@ -7,8 +7,8 @@ use super::reasons::is_certain_loss;
 use crate::api::redis::Failover;
 use crate::controllers::redis::names;
 
-/// The change of the master that begins now. It continues the one that is recorded, if any is: the duration counts from the
-/// beginning of that, and what was lost stays lost, whichever node takes over in the end.
+/// The change of the master that begins now. If a change is recorded already, this one continues it: the duration
+/// counts from the earlier beginning, and a certain loss stays the reason, whichever node takes over in the end.
 pub fn failover(view: &View<'_>, from: Option<i32>, to: i32, reason: &str, planned: bool) -> Failover {
     let earlier = view.before.failover.as_ref();
     let reason = earlier.map(|it| it.reason.as_str()).filter(|it| is_certain_loss(it)).unwrap_or(reason);
@@ -22,7 +22,7 @@ pub fn failover(view: &View<'_>, from: Option<i32>, to: i32, reason: &str, plann
     }
 }
 
-/// What it is called while it is under way.
+/// The condition's reason while the change is under way.
 pub fn word(failover: &Failover) -> &'static str {
     match (&failover.from, failover.planned) {
         (None, _) => "Creating",
@@ -31,7 +31,7 @@ pub fn word(failover: &Failover) -> &'static str {
     }
 }
 
-/// What becomes of it, in a sentence.
+/// The condition's message while the change is under way.
 pub fn describe(failover: &Failover) -> String {
     format!("{} becomes the master: {}", failover.target, failover.reason)
 }

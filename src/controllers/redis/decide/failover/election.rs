@@ -1,8 +1,9 @@
 //! Which node becomes the master when there is none.
 //!
-//! A replica that had all data of the master takes over at once. Where there is none, the master is waited for, whose
-//! volume has all but the last second. Only after a while, or where that is empty, somebody takes over with whom writes
-//! are lost; and an empty node never does so while another may have data.
+//! A replica that had all data of the master takes over at once. Without such a replica, the operator waits for the
+//! master: its volume has all writes but those of the last second. A node without all writes takes over only after
+//! `spec.failover.dataLossTimeout`, or if the master came back empty. An empty node never takes over while another node
+//! may have data.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -14,10 +15,12 @@ use crate::controllers::redis::facts::{Node, NodeState, Pod};
 use crate::controllers::redis::names;
 use crate::external::redis::Info;
 
-/// Nothing that has data can be waited for in the beginning, but so long for pods that do not start.
+/// How long the choice of the first master waits for pods that do not start. New volumes hold no data that would be
+/// worth a longer wait.
 const FIRST_SECONDS: i64 = 10;
 
-/// So long a process may take to be started again, for its replicas to have lost it when it died.
+/// How long a restart of a process may take. A replica that lost its master even earlier had lost it before the process
+/// died.
 const RESTART_SECONDS: u64 = 10;
 
 /// The node that is to be the master.
@@ -25,22 +28,22 @@ const RESTART_SECONDS: u64 = 10;
 pub struct Elected<'a> {
     /// Its ordinal.
     pub to: i32,
-    /// Why, in a word.
+    /// The reason, in one word.
     pub reason: &'a str,
 }
 
-/// What is waited for while no node may take over.
+/// What the operator waits for while no node may take over.
 #[derive(Clone, Copy, Debug)]
 pub enum Wait {
-    /// This replica had all data, and is silent for a moment.
+    /// An answer of this replica: it had all data, and is silent for a moment.
     Replica(i32),
-    /// A node that may have data.
+    /// An answer of a node that may have data.
     Data,
-    /// All nodes answer, and none has the data.
+    /// `spec.failover.dataLossTimeout`: all nodes answer, and none has the data.
     DataGone,
 }
 
-/// The master after that one, or what is waited for.
+/// The master after `from`, or what the operator waits for.
 pub fn after<'a>(
     view: &View<'_>,
     recorded: Option<&Failover>,
@@ -49,7 +52,7 @@ pub fn after<'a>(
 ) -> Result<Elected<'a>, Wait> {
     let elected = |to, reason| Ok(Elected { to, reason });
     if let Some(best) = best_replica(view, from) {
-        // The choice is made once: a failover that has begun waits for no further node.
+        // Only the first choice waits for a silent replica: a failover that has begun waits for no further node.
         return match pausing(view, from).filter(|_| recorded.is_none()) {
             Some(replica) => Err(Wait::Replica(replica)),
             None => elected(best, reason),
@@ -64,7 +67,8 @@ pub fn after<'a>(
             Some(replica) => Err(Wait::Replica(replica)),
             None => elected(from, "MasterRestarted"),
         },
-        // Whatever the others have is more than nothing; but all of them are asked first.
+        // The master is empty, so another node with data takes over. But all nodes must answer first, or the timeout
+        // must pass.
         Some(_) if all || is_over => match richest(view) {
             Some(best) => elected(best, "MasterEmptied"),
             None if !had_data(view) && all => elected(from, "MasterRestarted"),
@@ -79,14 +83,15 @@ pub fn after<'a>(
     }
 }
 
-/// The first master, if one can be chosen yet. Volumes that were there before may hold data: then all nodes are asked first.
+/// The first master, if one can be chosen yet. Volumes of an earlier object may hold data: then all nodes must answer
+/// first.
 pub fn first(view: &View<'_>) -> Option<Elected<'static>> {
     let pods = &view.observed.set.pods;
     if pods.is_empty() {
         return None;
     }
     let elected = |to| Elected { to, reason: "FirstMaster" };
-    // The status was lost, and a master serves.
+    // The status was lost, but a master serves: it stays the master.
     let serving = pods.iter().filter(|(_, pod)| pod.info().is_some_and(Info::is_master));
     let known = |pod: &Pod| (pod.has_role(names::MASTER), pod.info().map_or(0, |info| info.attached.len()));
     if let Some((ordinal, _)) = serving.max_by_key(|(ordinal, pod)| (known(pod), Reverse(**ordinal))) {
@@ -101,14 +106,14 @@ pub fn first(view: &View<'_>) -> Option<Elected<'static>> {
     richest(view).or_else(lowest).map(elected)
 }
 
-/// The replica that is furthest among those that had all data when the master answered last.
+/// The replica with the highest offset among those that had all data when the master last answered.
 fn best_replica(view: &View<'_>, from: i32) -> Option<i32> {
     let history = view.before.history.as_deref()?;
     let fit = |ordinal: &i32| {
         let known = view.recorded(*ordinal).is_some_and(|node| node.in_sync);
         let info = view.loaded(*ordinal).filter(|info| info.continues(history) && !lacks_data_of(view, from, info))?;
         let syncing = info.link().is_some_and(|link| link.syncing);
-        // The master itself goes on where its process still is the one that had the data.
+        // The master itself is a candidate too, if its process is still the one that had the data.
         ((known || *ordinal == from) && !syncing).then_some(info.offset)
     };
     let candidates = view.observed.set.pods.keys().filter_map(|ordinal| Some((*ordinal, fit(ordinal)?)));
@@ -119,10 +124,14 @@ fn best_replica(view: &View<'_>, from: i32) -> Option<i32> {
     candidates.max_by_key(rank).map(|(ordinal, _)| ordinal)
 }
 
-/// Whether a replica lacks what a master has that was started again: it is empty, or had lost its master long before, of
-/// which nobody was told who did not look. Or what one may have that is silent: it still answered when the replica was cut off.
+/// Whether a replica lacks data that the earlier master has, although the status calls the replica in sync.
+///
+/// That is so if the master was restarted and has data, but the replica is empty or had lost its master long before the
+/// restart, while no operator was looking. A master that is silent may have more data as well, if it still answered
+/// after the replica was cut off.
 fn lacks_data_of(view: &View<'_>, from: i32, info: &Info) -> bool {
-    if let Some(Node { state: NodeState::Silent(silence), heard: true, .. }) = view.pod(from).map(|pod| &pod.own) {
+    if let Some(Node { state: NodeState::Silent(silence), has_answered: true, .. }) = view.pod(from).map(|pod| &pod.own)
+    {
         return is_cut_off(view, info, *silence);
     }
     let back = view.loaded(from).filter(|own| own.keys > 0 && !own.is_master());
@@ -130,9 +139,10 @@ fn lacks_data_of(view: &View<'_>, from: i32, info: &Info) -> bool {
     back.is_some_and(|own| info.keys == 0 || before(own))
 }
 
-/// A replica that had all data, and is silent for less long than one that hangs. While the disk is busy, Redis answers
-/// writes up to two seconds before they are in its file: a process that was killed then comes back without what such a
-/// replica has. <https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/#append-only-file>
+/// A replica that had all data, and has been silent for less than the hang timeout. The election waits for it: while
+/// the disk is busy, Redis acknowledges writes up to two seconds before they are in its file, so a process that was
+/// killed may come back without writes that this replica has.
+/// <https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/#append-only-file>
 fn pausing(view: &View<'_>, from: i32) -> Option<i32> {
     let patience = Duration::from_secs(view.hang_timeout());
     let pauses = |ordinal: &i32| {
@@ -143,7 +153,7 @@ fn pausing(view: &View<'_>, from: i32) -> Option<i32> {
     view.observed.set.pods.keys().copied().find(pauses)
 }
 
-/// The node with the most of the data, by what is known; none where nobody has any.
+/// The node with the most data, as far as the operator knows; `None` if no node has any.
 fn richest(view: &View<'_>) -> Option<i32> {
     let history = view.before.history.as_deref().unwrap_or_default();
     let rank = |ordinal: &i32| {

@@ -10,7 +10,7 @@ use crate::api::redis::{Failover, LastFailover};
 use crate::controllers::redis::action::Action;
 use crate::controllers::redis::names::MASTER;
 
-/// The target is a master: nobody else may be one, and clients are led to it.
+/// Makes all others follow the target, and leads clients to it. Once nothing of that is left to do, records the end.
 pub fn step(view: &View<'_>, failover: &Failover, to: i32) -> Step {
     let pod = view.observed.set.pods.get(&to);
     let mut actions = following::followers(view, to);
@@ -23,7 +23,7 @@ pub fn step(view: &View<'_>, failover: &Failover, to: i32) -> Step {
         let from = failover.from.as_ref() == Some(&other.name);
         let stepped_down = other.info().is_some_and(|info| !info.is_master());
         if from && failover.planned && stepped_down && pod.is_some_and(|pod| !pod.has_role(MASTER)) {
-            // Its clients would go on to get errors from it, for as long as they keep their connections.
+            // Its clients would keep getting errors for as long as they keep their connections.
             actions.push(Action::DropClients { node: target(view.pod(*ordinal).unwrap_or(other)) });
         }
     }
@@ -66,12 +66,13 @@ pub fn step(view: &View<'_>, failover: &Failover, to: i32) -> Step {
     Step { record: Record::Complete(completed), again: SOON, ..step }
 }
 
-/// The last failover, as long as clients may still be with an earlier master.
+/// The last failover, as long as clients may still be connected to an earlier master.
 pub fn since_change<'a>(view: &'a View<'_>) -> Option<&'a LastFailover> {
     view.before.last_failover.as_ref().filter(|last| view.before.failover.is_none() && !last.left.is_empty())
 }
 
-/// Who was the master until a moment ago: the one before, and those of changes that followed closely upon each other.
+/// The nodes that were the master until a moment ago: the previous one, and those of earlier changes that clients may
+/// not have left yet.
 fn left(view: &View<'_>, failover: &Failover) -> Vec<String> {
     let earlier = view.before.last_failover.iter().flat_map(|last| &last.left);
     let all: BTreeSet<&String> = failover.from.iter().chain(earlier).filter(|name| **name != failover.target).collect();

@@ -1,4 +1,4 @@
-//! Whom replicas follow.
+//! Which node replicas follow.
 
 use super::super::{View, target};
 use crate::controllers::redis::action::Action;
@@ -6,7 +6,7 @@ use crate::controllers::redis::facts::Pod;
 use crate::controllers::redis::names::PORT;
 use crate::controllers::redis::settings::NOBODY;
 
-/// Makes all others follow that node. Whoever took writes loses its clients.
+/// Makes all others follow that node. A node that took writes loses its clients.
 pub fn followers(view: &View<'_>, master: i32) -> Vec<Action> {
     let Some(address) = view.pod(master).and_then(|pod| pod.address.clone()) else { return Vec::new() };
     let mut actions = Vec::new();
@@ -21,7 +21,7 @@ pub fn followers(view: &View<'_>, master: i32) -> Vec<Action> {
     actions
 }
 
-/// Takes replicas from whatever master they have, unless that is the node that is to be one.
+/// Detaches replicas from their master, unless that is the node that is to become the master.
 pub fn attached_elsewhere(view: &View<'_>, to: i32) -> Vec<Action> {
     let heir = view.pod(to).and_then(|pod| pod.address.as_ref());
     let is_attached = |pod: &&Pod| {

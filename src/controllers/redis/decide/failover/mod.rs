@@ -11,11 +11,11 @@
 //! | `Finishing` | failover, switchover | the recorded target answers as a master | leads clients and replicas to it, then records the end | master |
 //! | `Serving` | master | the recorded master answers as one | moves the role away if the pod goes, its node is lost or its disk fails | switchover |
 //! | `SwitchingOver` | switchover | the earlier master answers as one, or hands over | lets it hand over; gives up when that takes too long | master |
-//! | `MasterUnheard` | master, switchover | the master does not answer, for less time than one that hangs | waits | |
+//! | `MasterSilent` | master, switchover | the master does not answer, but does not count as hung or gone | waits | |
 //! | `MasterGone` | master, failover, switchover | the master is gone, and no node may take the role | waits for its data | |
 //!
-//! What is recorded changes only by the last column. While it stays the same, the facts decide which of its states comes next:
-//! those with it in the second column. [`State::of`] has the third column, [`transition`] the fourth.
+//! The record changes only as the last column says. While it stays the same, the observed facts choose among the states
+//! that have this record in the second column. [`State::of`] implements the third column, [`transition`] the fourth.
 
 mod change;
 mod election;
@@ -40,7 +40,7 @@ pub use reasons::{SILENT, loss};
 pub use silence::is_cut_off;
 pub use successor::is_ready;
 
-/// What the step of a state comes to.
+/// What a state asks for.
 enum Next {
     /// Nothing about the master: other decisions take their turn.
     Nothing,
@@ -65,7 +65,7 @@ fn transition(view: &View<'_>, state: &State<'_>) -> Next {
         State::Creating => Next::Do(waiting::creating(view)),
         State::Serving { master, pod, info } => serving::step(view, *master, pod, info),
         State::SwitchingOver { failover, pod, info } => Next::Do(switching::step(view, failover, pod, info)),
-        State::MasterUnheard { pod, failover } => Next::Do(waiting::master_unheard(view, pod, *failover)),
+        State::MasterSilent { pod, failover } => Next::Do(waiting::master_silent(view, pod, *failover)),
         State::MasterGone { from, wait } => Next::Do(waiting::master_gone(view, *from, *wait)),
         State::Electing { from, to, reason, planned } => {
             Next::Begin(change::failover(view, *from, *to, reason, *planned))
@@ -79,7 +79,7 @@ fn transition(view: &View<'_>, state: &State<'_>) -> Next {
 fn begin(view: &View<'_>, failover: Failover) -> Step {
     let first = match transition(view, &State::begun(view, &failover)) {
         Next::Do(step) if step.record == Record::Seen => step,
-        // A step that records something itself comes when this is recorded.
+        // A step that records something itself comes after this change is recorded.
         _ => Step { again: AT_ONCE, ..Step::wait(change::word(&failover), change::describe(&failover)) },
     };
     Step { record: Record::Begin(failover), ..first }
@@ -90,7 +90,7 @@ pub fn switch_over(view: &View<'_>, master: i32, to: i32, reason: &str) -> Step 
     begin(view, change::failover(view, Some(master), to, reason, true))
 }
 
-/// Moves the role away from a serving master; none where no replica could take it.
+/// Moves the role away from a serving master; `None` if no replica could take it.
 pub fn move_away(view: &View<'_>, master: i32, reason: &str) -> Option<Step> {
     successor::best(view, master).map(|to| switch_over(view, master, to, reason))
 }

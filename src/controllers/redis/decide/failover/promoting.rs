@@ -10,7 +10,7 @@ use crate::controllers::redis::facts::{NodeState, Pod};
 use crate::controllers::redis::names::MASTER;
 use crate::controllers::redis::settings::NOBODY;
 
-/// Closes the Service, detaches the replicas, and promotes the target once they stand still.
+/// Closes the Service, detaches the replicas, and promotes the target once the replicas receive nothing any more.
 pub fn step(view: &View<'_>, failover: &Failover) -> Step {
     let message = change::describe(failover);
     let found = view.observed.set.pods.iter().find(|(_, pod)| pod.name == failover.target);
@@ -20,8 +20,8 @@ pub fn step(view: &View<'_>, failover: &Failover) -> Step {
     let mut actions = services::close(view, pod);
     actions.extend(fences(view, pod));
     actions.extend(word_left(view, failover, pod));
-    // A master that still has replicas may still have writes acknowledged. Without any it has none that wait for one; and
-    // then the replicas stand still, and can be compared.
+    // The replicas of the earlier master may still acknowledge its writes. Once they are detached, no write that waits
+    // for a replica succeeds, and the offsets of the replicas stand still and can be compared.
     let attached = following::attached_elsewhere(view, to);
     if !attached.is_empty() && !info.is_master() {
         actions.extend(attached);
@@ -30,14 +30,15 @@ pub fn step(view: &View<'_>, failover: &Failover) -> Step {
     let labelled = |other: &&Pod| other.name != pod.name && other.has_role(MASTER);
     let mut labels: Vec<Action> = view.observed.set.pods.values().filter(labelled).map(hide).collect();
     if pod.has_role(MASTER) {
-        // Somebody labelled it before its time: with the role, two pods would be called the master.
+        // Somebody labelled the target too early. The others lose the label before the promotion, or two pods would be
+        // called the master.
         actions.append(&mut labels);
     }
     if !info.is_master() {
         let why = if failover.from.is_some() { "the master failed" } else { "it is the first" };
         actions.push(Action::Promote { node: target(pod), run_id: info.run_id.clone(), why });
     }
-    // The others follow before clients come: writes may need a replica.
+    // The others follow before clients come: a write may need a replica (`min-replicas-to-write`).
     actions.extend(following::followers(view, to));
     actions.extend(services::to_master(view, to));
     actions.extend(services::not_as_replica(view, to));
@@ -46,7 +47,7 @@ pub fn step(view: &View<'_>, failover: &Failover) -> Step {
     Step { again: AT_ONCE, ..Step::act(actions, change::word(failover), message) }
 }
 
-/// What an earlier master that hangs is to find when it wakes up.
+/// The commands that a hung earlier master is to find when it wakes up.
 fn word_left(view: &View<'_>, failover: &Failover, successor: &Pod) -> Option<Action> {
     let (from, heir) = (failover.from.as_ref()?, successor.address.clone()?);
     let pod = view.observed.set.pods.values().find(|pod| pod.name == *from && pod.name != successor.name)?;
@@ -54,7 +55,8 @@ fn word_left(view: &View<'_>, failover: &Failover, successor: &Pod) -> Option<Ac
     hangs.then(|| Action::StepDown { node: target(pod), successor: heir })
 }
 
-/// Masters that replicas still name, and whose pods are gone: deleted by force, a pod is gone before its process is.
+/// Fences masters that replicas still follow, but whose pods are gone: a pod that is deleted by force is gone before
+/// its process is.
 fn fences(view: &View<'_>, successor: &Pod) -> Vec<Action> {
     let (Some(history), Some(heir)) = (&view.before.history, &successor.address) else { return Vec::new() };
     let pods = || view.observed.set.pods.values();

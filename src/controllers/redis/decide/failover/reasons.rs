@@ -11,7 +11,7 @@ pub const DISK_FAILED: &str = "DiskFailed";
 
 /// Reasons that are reported as a loss.
 const LOSSES: [&str; 3] = ["MasterLost", "MasterEmptied", "DataGone"];
-/// Those of them that no node can undo that comes back later: the data are gone, whichever becomes the master.
+/// Losses that no returning node can undo: the data are gone, whichever node becomes the master.
 const CERTAIN_LOSSES: [&str; 2] = ["MasterEmptied", "DataGone"];
 
 /// Whether the data are gone for good.

@@ -1,4 +1,4 @@
-//! `Serving`: the recorded master answers as one. The role moves away before it is lost.
+//! `Serving`: the recorded master answers as one. The role moves to a replica before the master is lost.
 
 use super::super::{AT_ONCE, Step, View, writes};
 use super::reasons::{DISK_FAILED, NODE_LOST};
@@ -8,13 +8,13 @@ use crate::external::redis::Info;
 
 pub fn step(view: &View<'_>, master: i32, pod: &Pod, info: &Info) -> Next {
     if info.handing_over {
-        // Somebody made it, and not by way of the object.
+        // Somebody started this handover by hand, not through the object.
         return Next::Do(Step { again: AT_ONCE, ..Step::wait("SwitchingOver", format!("{} hands over", pod.name)) });
     }
     let reason = if pod.terminating {
         "MasterDeleted"
     } else if pod.lost_node.is_some() {
-        // It serves, and may be gone any moment: Kubernetes deletes pods of lost nodes.
+        // It still serves, but may be gone any moment: Kubernetes deletes pods of lost nodes.
         NODE_LOST
     } else if writes::is_refused_by_disk(pod) {
         DISK_FAILED

@@ -9,7 +9,7 @@ use crate::controllers::redis::facts::{NodeState, Pod};
 use crate::controllers::redis::names;
 use crate::external::redis::Info;
 
-/// What is true of the master now. The module's table has the transitions.
+/// The state of the master. The table in `failover/mod.rs` has the transitions.
 pub enum State<'a> {
     /// The status names no master, and no node can be chosen yet.
     Creating,
@@ -18,7 +18,7 @@ pub enum State<'a> {
     /// A switchover is recorded, and the earlier master answers: as a master, or while it hands over.
     SwitchingOver { failover: &'a Failover, pod: &'a Pod, info: &'a Info },
     /// The master, or the one that is to hand over, does not answer; nothing shows that it is gone.
-    MasterUnheard { pod: &'a Pod, failover: Option<&'a Failover> },
+    MasterSilent { pod: &'a Pod, failover: Option<&'a Failover> },
     /// The master is gone, and no node may take the role yet.
     MasterGone { from: i32, wait: Wait },
     /// This node is to be the master, and the status does not say so yet.
@@ -47,11 +47,12 @@ impl<'a> State<'a> {
             }
             // Its process was replaced meanwhile.
             Some((_, NodeState::Answers(_))) => Self::after(view, recorded, from, "MasterRestarted"),
-            // It may be handing over while it is not heard for a moment: it is a master until it counts as hung.
+            // It may be handing over while it does not answer for a moment: it stays the master until it counts as
+            // hung.
             Some((pod, NodeState::Silent(silence))) if !hangs(view, from, *silence) => {
-                Self::MasterUnheard { pod, failover: recorded }
+                Self::MasterSilent { pod, failover: recorded }
             }
-            // Chosen again by what is known now: the target may have died, or lost its data.
+            // The target is chosen again by what is known now: it may have died, or lost its data.
             _ => Self::after(view, recorded, from, &failover.reason),
         }
     }
@@ -74,11 +75,11 @@ impl<'a> State<'a> {
             },
             NodeState::Gone => Self::after(view, None, master, "MasterGone"),
             NodeState::Silent(silence) if hangs(view, master, *silence) => Self::after(view, None, master, SILENT),
-            NodeState::Silent(_) | NodeState::Refuses(_) => Self::MasterUnheard { pod, failover: None },
+            NodeState::Silent(_) | NodeState::Refuses(_) => Self::MasterSilent { pod, failover: None },
         }
     }
 
-    /// No master is known that another could follow.
+    /// No node was the master before: the first one is to be chosen.
     fn before_the_first(view: &'a View<'_>, recorded: Option<&'a Failover>) -> Self {
         election::first(view).map_or(Self::Creating, |elected| Self::elected(view, recorded, None, elected))
     }
@@ -107,7 +108,7 @@ impl<'a> State<'a> {
             Self::Creating => "Creating",
             Self::Serving { .. } => "Serving",
             Self::SwitchingOver { .. } => "SwitchingOver",
-            Self::MasterUnheard { .. } => "MasterUnheard",
+            Self::MasterSilent { .. } => "MasterSilent",
             Self::MasterGone { .. } => "MasterGone",
             Self::Electing { .. } => "Electing",
             Self::Promoting(_) => "Promoting",
@@ -121,7 +122,7 @@ fn leads(view: &View<'_>, ordinal: i32) -> bool {
     view.info(ordinal).is_some_and(|info| info.is_master() && !info.handing_over)
 }
 
-/// The master that the earlier one follows now: somebody made it hand over, and not by way of the object.
+/// The master that the recorded one follows now, if somebody made that hand over by hand and not through the object.
 fn switched_by_hand(view: &View<'_>, master: i32, info: &Info) -> Option<i32> {
     let link = info.link()?;
     let is_successor = |(ordinal, other): &(&i32, &Pod)| {

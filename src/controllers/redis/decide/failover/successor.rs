@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::super::View;
 
-/// How many bytes of the history a successor may lack: writes wait until it has them.
+/// How many bytes a successor may lag behind: writes wait until it has caught up.
 const CLOSE: u64 = 1 << 20;
 
 /// The replica that can take over best.
@@ -25,7 +25,8 @@ pub fn is_ready(view: &View<'_>, master: i32, ordinal: i32) -> bool {
     };
     let attached = info.attached.iter().any(|it| it.online && Some(&it.host) == pod.address.as_ref());
     let is_near = own.offset + CLOSE >= info.offset;
-    // Clients reach it whether its pod is ready or not; but a node that does not answer may be gone any moment.
+    // Clients reach it whether its pod is ready or not. But a pod on a Kubernetes node that does not answer may be gone
+    // any moment.
     let is_there = !pod.terminating && pod.lost_node.is_none();
     view.follows(ordinal) && attached && is_there && is_near && view.persists(own)
 }

@@ -7,12 +7,12 @@ use crate::controllers::redis::facts::Pod;
 use crate::controllers::redis::names;
 use crate::external::redis::Info;
 
-/// After so long a switchover that does not come about is given up.
+/// A switchover that has not happened within this time is given up.
 const SWITCHOVER_TIMEOUT_MS: i64 = 15_000;
-/// After so long a master that has stepped down, and whose successor does not take over, takes its role back.
+/// A master that has stepped down takes its role back if its successor has not taken over within this time.
 const STEPPED_DOWN_TIMEOUT_MS: i64 = 5_000;
 
-/// Goes on with a switchover, wherever it is. The successor is not a master yet.
+/// Continues a switchover from wherever it is. The successor is not a master yet.
 pub fn step(view: &View<'_>, failover: &Failover, pod: &Pod, info: &Info) -> Step {
     let message = format!("{} takes over from {}", failover.target, failover.from.as_deref().unwrap_or_default());
     let elapsed = failover.duration_ms(view.now);
@@ -21,16 +21,18 @@ pub fn step(view: &View<'_>, failover: &Failover, pod: &Pod, info: &Info) -> Ste
             return hand_over(view, failover, pod).unwrap_or_else(|| give_up(failover, pod));
         }
         (true, false) => return give_up(failover, pod),
-        // Writes wait for the replica to have everything. Nothing has happened yet, and can be called off.
+        // Writes wait until the replica has everything. The master has not stepped down yet, so the handover can still
+        // be called off.
         (true, true) => elapsed > SWITCHOVER_TIMEOUT_MS,
-        // It has stepped down. As long as its successor may be told so any moment, nobody interferes: there could be two.
+        // It has stepped down, and its successor may be promoted any moment. Giving the role back too early could make
+        // two masters.
         (false, _) => elapsed > STEPPED_DOWN_TIMEOUT_MS,
     };
     let actions = if is_over { vec![Action::KeepMastership { node: target(pod) }] } else { Vec::new() };
     Step { again: AT_ONCE, ..Step::act(actions, "SwitchingOver", message) }
 }
 
-/// Lets the master hand over; none where its successor could not take over any more.
+/// Lets the master hand over; `None` if its successor could not take over any more.
 fn hand_over(view: &View<'_>, failover: &Failover, pod: &Pod) -> Option<Step> {
     let to = names::ordinal_of(view.object, &failover.target)?;
     let link = view.info(to)?.link();

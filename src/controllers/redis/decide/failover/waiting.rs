@@ -1,4 +1,4 @@
-//! `Creating`, `MasterUnheard` and `MasterGone`: nothing can be done about the master but to wait.
+//! `Creating`, `MasterSilent` and `MasterGone`: nothing can be done about the master but to wait.
 
 use kube::ResourceExt;
 
@@ -12,7 +12,7 @@ use crate::controllers::redis::names::{self, MASTER};
 use crate::runtime::Health;
 use crate::stateful::names::selector_text;
 
-/// The nodes are awaited before one of them becomes the first master.
+/// Waits for the nodes before one of them becomes the first master.
 pub fn creating(view: &View<'_>) -> Step {
     if view.observed.set.pods.is_empty() {
         let message = "waiting for the first pod to be made";
@@ -32,8 +32,8 @@ pub fn creating(view: &View<'_>) -> Step {
     Step { again: SOON, record: masterless(view), ..step }
 }
 
-/// The master does not answer, and may do so any moment.
-pub fn master_unheard(view: &View<'_>, pod: &Pod, failover: Option<&Failover>) -> Step {
+/// Waits for a master that does not answer now, and may answer again any moment.
+pub fn master_silent(view: &View<'_>, pod: &Pod, failover: Option<&Failover>) -> Step {
     let place = pod.place();
     if let NodeState::Refuses(message) = &pod.own.state {
         let message = format!(
@@ -70,7 +70,7 @@ pub fn master_unheard(view: &View<'_>, pod: &Pod, failover: Option<&Failover>) -
     Step { again: AT_ONCE * 4, ..step }
 }
 
-/// The master is gone, and nobody may take over yet.
+/// The master is gone, and no node may take over yet.
 pub fn master_gone(view: &View<'_>, from: i32, wait: Wait) -> Step {
     match wait {
         Wait::Replica(replica) => {
@@ -111,7 +111,7 @@ fn for_data(view: &View<'_>, from: i32) -> Step {
         };
         format!("no replica has all data of {name}: waiting for {}; {otherwise}{trouble}", view.unwell([from]))
     };
-    // Without others, it is that pod alone that everybody waits for.
+    // With a single node, the trouble of its pod is the reason.
     let reason = match found.filter(|_| view.wanted() == 1) {
         Some((reason, _)) => reason,
         None if waits_for_data => "MasterEmptied",
@@ -121,8 +121,8 @@ fn for_data(view: &View<'_>, from: i32) -> Step {
     Step { again, record: masterless(view), ..Step::act(hidden(view), reason, message) }
 }
 
-/// Takes those out of the master's Service who answer there and are none: clients would come, and keep connections over
-/// which they can only read.
+/// Removes the role label from pods that are labelled as the master, but answer as replicas. Whoever selects pods by
+/// the label would come to them, and keep connections over which they can only read.
 fn hidden(view: &View<'_>) -> Vec<Action> {
     let is_none = |pod: &&Pod| pod.has_role(MASTER) && pod.info().is_some_and(|info| !info.is_master());
     view.observed.set.pods.values().filter(is_none).map(hide).collect()
