@@ -1,6 +1,6 @@
-//! One folder per kind; none knows of another, and none looks up here: what kinds are made from is in `context`, what
-//! databases in `StatefulSet`s have in common in `stateful`. A new kind is a folder here, its types under `api/`, and a
-//! variant of [`Served`].
+//! One folder per kind. Kinds do not depend on one another or on this module: what they are built from is in `context`,
+//! and what databases in `StatefulSet`s share is in `stateful`. A new kind is a folder here, its types under `api/`,
+//! and a variant of [`Served`].
 
 pub mod databasebackup;
 pub mod databaserestore;
@@ -14,7 +14,8 @@ use futures::future::{BoxFuture, join_all};
 
 pub use crate::context::{Context, Served};
 
-/// Runs the controller of each of `context.kinds` until `context.environment.stop`; then the calls in hand are finished.
+/// Runs the controllers of `context.kinds` until `context.environment.stop`. Calls in flight are finished before it
+/// returns.
 pub async fn run(context: Context) {
     let environment = &context.environment;
     environment.guardrails.expect(context.kinds.iter().map(|kind| kind.name()), environment.namespaces.len().max(1));

@@ -16,7 +16,7 @@ use crate::leader::Fence;
 use crate::metrics::Metrics;
 use crate::runtime::Class;
 
-/// A page of `ListCertificates` has at most so many certificates.
+/// A page of `ListCertificates` has at most this many certificates.
 const PAGE: i32 = 1000;
 
 /// A certificate that can be used.
@@ -24,9 +24,9 @@ const PAGE: i32 = 1000;
 pub struct Certificate {
     /// Amazon resource name.
     pub arn: String,
-    /// Hosts that it is for, of which the first label may be `*`; AWS tells the first hundred.
+    /// Hosts that it covers. The first label may be `*`. AWS returns only the first hundred.
     pub names: BTreeSet<String>,
-    /// When it ends.
+    /// When it expires.
     pub expires: Option<Timestamp>,
 }
 
@@ -71,7 +71,7 @@ impl Acm {
     }
 }
 
-/// Unasked, AWS lists only certificates of some RSA keys.
+/// Without this filter AWS lists only certificates with some RSA keys.
 /// <https://docs.aws.amazon.com/acm/latest/APIReference/API_Filters.html>
 fn any_key() -> Filters {
     Filters::builder().set_key_types(Some(KeyAlgorithm::values().iter().map(|&it| it.into()).collect())).build()

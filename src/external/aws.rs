@@ -1,5 +1,5 @@
-//! What calls to AWS have in common: counted, logged with AWS's request id, their errors classed, and changes fenced
-//! by the leader lease.
+//! What calls to AWS have in common: they are counted and logged with AWS's request id, their errors are classified,
+//! and changes are fenced by the leader lease.
 
 use std::error::Error;
 use std::future::Future;
@@ -30,11 +30,11 @@ pub struct AwsError {
     pub service: &'static str,
     /// AWS's error code; `None` when no answer came.
     pub code: Option<String>,
-    /// AWS's message without what is another with every call, or what happened to the connection.
+    /// AWS's message without the parts that differ in every call, or what happened to the connection.
     pub message: String,
-    /// What kind of trouble it is.
+    /// How to deal with the error.
     pub class: Class,
-    /// The call may have had its effect although we heard of none.
+    /// Whether the call may have had its effect although no success was reported.
     pub ambiguous: bool,
 }
 
@@ -56,12 +56,14 @@ impl AwsError {
         let code = error.code().map(str::to_owned);
         let message = error.message().map_or_else(|| root_cause(error), denial::lasting);
         let class = code.as_deref().and_then(|code| class_of(code).or_else(|| general_class(code)));
-        // Without an answer of the service itself nobody knows whether it acted; likewise when it broke while acting.
+        // Without an answer from the service itself nobody knows whether it acted. The same holds if it failed while
+        // acting.
         let ambiguous = code.is_none() || status.is_none_or(|status| status >= 500);
         Self { operation, service, code, message, class: class.unwrap_or(Class::Transient), ambiguous }
     }
 
-    /// The call was not even sent. Whether a role cannot be assumed or STS has a bad moment, the cause says.
+    /// The error of a call that was not even sent. The cause shows whether a role cannot be assumed, or STS failed for
+    /// a moment.
     fn without_credentials(service: &'static str, operation: &'static str, cause: &CredentialsError) -> Self {
         let causes: Vec<String> = causes(cause).map(|cause| first_line(&cause.to_string())).collect();
         let refused = |text: &String| {
@@ -78,12 +80,12 @@ impl AwsError {
         }
     }
 
-    /// What was asked for does not fit what is there now: observe again.
+    /// The error of a call that does not fit the present state: observe again.
     pub fn raced(operation: &'static str, message: String) -> Self {
         Self { operation, service: "", code: None, message, class: Class::Conflict, ambiguous: false }
     }
 
-    /// Whoever waited for the answer was dropped: the call may have been made or not.
+    /// The error of a call whose caller was dropped: the call may have been made or not.
     pub fn abandoned() -> Self {
         Self {
             operation: "",
@@ -116,16 +118,17 @@ impl AwsError {
     }
 }
 
-/// A change that was sent while we led must be over before another process can lead: the lease lasts 5 s longer than a
-/// leader that cannot renew it trusts in it (see [`crate::leader::Timing`]). Reads of one thing need no longer either.
+/// A change that was sent while we led must be over before another process can lead. The lease lasts 5 s longer than a
+/// leader that cannot renew it trusts in it (see [`crate::leader::Timing`]). Reads of a single resource need no longer
+/// either.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Lists of a whole region may take longer: many objects wait for one answer, and none would come from asking again.
+/// Lists of a whole region may take longer: many objects wait for one answer, and asking again would bring none.
 const LIST_DEADLINE: Duration = Duration::from_secs(25);
 
 const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 
-/// A call that AWS refuses for its rate waits so long to be made again; then its object tells of it.
+/// A call that AWS throttles is repeated for this long; then its object reports the error.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
 
 /// Stands in for AWS's code where a call could not be signed.
@@ -150,7 +153,7 @@ fn general_class(code: &str) -> Option<Class> {
     })
 }
 
-/// The innermost reason: the outer ones only say that the call failed.
+/// The innermost cause. The outer ones only say that the call failed.
 fn root_cause(error: &(dyn Error + 'static)) -> String {
     causes(error).last().map(|cause| first_line(&cause.to_string())).unwrap_or_default()
 }
@@ -159,7 +162,7 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().trim_end_matches(". Attempted:").to_owned()
 }
 
-/// Makes calls of one service: counted, logged, and their errors classed.
+/// Makes calls of one service: they are counted and logged, and their errors are classified.
 #[derive(Clone, Debug)]
 pub struct Caller {
     /// The service's prefix in IAM actions.
@@ -179,8 +182,9 @@ impl Caller {
         Self { budget: self.budget.in_background(), ..self.clone() }
     }
 
-    /// Makes a call once the budget has room for it, and makes it again when AWS refuses it for its rate: then it had no
-    /// effect, and everything that was found out for it would be lost. Its deadline begins when it is sent.
+    /// Makes a call once the budget has room for it, and repeats it while AWS throttles it. A throttled call had no
+    /// effect, and without the repetition everything that was read for it would be lost. The deadline begins when the
+    /// call is sent.
     pub async fn call_again<T, E, S>(&self, operation: &'static str, send: impl Fn() -> S) -> Result<T, AwsError>
     where
         S: Future<Output = Result<T, SdkError<E, HttpResponse>>>,
@@ -200,7 +204,7 @@ impl Caller {
             };
             self.metrics.aws_call_waited(operation, waited);
             let begun = Instant::now();
-            // The SDK's futures hold the whole request. On the heap they do not swell every future that awaits one.
+            // The SDK's futures hold the whole request. On the heap they do not enlarge every future that awaits one.
             let answered = tokio::time::timeout(deadline(operation), Box::pin(send()));
             let outcome = match answered.await {
                 Ok(result) => self.account(operation, result, begun.elapsed()),
@@ -214,7 +218,7 @@ impl Caller {
                     }
                     refusal = Some(error);
                 }
-                // Without an answer nobody knows whether AWS takes calls again.
+                // Without an answer nobody knows whether AWS accepts calls again.
                 Err(error) if error.ambiguous => return Err(error),
                 outcome => {
                     self.budget.passed(operation);
@@ -224,7 +228,7 @@ impl Caller {
         }
     }
 
-    /// The error of a call that had its deadline.
+    /// The error of a call that exceeded its deadline.
     fn unanswered(&self, operation: &'static str, took: Duration) -> AwsError {
         let error = AwsError {
             operation,
@@ -249,7 +253,7 @@ impl Caller {
         T: RequestId,
         E: ProvideErrorMetadata + Error + Send + Sync + 'static,
     {
-        // The SDK's futures hold the whole request. On the heap they do not swell every future that awaits one.
+        // The SDK's futures hold the whole request. On the heap they do not enlarge every future that awaits one.
         let sent = Box::pin(sent);
         async move {
             let Some(waited) = self.budget.wait(operation).await else {
@@ -289,7 +293,7 @@ impl Caller {
         }
     }
 
-    /// The error of a call that was not made, for others wait to make it.
+    /// The error of a call that was not made, because others already wait to make it.
     fn crowded(&self, operation: &'static str) -> AwsError {
         AwsError {
             operation,
@@ -332,7 +336,7 @@ fn deadline(operation: &str) -> Duration {
     }
 }
 
-/// Lets a change pass only while this process leads: checked in the last moment before it is sent.
+/// Lets a change pass only while this process leads. The check is made at the last moment before the change is sent.
 #[derive(Debug)]
 pub struct FenceGuard(pub Fence);
 

@@ -1,7 +1,7 @@
-//! What AWS says when it denies a call: kept, but for what is another with every call, and with what to do about it.
+//! AWS's message when it denies a call: without the parts that differ in every call, and with what to do about it.
 
-/// A text of AWS without ids of requests, EC2's encoded details and names of sessions. What is left stays the same from
-/// try to try, so that a status that holds it is not written again and again.
+/// AWS's message without request ids, EC2's encoded details and session names. The rest stays the same from try to try,
+/// so a status that contains it is not written again and again.
 ///
 /// EC2's details: <https://docs.aws.amazon.com/STS/latest/APIReference/API_DecodeAuthorizationMessage.html>
 pub fn lasting(text: &str) -> String {
@@ -10,7 +10,7 @@ pub fn lasting(text: &str) -> String {
     without_sessions(text.trim())
 }
 
-/// What to do about a denial, with AWS's own words where it says any.
+/// What to do about a denial, with AWS's own message if it gives a reason.
 pub fn explained(service: &str, operation: &str, words: &str) -> String {
     let Some(action) = denied_action(words) else {
         let action = format!("{service}:{}", permission(service, operation));
@@ -29,13 +29,14 @@ pub fn explained(service: &str, operation: &str, words: &str) -> String {
     format!("AWS denies it: {words}. Compare the operator's IAM role with iam/{policy}: its action, resource and tags")
 }
 
-/// The action that AWS says the caller may not perform. It need not be the call's own: AWS does things in its name.
+/// The action that AWS says the caller may not perform. It may differ from the call's own action, because AWS does
+/// things in the caller's name.
 fn denied_action(words: &str) -> Option<&str> {
     let (_, rest) = words.split_once("not authorized to perform: ")?;
     rest.split_whitespace().next()
 }
 
-/// What IAM calls the permission for an operation. S3 has names of its own.
+/// IAM's name of the permission for an operation. S3 has names of its own.
 /// <https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html>
 fn permission<'a>(service: &str, operation: &'a str) -> &'a str {
     match (service, operation) {
@@ -83,14 +84,14 @@ fn without_request_ids(text: &str) -> String {
     kept.trim_end_matches([',', ';', ' ', '\n', '\t']).to_owned()
 }
 
-/// Where a text begins to speak of a request's id, or of the status that stands before it.
+/// The place where a text begins to mention a request id, or the status before it.
 fn names_a_request(text: &str) -> Option<usize> {
     let lower = text.to_ascii_lowercase();
     let id = ["request id:", "requestid:", "request-id:"].iter().filter_map(|it| lower.find(it)).min()?;
     Some(lower[..id].rfind("status code:").unwrap_or(id))
 }
 
-/// `assumed-role/causeway/1732365432` becomes `assumed-role/causeway`: sessions get other names with other credentials.
+/// `assumed-role/causeway/1732365432` becomes `assumed-role/causeway`: the session name changes with the credentials.
 fn without_sessions(text: &str) -> String {
     const ROLE: &str = ":assumed-role/";
     let mut kept = String::new();

@@ -1,5 +1,5 @@
-//! The connections to AWS: all clients of a configuration share one pool of them, and one list of root certificates.
-//! Unless they are given this, each makes its own, and reads all root certificates twice for it.
+//! The connections to AWS. All clients of a configuration share one connection pool and one list of root certificates.
+//! Without this, each client would make its own, and read all root certificates twice.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +12,7 @@ use aws_smithy_runtime_api::client::connector_metadata::ConnectorMetadata;
 use aws_smithy_runtime_api::client::http::{HttpClient, HttpConnectorSettings, SharedHttpConnector};
 use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 
-/// How long it may take to connect, and to read.
+/// The connect timeout and the read timeout.
 type Timeouts = (Option<Duration>, Option<Duration>);
 
 /// Makes a connector when the first call needs it.
@@ -33,7 +33,7 @@ impl HttpClient for Https {
         connectors.entry((settings.connect_timeout(), settings.read_timeout())).or_insert_with(make).clone()
     }
 
-    /// The SDK's own name for it in `User-Agent`.
+    /// The SDK's own name of this connector in `User-Agent`.
     fn connector_metadata(&self) -> Option<ConnectorMetadata> {
         Some(ConnectorMetadata::new("hyper", Some("1.x".into())))
     }

@@ -1,5 +1,5 @@
-//! The systems outside the cluster: thin clients that add deadlines, rates, counting, classes of errors, and nothing
-//! else.
+//! The systems outside the cluster: thin clients that add deadlines, rate limits, metrics and classes of errors, and
+//! nothing else.
 
 pub mod acm;
 pub mod aws;

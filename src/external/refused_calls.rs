@@ -1,4 +1,4 @@
-//! Tests: what becomes of calls that AWS refuses for its rate, against a server that does so.
+//! Tests of calls that AWS throttles, against a server that does so.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ const REFUSED: &str = "<ErrorResponse><Error><Type>Sender</Type><Code>Throttling
 const ANSWERED: &str = "<DescribeLoadBalancersResponse><DescribeLoadBalancersResult><LoadBalancers/>\
                         </DescribeLoadBalancersResult></DescribeLoadBalancersResponse>";
 
-/// A client of an AWS that refuses calls as `refuses` says of their number, and how many calls came.
+/// A client of an AWS that throttles the calls whose numbers `refuses` selects, and the count of all calls.
 async fn aws(refuses: fn(usize) -> bool) -> (Elbv2, Arc<AtomicUsize>) {
     let calls: Arc<AtomicUsize> = Arc::default();
     let counted = calls.clone();
@@ -46,7 +46,7 @@ async fn a_refused_call_is_made_again_until_it_passes() {
 }
 
 #[tokio::test]
-async fn where_every_call_is_refused_many_callers_make_few_calls_and_are_told_in_the_end() {
+async fn where_every_call_is_refused_many_callers_make_few_calls_and_fail_in_the_end() {
     let (elb, calls) = aws(|_| true).await;
     let begun = Instant::now();
     let outcomes = futures::future::join_all((0..50).map(|_| elb.all())).await;
@@ -56,6 +56,6 @@ async fn where_every_call_is_refused_many_callers_make_few_calls_and_are_told_in
         assert_eq!((error.class, error.operation), (Class::Throttled, "DescribeLoadBalancers"));
     }
     let calls = calls.load(Ordering::Relaxed);
-    // Those that were on their way when the first was refused, and then one a second.
+    // The calls that were on their way when the first one was refused, and then one a second.
     assert!(calls <= 50 + 12, "{calls} calls");
 }

@@ -20,8 +20,8 @@ pub struct Wafv2 {
 }
 
 impl Wafv2 {
-    /// A client that counts into `metrics`, changes things only while `fence` is open, and waits for its share of
-    /// AWS's rates as `budget` says: one or two seconds a call.
+    /// A client that counts into `metrics`, changes things only while `fence` is open, and waits for its share of AWS's
+    /// rates as `budget` says. They allow a call every one or two seconds.
     pub fn new(config: &SdkConfig, metrics: Metrics, fence: Fence, budget: Budget) -> Self {
         Self {
             client: Client::from_conf(
@@ -37,7 +37,7 @@ impl Wafv2 {
         Self { client: self.client.clone(), caller: self.caller.in_background() }
     }
 
-    /// ARN of the web ACL in front of a balancer; none of a balancer that is gone.
+    /// ARN of the web ACL in front of a balancer; `None` if the balancer is gone.
     pub async fn web_acl_of(&self, resource_arn: &str) -> Result<Option<String>, AwsError> {
         let call = self.client.get_web_acl_for_resource().resource_arn(resource_arn);
         match self.caller.call_again("GetWebACLForResource", || call.clone().send()).await {
@@ -47,13 +47,13 @@ impl Wafv2 {
         }
     }
 
-    /// Puts a balancer behind a web ACL, in the place of the one that it was behind.
+    /// Puts a balancer behind a web ACL, which replaces any other.
     pub async fn associate(&self, acl_arn: &str, resource_arn: &str) -> Result<(), AwsError> {
         let call = self.client.associate_web_acl().web_acl_arn(acl_arn).resource_arn(resource_arn);
         self.caller.call_again("AssociateWebACL", || call.clone().send()).await.map(drop)
     }
 
-    /// Puts a balancer behind no web ACL; of one that is gone, that succeeds.
+    /// Removes the web ACL of a balancer. For a balancer that is gone, this succeeds.
     pub async fn disassociate(&self, resource_arn: &str) -> Result<(), AwsError> {
         let call = self.client.disassociate_web_acl().resource_arn(resource_arn);
         match self.caller.call_again("DisassociateWebACL", || call.clone().send()).await {
@@ -69,11 +69,11 @@ const NONEXISTENT: &str = "WAFNonexistentItemException";
 /// <https://docs.aws.amazon.com/waf/latest/APIReference/API_AssociateWebACL.html#API_AssociateWebACL_Errors>
 fn class_of(code: &str) -> Option<Class> {
     Some(match code {
-        // The web ACL is the user's, and only the user can name another.
+        // The spec names the web ACL, so only the user can name another.
         NONEXISTENT | "WAFInvalidOperationException" | "WAFInvalidParameterException" | "ValidationException" => {
             Class::Invalid
         }
-        // WAF hears of new balancers and web ACLs a little later.
+        // WAF knows new balancers and web ACLs a little later.
         "WAFInternalErrorException" | "WAFUnavailableEntityException" => Class::Transient,
         "WAFFeatureNotIncludedInPricingPlanException" | "WAFLimitsExceededException" => Class::Denied,
         _ => return None,

@@ -24,7 +24,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The event that tells of the action.
+    /// The event that reports the action.
     pub fn event(&self) -> Option<ActionEvent> {
         match self {
             Self::Create { name, .. } => Some(ActionEvent::normal("Created", format!("Created pod {name}"))),
@@ -56,7 +56,7 @@ async fn create(api: &Api<Pod>, object: &MyApp, index: i32, name: &str) -> Resul
             match api.get_opt(name).await.map_err(failed)? {
                 Some(there) if is_left_over(there.owner_references(), object) => Err(Error::LeftOver(name.to_owned())),
                 Some(there) if !is_controlled_by(&there, object) => Err(Error::NameTaken(name.to_owned())),
-                // Ours, created before a crash, or without its labels and thus not seen.
+                // The pod is ours: a crash came after its creation, or it lost its labels and was not listed.
                 Some(there) => label(api, object, name, &there.uid().unwrap_or_default()).await,
                 None => Err(failed(kube::Error::Api(status))),
             }

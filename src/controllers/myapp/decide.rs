@@ -6,7 +6,7 @@ use super::resources::{pod_name, revision, selector};
 use crate::api::{MyApp, MyAppStatus};
 use crate::runtime::{Health, Plan};
 
-/// What to do so that the pods are as the object says.
+/// What to do to bring the pods in line with the object.
 pub fn decide(object: &MyApp, observed: &Observed) -> Plan<Action, MyAppStatus> {
     let revision = revision(object);
     let is_current = |pod: &ObservedPod| pod.revision == revision && pod.image == object.spec.image;
@@ -32,7 +32,7 @@ pub fn decide(object: &MyApp, observed: &Observed) -> Plan<Action, MyAppStatus> 
         );
     }
     if observed.denied.is_some() {
-        // What runs stays as it is.
+        // Pods that already exist stay as they are.
         actions.clear();
     }
     let alive: Vec<&ObservedPod> = observed.pods.iter().filter(|pod| !pod.terminating && !pod.finished).collect();
@@ -56,8 +56,9 @@ pub fn decide(object: &MyApp, observed: &Observed) -> Plan<Action, MyAppStatus> 
     }
 }
 
-/// The pod to replace now, so that at most one is missing for it: none while another starts or stops, the ones that
-/// do not serve anyway first. A revision that does not get ready thus costs one pod, and a better one replaces that first.
+/// The pod to replace now. None is replaced while another starts or stops, so a rollout makes at most one pod
+/// unavailable. Pods that do not serve anyway are replaced first. So a revision that never gets ready costs one pod,
+/// and the next revision replaces that pod first.
 fn next_to_replace(observed: &Observed, is_current: impl Fn(&ObservedPod) -> bool) -> Option<&ObservedPod> {
     let moving = observed.pods.iter().any(|pod| pod.terminating || (is_current(pod) && !pod.ready));
     let outdated = || observed.pods.iter().filter(|pod| !is_current(pod));
@@ -92,7 +93,7 @@ fn health(
     }
 }
 
-/// Trouble that does not pass by itself, in words that do not change at every try.
+/// A problem that does not go away by itself, in words that stay the same from one try to the next.
 fn trouble(pod: &ObservedPod) -> Option<(&'static str, String)> {
     let name = &pod.name;
     match pod.trouble.as_deref()? {

@@ -87,7 +87,7 @@ impl Failure for Error {
             | Self::Label { source, .. }
             | Self::Delete { source, .. } => class_of_kubernetes(source),
             Self::NameTaken(_) => Class::Denied,
-            // Kubernetes collects it in a moment.
+            // Kubernetes garbage-collects it soon.
             Self::LeftOver(_) => Class::NotYet,
         }
     }

@@ -13,7 +13,7 @@ use crate::runtime::manifest::is_controlled_by;
 /// The pods of one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
-    /// What policies do not allow of the spec.
+    /// What policies forbid in the spec.
     pub denied: Option<Denial>,
     /// Every pod that the object controls, by name.
     pub pods: Vec<ObservedPod>,
@@ -31,13 +31,13 @@ pub struct ObservedPod {
     pub revision: String,
     /// The image it runs.
     pub image: String,
-    /// It can serve.
+    /// Whether it is ready to serve.
     pub ready: bool,
-    /// It is being deleted.
+    /// Whether it is being deleted.
     pub terminating: bool,
-    /// All its containers ended for good.
+    /// Whether all its containers ended for good.
     pub finished: bool,
-    /// It lacks labels that we gave it.
+    /// Whether it lacks labels that we gave it.
     pub mislabelled: bool,
     /// Why it cannot start, in the kubelet's or scheduler's word.
     pub trouble: Option<String>,

@@ -16,19 +16,19 @@ pub const REVISION: &str = "causeway.example.com/revision";
 /// Name of the pods' container.
 pub const CONTAINER: &str = "app";
 
-/// Prints the banner from the environment, so that it is never read as shell, then becomes the command or waits.
-/// As the first process of a container a shell ignores every signal that it does not trap, and images choose by which
-/// they are stopped: nginx SIGQUIT, httpd SIGWINCH, haproxy SIGUSR1.
+/// Prints the banner from the environment, so it is never parsed as shell code. Then it runs the command, or waits.
+/// A shell that is the first process of a container ignores every signal without a trap. Images choose the signal that
+/// stops them: nginx SIGQUIT, httpd SIGWINCH, haproxy SIGUSR1.
 const SCRIPT: &str = r#"printf '%s\n' "$BANNER"
 if [ "$#" -gt 0 ]; then exec "$@"; fi
 trap 'exit 0' TERM INT QUIT HUP USR1 USR2 WINCH
 while :; do sleep 3600 & wait "$!"; done"#;
 
-/// Pods are killed when they have not stopped after this.
+/// Pods that have not stopped after this many seconds are killed.
 const STOP_SECONDS: i64 = 2;
-/// An unprivileged user that no image gives files to.
+/// An unprivileged user that owns no files in any image.
 const USER: i64 = 65_532;
-/// Memory that a pod may take, whatever its image is.
+/// The memory limit of a pod, whatever its image is.
 const MOST_MEMORY: &str = "256Mi";
 
 /// Name of the pod with that index: `<name>-pod`, `<name>-pod-1`, …
@@ -53,7 +53,7 @@ pub fn labels(object: &MyApp) -> BTreeMap<String, String> {
     ])
 }
 
-/// Hash of what the pods are made from: another revision means other pods.
+/// Hash of what the pods are made from. Pods with another revision are replaced.
 pub fn revision(object: &MyApp) -> String {
     // A struct of strings and numbers cannot fail to serialize.
     let text = serde_json::to_vec(&pod_spec(object)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A small cluster in memory, in which every decision must lead to the same end.
+//! A small cluster in memory. Decisions must lead to the same end from every state of it.
 
 use proptest::prelude::*;
 
@@ -56,7 +56,7 @@ impl Simulation {
         }
     }
 
-    /// What the kubelet does in time: pods that stop are gone, others become ready.
+    /// What the kubelet does over time: pods that stop are gone, others become ready.
     fn pass_time(&mut self) {
         self.pods.retain(|pod| !pod.terminating);
         self.pods.iter_mut().filter(|pod| !pod.finished).for_each(|pod| pod.ready = true);
@@ -68,7 +68,7 @@ impl Simulation {
     }
 }
 
-/// Decides and acts until nothing is left to do. `stop_after` cuts the first plan short, like a crash.
+/// Decides and acts until nothing is left to do. `stop_after` cuts the first plan short, as a crash would.
 fn settle(
     simulation: &mut Simulation,
     object: &MyApp,

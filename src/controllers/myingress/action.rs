@@ -1,4 +1,4 @@
-//! Every change of the world that a plan can consist of: one AWS call each, beside the checks of ownership.
+//! The changes that a plan can consist of. Each is one AWS call, plus the calls that check ownership.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,15 +13,16 @@ use crate::runtime::ActionEvent;
 /// One change of the world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Of the balancer's own security group.
+    /// A change of the balancer's own security group.
     Security(SecurityAction),
-    /// Of a balancer.
+    /// A change of a balancer.
     Balancer(BalancerAction),
-    /// Of a target group.
+    /// A change of a target group.
     Group(GroupAction),
-    /// Of a listener or its rules.
+    /// A change of a listener or its rules.
     Listener(ListenerAction),
-    /// Lets the targets of these groups follow their backends, and of no other group of the owner.
+    /// Let the targets of these groups follow their backends. Targets of the owner's other groups stop following
+    /// theirs.
     Bind(Vec<Binding>),
 }
 
@@ -30,17 +31,17 @@ pub enum Action {
 pub enum SecurityAction {
     /// Make it.
     Create { name: String, vpc: String, tags: Pairs },
-    /// Let somebody in.
+    /// Allow inbound traffic.
     Authorize { id: String, permissions: BTreeSet<Permission> },
-    /// Let somebody in no longer.
+    /// Stop allowing inbound traffic.
     Revoke { id: String, permissions: BTreeSet<Permission> },
     /// Add or change tags.
     AddTags { id: String, tags: Pairs },
     /// Remove tags that the spec no longer has.
     RemoveTags { id: String, keys: BTreeSet<String> },
-    /// Let it in to somebody else's group that agrees to that.
+    /// Let it in to somebody else's security group, which agrees to that by a tag.
     LetIn(Entry),
-    /// Take the rule away by which somebody else's group lets it in.
+    /// Remove the rule by which somebody else's security group lets it in.
     ShutOut(Entry),
     /// Delete it.
     Delete { id: String, name: String },
@@ -51,23 +52,23 @@ pub enum SecurityAction {
 pub enum BalancerAction {
     /// Make it.
     Create(NewBalancer),
-    /// Check by its tags that the one that AWS answered with is the one that was made.
+    /// Check by its tags that the balancer in AWS's answer is the one that was created, not an older one.
     Verify { arn: String, name: String },
     /// Move it into other subnets.
     SetSubnets { arn: String, subnets: BTreeSet<String> },
     /// Give it other security groups.
     SetSecurityGroups { arn: String, groups: BTreeSet<String> },
-    /// Give it another kind of addresses.
+    /// Change its IP address type.
     SetIpAddressType { arn: String, to: IpAddressType },
     /// Set attributes that are not as they should be.
     SetAttributes { arn: String, attributes: Pairs },
-    /// Put it behind a web ACL, or behind none.
+    /// Attach a web ACL, or detach it.
     SetWebAcl { arn: String, acl: Option<String> },
-    /// Reserve capacity, or none.
+    /// Reserve capacity, or release it.
     SetCapacity { arn: String, units: Option<u32> },
     /// Add or change tags.
     AddTags { arn: String, tags: Pairs },
-    /// Take over a balancer whose tags agree to that.
+    /// Take over a balancer whose tags allow it.
     Adopt { arn: String, name: String, tags: Pairs },
     /// Remove tags that the spec no longer has.
     RemoveTags { arn: String, keys: BTreeSet<String> },
@@ -80,7 +81,7 @@ pub enum BalancerAction {
 pub enum GroupAction {
     /// Make it.
     Create(NewTargetGroup),
-    /// Check its targets in another way.
+    /// Change its health check.
     SetHealthCheck { arn: String, name: String, kind: GroupKind, check: HealthCheck },
     /// Set attributes that are not as they should be.
     SetAttributes { arn: String, name: String, attributes: Pairs },
@@ -145,7 +146,7 @@ impl Action {
         }
     }
 
-    /// Whether it makes something that stands by itself in AWS.
+    /// Whether it creates a resource of its own: a balancer, a target group or a security group.
     pub fn creates(&self) -> bool {
         matches!(
             self,
@@ -155,11 +156,11 @@ impl Action {
         )
     }
 
-    /// The event that tells of the action.
+    /// The event that reports the action.
     pub fn event(&self) -> Option<ActionEvent> {
         let (reason, note) = match self {
             Self::Security(action) => action.describe(),
-            // It changes nothing.
+            // These change nothing in AWS by themselves.
             Self::Balancer(BalancerAction::Verify { .. }) | Self::Bind(_) => return None,
             Self::Balancer(action) => action.describe(),
             Self::Group(action) => action.describe(),
@@ -170,7 +171,7 @@ impl Action {
 }
 
 impl BalancerAction {
-    /// ARN of the balancer that is there already.
+    /// ARN of the balancer; `None` while it is still to be created.
     pub fn arn(&self) -> Option<&str> {
         match self {
             Self::Create(_) => None,
@@ -325,11 +326,11 @@ fn listed<'a>(items: impl IntoIterator<Item = &'a String>) -> String {
 }
 
 fn described(permissions: &BTreeSet<Permission>) -> String {
-    let message = |permission: &Permission| match (&permission.source, permission.ports) {
+    let text = |permission: &Permission| match (&permission.source, permission.ports) {
         (Source::Network(from) | Source::Group(from) | Source::PrefixList(from), Some(ports)) => {
             format!("{from} on port {}", ports.from)
         }
         (Source::Network(from) | Source::Group(from) | Source::PrefixList(from), None) => from.clone(),
     };
-    permissions.iter().map(message).collect::<Vec<_>>().join(", ")
+    permissions.iter().map(text).collect::<Vec<_>>().join(", ")
 }

@@ -17,7 +17,8 @@ pub async fn apply(kind: &MyIngressKind, owner: &Owner, object: &MyIngress, acti
         Ok(()) => return Ok(()),
         Err(error) => error,
     };
-    // The field is one of the member whose part the action makes, be it another than the one that acts for the group.
+    // The error names a field of the member whose part the action makes. That may be another member than `object`,
+    // which acts for the whole group.
     let member = kind.blamed(object, owner, action, &error.message);
     Err(Error::of_action(error, action, owner, member.as_deref().unwrap_or(object)))
 }

@@ -1,4 +1,4 @@
-//! What there is in AWS, and what a change makes of it.
+//! What exists in AWS, and how a change alters it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::ownership::Owner;
 use crate::external::ec2::{Entry, SecurityGroup};
 use crate::external::elbv2::{Balancer, Listener, Pairs, Rule, TargetGroup};
 
-/// A balancer with what belongs to it. `None` is what has not been read.
+/// A balancer with what belongs to it. `None` means not read yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::option_option, reason = "not read, none, and some are three different things")]
 pub struct Member {
@@ -16,8 +16,8 @@ pub struct Member {
     pub balancer: Balancer,
     /// Its tags.
     pub tags: Pairs,
-    /// AWS has shown these tags. Before, they are those that we asked for: AWS answers a create with an older balancer
-    /// where one of the same name and settings is there.
+    /// Whether AWS has shown these tags. Until then they are the ones that we asked for. AWS answers a create call with
+    /// an older balancer if there is one of the same name and settings.
     pub verified: bool,
     /// Its attributes.
     pub attributes: Option<Pairs>,
@@ -75,14 +75,14 @@ pub struct Assets {
     pub groups: BTreeMap<String, GroupMember>,
     /// Security groups.
     pub security_groups: BTreeMap<String, SecurityGroup>,
-    /// Rules of any security groups that let in what is in one of these.
+    /// Rules in any security groups that let in a group of `security_groups`.
     pub entries: BTreeSet<Entry>,
 }
 
-/// What AWS says to a change.
+/// AWS's answer to a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It is done.
+    /// The change is made.
     Done,
     /// This balancer was made, with these tags.
     Balancer(Balancer, Pairs),
@@ -90,14 +90,14 @@ pub enum Answer {
     Group(TargetGroup),
     /// This security group was made.
     SecurityGroup(SecurityGroup),
-    /// This listener was made, or is so now.
+    /// This listener was created or modified, and is now like this.
     Listener(Listener),
-    /// This rule was made, or is so now.
+    /// This rule was created or modified, and is now like this.
     Rule(Rule),
 }
 
 impl Assets {
-    /// What of it belongs to the owner.
+    /// The part that belongs to the owner.
     pub fn of(&self, owner: &Owner) -> Self {
         let own = |id: &String| self.security_groups.get(id).is_some_and(|group| owner.owns(&group.tags));
         Self {
@@ -108,7 +108,7 @@ impl Assets {
         }
     }
 
-    /// Whether there is nothing.
+    /// Whether there is no balancer, target group or security group.
     pub fn is_empty(&self) -> bool {
         self.balancers.is_empty() && self.groups.is_empty() && self.security_groups.is_empty()
     }
@@ -118,7 +118,7 @@ impl Assets {
         self.groups.values().find(|member| member.group.name == name)
     }
 
-    /// Enters a change that AWS has made.
+    /// Records a change that AWS has made.
     pub fn enter(&mut self, action: &Action, answer: Answer) {
         match action {
             Action::Security(action) => self.enter_security(action, answer),
@@ -219,7 +219,7 @@ impl Assets {
 }
 
 impl Member {
-    /// A balancer that was just made: AWS gives it its defaults, and nothing stands on it yet.
+    /// A balancer that was just created: it has AWS's defaults and no listeners.
     pub fn new(balancer: Balancer, tags: Pairs) -> Self {
         Self {
             attributes: Some(default_balancer_attributes()),
@@ -236,8 +236,8 @@ impl Member {
         Self { balancer, tags, verified: true, attributes: None, web_acl: None, capacity: None, listeners: None }
     }
 
-    /// Enters the tags that AWS shows. Where they are not those of the balancer that we made, it is an older one, and
-    /// nothing is known of what stands on it.
+    /// Records the tags that AWS shows. If they differ from those of the balancer that we created, AWS gave us an older
+    /// balancer, and nothing is known of its listeners.
     pub fn verify(&mut self, tags: Pairs) {
         if !self.verified && self.tags != tags {
             *self = Self::unread(self.balancer.clone(), tags);
@@ -277,7 +277,8 @@ fn enter_into(listeners: &mut BTreeMap<String, ListenerMember>, action: &Listene
             listeners.insert(member.listener.arn.clone(), member);
         }
         (ListenerAction::Modify { arn, .. }, Answer::Listener(listener)) => edit(listeners, arn, |member| {
-            // What was a further certificate may be the default now; without TLS there is none.
+            // The new default may have been a further certificate before. Without TLS there are no further
+            // certificates.
             match &listener.settings.certificate {
                 Some(default) => drop(member.certificates.remove(default)),
                 None => member.certificates.clear(),

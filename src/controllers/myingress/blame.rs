@@ -1,4 +1,5 @@
-//! Which member of a group an action is made for, where AWS refuses it: that one is told, and nobody else. Pure.
+//! Finds the member of a group that an action is made for. If AWS refuses the action, only that member reports the
+//! error. Pure.
 
 use super::action::{Action, BalancerAction, GroupAction, ListenerAction, SecurityAction};
 use super::assets::Assets;
@@ -9,13 +10,13 @@ use crate::api::myingress::ListenerSpec;
 use crate::external::ec2::Source;
 use crate::external::elbv2::Pairs;
 
-/// The member whose part the action makes. `said` is what AWS said: it often names the value that it refuses.
+/// The member whose part the action makes. `api_message` is AWS's answer: it often names the value that it refuses.
 pub fn blamed(action: &Action, members: &Members, assets: &Assets, api_message: &str) -> Option<ObjectKey> {
     let mut active = members.active();
     if !members.grouped {
         return active.first().map(|object| key(object));
     }
-    // What members share comes from those of the group's own namespace.
+    // Shared settings come from members of the group's own namespace, never from guests.
     active.retain(|object| !members.is_guest(&key(object)));
     tagged(action, assets).or_else(|| contributor(action, &active, api_message)).or_else(|| anchor(&active))
 }
@@ -41,8 +42,8 @@ fn tagged(action: &Action, assets: &Assets) -> Option<ObjectKey> {
     member_of(tags?)
 }
 
-/// The member that gave a value of what several share: the one whose value AWS names, else the last, which is the
-/// newest in most groups.
+/// The member that gave one of several shared values: the one whose value AWS names, else the last one, which is
+/// usually the newest.
 fn contributor(action: &Action, active: &[&MyIngress], api_message: &str) -> Option<ObjectKey> {
     let gave = |gives: &dyn Fn(&MyIngress) -> Vec<String>| {
         let givers: Vec<(&&MyIngress, Vec<String>)> =
@@ -74,7 +75,7 @@ fn contributor(action: &Action, active: &[&MyIngress], api_message: &str) -> Opt
     }
 }
 
-/// What a member says of the listener on that port, as AWS would repeat it.
+/// The values that a member sets for the listener on that port, as AWS would repeat them.
 fn values_on(object: &MyIngress, port: u16) -> Vec<String> {
     let listeners = object.spec.listeners.iter().filter(|listener| listener.port == port);
     let values = |listener: &ListenerSpec| {
@@ -90,7 +91,7 @@ fn values_on(object: &MyIngress, port: u16) -> Vec<String> {
     listeners.flat_map(values).collect()
 }
 
-/// The member that says where the balancer stands: what concerns all is its to say.
+/// The member that names the balancer's subnets. It reports what concerns all members.
 fn anchor(active: &[&MyIngress]) -> Option<ObjectKey> {
     let stands = |object: &&&MyIngress| !object.spec.subnets.is_empty() || object.spec.subnet_selector.is_some();
     active.iter().find(stands).or_else(|| active.first()).map(|object| key(object))
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_its_members() {
+    fn a_refused_rule_is_blamed_on_its_member() {
         let group = members(vec![standing("a", json!({})), joining("b", json!({}))]);
         let tags = Pairs::from([member_tag(&("shop".into(), "b".into()))]);
         let settings = RuleSettings { conditions: BTreeSet::new(), actions: Vec::new(), transforms: Vec::new() };
@@ -140,18 +141,18 @@ mod tests {
     }
 
     #[test]
-    fn the_certificate_that_aws_names_is_its_givers() {
+    fn a_refused_certificate_is_blamed_on_the_member_that_gave_it() {
         let arn = |name: &str| format!("arn:aws:acm:eu-west-1:000000000000:certificate/{name}");
         let listener = |name: &str| json!({ "listeners": [{ "port": 443, "certificateArns": [arn(name)] }] });
         let group = members(vec![standing("a", listener("x")), joining("b", listener("y")), joining("c", json!({}))]);
         let api_message = format!("Certificate ARN '{}' not found", arn("x"));
         assert_eq!(name(blamed(&https(443), &group, &Assets::default(), &api_message)), Some("a".into()));
-        // Where AWS names none, the last of those who gave one.
+        // If AWS names no certificate, the last member that gave one is blamed.
         assert_eq!(name(blamed(&https(443), &group, &Assets::default(), "no")), Some("b".into()));
     }
 
     #[test]
-    fn what_concerns_all_is_said_to_the_one_who_says_where_the_balancer_stands() {
+    fn what_concerns_all_is_blamed_on_the_member_that_names_the_subnets() {
         let group = members(vec![joining("a", json!({})), standing("b", json!({}))]);
         let action = Action::Balancer(BalancerAction::SetCapacity { arn: "b".into(), units: None });
         assert_eq!(name(blamed(&action, &group, &Assets::default(), "")), Some("b".into()));

@@ -1,8 +1,9 @@
-//! What somebody else changed in AWS, and was put right: told of, and counted. Pure but for the memory.
+//! Reports and counts what somebody else changed in AWS and the operator put right. Pure but for the memory.
 //!
-//! A difference is drift only where this process found everything right before, and nothing since that AWS should follow:
-//! no spec, group, Secret, certificate or subnet. What a restarted operator finds, or what it has begun itself, is none.
-//! What was different is what is not the same before and after the repair: steps in between are nobody's drift.
+//! A difference is drift only if this process found everything right before, and nothing that AWS should follow has
+//! changed since: no spec, security group, Secret, certificate or subnet. What a restarted operator finds is no drift,
+//! nor is what the operator has begun itself. The difference is taken between the states before and after the repair,
+//! so intermediate steps are nobody's drift.
 
 mod difference;
 
@@ -25,16 +26,16 @@ use crate::runtime::{Health, Plan};
 
 pub use difference::{Difference, differences};
 
-/// An event names so many differences; the others are counted.
+/// An event names at most this many differences; the others are counted.
 const MOST_NAMED: usize = 6;
-/// A rival that changes the same again and again is reported only so often, in minutes.
+/// Drift of the same kind is reported at most once in this many minutes, however often a rival repeats it.
 const PAUSE: i64 = 10;
 
-/// What was decided, as far as it matters here.
+/// What was decided, as far as drift depends on it.
 pub struct Decided<'a> {
-    /// All that AWS should follow, in a number.
+    /// A hash of everything that AWS should follow.
     pub basis: u64,
-    /// What there is.
+    /// What exists in AWS.
     pub assets: &'a Assets,
     /// Whether something is to be changed.
     pub changes: bool,
@@ -42,12 +43,12 @@ pub struct Decided<'a> {
     pub right: bool,
     /// When AWS was looked at.
     pub looked: Timestamp,
-    /// The present.
+    /// The current time.
     pub now: Timestamp,
 }
 
 impl<'a> Decided<'a> {
-    /// Of a plan for what was observed.
+    /// From a plan, and the observation that it was made for.
     pub fn of<Status>(observed: &'a Observed, plan: &Plan<Action, Status>, looked: Timestamp, now: Timestamp) -> Self {
         let waits = plan.requeue.is_some() || !observed.refusals.is_empty();
         Self {
@@ -71,7 +72,7 @@ pub fn alters(action: &Action) -> bool {
 pub struct Repaired {
     /// What was different.
     pub differences: Vec<Difference>,
-    /// The words of an event; none where the same was told of a moment ago.
+    /// The message of the event; none if the same was reported a moment ago.
     pub note: Option<String>,
 }
 
@@ -80,24 +81,24 @@ pub struct Repaired {
 pub struct State {
     standing: Standing,
     /// When each kind of part was reported last, and how often it was changed since.
-    message: BTreeMap<&'static str, (Timestamp, u32)>,
+    reported: BTreeMap<&'static str, (Timestamp, u32)>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Standing {
-    /// Nothing was found right yet, or what AWS should follow has changed.
+    /// Nothing was found right yet, or what AWS should follow has changed since.
     #[default]
     Unknown,
-    /// Everything was right by this basis when AWS was looked at then.
+    /// Everything was right for this basis when AWS was looked at, at that time.
     Right { basis: u64, at: Timestamp },
-    /// Drift is being put right; this is what was found.
+    /// Drift is being put right; this is what was found, and when everything was right last.
     Mending { basis: u64, found: Box<Assets>, right: Timestamp },
 }
 
 impl State {
-    /// Takes in what was decided; returns drift that is put right now.
+    /// Takes in what was decided; returns drift that has just been put right.
     pub fn take(&mut self, decided: &Decided) -> Option<Repaired> {
-        // What was edited meanwhile cannot be told from what was different.
+        // Edits during the repair cannot be told apart from drift.
         if matches!(&self.standing, Standing::Mending { basis, .. } if *basis != decided.basis) {
             self.standing = Standing::Unknown;
         }
@@ -107,14 +108,14 @@ impl State {
                     let (basis, found) = (*basis, Box::new(decided.assets.clone()));
                     self.standing = Standing::Mending { basis, found, right: *at };
                 }
-                // Whatever else is to be changed meanwhile, that was drift.
+                // What was found first is the drift, whatever else is to be changed meanwhile.
                 Standing::Mending { .. } => {}
                 Standing::Right { .. } | Standing::Unknown => self.standing = Standing::Unknown,
             }
             return None;
         }
         if !decided.right {
-            // Who waits for something changes something later, without anybody's doing.
+            // An object that waits for something will change AWS later by itself, which is no drift.
             if matches!(self.standing, Standing::Right { .. }) {
                 self.standing = Standing::Unknown;
             }
@@ -133,18 +134,18 @@ impl State {
     fn tell(&mut self, differences: Vec<Difference>, right: Timestamp, now: Timestamp) -> Repaired {
         let parts: BTreeSet<&'static str> = differences.iter().map(|it| it.part).collect();
         let is_due = |part: &&&'static str| {
-            self.message.get(**part).is_none_or(|(at, _)| at.checked_add(PAUSE.minutes()).is_ok_and(|due| due <= now))
+            self.reported.get(**part).is_none_or(|(at, _)| at.checked_add(PAUSE.minutes()).is_ok_and(|due| due <= now))
         };
         let due: BTreeSet<&'static str> = parts.iter().filter(is_due).copied().collect();
-        let message: Vec<&Difference> = differences.iter().filter(|it| due.contains(it.part)).collect();
-        let note = (!message.is_empty()).then(|| {
-            let silent = due.iter().filter_map(|part| self.message.get(part)).map(|(_, times)| times).sum();
-            note(&message, right, silent)
+        let shown: Vec<&Difference> = differences.iter().filter(|it| due.contains(it.part)).collect();
+        let note = (!shown.is_empty()).then(|| {
+            let silent = due.iter().filter_map(|part| self.reported.get(part)).map(|(_, times)| times).sum();
+            note(&shown, right, silent)
         });
         for part in parts {
             if due.contains(part) {
-                self.message.insert(part, (now, 0));
-            } else if let Some((_, times)) = self.message.get_mut(part) {
+                self.reported.insert(part, (now, 0));
+            } else if let Some((_, times)) = self.reported.get_mut(part) {
                 *times += 1;
             }
         }
@@ -175,27 +176,27 @@ impl Memory {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(owner.clone()).or_default().take(decided)
     }
 
-    /// Forgets owners that nobody is, or is in, any more.
+    /// Forgets owners that no longer exist as an object or as a group of objects.
     pub fn retain(&self, living: &BTreeSet<String>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(_, uid), _| living.contains(uid));
     }
 }
 
-/// All that AWS should follow, in a number: as long as it is the same, nobody here asked for a change. The model itself is
-/// not in it, for that is large, and follows from what is.
+/// A hash of everything that AWS should follow. As long as it is the same, nobody asked the operator for a change. The
+/// model is left out: it is large, and follows from what is hashed.
 fn basis(observed: &Observed) -> u64 {
     let mut all = DefaultHasher::new();
     for member in &observed.members.present {
-        // The API server counts the changes of a spec.
+        // The generation counts the changes of a spec.
         (key(member), member.uid(), member.meta().generation).hash(&mut all);
     }
     let unable = observed.members.refused.keys().chain(observed.built.complaints.keys());
     unable.for_each(|member| member.hash(&mut all));
     let asked = observed.built.model.as_ref().map(|model| &model.balancer.subnets);
-    // Named ones are looked at only while a balancer is missing, and are in the spec.
+    // Subnets that the spec names by id are looked up only while a balancer is missing.
     let found = matches!(asked, Some(SubnetsModel::Tagged { .. })).then_some(&observed.subnets);
     for subnet in found.into_iter().flatten() {
-        // How many addresses are free changes all the time, and moves nothing that stands.
+        // The number of free addresses changes all the time, and does not move an existing balancer.
         (&subnet.id, &subnet.vpc, &subnet.zone).hash(&mut all);
     }
     for group in &observed.security_groups {
@@ -233,7 +234,7 @@ mod tests {
         Timestamp::UNIX_EPOCH.checked_add(minute.minutes()).unwrap()
     }
 
-    /// A security group with a tag of this value, where it is there.
+    /// A security group with a tag of this value, or none.
     fn assets(team: Option<&str>) -> Assets {
         let group = team.map(|team| SecurityGroup {
             id: "sg-1".into(),
@@ -252,7 +253,7 @@ mod tests {
         u64::from(letter.as_bytes()[0])
     }
 
-    /// Something is found and is to be changed in that minute.
+    /// In that minute something is found that is to be changed.
     fn finds(state: &mut State, minute: i64, basis: &str, found: Option<&str>) {
         let (looked, now, assets) = (at(minute), at(minute), assets(found));
         let decided = Decided { basis: of(basis), assets: &assets, changes: true, right: false, looked, now };
@@ -266,11 +267,11 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_from_what_was_right_is_drift_and_told_when_it_is_put_right() {
+    fn what_differs_from_what_was_right_is_drift_and_reported_when_it_is_put_right() {
         let mut state = State::default();
         assert_eq!(rests(&mut state, 1, "a", true), None);
         finds(&mut state, 2, "a", PIRATES);
-        // It takes more than one round, or a failure comes between.
+        // The repair takes more than one round, or a failure comes between.
         finds(&mut state, 3, "a", Some("a step between"));
         assert_eq!(rests(&mut state, 3, "a", false), None);
         let message = rests(&mut state, 4, "a", true).unwrap();
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rival_is_told_of_once_in_ten_minutes_and_counted() {
+    fn a_rival_is_reported_once_in_ten_minutes_and_counted() {
         let mut state = State::default();
         let mut message = Vec::new();
         for minute in 0..25 {
@@ -328,7 +329,7 @@ mod tests {
         assert!(message[1].1.contains("9 more times"), "{message:?}");
         finds(&mut state, 25, "a", None);
         let note = rests(&mut state, 25, "a", true).unwrap().note.unwrap();
-        assert!(note.ends_with("security group web was missing"), "another part is told at once: {note}");
+        assert!(note.ends_with("security group web was missing"), "another part is reported at once: {note}");
     }
 
     #[test]

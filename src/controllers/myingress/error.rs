@@ -8,7 +8,7 @@ use crate::consent;
 use crate::external::aws::{AwsError, NO_CREDENTIALS};
 use crate::runtime::{Class, Failure, api_message, class_of_kubernetes};
 
-/// Reason of a Secret that may not be read.
+/// Condition reason if a Secret may not be read.
 pub const SECRET_DENIED: &str = "SecretDenied";
 
 /// Why observing or changing a balancer failed.
@@ -85,7 +85,7 @@ pub enum Error {
         /// Its name.
         name: String,
     },
-    /// A Secret does not agree to be used.
+    /// The owner of a Secret has not agreed to its use.
     #[error(
         "spec.listeners: Secret {name} in namespace {namespace} does not agree to be given to AWS; whoever it belongs to \
          agrees by its label: {}. What is in AWS stays as it is",
@@ -112,13 +112,13 @@ pub enum Error {
     /// A permission is missing.
     #[error(transparent)]
     Denied(AwsError),
-    /// Somebody else was faster.
+    /// Something changed in AWS between our read and our call.
     #[error(transparent)]
     Raced(AwsError),
-    /// AWS asks us to slow down.
+    /// AWS throttles our calls.
     #[error("AWS throttles {}; trying again", .0.operation)]
     Throttled(AwsError),
-    /// It may work the next time.
+    /// The call failed, but may succeed next time.
     #[error(transparent)]
     Transient(AwsError),
 }
@@ -152,8 +152,8 @@ impl Refusal {
 }
 
 impl Error {
-    /// What AWS's answer to an action means for the object: the message names the field of its spec that the action comes
-    /// from.
+    /// Translates AWS's answer to an action into an error of the object. The message names the field of its spec that
+    /// the action comes from.
     pub fn of_action(error: AwsError, action: &Action, owner: &Owner, object: &MyIngress) -> Self {
         let field = match error.class {
             Class::Invalid => field_of(&error, action, owner, object),
@@ -172,7 +172,7 @@ impl Error {
         }
     }
 
-    /// What AWS's answer means for the object.
+    /// Translates AWS's answer into an error of the object.
     pub fn of(error: AwsError) -> Self {
         Self::describe(error, None)
     }
@@ -195,7 +195,7 @@ impl Error {
             }
             (Class::Invalid, _, "AddTags") | (Class::Invalid, Some("DuplicateTagKeys"), _) => Self::TagsInvalid(text),
             (Class::Invalid, Some("InvalidSubnet" | "AvailabilityZoneNotSupported"), _)
-            // Of a listener, a rule or a target group it means something else.
+            // For a listener, a rule or a target group this code means something else.
             | (Class::Invalid, Some("InvalidConfigurationRequest"), "CreateLoadBalancer")
             | (Class::Invalid, _, "SetSubnets") => Self::SubnetsInvalid(text),
             (Class::Invalid, Some("CertificateNotFound"), _) | (Class::Invalid, _, "AddListenerCertificates") => {

@@ -1,4 +1,4 @@
-//! What is known of one object, its group and its balancer.
+//! What is known about one object, its group and its balancer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,17 +20,17 @@ use crate::external::ec2::{SecurityGroup, Subnet};
 pub struct Observed {
     /// The object, or its group, as an owner.
     pub owner: Owner,
-    /// What another cluster of our name has, where that keeps the owner from doing anything.
+    /// What another cluster with our name has, if that keeps the owner from doing anything.
     pub rival: Option<Rival>,
     /// Who shares the balancer.
     pub members: Members,
     /// What they want together.
     pub built: Built,
-    /// What there is of it.
+    /// What exists in AWS for the owner.
     pub assets: Assets,
-    /// Names of balancers that we might use and that are taken by anybody.
+    /// Names that our balancer might use and that anybody has taken.
     pub taken: BTreeSet<String>,
-    /// Names of target groups that we would use and that are taken by somebody else.
+    /// Names that our target groups would use and that somebody else has taken.
     pub taken_groups: BTreeSet<String>,
     /// The status names a balancer that exists and does not carry our tags.
     pub disowned: Option<AlbStatus>,
@@ -73,7 +73,8 @@ pub fn key_of(owner: &Owner) -> ObjectKey {
 }
 
 impl Observed {
-    /// A group that nobody follows yet will have the targets of its backend, none of them healthy.
+    /// Fills in the summary of each group that is not followed yet: it will have the targets of its backend, and none
+    /// of them is healthy so far.
     pub fn expect_targets(&mut self) {
         for (name, endpoints) in &self.endpoints {
             if let (Endpoints::Known(wanted), Some(member)) = (endpoints, self.assets.group_named(name)) {
@@ -83,7 +84,7 @@ impl Observed {
         }
     }
 
-    /// What is wrong with that object itself.
+    /// What is wrong with the object itself.
     pub fn complaint(&self, object: &MyIngress) -> Option<&Complaint> {
         let key = key(object);
         self.members.refused.get(&key).or_else(|| self.built.complaints.get(&key))

@@ -17,7 +17,7 @@ pub struct Members {
     pub present: Vec<Arc<MyIngress>>,
     /// Those that may not take part, and why.
     pub refused: BTreeMap<ObjectKey, Complaint>,
-    /// Those of them that the group does not allow to join: it owes them nothing.
+    /// Those of `refused` that the group does not allow to join. The group keeps nothing for them.
     pub strangers: BTreeSet<ObjectKey>,
     /// Whether they are a group.
     pub grouped: bool,
@@ -26,28 +26,29 @@ pub struct Members {
 }
 
 impl Members {
-    /// Those that take part in what is decided.
+    /// The members that take part in what is decided.
     pub fn active(&self) -> Vec<&MyIngress> {
         let takes_part = |object: &&Arc<MyIngress>| !object.spec.suspend && !self.refused.contains_key(&key(object));
         self.present.iter().filter(takes_part).map(AsRef::as_ref).collect()
     }
 
-    /// Whether that object is in the group of another namespace: it brings rules and backends, and decides nothing else.
+    /// Whether that object belongs to the group of another namespace. A guest brings rules and backends, and decides
+    /// nothing else.
     pub fn is_guest(&self, member: &ObjectKey) -> bool {
         self.home.as_ref().is_some_and(|home| member.0 != *home)
     }
 
-    /// Whether nobody is left for whom the balancer must stay.
+    /// Whether no member is left that the balancer must stay for.
     pub fn is_deserted(&self) -> bool {
         self.present.iter().all(|object| self.strangers.contains(&key(object)))
     }
 
-    /// All of them.
+    /// The keys of all present members.
     pub fn everybody(&self) -> BTreeSet<ObjectKey> {
         self.present.iter().map(|object| key(object)).collect()
     }
 
-    /// Those whose rules and target groups are to stay as they are, whatever their specs say.
+    /// Members whose rules and target groups are to stay as they are, whatever their specs say.
     pub fn suspended(&self) -> impl Iterator<Item = ObjectKey> {
         self.present.iter().filter(|object| object.spec.suspend).map(|object| key(object))
     }
@@ -63,7 +64,7 @@ pub fn members_of(object: &MyIngress, known: &[Arc<MyIngress>]) -> Members {
         let message = undecodable(member.meta())?.to_owned();
         Some(Complaint { reason: "Undecodable", message })
     };
-    // The object itself may be newer than what is known of it.
+    // The object itself may be newer than its cached copy.
     let others = known.iter().filter(|other| key(other) != key(object) && group_of(other).as_ref() == Some(&group));
     let mut all: Vec<Arc<MyIngress>> = others.cloned().chain([Arc::new(object.clone())]).collect();
     all.retain(|member| is_present(member));
@@ -76,7 +77,8 @@ pub fn members_of(object: &MyIngress, known: &[Arc<MyIngress>]) -> Members {
         let mut allowed = at_home.flat_map(|member| &member.spec.group).flat_map(|group| &group.allowed_namespaces);
         allowed.any(|allowed| allowed == "*" || allowed == namespace)
     };
-    // Whom a member allows that cannot be read is not known: nobody is sent away because of it.
+    // A member of the group's namespace that cannot be read may allow further namespaces. While there is one, nobody
+    // counts as a stranger.
     let sure = !all.iter().any(|it| it.namespace().as_ref() == Some(&group.0) && unreadable(it).is_some());
     let (mut refused, mut strangers) = (BTreeMap::new(), BTreeSet::new());
     for member in &all {

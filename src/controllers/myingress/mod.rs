@@ -63,7 +63,7 @@ use crate::runtime::{self, ActionEvent, CacheSync, Kind, Plan, Removal};
 use action::Action;
 use facts::Observed;
 
-/// Runs the controller, keeps the snapshot fresh and lets targets follow endpoints meanwhile.
+/// Runs the controller. Meanwhile it keeps the snapshot of AWS fresh and lets targets follow endpoints.
 pub async fn controller(context: Context) {
     let (metrics, fence) = (context.environment.metrics.clone(), context.fence.clone());
     let (budget, guardrails) = (context.budget, context.environment.guardrails.clone());
@@ -96,31 +96,31 @@ pub async fn controller(context: Context) {
     }
 }
 
-/// The kind, with what all its objects share.
+/// The kind, with everything that its objects share.
 struct MyIngressKind {
     region: Region,
     targets: Targets,
     secrets: Secrets,
-    /// What is bound, by owner.
+    /// The bindings in force, by owner.
     bound: Mutex<HashMap<ObjectKey, Vec<Binding>>>,
     /// The objects, as the watches show them.
     stores: Mutex<Vec<(Store<MyIngress>, CacheSync)>>,
-    /// Version of each member of a group that its group was told of.
+    /// The version of each group member for which the other members were woken last.
     groups_seen: Mutex<HashMap<String, (Option<i64>, bool)>>,
     /// What AWS refused.
     refusals: Refusals,
-    /// For which objects this process made something.
+    /// The objects for which this process created something.
     journal: Journal,
-    /// What was right, for what somebody else changes in AWS.
+    /// What was right before, to recognise what somebody else changes in AWS.
     drift: drift::Memory,
     metrics: Metrics,
-    /// How often everything is looked at.
+    /// How often everything is checked.
     sweep: Duration,
     /// How long a balancer that was replaced goes on serving.
     replacement_grace: Duration,
-    /// Rules that a security group may have, of each family of addresses.
+    /// Rules that a security group may have for each address family.
     security_group_rules: u16,
-    /// What objects may name.
+    /// What objects are allowed to name.
     guardrails: Guardrails,
 }
 
@@ -131,7 +131,7 @@ impl MyIngressKind {
         stores.iter().flat_map(|(store, _)| store.state()).collect()
     }
 
-    /// Uids of all owners that objects which are served are, or are in.
+    /// Uids of all owners: the served objects, and the groups that they are in.
     fn living(&self) -> BTreeSet<String> {
         self.objects().iter().map(|object| Owner::of(self.region.cluster(), object).uid).collect()
     }
@@ -144,7 +144,7 @@ impl MyIngressKind {
         }
     }
 
-    /// Has an object, or its group, looked at.
+    /// Wakes an object, or its group.
     fn wake(&self, object: &MyIngress) {
         self.region.wake(Owner::of(self.region.cluster(), object).concerned());
     }
@@ -154,7 +154,7 @@ impl MyIngressKind {
         self.bound.lock().unwrap_or_else(PoisonError::into_inner).get(owner).cloned().unwrap_or_default()
     }
 
-    /// Binds targets in place of all that the owner had bound.
+    /// Replaces all bindings of the owner.
     fn bind(&self, bindings: &[Binding], owner: &ObjectKey) {
         self.targets.bind(bindings.to_vec(), owner);
         let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
@@ -165,8 +165,8 @@ impl MyIngressKind {
         }
     }
 
-    /// After a restart: targets follow their endpoints before listeners and rules have been read, and while a mistake is
-    /// not corrected.
+    /// Binds targets after a restart. They follow their endpoints before listeners and rules have been read, and even
+    /// while a spec is invalid.
     async fn bind_early(&self, object: &MyIngress) -> Result<(), Error> {
         let owner = Owner::of(self.region.cluster(), object);
         let place = facts::key_of(&owner);
@@ -182,7 +182,7 @@ impl MyIngressKind {
         Ok(())
     }
 
-    /// One member acts for its group, so that it must hear of changes of the others.
+    /// Wakes the other members of the object's group if the object changed: one of them may act for the group.
     fn tell_group(&self, object: &MyIngress) {
         let Some(group) = group_of(object) else { return };
         let version = (object.meta().generation, object.meta().deletion_timestamp.is_some());
@@ -192,15 +192,15 @@ impl MyIngressKind {
         }
     }
 
-    /// The member whose part an action makes that AWS refuses in these words.
+    /// The member whose part an action makes that AWS refuses with this message.
     fn blamed(&self, object: &MyIngress, owner: &Owner, action: &Action, api_message: &str) -> Option<Arc<MyIngress>> {
         let members = members_of(object, &self.objects());
         let blamed = blame::blamed(action, &members, &self.region.owned_by(owner), api_message);
         members.present.into_iter().find(|member| Some(key(member)) == blamed)
     }
 
-    /// The other members of its group tell their users what became of it. The object itself goes on anyway: woken by its
-    /// own failures, it would never pause.
+    /// Wakes the other members of the object's group, so their status shows what became of it. The object itself goes
+    /// on anyway. If its own failures woke it, it would never pause.
     fn wake_others(&self, object: &MyIngress) {
         if let Some(group) = group_of(object) {
             self.region.wake(Concerned::GroupBut(group, key(object)));
@@ -314,7 +314,7 @@ impl Kind for MyIngressKind {
     }
 }
 
-/// Tells of what was made though AWS's answer never came.
+/// The event for a resource that was created although AWS's answer was lost.
 fn made_event(made: &Made) -> ActionEvent {
     let what = match made.what {
         Named::Balancer => "load balancer",

@@ -1,4 +1,4 @@
-//! Names in AWS: of balancers and target groups at most 32 letters, digits and hyphens.
+//! Names in AWS. Those of balancers and target groups have at most 32 letters, digits and hyphens.
 //!
 //! <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateLoadBalancer.html>
 //! <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateTargetGroup.html>
@@ -11,9 +11,10 @@ use crate::runtime::fingerprint;
 
 const LONGEST: usize = 32;
 
-/// Names to try, in this order: the one that the spec gives, or `<name>-alb`; when that is not allowed or taken, one with a
-/// hash of the owner; when the owner's own balancer of the other scheme has that, one with a hash of owner and scheme.
-/// The same owner and scheme always give the same names, so that a balancer is found again after a crash.
+/// Names to try, in this order. First the one that the spec gives, or `<name>-alb`. If that is not allowed or taken,
+/// one with a hash of the owner. If the owner's own balancer of the other scheme has that one, one with a hash of owner
+/// and scheme.
+/// The same owner and scheme always give the same names, so a balancer is found again after a crash.
 pub fn candidates(owner: &Owner, scheme: Scheme, user_provided: Option<&str>) -> Vec<String> {
     let Owner { cluster, namespace, name, uid } = owner;
     let plain = user_provided.map_or_else(|| format!("{name}-alb"), str::to_owned);
@@ -24,10 +25,10 @@ pub fn candidates(owner: &Owner, scheme: Scheme, user_provided: Option<&str>) ->
     std::iter::once(plain).filter(|plain| allowed(plain)).chain(hashed).collect()
 }
 
-/// What makes a target group another one: whom it is for, and what of it AWS cannot change. Where its targets come from
-/// is not here: that can change in place.
+/// The identity of a target group: whom it is for, and those of its settings that AWS cannot change. Another identity
+/// needs another group. The Service that its targets come from is left out, for that can change in place.
 pub struct TargetGroupIdentity<'a> {
-    /// Whom the balancer belongs to.
+    /// The owner of the balancer.
     pub owner: &'a Owner,
     /// The object that has the backend.
     pub member: &'a ObjectKey,
@@ -37,7 +38,7 @@ pub struct TargetGroupIdentity<'a> {
     pub scheme: Scheme,
     /// What the targets are.
     pub target_type: TargetType,
-    /// What is spoken to them.
+    /// Protocol of requests to them.
     pub protocol: Protocol,
     /// Its version.
     pub version: ProtocolVersion,
@@ -46,7 +47,7 @@ pub struct TargetGroupIdentity<'a> {
 }
 
 impl TargetGroupIdentity<'_> {
-    /// The group's name: something of the object's and the backend's name, and a hash of the identity.
+    /// The group's name: readable parts of the object's and the backend's name, and a hash of the identity.
     pub fn name(&self) -> String {
         let target_type = match self.target_type {
             TargetType::Ip => "ip",
@@ -78,7 +79,7 @@ impl TargetGroupIdentity<'_> {
             .map(str::as_bytes),
             10,
         );
-        // Ten characters of each, a hyphen between, one before the hash: 32 with it.
+        // Ten characters of each name, a hyphen between them, a hyphen and the hash: 32 in all.
         let part = |text: &str| shortened(text, 10);
         let parts = [part(name), part(self.backend)].into_iter().filter(|part| !part.is_empty());
         let readable = harmless(&parts.collect::<Vec<_>>().join("-"), "group");
@@ -86,7 +87,7 @@ impl TargetGroupIdentity<'_> {
     }
 }
 
-/// Name of the security group that is made for the owner's balancer.
+/// Name of the security group that is created for the owner's balancer.
 pub fn security_group_name(owner: &Owner) -> String {
     let Owner { cluster, namespace, name, uid } = owner;
     let hash = fingerprint(&[&cluster.name, namespace, name, uid].map(String::as_bytes), 8);
@@ -105,18 +106,18 @@ fn allowed(name: &str) -> bool {
         && !name.starts_with("internal-")
 }
 
-/// What of the name fits before `-` and the hash, made of allowed characters.
+/// The part of the name that fits before `-` and the hash, made of allowed characters.
 fn short(name: &str) -> String {
     harmless(&shortened(name.strip_prefix("internal-").unwrap_or(name), LONGEST - 9), "alb")
 }
 
-/// The first characters, made of allowed ones, without hyphens at the ends.
+/// The first `most` characters, made of allowed ones, without hyphens at the ends.
 fn shortened(name: &str, most: usize) -> String {
     let fitting: String = name.chars().take(most).map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     fitting.trim_matches('-').into()
 }
 
-/// The name, or another where AWS would not take it as a beginning.
+/// The name, or `otherwise` if AWS does not allow a name to begin like this.
 fn harmless(name: &str, otherwise: &str) -> String {
     if name.is_empty() || name.starts_with("internal-") || name == "internal" { otherwise } else { name }.into()
 }

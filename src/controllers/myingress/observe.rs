@@ -1,5 +1,5 @@
-//! The world as far as it matters to one object: from the snapshots, with calls only where these are in doubt or do
-//! not reach.
+//! Reads what matters to one object. It comes from the snapshots; AWS is called only where these are unconfirmed or
+//! lack something.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,11 +21,11 @@ use crate::api::myingress::Scheme;
 use crate::api::{MyIngress, MyIngressStatus};
 use crate::guardrails::asks;
 
-/// A create whose answer was lost may take effect, and show, so long after it was sent. Only a deletion waits for that: after
-/// it nobody looks again.
+/// A create call whose answer was lost may take effect, and become visible, up to this long after it was sent. Only a
+/// deletion waits for that, because nobody looks again after it.
 const CREATE_LAG: Duration = Duration::from_secs(30);
 
-/// The cluster's Services and endpoints are listed within this, or somebody is told that they are not.
+/// How long to wait for the first list of the cluster's Services and endpoints before its absence is reported.
 const ENDPOINTS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads what matters to `object`.
@@ -76,11 +76,11 @@ pub async fn observe(kind: &MyIngressKind, object: &MyIngress) -> Result<Observe
     Ok(observed)
 }
 
-/// Who shares the balancer, and what they want together.
+/// The members that share the balancer, and what they want together.
 pub async fn wanted(kind: &MyIngressKind, object: &MyIngress, owner: &Owner) -> Result<(Members, Built), Error> {
     let mut known = Vec::new();
     if object.spec.group.is_some() {
-        // A member that is not known yet would lose its rules.
+        // A member that is not listed yet would lose its rules.
         kind.listed().await;
         known = kind.objects();
     }
@@ -101,7 +101,7 @@ fn limits(kind: &MyIngressKind) -> Limits {
     Limits { security_group_rules: kind.security_group_rules.into(), ..kind.region.limits() }
 }
 
-/// Adds what only this model makes worth asking.
+/// Looks up what only this model needs.
 async fn look_up(kind: &MyIngressKind, observed: &mut Observed) -> Result<(), Error> {
     let Some(model) = &observed.built.model else { return Ok(()) };
     let region = &kind.region;
@@ -118,7 +118,7 @@ async fn look_up(kind: &MyIngressKind, observed: &mut Observed) -> Result<(), Er
     }
     observed.subnets = match &model.balancer.subnets {
         SubnetsModel::Tagged { tags, .. } => region.subnets_tagged(&observed.owner, tags).await.map_err(Error::of)?,
-        // Security groups must be in the VPC of the balancer, which is not there yet.
+        // Security groups must be in the VPC of the balancer, which does not exist yet.
         SubnetsModel::Ids(ids)
             if !observed.assets.balancers.values().any(|it| it.balancer.scheme == Some(model.balancer.scheme))
                 && model.balancer.security.needs_vpc(!observed.assets.security_groups.is_empty()) =>
@@ -145,7 +145,7 @@ async fn look_up(kind: &MyIngressKind, observed: &mut Observed) -> Result<(), Er
     Ok(())
 }
 
-/// Whether there is or was a security group of our own: the status says so before one is made.
+/// Whether there is or was a security group of our own. The status says so before one is created.
 fn had_security_group(object: &MyIngress) -> bool {
     let managed = |status: &MyIngressStatus| {
         status.security_group.is_some() || status.managed.as_ref().is_some_and(|managed| managed.security_group)
@@ -161,12 +161,12 @@ fn may_have_security_group(object: &MyIngress, built: &Built) -> bool {
         || built.model.as_ref().is_some_and(|it| matches!(it.balancer.security, SecurityModel::Managed { .. }))
 }
 
-/// How much must be known of the balancers: what the spec sets, and what the status says that it once did.
+/// The details of the balancers that must be known: what the spec sets, and what it once set according to the status.
 fn depth(object: &MyIngress, members: &Members, built: &Built) -> Depth {
     let status = object.status.clone().unwrap_or_default();
     let managed = status.managed.clone().unwrap_or_default();
     if object.meta().deletion_timestamp.is_some() && members.is_deserted() {
-        // It all goes; only its protection must be known.
+        // Everything is deleted; only the deletion protection must be known.
         return Depth { attributes: unprotects(&object.spec), ..Depth::default() };
     }
     let balancer = built.model.as_ref().map(|model| &model.balancer);

@@ -1,4 +1,4 @@
-//! Whose something in AWS is: six tags, set in the create call itself.
+//! The owner of a resource in AWS: six tags name it, set in the create call itself.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,8 @@ use crate::runtime::fingerprint;
 
 /// Tag with the name of the cluster.
 const CLUSTER: &str = "causeway.example.com/cluster";
-/// Tag with what tells the cluster from others of its name. What was made before there was this tag lacks it, and gets it.
+/// Tag with the uid of the cluster, which distinguishes it from others of its name. Resources from before this tag
+/// existed lack it, and get it.
 pub const CLUSTER_UID: &str = "causeway.example.com/cluster-uid";
 /// Tag with the owner's uid.
 const UID: &str = "causeway.example.com/uid";
@@ -20,7 +21,7 @@ const UID: &str = "causeway.example.com/uid";
 /// An object as (namespace, name).
 pub type ObjectKey = (String, String);
 
-/// Whom something in AWS belongs to: an object, or a group of objects that share a balancer.
+/// The owner of something in AWS: an object, or a group of objects that share a balancer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// The Kubernetes cluster.
@@ -29,11 +30,11 @@ pub struct Owner {
     pub namespace: String,
     /// The object's or the group's name.
     pub name: String,
-    /// The object's uid: another object of the same name is another owner. A group's never changes.
+    /// The object's uid, so another object of the same name is another owner. A group's uid never changes.
     pub uid: String,
 }
 
-/// Whom to wake about something in AWS.
+/// The objects to wake when something in AWS changes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Concerned {
     /// This object.
@@ -45,7 +46,7 @@ pub enum Concerned {
 }
 
 impl Owner {
-    /// The owner that an object of this cluster is, or the group that it is in.
+    /// The owner for an object of this cluster: the object itself, or the group that it is in.
     pub fn of(cluster: &Cluster, object: &MyIngress) -> Self {
         match group_of(object) {
             None => Self {
@@ -66,7 +67,7 @@ impl Owner {
         }
     }
 
-    /// The tags that say so.
+    /// The tags of everything that belongs to this owner.
     pub fn tags(&self) -> Pairs {
         let mut tags = BTreeMap::from([
             (CLUSTER.into(), self.cluster.name.clone()),
@@ -79,25 +80,25 @@ impl Owner {
         tags
     }
 
-    /// Whether something with these tags belongs to this owner: cluster and uid say who it is. The others are
-    /// for people to read; they are repaired like any other tag.
+    /// Whether something with these tags belongs to this owner. Only cluster and uid count. The other tags are for
+    /// people to read; they are repaired like any other tag.
     pub fn owns(&self, tags: &Pairs) -> bool {
         self.is_named_by(tags) && is_of(&self.cluster, tags)
     }
 
-    /// Whether these tags name this owner, be it one of another cluster with the same name.
+    /// Whether these tags name this owner, possibly in another cluster with the same name.
     pub fn is_named_by(&self, tags: &Pairs) -> bool {
         !self.uid.is_empty() && tags.get(UID) == Some(&self.uid) && has_name_of(&self.cluster, tags)
     }
 
-    /// Whom to wake about what belongs to this owner.
+    /// The objects to wake when something of this owner changes.
     pub fn concerned(&self) -> Concerned {
         let place = (self.namespace.clone(), self.name.clone());
         if self.uid.starts_with(GROUP_UID) { Concerned::Group(place) } else { Concerned::Object(place) }
     }
 }
 
-/// Begins the uid of a group, which no object's uid does.
+/// Prefix of a group's uid. No object's uid begins like this.
 const GROUP_UID: &str = "group-";
 
 /// The group that an object is in, as (namespace, name).
@@ -107,12 +108,13 @@ pub fn group_of(object: &MyIngress) -> Option<ObjectKey> {
     Some((namespace, group.name.clone()))
 }
 
-/// Whether something with these tags names that cluster. Another one may have the same name.
+/// Whether these tags have the name of that cluster. Another cluster may have the same name.
 fn has_name_of(cluster: &Cluster, tags: &Pairs) -> bool {
     tags.get(CLUSTER) == Some(&cluster.name)
 }
 
-/// Whether something with these tags belongs to that cluster. What has no uid of a cluster does: it is from before.
+/// Whether something with these tags belongs to that cluster. Tags without a cluster's uid are from before that tag
+/// existed, and count as its own.
 fn is_of(cluster: &Cluster, tags: &Pairs) -> bool {
     has_name_of(cluster, tags) && tags.get(CLUSTER_UID).is_none_or(|uid| Some(uid) == cluster.uid.as_ref())
 }
@@ -132,13 +134,13 @@ pub fn cluster_named_by(tags: &Pairs) -> Option<(&String, &String)> {
     tags.get(CLUSTER).zip(tags.get(CLUSTER_UID))
 }
 
-/// Whether these tags say for sure that something belongs to that cluster, and to none of the same name.
+/// Whether these tags say for sure that something belongs to that cluster, and not to another of the same name.
 pub fn is_surely_of(cluster: &Cluster, tags: &Pairs) -> bool {
     tags.contains_key(CLUSTER_UID) && is_of(cluster, tags)
 }
 
-/// Whom to wake about something with these tags, where they name an owner in this cluster or in one of the same name: of
-/// that one's, objects here may have something to tell.
+/// The objects to wake about something with these tags, if they name an owner in this cluster or in another one of the
+/// same name: a rival's resources may have to be reported by the objects here.
 pub fn concerned_by(cluster: &Cluster, tags: &Pairs) -> Option<Concerned> {
     named_by(cluster, tags).map(|owner| owner.concerned())
 }
@@ -181,8 +183,8 @@ pub fn letting_in_tag(owner: &Owner) -> (String, String) {
     (key("let-in"), owner.cluster.name.clone())
 }
 
-/// What a rule says of itself that was made for this owner in somebody else's security group. AWS takes 255 characters of a
-/// set to which all of these belong.
+/// The description that marks a rule in somebody else's security group as made for this owner. AWS takes 255 characters
+/// of a limited set, and all characters of the mark belong to it.
 /// <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_UserIdGroupPair.html>
 pub fn entry_mark(owner: &Owner) -> String {
     let Owner { namespace, name, uid, .. } = owner;
@@ -250,14 +252,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_before_clusters_were_told_apart_belongs_to_who_finds_it() {
+    fn what_has_no_cluster_uid_belongs_to_the_cluster_that_finds_it() {
         let (before, now) = (in_cluster(None), in_cluster(Some("a")));
         assert!(now.owns(&before.tags()) && !is_surely_of(&now.cluster, &before.tags()));
         assert_eq!(rival_of(&now.cluster, &before.tags()), None);
     }
 
     #[test]
-    fn who_does_not_know_its_own_uid_owns_nothing_that_carries_one() {
+    fn a_cluster_that_does_not_know_its_uid_owns_nothing_that_carries_one() {
         let (unknown, known) = (in_cluster(None), in_cluster(Some("a")));
         assert!(!unknown.owns(&known.tags()));
         assert_eq!(rival_of(&unknown.cluster, &known.tags()), Some(&"a".to_owned()));

@@ -1,7 +1,7 @@
-//! What the world is after an action: AWS's answer is made up and then entered as a real one is. Pure.
+//! Predicts the world after an action: AWS's answer is made up, and then entered like a real one. Pure.
 //!
-//! `causeway plan` goes through a whole plan with it, and the property tests try the decisions on it, so that what is
-//! shown is what was tested.
+//! `causeway plan` goes through a whole plan with it, and the property tests run the decisions on it. So what is shown
+//! is what was tested.
 
 use std::collections::BTreeSet;
 
@@ -12,25 +12,25 @@ use crate::external::elbv2::{
     Balancer, Listener, ListenerSettings, NewBalancer, NewTargetGroup, Protocol, Rule, RuleAction, State, TargetGroup,
 };
 
-/// What AWS gives an HTTPS listener that asks for no policy.
+/// The policy that AWS gives to an HTTPS listener that asks for none.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateListener.html>
 const DEFAULT_SSL_POLICY: &str = "ELBSecurityPolicy-2016-08";
 
-/// Ends the ARNs and ids of what does not exist, before its number.
+/// Marks ARNs and ids of what does not exist. It stands before the number at their end.
 pub const MADE_UP: &str = "to-be-made-";
 
 /// Stands for what AWS chooses when something is created.
 pub const CHOSEN_BY_AWS: &str = "(chosen by AWS)";
 
-/// Makes up what AWS would answer.
+/// Makes up AWS's answers.
 #[derive(Clone, Debug, Default)]
 pub struct PredictedAws {
-    /// How much was made: no ARN comes twice.
+    /// How much was created, so no ARN comes twice.
     made: usize,
 }
 
 impl PredictedAws {
-    /// Enters what becomes of `assets` by an action that AWS allows. `subnets` are those that are known.
+    /// Enters the effect of an action that AWS allows into `assets`. `subnets` are those that are known.
     pub fn enter(&mut self, assets: &mut Assets, subnets: &[Subnet], action: &Action) {
         let answer = self.answer(assets, subnets, action);
         assets.enter(action, answer);
@@ -123,7 +123,7 @@ impl PredictedAws {
     }
 }
 
-/// What AWS tells of a listener that was set so.
+/// The settings that AWS would return for a listener with these.
 fn describe(settings: &ListenerSettings) -> ListenerSettings {
     let mut settings = settings.clone();
     if settings.protocol == Protocol::Https {
@@ -133,7 +133,7 @@ fn describe(settings: &ListenerSettings) -> ListenerSettings {
     settings
 }
 
-/// AWS never tells client secrets.
+/// Removes client secrets, which AWS never returns.
 fn keep_secrets(actions: &mut [RuleAction]) {
     for action in actions {
         if let RuleAction::AuthenticateOidc(oidc) = action {
@@ -142,7 +142,7 @@ fn keep_secrets(actions: &mut [RuleAction]) {
     }
 }
 
-/// A target group hangs on the balancers that forward to it.
+/// Updates which target groups the balancer uses: those that it forwards to.
 pub fn hang(assets: &mut Assets, balancer: &str) {
     let listeners = assets.balancers.get(balancer).and_then(|member| member.listeners.as_ref());
     let Some(listeners) = listeners else { return };

@@ -1,4 +1,4 @@
-//! Actions that AWS refused. They are left out of plans until they may be tried again, so that everything that does not
+//! Actions that AWS refused. They are left out of plans until they may be tried again. So everything that does not
 //! depend on them goes on: the other parts of an object, and the other members of its group.
 
 use std::collections::HashMap;
@@ -14,11 +14,12 @@ use crate::runtime::{Class, Failure};
 
 /// A refused action is tried again after this at the earliest: at most two calls a minute.
 const SOONEST: Duration = Duration::from_secs(30);
-/// A missing permission is looked for at least this often.
+/// A missing permission is tried again at least this often.
 const DENIED: Duration = Duration::from_mins(1);
-/// An error that may pass by itself is set aside when it came so often in a row for the same action.
+/// An error that may pass by itself is set aside after this many in a row for the same action.
 const STRIKES: u32 = 3;
-/// What was not refused again for so long after its wait is of no interest: it went well, or nobody wants it any more.
+/// A refusal is forgotten if it has not come again for this long after its wait: the action went well, or nobody wants
+/// it any more.
 const FORGOTTEN: Duration = Duration::from_mins(10);
 
 /// An action that is not tried now, and why.
@@ -30,9 +31,9 @@ pub struct Refusal {
     pub reason: &'static str,
     /// A sentence for the user.
     pub message: String,
-    /// Whose part the action makes; `None` where that cannot be said.
+    /// The member whose part the action makes; `None` if it is not known.
     pub blamed: Option<ObjectKey>,
-    /// When it is tried again.
+    /// How long until it is tried again.
     pub retry_in: Duration,
 }
 
@@ -45,26 +46,27 @@ struct Entry {
     reason: &'static str,
     message: String,
     blamed: Option<ObjectKey>,
-    /// The generation of the blamed object: a newer one is tried at once.
+    /// The generation of the blamed object. A newer one is tried at once.
     generation: Option<i64>,
     strikes: u32,
     at: Instant,
     wait: Duration,
 }
 
-/// What became of a failure that was noted.
+/// What [`Refusals::note`] did with a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Noted {
     /// The reconcile fails because of it.
     Fails,
-    /// Set aside, as it was before.
+    /// Set aside, as before.
     Again,
-    /// Set aside for the first time, or for another reason: there is something to tell.
+    /// Set aside for the first time, or for another reason: there is news to report.
     New,
 }
 
 impl Refusals {
-    /// Notes that an action of an owner failed. `sweep` is the wait where only a change of the world helps.
+    /// Notes that an action of an owner failed. `sweep` is how long to wait if only a change outside of the operator
+    /// helps.
     pub fn note(
         &self,
         owner: &ObjectKey,
@@ -74,7 +76,7 @@ impl Refusals {
         sweep: Duration,
     ) -> Noted {
         let (wait, at_once) = match error.class() {
-            // Nothing else can work, either.
+            // Without credentials no other action can work either.
             _ if matches!(error, Error::NoCredentials(_)) => return Noted::Fails,
             Class::Invalid => (sweep.max(SOONEST), true),
             Class::Denied => (sweep.clamp(SOONEST, DENIED), true),
@@ -105,7 +107,7 @@ impl Refusals {
         }
     }
 
-    /// What of an owner is not tried now.
+    /// The actions of an owner that are not tried now.
     pub fn of(&self, owner: &ObjectKey, members: &Members) -> Vec<Refusal> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(entries) = all.get_mut(owner) else { return Vec::new() };

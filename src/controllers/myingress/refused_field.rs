@@ -1,6 +1,7 @@
-//! Which field of a spec a refused action is about. Pure.
+//! Finds the field of a spec that a refused action is about. Pure.
 //!
-//! AWS names values, not fields. The action has the port, the name or the attributes, and the spec has their places.
+//! AWS names values, not fields. The action has the port, the name or the attributes, and the spec shows which field
+//! they come from.
 
 use kube::ResourceExt;
 
@@ -13,7 +14,8 @@ use crate::api::myingress::{BackendSpec, ListenerSpec, MyIngressSpec, Scheme, St
 use crate::external::aws::AwsError;
 use crate::external::elbv2::{ListenerSettings, Pairs, RuleSettings};
 
-/// The field that AWS refused, as far as the object has it: another member of its group may have asked for it.
+/// The field that AWS refused. `None` if the object does not have it: another member of its group may have asked for
+/// it.
 pub fn field_of(error: &AwsError, action: &Action, owner: &Owner, object: &MyIngress) -> Option<String> {
     let spec = &object.spec;
     match action {
@@ -68,7 +70,7 @@ fn listener_field(error: &AwsError, action: &ListenerAction, spec: &MyIngressSpe
     })
 }
 
-/// Which setting of a listener AWS's code or words are about.
+/// The setting of a listener that AWS's code or message is about.
 fn setting_of(error: &AwsError, settings: &ListenerSettings, listener: &ListenerSpec) -> Option<String> {
     let code = error.code.as_deref().unwrap_or_default();
     let api_message = error.message.to_lowercase();
@@ -97,12 +99,13 @@ fn certificate_of(error: &AwsError, asked: &[&String], listener: &ListenerSpec) 
     }
 }
 
-/// The rule of these conditions: its actions name target groups in another way than the spec.
+/// The rule with these conditions. Its actions cannot be compared, because they refer to target groups in another way
+/// than the spec.
 fn rule_of(settings: &RuleSettings, listener: &ListenerSpec) -> Option<usize> {
     listener.rules.iter().position(|rule| model::conditions_of(rule).is_some_and(|it| it == settings.conditions))
 }
 
-/// The attribute that AWS's words name, or all that it was asked to set.
+/// The attribute that AWS's message names, or all that it was asked to set.
 fn attribute_of(error: &AwsError, asked: &Pairs, field: impl Fn(&str) -> String) -> String {
     let api_message = error.message.to_lowercase();
     let by_topic = |key: &&String| match key.rsplit('.').next() {
@@ -116,7 +119,7 @@ fn attribute_of(error: &AwsError, asked: &Pairs, field: impl Fn(&str) -> String)
     }
 }
 
-/// Where the spec says an attribute of the balancer: in a field of its own, or in the map.
+/// The field in which the spec sets an attribute of the balancer: a field of its own, or the map.
 fn attribute_field(spec: &MyIngressSpec, key: &str) -> String {
     let own = match key {
         "idle_timeout.timeout_seconds" => spec.idle_timeout.as_ref().map(|_| "idleTimeout"),
@@ -131,7 +134,7 @@ fn attribute_field(spec: &MyIngressSpec, key: &str) -> String {
     own.map_or_else(|| format!("spec.attributes[{key}]"), |field| format!("spec.{field}"))
 }
 
-/// Where a backend says an attribute of its target group.
+/// The field in which a backend sets an attribute of its target group.
 fn group_attribute_field(backend: &BackendSpec, key: &str) -> String {
     let stickiness = backend.stickiness.as_ref();
     let kind = |kind: StickinessType| stickiness.is_some_and(|it| it.kind == kind);
@@ -164,7 +167,7 @@ fn backend_of<'a>(action: &GroupAction, owner: &Owner, object: &'a MyIngress) ->
     object.spec.backends.iter().enumerate().find(|(_, it)| it.name == backend)
 }
 
-/// How deletion protection is turned off in this spec, so that the API server takes it.
+/// How to turn deletion protection off in this spec so that the API server accepts it.
 pub fn unprotecting(object: &MyIngress) -> String {
     let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
     let patch = if object.spec.attributes.contains_key("deletion_protection.enabled") {

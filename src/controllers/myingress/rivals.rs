@@ -1,8 +1,9 @@
-//! Another Kubernetes cluster whose operator was given our cluster's name, in the same account and region. Names cannot be
-//! told apart; the uids of clusters can. Nothing that the other one has is changed or deleted, and both tell it.
+//! Another Kubernetes cluster whose operator was given our cluster's name, in the same account and region. The names
+//! are equal, but the uids of the clusters differ. Nothing that the other cluster has is changed or deleted, and both
+//! operators report the conflict.
 //!
-//! Who came first goes on: it keeps what it has, and makes more. Who finds the other's and has nothing of its own makes
-//! nothing, for its name can still be changed without a loss.
+//! The cluster that came first goes on: it keeps what it has, and creates more. A cluster that finds the other's
+//! resources and has none of its own creates nothing, because its name can still be changed without a loss.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,10 +20,10 @@ use crate::cluster::{Cluster, NAMESPACE};
 use crate::external::elbv2::Pairs;
 use crate::runtime::Environment;
 
-/// Reason of whatever tells it.
+/// Reason of the conditions and events that report it.
 pub const REASON: &str = "ClusterNameShared";
 
-/// Something that another cluster of our name has.
+/// Something that another cluster with our name has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rival {
     /// The other cluster's uid.
@@ -32,7 +33,7 @@ pub struct Rival {
 }
 
 impl Rival {
-    /// What it means, and what ends it.
+    /// The meaning of the conflict, and how to end it.
     pub fn message(&self, cluster: &Cluster) -> String {
         let Self { uid, what } = self;
         let name = &cluster.name;
@@ -51,8 +52,8 @@ impl Rival {
     }
 }
 
-/// What of another cluster keeps this owner from doing anything: something that is named as the owner's would be; or, where
-/// the owner has nothing in AWS, anything at all, unless our cluster was here before.
+/// What another cluster has and what keeps this owner from doing anything. That is something with the name that the
+/// owner's would have. If the owner has nothing in AWS, it is anything at all, unless our cluster was here before.
 pub fn rival(assets: &Assets, owner: &Owner, owns: bool) -> Option<Rival> {
     let cluster = &owner.cluster;
     let mut newcomer = None;
@@ -69,7 +70,7 @@ pub fn rival(assets: &Assets, owner: &Owner, owns: bool) -> Option<Rival> {
     newcomer.filter(|_| !established).map(|(uid, what)| Rival { uid: uid.clone(), what: what.describe() })
 }
 
-/// Something in AWS, as people know it.
+/// A resource in AWS, with the name that people know it by.
 pub enum Part<'a> {
     Balancer(&'a str),
     Group(&'a str),
@@ -90,7 +91,7 @@ impl Part<'_> {
     }
 }
 
-/// All that stands by itself, and what stands on balancers of the owner.
+/// All resources that stand by themselves, and the listeners and rules on the owner's balancers.
 fn parts<'a>(assets: &'a Assets, owner: &'a Owner) -> impl Iterator<Item = (&'a Pairs, Part<'a>)> {
     let ours = assets.balancers.values().filter(|member| owner.owns(&member.tags));
     alone(assets).chain(ours.flat_map(on))
@@ -103,7 +104,7 @@ fn alone(assets: &Assets) -> impl Iterator<Item = (&Pairs, Part<'_>)> {
     balancers.chain(groups).chain(security)
 }
 
-/// What stands on a balancer.
+/// The listeners and rules of a balancer.
 pub fn on(member: &Member) -> impl Iterator<Item = (&Pairs, Part<'_>)> {
     let name = member.balancer.name.as_str();
     member.listeners.iter().flat_map(|listeners| listeners.values()).flat_map(move |listener| {
@@ -114,7 +115,7 @@ pub fn on(member: &Member) -> impl Iterator<Item = (&Pairs, Part<'_>)> {
     })
 }
 
-/// All other clusters of our name, by uid, with something that each has.
+/// All other clusters with our name, by uid, with one resource of each.
 fn rivals(assets: &Assets, cluster: &Cluster) -> BTreeMap<String, Rival> {
     let mut rivals = BTreeMap::new();
     for (tags, what) in alone(assets) {
@@ -125,19 +126,20 @@ fn rivals(assets: &Assets, cluster: &Cluster) -> BTreeMap<String, Rival> {
     rivals
 }
 
-/// Looks for other clusters of our name until it is dropped: also who has nothing to do with what they have is told.
+/// Looks for other clusters with our name until it is dropped. So the conflict is reported even if no object is
+/// affected.
 pub(super) async fn watch(kind: &MyIngressKind, environment: &Environment) {
     let reporter = Reporter { controller: "causeway".into(), instance: Some(environment.instance.clone()) };
     let recorder = Recorder::new(environment.client.clone(), reporter);
     let cluster = kind.region.cluster();
-    let mut text: BTreeSet<String> = BTreeSet::new();
+    let mut reported: BTreeSet<String> = BTreeSet::new();
     loop {
         if kind.region.ready().await.is_ok() {
             let rivals = kind.region.found(|assets| rivals(assets, cluster));
             environment.metrics.set_cluster_name_rivals(rivals.len());
-            text.retain(|uid| rivals.contains_key(uid));
+            reported.retain(|uid| rivals.contains_key(uid));
             for (uid, rival) in rivals {
-                if text.insert(uid) {
+                if reported.insert(uid) {
                     tell(&recorder, &rival.message(cluster)).await;
                 }
             }
@@ -146,7 +148,8 @@ pub(super) async fn watch(kind: &MyIngressKind, environment: &Environment) {
     }
 }
 
-/// An event about the namespace whose uid stands for the cluster. Where it cannot be published, the log has it.
+/// Publishes an event about the namespace whose uid stands for the cluster. If that fails, only the log has the
+/// message.
 async fn tell(recorder: &Recorder, note: &str) {
     warn!(note, "another cluster has our name");
     let event = Event {
@@ -188,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_nothing_yet_finds_the_other_cluster_in_anything_that_it_has() {
+    fn an_owner_without_resources_finds_the_other_cluster_by_any_resource() {
         let (ours, theirs) = (owner(Some("a"), "1"), owner(Some("b"), "2"));
         let found = rival(&assets(&[theirs]), &ours, false).unwrap();
         assert_eq!((found.uid.as_str(), found.what.as_str()), ("b", "security group sg-0"));
@@ -199,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_here_before_goes_on() {
+    fn a_cluster_that_was_here_before_goes_on() {
         let (ours, theirs) = (owner(Some("a"), "1"), owner(Some("b"), "2"));
         assert_eq!(rival(&assets(std::slice::from_ref(&theirs)), &ours, true), None, "this object was");
         let other = owner(Some("a"), "3");
@@ -207,21 +210,21 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_the_owners_and_is_another_clusters_stops_it_whoever_came_first() {
+    fn a_resource_of_the_owners_name_in_another_cluster_stops_the_owner() {
         let (ours, theirs) = (owner(Some("a"), "1"), owner(Some("b"), "1"));
         let found = rival(&assets(&[ours.clone(), theirs]), &ours, true).unwrap();
         assert_eq!(found.uid, "b");
     }
 
     #[test]
-    fn who_does_not_know_its_uid_says_what_to_grant() {
+    fn a_cluster_that_does_not_know_its_uid_says_what_to_grant() {
         let (ours, theirs) = (owner(None, "1"), owner(Some("b"), "1"));
         let message = rival(&assets(&[theirs]), &ours, false).unwrap().message(&ours.cluster);
         assert!(message.contains("get the namespace kube-system") && message.contains("CLUSTER_UID"), "{message}");
     }
 
     #[test]
-    fn each_other_cluster_is_told_once_and_those_of_other_names_never() {
+    fn each_cluster_of_the_same_name_is_found_once_and_those_of_other_names_never() {
         let cluster = |name: &str, uid: &str| Cluster { name: name.into(), uid: Some(uid.into()) };
         let of = |name: &str, uid: &str| Owner { cluster: cluster(name, uid), ..owner(None, "1") };
         let found = rivals(

@@ -1,5 +1,6 @@
-//! Client secrets that log-ins need: read from Secrets, each by its name, when a spec asks for one, and looked at every few
-//! seconds from then on. A watch would need another right than `get`, by which a namespace grants no list of its Secrets.
+//! Client secrets that log-ins need. A Secret is read by its name when a spec refers to it, and checked every few
+//! seconds from then on. A watch would need more than the right to `get`, and with `get` alone a namespace does not let
+//! anybody list its Secrets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,20 +24,20 @@ use crate::runtime::{Class, Failure, class_of_kubernetes};
 /// Secrets by namespace, name and key.
 pub type Values = BTreeMap<(String, String, String), String>;
 
-/// Between two looks at a Secret, where there are few of them.
+/// The time between two checks of a Secret, if there are few of them.
 const OFTEN: Duration = Duration::from_secs(4);
-/// Each Secret makes the pause longer by so much: there are at most twenty looks a second.
+/// Each Secret adds this much to the pause, so there are at most twenty checks a second.
 const APART: Duration = Duration::from_millis(50);
-/// Looks at the same time.
+/// Checks at the same time.
 const AT_ONCE: usize = 4;
 
 /// A Secret, by namespace and name.
 type Place = (String, String);
 
-/// Reads Secrets, and sees when they change.
+/// Reads Secrets, and notices when they change.
 pub struct Secrets {
     client: Client,
-    /// The version of each that was read last; none of one that was not there.
+    /// The version of each Secret that was read last; `None` if it did not exist.
     seen: Mutex<BTreeMap<Place, Option<String>>>,
 }
 
@@ -46,7 +47,7 @@ impl Secrets {
         Self { client, seen: Mutex::default() }
     }
 
-    /// Looks at every Secret that was read and that an object names, and wakes those objects when it is another. It runs
+    /// Checks every Secret that was read and that an object names. Wakes these objects when the Secret changed. It runs
     /// until it is dropped.
     pub async fn follow(&self, objects: impl Fn() -> Vec<Arc<MyIngress>>, wake: impl Fn(&MyIngress)) {
         loop {
@@ -58,7 +59,7 @@ impl Secrets {
             let looks: Vec<_> = seen.into_iter().map(|(place, version)| self.changed(place, version)).collect();
             let changed: Vec<_> = stream::iter(looks).buffer_unordered(AT_ONCE).collect().await;
             for (place, version) in changed.into_iter().flatten() {
-                // Told once: whoever fails to read it tries again by himself.
+                // Objects are woken once per change. An object that fails to read the Secret tries again by itself.
                 named.get(&place).into_iter().flatten().for_each(|object| wake(object));
                 self.seen().insert(place, version);
             }
@@ -66,10 +67,10 @@ impl Secrets {
         }
     }
 
-    /// The Secret's version, where it is another. Its content is not read.
+    /// The version of the Secret, if it changed. The content is not read.
     async fn changed(&self, place: Place, before: Option<String>) -> Option<(Place, Option<String>)> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), &place.0);
-        // What cannot be read now has not changed as far as we know.
+        // A Secret that cannot be read now counts as unchanged.
         let version = api.get_metadata_opt(&place.1).await.ok()?.and_then(|secret| secret.metadata.resource_version);
         (version != before).then_some((place, version))
     }
@@ -78,8 +79,9 @@ impl Secrets {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The client secrets that the specs of the members name. What is not there is left out: the member that names it
-    /// is told. A member whose Secret may not be read, or does not agree to be, takes no part; the others go on.
+    /// The client secrets that the specs of the members name. Secrets that do not exist are left out, and the member
+    /// that names one gets a complaint. A member whose Secret may not be read, or whose owner has not agreed to that,
+    /// takes no part. The others go on.
     pub async fn of(&self, members: &mut Members) -> Result<Values, Error> {
         let mut values = Values::new();
         let active: Vec<MyIngress> = members.active().into_iter().cloned().collect();
@@ -122,8 +124,8 @@ impl Secrets {
         Ok(values)
     }
 
-    /// The content of a Secret that agrees to be read; nothing of one that is not there. Its metadata come first: what does
-    /// not agree is never asked for.
+    /// The content of a Secret whose owner agrees to its use; empty if the Secret does not exist. The metadata is read
+    /// first, so the content is never requested without consent.
     async fn read(&self, place: Place) -> Result<BTreeMap<String, ByteString>, Error> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), &place.0);
         let failed = |error: kube::Error| match class_of_kubernetes(&error) {
@@ -140,14 +142,14 @@ impl Secrets {
             return Err(not_shared());
         }
         match api.get_opt(&place.1).await.map_err(failed)? {
-            // It may have changed its mind meanwhile.
+            // The owner may have taken back consent meanwhile.
             Some(secret) if !shared(&secret.metadata) => Err(not_shared()),
             secret => Ok(secret.and_then(|secret| secret.data).unwrap_or_default()),
         }
     }
 }
 
-/// Who names each Secret; objects that are suspended, or go, are left alone.
+/// The objects that name each Secret. Objects that are suspended or being deleted are left out.
 fn places(objects: &[Arc<MyIngress>]) -> BTreeMap<Place, Vec<&MyIngress>> {
     let mut found: BTreeMap<Place, Vec<&MyIngress>> = BTreeMap::new();
     let active = objects.iter().filter(|it| !it.spec.suspend && it.meta().deletion_timestamp.is_none());

@@ -1,26 +1,26 @@
-//! Tokens that come back at a steady rate. Pure: whoever asks says what time it is.
+//! Tokens that come back at a steady rate. Pure: the caller passes the time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Calls may arrive closer together than they were made: a tenth of what each bucket holds is left alone.
+/// Calls may arrive at AWS closer together than they were made, so a tenth of each bucket is never used.
 const SPARED: f64 = 0.1;
 
-/// Less tokens a second than this are worth doing something else meanwhile.
+/// If fewer tokens than this come back per second, a caller had better do something else meanwhile.
 const SLOW: f64 = 0.4;
 
-/// So much of a bucket must be there before work that can wait takes a token: the others find a burst.
+/// This part of a bucket must be there before work that can wait takes a token. So other calls find room for a burst.
 const LEFT_TO_OTHERS: f64 = 0.75;
 
-/// So much of the rate that work takes which can wait: other callers of the account need some as well.
+/// Work that can wait takes this part of the rate. Other callers of the account need some as well.
 const SHARE_OF_RATE: f64 = 0.8;
 
-/// So much of a bucket is kept for namespaces that took little lately.
+/// This part of a bucket is kept for namespaces that took little lately.
 const KEPT: f64 = 0.25;
 
-/// A namespace that takes no more than this much of the rate takes little.
+/// A namespace that takes no more than this part of the rate takes little.
 const LITTLE: f64 = 0.1;
 
 /// Tokens that come back at a steady rate.
@@ -32,14 +32,14 @@ pub struct Bucket {
     at: Instant,
     /// When work that can wait may take the next token.
     left_over_at: Instant,
-    /// How many of the kept tokens each namespace may still take, of those that took some.
+    /// How many of the kept tokens each namespace may still take. Only namespaces that took some are listed.
     kept: BTreeMap<String, f64>,
 }
 
 impl Bucket {
-    /// A full one, of which a little is never used.
+    /// A full bucket, of which a little is never used.
     pub fn new(size: f64, per_second: f64) -> Self {
-        // A bucket that cannot hold one token would never let anybody pass.
+        // A bucket that cannot hold one token would never let any call pass.
         let size = (size * (1.0 - SPARED)).floor().max(1.0);
         let now = Instant::now();
         Self { size, per_second, tokens: size, at: now, left_over_at: now, kept: BTreeMap::new() }
@@ -50,7 +50,7 @@ impl Bucket {
         self.per_second < SLOW
     }
 
-    /// Time went by.
+    /// Adds the tokens that came back by now.
     pub fn refill(&mut self, now: Instant) {
         let came_back = now.duration_since(self.at).as_secs_f64() * self.per_second;
         (self.tokens, self.at) = ((self.tokens + came_back).min(self.size), now.max(self.at));
@@ -61,7 +61,7 @@ impl Bucket {
         self.kept.retain(|_, left| *left < kept);
     }
 
-    /// How many tokens are for those that took little lately.
+    /// How many tokens are kept for namespaces that took little lately.
     fn kept_tokens(&self) -> f64 {
         (self.size * KEPT).floor()
     }
@@ -73,7 +73,7 @@ impl Bucket {
         Duration::from_secs_f64((needed - self.tokens).max(0.0) / self.per_second)
     }
 
-    /// A tenant takes a token.
+    /// Takes a token for a tenant.
     pub fn take(&mut self, tenant: &str) {
         self.tokens -= 1.0;
         if !tenant.is_empty() {
@@ -88,13 +88,13 @@ impl Bucket {
         self.tokens = (self.tokens + 1.0).min(self.size);
     }
 
-    /// How long it takes at least until a token is left over for work that can wait.
+    /// The least time until a token is left over for work that can wait.
     pub fn until_left_over(&self) -> Duration {
         let missing = ((self.size * LEFT_TO_OTHERS).max(1.0) - self.tokens).max(0.0);
         Duration::from_secs_f64(missing / self.per_second).max(self.left_over_at.duration_since(self.at))
     }
 
-    /// Work that can wait takes a token that is left over: the next one is for it a little later.
+    /// Takes a token that is left over, for work that can wait. If `paced`, that work gets the next one a little later.
     pub fn take_what_is_left_over(&mut self, paced: bool) {
         self.tokens -= 1.0;
         if paced {

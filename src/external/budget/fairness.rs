@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 use super::Budget;
 use crate::runtime::tenant::on_behalf_of;
 
-/// What a new balancer with two target groups, a listener and two rules takes.
+/// The calls that create a balancer with two target groups, a listener and two rules.
 const CREATION: [&str; 9] = [
     "CreateLoadBalancer",
     "DescribeTags",
@@ -23,7 +23,7 @@ const CREATION: [&str; 9] = [
     "DescribeTargetHealth",
 ];
 
-/// Makes these calls for a namespace, over and over, and writes each down.
+/// Makes these calls for a namespace, over and over, and logs each.
 async fn busy(budget: &Budget, namespace: &str, operations: &[&'static str], done: &RefCell<Vec<String>>) {
     on_behalf_of(namespace, async {
         loop {
@@ -39,12 +39,12 @@ async fn busy(budget: &Budget, namespace: &str, operations: &[&'static str], don
     .await;
 }
 
-/// What these namespaces do to another one's calls, when they had a minute to use up what there is: how many calls of theirs
-/// came in between, and how long it took.
+/// How these namespaces disturb the calls of another one, after they had a minute to use up all tokens: how many of
+/// their calls came in between, and how long it took.
 async fn disturbed(namespaces: &[&str], theirs: &[&'static str], calls: &[&'static str]) -> (usize, Duration) {
     let budget = Budget::aws();
     let done = RefCell::default();
-    // As many reconciles and followers of targets as there are.
+    // As many reconciles and followers of targets as the operator runs.
     let all = namespaces.iter().flat_map(|namespace| (0..25).map(move |_| *namespace));
     let attack = join_all(all.map(|namespace| busy(&budget, namespace, theirs, &done)));
     let victim = async {
@@ -80,12 +80,12 @@ async fn a_namespace_that_calls_all_the_time_does_not_hold_up_a_target_or_a_new_
         let (between, took) = disturbed(attackers, &ALL, &CREATION).await;
         println!("» beside {} busy namespaces a new balancer waits {took:?} in all", attackers.len());
         assert!(between <= balancer, "{between} calls before a new balancer");
-        // The clock of this test stands still but for these waits.
+        // The clock of this test moves only during these waits.
         assert!(took <= Duration::from_secs(2), "{took:?}");
     }
 }
 
-/// Who waits for a new balancer holds a place among the reconciles.
+/// A reconcile that waits for a new balancer occupies one of the places for reconciles.
 #[tokio::test(start_paused = true)]
 async fn namespaces_that_all_want_new_balancers_leave_places_to_others() {
     let budget = Budget::aws();
@@ -94,7 +94,7 @@ async fn namespaces_that_all_want_new_balancers_leave_places_to_others() {
         let (budget, name) = (budget.clone(), name.clone());
         async move { on_behalf_of(&name, budget.wait("CreateLoadBalancer")).await }
     };
-    // What there is at once is taken.
+    // First all tokens that are there are taken.
     for name in names.iter().cycle().take(40) {
         let _ = create(name).now_or_never();
     }

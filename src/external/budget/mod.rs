@@ -1,6 +1,6 @@
-//! How often we call AWS: as often as it lets an account, and no more. Calls wait here, those of each namespace in the order
-//! in which they came, and namespaces in turn: so an object with many calls does not keep the others from theirs, nor a
-//! namespace with many objects the other namespaces, and hardly anybody is throttled.
+//! How often we call AWS: as often as it lets an account, and no more. Calls wait here. Those of one namespace go in
+//! the order in which they came, and namespaces take turns. So an object with many calls does not hold up the others,
+//! nor does a namespace with many objects hold up other namespaces, and hardly any call is throttled.
 //!
 //! AWS counts per account and region, with a bucket of tokens for each class of operations:
 //! <https://docs.aws.amazon.com/elasticloadbalancing/latest/userguide/elb-api-throttling.html>,
@@ -22,19 +22,19 @@ use bucket::Bucket;
 use rates::Rates;
 use refusals::Refusals;
 
-/// Who waits looks again after this at the earliest.
+/// A waiting call checks again after this at the earliest.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 
-/// The rates that all callers share; a clone draws on the same ones.
+/// The rates that all callers share. A clone draws on the same ones.
 #[derive(Clone, Debug)]
 pub struct Budget {
     rates: Option<Arc<Mutex<Rates>>>,
     refusals: Arc<[Refusals; Class::COUNT]>,
-    /// Calls only while the others leave tokens over.
+    /// Whether it makes calls only with tokens that the others leave over.
     background: bool,
 }
 
-/// Operations for which AWS counts together.
+/// Operations that AWS counts together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     /// Resource-intensive: a new balancer every five seconds.
@@ -62,7 +62,7 @@ impl Class {
         }
     }
 
-    /// Whether it takes a token of the bucket that classes have in common.
+    /// Whether it also takes a token of the bucket that the classes of load balancing share.
     fn is_of_load_balancing(self) -> bool {
         !matches!(self, Self::WebAclReads | Self::WebAclChanges)
     }
@@ -74,7 +74,7 @@ impl Budget {
         Self::share_of_aws(1.0)
     }
 
-    /// A share of that: less than 1 where others call from the same account, more where AWS raised its limits.
+    /// A share of that: less than 1 if others call from the same account, more if AWS raised its limits.
     pub fn share_of_aws(share: f64) -> Self {
         let bucket = |size: f64, per_second: f64| Bucket::new(size * share, per_second * share);
         let classes = [
@@ -82,7 +82,8 @@ impl Budget {
             bucket(20.0, 4.0),
             bucket(40.0, 10.0),
             bucket(20.0, 3.0),
-            // One call a second and one in two seconds; there is no token to spare, so a little time is.
+            // One call a second and one in two seconds. A bucket of one token has none to spare, so it gives up a
+            // little of the rate.
             bucket(1.0, 0.9),
             bucket(1.0, 0.45),
         ];
@@ -95,20 +96,21 @@ impl Budget {
         Self { rates: None, refusals: Arc::default(), background: false }
     }
 
-    /// The same rates for work that can wait: it takes only tokens that nobody else needs, and four fifths of those.
+    /// The same rates for work that can wait: it takes only tokens that nobody else needs, and at most four fifths of
+    /// the rate.
     #[must_use]
     pub fn in_background(&self) -> Self {
         Self { background: true, ..self.clone() }
     }
 
-    /// Waits until AWS takes such calls: at once, unless it refused the last one for its rate.
+    /// Waits until AWS accepts such calls: not at all, unless it throttled the last one.
     pub async fn taken(&self, operation: &str) {
         self.refusals[Class::of(operation) as usize].wait().await;
     }
 
-    /// Waits until the call may be made, and tells how long that took. Given up, it costs nothing. `None` is for a call
-    /// whose turn would come much later: its caller had better do something else meanwhile. It is made for the namespace
-    /// that the task works for.
+    /// Waits until the call may be made, and returns how long that took. A wait that is dropped costs no token. `None`
+    /// means that the turn would come much later, so the caller had better do something else meanwhile. The call counts
+    /// for the namespace that the task works for.
     pub async fn wait(&self, operation: &str) -> Option<Duration> {
         let came = Instant::now();
         let class = Class::of(operation);
@@ -142,8 +144,8 @@ impl Budget {
         }
     }
 
-    /// AWS refused the call for its rate: whoever comes next waits a little. AWS took no token for it, and one that
-    /// takes seconds to come back is not lost here either.
+    /// Notes that AWS throttled the call, so the next caller waits a little. AWS took no token for it. If a token takes
+    /// seconds to come back, it is put back here as well.
     pub fn refused(&self, operation: &str) {
         let class = Class::of(operation);
         self.refusals[class as usize].refused();
@@ -152,13 +154,13 @@ impl Budget {
         }
     }
 
-    /// AWS took the call.
+    /// Notes that AWS accepted the call.
     pub fn passed(&self, operation: &str) {
         self.refusals[Class::of(operation) as usize].passed();
     }
 }
 
-/// A call that waits; it leaves the queue when it is given up.
+/// A waiting call. It leaves the queue when it is dropped.
 struct Waiting<'a> {
     rates: &'a Mutex<Rates>,
     class: Class,
@@ -184,7 +186,7 @@ mod tests {
     use futures::FutureExt;
     use futures::future::{join, join_all};
 
-    /// How long each of so many calls, made at once, waits.
+    /// How long each of this many calls waits if they are made at once.
     async fn waits(budget: &Budget, operation: &str, calls: usize) -> Vec<Duration> {
         let all = join_all((0..calls).map(|_| budget.wait(operation))).await;
         all.into_iter().map(|wait| wait.expect("nobody else waits")).collect()
@@ -256,7 +258,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_gives_up_takes_no_token() {
+    async fn a_call_that_gives_up_takes_no_token() {
         let budget = Budget::aws();
         waits(&budget, "RegisterTargets", 18).await;
         for _ in 0..10 {

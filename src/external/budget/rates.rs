@@ -1,5 +1,5 @@
-//! Who calls next: classes of operations in turn, in each the namespaces in turn, and of a namespace the calls in the order in
-//! which they came. Pure: whoever asks says what time it is.
+//! Decides who calls next. Classes of operations take turns, within each class the namespaces take turns, and the calls
+//! of a namespace go in the order in which they came. Pure: the caller passes the time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -11,14 +11,14 @@ use super::Class;
 use super::bucket::Bucket;
 use crate::runtime::RoundRobin;
 
-/// So many calls wait for a class whose tokens take seconds to come. Each holds up a reconcile, and with it a place that
-/// another object could have.
+/// At most this many calls wait for a class whose tokens take seconds to come back. Each holds up a reconcile, and
+/// occupies a place that another object could have.
 const WAITING_FOR_SLOW: usize = 2;
 
-/// One bucket for each class of operations, and those that wait.
+/// One bucket for each class of operations, and the waiting calls.
 #[derive(Debug)]
 pub struct Rates {
-    /// From which every call of Elastic Load Balancing takes a token, beside that of its class.
+    /// Every call of Elastic Load Balancing takes a token from it, besides that of its class.
     load_balancing: Bucket,
     classes: [Bucket; Class::COUNT],
     queues: [RoundRobin; Class::COUNT],
@@ -29,7 +29,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// These buckets, with nobody who waits.
+    /// Rates with these buckets, and no waiting calls.
     pub fn new(load_balancing: Bucket, classes: [Bucket; Class::COUNT]) -> Self {
         Self {
             load_balancing,
@@ -41,8 +41,8 @@ impl Rates {
         }
     }
 
-    /// A call of a tenant waits from now on; `None` where it would wait long, and another of the tenant does so already, or
-    /// enough of others.
+    /// Adds a waiting call of a tenant. `None` if it would wait long and another call of the tenant, or enough calls of
+    /// others, wait already.
     pub fn join(&mut self, class: Class, tenant: &str, now: Instant) -> Option<(u64, oneshot::Receiver<()>)> {
         self.hand_out(now);
         let queue = &self.queues[class as usize];
@@ -57,7 +57,7 @@ impl Rates {
         Some((self.last, turn))
     }
 
-    /// It does not wait any more. Where it had its turn already, its tokens go back.
+    /// Removes a call that does not wait any more. If it has had its turn already, its tokens are put back.
     pub fn leave(&mut self, class: Class, number: u64, now: Instant) {
         if self.waiting.remove(&number).is_some() {
             self.queues[class as usize].leave(number);
@@ -70,7 +70,7 @@ impl Rates {
         self.hand_out(now);
     }
 
-    /// Gives tokens to those whose turn it is.
+    /// Gives tokens to the calls whose turn it is.
     pub fn hand_out(&mut self, now: Instant) {
         self.load_balancing.refill(now);
         self.classes.iter_mut().for_each(|bucket| bucket.refill(now));
@@ -83,7 +83,7 @@ impl Rates {
             self.turns.retain(|it| *it != class);
             self.turns.push_back(class);
             if let Some(turn) = self.waiting.remove(&number) {
-                // Who does not wait any more says so when it leaves.
+                // A call that does not wait any more gives its tokens back when it leaves.
                 let _ = turn.send(());
             }
         }
@@ -103,7 +103,7 @@ impl Rates {
         if class.is_of_load_balancing() { own.max(self.load_balancing.until(tenant)) } else { own }
     }
 
-    /// Takes tokens of which nobody else needs any, for work that can wait; else tells when to ask again.
+    /// Takes tokens that nobody else needs, for work that can wait. Otherwise returns after what time to ask again.
     pub fn take_what_is_left_over(&mut self, class: Class, now: Instant) -> Result<(), Duration> {
         self.hand_out(now);
         let bucket = &mut self.classes[class as usize];
@@ -124,7 +124,7 @@ impl Rates {
         Ok(())
     }
 
-    /// AWS took no token for a call: one that takes seconds to come back is not lost here either.
+    /// Notes that AWS took no token for a call. If a token takes seconds to come back, it is put back here as well.
     pub fn refused(&mut self, class: Class) {
         let bucket = &mut self.classes[class as usize];
         if bucket.is_slow() {

@@ -1,5 +1,5 @@
-//! What AWS refuses for its rate is sent again after a pause. All callers of a class share that pause, and during it one
-//! call at a time tries whether AWS takes calls again: so many objects do not make a storm of retries, and the first
+//! A call that AWS throttles is sent again after a pause. All callers of a class share that pause, and during it one
+//! call at a time tries whether AWS accepts calls again. So many objects do not cause a storm of retries, and the first
 //! call that passes lets all of them go on.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,11 +12,11 @@ use tokio::time::{Instant, sleep_until};
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Refusals of one class of operations.
+/// The throttling of one class of operations.
 #[derive(Debug, Default)]
 pub struct Refusals {
     state: Mutex<State>,
-    /// Held by the caller whose turn is next; it is fair.
+    /// Held by the caller whose turn is next. The mutex is fair.
     turn: tokio::sync::Mutex<()>,
     passed: Notify,
 }
@@ -24,12 +24,12 @@ pub struct Refusals {
 #[derive(Debug, Default)]
 struct State {
     pause: Duration,
-    /// Until then no call is sent; `None` while AWS takes calls.
+    /// No call is sent until then; `None` while AWS accepts calls.
     until: Option<Instant>,
 }
 
 impl Refusals {
-    /// Waits until a call may be sent: at once, unless AWS refused the last one.
+    /// Waits until a call may be sent: not at all, unless AWS throttled the last one.
     pub async fn wait(&self) {
         if self.state().until.is_none() {
             return;
@@ -57,14 +57,14 @@ impl Refusals {
         }
     }
 
-    /// AWS refused a call.
+    /// Notes that AWS throttled a call.
     pub fn refused(&self) {
         let mut state = self.state();
         state.pause = (state.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
         state.until = Some(Instant::now() + state.pause);
     }
 
-    /// AWS took a call.
+    /// Notes that AWS accepted a call.
     pub fn passed(&self) {
         let mut state = self.state();
         if state.until.is_some() {
@@ -125,7 +125,7 @@ mod tests {
             }
         }))
         .await;
-        // The first two tries are without an outcome; the third one passes.
+        // The first two tries have no outcome, and the third one passes.
         let millis: Vec<_> = waits.iter().map(Duration::as_millis).collect();
         assert_eq!(millis[..3], [50, 100, 150]);
         assert!(millis[3..].iter().all(|waited| *waited == 150), "{millis:?}");

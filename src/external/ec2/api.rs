@@ -1,7 +1,7 @@
-//! EC2's Query API: any operation of it, made by the same parts as AWS's own clients (credentials, signatures, deadlines,
-//! connections).
+//! EC2's Query API. It calls any operation, with the same parts as AWS's own clients (credentials, signatures,
+//! deadlines, connections).
 //!
-//! AWS's client of EC2 has all of its operations, several hundred. A dozen are used here, and to compile the others took
+//! AWS's client of EC2 has all of its operations, several hundred. A dozen are used here, and compiling the others took
 //! minutes and 7 GiB of memory.
 //!
 //! <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/Query-Requests.html>
@@ -40,7 +40,7 @@ use crate::external::aws::timeouts;
 /// The version of the API: <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/CommonParameters.html>.
 const VERSION: &str = "2016-11-15";
 
-/// The API of one region and account. Calls are made once, as [`super::super::aws::Caller`] repeats them.
+/// The API of one region and account. It makes each call once; [`super::super::aws::Caller`] repeats it.
 #[derive(Clone, Debug)]
 pub struct Api {
     endpoint: String,
@@ -109,7 +109,8 @@ impl Api {
     ///
     /// # Errors
     ///
-    /// Those of every client of AWS: the call was not sent, not answered, answered with what is no XML, or refused.
+    /// The errors of every AWS client: the call was not sent, not answered, answered with something that is not XML, or
+    /// refused.
     pub async fn call(
         &self,
         action: &'static str,
@@ -129,8 +130,8 @@ impl Api {
     }
 }
 
-/// Where EC2 of the region answers: as configured for it or for all services, or where AWS has it. There the names of
-/// EC2 and of load balancing differ in the service alone: <https://docs.aws.amazon.com/general/latest/gr/ec2-service.html>,
+/// The URL of EC2 in the region: as configured for EC2 or for all services, or else AWS's own. The latter differs from
+/// that of load balancing only in the service: <https://docs.aws.amazon.com/general/latest/gr/ec2-service.html>,
 /// <https://docs.aws.amazon.com/general/latest/gr/elb.html>.
 fn endpoint(config: &SdkConfig) -> String {
     let key = ServiceConfigKey::builder().service_id("EC2").env("AWS_ENDPOINT_URL").profile("endpoint_url").build();
@@ -148,7 +149,7 @@ fn endpoint(config: &SdkConfig) -> String {
         wanted.ok().and_then(|wanted| DefaultResolver::new().resolve_endpoint(&wanted).now_or_never()?.ok());
     match balancing {
         Some(balancing) => balancing.url().replacen("//elasticloadbalancing", "//ec2", 1),
-        // No region has such a name: the call says that nobody is there.
+        // No region has such a name, so the call fails because the host does not exist.
         None => format!("https://ec2.{region}.amazonaws.com"),
     }
 }
@@ -168,7 +169,8 @@ fn answer(response: &HttpResponse) -> Result<Answer, OrchestratorError<Refused>>
     if response.status().is_success() {
         return Ok(Answer { root: root?, request_id: response.request_id().map(str::to_owned) });
     }
-    // What stands between us and EC2 may answer with what is no XML: then nobody knows what became of the call.
+    // Something between us and EC2 may answer with something that is not XML. Then nobody knows what became of the
+    // call.
     let error = root.ok().and_then(|root| Some(root.child("Errors")?.child("Error")?.clone())).unwrap_or_default();
     let text = |name| error.child(name).map(|it| it.text.clone());
     let mut refusal = ErrorMetadata::builder();

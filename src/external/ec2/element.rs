@@ -2,7 +2,7 @@
 
 use roxmltree::{Document, Node};
 
-/// An element: its text, or what is in it.
+/// An element with its text, or its children.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Element {
     /// Its name, without a namespace.
@@ -25,7 +25,7 @@ impl Element {
 
     fn of(node: Node) -> Self {
         let children: Vec<_> = node.children().filter(Node::is_element).map(Self::of).collect();
-        // Between elements there are blanks, which say nothing.
+        // White space between elements means nothing.
         let text = node.text().filter(|_| children.is_empty()).unwrap_or_default().to_owned();
         Self { name: node.tag_name().name().to_owned(), text, children }
     }
@@ -35,7 +35,7 @@ impl Element {
         self.children.iter().find(|child| child.name == name)
     }
 
-    /// The text of the element of that name in it; none where it is empty.
+    /// The text of the element of that name in it; `None` if it is empty.
     pub fn value(&self, name: &str) -> Option<String> {
         self.child(name).map(|child| child.text.clone()).filter(|text| !text.is_empty())
     }

@@ -14,18 +14,18 @@ pub struct Entry {
     pub protocol: String,
     /// Ports; `None` for protocols that have none.
     pub ports: Option<PortRange>,
-    /// What the rule says of itself.
+    /// The description of the rule.
     pub description: String,
 }
 
 impl Entry {
-    /// Whether AWS takes both for the same rule: a group has it once, whatever it says of itself.
+    /// Whether AWS takes both for the same rule: the description does not count.
     pub fn is_same_rule(&self, other: &Self) -> bool {
         let rule = |it: &Self| (it.group.clone(), it.from.clone(), it.protocol.clone(), it.ports);
         rule(self) == rule(other)
     }
 
-    /// What a call says that makes the rule, or takes it away.
+    /// The parameters of a call that adds or removes the rule.
     pub(super) fn to_aws(&self) -> Parameters {
         let description = Some(&self.description).filter(|it| !it.is_empty());
         head(&self.protocol, self.ports, 1, Parameters::default().with("GroupId", &self.group))
@@ -33,7 +33,7 @@ impl Entry {
             .maybe("IpPermissions.1.Groups.1.Description", description)
     }
 
-    /// Those among the rules of a group, as EC2's answers have them, which join the sources of the same ports.
+    /// The rules of a group that let in other groups. EC2's answers join the sources of the same ports.
     pub(super) fn from_aws<'a>(group: &str, permissions: impl Iterator<Item = &'a Element>) -> Vec<Self> {
         let rules = permissions.flat_map(|permission| {
             let (protocol, ports) = head_of(permission);
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_are_none_and_joined_sources_are_told_apart() {
+    fn networks_are_left_out_and_joined_sources_are_separated() {
         let text = "<ipPermissions><item><ipProtocol>tcp</ipProtocol><fromPort>0</fromPort><toPort>65535</toPort>
             <ipRanges><item><cidrIp>10.0.0.0/8</cidrIp></item></ipRanges>
             <groups><item><groupId>sg-1</groupId><description>a b</description></item>

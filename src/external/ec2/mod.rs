@@ -39,8 +39,8 @@ pub struct Ec2 {
 type Outcome<T> = Result<T, AwsError>;
 
 impl Ec2 {
-    /// A client that counts into `metrics` and changes things only while `fence` is open. Of EC2 we ask so little that
-    /// its rates do not matter.
+    /// A client that counts into `metrics` and changes things only while `fence` is open. EC2 is called so seldom that
+    /// its rate limits do not matter.
     pub fn new(config: &SdkConfig, metrics: Metrics, fence: Fence) -> Self {
         Self {
             api: Api::new(config, FenceGuard(fence)),
@@ -53,7 +53,7 @@ impl Ec2 {
         self.call("CreateTags", Parameters::default().with("ResourceId.1", id).tags("Tag", tags)).await.map(drop)
     }
 
-    /// Removes tags, whatever their values. Keys that are not there do not matter.
+    /// Removes tags, whatever their values. Missing keys are no error.
     pub async fn untag(&self, id: &str, keys: &BTreeSet<String>) -> Outcome<()> {
         let parameters = Parameters::default().with("ResourceId.1", id);
         let keys = keys.iter().zip(1..).map(|(key, at)| (format!("Tag.{at}.Key"), key));
@@ -66,7 +66,7 @@ impl Ec2 {
         Ok(answer.root)
     }
 
-    /// All entries of a list, which comes in pages: `list` is its name in the answer.
+    /// All entries of a list that comes in pages. `list` is its name in the answer.
     async fn all(&self, action: &'static str, filters: &[Filter], list: &str) -> Outcome<Vec<Element>> {
         let mut found = Vec::new();
         let mut token = None;
@@ -82,7 +82,7 @@ impl Ec2 {
     }
 }
 
-/// A page of a list has at most so many entries.
+/// A page of a list has at most this many entries.
 const PAGE: &str = "1000";
 
 fn filter(name: impl Into<String>, values: impl IntoIterator<Item = String>) -> Filter {
@@ -100,7 +100,7 @@ fn tags_of(element: &Element) -> Pairs {
 fn class_of(code: &str) -> Option<Class> {
     Some(match code {
         "InvalidGroup.NotFound" | "InvalidGroupId.NotFound" | "InvalidPermission.NotFound" => Class::NotFound,
-        // A group stays in use for minutes after its balancer has gone: until the network interfaces have as well.
+        // A group stays in use for minutes after its balancer is gone, until the network interfaces are gone too.
         "DependencyViolation" | "InvalidGroup.InUse" | "InvalidGroup.Duplicate" | "InvalidPermission.Duplicate" => {
             Class::Conflict
         }

@@ -1,15 +1,15 @@
-//! What a call of EC2 says.
+//! The parameters of a call of EC2.
 
 use aws_smithy_query::QueryWriter;
 
 use crate::external::elbv2::Pairs;
 
-/// The parameters of a call, each with its name as EC2 has it: `Filter.1.Name`. Numbers of lists begin with 1.
+/// The parameters of a call, each with its name in EC2's notation: `Filter.1.Name`. Lists are numbered from 1.
 /// <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/Query-Requests.html>
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parameters(Vec<(String, String)>);
 
-/// A text in which `*` and `?` stand for themselves.
+/// Escapes `*` and `?` in a filter value, so they stand for themselves.
 /// <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Filtering.html#Filtering_Resources_CLI>
 pub fn literal(text: &str) -> String {
     text.chars().fold(String::new(), |mut literal, char| {
@@ -21,7 +21,7 @@ pub fn literal(text: &str) -> String {
     })
 }
 
-/// What a list is narrowed to: a name, and values of which one must fit.
+/// A filter of a list: a name, and values of which one must match.
 pub type Filter = (String, Vec<String>);
 
 impl Parameters {

@@ -1,4 +1,4 @@
-//! Whom a security group lets in.
+//! The rules of a security group that let traffic in.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ pub struct Permission {
     pub source: Source,
 }
 
-/// Ports from one to another, or as AWS has it, ICMP type and code, where -1 is any.
+/// A range of ports. For ICMP AWS uses it for type and code, where -1 stands for any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PortRange {
     /// The first.
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn joined_sources_are_told_apart() {
+    fn joined_sources_are_separated() {
         let text = "<ipPermissions><item><ipProtocol>tcp</ipProtocol><fromPort>443</fromPort><toPort>443</toPort>
             <groups><item><userId>1</userId><groupId>sg-1</groupId></item></groups>
             <ipRanges><item><cidrIp>10.0.0.0/8</cidrIp></item><item><cidrIp>0.0.0.0/0</cidrIp></item></ipRanges>

@@ -7,7 +7,7 @@ use super::{Ec2, Element, Entry, Filter, Outcome, Parameters, Permission, filter
 use crate::external::elbv2::Pairs;
 use crate::runtime::Class;
 
-/// A filter takes so many values.
+/// A filter takes at most this many values.
 /// <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Filtering.html#Filtering_Resources_CLI>
 const MOST_VALUES: usize = 200;
 
@@ -22,7 +22,7 @@ pub struct SecurityGroup {
     pub vpc: String,
     /// Tags.
     pub tags: Pairs,
-    /// Whom it lets in.
+    /// The rules that let traffic in.
     pub ingress: BTreeSet<Permission>,
 }
 
@@ -75,7 +75,7 @@ impl Ec2 {
         self.all("DescribeSecurityGroups", filters, "securityGroupInfo").await
     }
 
-    /// Creates a security group that lets nobody in, and tells its id. A name that is taken in the VPC is a conflict.
+    /// Creates a security group that lets nobody in, and returns its id. A name that is taken in the VPC is a conflict.
     pub async fn create_security_group(
         &self,
         name: &str,
@@ -93,30 +93,30 @@ impl Ec2 {
         answer.value("groupId").ok_or_else(|| self.caller.empty_answer("CreateSecurityGroup"))
     }
 
-    /// Lets these in. If one of them is let in already, that is a conflict, and none is.
+    /// Adds these rules. If one of them exists already, the call fails with a conflict and adds none.
     pub async fn authorize_ingress(&self, id: &str, permissions: &BTreeSet<Permission>) -> Outcome<()> {
         self.call("AuthorizeSecurityGroupIngress", list(id, permissions)).await.map(drop)
     }
 
-    /// Lets these in no longer.
+    /// Removes these rules.
     pub async fn revoke_ingress(&self, id: &str, permissions: &BTreeSet<Permission>) -> Outcome<()> {
         self.call("RevokeSecurityGroupIngress", list(id, permissions)).await.map(drop)
     }
 
-    /// Makes the rule. If the group has one that lets in the same, whatever it says of itself, that is a conflict.
+    /// Adds the rule. If the group has the same rule with any description, that is a conflict.
     pub async fn let_in(&self, entry: &Entry) -> Outcome<()> {
         self.call("AuthorizeSecurityGroupIngress", entry.to_aws()).await.map(drop)
     }
 
-    /// Takes the rule away. One that is gone is not found.
+    /// Removes the rule. If it is gone, the error is "not found".
     pub async fn shut_out(&self, entry: &Entry) -> Outcome<()> {
         self.call("RevokeSecurityGroupIngress", entry.to_aws()).await.map(drop)
     }
 
-    /// Deletes a security group; deleting one that is gone succeeds. One that is in use is a conflict.
+    /// Deletes a security group. Deleting one that is gone succeeds; one that is in use is a conflict.
     pub async fn delete_security_group(&self, id: &str) -> Outcome<()> {
         match self.call("DeleteSecurityGroup", Parameters::default().with("GroupId", id)).await {
-            // A policy that asks for tags denies to delete what is gone, since that has none.
+            // A policy that asks for tags denies the deletion of a group that is gone, since that has no tags.
             Err(error) if error.class == Class::Denied && self.exists(id).await? => Err(error),
             Err(error) if !matches!(error.class, Class::Denied | Class::NotFound) => Err(error),
             _ => Ok(()),

@@ -25,7 +25,7 @@ pub struct Subnet {
 impl Ec2 {
     /// The subnets of these ids. One that does not exist is an error that names it.
     pub async fn subnets(&self, ids: &[String]) -> Outcome<Vec<Subnet>> {
-        // EC2 takes no ids for all of them.
+        // A call without ids would return all subnets.
         if ids.is_empty() {
             return Ok(Vec::new());
         }
@@ -39,7 +39,7 @@ impl Ec2 {
         Ok(found.iter().flat_map(networks).collect())
     }
 
-    /// The subnets that have all of these tags, each with one of its values, or with any where none is given.
+    /// The subnets that have all of these tags, each with one of the given values, or with any value if none is given.
     pub async fn subnets_tagged(&self, tags: &BTreeMap<String, Vec<String>>) -> Outcome<Vec<Subnet>> {
         Ok(self.filtered(&filters(tags)).await?.iter().map(Subnet::from_aws).collect())
     }
@@ -49,7 +49,7 @@ impl Ec2 {
     }
 }
 
-/// AWS takes a key without a value under another name; several filters must all hold.
+/// AWS has another filter for a key without values. Several filters must all match.
 /// <https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSubnets.html>
 fn filters(tags: &BTreeMap<String, Vec<String>>) -> Vec<Filter> {
     let one = |(key, values): (&String, &Vec<String>)| match values.as_slice() {

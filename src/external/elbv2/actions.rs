@@ -10,7 +10,7 @@ pub enum RuleAction {
     Forward {
         /// Weight by target group: by ARN in AWS, by name in a desired state.
         groups: BTreeMap<String, u16>,
-        /// A client stays with its group for so many seconds.
+        /// A client stays with its group for this many seconds.
         stickiness: Option<u32>,
     },
     /// The client is sent elsewhere.
@@ -23,7 +23,7 @@ pub enum RuleAction {
     AuthenticateCognito(Box<Cognito>),
     /// The request must carry a valid JSON web token.
     ValidateJwt(Jwt),
-    /// One that this program does not know, by AWS's name: never equal to what it asks for.
+    /// An action that this program does not know, by AWS's name. It never equals a wanted action.
     Unknown(String),
 }
 
@@ -51,7 +51,7 @@ pub struct Redirect {
 pub struct FixedResponse {
     /// HTTP status: 2XX, 4XX or 5XX.
     pub status: u16,
-    /// Content type. Name one: AWS may tell of its default where none was given.
+    /// Content type. Always give one: AWS may return its default if none was given.
     pub content_type: Option<String>,
     /// Body, at most 1024 bytes.
     pub body: Option<String>,
@@ -71,7 +71,7 @@ pub struct Oidc {
     pub user_info_endpoint: String,
     /// Client id.
     pub client_id: String,
-    /// Client secret. AWS never tells it, so it is `None` in what was read. Writing `None` keeps the one that is set.
+    /// Client secret. AWS never returns it, so it is `None` in what was read. Writing `None` keeps the one that is set.
     pub client_secret: Option<String>,
     /// What sessions are like.
     pub session: Session,
@@ -112,21 +112,21 @@ pub struct Session {
     pub scope: String,
     /// Seconds until a new log-in.
     pub timeout_seconds: u32,
-    /// What clients without a session meet.
+    /// What happens to clients without a session.
     pub unauthenticated: Unauthenticated,
     /// Further parameters of the authorization request.
     pub parameters: BTreeMap<String, String>,
 }
 
-/// What clients without a session meet.
+/// What happens to clients without a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unauthenticated {
-    /// The log-in page.
+    /// They are sent to the log-in page.
     #[default]
     Authenticate,
-    /// The request goes on.
+    /// Their requests go on.
     Allow,
-    /// 401.
+    /// They get status 401.
     Deny,
 }
 

@@ -1,5 +1,5 @@
-//! Actions in AWS's form. Read, they are canonical: what was written reads back equal, whichever of its ways of writing
-//! AWS answers in, and what AWS fills in is there.
+//! Actions in AWS's form. Actions that are read have a canonical form: what was written reads back equal, whichever of
+//! its notations AWS answers in, and AWS's defaults are filled in.
 
 use aws_sdk_elasticloadbalancingv2::types as aws;
 use aws_sdk_elasticloadbalancingv2::types::{Action, ActionTypeEnum};
@@ -7,7 +7,7 @@ use aws_sdk_elasticloadbalancingv2::types::{Action, ActionTypeEnum};
 use super::actions::{FixedResponse, Redirect, RuleAction};
 use super::authentication_wire as authentication;
 
-/// A target group's weight where AWS tells none.
+/// The weight of a target group for which AWS returns none.
 const WEIGHT: u16 = 1;
 
 /// Actions in AWS's form, numbered in their order.
@@ -70,7 +70,7 @@ fn one_from_aws(action: Action) -> RuleAction {
     read.unwrap_or(RuleAction::Unknown(name))
 }
 
-/// A single group may stand beside the configuration, in it, or in both places.
+/// A single group may be given besides the configuration, in it, or in both places.
 fn forward_from_aws(single: Option<String>, config: Option<aws::ForwardActionConfig>) -> RuleAction {
     let (tuples, sticky) = config.map(|it| (it.target_groups, it.target_group_stickiness_config)).unwrap_or_default();
     let listed = tuples.unwrap_or_default().into_iter().filter_map(|tuple| {
@@ -79,7 +79,7 @@ fn forward_from_aws(single: Option<String>, config: Option<aws::ForwardActionCon
     });
     let single = single.filter(|arn| !arn.is_empty()).map(|arn| (arn, WEIGHT));
     RuleAction::Forward {
-        // What is listed comes last and wins: only there is the weight told.
+        // The list comes last and wins, because only it has weights.
         groups: single.into_iter().chain(listed).collect(),
         stickiness: sticky
             .filter(|it| it.enabled == Some(true))
@@ -168,7 +168,7 @@ pub(super) mod tests {
         (option::of(first), last).prop_map(|(first, last)| first.into_iter().chain([last]).collect())
     }
 
-    /// What AWS tells of such actions.
+    /// What AWS would return for such actions.
     pub fn without_secrets(mut actions: Vec<RuleAction>) -> Vec<RuleAction> {
         for action in &mut actions {
             if let RuleAction::AuthenticateOidc(oidc) = action {
@@ -216,7 +216,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn one_group_reads_alike_wherever_aws_tells_it() {
+    fn one_group_reads_alike_wherever_aws_puts_it() {
         let tuple = aws::TargetGroupTuple::builder().target_group_arn("arn").build();
         let config = aws::ForwardActionConfig::builder().target_groups(tuple).build();
         let forward = Action::builder().r#type(ActionTypeEnum::Forward);
@@ -231,7 +231,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_told_weight_wins_over_the_default() {
+    fn a_listed_weight_wins_over_the_default() {
         let written = RuleAction::Forward { groups: [("arn".to_owned(), 5)].into(), stickiness: None };
         let mut described = to_aws(std::slice::from_ref(&written));
         described[0].target_group_arn = Some("arn".into());
@@ -247,7 +247,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_redirect_keeps_what_aws_does_not_tell() {
+    fn a_redirect_keeps_the_parts_that_aws_leaves_out() {
         let config = aws::RedirectActionConfig::builder().status_code(aws::RedirectActionStatusCodeEnum::Http301);
         let described = Action::builder().r#type(ActionTypeEnum::Redirect).redirect_config(config.build()).build();
         let expected = RuleAction::Redirect(Redirect {

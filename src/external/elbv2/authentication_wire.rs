@@ -162,10 +162,10 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_is_not_told_stays() {
-        let untold = oidc_to_aws(&oidc());
-        assert_eq!((untold.use_existing_client_secret, untold.client_secret), (Some(true), None));
-        let message = oidc_to_aws(&Oidc { client_secret: Some("s".into()), ..oidc() });
-        assert_eq!((message.use_existing_client_secret, message.client_secret), (None, Some("s".into())));
+    fn a_secret_that_is_not_given_stays() {
+        let without = oidc_to_aws(&oidc());
+        assert_eq!((without.use_existing_client_secret, without.client_secret), (Some(true), None));
+        let with = oidc_to_aws(&Oidc { client_secret: Some("s".into()), ..oidc() });
+        assert_eq!((with.use_existing_client_secret, with.client_secret), (None, Some("s".into())));
     }
 }

@@ -22,13 +22,13 @@ pub struct Balancer {
     pub dns: String,
     /// Route 53 hosted zone of the DNS name.
     pub zone_id: Option<String>,
-    /// Where it is reached from; `None` for one that this program does not know.
+    /// Whether it faces the internet; `None` for a scheme that this program does not know.
     pub scheme: Option<Scheme>,
     /// State.
     pub state: State,
     /// VPC that it stands in.
     pub vpc: String,
-    /// Kind of addresses that clients use; `None` for one that this program does not know.
+    /// IP address type; `None` for one that this program does not know.
     pub ip_address_type: Option<IpAddressType>,
     /// Subnet ids.
     pub subnets: BTreeSet<String>,
@@ -51,7 +51,7 @@ pub enum State {
 }
 
 impl State {
-    /// AWS's word.
+    /// AWS's name of the state.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -63,7 +63,7 @@ impl State {
     }
 }
 
-/// Kind of addresses that clients use.
+/// IP address type: the addresses that clients use.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_SetIpAddressType.html>
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IpAddressType {
@@ -77,7 +77,7 @@ pub enum IpAddressType {
 }
 
 impl IpAddressType {
-    /// AWS's word.
+    /// AWS's name of the type.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -88,14 +88,14 @@ impl IpAddressType {
     }
 }
 
-/// What a new balancer is to be.
+/// The settings of a new balancer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewBalancer {
     /// Name, at most 32 characters.
     pub name: String,
-    /// Where it is reached from.
+    /// Whether it faces the internet.
     pub scheme: Scheme,
-    /// Kind of addresses that clients use.
+    /// IP address type.
     pub ip_address_type: IpAddressType,
     /// Subnet ids.
     pub subnets: BTreeSet<String>,
@@ -106,7 +106,7 @@ pub struct NewBalancer {
 }
 
 impl Elbv2 {
-    /// Every balancer of the region, whatever its type: all share one space of names.
+    /// Every balancer of the region, whatever its type, because all types share their names.
     pub async fn all(&self) -> Outcome<Vec<Balancer>> {
         let mut balancers = Vec::new();
         let mut marker = None;
@@ -131,14 +131,14 @@ impl Elbv2 {
         }
     }
 
-    /// The balancers of these ARNs that exist, 20 a call.
+    /// The balancers with these ARNs that exist, read 20 per call.
     pub async fn described(&self, arns: &[String]) -> Outcome<Vec<Balancer>> {
         let mut balancers = Vec::new();
         for batch in arns.chunks(BATCH) {
             let call = self.client.describe_load_balancers().set_load_balancer_arns(Some(batch.to_vec()));
             match self.caller.call_again("DescribeLoadBalancers", || call.clone().send()).await {
                 Ok(page) => balancers.extend(page.load_balancers.unwrap_or_default().into_iter().map(balancer)),
-                // One that is gone spoils the batch.
+                // If one of them is gone, the whole batch fails.
                 Err(error) if error.is("LoadBalancerNotFound") && batch.len() == 1 => {}
                 Err(error) if error.is("LoadBalancerNotFound") => {
                     for arn in batch {
@@ -159,7 +159,7 @@ impl Elbv2 {
         Ok(attributes.filter_map(|one| Some((one.key?, one.value.unwrap_or_default()))).collect())
     }
 
-    /// Creates a balancer. AWS answers with an existing one of the same name and settings: check whose it is.
+    /// Creates a balancer. AWS answers with an existing one of the same name and settings, so check whose it is.
     pub async fn create(&self, new: &NewBalancer) -> Outcome<Balancer> {
         let call = self
             .client
@@ -202,7 +202,7 @@ impl Elbv2 {
         self.caller.call_again("ModifyLoadBalancerAttributes", || call.clone().send()).await.map(drop)
     }
 
-    /// Gives a balancer addresses of another kind.
+    /// Changes the IP address type of a balancer.
     pub async fn set_ip_address_type(&self, arn: &str, to: IpAddressType) -> Outcome<()> {
         let call = self.client.set_ip_address_type().load_balancer_arn(arn).ip_address_type(to.as_str().into());
         self.caller.call_again("SetIpAddressType", || call.clone().send()).await.map(drop)
@@ -217,7 +217,7 @@ impl Elbv2 {
         Ok(units.and_then(|units| units.try_into().ok()).filter(|&units| units > 0))
     }
 
-    /// Reserves capacity units for a balancer, or gives a reservation up.
+    /// Reserves capacity units for a balancer, or gives up a reservation.
     /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_ModifyCapacityReservation.html>
     pub async fn set_capacity(&self, arn: &str, units: Option<u32>) -> Outcome<()> {
         let call = self.client.modify_capacity_reservation().load_balancer_arn(arn);

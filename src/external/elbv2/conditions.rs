@@ -1,4 +1,4 @@
-//! What a rule asks of requests, and how AWS writes it.
+//! The conditions of a rule, and how AWS writes them.
 
 use std::collections::BTreeSet;
 
@@ -11,24 +11,24 @@ use aws_sdk_elasticloadbalancingv2::types::{
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_RuleCondition.html>
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Condition {
-    /// Of the `Host` header.
+    /// A condition on the `Host` header.
     Host(Match),
-    /// Of the path.
+    /// A condition on the path.
     Path(Match),
-    /// Of a header.
+    /// A condition on a header.
     Header {
         /// Name of the header.
         name: String,
         /// Its value.
         values: Match,
     },
-    /// Of the query; a pair without key matches the value of any key.
+    /// A condition on the query. A pair without key matches the value of any key.
     Query(BTreeSet<(Option<String>, String)>),
-    /// Of the method.
+    /// A condition on the method.
     Method(BTreeSet<String>),
-    /// Of the client's address.
+    /// A condition on the client's address.
     SourceIp(BTreeSet<String>),
-    /// One that this program does not know, by AWS's name: never equal to what it asks for.
+    /// A condition that this program does not know, by AWS's name. It never equals a wanted condition.
     Unknown(String),
 }
 
@@ -82,7 +82,7 @@ impl Condition {
         .build()
     }
 
-    /// From AWS's form: of a host or a path the values may stand in either of two places, or in both.
+    /// From AWS's form. The values for a host or a path may be in either of two places, or in both.
     pub(super) fn from_aws(condition: RuleCondition) -> Self {
         let outer = (condition.values, condition.regex_values);
         match condition.field.unwrap_or_default().as_str() {

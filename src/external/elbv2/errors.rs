@@ -1,4 +1,4 @@
-//! What the service's error codes mean to us.
+//! Classes of the service's error codes.
 
 use crate::runtime::Class;
 
@@ -14,7 +14,7 @@ pub(super) fn class_of(code: &str) -> Option<Class> {
         | "DuplicateListener"
         | "PriorityInUse"
         | "ResourceInUse" => Class::Conflict,
-        // Quotas, but for the first ones: more of them is a request to AWS.
+        // Quotas, except for the first ones. Raising a quota takes a request to AWS.
         "CapacityDecreaseRequestsLimitExceeded"
         | "CapacityUnitsLimitExceeded"
         | "TooManyActions"
@@ -65,7 +65,7 @@ mod tests {
             ("TooManyTargets", Some(Class::Denied)),
             ("SSLPolicyNotFound", Some(Class::Invalid)),
             ("TrustStoreNotReady", Some(Class::Transient)),
-            // A throttle that begins like a quota belongs to the general codes.
+            // A throttling code that begins like a quota belongs to the general codes.
             ("TooManyRequestsException", None),
         ] {
             assert_eq!(class_of(code), class, "{code}");

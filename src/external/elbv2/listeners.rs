@@ -13,16 +13,16 @@ use super::{Elbv2, Outcome, Pairs, actions_wire};
 pub struct Listener {
     /// Amazon resource name.
     pub arn: String,
-    /// What it is set to.
+    /// Its settings.
     pub settings: ListenerSettings,
 }
 
-/// What a listener is set to, without its rules, attributes and further certificates.
+/// The settings of a listener, without its rules, attributes and further certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerSettings {
     /// Port, unique on its balancer.
     pub port: u16,
-    /// What clients speak.
+    /// The protocol that clients speak.
     pub protocol: Protocol,
     /// ARN of the default certificate; only with [`Protocol::Https`].
     pub certificate: Option<String>,
@@ -34,7 +34,7 @@ pub struct ListenerSettings {
     pub default_actions: Vec<RuleAction>,
 }
 
-/// What is spoken on a listener or to targets.
+/// The protocol of a listener, or of requests to targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Protocol {
     /// Plain HTTP.
@@ -77,7 +77,7 @@ impl Elbv2 {
         }
     }
 
-    /// Creates a listener. AWS answers with an existing one of the same settings: check whose it is.
+    /// Creates a listener. AWS answers with an existing one of the same settings, so check whose it is.
     pub async fn create_listener(
         &self,
         balancer_arn: &str,
@@ -137,7 +137,7 @@ impl Elbv2 {
         self.caller.call_again("ModifyListenerAttributes", || call.clone().send()).await.map(drop)
     }
 
-    /// ARNs of the certificates of a listener beside its default one.
+    /// ARNs of the certificates of a listener besides its default one.
     pub async fn certificates(&self, listener_arn: &str) -> Outcome<BTreeSet<String>> {
         let mut certificates = BTreeSet::new();
         let mut marker = None;
@@ -154,7 +154,7 @@ impl Elbv2 {
         }
     }
 
-    /// Adds certificates beside the default one. AWS takes one a call.
+    /// Adds certificates besides the default one. AWS takes one per call.
     /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_AddListenerCertificates.html>
     pub async fn add_certificates(&self, listener_arn: &str, certificates: &BTreeSet<String>) -> Outcome<()> {
         for certificate in certificates {
@@ -165,7 +165,7 @@ impl Elbv2 {
         Ok(())
     }
 
-    /// Removes certificates beside the default one. AWS takes one a call.
+    /// Removes certificates besides the default one. AWS takes one per call.
     /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_RemoveListenerCertificates.html>
     pub async fn remove_certificates(&self, listener_arn: &str, certificates: &BTreeSet<String>) -> Outcome<()> {
         for certificate in certificates {
@@ -178,7 +178,7 @@ impl Elbv2 {
 }
 
 impl Listener {
-    /// From AWS's form; `None` for one that no Application Load Balancer has.
+    /// From AWS's form; `None` for a listener that no Application Load Balancer has.
     fn from_aws(listener: aws::Listener) -> Option<Self> {
         let certificates = listener.certificates.unwrap_or_default();
         Some(Self {
@@ -209,7 +209,7 @@ impl ListenerSettings {
         self.ssl_policy.clone().filter(|_| self.https())
     }
 
-    /// AWS keeps what a change does not speak of, so `off` is said as well.
+    /// AWS keeps settings that a change leaves out, so `off` must be sent too.
     fn mutual_authentication(&self) -> Option<aws::MutualAuthenticationAttributes> {
         self.https().then(|| match &self.mutual_authentication {
             None => aws::MutualAuthenticationAttributes::builder().mode("off").build(),

@@ -70,7 +70,7 @@ impl Elbv2 {
         Self { client: self.client.clone(), caller: self.caller.in_background() }
     }
 
-    /// What an answer tells of the one thing that was made or changed.
+    /// The resource that was created or changed, from the answer of a call.
     fn first<A, T>(
         &self,
         operation: &'static str,

@@ -1,10 +1,10 @@
-//! How much AWS takes and answers in one call.
+//! Limits of AWS for one call and one answer.
 
-/// A page has at most so many entries.
+/// A page has at most this many entries.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_DescribeLoadBalancers.html>
 pub(super) const PAGE: i32 = 400;
 
-/// `DescribeTags` and `DescribeLoadBalancers` take at most so many ARNs.
+/// `DescribeTags` and `DescribeLoadBalancers` take at most this many ARNs.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_DescribeTags.html>
 pub(super) const BATCH: usize = 20;
 

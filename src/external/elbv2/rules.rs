@@ -23,7 +23,7 @@ pub struct Rule {
     pub settings: RuleSettings,
 }
 
-/// What a rule does. Conditions and actions are in a canonical form, so that equal settings compare equal.
+/// What a rule does. Conditions and actions are in a canonical form, so equal settings compare equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleSettings {
     /// All must hold.
@@ -80,14 +80,14 @@ impl Elbv2 {
             .rule_arn(arn)
             .set_conditions(Some(settings.conditions()))
             .set_actions(Some(actions_wire::to_aws(&settings.actions)))
-            // AWS keeps transforms that a change does not speak of.
+            // AWS keeps transforms that a change leaves out.
             .set_reset_transforms(transforms.is_none().then_some(true))
             .set_transforms(transforms);
         let answer = self.caller.call_again("ModifyRule", || call.clone().send()).await?;
         self.first("ModifyRule", answer.rules, Rule::from_aws)
     }
 
-    /// Gives rules of one listener other priorities, all at once: they may be exchanged.
+    /// Gives rules of one listener other priorities, all at once, so they can change places.
     pub async fn set_rule_priorities(&self, priorities: &BTreeMap<String, u16>) -> Outcome<()> {
         let pairs = priorities
             .iter()
@@ -108,7 +108,7 @@ impl Rule {
     fn from_aws(rule: aws::Rule) -> Option<Self> {
         Some(Self {
             arn: rule.rule_arn?,
-            // The default rule's is the word `default`.
+            // The default rule has the word `default` instead of a number.
             priority: rule.priority?.parse().ok()?,
             settings: RuleSettings {
                 conditions: rule.conditions.unwrap_or_default().into_iter().map(Condition::from_aws).collect(),

@@ -9,7 +9,7 @@ use super::{Elbv2, Outcome, Pairs};
 use crate::runtime::Class;
 
 impl Elbv2 {
-    /// The tags of these ARNs, of whatever types, 20 a call; one that is gone is left out.
+    /// The tags of these ARNs, of any types, read 20 per call. One that is gone is left out.
     pub async fn tags(&self, arns: &[String]) -> Outcome<BTreeMap<String, Pairs>> {
         let mut tags = BTreeMap::new();
         for batch in arns.chunks(BATCH) {
@@ -22,7 +22,7 @@ impl Elbv2 {
                         tags.insert(described.resource_arn.unwrap_or_default(), pairs.collect());
                     }
                 }
-                // One that is gone spoils the batch.
+                // If one of them is gone, the whole batch fails.
                 Err(error) if error.class == Class::NotFound && batch.len() == 1 => {}
                 Err(error) if error.class == Class::NotFound => {
                     for arn in batch {
@@ -41,16 +41,16 @@ impl Elbv2 {
         self.caller.call_again("AddTags", || call.clone().send()).await.map(drop)
     }
 
-    /// Removes tags from everything with these ARNs, of whatever types and at most 20. Keys that are not there do not
-    /// matter.
+    /// Removes tags from all resources with these ARNs, which may be of any types and are at most 20. Missing keys are
+    /// no error.
     pub async fn remove_tags(&self, arns: impl IntoIterator<Item = &String>, keys: &BTreeSet<String>) -> Outcome<()> {
         let call = self.client.remove_tags().set_resource_arns(Some(arns.into_iter().cloned().collect()));
         let call = call.set_tag_keys(Some(keys.iter().cloned().collect()));
         self.caller.call_again("RemoveTags", || call.clone().send()).await.map(drop)
     }
 
-    /// Takes what is gone for deleted. A policy that asks for tags denies to delete it, since what is gone has none, so
-    /// then it is looked for.
+    /// Takes a resource that is gone for deleted. A policy that asks for tags denies the deletion of a resource that is
+    /// gone, since that has no tags. So after a denial the tags are looked up.
     pub(super) async fn deleted<T>(&self, arn: &str, outcome: Outcome<T>) -> Outcome<()> {
         match outcome {
             Err(error) if error.class == Class::Denied && !self.tags(&[arn.to_owned()]).await?.is_empty() => Err(error),

@@ -1,4 +1,4 @@
-//! What a target group is.
+//! Target groups as plain data.
 
 use std::collections::BTreeSet;
 
@@ -12,22 +12,22 @@ pub struct TargetGroup {
     pub arn: String,
     /// Name, unique in region and account.
     pub name: String,
-    /// What it was created as; `None` for one that an Application Load Balancer of this program has no use for.
+    /// Its kind; `None` for a group that this program cannot use for an Application Load Balancer.
     pub kind: Option<GroupKind>,
-    /// How its targets are checked; `None` where the kind is.
+    /// How its targets are checked; `None` if the kind is `None`.
     pub health_check: Option<HealthCheck>,
     /// ARNs of the balancers that use it: one at most.
     pub balancers: BTreeSet<String>,
 }
 
-/// What of a target group cannot change.
+/// The settings of a target group that cannot change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct GroupKind {
     /// VPC of the targets.
     pub vpc: String,
     /// What the targets are.
     pub target_type: TargetType,
-    /// What is spoken to them.
+    /// Protocol of requests to them.
     pub protocol: Protocol,
     /// Its version.
     pub version: ProtocolVersion,
@@ -61,9 +61,9 @@ pub enum ProtocolVersion {
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateTargetGroup.html>
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthCheck {
-    /// What is spoken.
+    /// Protocol of the checks.
     pub protocol: Protocol,
-    /// Port; `None` is the port that the target has traffic on.
+    /// Port; `None` for the traffic port of the target.
     pub port: Option<u16>,
     /// Path, or for gRPC the method.
     pub path: String,
@@ -79,12 +79,12 @@ pub struct HealthCheck {
     pub codes: String,
 }
 
-/// What a new target group is to be.
+/// The settings of a new target group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewTargetGroup {
     /// Name, at most 32 characters.
     pub name: String,
-    /// What cannot change later.
+    /// The settings that cannot change later.
     pub kind: GroupKind,
     /// How its targets are checked.
     pub health_check: HealthCheck,

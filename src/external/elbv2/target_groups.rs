@@ -7,7 +7,7 @@ use super::target_group::{GroupKind, HealthCheck, NewTargetGroup, TargetGroup};
 use super::{Elbv2, Outcome, Pairs, target_groups_wire as wire};
 
 impl Elbv2 {
-    /// Every target group of the region, whatever its kind: all share one space of names.
+    /// Every target group of the region, whatever its kind, because all kinds share their names.
     pub async fn target_groups(&self) -> Outcome<Vec<TargetGroup>> {
         let mut groups = Vec::new();
         let mut marker = None;
@@ -32,7 +32,7 @@ impl Elbv2 {
         }
     }
 
-    /// Creates a target group. AWS answers with an existing one of the same name and settings: check whose it is.
+    /// Creates a target group. AWS answers with an existing one of the same name and settings, so check whose it is.
     pub async fn create_target_group(&self, new: &NewTargetGroup) -> Outcome<TargetGroup> {
         let (kind, check) = (&new.kind, &new.health_check);
         let call = self
@@ -59,7 +59,7 @@ impl Elbv2 {
         self.first("CreateTargetGroup", answer.target_groups, |group| Some(wire::target_group(group)))
     }
 
-    /// Checks the targets of a group of this kind in another way.
+    /// Changes the health check of a group of this kind.
     pub async fn modify_health_check(&self, arn: &str, kind: &GroupKind, check: &HealthCheck) -> Outcome<()> {
         let call = self
             .client

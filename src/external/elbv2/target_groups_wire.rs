@@ -5,7 +5,7 @@ use aws_sdk_elasticloadbalancingv2::types as aws;
 use super::listeners::Protocol;
 use super::target_group::{GroupKind, HealthCheck, ProtocolVersion, TargetGroup, TargetType};
 
-/// AWS's word for a check on the port that the target has traffic on.
+/// AWS's keyword for checks on the traffic port of a target.
 const TRAFFIC_PORT: &str = "traffic-port";
 
 pub(super) fn target_type(target_type: TargetType) -> aws::TargetTypeEnum {
@@ -31,7 +31,7 @@ pub(super) fn health_check_port(port: Option<u16>) -> String {
     port.map_or_else(|| TRAFFIC_PORT.into(), |port| port.to_string())
 }
 
-/// Codes of gRPC and of HTTP stand in two fields.
+/// Codes of gRPC and of HTTP are in two different fields.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_Matcher.html>
 pub(super) fn matcher(version: ProtocolVersion, codes: &str) -> aws::Matcher {
     let matcher = aws::Matcher::builder();
@@ -58,7 +58,7 @@ fn kind(described: &aws::TargetGroup) -> Option<GroupKind> {
         vpc: described.vpc_id.clone()?,
         target_type: match described.target_type {
             Some(aws::TargetTypeEnum::Ip) => TargetType::Ip,
-            // AWS's default, and the only type there was once.
+            // Instance is AWS's default, and was once the only type.
             Some(aws::TargetTypeEnum::Instance) | None => TargetType::Instance,
             _ => return None,
         },

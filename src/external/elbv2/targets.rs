@@ -1,4 +1,4 @@
-//! Targets of target groups, and how they are.
+//! Targets of target groups, and their health.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use aws_sdk_elasticloadbalancingv2::types::{TargetDescription, TargetHealthState
 
 use super::{Elbv2, Outcome};
 
-/// So many targets go into one call; AWS names no limit, but refuses large batches at times.
+/// Targets per call. AWS documents no limit, but sometimes refuses large batches.
 const BATCH: usize = 200;
 
 /// A target: an address or an instance id, with its port.
@@ -37,7 +37,7 @@ pub enum TargetState {
     Initial,
     /// Gets requests.
     Healthy,
-    /// Gets none.
+    /// Gets no requests.
     Unhealthy,
     /// Its group is not used by any listener.
     Unused,
@@ -48,8 +48,8 @@ pub enum TargetState {
 }
 
 impl Elbv2 {
-    /// Registers targets, 200 a call; one that is registered already stays so. Those in `outside` are addresses in no
-    /// subnet of the group's VPC.
+    /// Registers targets, 200 per call. Registering one that is registered has no effect. Those in `outside` are
+    /// addresses in no subnet of the group's VPC.
     pub async fn register_targets(&self, arn: &str, targets: &[Target], outside: &BTreeSet<String>) -> Outcome<()> {
         for batch in targets.chunks(BATCH) {
             let batch = batch.iter().map(|target| with_zone(target, outside)).collect();
@@ -59,7 +59,7 @@ impl Elbv2 {
         Ok(())
     }
 
-    /// Deregisters targets, 200 a call; one that is not registered does not matter.
+    /// Deregisters targets, 200 per call. One that is not registered does not matter.
     pub async fn deregister_targets(&self, arn: &str, targets: &[Target]) -> Outcome<()> {
         for batch in targets.chunks(BATCH) {
             let call = self.client.deregister_targets().target_group_arn(arn).set_targets(Some(descriptions(batch)));
@@ -68,7 +68,7 @@ impl Elbv2 {
         Ok(())
     }
 
-    /// The targets of a group, those that are draining as well.
+    /// The targets of a group, including those that are draining.
     pub async fn target_health(&self, arn: &str) -> Outcome<BTreeMap<Target, TargetHealth>> {
         let call = self.client.describe_target_health().target_group_arn(arn);
         let answer = self.caller.call_again("DescribeTargetHealth", || call.clone().send()).await?;
@@ -84,10 +84,12 @@ fn description(target: &Target) -> TargetDescriptionBuilder {
     TargetDescription::builder().id(&target.id).port(target.port.into())
 }
 
-/// An Application Load Balancer wants the zone `all` of an address outside its VPC's subnets ("The Availability Zone for
-/// IP address 'X' must be 'all' for Application Load Balancer target groups, when not within the VPC"), and refuses it of
-/// one inside ("is within the VPC, and cannot have its Availability Zone overridden to 'all'").
-/// <https://github.com/kubernetes-sigs/aws-load-balancer-controller/issues/783>, `/561` and `/3714`, read on 2026-11-23.
+/// An Application Load Balancer requires the zone `all` for an address outside its VPC's subnets ("The Availability
+/// Zone for IP address 'X' must be 'all' for Application Load Balancer target groups, when not within the VPC"). It
+/// refuses that zone for an address inside ("is within the VPC, and cannot have its Availability Zone overridden to
+/// 'all'").
+/// <https://github.com/kubernetes-sigs/aws-load-balancer-controller/issues/783>, `/561` and `/3714`, read on
+/// 2026-11-23.
 fn with_zone(target: &Target, outside: &BTreeSet<String>) -> TargetDescription {
     let zone = outside.contains(&target.id).then(|| "all".to_owned());
     description(target).set_availability_zone(zone).build()

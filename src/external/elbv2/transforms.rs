@@ -1,4 +1,4 @@
-//! What a rule rewrites in requests, and how AWS writes it.
+//! The rewrites of a rule, and how AWS writes them.
 
 use aws_sdk_elasticloadbalancingv2::types::{
     HostHeaderRewriteConfig, RewriteConfig, RuleTransform, TransformTypeEnum, UrlRewriteConfig,
@@ -23,7 +23,7 @@ pub enum TransformedPart {
     Url,
     /// The `Host` header.
     Host,
-    /// One that this program does not know.
+    /// A part that this program does not know.
     Unknown,
 }
 
@@ -44,7 +44,7 @@ impl Transform {
         .build()
     }
 
-    /// From AWS's form, in the order of their parts: a rule has at most one of each, and AWS promises no order.
+    /// From AWS's form, sorted by part. A rule has at most one of each, and AWS promises no order.
     pub(super) fn from_aws(transforms: Vec<RuleTransform>) -> Vec<Self> {
         let mut read: Vec<Self> = transforms.into_iter().flat_map(one_from_aws).collect();
         read.sort_by_key(|transform| transform.part);

@@ -1,4 +1,4 @@
-//! Buckets: what they are, and how they are hardened.
+//! Buckets: their settings, and how they are hardened.
 
 use aws_sdk_s3::types::{
     AbortIncompleteMultipartUpload, BucketLifecycleConfiguration, BucketLocationConstraint, CreateBucketConfiguration,
@@ -12,62 +12,62 @@ use super::versions::Keeping;
 use super::{Outcome, Place, S3, Tags, built, known};
 use crate::runtime::Class;
 
-/// The region in which buckets are that name none.
+/// The region of buckets that name no region.
 const FIRST_REGION: &str = "us-east-1";
-/// Name of the rule that ends uploads that nobody completes.
+/// Name of the rule that aborts uploads that nobody completes.
 const RULE: &str = "causeway-abort-incomplete-uploads";
-/// Days after which it does.
+/// Days after which the rule does so.
 const DAYS: i32 = 7;
-/// Name of the statement that lets nobody in without TLS.
+/// Name of the statement that denies access without TLS.
 const ONLY_BY_TLS: &str = "CausewayOnlyByTls";
-/// Name of the statement that lets nobody overwrite anything.
+/// Name of the statement that denies overwriting.
 const WRITE_ONCE: &str = "CausewayWriteOnce";
 
-/// What is known of a bucket of that name.
+/// What is known about the bucket of that name.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Found {
     /// There is none.
     Absent,
-    /// It is another account's, or we may not look at it: what AWS says.
+    /// It belongs to another account, or we may not look at it; AWS's message.
     Forbidden(String),
-    /// It is in another region, or its name is none: what AWS says.
+    /// It is in another region, or the name is not allowed; AWS's message.
     Invalid(String),
-    /// It is ours to look at.
+    /// It is there, and we may look at it.
     There(Box<BucketFacts>),
 }
 
-/// A bucket as it is.
+/// The settings of a bucket.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BucketFacts {
     /// Its tags.
     pub tags: Tags,
-    /// Nothing is in it; not asked where it has tags.
+    /// Whether nothing is in it; not checked if it has tags.
     pub empty: bool,
-    /// All four kinds of public access are blocked.
+    /// Whether all four kinds of public access are blocked.
     pub private: bool,
-    /// Its owner owns what is in it, and no access lists count.
+    /// Whether its owner owns everything in it, and access control lists do not count.
     pub owner_enforced: bool,
-    /// How it encrypts what does not say so itself.
+    /// The default encryption of its objects.
     pub encryption: Option<Encryption>,
     /// Its policy.
     pub policy: Option<Value>,
     /// Its lifecycle rules.
     pub rules: Vec<LifecycleRule>,
-    /// Whether it keeps versions, and locks them; not asked where it has no tags.
+    /// Whether it keeps versions, and locks them; not checked if it has no tags.
     pub keeping: Keeping,
 }
 
 /// How a bucket encrypts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Encryption {
-    /// Key of KMS; none for S3's own.
+    /// KMS key; `None` for S3's own key.
     pub kms_key: Option<String>,
-    /// One data key for many objects.
+    /// Whether one data key is used for many objects.
     pub bucket_key: bool,
 }
 
 impl BucketFacts {
-    /// Whether uploads that nobody completes end.
+    /// Whether uploads that nobody completes are aborted.
     pub fn aborts_uploads(&self) -> bool {
         self.rules.iter().any(|rule| {
             let days = rule
@@ -77,7 +77,7 @@ impl BucketFacts {
         })
     }
 
-    /// Whether its policy lets nobody in without TLS, and nobody overwrite anything.
+    /// Whether its policy denies access without TLS, and overwriting.
     pub fn is_guarded(&self, bucket: &str) -> bool {
         let live = self.policy.as_ref().and_then(|policy| policy["Statement"].as_array());
         let has = |wanted: &Value| {
@@ -86,7 +86,7 @@ impl BucketFacts {
         statements(bucket).iter().all(has)
     }
 
-    /// As it is when all is done that there is to do.
+    /// The settings after everything was done.
     #[cfg(test)]
     #[must_use]
     pub fn hardened(self, bucket: &str) -> Self {
@@ -100,7 +100,7 @@ impl BucketFacts {
         }
     }
 
-    /// The policy with our statements, whatever else it says.
+    /// Its policy with our statements. Other statements stay.
     fn guarding_policy(&self, bucket: &str) -> Value {
         let mut policy = self.policy.clone().unwrap_or_else(|| json!({ "Version": "2012-10-17" }));
         let is_ours = |it: &&Value| it["Sid"] == ONLY_BY_TLS || it["Sid"] == WRITE_ONCE;
@@ -110,7 +110,7 @@ impl BucketFacts {
         policy
     }
 
-    /// The rules with ours, whatever else there is.
+    /// Its lifecycle rules with ours. Other rules stay.
     fn rules_with_abort(&self) -> Vec<LifecycleRule> {
         let others = self.rules.iter().filter(|rule| rule.id() != Some(RULE));
         others.cloned().chain(abort_rule()).collect()
@@ -118,7 +118,7 @@ impl BucketFacts {
 }
 
 impl S3 {
-    /// Looks at a bucket; at all of it where `all` says so of its tags.
+    /// Reads the tags of a bucket, and everything else if `all` says so for these tags.
     pub async fn bucket(&self, place: &Place, owner: &str, all: impl Fn(&Tags) -> bool) -> Outcome<Found> {
         let (client, caller) = (self.client(place), self.caller());
         let call = client.get_bucket_tagging().bucket(&place.bucket).expected_bucket_owner(owner);
@@ -160,8 +160,8 @@ impl S3 {
         })))
     }
 
-    /// Makes a bucket with these tags. They are part of the call where S3 knows that; a bucket without tags is otherwise
-    /// taken up again as the creator left it.
+    /// Creates a bucket with these tags. They are part of the call if this S3 supports that. Otherwise the bucket
+    /// begins without tags, and such a bucket is taken up again as its creator left it.
     pub async fn create_bucket(&self, place: &Place, tags: &Tags) -> Outcome<()> {
         let set = tag_set(tags);
         match self.created(place, Some(set)).await {
@@ -201,14 +201,14 @@ impl S3 {
         self.caller().call("PutPublicAccessBlock", call.send()).await.map(drop)
     }
 
-    /// Lets no access lists count.
+    /// Makes access control lists not count.
     pub async fn enforce_owner(&self, place: &Place, owner: &str) -> Outcome<()> {
         let call = self.client(place).put_bucket_ownership_controls().bucket(&place.bucket);
         let call = call.expected_bucket_owner(owner).set_ownership_controls(enforced());
         self.caller().call("PutBucketOwnershipControls", call.send()).await.map(drop)
     }
 
-    /// Encrypts what does not say how it is encrypted.
+    /// Sets the default encryption.
     pub async fn encrypt(&self, place: &Place, owner: &str, encryption: &Encryption) -> Outcome<()> {
         let algorithm = match encryption.kms_key {
             Some(_) => ServerSideEncryption::AwsKms,
@@ -229,14 +229,14 @@ impl S3 {
         self.caller().call("PutBucketEncryption", call.send()).await.map(drop)
     }
 
-    /// Lets nobody in without TLS and nobody overwrite anything, and leaves what else the policy says.
+    /// Denies access without TLS, and overwriting. The other statements of the policy stay.
     pub async fn guard(&self, place: &Place, owner: &str, facts: &BucketFacts) -> Outcome<()> {
         let policy = facts.guarding_policy(&place.bucket).to_string();
         let call = self.client(place).put_bucket_policy().bucket(&place.bucket).expected_bucket_owner(owner);
         self.caller().call("PutBucketPolicy", call.policy(policy).send()).await.map(drop)
     }
 
-    /// Ends uploads that nobody completes, and leaves other rules.
+    /// Aborts uploads that nobody completes. Other lifecycle rules stay.
     pub async fn abort_uploads(&self, place: &Place, owner: &str, facts: &BucketFacts) -> Outcome<()> {
         let rules = BucketLifecycleConfiguration::builder().set_rules(Some(facts.rules_with_abort())).build();
         let rules = built("PutBucketLifecycleConfiguration", rules)?;
@@ -245,7 +245,7 @@ impl S3 {
         self.caller().call("PutBucketLifecycleConfiguration", call.send()).await.map(drop)
     }
 
-    /// Deletes a bucket; S3 refuses that where something is in it.
+    /// Deletes a bucket. S3 refuses that if something is in it.
     pub async fn delete_bucket(&self, place: &Place, owner: &str) -> Outcome<()> {
         let call = self.client(place).delete_bucket().bucket(&place.bucket).expected_bucket_owner(owner);
         match self.caller().call("DeleteBucket", call.send()).await {
@@ -317,7 +317,7 @@ fn statements(bucket: &str) -> [Value; 2] {
     [only_by_tls, write_once]
 }
 
-/// AWS may write a principal as an object.
+/// Whether a statement is the wanted one. AWS may write the principal as an object.
 fn same_statement(live: &Value, wanted: &Value) -> bool {
     ["Effect", "Action", "Resource", "Condition"].iter().all(|key| live[*key] == wanted[*key])
         && (live["Principal"] == "*" || live["Principal"] == json!({ "AWS": "*" }))
@@ -328,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_say_of_a_bucket_stays_when_ours_is_added() {
+    fn statements_and_rules_of_others_stay_when_ours_are_added() {
         let other = json!({ "Sid": "Theirs", "Effect": "Deny" });
         let facts = BucketFacts {
             policy: Some(json!({ "Version": "2012-10-17", "Statement": [other] })),

@@ -1,5 +1,5 @@
-//! S3 as far as backups' buckets are kept: made and hardened, looked into, and emptied of what is not wanted any more.
-//! The data themselves are carried by Jobs (see [`crate::backup`]).
+//! S3, as far as it is needed to keep the buckets of backups: they are created and hardened, listed, and emptied of
+//! what is not wanted any more. Jobs carry the data itself (see [`crate::backup`]).
 //!
 //! Every call names the account that must own the bucket.
 //! <https://docs.aws.amazon.com/AmazonS3/latest/API/Welcome.html>
@@ -31,18 +31,18 @@ type Outcome<T> = Result<T, AwsError>;
 /// Tags by key.
 pub type Tags = BTreeMap<String, String>;
 
-/// Where a bucket is.
+/// The location of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
     /// Its name.
     pub bucket: String,
     /// Its region.
     pub region: String,
-    /// Another S3 than that of the operator's own configuration.
+    /// The endpoint of an S3 other than that of the operator's own configuration.
     pub endpoint: Option<String>,
 }
 
-/// The API, in all regions. A clone is cheap and shares everything.
+/// The API in all regions. A clone is cheap and shares everything.
 #[derive(Clone)]
 pub struct S3(Arc<Inner>);
 
@@ -98,7 +98,7 @@ impl S3 {
         if let Some(endpoint) = &place.endpoint {
             builder = builder.endpoint_url(endpoint);
         }
-        // Names of buckets are part of hosts only in AWS' own DNS.
+        // Only AWS's own DNS has names of buckets as parts of host names.
         let elsewhere = place.endpoint.is_some() || self.0.config.endpoint_url().is_some();
         Client::from_conf(builder.force_path_style(elsewhere).build())
     }
@@ -135,7 +135,7 @@ fn class_of(code: &str) -> Option<Class> {
     })
 }
 
-/// The answer; nothing where that is what is set.
+/// The answer; `None` if it says that nothing is set.
 fn known<T>(outcome: Outcome<T>) -> Outcome<Option<T>> {
     const UNSET: [&str; 6] = [
         "ObjectLockConfigurationNotFoundError",
@@ -152,7 +152,7 @@ fn known<T>(outcome: Outcome<T>) -> Outcome<Option<T>> {
     }
 }
 
-/// A request that lacks something is a mistake of ours.
+/// A request that lacks a field is a bug of ours.
 fn built<T>(operation: &'static str, built: Result<T, aws_sdk_s3::error::BuildError>) -> Outcome<T> {
     built.map_err(|error| AwsError::raced(operation, error.to_string()))
 }

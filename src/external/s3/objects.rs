@@ -1,4 +1,4 @@
-//! What is in a bucket.
+//! The objects in a bucket.
 
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{Delete, ObjectIdentifier};
@@ -8,12 +8,13 @@ use super::{Outcome, Place, S3};
 use crate::external::aws::AwsError;
 use crate::runtime::Class;
 
-/// A call deletes at most so many objects.
+/// A call deletes at most this many objects.
 pub const DELETED_AT_ONCE: usize = 1000;
-/// Pages of a thousand that are read at most: what is left out shows up when the rest has gone.
+/// The most pages, of a thousand entries each, that are read. What is left out shows up when the rest is gone.
 pub(super) const PAGES: usize = 200;
 
-/// Bytes of keys that are read at most. Who may write there may write many long ones, and they are kept in memory.
+/// The most bytes of keys that are read. They are kept in memory, and anyone who may write to the bucket may write many
+/// long keys.
 const KEYS: usize = 4 * 1024 * 1024;
 
 /// An object.
@@ -27,17 +28,17 @@ pub struct Object {
     pub modified: Timestamp,
 }
 
-/// What is under a prefix.
+/// The objects under a prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// In the order of their keys.
+    /// Sorted by key.
     pub objects: Vec<Object>,
-    /// There is more than was read.
+    /// Whether there is more than was read.
     pub cut: bool,
 }
 
 impl Listing {
-    /// Whether no more of it is read.
+    /// Whether reading stops here.
     fn is_full(&self) -> bool {
         self.objects.iter().map(|object| object.key.len()).sum::<usize>() >= KEYS
     }
@@ -55,7 +56,7 @@ pub struct Upload {
 }
 
 impl S3 {
-    /// Everything under a prefix. A bucket that is gone holds nothing.
+    /// Everything under a prefix. A bucket that is gone is empty.
     pub async fn list(&self, place: &Place, owner: &str, prefix: &str) -> Outcome<Listing> {
         let (mut listing, mut token) = (Listing::default(), None);
         for _ in 0..PAGES {
@@ -92,8 +93,8 @@ impl S3 {
         Ok(page.contents.unwrap_or_default().is_empty())
     }
 
-    /// A small object; nothing where there is none. Of one that is larger than `limit`, one byte more: it may be anybody's,
-    /// and to read all of it would take our memory.
+    /// A small object; `None` if there is none. Of an object that is larger than `limit`, only one byte more is
+    /// returned: anybody may have written it, and all of it might not fit into memory.
     pub async fn read(&self, place: &Place, owner: &str, key: &str, limit: usize) -> Outcome<Option<Vec<u8>>> {
         const OPERATION: &str = "GetObject";
         let call = self.client(place).get_object().bucket(&place.bucket).expected_bucket_owner(owner).key(key);
@@ -110,14 +111,14 @@ impl S3 {
             bytes.truncate(limit + 1);
             Some(bytes)
         };
-        // The deadline of the call ends with the head of the answer.
+        // The deadline of the call covers only the head of the answer.
         match tokio::time::timeout(std::time::Duration::from_secs(5), body).await {
             Ok(Some(bytes)) => Ok(Some(bytes)),
             Ok(None) | Err(_) => Err(self.caller().empty_answer(OPERATION)),
         }
     }
 
-    /// Writes a small object where there is none; one that is there stays.
+    /// Writes a small object, unless there is one already.
     pub async fn put_new(&self, place: &Place, owner: &str, key: &str, body: &str) -> Outcome<()> {
         const OPERATION: &str = "PutObject";
         let call = |none_match: Option<&str>| {
@@ -126,7 +127,7 @@ impl S3 {
         };
         match self.caller().call(OPERATION, call(Some("*")).send()).await {
             Err(error) if error.is("PreconditionFailed") => Ok(()),
-            // Such an S3 knows no condition.
+            // This S3 does not support conditional writes.
             Err(error) if error.is("NotImplemented") => {
                 self.caller().call(OPERATION, call(None).send()).await.map(drop)
             }
@@ -134,7 +135,7 @@ impl S3 {
         }
     }
 
-    /// Deletes objects, at most [`DELETED_AT_ONCE`]. Such as are gone do not matter.
+    /// Deletes objects, at most [`DELETED_AT_ONCE`]. Objects that are gone do not matter.
     pub async fn delete(&self, place: &Place, owner: &str, keys: &[String]) -> Outcome<()> {
         const OPERATION: &str = "DeleteObjects";
         let objects = keys.iter().filter_map(|key| ObjectIdentifier::builder().key(key).build().ok()).collect();
@@ -161,7 +162,7 @@ impl S3 {
         })
     }
 
-    /// Uploads under a prefix that were begun and neither completed nor aborted; the first thousand.
+    /// Uploads under a prefix that were begun and neither completed nor aborted. Only the first thousand are returned.
     pub async fn uploads(&self, place: &Place, owner: &str, prefix: &str) -> Outcome<Vec<Upload>> {
         let call = self.client(place).list_multipart_uploads().bucket(&place.bucket).expected_bucket_owner(owner);
         let answer = match self.caller().call("ListMultipartUploads", call.prefix(prefix).send()).await {
@@ -169,14 +170,14 @@ impl S3 {
             answer => answer?,
         };
         let uploads = answer.uploads.unwrap_or_default().into_iter();
-        let text = uploads.filter_map(|upload| {
+        let found = uploads.filter_map(|upload| {
             Some(Upload { key: upload.key?, id: upload.upload_id?, begun: instant(upload.initiated)? })
         });
-        // Others do not look at the prefix as closely.
-        Ok(text.filter(|upload| upload.key.starts_with(prefix)).collect())
+        // Other S3s may not respect the prefix exactly.
+        Ok(found.filter(|upload| upload.key.starts_with(prefix)).collect())
     }
 
-    /// Ends such an upload, and frees what it took.
+    /// Aborts such an upload, and frees its storage.
     pub async fn abort(&self, place: &Place, owner: &str, upload: &Upload) -> Outcome<()> {
         let call = self.client(place).abort_multipart_upload().bucket(&place.bucket).expected_bucket_owner(owner);
         let call = call.key(&upload.key).upload_id(&upload.id);

@@ -1,4 +1,4 @@
-//! Buckets that keep what is overwritten or deleted, and for how long nobody may delete it.
+//! Buckets that keep what is overwritten or deleted, and how long it is locked against deletion.
 //!
 //! <https://docs.aws.amazon.com/AmazonS3/latest/userguide/Versioning.html>,
 //! <https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-lock.html>
@@ -15,40 +15,40 @@ use super::objects::{DELETED_AT_ONCE, PAGES};
 use super::{Outcome, Place, S3, built, known};
 use crate::runtime::Class;
 
-/// For how long nobody deletes what is written into a bucket, unless its writer says otherwise.
+/// How long objects that are written into a bucket are locked against deletion, unless their writer says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lock {
-    /// Nobody at all may; else who has `s3:BypassGovernanceRetention`.
+    /// Whether nobody at all may delete them before; otherwise, callers with `s3:BypassGovernanceRetention` may.
     pub compliance: bool,
-    /// Days from when it was written.
+    /// Days from when the object was written.
     pub days: i32,
 }
 
 impl Lock {
-    /// As strict as both.
+    /// A lock that is as strict as both.
     #[must_use]
     pub fn stricter(self, other: Self) -> Self {
         Self { compliance: self.compliance || other.compliance, days: self.days.max(other.days) }
     }
 
-    /// Until when an object is locked that was written then.
+    /// Until when an object is locked that was written at that time.
     pub fn until(&self, written: Timestamp) -> Timestamp {
         let days = SignedDuration::from_hours(24 * i64::from(self.days));
         written.checked_add(days).unwrap_or(Timestamp::MAX)
     }
 }
 
-/// What a bucket keeps.
+/// The versioning and the locks of a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Keeping {
-    /// Whether it keeps versions: none where it never did, false where that is suspended.
+    /// Whether it keeps versions: `None` if it never did, `false` if that is suspended.
     pub versions: Option<bool>,
-    /// How it locks what is written.
+    /// How it locks objects that are written.
     pub lock: Option<Lock>,
 }
 
 impl S3 {
-    /// What the bucket keeps. Nothing is known where we may not ask.
+    /// The versioning and the locks of the bucket. Nothing is known if we may not ask.
     pub(super) async fn keeping(&self, place: &Place, owner: &str) -> Outcome<Keeping> {
         let (client, caller) = (self.client(place), self.caller());
         let call = client.get_bucket_versioning().bucket(&place.bucket).expected_bucket_owner(owner);
@@ -71,14 +71,14 @@ impl S3 {
         Ok(Keeping { versions: Some(status == BucketVersioningStatus::Enabled), lock })
     }
 
-    /// Keeps versions from now on.
+    /// Turns versioning on.
     pub async fn keep_versions(&self, place: &Place, owner: &str) -> Outcome<()> {
         let enabled = VersioningConfiguration::builder().status(BucketVersioningStatus::Enabled).build();
         let call = self.client(place).put_bucket_versioning().bucket(&place.bucket).expected_bucket_owner(owner);
         self.caller().call("PutBucketVersioning", call.versioning_configuration(enabled).send()).await.map(drop)
     }
 
-    /// Locks what is written from now on. The bucket must keep versions.
+    /// Locks objects that are written from now on. The bucket must keep versions.
     pub async fn lock(&self, place: &Place, owner: &str, lock: Lock) -> Outcome<()> {
         let mode =
             if lock.compliance { ObjectLockRetentionMode::Compliance } else { ObjectLockRetentionMode::Governance };
@@ -91,8 +91,8 @@ impl S3 {
         self.caller().call("PutObjectLockConfiguration", call.send()).await.map(drop)
     }
 
-    /// Deletes objects, at most [`DELETED_AT_ONCE`], with all of their versions and the markers of earlier deletions. Such as
-    /// are gone do not matter.
+    /// Deletes objects, at most [`DELETED_AT_ONCE`], with all their versions and the markers of earlier deletions.
+    /// Objects that are gone do not matter.
     pub async fn delete_versions(&self, place: &Place, owner: &str, keys: &[String]) -> Outcome<()> {
         let versions = self.versions(place, owner, keys).await?;
         for chunk in versions.chunks(DELETED_AT_ONCE) {
@@ -102,7 +102,7 @@ impl S3 {
         Ok(())
     }
 
-    /// All versions of these objects.
+    /// All versions and delete markers of these objects.
     async fn versions(&self, place: &Place, owner: &str, keys: &[String]) -> Outcome<Vec<ObjectIdentifier>> {
         let wanted: BTreeSet<&str> = keys.iter().map(String::as_str).collect();
         let (mut found, mut after) = (Vec::new(), (None, None));
@@ -130,13 +130,13 @@ impl S3 {
     }
 }
 
-/// What all of them begin with.
+/// The longest common prefix of these keys.
 fn common(keys: &[String]) -> &str {
     let Some((first, others)) = keys.split_first() else { return "" };
     let length = others.iter().fold(first.len(), |length, other| {
         first.bytes().zip(other.bytes()).take(length).take_while(|(one, other)| one == other).count()
     });
-    // Keys of ours are ASCII; of others, nothing is cut in the middle of a character.
+    // Our keys are ASCII. If another key would be cut within a character, the prefix is empty.
     first.get(..length).unwrap_or_default()
 }
 

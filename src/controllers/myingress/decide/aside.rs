@@ -1,4 +1,4 @@
-//! What AWS refused is left out of a plan, and what would need it; the rest goes on.
+//! Leaves out of a plan what AWS refused, and what depends on it. The rest of the plan goes on.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -12,14 +12,14 @@ use crate::controllers::myingress::refusals::Refusal;
 use crate::external::elbv2::{Pairs, RuleSettings};
 use crate::runtime::Health;
 
-/// Refused actions, and which of them a plan would have had.
+/// The refused actions, and which of them the plan would contain.
 pub struct Aside<'a> {
     refusals: &'a [Refusal],
     met: RefCell<BTreeSet<usize>>,
 }
 
 impl<'a> Aside<'a> {
-    /// Of these refusals.
+    /// Knows these refusals; the plan has met none of them yet.
     pub fn new(refusals: &'a [Refusal]) -> Self {
         Self { refusals, met: RefCell::default() }
     }
@@ -40,17 +40,17 @@ impl<'a> Aside<'a> {
         })
     }
 
-    /// Whether a target group of that name cannot be made.
+    /// Whether AWS refused to create a target group of that name.
     pub fn holds_group(&self, name: &str) -> bool {
         self.meets(|refused| matches!(refused, Action::Group(GroupAction::Create(new)) if new.name == name))
     }
 
-    /// Whether the plan would have had something that was refused.
+    /// Whether the plan would contain nothing that was refused.
     pub fn is_empty(&self) -> bool {
         self.met.borrow().is_empty()
     }
 
-    /// Whether the plan would have had something that was refused and concerns such a member, or nobody in particular.
+    /// Whether the plan would contain something refused that concerns such a member, or no member in particular.
     pub fn holds_for(&self, concerns: impl Fn(&ObjectKey) -> bool) -> bool {
         self.met().into_iter().any(|refusal| refusal.blamed.as_ref().is_none_or(&concerns))
     }
@@ -65,12 +65,12 @@ impl<'a> Aside<'a> {
         self.met.borrow().iter().filter_map(|index| self.refusals.get(*index)).collect()
     }
 
-    /// Leaves only the actions that may be tried. Of one that sets several things at once the parts are tried each by
-    /// itself, so that one bad value does not keep out the good ones.
+    /// Leaves only the actions that may be tried. A refused action that sets several things at once is split and its
+    /// parts are tried separately, so one bad value does not keep out the good ones.
     pub fn leave_out(&self, actions: &mut Vec<Action>) {
         let mut shut: BTreeSet<String> = BTreeSet::new();
         for action in std::mem::take(actions) {
-            // Nobody is locked out while somebody else could not be let in.
+            // While new inbound rules could not all be added, none is revoked: that could lock clients out.
             if let Action::Security(SecurityAction::Revoke { id, .. }) = &action
                 && shut.contains(id)
             {
@@ -98,13 +98,13 @@ impl<'a> Aside<'a> {
         parts.into_iter().flat_map(|part| self.parts(part)).collect()
     }
 
-    /// When something is tried again.
+    /// How long until the next refused action is tried again.
     pub fn next(&self) -> Option<Duration> {
         self.met().into_iter().map(|refusal| refusal.retry_in).min()
     }
 
-    /// How the object is because of what was refused: its own part, or one that it needs. `leads` is whether it speaks for
-    /// what is nobody's.
+    /// The health of the object if something of its own, or something it needs, was refused. `leads` says whether it
+    /// reports what belongs to no member in particular.
     pub fn health(&self, object: &MyIngress, leads: bool) -> Option<Health> {
         let met = self.met();
         let own = |refusal: &&&Refusal| refusal.blamed.as_ref().map_or(leads, |blamed| *blamed == key(object));
@@ -118,7 +118,7 @@ impl<'a> Aside<'a> {
     }
 }
 
-/// Whether nothing of the object can be there without it.
+/// Whether the object cannot do without what this action makes.
 fn needs(object: &MyIngress, action: &Action) -> bool {
     match action {
         Action::Balancer(BalancerAction::Create(_)) | Action::Security(SecurityAction::Create { .. }) => true,
@@ -132,14 +132,14 @@ fn needs(object: &MyIngress, action: &Action) -> bool {
     }
 }
 
-/// What of an attribute's key it has in common with those that mean something only together, as a bucket of logs and whether
-/// there are logs. The attributes of `routing` have nothing to do with one another.
+/// The part of an attribute's key that it shares with attributes that only make sense together, such as whether there
+/// are access logs and their bucket. The attributes of `routing` are independent of one another.
 fn family(key: &str) -> &str {
     let parts = if key.starts_with("routing.") { key.rsplit_once('.') } else { key.split_once('.') };
     parts.map_or(key, |(family, _)| family)
 }
 
-/// Two actions that do the same together; none where it cannot be parted.
+/// Two actions that do the same together; none if the action cannot be split.
 fn halves(action: &Action) -> Vec<Action> {
     let action = action.clone();
     match action {
@@ -175,7 +175,7 @@ fn halves(action: &Action) -> Vec<Action> {
     }
 }
 
-/// Two halves, families undivided; none of a single family.
+/// Two halves that keep families together; none for a single family.
 fn parted(all: Pairs) -> Vec<Pairs> {
     let families: BTreeSet<String> = all.keys().map(|key| family(key).to_owned()).collect();
     let first: BTreeSet<&String> = families.iter().take(families.len() / 2).collect();

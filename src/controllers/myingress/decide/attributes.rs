@@ -2,8 +2,8 @@
 
 use crate::external::elbv2::Pairs;
 
-/// What of `wanted` is not so in `present`. AWS may leave out of its answer what is as AWS gives it to anything new: what
-/// is absent has its default, and is no change.
+/// The part of `wanted` that differs from `present`. AWS may leave out of its answer what still has the default of a
+/// new resource. So an absent attribute counts as its default, and is no change.
 pub fn drifted<'a>(wanted: &Pairs, present: &Pairs, default: impl Fn(&str) -> Option<&'a str>) -> Pairs {
     let differs = |(key, value): &(&String, &String)| match present.get(*key) {
         Some(present) => present != *value,

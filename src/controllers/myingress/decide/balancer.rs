@@ -1,4 +1,4 @@
-//! The balancer itself: made, repaired, replaced.
+//! Creates, repairs and replaces the balancer itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,11 +18,11 @@ use crate::external::ec2::Subnet;
 use crate::external::elbv2::{IpAddressType, NewBalancer, Pairs};
 use crate::runtime::{Health, Plan};
 
-/// A subnet must have so many free addresses for a balancer.
+/// A subnet must have at least this many free addresses for a balancer.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/application-load-balancers.html#subnets-load-balancer>
 const FREE_ADDRESSES: u32 = 8;
 
-/// The balancer that is to stay: of the right scheme, and of several the one that the status names.
+/// The balancer to keep: it has the right scheme, and of several it is the one that the status names.
 pub fn current<'a>(object: &MyIngress, observed: &'a Observed) -> Option<&'a Member> {
     let recorded = object.status.as_ref().and_then(|status| status.alb.as_ref()).map(|alb| alb.arn.as_str());
     let scheme = observed.built.model.as_ref().map_or(object.spec.scheme, |model| model.balancer.scheme);
@@ -30,14 +30,14 @@ pub fn current<'a>(object: &MyIngress, observed: &'a Observed) -> Option<&'a Mem
     fitting().find(|member| Some(member.balancer.arn.as_str()) == recorded).or_else(|| fitting().next())
 }
 
-/// What is to be found out of a balancer that was just made, before anything is changed.
+/// The check of a balancer that was just created. It comes before any change of the balancer.
 pub fn verify(current: Option<&Member>) -> Option<Action> {
     let balancer = &current.filter(|member| !member.verified)?.balancer;
     let (arn, name) = (balancer.arn.clone(), balancer.name.clone());
     Some(Action::Balancer(BalancerAction::Verify { arn, name }))
 }
 
-/// Makes the balancer, or repairs it.
+/// Creates the balancer, or repairs it.
 pub fn plan(
     object: &MyIngress,
     scene: &Scene,
@@ -105,7 +105,7 @@ fn missing(scene: &Scene, security: &Groups, plan: &mut Plan<Action, MyIngressSt
         });
     };
     if observed.assets.balancers.is_empty() {
-        // What the status names is gone.
+        // The balancer that the status names no longer exists.
         plan.status.alb = None;
     } else {
         plan.health = Health::progressing("Replacing", "a new load balancer replaces the one of the other scheme");
@@ -164,7 +164,7 @@ fn repairs(
     {
         actions.push(BalancerAction::SetWebAcl { arn: arn(), acl: wanted.web_acl.clone() });
     }
-    // AWS reserves nothing for a balancer that is still being set up.
+    // AWS reserves no capacity for a balancer that is still being set up.
     if let Some(present) = &member.capacity
         && serves(member)
         && *present != wanted.capacity
@@ -175,7 +175,7 @@ fn repairs(
     actions
 }
 
-/// The attributes of the spec, and AWS's defaults for those that it had before.
+/// The attributes of the spec, and AWS's defaults for those that the spec set before.
 fn attributes(wanted: &Pairs, before: Option<&ManagedKeys>) -> Pairs {
     let dropped = before.iter().flat_map(|managed| &managed.attributes);
     let defaults = dropped.filter_map(|key| Some((key.clone(), default_balancer_attribute(key)?.to_owned())));
@@ -184,7 +184,7 @@ fn attributes(wanted: &Pairs, before: Option<&ManagedKeys>) -> Pairs {
     all
 }
 
-/// Where the balancer stands.
+/// The subnets of the balancer.
 fn subnets(scene: &Scene, member: Option<&Member>) -> Result<BTreeSet<String>, Complaint> {
     match &scene.model.balancer.subnets {
         SubnetsModel::Ids(ids) => Ok(ids.clone()),
@@ -195,7 +195,7 @@ fn subnets(scene: &Scene, member: Option<&Member>) -> Result<BTreeSet<String>, C
     }
 }
 
-/// One subnet in each zone: the one where the balancer stands already, else one with enough free addresses, by id.
+/// One subnet in each zone: the one that the balancer already has, else the first by id that has enough free addresses.
 fn chosen(found: &[Subnet], vpc: Option<&str>, present: &BTreeSet<String>) -> Result<BTreeSet<String>, Complaint> {
     let complaint = |message: String| Complaint { reason: "SubnetsNotFound", message };
     let fitting: Vec<&Subnet> = found.iter().filter(|subnet| vpc.is_none_or(|vpc| vpc == subnet.vpc)).collect();

@@ -1,11 +1,12 @@
-//! Rules in the security groups of the targets that let the balancer in. These groups are somebody else's.
+//! Rules in the security groups of the targets that let the balancer in. These groups belong to somebody else.
 //!
-//! - Nothing is done to a group whose owner does not agree by a tag. The operator may do nothing else to it (see `iam/`).
-//! - A rule is ours if it lets in the security group that was made for this balancer, and says so. No two balancers have one
-//!   together, so none takes away what another one needs. A rule that a person made for our group is left alone.
-//! - Which rules there are is asked of AWS by whom they let in, not remembered: what was made before a death is found, and
-//!   what an edit left behind.
-//! - One rule lets in on all TCP ports. It never changes, so no request is lost while ports of pods do.
+//! - A group is changed only if its owner agrees by a tag. The operator may do nothing else to it (see `iam/`).
+//! - A rule is ours if it lets in the security group that was created for this balancer, and its description says so.
+//!   No two balancers share a rule, so removing one cuts off no other balancer. A rule that a person made for our group
+//!   is left alone.
+//! - The rules are not remembered but looked up in AWS by the group that they let in. So the operator also finds rules
+//!   made before a crash, and rules left behind by an edit.
+//! - One rule allows all TCP ports. It never changes, so no request is lost when ports of pods change.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +28,7 @@ struct Targets<'a> {
     agreed: BTreeSet<&'a str>,
     /// What is wrong with the others.
     complaints: Vec<Complaint>,
-    /// It is not known which group is meant by one of them.
+    /// Whether some name could not be resolved to one group.
     unclear: bool,
 }
 
@@ -73,7 +74,7 @@ fn entry(group: &str, own: &SecurityGroup, owner: &Owner) -> Entry {
     }
 }
 
-/// Lets our group in where that is missing.
+/// Adds the rules that let our group in, where they are missing.
 pub fn plan(scene: &Scene, own: &SecurityGroup, actions: &mut Vec<Action>) {
     let owner = &scene.observed.owner;
     let wanted = targets(scene, own).agreed.into_iter().map(|group| entry(group, own, owner));
@@ -81,14 +82,14 @@ pub fn plan(scene: &Scene, own: &SecurityGroup, actions: &mut Vec<Action>) {
     actions.extend(missing.map(|entry| Action::Security(SecurityAction::LetIn(entry))));
 }
 
-/// Takes away the rules of ours that nobody asks for any more. As long as that is not sure, they stay.
+/// Removes those of our rules that nobody asks for any more. They stay as long as that is not certain.
 pub fn clear(scene: &Scene, own: &SecurityGroup, actions: &mut Vec<Action>) {
     let targets = targets(scene, own);
     if targets.unclear || scene.frozen.iter().any(|member| !scene.is_guest(member)) {
         return;
     }
     let owner = &scene.observed.owner;
-    // Where consent was taken back nothing is done any more, not even this.
+    // A group whose owner has taken back consent is not changed at all, not even to remove our rule.
     let asked_for = |it: &Entry| {
         targets.found.contains(it.group.as_str())
             && (!targets.agreed.contains(it.group.as_str()) || it.is_same_rule(&entry(&it.group, own, owner)))

@@ -1,12 +1,13 @@
-//! What a target group follows, in a tag of its own: a process that has just started knows it even while a mistake keeps
-//! the spec from saying it.
+//! A tag of a target group that says which backend it follows. After a restart the operator still knows the backend,
+//! even if a mistake in the spec hides it.
 
 use crate::api::common::PREFIX;
 use crate::controllers::myingress::assets::GroupMember;
 use crate::controllers::myingress::ownership::Owner;
 use crate::controllers::myingress::targets::{Backend, PortName};
 
-/// The tag: Service and port, then the labels of nodes. The namespace is the object's, and the rest AWS tells.
+/// The tag. Its value is Service and port, then the labels of nodes. The namespace is the object's, and AWS reports the
+/// rest.
 pub fn backend_tag(backend: &Backend) -> (String, String) {
     let port = match &backend.port {
         PortName::Number(number) => number.to_string(),
@@ -17,11 +18,11 @@ pub fn backend_tag(backend: &Backend) -> (String, String) {
     (key(), format!("{}:{port}{nodes}", backend.service))
 }
 
-/// What the group of an owner follows by its tag.
+/// The backend that the owner's target group follows according to its tag.
 pub fn remembered(owner: &Owner, grouped: bool, member: &GroupMember) -> Option<Backend> {
-    let mut api_message = member.tags.get(&key())?.split(' ');
-    let (service, port) = api_message.next()?.split_once(':')?;
-    let nodes = api_message.map(|label| label.split_once('=')).collect::<Option<Vec<_>>>()?;
+    let mut words = member.tags.get(&key())?.split(' ');
+    let (service, port) = words.next()?.split_once(':')?;
+    let nodes = words.map(|label| label.split_once('=')).collect::<Option<Vec<_>>>()?;
     let namespace =
         if grouped { member.tags.get(&super::member_tag_key())?.split_once('/')?.0 } else { &owner.namespace };
     let kind = member.group.kind.as_ref()?;
@@ -33,7 +34,7 @@ pub fn remembered(owner: &Owner, grouped: bool, member: &GroupMember) -> Option<
         target_type: kind.target_type,
         ipv6: kind.ipv6,
         nodes: nodes.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
-        // Which targets there are does not depend on it.
+        // The health check does not change which targets there are.
         check: None,
     })
 }
@@ -50,7 +51,7 @@ mod tests {
     use crate::external::elbv2::TargetType;
 
     #[test]
-    fn ports_are_told_by_number_or_name() {
+    fn the_tag_names_ports_by_number_or_name() {
         let backend = |port| Backend {
             namespace: "shop".into(),
             service: "web".into(),

@@ -8,10 +8,10 @@ use crate::controllers::myingress::model::Model;
 use crate::controllers::myingress::ownership::{ObjectKey, member_of};
 use crate::external::elbv2::Pairs;
 
-/// Members whose rules and target groups stay as they are: a mistake in a spec must not take away what it had made.
+/// Members whose rules and target groups stay as they are: a mistake in a spec must not remove what the spec had made.
 ///
-/// Who is not allowed to join any more has nothing to keep. And where AWS's limits leave no room for both, what a guest had
-/// gives way to what the others want, the last guest first.
+/// A member that is no longer allowed to join keeps nothing. If AWS's limits leave no room for both, what guests had
+/// gives way to what the others want, starting with the last guest.
 pub fn frozen(observed: &Observed, model: &Model) -> BTreeSet<ObjectKey> {
     let members = &observed.members;
     let suspended: BTreeSet<ObjectKey> = members.suspended().collect();
@@ -30,7 +30,7 @@ pub fn frozen(observed: &Observed, model: &Model) -> BTreeSet<ObjectKey> {
     frozen.into_iter().collect()
 }
 
-/// Whether AWS has room for what is wanted beside what these had.
+/// Whether AWS's limits allow what is wanted together with what these members had.
 fn fits(observed: &Observed, model: &Model, frozen: &[ObjectKey]) -> bool {
     let theirs = |tags: &Pairs| observed.owner.owns(tags) && member_of(tags).is_some_and(|it| frozen.contains(&it));
     let wanted: usize = model.listeners.values().map(|listener| listener.rules.len()).sum();

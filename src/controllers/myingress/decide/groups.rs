@@ -17,7 +17,7 @@ use crate::controllers::myingress::ownership::Owner;
 use crate::controllers::myingress::targets::{Backend, Binding, CheckPort, Endpoints, Wanted};
 use crate::external::elbv2::{GroupKind, HealthCheck, NewTargetGroup, Protocol};
 
-/// Makes target groups and repairs them.
+/// Creates target groups and repairs them.
 pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
     for (name, wanted) in &scene.model.groups {
         let mut tags = scene.tags(Some(&wanted.member));
@@ -52,8 +52,8 @@ pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
     }
 }
 
-/// How targets are to be checked. The number of a port that has a name is found in the cluster; as long as that does not say
-/// one, it stays as it is.
+/// The health check of a target group. The number of a named port comes from the cluster. While the cluster does not
+/// say it, the number stays as it is.
 fn health_check(scene: &Scene, name: &str, wanted: &GroupModel, present: Option<&HealthCheck>) -> HealthCheck {
     let mut check = wanted.health_check.clone();
     if wanted.backend.check.is_some() {
@@ -69,8 +69,8 @@ fn health_check(scene: &Scene, name: &str, wanted: &GroupModel, present: Option<
     check
 }
 
-/// Puts what makes targets sticky behind the changes of rules: where several groups share requests, AWS wants clients to
-/// stay with their group first. What ends both comes in the other order already.
+/// Moves the actions that enable target stickiness behind the rule changes: where several groups share requests, AWS
+/// requires group stickiness first. Disabling both already happens in the reverse order.
 pub fn stick_last(actions: &mut Vec<Action>) {
     let (late, mut sorted): (Vec<_>, Vec<_>) = actions.drain(..).partition(makes_sticky);
     sorted.extend(late);
@@ -97,8 +97,9 @@ fn kind(wanted: &GroupModel, current: &Member) -> GroupKind {
     }
 }
 
-/// What can be bound before anything else is known: after a restart, targets need not wait for listeners and rules, nor
-/// for the correction of a mistake. Groups that no valid spec wants follow what their tags say that they followed.
+/// The bindings that can be made before anything else is known. So after a restart, targets wait neither for listeners
+/// and rules to be read nor for a mistake in a spec to be corrected. Groups that no valid spec wants follow the backend
+/// that their tag names.
 pub fn bindings(model: Option<&Model>, members: &Members, owner: &Owner, assets: &Assets) -> Vec<Binding> {
     let bindings = assets.groups.values().filter_map(|member| {
         let wanted = model.and_then(|model| binding(model, members, member));
@@ -131,8 +132,8 @@ fn vpc(member: &GroupMember) -> Option<String> {
     member.group.kind.as_ref().map(|kind| kind.vpc.clone())
 }
 
-/// Binds each group that is there to its backend. Groups of members that cannot take part now stay bound as they are, and
-/// so do those that nobody wants any more while requests still go to them.
+/// Binds each existing group to its backend. Groups of members that cannot take part now stay bound as they are. So do
+/// groups that nobody wants any more while requests still go to them.
 pub fn bind(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
     let observed = scene.observed;
     let used: BTreeSet<&String> = used_by(current).collect();
@@ -148,7 +149,7 @@ pub fn bind(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
         }
     }
     let same = |(a, b): (&Binding, &Binding)| {
-        // That a group was made just now matters once.
+        // `created` is not compared: it matters only when a group is first bound.
         (&a.group_arn, &a.backend, &a.owners) == (&b.group_arn, &b.backend, &b.owners)
     };
     if wanted.len() != observed.bound.len() || !wanted.iter().zip(&observed.bound).all(same) {
@@ -156,7 +157,7 @@ pub fn bind(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
     }
 }
 
-/// No longer follows groups that are not the owner's any more.
+/// Stops following groups that no longer belong to the owner.
 pub fn unbind_others(observed: &Observed, actions: &mut Vec<Action>) {
     let is_ours =
         |binding: &&Binding| binding.group_arn.as_ref().is_none_or(|arn| observed.assets.groups.contains_key(arn));
@@ -166,7 +167,8 @@ pub fn unbind_others(observed: &Observed, actions: &mut Vec<Action>) {
     }
 }
 
-/// What a group of a balancer that is being replaced goes on to follow: until the new one takes over, it serves.
+/// The backend that a group of a balancer being replaced goes on following: the old balancer serves until the new one
+/// takes over.
 fn replaced(scene: &Scene, current: &Member, member: &GroupMember) -> Option<Backend> {
     let observed = scene.observed;
     let old = observed.assets.balancers.values().filter(|it| it.balancer.arn != current.balancer.arn);
@@ -202,7 +204,7 @@ pub fn clear(scene: &Scene, current: &Member, actions: &mut Vec<Action>) {
         !scene.model.groups.contains_key(&member.group.name)
             && !stays(scene, member)
             && !used.contains(&member.group.arn)
-            // What another balancer of the owner uses is removed after that one.
+            // A group that another balancer of the owner uses is removed after that balancer.
             && member.group.balancers.iter().all(|arn| *arn == current.balancer.arn || !scene.observed.assets.balancers.contains_key(arn))
     });
     actions.extend(surplus.map(|member| delete(scene.observed, member)));

@@ -20,7 +20,7 @@ use crate::controllers::myingress::model::{
 use crate::controllers::myingress::ownership::{ObjectKey, member_of};
 use crate::external::elbv2::{ListenerSettings, Pairs, RuleAction, RuleSettings};
 
-/// Makes listeners and rules, changes them, and deletes those that nobody wants.
+/// Creates and changes listeners and rules, and deletes those that nobody wants.
 pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) -> Result<(), Complaint> {
     let Some(present) = &current.listeners else { return Ok(()) };
     let arns = scene.group_arns();
@@ -76,8 +76,8 @@ pub fn plan(scene: &Scene, current: &Member, actions: &mut Vec<Action>) -> Resul
     Ok(())
 }
 
-/// Whether somebody of the group's own namespace who cannot take part now has the listener: by its spec, or by rules or targets
-/// of before.
+/// Whether a member of the group's own namespace that cannot take part now needs the listener: because of its spec, or
+/// of the rules or targets that it had there.
 pub fn is_kept(scene: &Scene, member: &ListenerMember) -> bool {
     let has_port = |object: &MyIngress| {
         object.spec.listeners.iter().any(|listener| listener.port == member.listener.settings.port)
@@ -87,7 +87,7 @@ pub fn is_kept(scene: &Scene, member: &ListenerMember) -> bool {
         || scene.frozen_at_home().any(has_port)
 }
 
-/// Whether requests that no rule matches go to targets of such a member.
+/// Whether the default action forwards to targets of such a member.
 fn keeps_default(scene: &Scene, member: &ListenerMember) -> bool {
     member.listener.settings.default_actions.iter().flat_map(forwarded_to).any(|arn| {
         let group = scene.observed.assets.groups.get(arn);
@@ -95,8 +95,8 @@ fn keeps_default(scene: &Scene, member: &ListenerMember) -> bool {
     })
 }
 
-/// Whether requests of a member still go to former target groups, because the new ones have no healthy target yet. Guests
-/// keep nobody else waiting.
+/// Whether requests of a member still go to its former target groups because the new ones have no healthy target yet.
+/// Rules of guests keep no other member waiting.
 pub fn waits(object: &ObjectKey, scene: &Scene, current: &Member) -> bool {
     let arns = scene.group_arns();
     let present = current.listeners.iter().flat_map(|listeners| listeners.values());
@@ -179,10 +179,10 @@ impl<'a> Listener<'a> {
         } else {
             let steps = self.steps(member, settings.as_ref())?;
             let steps = steps.into_iter().filter_map(|step| self.action(member, step, settings.as_ref()));
-            // Each step relies on those before it.
+            // Each step relies on the ones before it.
             planned.extend(steps.take_while(|step| !self.scene.aside.holds(&Action::Listener(step.clone()))));
         }
-        // The new default certificate must not be taken away as a further one before it is the default.
+        // The new default certificate may still be a further one. It must not be removed before it is the default.
         let surplus: BTreeSet<String> = member.certificates.difference(&further).cloned().collect();
         let settled = settings.as_ref().is_none_or(|settings| !self.differs(member, settings));
         if !surplus.is_empty() && settled && !is_kept(self.scene, member) {
@@ -228,11 +228,11 @@ impl<'a> Listener<'a> {
         Ok(rules.chain([(member.listener.arn.clone(), of_listener)]).collect())
     }
 
-    /// While AWS has yet to judge the targets of groups that requests shall go to, rules stay as they are, but for what lets
-    /// AWS see those groups; `None` where nothing is to be waited for.
+    /// While AWS has not judged the targets of groups that requests are to go to, the rules stay as they are. Only what
+    /// makes AWS check those groups is changed. `None` if there is nothing to wait for.
     fn preparation(&self, member: &ListenerMember) -> Option<Vec<ListenerAction>> {
         let default = &member.listener.settings.default_actions;
-        // Those of guests wait by themselves: they are behind all others.
+        // Rules of guests wait on their own: they come after all others.
         let rules = self.wanted.rules.iter().filter(|rule| !self.scene.is_guest(&rule.member));
         let wanted = rules.map(|rule| &rule.settings.actions).chain([&self.wanted.default_actions]);
         let wanted = wanted.map(|actions| self.resolved(actions)).collect::<Option<Vec<_>>>()?.concat();
@@ -269,11 +269,11 @@ impl<'a> Listener<'a> {
                 });
             }
         }
-        // Where there is no room for any, nothing would become of waiting.
+        // If no group fits anywhere, waiting would change nothing.
         (unseen.len() < awaited.len()).then_some(planned)
     }
 
-    /// What the listener is to be set to; `None` while a target group is missing.
+    /// The settings that the listener is to have; `None` while a target group is missing.
     fn settings(&self, member: &ListenerMember, default: Option<String>) -> Option<ListenerSettings> {
         let present = &member.listener.settings;
         let kept = keeps_default(self.scene, member);
@@ -281,7 +281,7 @@ impl<'a> Listener<'a> {
             port: self.port,
             protocol: self.wanted.protocol,
             certificate: default,
-            // What is left to AWS is as AWS has it.
+            // A policy that the spec leaves to AWS stays as AWS set it.
             ssl_policy: self
                 .wanted
                 .ssl_policy
@@ -298,7 +298,7 @@ impl<'a> Listener<'a> {
         Some(shifts::step(actions, present, &self.scene.observed.summaries))
     }
 
-    /// Whether the listener is set to something else.
+    /// Whether the listener's settings differ from these.
     fn differs(&self, member: &ListenerMember, settings: &ListenerSettings) -> bool {
         let mut known = member.listener.settings.clone();
         let tags = fingerprint_of(&self.scene.observed.owner, &settings.default_actions).map(secret_tag);

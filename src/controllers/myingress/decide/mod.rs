@@ -1,8 +1,8 @@
 //! Decides what to do about a balancer and all its parts. Pure.
 //!
-//! Each step plans what can be done with what is there now; what needs the ARN of something that is still to be made
-//! follows when the world is observed again, which costs no call. Order: security group, balancer, target groups, what
-//! these follow, listeners, rules; what nobody wants any more goes last.
+//! Each step plans what can be done with what exists now. What needs the ARN of something still to be created follows
+//! when the world is observed again, which costs no call. The order is: security group, balancer, target groups, their
+//! bindings, listeners, rules. What nobody wants any more is removed last.
 
 mod aside;
 mod attributes;
@@ -46,12 +46,12 @@ pub use groups::bindings;
 pub use removal::decide_removal;
 pub use shifts::forwarded_to;
 
-/// A Secret that may not be read is looked at again after this.
+/// How soon a Secret that may not be read is tried again.
 const SECRET_RETRY: Duration = Duration::from_mins(1);
-/// Whether another cluster still has our name is looked at again after this, in what was read already.
+/// How soon the operator checks again whether another cluster still has our name. The check uses what was read already.
 const RIVAL_RETRY: Duration = Duration::from_mins(1);
 
-/// What to do so that AWS has what the object, or its group, says.
+/// What to do to bring AWS in line with the object, or with its group.
 pub fn decide(object: &MyIngress, observed: &Observed, now: Timestamp) -> Plan<Action, MyIngressStatus> {
     let mut plan = Plan {
         actions: Vec::new(),
@@ -66,15 +66,15 @@ pub fn decide(object: &MyIngress, observed: &Observed, now: Timestamp) -> Plan<A
         status::describe(&mut plan, object, observed, current);
         plan.health = Health::stalled(rivals::REASON, rival.message(&observed.owner.cluster));
         groups::unbind_others(observed, &mut plan.actions);
-        // What ends it may be about another object.
+        // The change that ends this may concern another object, and thus not wake this one.
         plan.requeue = Some(RIVAL_RETRY);
         return plan;
     }
     if let Some(complaint) = observed.complaint(object) {
-        // Nothing is half-made because of it, and what is there stays as it is.
+        // Nothing is done by halves: no change is made, and what exists stays as it is.
         status::describe(&mut plan, object, observed, current);
         plan.health = Health::stalled(complaint.reason, complaint.message.clone());
-        // Nothing wakes the object when a Secret may be read.
+        // No event wakes the object when the Secret becomes readable.
         plan.requeue = (complaint.reason == SECRET_DENIED).then_some(SECRET_RETRY);
         return plan;
     }
@@ -112,7 +112,7 @@ pub fn decide(object: &MyIngress, observed: &Observed, now: Timestamp) -> Plan<A
     plan
 }
 
-/// Of a group, one member acts: the first that is valid.
+/// Whether the object acts for its group. One member does: the first valid one.
 pub fn leads(object: &MyIngress, observed: &Observed) -> bool {
     let acting = observed.members.active().into_iter().map(key).find(|it| !observed.built.complaints.contains_key(it));
     acting == Some(key(object))
@@ -126,7 +126,7 @@ fn changes(
 ) -> Result<(), Complaint> {
     let (observed, model) = (scene.observed, scene.model);
     if let Some(verify) = balancer::verify(current) {
-        // Shown at once; changed once its tags are seen to be ours.
+        // The balancer appears in the status at once. It is changed only after its tags have shown that it is ours.
         status::describe(plan, object, observed, current);
         plan.write_status_first = true;
         plan.actions.push(verify);
@@ -143,7 +143,7 @@ fn changes(
             ),
         });
     }
-    // Before anything is made: a balancer without its listeners would be half of what is asked for.
+    // This check comes before anything is created: a balancer without its listeners would be half of what is asked for.
     listeners::certified(scene)?;
     let security = security::plan(scene, current, &mut plan.actions)?;
     balancer::plan(object, scene, current, &security, plan)?;
@@ -171,7 +171,7 @@ fn changes(
     }
     plan.health = if plan.actions.is_empty() {
         if scene.aside.is_empty() {
-            // Keys that the spec no longer has were removed: forget them.
+            // The keys that the spec no longer has were removed from AWS, so forget them.
             plan.status.managed = tags::remember(scene, current, status::managed(model, None));
         }
         status::health(object, scene, current)
@@ -181,11 +181,11 @@ fn changes(
     Ok(())
 }
 
-/// What the steps look at.
+/// What the planning steps work on.
 struct Scene<'a> {
     observed: &'a Observed,
     model: &'a Model,
-    /// Those whose rules and target groups stay as they are.
+    /// Members whose rules and target groups stay as they are.
     frozen: BTreeSet<ObjectKey>,
     /// Tag keys that a spec once set.
     once_set: BTreeSet<String>,
@@ -199,12 +199,13 @@ impl Scene<'_> {
         member_of(tags).is_some_and(|member| self.frozen.contains(&member))
     }
 
-    /// Whether it is frozen and not a guest's: so it keeps its place, and what all share keeps it.
+    /// Whether the tags name a frozen member that is no guest. Its parts keep their positions, and so do the shared
+    /// parts it needs.
     fn is_frozen_at_home(&self, tags: &Pairs) -> bool {
         member_of(tags).is_some_and(|member| self.frozen.contains(&member) && !self.is_guest(&member))
     }
 
-    /// Those of the group's own namespace that cannot take part now.
+    /// The frozen members of the group's own namespace.
     fn frozen_at_home(&self) -> impl Iterator<Item = &MyIngress> {
         let present = self.observed.members.present.iter().map(AsRef::as_ref);
         present.filter(move |object| self.frozen.contains(&key(object)) && !self.is_guest(&key(object)))
@@ -214,7 +215,7 @@ impl Scene<'_> {
         self.observed.members.is_guest(member)
     }
 
-    /// The tags of something that is the owner's, or one member's of its group.
+    /// The tags of a resource of the owner, or of one member of its group.
     fn tags(&self, member: Option<&ObjectKey>) -> Pairs {
         let mut tags = self.model.balancer.tags.clone();
         tags.extend(self.observed.owner.tags());
@@ -235,7 +236,7 @@ fn member_tag_key() -> String {
     member_tag(&(String::new(), String::new())).0
 }
 
-/// What of `wanted` is not so in `present`.
+/// The part of `wanted` that differs from `present`.
 fn differing(wanted: &Pairs, present: &Pairs) -> Pairs {
     let differing = wanted.iter().filter(|(key, value)| present.get(*key) != Some(*value));
     differing.map(|(key, value)| (key.clone(), value.clone())).collect()

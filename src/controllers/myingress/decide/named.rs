@@ -1,15 +1,16 @@
-//! Security groups that a spec calls by id or by name.
+//! Security groups that a spec names by id or by the tag `Name`.
 //!
-//! A name is the value of the tag `Name`, as in `alb.ingress.kubernetes.io/security-groups`:
+//! The tag works as in `alb.ingress.kubernetes.io/security-groups`:
 //! <https://github.com/kubernetes-sigs/aws-load-balancer-controller/blob/main/docs/guide/ingress/annotations.md#security-groups>
-//! (read on 2026-11-23). There, two groups of one name are both taken; here that is reported, for one of them is not meant.
+//! (read on 2026-11-23). That controller takes both if two groups have the same name. Here it is an error, because only
+//! one of them can be meant.
 
 use crate::controllers::myingress::model::{Complaint, is_group_id};
 use crate::external::ec2::SecurityGroup;
 
 const NAME: &str = "Name";
 
-/// The group of the balancer's VPC that is called so in that field.
+/// The group in the balancer's VPC that the field names.
 pub fn group<'a>(
     called: &str,
     field: &str,

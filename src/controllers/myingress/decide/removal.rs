@@ -1,4 +1,4 @@
-//! What to do after a deleted object. Never blocked by an invalid spec.
+//! Decides what to do when an object has been deleted. An invalid spec never blocks it.
 
 use super::shifts::forwarded_to;
 use super::{balancer, entries, groups, security};
@@ -20,7 +20,8 @@ pub fn decide_removal(object: &MyIngress, observed: &Observed) -> Removal<Action
         removal.final_event = Some(ActionEvent::normal("LeftAlone", note));
     }
     if !observed.members.is_deserted() || is_guest(object) {
-        // The others of the group go on, and a group is not a guest's to remove: only what this one had goes.
+        // Other members still need the balancer, or the object is a guest, which may not remove the group's balancer.
+        // Only the parts of this member are removed.
         leave(object, observed, &mut removal);
         return removal;
     }
@@ -46,7 +47,7 @@ pub fn decide_removal(object: &MyIngress, observed: &Observed) -> Removal<Action
         removal.actions.push(balancer::delete(observed, member));
     }
     removal.actions.extend(observed.assets.groups.values().map(|member| groups::delete(observed, member)));
-    // A group that another one lets in cannot be deleted.
+    // AWS does not delete a security group that a rule of another group refers to.
     removal.actions.extend(entries::ours(&observed.assets, &observed.owner).map(entries::shut_out));
     removal.actions.extend(observed.assets.security_groups.values().map(security::delete));
     removal
@@ -57,8 +58,8 @@ fn is_guest(object: &MyIngress) -> bool {
     group_of(object).is_some_and(|(namespace, _)| Some(namespace) != object.metadata.namespace)
 }
 
-/// Removes the rules of one member, then its target groups. A default action that forwards to one of them goes as well:
-/// the others may have no member that could change it.
+/// Removes the rules of one member, then its target groups. A default action that forwards to one of these groups is
+/// replaced as well, for there may be no other member that could change it.
 fn leave(object: &MyIngress, observed: &Observed, removal: &mut Removal<Action>) {
     let (tag, value) = member_tag(&key(object));
     let is_mine = |tags: &Pairs| observed.owner.owns(tags) && tags.get(&tag) == Some(&value);
@@ -80,7 +81,7 @@ fn rules_of(member: &Member, is_mine: &impl Fn(&Pairs) -> bool) -> impl Iterator
     let listeners = member.listeners.iter().flat_map(|listeners| listeners.values());
     listeners.flat_map(move |listener| {
         let mut mine: Vec<_> = listener.rules.values().filter(|rule| is_mine(&rule.tags)).collect();
-        // The last one first: no request falls through to another of these.
+        // The last rule is deleted first, so no request falls through to another of these rules.
         mine.sort_by_key(|rule| std::cmp::Reverse(rule.rule.priority));
         mine.into_iter().map(|rule| ListenerAction::DeleteRule {
             balancer: member.balancer.arn.clone(),

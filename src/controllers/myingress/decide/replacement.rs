@@ -1,5 +1,5 @@
-//! A balancer of the other scheme takes over: first users see its name, then the old one goes on for a while. Clients may
-//! keep its address for as long as its name lives in DNS.
+//! A balancer of the other scheme takes over. First users see its name, then the old balancer goes on for a while:
+//! clients may keep its address for as long as its name lives in DNS.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,8 +18,8 @@ use crate::controllers::myingress::ownership::member_of;
 use crate::external::elbv2::Pairs;
 use crate::runtime::Plan;
 
-/// Lets users see the new balancer, and then removes those that it replaces: only once it serves, and once nobody uses
-/// the old address any more.
+/// Shows users the new balancer, and later removes the ones that it replaces. They are removed only once the new one
+/// serves and the grace period of the old address is over.
 pub fn switch(object: &MyIngress, scene: &Scene, current: &Member, plan: &mut Plan<Action, MyIngressStatus>) {
     let all = scene.observed.assets.balancers.values();
     let surplus: Vec<&Member> = all.filter(|it| it.balancer.arn != current.balancer.arn).collect();
@@ -27,7 +27,7 @@ pub fn switch(object: &MyIngress, scene: &Scene, current: &Member, plan: &mut Pl
     if surplus.is_empty() || !replaces(scene.observed, current) {
         return;
     }
-    // One that nobody was ever told of has no clients.
+    // A balancer that was never in a status has no clients, and needs no grace period.
     let left = plan.status.replaced.as_ref().map(|replaced| left(replaced, scene)).unwrap_or_default();
     if !left.is_zero() {
         plan.requeue = Some(left);
@@ -35,18 +35,18 @@ pub fn switch(object: &MyIngress, scene: &Scene, current: &Member, plan: &mut Pl
     }
     plan.status.replaced = None;
     plan.actions.extend(surplus.into_iter().map(|member| delete(scene.observed, member)));
-    // The new DNS name must be known before the old one stops to answer.
+    // The new DNS name must be in the status before the old balancer stops answering.
     let shown = object.status.as_ref().and_then(|status| status.alb.as_ref());
     plan.write_status_first |= shown.is_none_or(|alb| alb.arn != current.balancer.arn);
 }
 
-/// The old balancer, and since when it is old.
+/// The old balancer, and since when it is being replaced.
 fn replaced(object: &MyIngress, scene: &Scene, current: &Member, surplus: &[&Member]) -> Option<ReplacedStatus> {
     let there = |arn: &str| surplus.iter().any(|member| member.balancer.arn == arn);
-    // Of a group, another member may have told its users later.
+    // In a group, another member may have shown the new name to its users later, so the latest time counts.
     let members = scene.observed.members.present.iter();
-    let message = members.filter_map(|member| member.status.as_ref()?.replaced.as_ref());
-    let known = message.filter(|replaced| there(&replaced.arn)).max_by_key(|replaced| replaced.since.0);
+    let reported = members.filter_map(|member| member.status.as_ref()?.replaced.as_ref());
+    let known = reported.filter(|replaced| there(&replaced.arn)).max_by_key(|replaced| replaced.since.0);
     if let Some(known) = known {
         return Some(known.clone());
     }
@@ -59,20 +59,20 @@ fn replaced(object: &MyIngress, scene: &Scene, current: &Member, surplus: &[&Mem
     })
 }
 
-/// How much of the grace period is left.
+/// The rest of the grace period.
 fn left(replaced: &ReplacedStatus, scene: &Scene) -> Duration {
     let passed = scene.now.duration_since(replaced.since.0).max(SignedDuration::ZERO);
     let passed = Duration::try_from(passed).unwrap_or_default();
     scene.observed.replacement_grace.saturating_sub(passed)
 }
 
-/// Kubernetes keeps times in whole seconds; one with a fraction would differ from itself once it was written.
+/// Kubernetes keeps times in whole seconds. A time with a fraction would differ from itself after it was written.
 fn whole_second(now: Timestamp) -> Time {
     Time(Timestamp::from_second(now.as_second()).unwrap_or(now))
 }
 
-/// Whether the balancer can take over from those that it replaces: it is active, and where their targets are healthy
-/// its own are too. Targets of guests keep nobody waiting.
+/// Whether the balancer can take over from the ones that it replaces: it is active, and if they have healthy targets,
+/// all its groups with targets have some too. Targets of guests do not count.
 pub fn replaces(observed: &Observed, current: &Member) -> bool {
     let groups_of = |ours: bool| {
         let scheme_names = observed.built.model.iter().flat_map(|model| model.groups.keys());

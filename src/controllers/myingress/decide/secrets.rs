@@ -1,11 +1,12 @@
-//! Client secrets of log-ins: AWS never tells them, so a tag says which one was set.
+//! Client secrets of log-ins. AWS never returns them, so a tag says which one was set.
 
 use crate::api::common::PREFIX;
 use crate::controllers::myingress::ownership::Owner;
 use crate::external::elbv2::{Pairs, RuleAction};
 use crate::runtime::fingerprint;
 
-/// A fingerprint of the client secret among the actions. The owner's uid keeps equal secrets from having equal ones.
+/// A fingerprint of the client secret among the actions. It includes the owner's uid, so equal secrets of two owners
+/// have different fingerprints.
 pub fn fingerprint_of(owner: &Owner, actions: &[RuleAction]) -> Option<String> {
     let secret = actions.iter().find_map(|action| match action {
         RuleAction::AuthenticateOidc(oidc) => oidc.client_secret.as_ref(),
@@ -14,12 +15,12 @@ pub fn fingerprint_of(owner: &Owner, actions: &[RuleAction]) -> Option<String> {
     Some(fingerprint(&[owner.uid.as_bytes(), secret.as_bytes()], 16))
 }
 
-/// The tag that says so.
+/// The tag that holds the fingerprint.
 pub fn secret_tag(fingerprint: String) -> (String, String) {
     (format!("{PREFIX}/client-secret"), fingerprint)
 }
 
-/// Fills in the wanted secret where the tags say that it is the one that was set.
+/// Fills in the wanted secret if the tags say that it is the one that was set.
 pub fn with_known_secret(present: &mut [RuleAction], tags: &Pairs, wanted_tags: &Pairs, wanted: &[RuleAction]) {
     let (key, _) = secret_tag(String::new());
     if wanted_tags.get(&key).is_none() || wanted_tags.get(&key) != tags.get(&key) {

@@ -1,4 +1,4 @@
-//! The security group of our own.
+//! The balancer's own security group.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ pub enum Groups {
     Later,
 }
 
-/// Makes the group, and lets in who may come in.
+/// Creates the group, and allows the wanted inbound traffic.
 pub fn plan(scene: &Scene, current: Option<&Member>, actions: &mut Vec<Action>) -> Result<Groups, Complaint> {
     match &scene.model.balancer.security {
         SecurityModel::Default => return Ok(Groups::Are(None)),
@@ -52,8 +52,9 @@ pub fn plan(scene: &Scene, current: Option<&Member>, actions: &mut Vec<Action>) 
     Ok(Groups::Are(Some(BTreeSet::from([group.id.clone()]))))
 }
 
-/// Who was let in for members of the group's own namespace that cannot take part now: on ports that only they have, and by
-/// networks of their own on others. Where a security group has no room for both, these give way.
+/// Inbound rules of members of the group's own namespace that cannot take part now: those on ports that only these
+/// members have, and those for their own networks on other ports. If the security group has no room for both, these
+/// rules give way to the wanted ones.
 fn kept(scene: &Scene, group: &SecurityGroup, wanted: &BTreeSet<Permission>) -> BTreeSet<Permission> {
     if scene.frozen_at_home().next().is_none() {
         return BTreeSet::new();
@@ -81,7 +82,7 @@ fn kept(scene: &Scene, group: &SecurityGroup, wanted: &BTreeSet<Permission>) -> 
     if four.max(six) <= scene.observed.limits.security_group_rules { kept } else { BTreeSet::new() }
 }
 
-/// The groups that the spec gives, by their ids.
+/// The ids of the security groups that the spec names.
 fn user_provided(scene: &Scene, current: Option<&Member>, groups: &BTreeSet<String>) -> Result<Groups, Complaint> {
     let id = |called: &String| {
         if is_group_id(called) {
@@ -93,7 +94,7 @@ fn user_provided(scene: &Scene, current: Option<&Member>, groups: &BTreeSet<Stri
     Ok(Groups::Are(Some(groups.iter().map(id).collect::<Result<_, _>>()?)))
 }
 
-/// The VPC of the balancer, be it still to be made.
+/// The VPC of the balancer, even if the balancer is still to be created.
 fn vpc<'a>(scene: &Scene<'a>, current: Option<&'a Member>) -> Result<&'a str, Complaint> {
     let wanted = match &scene.model.balancer.subnets {
         SubnetsModel::Tagged { vpc, .. } => vpc.as_ref(),
@@ -113,13 +114,13 @@ fn vpc<'a>(scene: &Scene<'a>, current: Option<&'a Member>) -> Result<&'a str, Co
     })
 }
 
-/// Deletes the group once nobody wants it, and the rules that let it in before that.
+/// Deletes the group once nobody wants it. The rules that let it in are removed before.
 pub fn clear(scene: &Scene, actions: &mut Vec<Action>) {
     for group in scene.observed.assets.security_groups.values() {
         entries::clear(scene, group, actions);
     }
     if !matches!(scene.model.balancer.security, SecurityModel::Managed { .. }) {
-        // A balancer whose groups are left to AWS keeps ours: it has no other.
+        // A balancer whose groups are left to AWS keeps ours, for it has no other.
         let kept = |id: &String| {
             scene.observed.assets.balancers.values().any(|member| member.balancer.security_groups.contains(id))
         };

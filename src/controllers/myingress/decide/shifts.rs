@@ -1,21 +1,22 @@
-//! Lets requests go to a new target group only once it can take them.
+//! Sends requests to a new target group only once it can take them.
 //!
-//! AWS checks targets of groups that a listener uses. So a new group is first added with weight 0 to an action that is
-//! there, which sends it no request. Until AWS has judged its targets, all rules of the listener stay as they are: if
-//! one waited while others change, requests would meet what neither the old rules nor the new ones answer. That takes a
-//! few checks. Where they fail, rules that are there keep their former groups until they are passed, and all else goes on.
+//! AWS checks only targets of groups that a listener uses. So a new group is first added to an existing action with
+//! weight 0, which sends it no request. Until AWS has judged its targets, all rules of the listener stay as they are:
+//! if one rule waited while others changed, some requests would match neither the old rules nor the new ones. This
+//! takes a few health checks. If they fail, existing rules keep their former groups until the checks pass, and
+//! everything else goes on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::controllers::myingress::targets::Summary;
 use crate::external::elbv2::RuleAction;
 
-/// An action forwards to at most so many target groups.
+/// An action forwards to at most this many target groups.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html>
 const MOST_GROUPS: usize = 5;
 
-/// The target groups that requests are to go to as soon as AWS has judged their targets, or knows them where nothing serves
-/// yet.
+/// The target groups that requests are to go to once AWS has judged their targets. Where nothing serves yet, it is
+/// enough that AWS knows the targets.
 pub fn awaited(
     wanted: &[RuleAction],
     present: &[RuleAction],
@@ -25,16 +26,17 @@ pub fn awaited(
         actions.iter().flat_map(weights).filter(|(_, weight)| **weight > 0).map(|(arn, _)| arn.clone()).collect()
     };
     let serving = sent(present);
-    // Where nothing is healthy AWS sends requests to all that are registered: that is worth waiting for in any case.
+    // If no target is healthy, AWS sends requests to all that are registered. So registration is worth waiting for in
+    // any case.
     let serves = serving.iter().any(|arn| may_serve(summaries.get(arn)));
     let good = |summary: &Summary| if serves { summary.healthy > 0 } else { summary.registered > 0 };
     let unjudged = |summary: &Summary| summary.total > 0 && !good(summary) && summary.trouble.is_none();
     sent(wanted).difference(&serving).filter(|arn| summaries.get(*arn).is_some_and(unjudged)).cloned().collect()
 }
 
-/// The actions with as many of the groups as there is room for, with weight 0; `None` if there is none.
+/// The actions with as many of these groups added, with weight 0, as there is room for; `None` if none is added.
 pub fn with_unused(present: &[RuleAction], groups: &BTreeSet<String>) -> Option<Vec<RuleAction>> {
-    // What AWS does not tell of other actions, such as a client secret, could not be said again.
+    // Other actions cannot be sent again, because AWS does not return all of them: a client secret is missing.
     let [RuleAction::Forward { groups: present, stickiness }] = present else { return None };
     let room = MOST_GROUPS.saturating_sub(present.len());
     let added = groups.iter().take(room).map(|arn| (arn.clone(), 0));
@@ -46,9 +48,9 @@ fn may_serve(summary: Option<&Summary>) -> bool {
     summary.is_none_or(|summary| summary.healthy > 0 || !summary.known)
 }
 
-/// The wanted actions, or a step on the way to them: while groups that requests do not go to yet have targets, but no
-/// healthy one, and those that requests go to have some, as far as is known, the new ones are added with weight 0. That
-/// makes AWS check their targets and sends them no request.
+/// The wanted actions, or a step towards them, and whether it is a step. It is a step while a new group has targets but
+/// no healthy one, and the groups that requests go to may have some. The step adds the new groups with weight 0: AWS
+/// checks their targets and sends them no request.
 pub fn step(
     wanted: Vec<RuleAction>,
     present: &[RuleAction],

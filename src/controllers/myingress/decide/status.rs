@@ -1,4 +1,4 @@
-//! What users are told.
+//! Builds the status that users see.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::controllers::myingress::targets::{CheckPort, Endpoints, Refused, Want
 use crate::external::elbv2::{Condition, Match, Pairs, Protocol, State};
 use crate::runtime::{ExtraCondition, Health, Plan};
 
-/// Tells whether every backend has healthy targets.
+/// Condition type: whether every backend has healthy targets.
 pub const TARGETS_HEALTHY: &str = "TargetsHealthy";
 
 /// The status as it was.
@@ -24,7 +24,7 @@ pub fn before(object: &MyIngress) -> MyIngressStatus {
     MyIngressStatus { conditions: Vec::new(), observed_generation: None, ..object.status.clone().unwrap_or_default() }
 }
 
-/// Enters what is there.
+/// Describes what exists in the status.
 pub fn describe(
     plan: &mut Plan<Action, MyIngressStatus>,
     object: &MyIngress,
@@ -123,7 +123,7 @@ fn targets_healthy(groups: &[TargetGroupStatus]) -> ExtraCondition {
     }
 }
 
-/// How the object is when nothing is left to do.
+/// The health of the object when nothing is left to do.
 pub fn health(object: &MyIngress, scene: &Scene, current: &Member) -> Health {
     let names_targets = !object.spec.target_security_groups.is_empty();
     let unreached = || super::entries::trouble(scene).filter(|_| names_targets);
@@ -152,8 +152,8 @@ pub fn health(object: &MyIngress, scene: &Scene, current: &Member) -> Health {
     }
 }
 
-/// A host of the object's rules for which an HTTPS listener has no certificate. Of guests alone: for the hosts of the others
-/// certificates are found.
+/// A host of the object's rules for which an HTTPS listener has no certificate. Only guests can have one: certificates
+/// are discovered for the hosts of all other members.
 fn uncertified(object: &MyIngress, scene: &Scene) -> Option<String> {
     let (key, known) = (key(object), &scene.observed.certificates);
     if !scene.is_guest(&key) {
@@ -216,7 +216,7 @@ fn missing_backend(object: &MyIngress, scene: &Scene) -> Option<(&'static str, S
     troubles.min_by_key(|(_, message)| message.clone())
 }
 
-/// Why an address is no target, and what to do.
+/// Why an address is not a target, and what to do about it.
 fn no_pod(Refused { address, slice, others }: &Refused, namespace: &str) -> String {
     let others = if *others == 0 { String::new() } else { format!(" (and {others} more)") };
     format!(
@@ -252,7 +252,7 @@ fn unfit_check_port(port: &CheckPort, service: &str, name: &str) -> Option<(&'st
     }
 }
 
-/// What the model sets, and what was set before.
+/// The keys that the model sets, and those that were set before.
 pub fn managed(model: &Model, before: Option<&ManagedKeys>) -> Option<ManagedKeys> {
     let before = before.cloned().unwrap_or_default();
     let union = |now: &Pairs, before: Vec<String>| -> Vec<String> {

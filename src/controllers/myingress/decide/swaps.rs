@@ -1,5 +1,5 @@
-//! How a security group comes from the rules that it has to those that it is to have: it never has more than AWS takes, and
-//! nobody who may come in is shut out on the way.
+//! The steps from a security group's present rules to its wanted ones. The group never has more rules than AWS allows,
+//! and no client that may come in is shut out on the way.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::controllers::myingress::model::{MOST_RULES, counted};
 use crate::external::ec2::{Permission, Source};
 use crate::network::Network;
 
-/// A step on the way.
+/// A step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Swap {
     /// Let these in.
@@ -18,7 +18,7 @@ pub enum Swap {
 }
 
 impl Swap {
-    /// The change of the group of this id.
+    /// The change of the security group with this id.
     pub fn action(self, id: String) -> SecurityAction {
         match self {
             Self::In(permissions) => SecurityAction::Authorize { id, permissions },
@@ -27,10 +27,11 @@ impl Swap {
     }
 }
 
-/// The steps from one to the other: who is missing is let in as far as there is room, then those who are too many go and
-/// make room for the rest. Of those, the first to go are the ones whose networks nobody who is still missing is in.
+/// The steps from `present` to `wanted`. Missing rules are added as far as there is room; then surplus rules are
+/// removed to make room for the rest. The first to be removed are those that overlap with no rule that is still
+/// missing.
 pub fn swaps(present: &BTreeSet<Permission>, wanted: &BTreeSet<Permission>) -> Vec<Swap> {
-    // The model asks for more than the usual only where the account may have it.
+    // The model asks for more than the usual number only if the account's quota allows it.
     let (four, six) = counted(wanted);
     let most = four.max(six).max(MOST_RULES);
     let mut now = present.clone();
@@ -50,7 +51,7 @@ pub fn swaps(present: &BTreeSet<Permission>, wanted: &BTreeSet<Permission>) -> V
         }
         let leaving = first_to_go(&surplus, &missing);
         if leaving.is_empty() {
-            // There is no room, and nobody to go: AWS says what it thinks of that.
+            // There is no room, and no rule to remove. The call is made anyway, so AWS's error is reported.
             steps.push(Swap::In(missing));
             return steps;
         }
@@ -59,7 +60,7 @@ pub fn swaps(present: &BTreeSet<Permission>, wanted: &BTreeSet<Permission>) -> V
     }
 }
 
-/// As many as there is room for beside what is there.
+/// As many of the missing rules as there is room for beside the present ones.
 fn that_fit(now: &BTreeSet<Permission>, missing: &BTreeSet<Permission>, most: usize) -> BTreeSet<Permission> {
     let (mut four, mut six) = counted(now);
     let mut fits = |permission: &&Permission| {
@@ -73,7 +74,7 @@ fn that_fit(now: &BTreeSet<Permission>, missing: &BTreeSet<Permission>, most: us
     missing.iter().filter(|it| fits(it)).cloned().collect()
 }
 
-/// All that nobody needs who is still missing; if there are none, the one that the fewest need.
+/// All surplus rules that overlap with no missing one; if there are none, the one that overlaps with the fewest.
 fn first_to_go(surplus: &BTreeSet<Permission>, missing: &BTreeSet<Permission>) -> BTreeSet<Permission> {
     let needed_by = |it: &Permission| missing.iter().filter(|other| overlap(it, other)).count();
     let unneeded: BTreeSet<Permission> = surplus.iter().filter(|it| needed_by(it) == 0).cloned().collect();
@@ -83,7 +84,8 @@ fn first_to_go(surplus: &BTreeSet<Permission>, missing: &BTreeSet<Permission>) -
     unneeded
 }
 
-/// Whether the same client may come in by both. Who is in a prefix list or a group is not known: anybody may be.
+/// Whether the same client may come in by both rules. The members of a prefix list or a security group are unknown, so
+/// any client may be one.
 fn overlap(one: &Permission, other: &Permission) -> bool {
     let protocols = one.protocol == other.protocol || [&one.protocol, &other.protocol].iter().any(|it| *it == "-1");
     let ports = match (one.ports, other.ports) {

@@ -1,5 +1,5 @@
-//! Tags that nobody wants any more. Only keys that the spec once set, by the record in the status, are removed, and our own
-//! fingerprint of a client secret: all others are somebody else's.
+//! Tags that nobody wants any more. Only two kinds are removed: keys that the spec once set according to the record in
+//! the status, and our own fingerprint of a client secret. All others belong to somebody else.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::controllers::myingress::facts::Observed;
 use crate::controllers::myingress::members::key;
 use crate::external::elbv2::{Pairs, RuleAction};
 
-/// One call removes tags of at most so many things.
+/// One call removes tags from at most this many resources.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_RemoveTags.html>
 const MOST_ARNS: usize = 20;
 
@@ -29,7 +29,8 @@ pub fn stale(scene: &Scene, wanted: &Pairs, present: &Pairs) -> BTreeSet<String>
     stale.cloned().collect()
 }
 
-/// The same of a listener or rule with these actions, where a fingerprint of a secret goes with the log-in.
+/// The same for a listener or rule with these actions. The fingerprint of a client secret goes together with the
+/// log-in.
 pub fn stale_with_secret(
     scene: &Scene,
     wanted: &Pairs,
@@ -39,7 +40,7 @@ pub fn stale_with_secret(
     let logs_in = |actions: &[RuleAction]| actions.iter().any(|it| matches!(it, RuleAction::AuthenticateOidc(_)));
     let (secret, _) = secret_tag(String::new());
     let mut stale = stale(scene, wanted, present);
-    // While the actions are not known, nobody knows whether the fingerprint is of use.
+    // While the actions are unknown, the fingerprint may still be needed and stays.
     if present.contains_key(&secret) && actions.is_some_and(|actions| !logs_in(actions)) {
         stale.insert(secret);
     }
@@ -61,7 +62,7 @@ pub fn removals(balancer: &str, stale: BTreeMap<String, BTreeSet<String>>) -> Ve
     calls.map(call).collect()
 }
 
-/// Keeps the record of keys that some part still carries: those of members that cannot take part now are left alone.
+/// Keeps the record of keys that some part still carries: parts of members that cannot take part now keep their tags.
 pub fn remember(scene: &Scene, current: &Member, managed: Option<ManagedKeys>) -> Option<ManagedKeys> {
     let carried = |key: &&String| {
         let assets = &scene.observed.assets;

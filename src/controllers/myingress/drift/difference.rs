@@ -1,4 +1,4 @@
-//! What is not the same in two states of what an owner has, in words. Pure.
+//! Describes the differences between two states of an owner's resources. Pure.
 
 use std::collections::BTreeMap;
 
@@ -8,46 +8,46 @@ use crate::controllers::myingress::plan::{Field, Fields, Thing, difference};
 /// Something in AWS that was not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// The kind of part, a word of this program.
+    /// The kind of part, as the metric of drift labels it.
     pub part: &'static str,
     /// What it is and how it differed.
     pub message: String,
 }
 
-/// A kind of thing, its place among the others, and what people know it by.
+/// A resource: its kind, what it stands on, and the name that people know it by.
 struct Known {
     part: &'static str,
     attribute: &'static str,
     thing: Thing,
-    /// What it stands on: while that was missing, it is not reported by itself.
+    /// The resource that it stands on. While that was missing, this one is not reported separately.
     on: Option<String>,
     subject: String,
 }
 
-/// What is not the same in what was found and in what is right.
+/// The differences between what was found and what is right.
 pub fn differences(found: &Assets, right: &Assets) -> Vec<Difference> {
     let (before, after) = (things(found), things(right));
-    let mut message = Vec::new();
+    let mut list = Vec::new();
     for (id, known) in &after {
         let is_there = |id: &String| before.contains_key(id);
         if is_there(id) {
-            message.extend(changed(known, &known.thing.fields(found), &known.thing.fields(right)));
+            list.extend(changed(known, &known.thing.fields(found), &known.thing.fields(right)));
         } else if known.on.as_ref().is_none_or(is_there) {
-            message.push(Difference { part: known.part, message: format!("{} was missing", known.subject) });
+            list.push(Difference { part: known.part, message: format!("{} was missing", known.subject) });
         }
     }
     for (_, known) in before.iter().filter(|(id, _)| !after.contains_key(*id)) {
         if known.on.as_ref().is_none_or(|on| after.contains_key(on)) {
-            message.push(Difference { part: known.part, message: format!("{} was too much", known.subject) });
+            list.push(Difference { part: known.part, message: format!("{} was too much", known.subject) });
         }
     }
-    message
+    list
 }
 
 /// One difference for each kind of part.
 fn changed(known: &Known, before: &Fields, after: &Fields) -> Vec<Difference> {
     let mut parts: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
-    // AWS lists an attribute without a value, or leaves it out: nobody changed anything.
+    // AWS may list an attribute without a value or leave it out. Neither is a change.
     let is_something = |field: &Field| [&field.old, &field.new].into_iter().flatten().any(|value| !value.is_empty());
     for field in difference(before, after).into_iter().filter(is_something) {
         parts.entry(part(known, &field.path)).or_default().push(describe(&field));
@@ -121,7 +121,7 @@ fn things(assets: &Assets) -> BTreeMap<String, Known> {
     balancers.chain(groups).chain(security).collect()
 }
 
-/// What stands on a balancer.
+/// The listeners and rules of a balancer.
 fn on(balancer: &str, member: &Member) -> impl Iterator<Item = (String, Known)> {
     let name = member.balancer.name.as_str();
     member.listeners.iter().flatten().flat_map(move |(arn, listener)| {

@@ -19,7 +19,7 @@ const LONGEST_PART: usize = 128;
 const LONGEST_REWRITE: usize = 1024;
 const CONTENT_TYPES: [&str; 5] = ["text/plain", "text/css", "text/html", "application/javascript", "application/json"];
 
-/// The actions of a rule or of a listener: authentication first, then the one that answers.
+/// The actions of a rule or of a listener: authentication first, then the action that answers.
 pub fn actions(spec: &ActionSpec, listening: &Listening<'_>, field: &Field<'_>) -> Result<Vec<RuleAction>, Complaint> {
     let mut found: Vec<RuleAction> = authentication::action(spec, listening, field)?.into_iter().collect();
     found.push(match (&spec.forward, &spec.redirect, &spec.fixed_response) {
@@ -31,7 +31,7 @@ pub fn actions(spec: &ActionSpec, listening: &Listening<'_>, field: &Field<'_>) 
     Ok(found)
 }
 
-/// What answers requests that no rule matches where nobody says what: 404.
+/// The answer to requests that no rule matches if nobody gives a default action: 404.
 pub fn nothing_here() -> Vec<RuleAction> {
     vec![RuleAction::FixedResponse(FixedResponse { status: 404, content_type: Some("text/plain".into()), body: None })]
 }
@@ -168,7 +168,7 @@ fn check_parts(redirect: &Redirect, field: &Field<'_>) -> Result<(), Complaint> 
     Ok(())
 }
 
-/// A part of a redirect's URL, in which `#{…}` names parts of the request's.
+/// Checks a part of a redirect's URL, in which `#{…}` stands for a part of the request's URL.
 fn part(text: &str, least: usize, keywords: &[&str], field: &Field<'_>) -> Result<(), Complaint> {
     text::unbroken(text, least, LONGEST_PART, field)?;
     let named = text.split("#{").skip(1).map(|rest| rest.split_once('}').map(|(keyword, _)| keyword));
@@ -294,11 +294,8 @@ mod tests {
             spec["backends"][1]["stickiness"] = json!({ "duration": "60s" });
             spec
         };
-        let (_, api_message) = complaint(sharing(&["a", "b"], None));
-        assert!(
-            api_message.contains("forward.stickinessDuration is needed: backend \"b\" has stickiness"),
-            "{api_message}"
-        );
+        let (_, message) = complaint(sharing(&["a", "b"], None));
+        assert!(message.contains("forward.stickinessDuration is needed: backend \"b\" has stickiness"), "{message}");
         for (names, duration) in [(&["a", "b"][..], Some("60s")), (&["b"], None), (&["a"], None)] {
             assert_eq!(model(sharing(names, duration)).listeners.len(), 1);
         }
@@ -358,8 +355,8 @@ mod tests {
                 "fixedResponse.body has 1026 bytes: use at most 1024",
             ),
         ] {
-            let (_, api_message) = complaint(with(&listener, spec));
-            assert!(api_message.contains(words), "{api_message}\nshould say: {words}");
+            let (_, message) = complaint(with(&listener, spec));
+            assert!(message.contains(words), "{message}\nshould say: {words}");
         }
         let reason = complaint(with(&http(), forward(json!([{ "name": "c" }])))).0;
         assert_eq!(reason, "BackendMissing");
@@ -390,8 +387,8 @@ mod tests {
             ),
             (rule(forward(), json!({ "url": { "regex": "a", "replace": "\n" } })), "rewrite.url.replace has '\\n'"),
         ] {
-            let (_, api_message) = complaint(spec);
-            assert!(api_message.contains(words), "{api_message}\nshould say: {words}");
+            let (_, message) = complaint(spec);
+            assert!(message.contains(words), "{message}\nshould say: {words}");
         }
     }
 }

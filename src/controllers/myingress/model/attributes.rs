@@ -1,5 +1,5 @@
-//! Attributes by AWS's own keys. Values of keys that are known here are checked; other keys, which AWS may have added
-//! since, are left to AWS.
+//! Attributes by AWS's own keys. The values of known keys are checked. Other keys, which AWS may have added since, are
+//! left to AWS.
 
 use super::Complaint;
 use super::field::Field;
@@ -12,7 +12,7 @@ const LONGEST: usize = 1024;
 /// The attribute that keeps a balancer from being deleted.
 pub const DELETION_PROTECTION: &str = "deletion_protection.enabled";
 
-/// What an attribute may be.
+/// The values that an attribute may have.
 enum Values {
     OneOf(&'static [&'static str]),
     Number(u32, u32),
@@ -49,7 +49,7 @@ fn of_balancer(key: &str) -> Option<Values> {
     })
 }
 
-/// Whether the spec turns deletion protection off, so that it may be turned off before a deletion.
+/// Whether the spec turns deletion protection off. Only then may the operator turn it off before a deletion.
 pub fn unprotects(spec: &MyIngressSpec) -> bool {
     spec.deletion_protection == Some(false)
         || spec.attributes.get(DELETION_PROTECTION).map(String::as_str) == Some("false")
@@ -91,7 +91,7 @@ fn of_listener(key: &str) -> Option<Values> {
     })
 }
 
-/// A header that tells targets about the client's TLS, which only HTTPS listeners know of.
+/// A header with facts about the client's TLS, which only HTTPS listeners have.
 fn is_of_tls(key: &str) -> bool {
     key.starts_with("routing.http.request.x_amzn_") && key.ends_with(".header_name")
 }
@@ -152,7 +152,7 @@ fn is_number(text: &str, least: u32, most: u32) -> bool {
     text.parse().is_ok_and(|number: u32| number.to_string() == text && (least..=most).contains(&number))
 }
 
-/// Adds what fields of a spec say to what its map of attributes says; a key in both is a complaint.
+/// Adds the attributes that fields of a spec set to its map of attributes. A key in both is a complaint.
 pub fn with_fields(
     map: &Pairs,
     fields: impl IntoIterator<Item = (&'static str, &'static str, String)>,
@@ -214,13 +214,9 @@ mod tests {
 
     #[test]
     fn a_field_and_the_map_must_not_say_the_same() {
-        let api_message = [("spec.http2", "routing.http2.enabled", "true".to_owned())];
-        let both =
-            with_fields(&pairs("routing.http2.enabled", "true"), api_message.clone(), &Field::spec()).unwrap_err();
+        let fields = [("spec.http2", "routing.http2.enabled", "true".to_owned())];
+        let both = with_fields(&pairs("routing.http2.enabled", "true"), fields.clone(), &Field::spec()).unwrap_err();
         assert_eq!(both.message, "spec[routing.http2.enabled] says again what spec.http2 says: remove one of the two");
-        assert_eq!(
-            with_fields(&Pairs::new(), api_message, &Field::spec()).unwrap(),
-            pairs("routing.http2.enabled", "true")
-        );
+        assert_eq!(with_fields(&Pairs::new(), fields, &Field::spec()).unwrap(), pairs("routing.http2.enabled", "true"));
     }
 }

@@ -1,4 +1,4 @@
-//! Clients that must prove who they are.
+//! Authentication of clients.
 //!
 //! <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/listener-authenticate-users.html>
 
@@ -15,10 +15,10 @@ const LONGEST_OF_JWT: usize = 256;
 const MOST_PARAMETERS: usize = 10;
 const MOST_CLAIMS: usize = 10;
 
-/// Claims that AWS checks in any case, and takes no values for.
+/// Claims that AWS always checks, and for which it takes no values.
 const CHECKED_ANYWAY: [&str; 4] = ["exp", "iss", "nbf", "iat"];
 
-/// The action that asks clients who they are, where there is one.
+/// The action that authenticates clients, if there is one.
 pub fn action(
     spec: &ActionSpec,
     listening: &Listening<'_>,
@@ -63,7 +63,7 @@ fn oidc(spec: &OidcSpec, listening: &Listening<'_>, field: &Field<'_>) -> Result
     })))
 }
 
-/// The secret itself never gets into a message.
+/// The secret itself never appears in a message.
 fn client_secret(spec: &OidcSpec, listening: &Listening<'_>, field: &Field<'_>) -> Result<String, Complaint> {
     let (name, key, namespace) =
         (spec.client_secret_name.as_str(), spec.client_secret_key.as_str(), listening.namespace);
@@ -208,14 +208,14 @@ mod tests {
 
     #[test]
     fn a_secret_that_is_missing_or_broken_is_named_and_never_shown() {
-        let (reason, api_message) = complaint(on(443, oidc_spec(|it| it["clientSecretKey"] = json!("other"))));
+        let (reason, message) = complaint(on(443, oidc_spec(|it| it["clientSecretKey"] = json!("other"))));
         assert_eq!(reason, "SecretMissing");
         let words =
             "authenticateOidc.clientSecretName names key \"other\" of Secret \"shop-login\" in namespace \"shop\"";
-        assert!(api_message.contains(words), "{api_message}");
-        let (reason, api_message) = complaint(on(443, oidc_spec(|it| it["clientSecretKey"] = json!("broken"))));
+        assert!(message.contains(words), "{message}");
+        let (reason, message) = complaint(on(443, oidc_spec(|it| it["clientSecretKey"] = json!("broken"))));
         assert_eq!(reason, "SecretInvalid");
-        assert!(!api_message.contains("s3cr3t"), "{api_message}");
+        assert!(!message.contains("s3cr3t"), "{message}");
     }
 
     #[test]
@@ -238,8 +238,8 @@ mod tests {
             (on(443, jwt_spec(&claim("exp", "string-array", "b"))), "claims[0].name must not be exp, iss, nbf or iat"),
             (on(443, jwt_spec(&claim("a", "space-separated-values", "b c"))), "claims[0].values[0] has ' '"),
         ] {
-            let (_, api_message) = complaint(spec);
-            assert!(api_message.contains(words), "{api_message}\nshould say: {words}");
+            let (_, message) = complaint(spec);
+            assert!(message.contains(words), "{message}\nshould say: {words}");
         }
         let mut two = oidc_spec(|_| {});
         two["validateJwt"] = json!({ "issuer": "i", "jwksEndpoint": "https://i.example.com/k" });

@@ -1,4 +1,4 @@
-//! Backends become target groups.
+//! Turns backends into target groups.
 //!
 //! <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateTargetGroup.html>
 
@@ -21,9 +21,9 @@ use crate::external::elbv2::{HealthCheck, Pairs, Protocol, ProtocolVersion, Targ
 const ALGORITHM: &str = "load_balancing.algorithm.type";
 const ANOMALIES: &str = "load_balancing.algorithm.anomaly_mitigation";
 const SLOW_START: &str = "slow_start.duration_seconds";
-/// A tag's value has 256 characters, of which Service and port take 127 at most.
+/// A tag's value has at most 256 characters, of which Service and port take up to 127.
 const MOST_OF_LABELS: usize = 129;
-/// AWS's word for the port on which a target gets its requests.
+/// AWS's keyword for the port on which a target gets its requests.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateTargetGroup.html>
 const TRAFFIC_PORT: &str = "traffic-port";
 const COOKIE: &str = "stickiness.app_cookie.cookie_name";
@@ -32,7 +32,7 @@ const COOKIE: &str = "stickiness.app_cookie.cookie_name";
 pub struct Named {
     /// The name.
     pub group: String,
-    /// What it is to be.
+    /// Its settings.
     pub model: GroupModel,
 }
 
@@ -131,7 +131,7 @@ fn node_selector(labels: &BTreeMap<String, String>, of: TargetType, field: &Fiel
     Ok(())
 }
 
-/// A name as Services have it.
+/// Checks a name that a Service can have.
 fn label(name: &str, field: &Field<'_>) -> Result<(), Complaint> {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     text::of_characters(name, 1, 63, field, allowed, "lower case letters, digits and hyphens")?;
@@ -157,15 +157,12 @@ fn port(port: &IntOrString, field: &Field<'_>) -> Result<PortName, Complaint> {
     }
 }
 
-/// The number of the port of checks, or its name in the Service; neither for the port of the traffic.
-fn check_port(
-    api_message: Option<&IntOrString>,
-    field: &Field<'_>,
-) -> Result<(Option<u16>, Option<String>), Complaint> {
-    match api_message {
+/// The number of the health check port, or its name in the Service; neither for the traffic port.
+fn check_port(given: Option<&IntOrString>, field: &Field<'_>) -> Result<(Option<u16>, Option<String>), Complaint> {
+    match given {
         None => Ok((None, None)),
         Some(IntOrString::String(word)) if word == TRAFFIC_PORT => Ok((None, None)),
-        Some(api_message) => Ok(match port(api_message, field)? {
+        Some(given) => Ok(match port(given, field)? {
             PortName::Number(number) => (Some(number), None),
             PortName::Name(name) => (None, Some(name)),
         }),
@@ -221,7 +218,7 @@ fn health_check(
     Ok(check)
 }
 
-/// Seconds as AWS counts them. What does not fit is out of every bound.
+/// Seconds as AWS counts them. A value that does not fit is out of all bounds.
 fn seconds(duration: &Duration) -> u16 {
     u16::try_from(duration.seconds()).unwrap_or(u16::MAX)
 }
@@ -243,15 +240,15 @@ fn success_codes(text: &str, (least, most): (u16, u16), field: &Field<'_>) -> Re
     })
 }
 
-/// Every attribute that is compared.
+/// All attributes that are compared with AWS's.
 fn group_attributes(spec: &BackendSpec, field: &Field<'_>) -> Result<Pairs, Complaint> {
     let algorithm = spec.algorithm.map(|algorithm| match algorithm {
         Algorithm::RoundRobin => "round_robin",
         Algorithm::LeastOutstandingRequests => "least_outstanding_requests",
         Algorithm::WeightedRandom => "weighted_random",
     });
-    let mut api_message = Vec::new();
-    let mut say = |name, key, value: Option<String>| api_message.extend(value.map(|value| (name, key, value)));
+    let mut fields = Vec::new();
+    let mut say = |name, key, value: Option<String>| fields.extend(value.map(|value| (name, key, value)));
     say("algorithm", ALGORITHM, algorithm.map(Into::into));
     say("slowStart", SLOW_START, spec.slow_start.as_ref().map(|it| it.seconds().to_string()));
     let delay = spec.deregistration_delay.as_ref().map(|it| it.seconds().to_string());
@@ -267,7 +264,7 @@ fn group_attributes(spec: &BackendSpec, field: &Field<'_>) -> Result<Pairs, Comp
         say("stickiness.cookieName", COOKIE, stickiness.cookie_name.clone());
     }
     let map = field.name("attributes");
-    let asked = attributes::with_fields(&spec.attributes, api_message, &map)?;
+    let asked = attributes::with_fields(&spec.attributes, fields, &map)?;
     attributes::check_target_group(&asked, &map)?;
     let mut all = default_group_attributes();
     all.extend(asked);
@@ -351,20 +348,20 @@ mod tests {
         assert_eq!(attributes, wanted);
         let cookie = json!({ "type": "app_cookie", "cookieName": "SESSION", "duration": "9s" });
         let attributes = group(json!({ "port": 80, "stickiness": cookie })).attributes;
-        let message = ["stickiness.enabled", "stickiness.type", COOKIE, "stickiness.app_cookie.duration_seconds"];
-        assert_eq!(message.map(|key| attributes[key].as_str()), ["true", "app_cookie", "SESSION", "9"]);
+        let keys = ["stickiness.enabled", "stickiness.type", COOKIE, "stickiness.app_cookie.duration_seconds"];
+        assert_eq!(keys.map(|key| attributes[key].as_str()), ["true", "app_cookie", "SESSION", "9"]);
     }
 
     #[test]
     fn checks_are_on_a_number_or_on_a_named_port_of_the_service() {
-        for (api_message, number, name) in [
+        for (given, number, name) in [
             (json!(9090), Some(9090), None),
             (json!("9090"), Some(9090), None),
             (json!("metrics"), None, Some("metrics")),
             (json!("traffic-port"), None, None),
         ] {
-            let group = group(json!({ "port": 80, "healthCheck": { "port": api_message } }));
-            assert_eq!((group.health_check.port, group.backend.check.as_deref()), (number, name), "{api_message}");
+            let group = group(json!({ "port": 80, "healthCheck": { "port": given } }));
+            assert_eq!((group.health_check.port, group.backend.check.as_deref()), (number, name), "{given}");
         }
     }
 
@@ -420,11 +417,11 @@ mod tests {
                 "says again what algorithm says: remove one of the two",
             ),
         ] {
-            let (reason, api_message) = fixtures::complaint(using(backend));
-            assert_eq!(reason, "BackendInvalid", "{api_message}");
+            let (reason, message) = fixtures::complaint(using(backend));
+            assert_eq!(reason, "BackendInvalid", "{message}");
             assert!(
-                api_message.starts_with("spec.backends[0].") && api_message.contains(words),
-                "{api_message}\nshould say: {words}"
+                message.starts_with("spec.backends[0].") && message.contains(words),
+                "{message}\nshould say: {words}"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! What one object says of the balancer itself.
+//! What the spec of one object says about the balancer itself.
 
 use std::collections::BTreeSet;
 
@@ -11,21 +11,21 @@ use crate::external::elbv2::{IpAddressType, Pairs};
 /// Tags of a resource; Causeway's own are among them.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html>
 const MOST_TAGS: usize = 50;
-/// Cluster and its uid, namespace, name, uid and `ManagedBy`, then what a target group follows, or a rule's secret; what a member of a
-/// group has also names the member.
+/// The tags that Causeway sets: cluster and its uid, namespace, name, uid and `ManagedBy`, then the backend of a target
+/// group or the secret of a rule. A resource of a group's member has one more, which names the member.
 const OWN_TAGS: usize = 7;
 const LEAST_CAPACITY: u32 = 100;
 
-/// What an object says of the balancer; `None` and nothing where it says nothing.
+/// What an object says about the balancer. Fields that it leaves out are `None` or empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BalancerPart {
     /// Whether the object shares its balancer.
     pub grouped: bool,
-    /// Where it is reached from.
+    /// Whether it faces the internet.
     pub scheme: Scheme,
-    /// Kind of addresses.
+    /// Its IP address type.
     pub ip_address_type: Option<IpAddressType>,
-    /// Where it stands.
+    /// Its subnets.
     pub subnets: Option<SubnetsModel>,
     /// Its security groups.
     pub security: SecurityModel,
@@ -45,7 +45,7 @@ pub struct BalancerPart {
     pub adopt: Option<String>,
 }
 
-/// What the spec says of the balancer.
+/// What the spec says about the balancer.
 pub fn balancer(spec: &MyIngressSpec, field: &Field<'_>) -> Result<BalancerPart, Complaint> {
     if let Some(name) = &spec.adopt {
         let allowed = |c: char| c.is_ascii_alphanumeric() || c == '-';
@@ -170,7 +170,7 @@ fn ids(ids: &[String], prefix: &str, field: &Field<'_>) -> Result<BTreeSet<Strin
     distinct(ids, field, |id, field| text::id(id, prefix, field))
 }
 
-/// A list in which nothing is twice.
+/// Checks that nothing is in the list twice.
 fn distinct(
     list: &[String],
     field: &Field<'_>,
@@ -188,8 +188,8 @@ fn distinct(
 }
 
 fn balancer_attributes(spec: &MyIngressSpec, field: &Field<'_>) -> Result<Pairs, Complaint> {
-    let mut api_message = Vec::new();
-    let mut say = |name, key, value: Option<String>| api_message.extend(value.map(|value| (name, key, value)));
+    let mut fields = Vec::new();
+    let mut say = |name, key, value: Option<String>| fields.extend(value.map(|value| (name, key, value)));
     let timeout = spec.idle_timeout.as_ref().map(|it| it.seconds().to_string());
     say("spec.idleTimeout", "idle_timeout.timeout_seconds", timeout);
     let protection = spec.deletion_protection.map(|it| it.to_string());
@@ -201,11 +201,11 @@ fn balancer_attributes(spec: &MyIngressSpec, field: &Field<'_>) -> Result<Pairs,
         check_access_logs(logs, &field.name("accessLogs"))?;
         say("spec.accessLogs", "access_logs.s3.enabled", Some("true".into()));
         say("spec.accessLogs", "access_logs.s3.bucket", Some(logs.bucket.clone()));
-        // Without a prefix the one that was there goes.
+        // If the spec has no prefix, the former one is removed.
         say("spec.accessLogs", "access_logs.s3.prefix", Some(logs.prefix.clone().unwrap_or_default()));
     }
     let map = field.name("attributes").called("AttributesInvalid");
-    let all = attributes::with_fields(&spec.attributes, api_message, &map)?;
+    let all = attributes::with_fields(&spec.attributes, fields, &map)?;
     attributes::check_balancer(&all, &map)?;
     Ok(all)
 }
@@ -243,7 +243,8 @@ fn check_tags(tags: &Pairs, grouped: bool, field: &Field<'_>) -> Result<(), Comp
         let entry = field.key(key);
         text::of_characters(key, 1, 128, &entry, in_tags, "letters, digits, spaces and _ . : / = + - @")?;
         text::of_characters(value, 0, 256, &entry, in_tags, "letters, digits, spaces and _ . : / = + - @")?;
-        // Tags differ by letter case in AWS, and policies that name them may not: other cases of our keys would mislead.
+        // AWS distinguishes tag keys by letter case, but policies that name them may not. Our keys with other letter
+        // case would thus mislead, and are reserved too.
         // https://docs.aws.amazon.com/IAM/latest/UserGuide/id_tags.html#id_tags_rules_case-insensitive
         let begins = |start: &str| key.get(..start.len()).is_some_and(|its| its.eq_ignore_ascii_case(start));
         let reserved = begins("aws:") || begins(&format!("{PREFIX}/")) || key.eq_ignore_ascii_case("ManagedBy");
@@ -255,7 +256,7 @@ fn check_tags(tags: &Pairs, grouped: bool, field: &Field<'_>) -> Result<(), Comp
     Ok(())
 }
 
-/// Whether there is room for Causeway's own tags beside these.
+/// Checks that there is room for Causeway's own tags besides these.
 pub fn within_tag_limit(tags: &Pairs, grouped: bool, field: &Field<'_>) -> Result<(), Complaint> {
     let most = MOST_TAGS - OWN_TAGS - usize::from(grouped);
     if tags.len() > most {
@@ -264,7 +265,7 @@ pub fn within_tag_limit(tags: &Pairs, grouped: bool, field: &Field<'_>) -> Resul
     Ok(())
 }
 
-/// What AWS takes in tags; line breaks and tabs are control characters, not spaces.
+/// Characters that AWS takes in tags. Line breaks and tabs are control characters, not spaces.
 fn in_tags(c: char) -> bool {
     c.is_alphanumeric() || (c.is_whitespace() && !c.is_control()) || "_.:/=+-@".contains(c)
 }
@@ -386,8 +387,8 @@ mod tests {
             (json!({ "tags": { "managedby": "b" } }), "choose another key"),
             (json!({ "tags": { "Aws:a": "b" } }), "choose another key"),
         ] {
-            let (_, api_message) = complaint(spec);
-            assert!(api_message.contains(words), "{api_message}\nshould say: {words}");
+            let (_, message) = complaint(spec);
+            assert!(message.contains(words), "{message}\nshould say: {words}");
         }
         let nowhere = built(&[&born("web", 0, json!({}))]);
         assert!(describe(&nowhere, "web").starts_with("spec.subnets is missing: give at least two subnets"));

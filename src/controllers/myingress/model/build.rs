@@ -1,4 +1,4 @@
-//! Objects become a model.
+//! Builds the model from the objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,17 +15,17 @@ use crate::controllers::myingress::ownership::{ObjectKey, Owner};
 /// Client secrets of log-ins by (namespace, name of the Secret, key), where they could be read.
 pub type Secrets = BTreeMap<(String, String, String), String>;
 
-/// What the builder needs beside the objects.
+/// What the builder needs besides the objects.
 pub struct Inputs<'a> {
-    /// Whom the balancer belongs to.
+    /// The owner of the balancer.
     pub owner: &'a Owner,
     /// Client secrets.
     pub secrets: &'a Secrets,
-    /// How much AWS takes.
+    /// AWS's limits.
     pub limits: &'a Limits,
 }
 
-/// What became of the objects.
+/// The outcome of [`build`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
     /// What AWS should have; `None` where no valid member says where the balancer stands.
@@ -34,23 +34,23 @@ pub struct Built {
     pub complaints: BTreeMap<ObjectKey, Complaint>,
 }
 
-/// Puts members in their order: those of the group's own namespace first, then by `spec.group.order` (0 unless given), then by
-/// age, then by namespace and name.
+/// Sorts members: those of the group's own namespace first, then by `spec.group.order` (0 unless given), then by age,
+/// then by namespace and name.
 pub fn order(members: &mut [&MyIngress], home: &str) {
     members.sort_by_cached_key(|object| {
         let order = object.spec.group.as_ref().and_then(|group| group.order).unwrap_or_default();
         let born = object.creation_timestamp();
-        // One that the cluster has not dated yet is the youngest.
+        // An object without a creation time yet is the youngest.
         let namespace = object.namespace();
         (namespace.as_deref() != Some(home), order, born.is_none(), born, namespace, object.name_any())
     });
 }
 
-/// What the members, in their order, want AWS to have. A member with a complaint contributes nothing.
+/// Builds what the members, in their order, want AWS to have. A member with a complaint contributes nothing.
 ///
-/// The first valid member with subnets of the group's own namespace says where the balancer stands, and comes first where
-/// members contradict each other: so no other member can take the balancer away from the group. Else the earlier member comes
-/// first. Members of other namespaces, its guests, are added when all is decided; nothing they say changes that.
+/// The first valid member of the group's own namespace that has subnets says where the balancer stands. It wins where
+/// members contradict each other, so no other member can take the balancer away from the group. Otherwise the earlier
+/// member wins. Members of other namespaces, the guests, are added when all else is decided, and change nothing of it.
 pub fn build(members: &[&MyIngress], context: &Inputs<'_>) -> Built {
     let mut hopeless: BTreeMap<ObjectKey, Complaint> = BTreeMap::new();
     loop {
@@ -66,7 +66,7 @@ pub fn build(members: &[&MyIngress], context: &Inputs<'_>) -> Built {
     }
 }
 
-/// All members but the hopeless ones, merged.
+/// Merges all members but the hopeless ones.
 fn attempt(
     members: &[&MyIngress],
     hopeless: &BTreeMap<ObjectKey, Complaint>,
@@ -97,7 +97,7 @@ fn attempt(
             Err(complaint) => drop(complaints.insert(key(object), complaint)),
         }
     }
-    // A port that has no certificate is not opened: its guests are told when that is known.
+    // A port without a certificate is not opened: the next attempt leaves it out, and adds the guests.
     if draft.without_certificate().is_empty() {
         for object in guests {
             let admitted = guests::admitted(object, context.owner, &draft.protocols());
@@ -111,7 +111,7 @@ fn attempt(
     (Some(draft), complaints)
 }
 
-/// The first valid member that says where the balancer stands, and the balancer with nobody else.
+/// The first valid member that says where the balancer stands, and the draft with that member alone.
 fn anchor(
     candidates: &[&MyIngress],
     context: &Inputs<'_>,
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_wants_nothing() {
+    fn without_members_there_is_no_model() {
         assert_eq!(built(&[]), Built { model: None, complaints: BTreeMap::new() });
     }
 }

@@ -1,4 +1,4 @@
-//! Which requests a rule takes.
+//! The conditions that decide which requests a rule takes.
 //!
 //! <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/rule-condition-types.html>
 
@@ -93,7 +93,7 @@ fn source(cidr: &str, field: &Field<'_>) -> Result<String, Complaint> {
     Ok(network)
 }
 
-/// A host, which has a dot and ends in letters; wildcards go everywhere.
+/// A host. It has a dot and ends in letters; wildcards may stand anywhere.
 fn host(host: &str, field: &Field<'_>) -> Result<String, Complaint> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-.*?".contains(c);
     text::of_characters(host, 1, LONGEST, field, allowed, "letters, digits, - and ., and * and ? as wildcards")?;
@@ -148,7 +148,7 @@ fn prefix(path: &str, field: &Field<'_>) -> Result<Vec<String>, Complaint> {
     Ok(if path.is_empty() { vec![below] } else { vec![path.to_owned(), below] })
 }
 
-/// A path that means itself.
+/// Checks a path without wildcards.
 fn literal(path: &str, field: &Field<'_>) -> Result<(), Complaint> {
     if path.contains(['*', '?']) {
         return field.complain("has * or ?, which are wildcards to AWS: use type Pattern, or Regex with \\* or \\?");
@@ -215,7 +215,7 @@ fn methods(methods: &[String], field: &Field<'_>) -> Result<Condition, Complaint
     Ok(Condition::Method(methods.iter().cloned().collect()))
 }
 
-/// How many values AWS counts.
+/// The number of values, as AWS counts them.
 fn values(condition: &Condition) -> usize {
     match condition {
         Condition::Host(it) | Condition::Path(it) | Condition::Header { values: it, .. } => match it {
@@ -227,7 +227,7 @@ fn values(condition: &Condition) -> usize {
     }
 }
 
-/// How many wildcards AWS counts; a backslash takes a wildcard's meaning away.
+/// The number of wildcards, as AWS counts them. A backslash before a wildcard takes its meaning away.
 fn wildcards(condition: &Condition) -> usize {
     match condition {
         Condition::Host(Match::Wildcards(texts))
@@ -312,8 +312,8 @@ mod tests {
         let one = |keys: &[&str]| Condition::Query(keys.iter().map(|key| (Some((*key).into()), "1".into())).collect());
         let rule = json!({ "query": [pair("a"), pair("b")], "queryAll": [pair("c"), pair("d")] });
         assert_eq!(of(rule).unwrap(), [one(&["a", "b"]), one(&["c"]), one(&["d"])]);
-        let api_message = of(json!({ "queryAll": [{ "key": "a", "value": "é" }] })).unwrap_err();
-        assert!(api_message.starts_with("spec.queryAll[0].value has"), "{api_message}");
+        let message = of(json!({ "queryAll": [{ "key": "a", "value": "é" }] })).unwrap_err();
+        assert!(message.starts_with("spec.queryAll[0].value has"), "{message}");
     }
 
     #[test]
@@ -361,8 +361,8 @@ mod tests {
             ),
             (json!({ "sourceCidrs": ["255.255.255.255/32"] }), "spec.sourceCidrs[0] is the address of a broadcast"),
         ] {
-            let api_message = of(rule).unwrap_err();
-            assert!(api_message.contains(words), "{api_message}\nshould say: {words}");
+            let message = of(rule).unwrap_err();
+            assert!(message.contains(words), "{message}\nshould say: {words}");
         }
     }
 
@@ -373,9 +373,9 @@ mod tests {
         };
         assert!(of(json!({ "paths": paths(5, "Exact") })).is_ok());
         assert!(of(json!({ "paths": paths(2, "Prefix"), "methods": ["GET"] })).is_ok());
-        let api_message = of(json!({ "paths": paths(3, "Prefix") })).unwrap_err();
+        let message = of(json!({ "paths": paths(3, "Prefix") })).unwrap_err();
         assert_eq!(
-            api_message,
+            message,
             "spec has 6 condition values, and AWS takes 5 (a Prefix path counts as two): make two rules"
         );
         let stars = |text: &str| of(json!({ "query": [{ "key": "a", "value": text }] }));

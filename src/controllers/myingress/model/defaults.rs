@@ -1,8 +1,8 @@
-//! Attributes as AWS gives them to what is new.
+//! The attributes that AWS gives to new resources.
 
 use crate::external::elbv2::{Pairs, Protocol};
 
-/// What a removed attribute of a balancer goes back to. A key that is not here stays as it is.
+/// The value that an attribute of a balancer goes back to when it is removed. A key that is not here stays as it is.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_LoadBalancerAttribute.html>
 const OF_BALANCERS: [(&str, &str); 15] = [
     ("access_logs.s3.enabled", "false"),
@@ -22,7 +22,7 @@ const OF_BALANCERS: [(&str, &str); 15] = [
     ("zonal_shift.config.enabled", "false"),
 ];
 
-/// The name of an application's cookie is not here: no name is no value that could be written.
+/// The cookie name of an application is not here: its default is no name, which cannot be written.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetGroupAttribute.html>
 const OF_TARGET_GROUPS: [(&str, &str); 13] = [
     ("deregistration_delay.timeout_seconds", "300"),
@@ -40,7 +40,7 @@ const OF_TARGET_GROUPS: [(&str, &str); 13] = [
     ("target_group_health.unhealthy_state_routing.minimum_healthy_targets.percentage", "off"),
 ];
 
-/// Headers of requests that only HTTPS listeners add.
+/// Request headers that only HTTPS listeners add.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/header-modification.html>
 const REQUEST_HEADERS: [(&str, &str); 8] = [
     ("x_amzn_mtls_clientcert", "X-Amzn-Mtls-Clientcert"),
@@ -53,7 +53,7 @@ const REQUEST_HEADERS: [(&str, &str); 8] = [
     ("x_amzn_tls_version", "X-Amzn-Tls-Version"),
 ];
 
-/// Headers of responses, none of which AWS adds by itself.
+/// Response headers. AWS adds none of them by itself.
 const RESPONSE_HEADERS: [&str; 10] = [
     "access_control_allow_credentials",
     "access_control_allow_headers",
@@ -67,7 +67,7 @@ const RESPONSE_HEADERS: [&str; 10] = [
     "x_frame_options",
 ];
 
-/// What an attribute of a balancer is unless somebody sets it; `None` for one whose default is not known here.
+/// The value of a balancer's attribute that nobody has set; `None` if the default is not known here.
 pub fn default_balancer_attribute(key: &str) -> Option<&'static str> {
     OF_BALANCERS.iter().find(|(known, _)| *known == key).map(|(_, value)| *value)
 }

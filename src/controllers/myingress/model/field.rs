@@ -1,10 +1,10 @@
-//! Where in a spec something is, for messages. Costs nothing unless there is something to say.
+//! The place of a field in a spec, for messages. It costs nothing unless there is a message.
 
 use std::fmt::{self, Display, Formatter};
 
 use super::Complaint;
 
-/// A field of a spec, by its way from the root.
+/// A field of a spec, by its path from the root.
 #[derive(Clone, Copy, Debug)]
 pub struct Field<'a> {
     parent: Option<&'a Field<'a>>,
@@ -30,7 +30,7 @@ impl<'a> Field<'a> {
         Field { parent: Some(self), step: Step::Name(name), reason: self.reason }
     }
 
-    /// The item at this place of a list.
+    /// The item at this index of a list.
     pub fn at(&'a self, index: usize) -> Field<'a> {
         Field { parent: Some(self), step: Step::Index(index), reason: self.reason }
     }
@@ -40,12 +40,12 @@ impl<'a> Field<'a> {
         Field { parent: Some(self), step: Step::Key(key), reason: self.reason }
     }
 
-    /// The same field, where complaints about it and what is in it have another reason.
+    /// The same field, with another reason for complaints about it and its parts.
     pub fn called(self, reason: &'static str) -> Self {
         Field { reason, ..self }
     }
 
-    /// A complaint about this field; the text goes on after the field.
+    /// A complaint about this field. The text follows the field's path.
     pub fn wrong(&self, text: impl Display) -> Complaint {
         Complaint { reason: self.reason, message: format!("{self} {text}") }
     }

@@ -12,7 +12,7 @@ use crate::controllers::myingress::ownership::Owner;
 /// The example that people start from.
 pub const FULL: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/myingress-full.yaml"));
 
-/// An object with this spec in the namespace `shop`, born at this second.
+/// An object with this spec in the namespace `shop`, created at this second.
 pub fn born(name: &str, second: i64, spec: Value) -> MyIngress {
     let spec: MyIngressSpec = serde_json::from_value(spec).unwrap();
     let born = jiff::Timestamp::from_second(second).unwrap();
@@ -26,7 +26,7 @@ pub fn born(name: &str, second: i64, spec: Value) -> MyIngress {
     MyIngress { metadata, spec, status: None }
 }
 
-/// An object that says where its balancer stands, beside what `more` says.
+/// An object that has subnets, and what `more` says.
 pub fn standing(name: &str, more: Value) -> MyIngress {
     let mut spec = json!({ "subnets": ["subnet-a", "subnet-b"] });
     merge(&mut spec, more);
@@ -61,7 +61,7 @@ pub fn secrets() -> Secrets {
     Secrets::from([(place("clientSecret"), "s3cr3t".into()), (place("broken"), "s3cr3t\n".into())])
 }
 
-/// What becomes of these objects, in this order.
+/// Builds the model of these objects, in this order.
 pub fn built(members: &[&MyIngress]) -> Built {
     let (cluster, namespace, name, uid) = ("prod".into(), "shop".into(), "all".into(), "uid-all".into());
     let owner = Owner { cluster, namespace, name, uid };

@@ -1,4 +1,4 @@
-//! The full example, through and through.
+//! The whole model of the full example.
 
 use kube::ResourceExt;
 

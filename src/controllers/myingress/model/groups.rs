@@ -1,4 +1,4 @@
-//! Several objects on one balancer: what agrees, what does not, and who is told.
+//! Several objects on one balancer: what agrees, what does not, and which object gets the complaint.
 
 use std::collections::BTreeSet;
 
@@ -11,14 +11,14 @@ use crate::api::MyIngress;
 
 const CERTIFICATE: &str = "arn:aws:acm:eu-west-1:000000000000:certificate/a";
 
-/// What both get, where they agree.
+/// The model of both objects, which agree.
 fn both(first: &MyIngress, second: &MyIngress) -> Model {
     let built = built(&[first, second]);
     assert!(built.complaints.is_empty(), "{:?}", built.complaints);
     built.model.unwrap()
 }
 
-/// What the second is told, where the first goes on as if alone.
+/// The complaint about the second object. The model is as if the first were alone.
 fn refused(first: &MyIngress, second: &MyIngress) -> String {
     let together = built(&[first, second]);
     assert_eq!(together.model, built(&[first]).model);
@@ -87,7 +87,7 @@ fn what_only_one_gives_goes_for_all() {
 }
 
 #[test]
-fn listeners_that_contradict_each_other_are_told_to_the_later_member() {
+fn listeners_that_contradict_each_other_are_a_complaint_about_the_later_member() {
     let response = |status: u16| json!({ "fixedResponse": { "statusCode": status } });
     let certificates = || ("certificateArns", json!([CERTIFICATE]));
     for (first, second, field) in [
@@ -105,18 +105,18 @@ fn listeners_that_contradict_each_other_are_told_to_the_later_member() {
         (on_80(&[("attributes", json!({ "a": "1" }))]), on_80(&[("attributes", json!({ "a": "2" }))]), "attributes[a]"),
         (on_80(&[("defaultAction", response(200))]), on_80(&[("defaultAction", response(201))]), "defaultAction"),
     ] {
-        let api_message = refused(&standing("a", first), &joining("b", second));
+        let message = refused(&standing("a", first), &joining("b", second));
         let words = "differs from that of shop/a, which has the same port and came first: make them equal, or leave it out here";
-        assert_eq!(api_message, format!("spec.listeners[0].{field} {words}"));
+        assert_eq!(message, format!("spec.listeners[0].{field} {words}"));
     }
 }
 
 #[test]
-fn a_priority_is_had_once() {
+fn a_priority_is_given_once() {
     let spec = || on_80(&[("rules", json!([answering("a.x", Some(7))]))]);
-    let api_message = refused(&standing("a", spec()), &joining("b", spec()));
+    let message = refused(&standing("a", spec()), &joining("b", spec()));
     let rule = "spec.listeners[0].rules[0]";
-    assert_eq!(api_message, format!("{rule}.priority is 7, as that of {rule} of shop/a: choose another number"));
+    assert_eq!(message, format!("{rule}.priority is 7, as that of {rule} of shop/a: choose another number"));
 }
 
 #[test]
@@ -133,12 +133,9 @@ fn only_the_member_that_stands_first_says_what_the_balancer_is() {
         (json!({ "inboundCidrs": ["::/0"] }), "inboundCidrs"),
         (json!({ "http2": false }), "attributes[routing.http2.enabled]"),
     ] {
-        let api_message = refused(&standing("a", json!({})), &joining("b", second));
-        assert!(api_message.starts_with(&format!("spec.{field} ")), "{api_message}");
-        assert!(
-            api_message.contains("differs from that of shop/a, which says where the balancer stands"),
-            "{api_message}"
-        );
+        let message = refused(&standing("a", json!({})), &joining("b", second));
+        assert!(message.starts_with(&format!("spec.{field} ")), "{message}");
+        assert!(message.contains("differs from that of shop/a, which says where the balancer stands"), "{message}");
     }
 }
 
@@ -161,9 +158,9 @@ fn networks_and_tags_add_up() {
         balancer.security,
         SecurityModel::Managed { cidrs, prefix_lists: BTreeSet::new(), targets: BTreeSet::new() }
     );
-    let api_message = refused(&first, &joining("b", json!({ "tags": { "b": "3" } })));
+    let message = refused(&first, &joining("b", json!({ "tags": { "b": "3" } })));
     assert_eq!(
-        api_message,
+        message,
         "spec.tags[b] differs from that of shop/a, which came first: make them equal, or leave it out here"
     );
 }
@@ -173,9 +170,6 @@ fn the_member_that_overflows_a_limit_is_the_one_left_out() {
     let rules = |number: usize| -> Value { (0..number).map(|it| answering(&format!("h{it}.x"), None)).collect() };
     let first = standing("a", on_80(&[("rules", rules(99))]));
     both(&first, &joining("b", on_80(&[("rules", rules(1))])));
-    let api_message = refused(&first, &joining("b", on_80(&[("rules", rules(2))])));
-    assert!(
-        api_message.starts_with("spec.listeners brings the balancer to 101 rules, and AWS takes 100"),
-        "{api_message}"
-    );
+    let message = refused(&first, &joining("b", on_80(&[("rules", rules(2))])));
+    assert!(message.starts_with("spec.listeners brings the balancer to 101 rules, and AWS takes 100"), "{message}");
 }

@@ -1,5 +1,5 @@
-//! Members of other namespaces than the group's own: its guests. They bring rules and backends. Everything that all members
-//! share is for the members of the group's own namespace to decide, and their rules come first.
+//! Members of other namespaces than the group's own: its guests. They bring rules and backends. Only members of the
+//! group's own namespace decide what all members share, and their rules come first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::external::elbv2::{Condition, Match, Protocol};
 
 const REASON: &str = "GuestRefused";
 
-/// What a guest is told while nobody of the group's own namespace says where the balancer stands.
+/// The complaint about a guest while no member of the group's own namespace says where the balancer stands.
 pub fn without_home(owner: &Owner) -> Complaint {
     let message = format!(
         "spec.group: no valid member of namespace {} says where the balancer of group {} stands: ask there for one with \
@@ -22,7 +22,8 @@ pub fn without_home(owner: &Owner) -> Complaint {
     Complaint { reason: "GroupWithoutBalancer", message }
 }
 
-/// The guest's spec as it counts, with the protocols of the group's listeners; or the first field that is not a guest's to set.
+/// The spec of the guest, with the protocols of the group's listeners; or a complaint about the first field that a
+/// guest may not set.
 pub fn admitted(
     object: &MyIngress,
     owner: &Owner,
@@ -41,8 +42,8 @@ pub fn admitted(
     Ok(admitted)
 }
 
-/// A field of the spec that is set and that all members of a group share. Every field is named here, so that a new one is
-/// not forgotten.
+/// The first field that is set although all members of a group share it. Every field is named here, so a new one is not
+/// forgotten.
 fn common_field(spec: &MyIngressSpec) -> Option<&'static str> {
     let MyIngressSpec {
         name,
@@ -64,19 +65,19 @@ fn common_field(spec: &MyIngressSpec) -> Option<&'static str> {
         minimum_capacity_units,
         attributes,
         tags,
-        // The guest's own.
+        // The guest's own fields.
         listeners: _,
         backends: _,
         group: _,
         suspend: _,
-        // It says what becomes of the balancer, which a guest's deletion does not touch.
+        // It says what becomes of the balancer, which the deletion of a guest does not affect.
         deletion_policy: _,
     } = spec;
     let fields = [
         ("name", name.is_some()),
         ("subnets", !subnets.is_empty()),
         ("subnetSelector", subnet_selector.is_some()),
-        // Left out, it reads as the default one.
+        // A scheme that is left out reads as the default one.
         ("scheme", *scheme != Scheme::default()),
         ("ipAddressType", ip_address_type.is_some()),
         ("securityGroups", !security_groups.is_empty()),
@@ -97,7 +98,7 @@ fn common_field(spec: &MyIngressSpec) -> Option<&'static str> {
     fields.into_iter().find_map(|(name, set)| set.then_some(name))
 }
 
-/// Takes the protocol of the group's listener on that port; or names what is wrong.
+/// Takes the protocol of the group's listener on that port, or complains about the listener.
 fn listen(
     listener: &mut ListenerSpec,
     owner: &Owner,
@@ -161,8 +162,8 @@ fn for_home(owner: &Owner) -> String {
     )
 }
 
-/// Refuses a guest's rule that would answer requests which a rule of the group's own namespace is about, as far as patterns
-/// tell. Where they do not, that rule comes first all the same.
+/// Refuses a guest's rule for requests that a rule of the group's own namespace is about, as far as the patterns show
+/// that. Where they do not, the other rule still comes first.
 pub fn answers_nothing_of<'a>(
     home: impl IntoIterator<Item = &'a RuleModel>,
     guest: &RuleModel,
@@ -178,16 +179,16 @@ pub fn answers_nothing_of<'a>(
     Err(Complaint { reason: REASON, message })
 }
 
-/// Hosts and paths that a rule is about, by pattern; none for all.
+/// The hosts and paths that a rule is about, by pattern; `None` stands for all.
 struct Claim<'a> {
     hosts: Vec<Option<&'a str>>,
     paths: Vec<Option<&'a str>>,
-    /// Whether it has conditions beside them.
+    /// Whether the rule has other conditions besides them.
     narrowed: bool,
 }
 
 impl<'a> Claim<'a> {
-    /// What the rule is about; `None` where a regular expression says it.
+    /// What the rule is about; `None` if it has a regular expression for host or path.
     fn of(rule: &'a RuleModel) -> Option<Self> {
         let mut claim = Self { hosts: vec![None], paths: vec![None], narrowed: false };
         let all = |patterns: &'a BTreeSet<String>| patterns.iter().map(|it| Some(it.as_str())).collect();
@@ -202,10 +203,11 @@ impl<'a> Claim<'a> {
         Some(claim)
     }
 
-    /// Whether a guest's rule with that claim has nothing to answer, or only what this rule leaves to nobody.
+    /// Whether a guest's rule with that claim must be refused because of this rule.
     ///
-    /// A rule with nothing but hosts and paths answers all of them. One that names a host and has other conditions, such as
-    /// the networks that may come, is not to be got round: whoever it does not let pass shall not meet a guest.
+    /// A rule that has only hosts and paths answers all requests for them, so nothing is left to the guest. A rule that
+    /// names a host and has other conditions, such as client networks, must not be bypassed: a client that it does not
+    /// let pass must not reach a guest.
     fn excludes(&self, guest: &Claim<'_>) -> bool {
         let alike =
             |ours: Option<&str>, theirs: Option<&str>| covers(ours, theirs) || (self.narrowed && covers(theirs, ours));
@@ -217,7 +219,7 @@ impl<'a> Claim<'a> {
     }
 }
 
-/// Whether everything that the inner pattern matches, the outer one matches as well.
+/// Whether the outer pattern matches everything that the inner one matches.
 fn covers(outer: Option<&str>, inner: Option<&str>) -> bool {
     match (outer, inner) {
         (None, _) => true,
@@ -226,9 +228,10 @@ fn covers(outer: Option<&str>, inner: Option<&str>) -> bool {
     }
 }
 
-/// Whether a pattern with `*` and `?` matches a text, in which wildcards stand for themselves: `?` is no `*`.
+/// Whether a pattern with `*` and `?` matches a text. Wildcards in the text stand for themselves: a `?` there is no
+/// `*`.
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    // Where the last `*` was, and how much of the text it takes.
+    // The position of the last `*`, and how much of the text it takes.
     let (mut at, mut read, mut star) = (0, 0, None);
     while read < text.len() {
         let here = pattern.get(at);

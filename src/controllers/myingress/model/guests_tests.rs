@@ -1,4 +1,4 @@
-//! Guests of a group bring rules and backends, and change nothing of what is the others'.
+//! Guests of a group bring rules and backends, and change nothing that belongs to the others.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ fn rule(host: &str, priority: Option<u16>) -> Value {
     json!({ "hosts": [host], "priority": priority, "action": { "fixedResponse": { "statusCode": 200 } } })
 }
 
-/// The member of the group's own namespace.
+/// A member of the group's own namespace.
 fn home(listeners: &Value) -> MyIngress {
     let group = json!({ "name": "all", "allowedNamespaces": ["guests"] });
     born("home", 9, json!({ "group": group, "subnets": ["subnet-a", "subnet-b"], "listeners": listeners }))
@@ -35,7 +35,7 @@ fn on_80(rules: &Value) -> Value {
     json!({ "listeners": [{ "port": 80, "rules": rules }] })
 }
 
-/// What the guest is told, where the others go on as if it were not there.
+/// The complaint about the guest. The model is as if the guest were not there.
 fn refused(home: &MyIngress, spec: Value) -> String {
     let guest = guest("guest", 0, spec);
     let together = built(&[home, &guest]);
@@ -155,15 +155,15 @@ fn what_others_answer_is_not_answered_by_a_guest() {
     let path = |value: &str| json!([{ "value": value }]);
     let office = json!(["192.0.2.0/24"]);
     for (ours, theirs, refuses) in [
-        // All of it is answered already.
+        // Our rule answers all of these requests.
         (json!({ "hosts": ["a.example.com"] }), json!({ "hosts": ["A.example.com"], "paths": path("/x") }), true),
         (json!({ "hosts": ["*.example.com"] }), json!({ "hosts": ["a.example.com"] }), true),
         (json!({ "paths": path("/shop") }), json!({ "hosts": ["a.example.com"], "paths": path("/shop/cart") }), true),
-        // Whom it does not let pass shall not meet the guest.
+        // Clients that our rule does not let pass must not reach the guest.
         (json!({ "hosts": ["a.example.com"], "sourceCidrs": office }), json!({ "hosts": ["a.example.com"] }), true),
         (json!({ "hosts": ["a.example.com"], "sourceCidrs": office }), json!({ "hosts": ["*.example.com"] }), true),
         (json!({ "hosts": ["a.example.com"], "sourceCidrs": office }), json!({ "paths": path("/") }), true),
-        // Something else.
+        // The rules are about different requests.
         (json!({ "hosts": ["a.example.com"] }), json!({ "hosts": ["*.example.com"] }), false),
         (
             json!({ "hosts": ["a.example.com"], "paths": path("/shop") }),
@@ -203,7 +203,7 @@ fn a_guest_that_is_too_much_is_left_out_and_others_have_room() {
     assert!(describe(&together, "greedy").contains("rules, and AWS takes 100"));
 }
 
-/// Any object at all in another namespace; every other one says nothing that is not a guest's to say.
+/// Any object in another namespace. Half of them set nothing that a guest may not set.
 fn any_guest(name: &'static str) -> impl Strategy<Value = MyIngress> {
     (member(name), any::<bool>()).prop_map(move |(mut object, modest)| {
         object.metadata.namespace = Some("guests".into());
@@ -237,7 +237,7 @@ fn ordered(members: &[MyIngress]) -> Built {
     built(&members)
 }
 
-/// The model and the complaints without what is of these.
+/// The model and the complaints, without what belongs to these members.
 fn without(mut built: Built, out: impl Fn(&(String, String)) -> bool) -> Built {
     if let Some(model) = &mut built.model {
         model.groups.retain(|_, group| !out(&group.member));
@@ -276,7 +276,7 @@ proptest! {
     ) {
         let before = ordered(&[home.clone(), early.clone()]);
         let mut late = late;
-        // Its order may be what it likes, but for the lowest, which all have.
+        // With the same order and no creation time it comes after the early guest.
         let order = early.spec.group.as_ref().and_then(|group| group.order);
         late.spec.group.as_mut().unwrap().order = order;
         late.metadata.creation_timestamp = None;

@@ -1,17 +1,17 @@
-//! Whom the balancer's own security group lets in.
+//! The inbound rules of the balancer's own security group.
 
 use std::collections::BTreeSet;
 
 use super::{Complaint, Model, SecurityModel};
 use crate::external::ec2::{Permission, Source};
 
-/// Rules of a security group for each family of addresses, in an account that never asked for more.
-/// <https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html>, read on 2026-11-23: "enforced separately for
-/// IPv4 rules and IPv6 rules"; a rule with another group or a prefix list counts in both.
+/// Rules that a security group may have for each address family, in an account with the default quota.
+/// <https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html>, read on 2026-11-23: "enforced separately
+/// for IPv4 rules and IPv6 rules"; a rule with another group or a prefix list counts in both.
 pub const MOST_RULES: usize = 60;
 
-/// How many of the rules count for IPv4, and how many for IPv6. A prefix list counts at AWS as many as it may have
-/// entries, which are not known here: it counts once.
+/// How many of the rules count for IPv4, and how many for IPv6. AWS counts the highest number of entries that a prefix
+/// list may have. That number is unknown here, so a list counts once.
 pub fn counted<'a>(permissions: impl IntoIterator<Item = &'a Permission>) -> (usize, usize) {
     permissions.into_iter().fold((0, 0), |(four, six), permission| match &permission.source {
         Source::Network(cidr) if cidr.contains(':') => (four, six + 1),
@@ -20,7 +20,7 @@ pub fn counted<'a>(permissions: impl IntoIterator<Item = &'a Permission>) -> (us
     })
 }
 
-/// Who is let in on the ports of these listeners. A listener with networks of its own lets those in, and no others.
+/// The inbound rules for the ports of these listeners. A listener with networks of its own lets in those and no others.
 pub fn permissions<'a>(
     security: &SecurityModel,
     listeners: impl IntoIterator<Item = (u16, &'a BTreeSet<String>)>,
@@ -36,7 +36,7 @@ pub fn permissions<'a>(
     listeners.into_iter().flat_map(of_listener).collect()
 }
 
-/// Whether one security group takes these rules, before anything is made.
+/// Checks, before anything is created, that one security group may have these rules.
 pub fn check(permissions: &BTreeSet<Permission>, most: usize) -> Result<(), Complaint> {
     let (four, six) = counted(permissions);
     let (number, family) = if four >= six { (four, "IPv4") } else { (six, "IPv6") };
@@ -52,7 +52,7 @@ pub fn check(permissions: &BTreeSet<Permission>, most: usize) -> Result<(), Comp
 }
 
 impl Model {
-    /// Whom the balancer's own security group is to let in.
+    /// The wanted inbound rules of the balancer's own security group.
     pub fn inbound(&self) -> BTreeSet<Permission> {
         permissions(&self.balancer.security, self.listeners.iter().map(|(port, listener)| (*port, &listener.inbound)))
     }
@@ -121,8 +121,8 @@ mod tests {
                 "spec.listeners[0].inboundCidrs[0] must be a network",
             ),
         ] {
-            let (_, api_message) = complaint(spec);
-            assert!(api_message.contains(words), "{api_message}\nshould say: {words}");
+            let (_, message) = complaint(spec);
+            assert!(message.contains(words), "{message}\nshould say: {words}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How much AWS lets one balancer have. An account may have more than the defaults: its own quotas count where they could be
+//! AWS's limits for one balancer. An account may have higher quotas than the defaults; they count if they could be
 //! read.
 //!
 //! <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html>, read on 2026-11-23.
@@ -13,9 +13,9 @@ use super::inbound::MOST_RULES;
 pub struct Limits {
     /// Listeners of a balancer.
     pub listeners: usize,
-    /// Rules of a balancer beside the default ones.
+    /// Rules of a balancer besides the default ones.
     pub rules: usize,
-    /// Certificates of a balancer beside the default ones.
+    /// Certificates of a balancer besides the default ones.
     pub certificates: usize,
     /// Target groups of a balancer.
     pub groups: usize,
@@ -27,13 +27,14 @@ pub struct Limits {
     pub balancers: usize,
     /// Target groups of the region, all owners together.
     pub groups_of_region: usize,
-    /// Rules of a security group, for each family of addresses. `DescribeAccountLimits` does not tell: the operator's options
-    /// do. <https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html>, read on 2026-11-23.
+    /// Rules of a security group for each address family. `DescribeAccountLimits` does not report this quota; an option
+    /// of the operator sets it. <https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html>, read on
+    /// 2026-11-23.
     pub security_group_rules: usize,
 }
 
 impl Default for Limits {
-    /// What an account has that never asked for more.
+    /// The quotas of an account that never asked for more.
     fn default() -> Self {
         Self {
             listeners: 50,
@@ -50,9 +51,9 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// What `DescribeAccountLimits` says, and the default for what it leaves out.
+    /// The quotas in an answer of `DescribeAccountLimits`, and the defaults for those that it leaves out.
     /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_DescribeAccountLimits.html>
-    pub fn api_message(answer: &BTreeMap<String, usize>) -> Self {
+    pub fn of_answer(answer: &BTreeMap<String, usize>) -> Self {
         let default = Self::default();
         let of = |name: &str, default: usize| answer.get(name).copied().unwrap_or(default);
         Self {
@@ -69,7 +70,7 @@ impl Limits {
     }
 }
 
-/// From this share on a quota of the region is reported in the log, in percent: to raise one takes AWS hours to days.
+/// From this percentage on the use of a region's quota is logged: AWS takes hours to days to raise one.
 const NEARLY_ALL: usize = 90;
 
 /// Whether so much of a quota is used that somebody should ask for more.
@@ -77,15 +78,15 @@ pub fn is_nearly_used(used: usize, limit: usize) -> bool {
     used.saturating_mul(100) >= limit.saturating_mul(NEARLY_ALL)
 }
 
-/// What a listener counts for.
+/// What a listener counts towards the limits.
 pub struct Size {
-    /// Rules beside the default one.
+    /// Rules besides the default one.
     pub rules: usize,
-    /// Certificates beside the default one.
+    /// Certificates besides the default one.
     pub further_certificates: usize,
 }
 
-/// Whether AWS lets a balancer have these listeners and so many target groups.
+/// Checks that AWS lets a balancer have these listeners and this many target groups.
 pub fn check(listeners: &[Size], groups: usize, limits: &Limits) -> Result<(), Complaint> {
     let rules = listeners.iter().map(|it| it.rules).sum();
     let certificates = listeners.iter().map(|it| it.further_certificates).sum();
@@ -140,7 +141,7 @@ mod tests {
     #[test]
     fn a_raised_quota_is_used_and_what_is_not_said_is_the_default() {
         let answer = [("rules-per-application-load-balancer", 200), ("network-load-balancers", 7)];
-        let limits = Limits::api_message(&answer.map(|(name, most)| (name.to_owned(), most)).into());
+        let limits = Limits::of_answer(&answer.map(|(name, most)| (name.to_owned(), most)).into());
         assert_eq!(limits, Limits { rules: 200, ..Limits::default() });
         check(&listeners(2, 100, 0), 0, &limits).unwrap();
         let complaint = check(&listeners(3, 67, 0), 0, &limits).unwrap_err();

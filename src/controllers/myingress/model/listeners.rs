@@ -1,4 +1,4 @@
-//! The listeners of one object.
+//! Builds the listeners of one object.
 //!
 //! <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-listeners.html>
 
@@ -18,14 +18,14 @@ use crate::external::elbv2::{MutualAuthentication, Pairs, Protocol, RuleAction, 
 
 const HIGHEST_PRIORITY: u16 = 50_000;
 
-/// What one object wants of a listener.
+/// What one object wants a listener to be.
 #[derive(Clone, Debug)]
 pub struct ListenerPart {
     /// Where it is in the spec: `spec.listeners[0]`.
     pub field: String,
-    /// What clients speak.
+    /// The protocol that clients speak.
     pub protocol: Protocol,
-    /// Certificates, the default one first; none where they are to be found by host.
+    /// Certificates, the default one first; `None` if they are found by host.
     pub certificates: Option<Vec<String>>,
     /// Hosts of the rules.
     pub hosts: BTreeSet<String>,
@@ -33,7 +33,7 @@ pub struct ListenerPart {
     pub ssl_policy: Option<String>,
     /// How client certificates are checked.
     pub mutual_authentication: Option<MutualAuthentication>,
-    /// Networks that are let in; none for those of the balancer.
+    /// Networks that are let in; empty for those of the balancer.
     pub inbound: BTreeSet<String>,
     /// Attributes.
     pub attributes: Pairs,
@@ -126,7 +126,7 @@ fn only_for_https(spec: &ListenerSpec, field: &Field<'_>) -> Result<(), Complain
     Ok(())
 }
 
-/// The default certificate, and the others in one order.
+/// The default certificate, then the others in sorted order.
 fn certificates(arns: &[String], limits: &Limits, field: &Field<'_>) -> Result<Option<Vec<String>>, Complaint> {
     for (index, arn) in arns.iter().enumerate() {
         text::arn(arn, &["acm", "iam"], &field.at(index))?;
@@ -291,13 +291,13 @@ mod tests {
                 "rules[1].priority is 7, as that of another",
             ),
         ] {
-            let (_, api_message) = complaint(one(&listener));
+            let (_, message) = complaint(one(&listener));
             assert!(
-                api_message.starts_with("spec.listeners[0]") && api_message.contains(words),
-                "{api_message}\nshould say: {words}"
+                message.starts_with("spec.listeners[0]") && message.contains(words),
+                "{message}\nshould say: {words}"
             );
         }
-        let (_, api_message) = complaint(json!({ "listeners": [{ "port": 80 }, { "port": 80 }] }));
-        assert_eq!(api_message, "spec.listeners[1].port is 80 a second time: merge the listeners");
+        let (_, message) = complaint(json!({ "listeners": [{ "port": 80 }, { "port": 80 }] }));
+        assert_eq!(message, "spec.listeners[1].port is 80 a second time: merge the listeners");
     }
 }

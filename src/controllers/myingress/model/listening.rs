@@ -1,4 +1,4 @@
-//! What the actions of a listener and of its rules have in common.
+//! What the actions of a listener and of its rules need to know.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use super::Inputs;
 use super::backends::Named;
 use crate::external::elbv2::Protocol;
 
-/// A week, the longest that clients stay with anything.
+/// A week in seconds, the longest stickiness and the longest session.
 pub const WEEK: u32 = 604_800;
 
-/// Where requests come from, and where they may go.
+/// The listener that requests come from, and the backends that they may go to.
 pub struct Listening<'a> {
-    /// What clients speak.
+    /// The protocol that clients speak.
     pub protocol: Protocol,
-    /// The port on which they do.
+    /// The port of the listener.
     pub port: u16,
     /// Namespace of the object.
     pub namespace: &'a str,
     /// The object's backends by name.
     pub backends: &'a BTreeMap<String, Named>,
-    /// What is known beside the objects.
+    /// What is known besides the objects.
     pub context: &'a Inputs<'a>,
 }

@@ -15,9 +15,9 @@ use crate::controllers::myingress::ownership::ObjectKey;
 pub struct Part {
     /// The object.
     pub member: ObjectKey,
-    /// What it says of the balancer itself.
+    /// What it says about the balancer itself.
     pub balancer: BalancerPart,
-    /// Target groups by name: those that requests are forwarded to. Others would never have a healthy target.
+    /// Target groups by name: only those that requests are forwarded to. The others would never have a healthy target.
     pub groups: BTreeMap<String, GroupModel>,
     /// Listeners by port.
     pub listeners: BTreeMap<u16, ListenerPart>,

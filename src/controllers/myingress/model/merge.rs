@@ -1,4 +1,4 @@
-//! Parts of several objects become one balancer.
+//! Merges the parts of several objects into one balancer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,19 +20,19 @@ use crate::external::elbv2::{MutualAuthentication, Protocol, RuleAction};
 
 const CONFLICT: &str = "GroupConflict";
 
-/// A balancer to which members are added one by one. Adding one fails as a whole or not at all.
+/// A balancer to which members are added one by one. Adding a member succeeds completely, or changes nothing.
 #[derive(Clone)]
 pub struct Draft {
-    /// Who says where the balancer stands.
+    /// The member that says where the balancer stands.
     anchor: ObjectKey,
     balancer: BalancerModel,
-    /// Who gave a tag first.
+    /// The member that gave a tag first.
     tagged_by: BTreeMap<String, ObjectKey>,
     groups: BTreeMap<String, GroupModel>,
     listeners: BTreeMap<u16, ListenerDraft>,
 }
 
-/// Something that one member gave and others may repeat.
+/// A value that one member gave and others may repeat.
 #[derive(Clone)]
 struct Given<T> {
     value: T,
@@ -49,31 +49,32 @@ struct ListenerDraft {
     inbound: BTreeSet<String>,
     attributes: BTreeMap<String, Given<String>>,
     default_actions: Option<Given<Vec<RuleAction>>>,
-    /// Rules by the place of their member in the group.
+    /// Rules by the position of their member in the group.
     rules: BTreeMap<usize, Vec<RuleModel>>,
     /// Rules of guests, in the order in which they follow all others.
     guests: Vec<RuleModel>,
-    /// Who has this listener, and where in its spec.
+    /// The members that have this listener, and its field in their specs.
     members: BTreeMap<ObjectKey, String>,
 }
 
 impl Draft {
-    /// A balancer where the member says; `None` where it does not say. `place` is the member's place in the group.
+    /// The draft of a member that says where the balancer stands; `None` if it does not. `place` is the member's
+    /// position in the group.
     pub fn of(part: &Part, place: usize, limits: &Limits) -> Option<Result<Self, Complaint>> {
-        let api_message = part.balancer.clone();
+        let theirs = part.balancer.clone();
         let draft = Self {
             anchor: part.member.clone(),
             balancer: BalancerModel {
-                scheme: api_message.scheme,
-                ip_address_type: api_message.ip_address_type,
-                subnets: api_message.subnets?,
-                security: api_message.security,
-                attributes: api_message.attributes,
+                scheme: theirs.scheme,
+                ip_address_type: theirs.ip_address_type,
+                subnets: theirs.subnets?,
+                security: theirs.security,
+                attributes: theirs.attributes,
                 tags: BTreeMap::new(),
-                web_acl: api_message.web_acl,
-                capacity: api_message.capacity,
-                name: api_message.name,
-                adopt: api_message.adopt,
+                web_acl: theirs.web_acl,
+                capacity: theirs.capacity,
+                name: theirs.name,
+                adopt: theirs.adopt,
             },
             tagged_by: BTreeMap::new(),
             groups: BTreeMap::new(),
@@ -82,7 +83,7 @@ impl Draft {
         Some(draft.with(part, place, limits))
     }
 
-    /// The same balancer with one member more.
+    /// The same draft with one more member.
     pub fn with(&self, part: &Part, place: usize, limits: &Limits) -> Result<Self, Complaint> {
         let mut draft = self.clone();
         draft.agree_on_balancer(&part.balancer)?;
@@ -103,11 +104,11 @@ impl Draft {
         Ok(draft)
     }
 
-    /// The same balancer with a member of another namespace more: it adds rules behind all others, and target groups.
+    /// The same draft with one more guest. It adds rules behind all others, and target groups.
     pub fn with_guest(&self, part: &Part, limits: &Limits) -> Result<Self, Complaint> {
         let mut draft = self.clone();
         for (port, listener) in &part.listeners {
-            // Which ports there are was checked before.
+            // That the port exists was checked before.
             if let Some(ours) = draft.listeners.get_mut(port) {
                 ours.admit(listener, &part.member)?;
             }
@@ -119,43 +120,44 @@ impl Draft {
         Ok(draft)
     }
 
-    /// What is spoken on each port.
+    /// The protocol of each port.
     pub fn protocols(&self) -> BTreeMap<u16, Protocol> {
         self.listeners.iter().map(|(port, listener)| (*port, listener.protocol.value)).collect()
     }
 
-    /// The scheme, which names of target groups depend on.
+    /// The scheme. Names of target groups depend on it.
     pub fn scheme(&self) -> Scheme {
         self.balancer.scheme
     }
 
-    /// What the anchor says goes for all; others may repeat it.
-    fn agree_on_balancer(&mut self, api_message: &BalancerPart) -> Result<(), Complaint> {
+    /// Takes in what a member says about the balancer. The anchor's settings apply to all; others may repeat them, and
+    /// add networks, prefix lists and security groups of targets.
+    fn agree_on_balancer(&mut self, theirs: &BalancerPart) -> Result<(), Complaint> {
         let field = Field::spec().called(CONFLICT);
         let (ours, anchor) = (&mut self.balancer, &self.anchor);
         let differs =
             |name: &'static str| field.name(name).wrong(differs_from(anchor, "which says where the balancer stands"));
-        if api_message.subnets.as_ref().is_some_and(|subnets| *subnets != ours.subnets) {
-            let ids = matches!(api_message.subnets, Some(SubnetsModel::Ids(_)));
+        if theirs.subnets.as_ref().is_some_and(|subnets| *subnets != ours.subnets) {
+            let ids = matches!(theirs.subnets, Some(SubnetsModel::Ids(_)));
             return Err(differs(if ids { "subnets" } else { "subnetSelector" }));
         }
-        // Left out, a scheme reads as the default one: without subnets beside it, that says nothing.
-        let says_scheme = api_message.subnets.is_some() || api_message.scheme != Scheme::default();
-        if says_scheme && api_message.scheme != ours.scheme {
+        // A scheme that is left out reads as the default one. Without subnets it is no statement.
+        let says_scheme = theirs.subnets.is_some() || theirs.scheme != Scheme::default();
+        if says_scheme && theirs.scheme != ours.scheme {
             return Err(differs("scheme"));
         }
-        if api_message.ip_address_type.is_some() && api_message.ip_address_type != ours.ip_address_type {
+        if theirs.ip_address_type.is_some() && theirs.ip_address_type != ours.ip_address_type {
             return Err(differs("ipAddressType"));
         }
-        if api_message.web_acl.is_some() && api_message.web_acl != ours.web_acl {
+        if theirs.web_acl.is_some() && theirs.web_acl != ours.web_acl {
             return Err(differs("wafAclArn"));
         }
-        if api_message.capacity.is_some() && api_message.capacity != ours.capacity {
+        if theirs.capacity.is_some() && theirs.capacity != ours.capacity {
             return Err(differs("minimumCapacityUnits"));
         }
-        match (&mut ours.security, &api_message.security) {
+        match (&mut ours.security, &theirs.security) {
             (_, SecurityModel::Default) => {}
-            (SecurityModel::Given(ours), SecurityModel::Given(api_message)) if ours == api_message => {}
+            (SecurityModel::Given(ours), SecurityModel::Given(theirs)) if ours == theirs => {}
             (
                 SecurityModel::Managed { cidrs, prefix_lists, .. },
                 SecurityModel::Managed { cidrs: more, prefix_lists: more_lists, .. },
@@ -166,16 +168,16 @@ impl Draft {
             (_, SecurityModel::Given(_)) => return Err(differs("securityGroups")),
             (_, SecurityModel::Managed { .. }) => return Err(differs("inboundCidrs")),
         }
-        if !api_message.target_security_groups.is_empty() {
+        if !theirs.target_security_groups.is_empty() {
             let SecurityModel::Managed { targets, .. } = &mut ours.security else {
                 return field.name("targetSecurityGroups").called("SpecInvalid").complain(
                     "needs a security group that is made for the balancer, for it is let in: set spec.inboundCidrs or \
                      spec.inboundPrefixLists where the balancer's subnets are, or remove it",
                 );
             };
-            targets.extend(api_message.target_security_groups.clone());
+            targets.extend(theirs.target_security_groups.clone());
         }
-        for (key, value) in &api_message.attributes {
+        for (key, value) in &theirs.attributes {
             if ours.attributes.get(key) != Some(value) {
                 let attributes = field.name("attributes");
                 let text = differs_from(anchor, "which says where the balancer stands");
@@ -204,7 +206,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Members whose listener has neither certificates nor hosts by which to find some.
+    /// Members with an HTTPS listener that has neither certificates nor hosts to find some by.
     pub fn without_certificate(&self) -> BTreeMap<ObjectKey, Complaint> {
         let bare = self
             .listeners
@@ -221,7 +223,7 @@ impl Draft {
         members.map(|(member, field)| (member.clone(), complaint(field))).collect()
     }
 
-    /// What AWS should have; `None` where rules cannot be put in order, which [`Draft::with`] does not let happen.
+    /// What AWS should have; `None` if rules cannot be put in order, which [`Draft::with`] prevents.
     pub fn model(self) -> Option<Model> {
         let listeners = self.listeners.into_iter().map(|(port, listener)| Some((port, listener.model()?)));
         Some(Model { balancer: self.balancer, groups: self.groups, listeners: listeners.collect::<Option<_>>()? })
@@ -266,7 +268,7 @@ impl ListenerDraft {
         Ok(self)
     }
 
-    /// Lets a guest's rules follow all others. Their priorities put them in order among themselves.
+    /// Adds a guest's rules behind all others. Their priorities only order them among themselves.
     fn admit(&mut self, part: &ListenerPart, member: &ObjectKey) -> Result<(), Complaint> {
         for rule in &part.rules {
             guests::answers_nothing_of(self.rules.values().flatten(), rule)?;
@@ -313,7 +315,7 @@ fn given_by<T: Clone>(value: Option<&T>, member: &ObjectKey) -> Option<Given<T>>
     value.map(|value| Given { value: value.clone(), by: member.clone() })
 }
 
-/// One of the members may give it, or several the same.
+/// Takes in a value that one member may give, or several members may give alike.
 fn agree<T: Clone + PartialEq>(
     ours: &mut Option<Given<T>>,
     theirs: Option<&T>,
@@ -343,7 +345,7 @@ fn complaint(misplaced: Misplaced<'_>, newcomer: &ObjectKey) -> Complaint {
     };
     match misplaced {
         Misplaced::Taken(rule, other) => {
-            // The newcomer is the one to complain to, wherever it is in the order.
+            // The complaint is about the newcomer, wherever it is in the order.
             let (mine, other) = if rule.member == *newcomer { (rule, other) } else { (other, rule) };
             let priority = mine.priority.unwrap_or_default();
             let message =

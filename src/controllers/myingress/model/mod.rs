@@ -68,11 +68,11 @@ pub struct Model {
 /// A balancer without its listeners.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BalancerModel {
-    /// Where it is reached from.
+    /// Whether it faces the internet.
     pub scheme: Scheme,
-    /// Kind of addresses; `None` leaves it as it is.
+    /// IP address type; `None` leaves it as it is.
     pub ip_address_type: Option<IpAddressType>,
-    /// Where it stands.
+    /// Its subnets.
     pub subnets: SubnetsModel,
     /// Its security groups.
     pub security: SecurityModel,
@@ -90,24 +90,24 @@ pub struct BalancerModel {
     pub adopt: Option<String>,
 }
 
-/// Where a balancer stands.
+/// The subnets of a balancer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SubnetsModel {
-    /// In these.
+    /// Those with these ids.
     Ids(BTreeSet<String>),
-    /// In those with these tags: values by key, none for any value.
+    /// Those with these tags: values by key; no values stand for any value.
     Tagged { tags: BTreeMap<String, Vec<String>>, vpc: Option<String> },
 }
 
 /// The security groups of a balancer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecurityModel {
-    /// AWS gives it the VPC's default; nothing is compared.
+    /// AWS gives it the VPC's default group; nothing is compared.
     Default,
     /// Exactly these, by id or name.
     Given(BTreeSet<String>),
-    /// One of our own that lets these networks and prefix lists in on the listeners' ports. It is let in to the groups of its
-    /// targets, which are ids or names.
+    /// One of our own. It lets these networks and prefix lists in on the listeners' ports. The security groups of its
+    /// targets, which are ids or names, let it in.
     Managed { cidrs: BTreeSet<String>, prefix_lists: BTreeSet<String>, targets: BTreeSet<String> },
 }
 
@@ -117,7 +117,7 @@ pub fn is_group_id(called: &str) -> bool {
 }
 
 impl SecurityModel {
-    /// The groups, by id or name, of which something must be known before anything can be done with them.
+    /// The groups, by id or name, that must be looked up before anything can be done with them.
     pub fn looked_up(&self) -> BTreeSet<String> {
         match self {
             Self::Default => BTreeSet::new(),
@@ -126,7 +126,8 @@ impl SecurityModel {
         }
     }
 
-    /// Whether the VPC of a balancer that is still to be made must be known; `made` says whether our own group is there.
+    /// Whether the VPC of a balancer that is still to be created must be known. `made` says whether our own group
+    /// exists.
     pub fn needs_vpc(&self, made: bool) -> bool {
         match self {
             Self::Default => false,
@@ -139,7 +140,7 @@ impl SecurityModel {
 /// A target group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupModel {
-    /// Name of the backend in the spec, and the object that has it.
+    /// Name of the backend in the spec.
     pub backend_name: String,
     /// The object that wants it: (namespace, name).
     pub member: (String, String),
@@ -147,7 +148,7 @@ pub struct GroupModel {
     pub backend: Backend,
     /// What the targets are.
     pub target_type: TargetType,
-    /// What is spoken to them.
+    /// Protocol of requests to them.
     pub protocol: Protocol,
     /// Its version.
     pub version: ProtocolVersion,
@@ -172,7 +173,7 @@ pub struct ListenerModel {
     pub inbound: BTreeSet<String>,
     /// Attributes that the spec names.
     pub attributes: Pairs,
-    /// What happens to requests that no rule matches; forwards name target groups by name.
+    /// What happens to requests that no rule matches. Forward actions refer to target groups by name.
     pub default_actions: Vec<RuleAction>,
     /// Rules in the order of their evaluation.
     pub rules: Vec<RuleModel>,
@@ -194,15 +195,15 @@ pub enum CertificatesModel {
 pub struct RuleModel {
     /// The object that wants it: (namespace, name).
     pub member: (String, String),
-    /// Where it is in the spec, for messages: `spec.listeners[0].rules[2]`.
+    /// Its field in the spec, for messages: `spec.listeners[0].rules[2]`.
     pub field: String,
     /// The priority that the spec asks for.
     pub priority: Option<u16>,
-    /// What it does; forwards name target groups by name.
+    /// What it does. Forward actions refer to target groups by name.
     pub settings: RuleSettings,
 }
 
-/// Why an object, or a part of it, cannot be had. The text names the field and the fix.
+/// Why an object, or a part of it, cannot be built. The text names the field and the fix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
     /// Stable `CamelCase` word.

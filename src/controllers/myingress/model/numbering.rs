@@ -1,4 +1,4 @@
-//! In which order rules are evaluated.
+//! The order in which rules are evaluated.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,16 +11,16 @@ const HIGHEST: u16 = 50_000;
 pub enum Misplaced<'a> {
     /// The first rule has the priority of the second.
     Taken(&'a RuleModel, &'a RuleModel),
-    /// There is no number left after the rule that this one follows.
+    /// No number is left after the rule that this one follows.
     NoRoom(&'a RuleModel),
 }
 
-/// The rules in the order of their evaluation; `lists` are those of each object, and `last` those that follow all others,
-/// whatever numbers these have.
+/// Puts rules in the order of their evaluation. `lists` are those of each object. The rules in `last` follow all
+/// others, whatever numbers these have.
 ///
-/// A rule with a priority has that number. One without has the next free number after the rule that precedes it in its
-/// own object's list, or the lowest free one if it is the first. So there is always a set of ascending numbers for the
-/// outcome in which every given priority is kept.
+/// A rule with a priority has that number. A rule without one has the next free number after the rule before it in its
+/// own object's list, or the lowest free one if it is the first. So the result always fits ascending numbers in which
+/// every given priority is kept.
 pub fn in_order<'a>(lists: &[&'a [RuleModel]], last: &'a [RuleModel]) -> Result<Vec<&'a RuleModel>, Misplaced<'a>> {
     let mut user_provided: BTreeMap<u16, &RuleModel> = BTreeMap::new();
     for rule in lists.iter().copied().flatten() {

@@ -1,4 +1,4 @@
-//! What holds whatever people write.
+//! Properties that hold for all specs.
 
 use std::collections::BTreeSet;
 

@@ -13,7 +13,7 @@ use super::text;
 /// quantifiers, recursion and Unicode classes.
 pub fn regex(expression: &str, most: usize, field: &Field<'_>) -> Result<(), Complaint> {
     text::printable(expression, 1, most, field)?;
-    // The parser knows none of the features that AWS lacks but the two that the visitor looks for.
+    // The parser takes none of the features that AWS lacks, except for those that the visitor looks for.
     let parsed = Parser::new()
         .parse(expression)
         .map_err(|error| field.wrong(format_args!("is no regular expression that AWS takes: {}", error.kind())))?;
@@ -22,13 +22,13 @@ pub fn regex(expression: &str, most: usize, field: &Field<'_>) -> Result<(), Com
 
 const UNICODE: &str = "a Unicode class such as \\p{L}";
 
-/// Flags that only this parser knows; `(?R)` means recursion elsewhere.
+/// Refuses flags that only this parser knows; `(?R)` means recursion elsewhere.
 fn known(flags: &Flags) -> Result<(), &'static str> {
     let strange = |kind: &FlagsItemKind| matches!(kind, FlagsItemKind::Flag(Flag::CRLF | Flag::Unicode));
     if flags.items.iter().any(|item| strange(&item.kind)) { Err("recursion or the flags R and u") } else { Ok(()) }
 }
 
-/// Finds what the parser takes and AWS does not.
+/// Finds what the parser takes but AWS does not.
 struct Lacking;
 
 impl Visitor for Lacking {

@@ -9,12 +9,12 @@ use serde_json::{Map, Value, json};
 use super::fixtures::born;
 use crate::api::MyIngress;
 
-/// An object called `name`, one in five of them wild.
+/// An object called `name`. One in five is wild.
 pub fn member(name: &'static str) -> impl Strategy<Value = MyIngress> {
     (prop_oneof![4 => spec(false), 1 => spec(true)], 0..3_i64).prop_map(move |(spec, second)| born(name, second, spec))
 }
 
-/// What is drawn often, and what is drawn beside it where things are wild.
+/// Whether wild values are drawn besides the usual ones.
 #[derive(Clone, Copy)]
 struct Taste {
     wild: bool,
@@ -35,7 +35,7 @@ impl Taste {
         }
     }
 
-    /// Only where things are wild.
+    /// An odd value, but only where things are wild.
     fn oddity(self, odd: impl Strategy<Value = Value>) -> impl Strategy<Value = Option<Value>> {
         weighted(0.2, odd).prop_map(move |odd| odd.filter(|_| self.wild))
     }

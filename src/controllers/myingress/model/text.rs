@@ -1,4 +1,4 @@
-//! Texts that AWS takes, and networks.
+//! Checks of texts that AWS takes, and of networks.
 
 use std::net::IpAddr;
 
@@ -15,7 +15,7 @@ pub fn unbroken(text: &str, least: usize, most: usize, field: &Field<'_>) -> Res
     of_characters(text, least, most, field, |c| c.is_ascii_graphic(), "printable ASCII characters without spaces")
 }
 
-/// From `least` to `most` characters, all of the kind that `allowed` knows and `kind` describes.
+/// From `least` to `most` characters, all of which `allowed` accepts. `kind` describes them in messages.
 pub fn of_characters(
     text: &str,
     least: usize,
@@ -64,7 +64,7 @@ pub fn id(id: &str, prefix: &str, field: &Field<'_>) -> Result<(), Complaint> {
     if good { Ok(()) } else { field.complain(format_args!("must be an id such as {prefix}0a1b2c3d")) }
 }
 
-/// A network in the one form in which AWS keeps it: host bits are zero, IPv6 is short and in lower case.
+/// A network in the one form in which AWS keeps it: host bits are zero, and IPv6 is short and in lower case.
 pub fn network(text: &str, field: &Field<'_>) -> Result<String, Complaint> {
     canonical_network(text).ok_or_else(|| {
         if text.parse::<IpAddr>().is_ok() {
@@ -75,7 +75,7 @@ pub fn network(text: &str, field: &Field<'_>) -> Result<String, Complaint> {
     })
 }
 
-/// The network as AWS writes it: without the bits that do not count.
+/// The network as AWS writes it, with host bits set to zero.
 pub fn canonical_network(text: &str) -> Option<String> {
     let (address, length) = text.split_once('/')?;
     let length: u32 = length.bytes().all(|b| b.is_ascii_digit()).then(|| length.parse().ok())??;

@@ -1,4 +1,4 @@
-//! `causeway orphans ls` and `causeway orphans rm`: what is in AWS for objects that are not in the cluster.
+//! `causeway orphans ls` and `causeway orphans rm`: resources in AWS whose objects are not in the cluster.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -25,10 +25,10 @@ pub enum Error {
     /// There is no way to reach the cluster or AWS.
     #[error(transparent)]
     Clients(#[from] clients::Error),
-    /// Which cluster this is could not be read.
+    /// The uid of the cluster could not be read.
     #[error("cannot read the namespace kube-system, whose uid stands for the cluster: {}", api_message(.0))]
     Cluster(#[source] kube::Error),
-    /// Without a list of all objects nothing is known to be nobody's.
+    /// Without a list of all objects nobody knows what is an orphan.
     #[error("cannot list MyIngress objects of all namespaces: {}", api_message(.0))]
     Listing(#[source] kube::Error),
     /// An object has no name that tags could be compared with.
@@ -59,7 +59,7 @@ pub async fn run(options: OrphansOptions) -> Result<(), Error> {
     let (client, aws) = clients::of_user(&metrics).await?;
     let fence = match options.action {
         OrphansAction::Ls => Fence::closed(),
-        // No controller has to do with them: they belong to no object.
+        // No leadership is needed: orphans belong to no object, so no controller works on them.
         OrphansAction::Rm { .. } => Fence::unfenced(),
     };
     let cluster = Cluster::found(&client, &options.cluster_name, options.cluster_uid.as_ref()).await;
@@ -67,7 +67,7 @@ pub async fn run(options: OrphansOptions) -> Result<(), Error> {
     let budget = options.budget();
     let elb = Elbv2::new(&aws, metrics.clone(), fence.clone(), budget.clone());
     let region = Region::new(&aws, &metrics, &fence, budget, elb, cluster.clone());
-    // AWS first: whatever is made for an object after that is not in the snapshot.
+    // AWS is read before the objects: what is created for a newer object is then not in the snapshot.
     region.sweep().await.map_err(Error::Aws)?;
     region.read_security_groups().await.map_err(Error::Aws)?;
     let api: Api<Decoded<MyIngress>> = Api::all(client);

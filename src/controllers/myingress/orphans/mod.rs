@@ -1,6 +1,6 @@
-//! What carries this cluster's tags in AWS and belongs to no object of the cluster: left when an object vanished while no
-//! operator ran, or kept on purpose by `deletionPolicy: Retain`. The operator says so; it removes by itself only what this
-//! very process made for an object that did not ask to keep it.
+//! Orphans: resources in AWS that carry this cluster's tags and belong to no object of the cluster. They are left over
+//! when an object vanishes while no operator runs, or kept on purpose by `deletionPolicy: Retain`. The operator reports
+//! them. By itself it removes only what this very process created for an object that did not ask to keep it.
 
 pub mod command;
 
@@ -22,20 +22,20 @@ use crate::api::{DeletionPolicy, MyIngress};
 use crate::cluster::Cluster;
 use crate::runtime::Environment;
 
-/// So many looks in a row must find that something is nobody's.
+/// This many looks in a row must find that something belongs to no object.
 const LOOKS: u32 = 2;
 
 /// Something in AWS that belongs to no object.
 #[derive(Clone, Debug)]
 pub struct Orphan {
-    /// Whom its tags name.
+    /// The owner that its tags name.
     pub owner: Owner,
-    /// What there is.
+    /// The resources.
     pub assets: Assets,
 }
 
-/// The owners that something in AWS names, of this cluster, and that are none of the living. What another cluster of the
-/// same name has is none of our orphans.
+/// The owners in this cluster that some tags name and that are not among the living. What another cluster of the same
+/// name has is no orphan of ours.
 pub fn orphans(assets: &Assets, cluster: &Cluster, living: &BTreeSet<String>, namespaces: &[String]) -> Vec<Orphan> {
     let balancers = assets.balancers.values().map(|member| &member.tags);
     let groups = assets.groups.values().map(|member| &member.tags);
@@ -48,7 +48,7 @@ pub fn orphans(assets: &Assets, cluster: &Cluster, living: &BTreeSet<String>, na
 }
 
 impl Orphan {
-    /// Names and ARNs of all of it.
+    /// Kind, name and ARN or id of each part.
     pub fn parts(&self) -> Vec<(&'static str, &str, &str)> {
         let assets = &self.assets;
         let balancers =
@@ -60,7 +60,7 @@ impl Orphan {
         balancers.chain(groups).chain(entries).chain(security).collect()
     }
 
-    /// What removes it, in order. Each deletion asks AWS first whether the tags still say the same.
+    /// The actions that remove it, in order. Before each deletion AWS is asked whether the tags still say the same.
     pub fn removal(&self) -> Vec<Action> {
         let (owner, assets) = (&self.owner, &self.assets);
         let balancers = assets.balancers.iter().map(|(arn, member)| {
@@ -90,17 +90,17 @@ impl Orphan {
     }
 }
 
-/// For which objects this process made something, by uid, and what was to become of it.
+/// The objects for which this process created something, by uid, and the deletion policy of each.
 #[derive(Default)]
 pub struct Journal(Mutex<HashMap<String, DeletionPolicy>>);
 
 impl Journal {
-    /// Something is made for the object.
+    /// Notes that something is created for the object.
     pub fn makes(&self, uid: &str, object: &MyIngress) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.to_owned(), object.spec.deletion_policy);
     }
 
-    /// The object says now what is to become of it.
+    /// Updates the deletion policy of the object.
     pub fn says(&self, uid: &str, object: &MyIngress) {
         if let Some(policy) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get_mut(uid) {
             *policy = object.spec.deletion_policy;
@@ -111,7 +111,7 @@ impl Journal {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(uid) == Some(&DeletionPolicy::Delete)
     }
 
-    /// Forgets objects that are gone and left nothing.
+    /// Forgets objects that are gone and left nothing behind.
     fn retain(&self, uids: &BTreeSet<String>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|uid, _| uids.contains(uid));
     }
@@ -129,7 +129,7 @@ pub(super) async fn watch(kind: &MyIngressKind, environment: &Environment) {
         }
         kind.listed().await;
         let (living, orphans) = kind.region.found(|assets| {
-            // Who is listed now knows every object for which there is something in the snapshot.
+            // The objects are read after the snapshot, so every object that has something in it is known.
             let living = kind.living();
             let orphans = orphans(assets, kind.region.cluster(), &living, &environment.namespaces);
             (living, orphans)
@@ -152,7 +152,7 @@ pub(super) async fn watch(kind: &MyIngressKind, environment: &Environment) {
     }
 }
 
-/// An event in the namespace where the object was; where that is gone, too, the log has it.
+/// Publishes an event in the namespace where the object was. If that is gone too, only the log has the message.
 async fn tell(recorder: &Recorder, orphan: &Orphan) {
     let note = orphan.described();
     warn!(namespace = orphan.owner.namespace, name = orphan.owner.name, uid = orphan.owner.uid, note, "orphaned");

@@ -1,4 +1,4 @@
-//! Actions as the calls that they are, with what each changes.
+//! The calls that actions consist of, and what each call changes.
 
 use super::fields::{Fields, Thing, conditions, difference, listener_of};
 use super::report::{Change, Field, System};
@@ -6,7 +6,8 @@ use crate::controllers::myingress::action::{Action, BalancerAction, GroupAction,
 use crate::controllers::myingress::assets::Assets;
 use crate::external::elbv2::{Pairs, RuleAction};
 
-/// The calls of an action that leads from `before` to `after`. `adopted` are the tags that a balancer to be adopted has.
+/// The calls of an action that leads from `before` to `after`. `adopted` are the tags of a balancer that is to be
+/// adopted.
 pub fn changes(action: &Action, before: &Assets, after: &Assets, adopted: Option<&Pairs>) -> Vec<Change> {
     match action {
         Action::Security(action) => security(action, before, after),
@@ -22,7 +23,7 @@ pub fn call(call: &'static str, subject: String, fields: Vec<Field>) -> Change {
     Change { system: System::Aws, call, subject, fields }
 }
 
-/// What of a thing changes. Attributes that AWS gives to what is new are none.
+/// The fields of a resource that change. Attributes that AWS gives to a new resource are left out.
 fn changed(thing: &Thing, before: &Assets, after: &Assets) -> Vec<Field> {
     let (old, mut new): (Fields, Fields) = (thing.fields(before), thing.fields(after));
     if old.is_empty() {
@@ -66,7 +67,7 @@ fn security(action: &SecurityAction, before: &Assets, after: &Assets) -> Vec<Cha
 fn balancer(action: &BalancerAction, before: &Assets, after: &Assets, adopted: Option<&Pairs>) -> Vec<Change> {
     let operation = match action {
         BalancerAction::Create(_) => "CreateLoadBalancer",
-        // It changes nothing.
+        // This call changes nothing.
         BalancerAction::Verify { .. } => return Vec::new(),
         BalancerAction::SetSubnets { .. } => "SetSubnets",
         BalancerAction::SetSecurityGroups { .. } => "SetSecurityGroups",
@@ -120,7 +121,7 @@ fn listener(action: &ListenerAction, before: &Assets, after: &Assets) -> Vec<Cha
     let one = |operation, subject: String, thing: Thing, secret: bool| {
         let mut fields = changed(&thing, before, after);
         if fields.is_empty() && secret {
-            // Nothing else tells what this call is for.
+            // No other field shows what this call is for.
             let hidden = || Some("(hidden)".to_owned());
             fields.push(Field { path: "clientSecretName".into(), old: hidden(), new: hidden() });
         }
@@ -138,7 +139,7 @@ fn listener(action: &ListenerAction, before: &Assets, after: &Assets) -> Vec<Cha
         ListenerAction::SetAttributes { arn, port, .. } => {
             one("ModifyListenerAttributes", place(port), this(arn), false)
         }
-        // AWS takes one certificate a call.
+        // AWS takes one certificate per call.
         ListenerAction::AddCertificates { port, certificates, .. } => {
             let fields =
                 |arn: &String| vec![Field { path: "furtherCertificates".into(), old: None, new: Some(arn.clone()) }];
@@ -161,7 +162,7 @@ fn listener(action: &ListenerAction, before: &Assets, after: &Assets) -> Vec<Cha
                 Some((listener, _)) => Thing::Rule { balancer: balancer.clone(), listener, arn: arn.clone() },
                 None => this(arn),
             });
-            // They lose the same keys, mostly with the same values.
+            // All of them lose the same keys, mostly with the same values, so each field is listed once.
             let mut fields: Vec<Field> = things.flat_map(|thing| changed(&thing, before, after)).collect();
             fields.sort_by(|a, b| (&a.path, &a.old).cmp(&(&b.path, &b.old)));
             fields.dedup();
@@ -196,7 +197,7 @@ fn listener(action: &ListenerAction, before: &Assets, after: &Assets) -> Vec<Cha
     }
 }
 
-/// The listener of a rule, and what people know the rule by.
+/// The listener of a rule, and a name of the rule for people.
 fn listener_with_rule(assets: &Assets, balancer: &str, rule: &str) -> Option<(String, String)> {
     let listeners = assets.balancers.get(balancer)?.listeners.as_ref()?;
     let (arn, listener) = listeners.iter().find(|(_, listener)| listener.rules.contains_key(rule))?;

@@ -1,4 +1,5 @@
-//! What only AWS knows about a spec: asked for where asking changes nothing, and named where it was not.
+//! Checks of a spec that only AWS can make. AWS is asked if asking changes nothing; otherwise the check is listed as
+//! not made.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,11 +13,11 @@ use crate::external::acm::Certificate;
 use crate::external::aws::AwsError;
 use crate::external::ec2::Subnet;
 
-/// A balancer needs so many free addresses in each subnet.
+/// A balancer needs at least this many free addresses in each subnet.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/application-load-balancers.html>
 const FREE_ADDRESSES: u32 = 8;
 
-/// What is wrong with the spec by AWS's answers, and what was not asked.
+/// What is wrong with the spec according to AWS, and what was not checked.
 pub async fn checks(kind: &MyIngressKind, object: &MyIngress) -> Vec<Check> {
     let (spec, owner) = (&object.spec, Owner::of(kind.region.cluster(), object));
     let mut found = Vec::new();
@@ -46,7 +47,7 @@ pub async fn checks(kind: &MyIngressKind, object: &MyIngress) -> Vec<Check> {
     found
 }
 
-/// It is not known what policies allow.
+/// The check that reports that no `CausewayPolicy` could be read.
 pub fn policies_unasked(why: &str) -> Check {
     let message = format!("not checked: what CausewayPolicies allow in this namespace: {why}");
     Check { field: "metadata.namespace".into(), state: CheckState::Unchecked, message }
@@ -120,7 +121,7 @@ fn is_acm(arn: &str) -> bool {
     arn.split(':').nth(2) == Some("acm")
 }
 
-/// What a plan takes for right without asking.
+/// What a plan assumes to be right without asking AWS.
 fn not_asked(spec: &MyIngressSpec) -> Vec<Check> {
     let mut found = Vec::new();
     let mut note = |field: String, what: &str| {

@@ -31,7 +31,7 @@ pub enum Error {
         /// Why.
         source: Box<serde_saphyr::Error>,
     },
-    /// A document is not what it says.
+    /// A document is not a valid `MyIngress`.
     #[error("{file}: MyIngress {name} is not valid: {reason}")]
     Invalid {
         /// The file.
@@ -43,12 +43,12 @@ pub enum Error {
     },
 }
 
-/// What files hold.
+/// The contents of the files.
 #[derive(Debug, Default)]
 pub struct Documents {
-    /// Objects of ours.
+    /// Objects of kind `MyIngress`.
     pub objects: Vec<MyIngress>,
-    /// All others.
+    /// All other documents.
     pub skipped: Vec<Skipped>,
 }
 
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_another_type_is_told() {
+    fn a_value_of_another_type_is_reported() {
         let text = "apiVersion: demo.rtfm.co.ua/v1\nkind: MyIngress\nmetadata: {name: web}\nspec: {scheme: outside}\n";
         let error = parsed(text).unwrap_err().to_string();
         assert!(error.contains("web") && error.contains("outside"), "{error}");

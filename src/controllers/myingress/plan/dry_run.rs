@@ -1,5 +1,5 @@
-//! Goes through everything that the operator would do for an object, with the operator's own reads and decisions, but
-//! enters the changes instead of making them.
+//! Rehearses everything that the operator would do for an object. It uses the operator's own reads and decisions, but
+//! only records the changes instead of making them.
 
 use std::collections::BTreeMap;
 
@@ -26,22 +26,22 @@ use crate::runtime::{ExtraCondition, Failure, Health, Kind, merge_conditions};
 /// More rounds than any plan takes.
 const ROUNDS: usize = 100;
 
-/// One world in which all objects are rehearsed, one after the other.
+/// The world in which all objects are rehearsed, one after the other.
 pub struct DryRun<'a> {
     pub kind: &'a MyIngressKind,
     pub predicted: PredictedAws,
 }
 
-/// An object on its way.
+/// An object while it is rehearsed.
 pub struct DryRunResult {
     /// The object, as the changes so far would leave it.
     pub object: MyIngress,
-    /// What the status says of it.
+    /// What the plan reports about it.
     pub report: ObjectReport,
 }
 
 impl DryRunResult {
-    /// An object of which nothing is known yet.
+    /// An object that has not been rehearsed yet.
     pub fn new(object: MyIngress, origin: Origin) -> Self {
         let result = Outcome { stalled: false, reason: String::new(), message: String::new() };
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
@@ -63,7 +63,7 @@ impl DryRunResult {
         self.report.result = Outcome { stalled, reason: reason.into(), message };
     }
 
-    /// Writes a status as the runtime does: only where it differs.
+    /// Writes a status as the runtime does: only if it differs.
     fn write_status(&mut self, mut status: MyIngressStatus, health: &Health, parts: &[ExtraCondition]) {
         let before = self.object.status.clone().unwrap_or_default();
         let generation = self.object.meta().generation;
@@ -90,7 +90,7 @@ impl DryRunResult {
 }
 
 impl DryRun<'_> {
-    /// Rehearses all that would follow for an object now; true when there was something.
+    /// Rehearses everything that would follow for an object now. Returns whether there was something.
     pub async fn go_on(&mut self, result: &mut DryRunResult) -> bool {
         let before = result.report.changes.len();
         if let Err(error) = self.reconcile(result).await {
@@ -185,12 +185,12 @@ impl DryRun<'_> {
         Ok(())
     }
 
-    /// The calls by which targets come to follow their backends.
+    /// The calls that make targets follow their backends.
     async fn follow(&self, owner: &Owner, bindings: &[Binding]) -> Result<Vec<Change>, Error> {
         let assets = self.kind.region.owned_by(owner);
         let mut calls = Vec::new();
         for arn in bindings.iter().filter_map(|binding| binding.group_arn.as_ref()) {
-            let api_message = if arn.contains(MADE_UP) {
+            let health = if arn.contains(MADE_UP) {
                 self.kind.targets.unread(arn).then(BTreeMap::new)
             } else if self.kind.targets.unread(arn) {
                 Some(self.kind.region.elb.target_health(arn).await.map_err(Error::of)?)
@@ -199,17 +199,13 @@ impl DryRun<'_> {
             };
             let name = assets.groups.get(arn).map_or(arn, |member| &member.group.name);
             calls.extend(
-                self.kind
-                    .targets
-                    .predict_steps(arn, api_message)
-                    .into_iter()
-                    .filter_map(|step| registration(name, step)),
+                self.kind.targets.predict_steps(arn, health).into_iter().filter_map(|step| registration(name, step)),
             );
         }
         Ok(calls)
     }
 
-    /// Balancers become active, and targets that AWS checks healthy; true when one did.
+    /// Lets balancers become active, and targets that AWS checks become healthy. Returns whether something changed.
     fn time_passes(&self, observed: &Observed) -> bool {
         let mut changed = self.kind.region.predict_active(&observed.owner);
         let assets = self.kind.region.owned_by(&observed.owner);

@@ -1,4 +1,4 @@
-//! Things in AWS as fields with values, so that any two states of one can be compared.
+//! Resources in AWS as fields with values, so two states of one can be compared.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::external::elbv2::{Pairs, RuleAction};
 /// Values by field.
 pub type Fields = BTreeMap<String, String>;
 
-/// A thing in AWS.
+/// A resource in AWS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Thing {
     Balancer(String),
@@ -37,7 +37,7 @@ pub enum Thing {
 }
 
 impl Thing {
-    /// Its fields; none where it is not there.
+    /// Its fields; none if it does not exist.
     pub fn fields(&self, assets: &Assets) -> Fields {
         let mut fields = Fields::new();
         match self {
@@ -87,11 +87,11 @@ pub fn listener_of<'a>(assets: &'a Assets, balancer: &str, arn: &str) -> Option<
 
 /// The conditions of a rule in one line.
 pub fn conditions(member: &RuleMember) -> String {
-    let message = member.rule.settings.conditions.iter().map(text::condition);
-    message.map(|(what, values)| format!("{what} {values}")).collect::<Vec<_>>().join(" and ")
+    let parts = member.rule.settings.conditions.iter().map(text::condition);
+    parts.map(|(what, values)| format!("{what} {values}")).collect::<Vec<_>>().join(" and ")
 }
 
-/// What is not the same before and after.
+/// The fields that differ.
 pub fn difference(before: &Fields, after: &Fields) -> Vec<Field> {
     let keys: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let shown = |key: &str, value: Option<&String>| value.map(|value| shown(key, value));
@@ -101,7 +101,7 @@ pub fn difference(before: &Fields, after: &Fields) -> Vec<Field> {
         .collect()
 }
 
-/// A JSON document as fields. Times of conditions are no part of it.
+/// A JSON document as fields, without the times of conditions.
 pub fn of_document(document: &Value) -> Fields {
     let mut fields = Fields::new();
     flatten(document, "", &mut fields);
@@ -135,7 +135,7 @@ fn flatten(value: &Value, path: &str, fields: &mut Fields) {
     }
 }
 
-/// A fingerprint of a secret is nobody's business either, and what was made up says nothing.
+/// Hides fingerprints of secrets, and shows made-up ids and ARNs as chosen by AWS.
 fn shown(key: &str, value: &str) -> String {
     if key.ends_with("/client-secret") {
         "(a fingerprint)".into()

@@ -1,8 +1,8 @@
-//! `causeway plan`: what would change, changing nothing.
+//! `causeway plan`: shows what would change, and changes nothing.
 //!
-//! It reads what the operator reads, decides as the operator decides, and goes on in a made-up world until nothing is
-//! left to do. AWS is asked through clients whose [`Fence`] never opens, so that a change would be refused before it is
-//! sent; of the Kubernetes API only get, list and watch are used.
+//! It reads what the operator reads, decides as the operator decides, and continues in a predicted world until nothing
+//! is left to do. AWS is called through clients whose [`Fence`] never opens, so a change would be refused before it is
+//! sent. Of the Kubernetes API only get, list and watch are used.
 
 mod changes;
 mod checks;
@@ -54,9 +54,9 @@ pub(super) use fields::{Fields, Thing, difference};
 pub(super) use report::Field;
 pub use report::Verdict;
 
-/// The cluster must have been listed within this.
+/// How long the first lists of the cluster may take.
 const LISTING: Duration = Duration::from_secs(30);
-/// Members of a group wait for each other at most so often.
+/// Members of a group wait for each other, so all objects are rehearsed at most this many times.
 const PASSES: usize = 5;
 /// The uid of an object that is not in the cluster yet.
 const FUTURE_UID: &str = "(given by Kubernetes)";
@@ -121,7 +121,7 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
         drift: drift::Memory::default(),
         metrics: metrics.clone(),
         sweep: Duration::ZERO,
-        // What comes in the end is to be seen.
+        // The plan shows the final state, so no grace period is waited for.
         replacement_grace: Duration::ZERO,
         security_group_rules: options.security_group_rules,
         guardrails: guardrails.clone(),
@@ -140,7 +140,7 @@ pub async fn run(options: PlanOptions) -> Result<Verdict, Error> {
         Ok::<_, Error>(result(&kind, planned, unasked.as_slice()).await)
     };
     let objects = tokio::select! {
-        // Watches for as long as the dry run needs it.
+        // The watches run for as long as the dry run needs them.
         () = kind.targets.watch(&environment) => Vec::new(),
         objects = result => objects?,
     };
@@ -158,7 +158,8 @@ async fn listed(client: &Client, namespace: Option<&str>) -> Result<Vec<MyIngres
     Ok(listed.items.into_iter().filter_map(Decoded::object).collect())
 }
 
-/// The objects to plan for, those of the files over those of the cluster, and all objects that would then be known.
+/// The objects to plan for, and all objects that would then be known. Objects of the files replace those of the
+/// cluster.
 fn chosen(
     files: Vec<MyIngress>,
     cluster: Vec<MyIngress>,
@@ -185,7 +186,7 @@ fn chosen(
     let all: Vec<MyIngress> = known.into_values().collect();
     let mut planned: Vec<(MyIngress, Origin)> =
         all.iter().filter(touched).map(|object| (object.clone(), origin(object))).collect();
-    // Of a group, the member that acts is the first that can.
+    // Sorted as in their groups: the first member that can act does so.
     let shared: Vec<_> = all.iter().cloned().map(std::sync::Arc::new).collect();
     planned.sort_by_cached_key(|(object, _)| {
         let members = members_of(object, &shared).present;
@@ -231,7 +232,7 @@ fn environment(client: Client, metrics: Metrics, options: &PlanOptions, known: &
     }
 }
 
-/// Lets the decisions see the objects as the operator's watch would.
+/// Shows the objects to the decisions, as the operator's watch would.
 fn show(mut writer: reflector::store::Writer<MyIngress>, known: &[MyIngress]) {
     for object in known {
         writer.apply_watcher_event(&watcher::Event::Apply(object.clone()));

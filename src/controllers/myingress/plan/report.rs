@@ -1,4 +1,4 @@
-//! What `causeway plan` tells, as data. docs/plan.md documents its JSON.
+//! The report of `causeway plan`, as data. docs/plan.md documents its JSON.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 pub struct Report {
     /// The objects, in the order in which they were planned.
     pub objects: Vec<ObjectReport>,
-    /// Documents that are none of ours.
+    /// Documents of other kinds.
     pub skipped: Vec<Skipped>,
 }
 
@@ -24,7 +24,7 @@ pub struct ObjectReport {
     pub origin: Origin,
     /// The calls and writes, in order.
     pub changes: Vec<Change>,
-    /// What AWS says against the spec, and what it was not asked.
+    /// What AWS finds wrong with the spec, and what was not checked.
     pub checks: Vec<Check>,
     /// How the object would be in the end.
     pub result: Outcome,
@@ -34,15 +34,15 @@ pub struct ObjectReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Origin {
-    /// Of a file, and not in the cluster.
+    /// From a file, and not in the cluster.
     New,
-    /// Of a file, over the one in the cluster.
+    /// From a file, in place of the one in the cluster.
     File,
-    /// As the cluster has it.
+    /// Only from the cluster.
     Cluster,
 }
 
-/// How an object would be in the end.
+/// The state that an object would have in the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Outcome {
@@ -54,19 +54,19 @@ pub struct Outcome {
     pub message: String,
 }
 
-/// What AWS says of a field, or why it was not asked.
+/// What AWS says about a field, or why it was not asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Check {
     /// The field.
     pub field: String,
-    /// What came of it.
+    /// The outcome.
     pub state: CheckState,
     /// A sentence.
     pub message: String,
 }
 
-/// What came of a check; what is right is not reported.
+/// The outcome of a check. Checks that pass are not reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckState {
@@ -80,7 +80,7 @@ pub enum CheckState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
-    /// Who is called.
+    /// The API that is called.
     pub system: System,
     /// The API's name for the call.
     pub call: &'static str,
@@ -90,7 +90,7 @@ pub struct Change {
     pub fields: Vec<Field>,
 }
 
-/// Who is called.
+/// The API that is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum System {
@@ -113,7 +113,7 @@ pub struct Field {
     pub new: Option<String>,
 }
 
-/// A document that is none of ours.
+/// A document of another kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Skipped {
@@ -123,14 +123,14 @@ pub struct Skipped {
     pub name: String,
 }
 
-/// What the exit code says.
+/// The meaning of the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing would change.
     Nothing,
     /// Something would change.
     Changes,
-    /// An object is not valid, or cannot be had.
+    /// An object is invalid, or cannot be provided.
     Stalled,
 }
 
@@ -147,7 +147,7 @@ impl Verdict {
 }
 
 impl Report {
-    /// What the exit code says.
+    /// The meaning of the exit code.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         let wrong = |object: &ObjectReport| object.checks.iter().any(|check| check.state == CheckState::Wrong);
@@ -160,7 +160,7 @@ impl Report {
         }
     }
 
-    /// How many calls of that system there would be.
+    /// The number of calls to that system.
     #[must_use]
     pub fn count(&self, system: System) -> usize {
         self.objects.iter().flat_map(|object| &object.changes).filter(|change| change.system == system).count()

@@ -74,7 +74,7 @@ fn fields(out: &mut String, fields: &[Field], indent: usize, paint: Paint) -> fm
     Ok(())
 }
 
-/// A value stays on its line.
+/// Keeps a value on its line.
 fn line(value: &str) -> String {
     if value.is_empty() { "\"\"".into() } else { value.replace('\n', "\\n") }
 }

@@ -1,4 +1,4 @@
-//! Settings in a person's words: everything that can differ is in them, but secrets.
+//! Settings in readable words. Everything that can differ is in them, except for secrets.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::external::elbv2::{
     TransformedPart, Unauthenticated,
 };
 
-/// What is asked, and what of it is fine.
+/// The part of a request that is compared, and the values that match.
 pub fn condition(condition: &Condition) -> (String, String) {
     let matched = |what: &str, values: &Match| match values {
         Match::Wildcards(values) => (what.to_owned(), listed(values)),
@@ -113,7 +113,7 @@ pub fn mutual_authentication(how: Option<&MutualAuthentication>) -> String {
     }
 }
 
-/// Who is let in.
+/// The source and the port that are let in.
 pub fn permission(permission: &Permission) -> String {
     let (Source::Network(from) | Source::Group(from) | Source::PrefixList(from)) = &permission.source;
     match permission.ports {
@@ -123,7 +123,7 @@ pub fn permission(permission: &Permission) -> String {
     }
 }
 
-/// On what ports another group is let in.
+/// The ports on which another group is let in.
 pub fn entry(entry: &Entry) -> String {
     match entry.ports {
         Some(ports) => format!("{} {}-{}", entry.protocol, ports.from, ports.to),
@@ -131,7 +131,7 @@ pub fn entry(entry: &Entry) -> String {
     }
 }
 
-/// AWS's word.
+/// AWS's name of the protocol.
 pub fn protocol(protocol: Protocol) -> &'static str {
     match protocol {
         Protocol::Http => "HTTP",
@@ -139,7 +139,7 @@ pub fn protocol(protocol: Protocol) -> &'static str {
     }
 }
 
-/// AWS's word.
+/// AWS's name of the version.
 pub fn version(version: ProtocolVersion) -> &'static str {
     match version {
         ProtocolVersion::Http1 => "HTTP1",
@@ -148,7 +148,7 @@ pub fn version(version: ProtocolVersion) -> &'static str {
     }
 }
 
-/// AWS's word.
+/// AWS's name of the target type.
 pub fn target_type(target_type: TargetType) -> &'static str {
     match target_type {
         TargetType::Ip => "ip",
@@ -156,7 +156,7 @@ pub fn target_type(target_type: TargetType) -> &'static str {
     }
 }
 
-/// One after the other.
+/// The values, separated by commas.
 pub fn listed(values: &BTreeSet<String>) -> String {
     values.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
 }

@@ -1,4 +1,4 @@
-//! The account's quotas: read in a sweep once an hour, for they seldom change.
+//! The account's quotas. They seldom change, so a sweep reads them once an hour.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -11,39 +11,39 @@ use crate::controllers::myingress::model::{Limits, is_nearly_used};
 const FRESH: Duration = Duration::from_hours(1);
 const LIMITS_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What is known of the account.
+/// What is known about the account.
 #[derive(Default)]
 pub struct Account {
     limits: Limits,
     read: Option<Instant>,
-    /// They could not be read, and the log says so.
-    message: bool,
-    /// Quotas of which nearly all is used, and the log says so.
+    /// Whether the log says already that the quotas could not be read.
+    logged: bool,
+    /// Quotas that are nearly used up, as the log says already.
     nearly_used: BTreeSet<&'static str>,
 }
 
 impl Region {
-    /// How much AWS takes of the account; its defaults while that could not be read.
+    /// The account's quotas, or AWS's defaults while they could not be read.
     pub fn limits(&self) -> Limits {
         self.known().account.limits.clone()
     }
 
-    /// Reads the quotas when it is time, and wakes everybody when they are others. What is known stays where they cannot be
-    /// read: the permission `elasticloadbalancing:DescribeAccountLimits` may be missing.
+    /// Reads the quotas when it is time, and wakes all objects if they changed. What was read before stays if they
+    /// cannot be read now: the permission `elasticloadbalancing:DescribeAccountLimits` may be missing.
     pub(super) async fn read_limits(&self) {
         if self.known().account.read.is_some_and(|read| read.elapsed() < FRESH) {
             return;
         }
-        // An answer that does not come holds nobody up: the next sweep asks again.
-        let Ok(api_message) = timeout(LIMITS_TIMEOUT, self.elb.account_limits()).await else { return };
+        // A missing answer holds nobody up: the next sweep asks again.
+        let Ok(answer) = timeout(LIMITS_TIMEOUT, self.elb.account_limits()).await else { return };
         let mut known = self.known();
-        match api_message {
-            Ok(api_message) => {
-                let limits = Limits::api_message(&api_message);
+        match answer {
+            Ok(answer) => {
+                let limits = Limits::of_answer(&answer);
                 let changed = known.account.read.is_some() && known.account.limits != limits;
                 known.account.limits = limits;
                 known.account.read = Some(Instant::now());
-                known.account.message = false;
+                known.account.logged = false;
                 if changed {
                     let assets = &known.assets;
                     let tags = assets.balancers.values().map(|it| &it.tags);
@@ -51,15 +51,16 @@ impl Region {
                     known.wake(woken);
                 }
             }
-            Err(error) if !known.account.message => {
+            Err(error) if !known.account.logged => {
                 tracing::warn!(%error, "the account's quotas could not be read: those of a new account are taken for them");
-                known.account.message = true;
+                known.account.logged = true;
             }
             Err(_) => {}
         }
     }
 
-    /// Tells how much of the region's quotas is used, by anybody: in figures always, in the log when it is nearly all.
+    /// Reports how much of the region's quotas is used, by anybody: always as metrics, and in the log when a quota is
+    /// nearly used up.
     pub(super) fn tell_quotas(&self) {
         let mut known = self.known();
         let limits = known.account.limits.clone();

@@ -1,4 +1,4 @@
-//! Changes of the region: made, and entered into the snapshot.
+//! Makes changes in the region, and enters them into the snapshot.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use crate::external::elbv2::NewBalancer;
 use crate::runtime::Class;
 
 impl Region {
-    /// Makes a change for an owner, and enters it. [`Action::Bind`] is none of AWS's.
+    /// Makes a change for an owner, and enters it into the snapshot. [`Action::Bind`] calls nothing in AWS.
     pub async fn change(&self, owner: &Owner, action: &Action) -> Result<(), AwsError> {
         if let Action::Balancer(BalancerAction::Verify { arn, name }) = action {
             return self.verify(arn, name).await;
@@ -62,24 +62,24 @@ impl Region {
         if let Some(id) = touched {
             known.written(&id);
             if matches!(action, Action::Balancer(BalancerAction::Create(_))) {
-                // What AWS gives to a new balancer is known.
+                // The attributes of a new balancer are AWS's defaults, so they need not be read.
                 known.mark(&id).read = Some(Instant::now());
             }
         }
     }
 
-    /// After a failed call: what may not be as we know it is read again before it matters.
+    /// After a failed call, marks everything that may differ from the snapshot, so it is read again before it matters.
     pub(super) fn distrust(&self, owner: &Owner, action: &Action, error: &AwsError) {
         let stale = error.ambiguous || matches!(error.class, Class::NotFound | Class::Conflict);
         if !stale {
             return;
         }
-        // What is being read now may be from before the call.
+        // A read that is under way may show the state before the call.
         if let Some(arn) = action.balancer().or(action.group()) {
             self.known().written(arn);
         }
         match action {
-            // Whether a create of ours made it was noted before the call.
+            // `create_balancer` has noted before the call that it may have created it.
             Action::Balancer(BalancerAction::Create(new)) => {
                 self.mark_unconfirmed(Named::Balancer, &new.name, &owner.uid);
             }
@@ -109,7 +109,7 @@ impl Region {
                     _ => {}
                 }
                 drop(known);
-                // One that is gone is found to be so by looking at its name again.
+                // Looking up the name again shows whether the balancer is gone.
                 if matches!(action, Action::Balancer(_)) || error.is("LoadBalancerNotFound") {
                     self.mark_unconfirmed(Named::Balancer, &name, &owner.uid);
                 }
@@ -118,14 +118,14 @@ impl Region {
         }
     }
 
-    /// Creates a balancer. Whether AWS answers with one that was there before is found out by [`Self::verify`].
+    /// Creates a balancer. [`Self::verify`] finds out whether AWS answered with one that existed before.
     async fn create_balancer(&self, owner: &Owner, new: &NewBalancer) -> Result<Answer, AwsError> {
-        // Unless it is entered, nobody knows what has that name.
+        // Until the outcome is entered, nobody knows what has that name.
         self.mark_created(Named::Balancer, &new.name, &owner.uid);
         match self.elb.create(new).await {
             Ok(balancer) => Ok(Answer::Balancer(balancer, new.tags.clone())),
             Err(error) => {
-                // Taken by something that we have not seen: that stays in doubt until it is looked at.
+                // The name is taken by something that we have not seen. It stays unconfirmed until it is looked up.
                 if !error.ambiguous && !error.is("DuplicateLoadBalancerName") {
                     self.settled(&new.name);
                 }
@@ -134,7 +134,8 @@ impl Region {
         }
     }
 
-    /// Checks whose the balancer is that AWS answered a create with: of the same settings, it may be an older one.
+    /// Checks the owner of the balancer that AWS answered a create call with: it may be an older one of the same
+    /// settings.
     async fn verify(&self, arn: &str, name: &str) -> Result<(), AwsError> {
         let tags = self.tags_of(arn, name).await?;
         let mut known = self.known();
@@ -151,7 +152,7 @@ impl Region {
 
     async fn change_balancer(&self, action: &BalancerAction) -> Result<Answer, AwsError> {
         match action {
-            // Each has a function of its own.
+            // These have functions of their own.
             BalancerAction::Create(_) | BalancerAction::Verify { .. } => {}
             BalancerAction::SetSubnets { arn, subnets } => self.elb.set_subnets(arn, subnets).await?,
             BalancerAction::SetSecurityGroups { arn, groups } => self.elb.set_security_groups(arn, groups).await?,
@@ -173,7 +174,7 @@ impl Region {
         Ok(Answer::Done)
     }
 
-    /// Whether AWS still says that it belongs to the owner; false when it is gone.
+    /// Whether AWS's tags still name the owner; false when the resource is gone.
     async fn still_owned(&self, owner: &Owner, arn: &str, operation: &'static str) -> Result<bool, AwsError> {
         match self.elb.tags(&[arn.to_owned()]).await?.remove(arn) {
             Some(tags) if owner.owns(&tags) => Ok(true),

@@ -1,5 +1,5 @@
-//! What AWS tells of one balancer at a time only: listeners, rules, attributes. Read when somebody needs it, then again
-//! in turn.
+//! Details that AWS shows of only one balancer per call: listeners, rules, attributes. They are read when somebody
+//! needs them, and from then on again in turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -12,10 +12,10 @@ use crate::external::elbv2::{Elbv2, Listener, Pairs, Protocol};
 use crate::external::wafv2::Wafv2;
 use crate::runtime::Class;
 
-/// A read is made at most so often in a row.
+/// A read is tried at most this many times in a row.
 const ATTEMPTS: usize = 3;
 
-/// How much of a balancer somebody needs to know.
+/// The details of a balancer that somebody needs to know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a call of its own that may be spared")]
 pub struct Depth {
@@ -61,7 +61,7 @@ pub struct Reader {
 }
 
 impl Region {
-    /// Reads what is not known yet of everything that the owner has; from then on it is read again in turn.
+    /// Reads those details of the owner's resources that are not known yet. From then on they are read again in turn.
     pub async fn learn(&self, owner: &Owner, depth: Depth) -> Result<(), AwsError> {
         let assets = self.owned_by(owner);
         for (arn, member) in &assets.balancers {
@@ -96,7 +96,7 @@ impl Region {
         Reader { elb: self.elb.clone(), wafv2: self.wafv2.clone() }
     }
 
-    /// Reads so much of a balancer, and returns the tags of these target groups.
+    /// Reads these details of a balancer, and returns the tags of these target groups.
     pub(super) async fn read_balancer(
         &self,
         reader: &Reader,
@@ -121,7 +121,7 @@ impl Region {
         if depth.listeners || depth.listener_attributes {
             listeners = Some(read_listeners(reader, arn, depth.listener_attributes).await?);
         }
-        // Tags are read 20 at a time, whatever they are of.
+        // One call reads the tags of up to 20 resources of any kind.
         let parts = listeners.iter().flatten().flat_map(|(arn, member)| [arn].into_iter().chain(member.rules.keys()));
         let arns: Vec<String> = parts.chain(groups).cloned().collect();
         let mut tags = persistently(|| reader.elb.tags(&arns)).await?;
@@ -143,13 +143,13 @@ impl Region {
         let Some(member) = known.assets.balancers.get_mut(arn) else { return };
         let before = member.clone();
         let differs = |now: &Member| {
-            // What is read for the first time is news to nobody but who asked.
+            // The first read of a detail is no change: only the caller waits for it.
             (before.attributes.is_some() && before.attributes != now.attributes)
                 || (before.web_acl.is_some() && before.web_acl != now.web_acl)
                 || (before.capacity.is_some() && before.capacity != now.capacity)
                 || (before.listeners.is_some() && before.listeners != now.listeners)
         };
-        // What was written since the reading began is newer than what was read.
+        // A change that was made since the read began is newer than what was read.
         if !newer {
             let attributes = details.attributes.map(|read| with_absent(read, before.attributes.as_ref()));
             member.attributes = attributes.or_else(|| member.attributes.take());
@@ -184,7 +184,7 @@ impl Region {
     }
 }
 
-/// What was read, and of what the answer lacks, what we knew: absent is not changed.
+/// What was read. Keys that the answer lacks keep their known values, because an absent key has not changed.
 fn with_absent(mut read: Pairs, known: Option<&Pairs>) -> Pairs {
     for (key, value) in known.into_iter().flatten() {
         read.entry(key.clone()).or_insert_with(|| value.clone());
@@ -192,7 +192,7 @@ fn with_absent(mut read: Pairs, known: Option<&Pairs>) -> Pairs {
     read
 }
 
-/// What was read of a balancer; `None` is what was not.
+/// What was read of a balancer; `None` is what was not read.
 #[expect(clippy::option_option, reason = "not read, none, and some are three different things")]
 struct Details {
     attributes: Option<Pairs>,
@@ -226,8 +226,7 @@ async fn read_listeners(
     Ok(members)
 }
 
-/// Reads once more at once what could not be read for a passing reason: it takes many reads to know a balancer, and all
-/// of them are needed.
+/// Repeats a read at once if it failed for a transient reason. A balancer takes many reads, and all of them are needed.
 async fn persistently<T, F: Future<Output = Result<T, AwsError>>>(read: impl Fn() -> F) -> Result<T, AwsError> {
     for _ in 1..ATTEMPTS {
         match read().await {

@@ -1,4 +1,4 @@
-//! Changes that are not made, but entered as if they were.
+//! Enters changes into the snapshot as if they had been made.
 
 use super::Region;
 use crate::controllers::myingress::action::Action;
@@ -8,12 +8,12 @@ use crate::external::ec2::Subnet;
 use crate::external::elbv2::State;
 
 impl Region {
-    /// Enters what the action would lead to. AWS hears nothing of it.
+    /// Enters the effect of an action without calling AWS.
     pub fn predict(&self, predicted: &mut PredictedAws, subnets: &[Subnet], action: &Action) {
         predicted.enter(&mut self.known().assets, subnets, action);
     }
 
-    /// Takes the owner's balancers that are being set up for active; true when there was one.
+    /// Lets the owner's provisioning balancers become active. Returns whether there was one.
     pub fn predict_active(&self, owner: &Owner) -> bool {
         let mut known = self.known();
         let ours = known.assets.balancers.values_mut().filter(|member| owner.owns(&member.tags));

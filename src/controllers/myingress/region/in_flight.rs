@@ -1,5 +1,5 @@
-//! A change that was begun and whose outcome nobody will hear, because whoever waited for it was dropped: its call may
-//! be on its way to AWS. It leaves as much doubt as an answer that never came.
+//! A change whose caller was dropped before the outcome was known. Its call may be on its way to AWS. The result is as
+//! uncertain as after a lost answer.
 
 use super::Region;
 use crate::controllers::myingress::action::Action;
@@ -20,7 +20,7 @@ impl<'a> InFlight<'a> {
         Self { region, owner, action, confirmed: false }
     }
 
-    /// The outcome is known, and dealt with.
+    /// Notes that the outcome is known and dealt with.
     pub fn confirmed(mut self) {
         self.confirmed = true;
     }
@@ -53,7 +53,7 @@ mod tests {
     use crate::leader::Fence;
     use crate::metrics::Metrics;
 
-    /// A region whose AWS takes calls and never answers, with a balancer and a target group.
+    /// A region with a balancer and a target group, whose AWS accepts calls and never answers.
     async fn silent() -> (Region, TcpListener) {
         let aws = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let endpoint = format!("http://{}", aws.local_addr().expect("an address"));
@@ -94,7 +94,7 @@ mod tests {
         Owner { cluster: "prod".into(), namespace: "shop".into(), name: "web".into(), uid: "1".into() }
     }
 
-    /// Begins a change, and abandons it once its call is on its way.
+    /// Begins a change, and drops it once its call is on its way.
     async fn abandoned(region: &Region, aws: &TcpListener, action: Action) {
         let owner = owner();
         tokio::select! {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_abandoned_creation_leaves_its_name_in_doubt() {
+    async fn an_abandoned_creation_leaves_its_name_unconfirmed() {
         let (region, aws) = silent().await;
         let new = NewBalancer {
             name: "other-alb".into(),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_abandoned_change_of_a_balancer_leaves_it_in_doubt() {
+    async fn an_abandoned_change_of_a_balancer_leaves_it_unconfirmed() {
         let (region, aws) = silent().await;
         let begun = Instant::now();
         let attributes = Pairs::from([("idle_timeout.timeout_seconds".into(), "30".into())]);

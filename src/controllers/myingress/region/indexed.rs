@@ -1,5 +1,5 @@
-//! The snapshot's assets with an index: where every object had to look through all of them for its own, a sweep would
-//! grow with the square of their number.
+//! The snapshot's assets with an index. Without it every object would search all assets for its own, and the cost of a
+//! sweep would grow with the square of their number.
 
 use std::cell::{Cell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -11,25 +11,25 @@ use crate::controllers::myingress::ownership::{Owner, cluster_named_by, uid_name
 use crate::controllers::myingress::rivals;
 use crate::external::elbv2::Pairs;
 
-/// So many questions after a change are answered by a look at everything: while much is changed, an index would be made
-/// for each of them.
+/// This many queries after a change search all assets. While there are many changes, an index would be built for each
+/// of them.
 const LOOKS: u32 = 8;
 
-/// Assets, and an index of them for as long as they stay as they are.
+/// Assets, and an index of them that is valid until they change.
 #[derive(Default)]
 pub struct Indexed {
     assets: Assets,
     index: OnceCell<Index>,
-    /// Questions since the last change.
+    /// Queries since the last change.
     asked: Cell<u32>,
 }
 
 struct Index {
-    /// ARNs and ids of what names each owner, by the owner's uid.
+    /// By the uid of an owner, ARNs and ids of the resources whose tags have that uid.
     by_uid: HashMap<String, Vec<String>>,
     /// Names of balancers.
     names: BTreeSet<String>,
-    /// Names and uids of all clusters that something names.
+    /// Names and uids of all clusters that some tags name.
     clusters: BTreeSet<(String, String)>,
 }
 
@@ -60,7 +60,7 @@ impl Indexed {
         found.into_iter().map(|(arn, _)| arn).collect()
     }
 
-    /// Which of these names are taken by a balancer, whosever it is.
+    /// The names among these that a balancer has, whoever owns it.
     pub fn taken(&self, names: &[String]) -> BTreeSet<String> {
         let Some(index) = self.index() else {
             let taken = self.balancers.values().map(|member| &member.balancer.name);
@@ -69,7 +69,7 @@ impl Indexed {
         names.iter().filter(|name| index.names.contains(*name)).cloned().collect()
     }
 
-    /// What of another cluster of the same name keeps this owner from doing anything.
+    /// What another cluster of the same name has and what keeps this owner from doing anything.
     pub fn rival(&self, owner: &Owner, owns: bool) -> Option<rivals::Rival> {
         let nobody = self.index().is_some_and(|index| !index.names_rival(&owner.cluster));
         if nobody { None } else { rivals::rival(&self.assets, owner, owns) }
@@ -94,7 +94,7 @@ impl Deref for Indexed {
 }
 
 impl DerefMut for Indexed {
-    /// Whoever asks for this changes something.
+    /// The caller may change the assets, so the index is dropped.
     fn deref_mut(&mut self) -> &mut Assets {
         self.index.take();
         self.asked.set(0);
@@ -130,7 +130,7 @@ impl Index {
         }
     }
 
-    /// What names that owner, and more: whose it is the tags say.
+    /// Ids of all resources with the owner's uid. Some may belong to others, so the caller must check the tags.
     fn ids(&self, owner: &Owner) -> &[String] {
         self.by_uid.get(&owner.uid).map_or(&[], Vec::as_slice)
     }
@@ -180,7 +180,7 @@ mod tests {
         assets.security_groups.insert(id, group);
     }
 
-    /// What is answered by a look at everything, and then from the index.
+    /// Compares the answers of a search of all assets with those from the index.
     fn answers<T: PartialEq + std::fmt::Debug>(indexed: &Indexed, ask: impl Fn(&Indexed) -> T) -> T {
         let first = ask(indexed);
         for _ in 0..=LOOKS {

@@ -1,4 +1,4 @@
-//! The snapshot: what AWS showed last, what we changed since, and which of the two is newer.
+//! The snapshot: what AWS showed last, what we have changed since, and which of the two is newer.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -15,17 +15,17 @@ use crate::controllers::myingress::assets::{GroupMember, Member};
 use crate::controllers::myingress::ownership::Concerned;
 use crate::external::elbv2::{Balancer, Pairs, TargetGroup};
 
-/// Reads lag behind writes: what we created and no read has shown is not believed gone before this.
+/// Reads lag behind writes: something that we created and no read has shown yet is not taken for gone within this time.
 pub const READ_LAG: Duration = Duration::from_mins(1);
 
 /// How much is known of security groups.
 #[derive(Debug, Default)]
 pub struct SecurityGroupsKnown {
-    /// All of the cluster's have been read.
+    /// Whether all of the cluster's have been read.
     pub listed: bool,
-    /// Uids of owners that had none when they were first looked at: all that they have was made by this process.
+    /// Uids of owners that had none when they were first looked at. This process created everything that they have.
     pub complete: BTreeSet<String>,
-    /// Uids of owners for which a change was made whose outcome is not known, and since when.
+    /// Uids of owners with a change whose outcome is not known, and since when.
     pub unconfirmed: HashMap<String, Instant>,
 }
 
@@ -33,13 +33,14 @@ pub struct SecurityGroupsKnown {
 #[derive(Default)]
 pub struct Known {
     pub assets: Indexed,
-    /// How recent our knowledge of an ARN or id is.
+    /// How recent our knowledge about an ARN or id is.
     pub marks: HashMap<String, Mark>,
     /// Names for which the outcome of a call is not known.
     pub unconfirmed: HashMap<String, Unconfirmed>,
-    /// What was found made though its answer was lost, by uid of its owner, until somebody asks.
+    /// Resources that were found although the answer to their create call was lost, by uid of the owner, until somebody
+    /// asks.
     pub found_made: HashMap<String, Vec<Made>>,
-    /// ARNs that an object claims although their tags deny it: these may be put back.
+    /// ARNs that an object claims although their tags name another owner. The tags may be put back.
     pub disowned: BTreeSet<String>,
     /// How much is known of security groups.
     pub security: SecurityGroupsKnown,
@@ -51,30 +52,30 @@ pub struct Known {
     pub subscribers: Vec<UnboundedSender<Concerned>>,
 }
 
-/// How recent our knowledge of one thing is.
+/// How recent our knowledge about one resource is.
 #[derive(Clone, Debug, Default)]
 pub struct Mark {
     /// When we last changed it, or tried to.
     pub written: Option<Instant>,
-    /// When a read last showed it: from then on its absence in a later read means that it is gone.
+    /// When a read last showed it. From then on, its absence in a later read means that it is gone.
     pub shown: Option<Instant>,
-    /// When its details were last read, or it was made.
+    /// When its details were last read, or when it was created.
     pub read: Option<Instant>,
-    /// When it last had its turn to be looked at, whatever came of it.
+    /// When it last had its turn to be looked at, whether that succeeded or not.
     pub turn: Option<Instant>,
-    /// How much of it somebody needs to know.
+    /// The details that somebody needs to know.
     pub depth: Depth,
 }
 
 impl Known {
-    /// Wakes whom it concerns; a subscriber that hung up is forgotten.
+    /// Wakes these objects. A subscriber that hung up is removed.
     pub fn wake(&mut self, concerned: BTreeSet<Concerned>) {
         for one in concerned {
             self.subscribers.retain(|subscriber| subscriber.unbounded_send(one.clone()).is_ok());
         }
     }
 
-    /// Notes that we changed it, or tried to: what is being read meanwhile may be from before.
+    /// Notes that we changed it, or tried to. A read that is under way may show an earlier state.
     pub fn written(&mut self, id: &str) {
         self.mark(id).written = Some(Instant::now());
     }
@@ -88,7 +89,7 @@ impl Known {
         self.marks.entry(id.to_owned()).or_default()
     }
 
-    /// Whether a read may not show it yet.
+    /// Whether it was written so lately that a read may not show it yet.
     pub fn written_lately(&self, id: &str) -> bool {
         self.marks.get(id).is_some_and(Mark::written_lately)
     }
@@ -97,8 +98,8 @@ impl Known {
         self.marks.get(id).and_then(|mark| mark.written).is_some_and(|written| written > begun)
     }
 
-    /// Enters what a list that was begun then shows of the region's balancers, and drops those that are gone. `tags` are
-    /// those that were read.
+    /// Enters a list of the region's balancers, and drops those that are gone. `begun` is when the list was begun, and
+    /// `tags` are those that were read.
     pub fn refresh_balancers(
         &mut self,
         balancers: Vec<Balancer>,
@@ -141,14 +142,14 @@ impl Known {
     ) {
         let arn = balancer.arn.clone();
         self.shown(&arn);
-        // What was written since the list was begun is newer than what the list shows.
+        // A change that was made since the list was begun is newer than the list.
         if self.written_since(&arn, begun) {
             return;
         }
         let Some(member) = self.assets.balancers.get_mut(&arn) else {
             let tags = tags.unwrap_or_default();
             wake(&tags);
-            // Nothing is known of what stands on it.
+            // Its listeners and rules are not known.
             self.assets.balancers.insert(arn, Member::unread(balancer, tags));
             return;
         };
@@ -181,7 +182,7 @@ impl Known {
         self.assets.groups.insert(arn, GroupMember { group, tags, attributes: None, fresh: false });
     }
 
-    /// Forgets how recent our knowledge is of what is not there any more.
+    /// Forgets how recent our knowledge is about resources that are gone.
     fn forget_marks(&mut self) {
         let assets = &self.assets;
         self.marks.retain(|id, mark| {
@@ -198,15 +199,15 @@ impl Mark {
         self.written.is_some_and(|written| written.elapsed() < READ_LAG)
     }
 
-    /// Whether it stays although a list that was begun then does not show it: we changed it or another read showed it
-    /// since, or we made it a moment ago.
+    /// Whether the resource stays although a list that was begun at that time does not show it: we changed it or
+    /// another read showed it since then, or we created it a moment ago.
     fn outlives(&self, begun: Instant) -> bool {
         let since = |at: Option<Instant>| at.is_some_and(|at| at > begun);
         since(self.written) || since(self.shown) || (self.shown.is_none() && self.written_lately())
     }
 }
 
-/// Drops what a list that was begun then has not seen, unless we know better.
+/// Drops what a list that was begun at that time does not show, unless we know better.
 fn drop_gone<M>(
     members: &mut BTreeMap<String, M>,
     tags: impl Fn(&M) -> &Pairs,
@@ -249,7 +250,7 @@ mod tests {
         TargetGroup { arn: arn.into(), name: arn.into(), kind: None, health_check: None, balancers: BTreeSet::new() }
     }
 
-    /// A snapshot into which we have just entered a new balancer and a new target group.
+    /// A snapshot with a new balancer and a new target group that we have just entered.
     fn known() -> Known {
         let mut known = Known::default();
         known.assets.balancers.insert("lb".into(), Member::new(balancer("lb"), Pairs::new()));
@@ -260,7 +261,7 @@ mod tests {
         known
     }
 
-    /// Enters lists that show nothing.
+    /// Enters lists that are empty.
     fn empty_lists(known: &mut Known, begun: Instant) {
         known.refresh_balancers(Vec::new(), &mut BTreeMap::new(), begun, &mut |_| {});
         known.refresh_groups(Vec::new(), &mut BTreeMap::new(), begun, &mut |_| {});
@@ -274,7 +275,7 @@ mod tests {
     fn what_was_made_since_a_list_was_begun_stays_even_if_another_read_has_shown_it() {
         let begun = Instant::now();
         let mut known = known();
-        // As the look at balancers that are being set up does.
+        // The poll of provisioning balancers shows them.
         known.shown("lb");
         known.shown("tg");
         empty_lists(&mut known, begun);
@@ -287,7 +288,7 @@ mod tests {
         let mut known = known();
         known.marks.clear();
         let begun = Instant::now();
-        // As the look at a name does whose create had no answer: nothing of it is noted as written.
+        // A lookup of a name after a create call without an answer shows them. They are not marked as written.
         known.shown("lb");
         known.shown("tg");
         empty_lists(&mut known, begun);

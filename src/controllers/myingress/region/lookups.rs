@@ -1,4 +1,4 @@
-//! Answers to questions that several objects ask: asked once for all, and kept until the next sweep.
+//! Answers that several objects need. Each is asked for once for all of them, and kept until the next sweep.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -12,10 +12,10 @@ use crate::external::acm::Certificate;
 use crate::external::aws::AwsError;
 use crate::external::ec2::{SecurityGroup, Subnet};
 
-/// Tags that subnets must have: values by key, none for any value.
+/// Tags that subnets must have: values by key; no values stand for any value.
 pub type SubnetTags = BTreeMap<String, Vec<String>>;
 
-/// What was asked since the last sweep.
+/// The answers since the last sweep.
 #[derive(Default)]
 pub struct Lookups {
     by_tags: HashMap<SubnetTags, Answer<Vec<Subnet>>>,
@@ -34,16 +34,16 @@ impl<T: Clone> Answer<T> {
         Self { found: found.clone(), at: Instant::now() }
     }
 
-    /// Whether those who waited for it may not have taken it yet.
+    /// Whether some of those who waited for it may not have taken it yet.
     fn is_new(&self) -> bool {
         self.at.elapsed() < TAKEN_WITHIN
     }
 }
 
-/// Who waited for an answer takes it within this, however often the region is swept.
+/// Whoever waited for an answer takes it within this time, however often the region is swept.
 const TAKEN_WITHIN: Duration = Duration::from_secs(1);
 
-/// A question that is asked once for all.
+/// A question that is asked once for all objects.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Lookup {
     SecurityGroups,
@@ -103,7 +103,8 @@ impl Region {
         self.shared(Lookup::Certificates, owner, known, read).await
     }
 
-    /// What is known, or what `read` finds for all who ask the same; wakes those whom a failure had kept from going on.
+    /// Returns the known answer, or reads it once for all objects that ask the same. Wakes the objects that an earlier
+    /// failure held up.
     pub(super) async fn shared<T>(
         &self,
         lookup: Lookup,
@@ -112,14 +113,14 @@ impl Region {
         read: impl Future<Output = Result<T, AwsError>>,
     ) -> Result<T, AwsError> {
         let shared: Arc<SharedRead> = self.reads().entry(lookup).or_default().clone();
-        let (found, mut message) = shared.get(&owner.concerned(), known, read).await?;
-        // This one goes on by itself.
-        message.remove(&owner.concerned());
-        self.known().wake(message);
+        let (found, mut held_up) = shared.get(&owner.concerned(), known, read).await?;
+        // The calling object goes on without being woken.
+        held_up.remove(&owner.concerned());
+        self.known().wake(held_up);
         Ok(found)
     }
 
-    /// Forgets the answers, so that they are asked for anew.
+    /// Forgets the answers, so the next question calls AWS again.
     pub(super) fn forget_lookups(&self) {
         {
             let lookups = &mut self.known().lookups;

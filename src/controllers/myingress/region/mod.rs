@@ -1,5 +1,5 @@
-//! What we know of the region: one snapshot that serves every object, so that a reconcile with nothing to do asks AWS
-//! nothing. It is read again in batches every sweep; our own changes are entered as they are made.
+//! What we know about the region: one snapshot that serves every object, so a reconcile with nothing to do calls
+//! nothing in AWS. It is read again in batches every sweep. Our own changes are entered as they are made.
 
 mod account;
 mod changes;
@@ -46,7 +46,7 @@ pub use details::Depth;
 pub use refresh::keep_fresh;
 pub use unconfirmed::{Made, Named};
 
-/// The snapshot, and the clients by which it is read and the region is changed.
+/// The snapshot, and the clients that read it and change the region.
 pub struct Region {
     /// Load balancing.
     pub elb: Elbv2,
@@ -58,7 +58,7 @@ pub struct Region {
     cluster: Cluster,
     metrics: Metrics,
     known: Mutex<Known>,
-    /// What several objects want to know, each read once for all of them.
+    /// Answers that several objects need, each read once for all of them.
     reads: Mutex<HashMap<Lookup, Arc<SharedRead>>>,
     loaded: watch::Sender<Option<Result<(), AwsError>>>,
     /// Wakes the poll of provisioning balancers.
@@ -66,7 +66,7 @@ pub struct Region {
 }
 
 impl Region {
-    /// Knows nothing yet.
+    /// A region about which nothing is known yet.
     pub fn new(
         aws: &SdkConfig,
         metrics: &Metrics,
@@ -96,33 +96,33 @@ impl Region {
         &self.cluster
     }
 
-    /// Whom to wake because something changed behind the objects' back, from now on.
+    /// The objects to wake, from now on, because something changed without them.
     pub fn subscribe(&self) -> UnboundedReceiver<Concerned> {
         let (sender, receiver) = unbounded();
         self.known().subscribers.push(sender);
         receiver
     }
 
-    /// Wakes whom it concerns.
+    /// Wakes these objects.
     pub fn wake(&self, concerned: Concerned) {
         self.known().wake(BTreeSet::from([concerned]));
     }
 
-    /// Waits until the region has been read once; fails with the reason why it could not be read.
+    /// Waits until the region has been read once. It fails with the reason if the region could not be read.
     pub async fn ready(&self) -> Result<(), AwsError> {
         let mut loaded = self.loaded.subscribe();
         match loaded.wait_for(Option::is_some).await {
             Ok(outcome) => outcome.clone().unwrap_or(Ok(())),
-            // The sender lives in `self`.
+            // Does not happen: the sender lives in `self`.
             Err(_) => Ok(()),
         }
     }
 
-    /// Waits until the region can be read after it could not.
+    /// Waits until the region can be read again after a failure.
     pub fn recovered(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut loaded = self.loaded.subscribe();
         async move {
-            // Without a sender the region is never read again: nobody is to be woken.
+            // Without a sender the region is never read again, so nobody may be woken.
             if loaded.wait_for(|loaded| matches!(loaded, Some(Err(_)))).await.is_err()
                 || loaded.wait_for(|loaded| matches!(loaded, Some(Ok(())))).await.is_err()
             {
@@ -136,7 +136,7 @@ impl Region {
         self.known().assets.of(owner)
     }
 
-    /// How long ago AWS was looked at, or changed by us, for the owner's balancers.
+    /// How long ago the owner's balancers were read, or changed by us.
     pub fn age(&self, owner: &Owner) -> Duration {
         let known = self.known();
         let marks = known.assets.balancers_of(owner).into_iter().filter_map(|arn| known.marks.get(arn));
@@ -144,13 +144,13 @@ impl Region {
         ages.max().unwrap_or_default()
     }
 
-    /// What somebody finds among all that was read, whosever it is: a copy of it would be large. Nothing else is entered
-    /// meanwhile.
+    /// Searches everything that was read, whoever owns it. It is not copied, for it is large. Nothing else can be
+    /// entered meanwhile.
     pub fn found<T>(&self, look: impl FnOnce(&Assets) -> T) -> T {
         look(&self.known().assets)
     }
 
-    /// The balancer of that name, where it is not the owner's, with its tags.
+    /// The balancer of that name with its tags, if it does not belong to the owner.
     pub fn foreign_balancer(&self, owner: &Owner, name: &str) -> Option<(String, Pairs)> {
         let known = self.known();
         let mut foreign = known.assets.balancers.values().filter(|member| !owner.owns(&member.tags));
@@ -158,8 +158,8 @@ impl Region {
         Some((member.balancer.arn.clone(), member.tags.clone()))
     }
 
-    /// Whether a balancer with that ARN exists and is not the owner's; if so, from now on its tags are read in every
-    /// sweep.
+    /// Whether a balancer with that ARN exists and does not belong to the owner. If so, its tags are read in every
+    /// sweep from now on.
     pub fn disowned(&self, owner: &Owner, arn: &str) -> bool {
         let mut known = self.known();
         let disowned = known.assets.balancers.get(arn).is_some_and(|member| !owner.owns(&member.tags));
@@ -171,35 +171,35 @@ impl Region {
         disowned
     }
 
-    /// Reads the tags of that balancer in every sweep from now on, whosever it is.
+    /// Reads the tags of that balancer in every sweep from now on, whoever owns it.
     pub fn watch_tags(&self, arn: &str) {
         self.known().disowned.insert(arn.to_owned());
     }
 
-    /// Which of these names are taken by a balancer, whosever it is.
+    /// The names among these that a balancer has, whoever owns it.
     pub fn taken(&self, names: &[String]) -> BTreeSet<String> {
         self.known().assets.taken(names)
     }
 
-    /// Which of these names are taken by a target group that is not the owner's.
+    /// The names among these that a target group of somebody else has.
     pub fn taken_groups(&self, owner: &Owner, names: &BTreeSet<&String>) -> BTreeSet<String> {
         let known = self.known();
         let taken = known.assets.groups.values().filter(|member| names.contains(&member.group.name));
         taken.filter(|member| !owner.owns(&member.tags)).map(|member| member.group.name.clone()).collect()
     }
 
-    /// What of another cluster of the same name keeps this owner from doing anything. `owns` says whether the owner has
-    /// something in AWS.
+    /// What another cluster of the same name has and what keeps this owner from doing anything. `owns` says whether the
+    /// owner has something in AWS.
     pub fn rival(&self, owner: &Owner, owns: bool) -> Option<Rival> {
         self.known().assets.rival(owner, owns)
     }
 
-    /// Whom something with these tags concerns, be it of another cluster of the same name.
+    /// The objects to wake about something with these tags, possibly of another cluster of the same name.
     fn concerned(&self, tags: &Pairs) -> Option<Concerned> {
         concerned_by(&self.cluster, tags)
     }
 
-    /// Whose something with these tags is in this cluster.
+    /// The objects to wake about something with these tags, if it belongs to this cluster.
     fn ours(&self, tags: &Pairs) -> Option<Concerned> {
         owner_of(&self.cluster, tags).map(|owner| owner.concerned())
     }

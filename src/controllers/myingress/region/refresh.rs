@@ -1,5 +1,5 @@
-//! Keeps the snapshot fresh: lists of the whole region in every sweep, details in turn, and a look at balancers that are
-//! being set up. None of the three waits for the others.
+//! Keeps the snapshot fresh in three ways: lists of the whole region in every sweep, details in turn, and a poll of
+//! provisioning balancers. None of the three waits for the others.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use super::sweep::List;
 use super::turns::look_in_turn;
 use crate::controllers::myingress::targets::Targets;
 
-/// A new balancer is looked at soon, then after ever longer pauses: AWS takes minutes, an emulator none.
+/// A new balancer is polled soon, then after ever longer pauses: AWS takes minutes, an emulator no time.
 const FIRST_LOOK: Duration = Duration::from_millis(500);
 const LONGEST_LOOK: Duration = Duration::from_secs(10);
 const FIRST_RETRY: Duration = Duration::from_millis(500);
@@ -46,7 +46,7 @@ async fn sweep_lists(region: &Region, every: Duration) {
             retries.next().unwrap_or(LONGEST_RETRY)
         };
         sleep(pause).await;
-        // Until the next sweep only what is missing is read again.
+        // Until the next sweep, only the lists that failed are read again.
         lists = failed.into_keys().collect();
         if lists.is_empty() || begun.elapsed() >= every {
             lists = List::ALL.into();
@@ -67,7 +67,7 @@ async fn watch_provisioning(region: &Region) {
         }
         match region.poll_provisioning().await {
             Ok(true) => pause = (pause * 2).min(LONGEST_LOOK),
-            // Without balancers to look at this costs no call.
+            // Without provisioning balancers the poll makes no call.
             Ok(false) => pause = LONGEST_LOOK,
             Err(error) => {
                 tracing::warn!(%error, "balancers that are being set up could not be looked at");

@@ -1,6 +1,6 @@
-//! Security groups: all of the cluster's are read at once when somebody first needs to know one, and in every sweep from
-//! then on. Where only one owner's are in doubt, only that owner's are read. With them come the rules of any group that let
-//! them in: so a rule is found again by whomever it was made, and whatever its object says now.
+//! Security groups. All of the cluster's are read at once when somebody first needs one, and in every sweep from then
+//! on. If only one owner's are unconfirmed, only that owner's are read. The rules of any group that let them in are
+//! read with them. So a rule is found again whichever process made it, and whatever its object says now.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -14,11 +14,11 @@ use crate::external::ec2::{Entry, SecurityGroup};
 use crate::external::elbv2::Pairs;
 
 impl Region {
-    /// Reads the security groups that matter to an owner, where that has not been done or a change is in doubt. An owner
-    /// that is `new` never had one: what it makes is entered as it is made.
+    /// Reads the owner's security groups, if they have not been read or a change is unconfirmed. An owner that is `new`
+    /// never had one: what it creates is entered as it is created.
     pub async fn learn_security_groups(&self, owner: &Owner, new: bool) -> Result<(), AwsError> {
         loop {
-            let (known, doubted) = {
+            let (known, unconfirmed) = {
                 let security = &mut self.known().security;
                 if new && !security.listed {
                     security.complete.insert(owner.uid.clone());
@@ -26,7 +26,7 @@ impl Region {
                 let known = security.listed || security.complete.contains(&owner.uid);
                 (known, security.unconfirmed.contains_key(&owner.uid))
             };
-            if doubted {
+            if unconfirmed {
                 self.read_security_groups_of(owner).await?;
             } else if known {
                 return Ok(());
@@ -37,7 +37,7 @@ impl Region {
         }
     }
 
-    /// Reads all of the cluster's.
+    /// Reads all groups of the cluster.
     pub async fn read_security_groups(&self) -> Result<(), AwsError> {
         let begun = Instant::now();
         let found = self.ec2.security_groups(&[cluster_tag(&self.cluster)]).await?;
@@ -53,7 +53,7 @@ impl Region {
         Ok(())
     }
 
-    /// Reads those of one owner.
+    /// Reads the groups of one owner.
     async fn read_security_groups_of(&self, owner: &Owner) -> Result<(), AwsError> {
         let begun = Instant::now();
         let found = self.ec2.security_groups(&[cluster_tag(&self.cluster), uid_tag(owner)]).await?;
@@ -72,14 +72,15 @@ fn ids(groups: &[SecurityGroup]) -> BTreeSet<String> {
 }
 
 impl SecurityGroupsKnown {
-    /// Whether somebody needs to know security groups: then they are read in every sweep.
+    /// Whether somebody needs to know security groups. From then on they are read in every sweep.
     pub fn matters(&self) -> bool {
         self.listed || !self.complete.is_empty()
     }
 }
 
 impl Known {
-    /// Enters what was found of those that `asked` says; returns the former tags of those that are not as they were.
+    /// Enters the groups that were found, out of those that `asked` selects. Returns the former tags of the groups that
+    /// changed.
     fn enter_security_groups(
         &mut self,
         found: Vec<SecurityGroup>,
@@ -90,14 +91,14 @@ impl Known {
             std::mem::take(&mut self.assets.security_groups).into_iter().partition(|(_, group)| asked(group));
         let mut after = BTreeMap::new();
         for group in found {
-            // What was written since the reading began is newer than what was read, be it that it was deleted.
+            // A change that was made since the read began is newer than what was read, even if it was a deletion.
             if self.written_since(&group.id, begun) {
                 after.extend(before.get(&group.id).map(|newer| (group.id.clone(), newer.clone())));
             } else {
                 after.insert(group.id.clone(), group);
             }
         }
-        // Reads lag behind writes: what was just made stays.
+        // Reads lag behind writes, so a group that was just created stays.
         for (id, group) in &before {
             if self.written_lately(id) {
                 after.entry(id.clone()).or_insert_with(|| group.clone());
@@ -110,8 +111,8 @@ impl Known {
         changed
     }
 
-    /// Enters the rules that let in those groups that `asked` says; returns the tags of those for which they are not as they
-    /// were.
+    /// Enters the rules that let in the groups that `asked` selects. Returns the tags of the groups for which they
+    /// changed.
     fn enter_entries(
         &mut self,
         found: &BTreeSet<Entry>,
@@ -119,7 +120,7 @@ impl Known {
         asked: impl Fn(&String) -> bool,
     ) -> BTreeSet<Pairs> {
         let before = std::mem::take(&mut self.assets.entries);
-        // What was written since the reading began is newer than what was read.
+        // A change that was made since the read began is newer than what was read.
         let read = |entry: &&Entry| asked(&entry.from) && !self.written_since(&entry.from, begun);
         let mut after: BTreeSet<Entry> = before.iter().filter(|entry| !read(entry)).cloned().collect();
         after.extend(found.iter().filter(read).cloned());
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_that_let_ours_in_are_read_for_whom_was_asked_and_wake_whom_they_concern() {
+    fn rules_that_let_ours_in_are_read_for_the_groups_asked_for_and_wake_their_owners() {
         let mut known = Known::default();
         known.enter_security_groups(vec![group("a", "1"), group("b", "2")], Instant::now(), |_| true);
         let begun = Instant::now();

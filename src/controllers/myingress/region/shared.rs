@@ -1,5 +1,5 @@
-//! Reads whose answer many objects wait for: one is under way at a time, its failure is everybody's, and for a while
-//! nobody asks again. Without that, each object in turn would wait for an answer that does not come.
+//! Reads whose answer many objects wait for. One is under way at a time, and all of them share its failure. For a while
+//! after a failure nobody asks again. Otherwise each object in turn would wait for an answer that does not come.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,16 +12,16 @@ use crate::external::aws::AwsError;
 use crate::runtime::Class;
 use crate::runtime::tenant::for_everybody;
 
-/// After a failure nobody asks for so long; doubled with each failure in a row.
+/// After a failure nobody asks again for this long. The pause doubles with each failure in a row.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// What only a person can mend is asked for twice a minute.
+/// Errors that only a person can fix are tried again twice a minute.
 const LASTING_PAUSE: Duration = Duration::from_secs(30);
 
-/// A read that is made once for all who want it.
+/// A read that is made once for all that want it.
 #[derive(Debug, Default)]
 pub struct SharedRead {
-    /// Held by who reads; it is fair.
+    /// Held by the object that reads. The mutex is fair.
     reading: tokio::sync::Mutex<()>,
     failure: Mutex<Option<Failure>>,
 }
@@ -31,12 +31,12 @@ struct Failure {
     error: AwsError,
     pause: Duration,
     until: Instant,
-    /// Who was told: they are woken when a read succeeds.
-    message: BTreeSet<Concerned>,
+    /// The objects that got this error. They are woken when a read succeeds.
+    held_up: BTreeSet<Concerned>,
 }
 
 impl SharedRead {
-    /// What is known, or what `read` finds. With it come those whom an earlier failure kept from going on.
+    /// Returns what is known, or what `read` finds, and the objects that an earlier failure held up.
     pub async fn get<T>(
         &self,
         whom: &Concerned,
@@ -48,31 +48,31 @@ impl SharedRead {
         }
         self.not_failed_lately(whom)?;
         let _reading = self.reading.lock().await;
-        // While this one waited, another one may have read, or failed to.
+        // While this object waited, another one may have read, or failed to.
         if let Some(known) = known() {
             return Ok((known, BTreeSet::new()));
         }
         self.not_failed_lately(whom)?;
         match for_everybody(read).await {
             Ok(found) => {
-                let message = self.failure().take().map(|failure| failure.message).unwrap_or_default();
-                Ok((found, message))
+                let held_up = self.failure().take().map(|failure| failure.held_up).unwrap_or_default();
+                Ok((found, held_up))
             }
             Err(error) => {
                 let mut failure = self.failure();
-                let (pause, mut message) = failure
+                let (pause, mut held_up) = failure
                     .take()
-                    .map_or((FIRST_PAUSE, BTreeSet::new()), |it| ((it.pause * 2).min(LONGEST_PAUSE), it.message));
+                    .map_or((FIRST_PAUSE, BTreeSet::new()), |it| ((it.pause * 2).min(LONGEST_PAUSE), it.held_up));
                 let lasts = matches!(error.class, Class::Denied | Class::Invalid);
                 let pause = if lasts { LASTING_PAUSE } else { pause };
-                message.insert(whom.clone());
-                *failure = Some(Failure { error: error.clone(), pause, until: Instant::now() + pause, message });
+                held_up.insert(whom.clone());
+                *failure = Some(Failure { error: error.clone(), pause, until: Instant::now() + pause, held_up });
                 Err(error)
             }
         }
     }
 
-    /// Whether somebody waits for it, or was told of a failure.
+    /// Whether somebody waits for it, or got its error.
     pub fn matters(&self) -> bool {
         self.failure().is_some() || self.reading.try_lock().is_err()
     }
@@ -80,7 +80,7 @@ impl SharedRead {
     fn not_failed_lately(&self, whom: &Concerned) -> Result<(), AwsError> {
         match self.failure().as_mut().filter(|failure| failure.until > Instant::now()) {
             Some(failure) => {
-                failure.message.insert(whom.clone());
+                failure.held_up.insert(whom.clone());
                 Err(failure.error.clone())
             }
             None => Ok(()),
@@ -106,7 +106,7 @@ mod tests {
         Concerned::Object(("shop".into(), format!("app-{number}")))
     }
 
-    /// A read that takes long, and what it was asked.
+    /// A read that takes long, and how often it was made.
     #[derive(Default)]
     struct Source {
         reads: AtomicUsize,
@@ -183,12 +183,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_was_told_of_a_failure_is_woken_by_the_next_success() {
+    async fn an_object_that_got_a_failure_is_woken_by_the_next_success() {
         let (shared, source) = (SharedRead::default(), Source::default());
         all(&shared, &source, false).await;
         advance(FIRST_PAUSE).await;
-        let (_, message) = shared.get(&object(1), || None, source.read(true)).await.unwrap();
-        assert_eq!(message.len(), 300);
+        let (_, held_up) = shared.get(&object(1), || None, source.read(true)).await.unwrap();
+        assert_eq!(held_up.len(), 300);
         assert!(!shared.matters());
     }
 

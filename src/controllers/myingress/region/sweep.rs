@@ -1,6 +1,6 @@
-//! Reads the region in batches: everything that AWS lists at once. What must be asked for balancer by balancer has its
-//! turn apart from that (see `turns`). So a sweep costs no more with more objects, and one list that cannot be read
-//! keeps none of the others from being read.
+//! Reads the region in batches: everything that AWS lists at once. Details that take a call for each balancer have
+//! their own turns (see `turns`). So a sweep costs no more with more objects, and one list that cannot be read does not
+//! keep the others from being read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -17,7 +17,7 @@ pub enum List {
     Balancers,
     /// Target groups, with the tags of new ones.
     Groups,
-    /// Security groups of the cluster, once somebody wanted to know one.
+    /// Security groups of the cluster, once somebody needed one.
     SecurityGroups,
 }
 
@@ -27,14 +27,14 @@ impl List {
 }
 
 impl Region {
-    /// Reads all lists once; fails where one cannot be read.
+    /// Reads all lists once. Fails if one cannot be read.
     pub async fn sweep(&self) -> Result<(), AwsError> {
         let failed = self.read_lists(&List::ALL.into()).await;
         failed.into_values().next().map_or(Ok(()), Err)
     }
 
-    /// Reads these lists and wakes the objects for which the region is not as it was. Returns those that could not be
-    /// read.
+    /// Reads these lists, and wakes the objects for which something in the region changed. Returns the lists that could
+    /// not be read.
     pub async fn read_lists(&self, lists: &BTreeSet<List>) -> BTreeMap<List, AwsError> {
         self.forget_lookups();
         let limits = self.read_limits();
@@ -56,9 +56,10 @@ impl Region {
         failed
     }
 
-    /// Notes what was read for the first time. Once loaded the region stays so: an old snapshot serves better than none.
+    /// Notes which lists were read for the first time. Once loaded, the region stays loaded: an old snapshot serves
+    /// better than none.
     fn note_loaded(&self, lists: &BTreeSet<List>, failed: &BTreeMap<List, AwsError>) {
-        // An object needs to know balancers and target groups; security groups it asks for itself.
+        // Objects need balancers and target groups. If they need security groups, they read them themselves.
         let needed = [List::Balancers, List::Groups];
         let missing = {
             let mut known = self.known();
@@ -89,8 +90,8 @@ impl Region {
             let ours = |member: &Member| self.concerned(&member.tags).is_some();
             known.disowned.contains(arn) || known.assets.balancers.get(arn).is_none_or(ours)
         };
-        // What belongs to others is not ours later: their tags are read once. Those of a cluster of the same name are
-        // read as ours are, so that it is reported when that is over.
+        // Balancers of others do not become ours, so their tags are read only once. Those of a cluster of the same name
+        // are read like ours, so the end of that conflict is reported.
         let arns: Vec<String> = balancers.iter().map(|it| it.arn.clone()).filter(unknown_or_ours).collect();
         let mut tags = self.elb.tags(&arns).await?;
         let mut known = self.known();
@@ -115,7 +116,7 @@ impl Region {
         Ok(())
     }
 
-    /// Looks at our balancers that are being set up; true while there are any.
+    /// Polls our balancers that are being set up. Returns whether there are any left.
     pub async fn poll_provisioning(&self) -> Result<bool, AwsError> {
         let arns = self.provisioning();
         if arns.is_empty() {

@@ -1,5 +1,6 @@
-//! What AWS tells of one balancer at a time only is looked at in turn, the one that was not looked at for longest first:
-//! each once in a sweep, or as often as the calls allow that nobody else needs (see [`Budget::in_background`]).
+//! Looks in turn at the details that AWS shows of only one balancer per call. The balancer that has waited longest
+//! comes first. Each has its turn once in a sweep, or as often as the calls allow that nobody else needs (see
+//! [`Budget::in_background`]).
 //!
 //! [`Budget::in_background`]: crate::external::budget::Budget::in_background
 
@@ -15,20 +16,20 @@ use crate::controllers::myingress::ownership::Concerned;
 use crate::controllers::myingress::targets::Targets;
 use crate::external::elbv2::Pairs;
 
-/// A group whose targets are not to be had keeps nobody from being looked at for longer.
+/// A group whose targets cannot be read holds up the others for at most this long.
 const RECHECK: Duration = Duration::from_mins(1);
-/// Without anybody to look at, somebody may be there later.
+/// If there is no balancer to look at, how long to wait at most until the next check.
 const NOBODY: Duration = Duration::from_hours(1);
 
-/// Whose turn it is.
+/// The next turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Turn<T> {
     Of(T),
-    /// Nobody's before then; `None` while there is nobody at all.
+    /// No turn is due before then; `None` while there is nothing to look at.
     NotBefore(Option<Instant>),
 }
 
-/// Who is due first: whoever was never looked at, then whoever was not for longest.
+/// The one that is due first: one that was never looked at, or else the one that has waited longest.
 fn turn<T>(all: impl Iterator<Item = (Option<Instant>, T)>, every: Duration, now: Instant) -> Turn<T> {
     let Some((looked_at, first)) = all.min_by_key(|(looked_at, _)| *looked_at) else { return Turn::NotBefore(None) };
     match looked_at.map(|at| at.checked_add(every)) {
@@ -44,7 +45,7 @@ pub async fn look_in_turn(region: &Region, targets: &Targets, every: Duration) {
         match region.turn(every) {
             Turn::Of(arn) => region.look_at(&arn, targets).await,
             Turn::NotBefore(due) => {
-                // What is made meanwhile is due a whole sweep after it was made.
+                // A balancer that is created meanwhile is due a whole sweep after its creation.
                 let soonest = Instant::now() + every.min(NOBODY);
                 sleep_until(due.unwrap_or(soonest).min(soonest).into()).await;
             }
@@ -55,7 +56,7 @@ pub async fn look_in_turn(region: &Region, targets: &Targets, every: Duration) {
 impl Region {
     fn turn(&self, every: Duration) -> Turn<String> {
         let known = self.known();
-        // Only of ours somebody needs to know details.
+        // Details are needed only of our own balancers.
         let ours = known.marks.iter().filter(|(_, mark)| !mark.depth.is_empty());
         match turn(ours.map(|(arn, mark)| (mark.read.max(mark.turn), arn)), every, Instant::now()) {
             Turn::Of(arn) => Turn::Of(arn.clone()),
@@ -63,8 +64,8 @@ impl Region {
         }
     }
 
-    /// Looks at a balancer and at the target groups of its owner. What cannot be read stays as it was: it must not keep
-    /// the others from being looked at.
+    /// Looks at a balancer and at the target groups of its owner. What cannot be read stays as it was, and does not
+    /// keep the others from being looked at.
     async fn look_at(&self, arn: &str, targets: &Targets) {
         let (depth, owner) = {
             let mut known = self.known();
@@ -73,7 +74,7 @@ impl Region {
             let depth = mark.depth;
             (depth, known.assets.balancers.get(arn).and_then(|member| self.ours(&member.tags)))
         };
-        // It is gone, or ours no longer.
+        // The balancer is gone, or no longer ours.
         let Some(owner) = owner else { return };
         let groups = self.groups_of(&owner);
         let begun = Instant::now();
@@ -112,7 +113,7 @@ impl Region {
     }
 }
 
-/// Looks at the targets of a group: others may have changed them.
+/// Reads the targets of a group, because others may have changed them.
 async fn recheck(targets: &Targets, group: &str) {
     match timeout(RECHECK, targets.recheck(group)).await {
         Ok(Ok(())) => {}
@@ -122,7 +123,7 @@ async fn recheck(targets: &Targets, group: &str) {
 }
 
 impl Reader {
-    /// The same for work that can wait.
+    /// The same clients for work that can wait.
     pub fn in_background(&self) -> Self {
         Self { elb: self.elb.in_background(), wafv2: self.wafv2.in_background() }
     }
@@ -134,7 +135,7 @@ mod tests {
 
     const SWEEP: Duration = Duration::from_mins(5);
 
-    /// When each of so many balancers is looked at, where a look takes so long: seconds since the beginning.
+    /// When each of this many balancers is looked at if a look takes this long, in seconds since the beginning.
     fn looks(balancers: usize, a_look_takes: Duration, lasts: Duration) -> Vec<Vec<u64>> {
         let begun = Instant::now();
         let mut now = begun;
@@ -161,7 +162,7 @@ mod tests {
         assert_eq!(looks[0], [300, 600]);
     }
 
-    /// A full one takes 14 calls, of which 8 a second are left over.
+    /// A balancer with everything takes 14 calls, and 8 calls a second are left over.
     #[test]
     fn three_hundred_full_ones_are_looked_at_within_ten_minutes_and_a_thousand_within_thirty() {
         for (balancers, within) in [(300, 600), (1000, 1800)] {
@@ -176,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_never_looked_at_comes_first() {
+    fn a_balancer_that_was_never_looked_at_comes_first() {
         let now = Instant::now();
         let all = [(Some(now), 'a'), (None, 'b'), (Some(now), 'c')];
         assert_eq!(turn(all.into_iter(), SWEEP, now), Turn::Of('b'));

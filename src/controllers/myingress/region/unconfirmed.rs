@@ -1,4 +1,4 @@
-//! Names for which the outcome of a call is not known: its answer was lost, or the name turned out to be taken.
+//! Names for which the outcome of a call is not known: the answer was lost, or the name turned out to be taken.
 
 use std::time::{Duration, Instant};
 
@@ -11,17 +11,17 @@ use crate::external::elbv2::{Balancer, Pairs};
 /// What is not known about a name.
 #[derive(Clone, Debug)]
 pub struct Unconfirmed {
-    /// Since when.
+    /// When it became unconfirmed.
     since: Instant,
     /// What may have the name.
     what: Named,
     /// Uid of the owner that would have it.
     uid: String,
-    /// A create of ours may have made it.
+    /// Whether a create call of ours may have created it.
     created: bool,
 }
 
-/// Something that a call made whose answer was lost.
+/// A resource that was created by a call whose answer was lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
     /// What it is.
@@ -40,7 +40,7 @@ pub enum Named {
 }
 
 impl Region {
-    /// Notes that nobody knows what has that name.
+    /// Notes that it is not known what has that name.
     pub(super) fn mark_unconfirmed(&self, what: Named, name: &str, uid: &str) {
         let unconfirmed = Unconfirmed { since: Instant::now(), what, uid: uid.to_owned(), created: false };
         let mut known = self.known();
@@ -48,7 +48,7 @@ impl Region {
         known.unconfirmed.insert(name.to_owned(), Unconfirmed { created, ..unconfirmed });
     }
 
-    /// Notes that a create of ours may have made what has that name.
+    /// Notes that a create call of ours may have created what has that name.
     pub(super) fn mark_created(&self, what: Named, name: &str, uid: &str) {
         let unconfirmed = Unconfirmed { since: Instant::now(), what, uid: uid.to_owned(), created: true };
         self.known().unconfirmed.insert(name.to_owned(), unconfirmed);
@@ -59,8 +59,8 @@ impl Region {
         self.known().unconfirmed.remove(name);
     }
 
-    /// Finds out what became of calls on these names, and on all names of the owner, whose outcome is not known. That
-    /// nothing has a name is believed only when the doubt is older than `patience`.
+    /// Finds out the outcome of unconfirmed calls on these names and on all names of the owner. That nothing has a name
+    /// is believed only once the name has been unconfirmed for longer than `patience`.
     pub async fn confirm_created(&self, owner: &Owner, names: &[String], patience: Duration) -> Result<(), AwsError> {
         let concerning = |(name, unconfirmed): (&String, &Unconfirmed)| {
             (names.contains(name) || unconfirmed.uid == owner.uid).then(|| (name.clone(), unconfirmed.clone()))
@@ -85,12 +85,13 @@ impl Region {
         Ok(())
     }
 
-    /// What was made for the owner by calls whose answers were lost, and found since this was last asked.
+    /// Resources of the owner whose create calls lost their answers and that were found since the last call of this
+    /// function.
     pub fn take_found_made(&self, uid: &str) -> Vec<Made> {
         self.known().found_made.remove(uid).unwrap_or_default()
     }
 
-    /// The tags of what has the name.
+    /// Looks the name up in AWS, enters what has it, and returns its tags.
     async fn look_for_balancer(&self, name: &str) -> Result<Option<Pairs>, AwsError> {
         let member = match self.elb.named(name).await? {
             Some(balancer) => Some(self.with_tags(balancer).await?),
@@ -101,7 +102,7 @@ impl Region {
         known.assets.balancers.retain(|_, member| member.balancer.name != name);
         if let Some((balancer, tags)) = member {
             let arn = balancer.arn.clone();
-            // Nothing is known of what stands on it.
+            // Its listeners and rules are not known.
             let member = Member::unread(balancer, tags);
             known.shown(&arn);
             known.assets.balancers.insert(arn, member);
@@ -109,7 +110,7 @@ impl Region {
         Ok(found)
     }
 
-    /// The tags of what has the name.
+    /// Looks the name up in AWS, enters what has it, and returns its tags.
     async fn look_for_group(&self, name: &str) -> Result<Option<Pairs>, AwsError> {
         let member = match self.elb.target_group_named(name).await? {
             Some(group) => {
@@ -135,7 +136,7 @@ impl Region {
 
     pub(super) async fn tags_of(&self, arn: &str, name: &str) -> Result<Pairs, AwsError> {
         let mut tags = self.elb.tags(&[arn.to_owned()]).await?;
-        // Reads lag behind writes. What has no tags would count as somebody else's, so look again.
+        // Reads lag behind writes. A resource without tags would count as somebody else's, so it must be read again.
         tags.remove(arn).ok_or_else(|| AwsError::raced("DescribeTags", format!("{name} is not to be seen yet")))
     }
 }

@@ -1,4 +1,4 @@
-//! Where rules stand in the end, and where until then.
+//! The numbers of rules in the end, and until then.
 
 use std::collections::BTreeSet;
 
@@ -6,16 +6,16 @@ use super::Goal;
 use super::numbers::{self, Place, Taken};
 use crate::external::elbv2::Rule;
 
-/// Where rules stand.
+/// Numbers of rules.
 pub struct Layout {
-    /// The wanted rules, in the end.
+    /// The final numbers of the wanted rules.
     pub finals: Vec<u16>,
-    /// Our present rules until they move up to their final number or go.
+    /// The numbers of our present rules until they move up to their final number or are deleted.
     pub waiting: Vec<u16>,
 }
 
-/// Where the wanted rules, in their order, and our present ones, in theirs, stand; `None` if there are not enough
-/// numbers. Those from `count` on stand above `floor`.
+/// Numbers for the wanted rules and for our present ones, each in their order; `None` if there are not enough numbers.
+/// The wanted rules from `count` on get numbers above `floor`.
 pub fn layout(goals: &[Goal], count: usize, floor: u16, ours: &[&Rule], others: &[&Rule]) -> Option<Layout> {
     let now: Vec<u16> = ours.iter().map(|rule| rule.priority).collect();
     let others: Vec<u16> = others.iter().map(|rule| rule.priority).collect();
@@ -27,7 +27,7 @@ pub fn layout(goals: &[Goal], count: usize, floor: u16, ours: &[&Rule], others: 
     let others = Taken::by(&others);
     let finals = anywhere(goals, count, floor, &now, &others)?;
     if only_moves && goals.len() == ours.len() {
-        // One call moves all.
+        // One call moves all rules.
         return Some(Layout { finals, waiting: now });
     }
     let own = |index| goals.iter().zip(&finals).find(|(goal, _)| goal.reused == Some(index)).map(|(_, own)| *own);
@@ -39,8 +39,8 @@ pub fn layout(goals: &[Goal], count: usize, floor: u16, ours: &[&Rule], others: 
     Some(Layout { finals, waiting })
 }
 
-/// Final numbers to which no rule has to move down, and at which none stands that would have to make room.
-/// Once rules were made to wait there are such numbers: a plan that takes over from another makes none wait again.
+/// Final numbers to which no rule has to move down, and which no rule has to leave first. Once rules were moved aside
+/// there are such numbers, so a plan that continues another one does not move them again.
 fn upwards(goals: &[Goal], count: usize, floor: u16, now: &[u16], others: &[u16]) -> Option<Vec<u16>> {
     let taken = Taken::by(now.iter().chain(others));
     let place = |goal: &Goal| {
@@ -59,7 +59,7 @@ fn upwards(goals: &[Goal], count: usize, floor: u16, now: &[u16], others: &[u16]
     in_two(&places, count, floor, &taken)
 }
 
-/// Final numbers that move as few rules as possible. Rules that will go may have to make room.
+/// Final numbers that move as few rules as possible. Rules that will be deleted may have to make room.
 fn anywhere(goals: &[Goal], count: usize, floor: u16, now: &[u16], others: &Taken) -> Option<Vec<u16>> {
     let place = |goal: &Goal| match (goal.wanted.priority, goal.reused) {
         (Some(priority), _) => Place::Fixed(priority),
@@ -70,21 +70,21 @@ fn anywhere(goals: &[Goal], count: usize, floor: u16, now: &[u16], others: &Take
     in_two(&places, count, floor, others)
 }
 
-/// A number for each place, those from `count` on above `floor` and above all before them.
+/// A number for each place. Those from `count` on are above `floor` and above all before them.
 fn in_two(places: &[Place], count: usize, floor: u16, taken: &Taken) -> Option<Vec<u16>> {
     let (first, last) = places.split_at(count);
     if last.is_empty() || floor == 0 {
         return numbers::assigned(places, taken);
     }
     let numbers = numbers::assigned(first, taken)?;
-    // Where the first keep or spread their numbers, the last may have no room.
+    // If the first places keep or spread their numbers, there may be no room for the last ones.
     behind(numbers, last, floor, taken).or_else(|| behind(lowest(first, taken)?, last, floor, taken))
 }
 
-/// These numbers, and one for each place of the last, above `floor` and above them all.
+/// These numbers, and one for each of the last places, above `floor` and above all of these numbers.
 fn behind(mut all: Vec<u16>, last: &[Place], floor: u16, taken: &Taken) -> Option<Vec<u16>> {
     let start = all.last().copied().unwrap_or(0).max(floor);
-    // The first of these stands for all that comes before.
+    // This first place stands for everything that comes before.
     let behind: Vec<Place> = std::iter::once(Place::Fixed(start)).chain(last.iter().copied()).collect();
     all.extend(numbers::assigned(&behind, taken)?.into_iter().skip(1));
     Some(all)
@@ -104,7 +104,7 @@ fn lowest(places: &[Place], taken: &Taken) -> Option<Vec<u16>> {
     places.iter().map(&mut number).collect()
 }
 
-/// Those of our present rules that nobody wants, in their order.
+/// Our present rules that nobody wants, in their order.
 pub fn leftovers(goals: &[Goal], present: usize) -> impl DoubleEndedIterator<Item = usize> {
     let reused: BTreeSet<usize> = goals.iter().filter_map(|goal| goal.reused).collect();
     (0..present).filter(move |index| !reused.contains(index))

@@ -46,16 +46,17 @@ use crate::external::elbv2::{Condition, Rule, RuleSettings};
 use layout::{Layout, layout, leftovers};
 pub use order::Clash;
 
-/// A rule as it should be. Where it stands among the others: see [`plan`].
+/// A rule as it should be. [`plan`] documents its place among the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Who wants it, for messages.
+    /// Names the rule in messages.
     pub key: String,
     /// The priority that the user asked for.
     pub priority: Option<u16>,
-    /// Whether it comes after all that are not, whatever their numbers. It has no priority, and is listed after them.
+    /// Whether it comes after all rules for which this is false, whatever their numbers. Such a rule has no priority,
+    /// and is listed after the others.
     pub last: bool,
-    /// What it does; target groups are named by ARN.
+    /// What it does. Target groups are given by ARN.
     pub settings: RuleSettings,
     /// Tags that it is created with.
     pub tags: BTreeMap<String, String>,
@@ -64,64 +65,63 @@ pub struct Wanted {
 /// A rule that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Present {
-    /// The rule. Secrets that AWS does not tell must have been filled in where they are known to be set: settings that
-    /// do not compare equal are modified.
+    /// The rule. Secrets that AWS does not return must be filled in where they are known to be set, because settings
+    /// that do not compare equal are modified.
     pub rule: Rule,
-    /// Whether it may be touched. One that may not keeps its priority.
+    /// Whether it may be changed. A rule that may not be changed keeps its priority.
     pub ours: bool,
-    /// Whether rules that come last follow it, though it may not be touched.
+    /// Whether rules that come last follow it, although it may not be changed.
     pub held: bool,
 }
 
-/// A call, or a few, that change the listener.
+/// One or a few calls that change the listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A rule is made.
+    /// Create a rule.
     Create {
-        /// Where it stands.
+        /// Its number.
         priority: u16,
         /// What it does.
         settings: RuleSettings,
         /// Its tags.
         tags: BTreeMap<String, String>,
     },
-    /// A rule does something else for the same requests.
+    /// Change what a rule does for the same requests.
     Modify {
         /// ARN of the rule.
         arn: String,
-        /// What it does from now on; the conditions are those it has.
+        /// What it does from now on. Its conditions stay.
         settings: RuleSettings,
     },
-    /// Rules, by ARN, take these priorities, all in one call: AWS looks at the outcome only, so that rules can change
+    /// Give these rules, by ARN, these priorities in one call. AWS looks only at the outcome, so rules can change
     /// places.
     /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_SetRulePriorities.html>
     SetPriorities(BTreeMap<String, u16>),
-    /// The moment for the caller to change the default actions.
+    /// The point at which the caller changes the default actions.
     SetDefault,
-    /// A rule goes.
+    /// Delete a rule.
     Delete {
         /// ARN of the rule.
         arn: String,
     },
 }
 
-/// The steps, in order, that make `present` the `wanted` rules; none when that is so. To be made again from what is
-/// there when a step fails, and after the last one: only where priorities close to 50,000 leave no room to move rules
-/// aside does that second plan hold anything, namely final priorities for a list that is in order already.
+/// The steps, in order, that turn `present` into the `wanted` rules; none if nothing differs. Make a new plan from the
+/// rules that exist when a step fails, and after the last step. The second plan is empty, unless priorities close to
+/// 50,000 left no room to move rules aside. Then it gives their final priorities to rules that are already in order.
 ///
-/// Order of evaluation, as users are told it:
+/// Order of evaluation, as documented for users:
 /// - A rule with a priority has exactly that one.
-/// - A rule without comes after the rule that is listed before it, and before the rules with higher priorities.
-///   Without a priority anywhere, rules are evaluated as listed; those listed before the first priority come first.
-/// - Where the numbers up to the next priority do not suffice, the last of the rules between come after that one, and
-///   after the rules that follow it, wherever there is room.
+/// - A rule without one comes after the rule that is listed before it, and before the rules with higher priorities. If
+///   there are no priorities at all, rules are evaluated as listed. Rules listed before the first priority come first.
+/// - If there are not enough numbers up to the next priority, the last of the rules in between come after that priority
+///   and after the rules that follow it, wherever there is room.
+/// - Rules that come last follow all others, and those of ours that may not be changed.
 ///
-/// - Rules that come last follow all others, and those of ours that may not be touched.
+/// Numbers of rules without a priority do not change as long as a number is free where a rule is inserted.
 ///
-/// Numbers of rules without a priority do not change as long as there is one free where a rule comes in.
-///
-/// A caller who joins the lists of several owners puts what each lists before its first priority in front of all other
-/// rules: else it would stand behind the last priority of the owner before.
+/// A caller who joins the lists of several owners puts the rules that each owner lists before its first priority in
+/// front of all other rules. Otherwise they would follow the last priority of the previous owner.
 pub fn plan(wanted: &[Wanted], present: &[Present], default_differs: bool) -> Result<Vec<Step>, Clash> {
     let others: Vec<&Rule> = present.iter().filter(|it| !it.ours).map(|it| &it.rule).collect();
     let ordered = order::evaluated(wanted, &others)?;
@@ -165,7 +165,7 @@ struct Goal<'a> {
     reused: Option<usize>,
 }
 
-/// Gives each wanted rule the first of our rules that has its conditions and is not given away.
+/// Gives each wanted rule the first of our rules that has its conditions and is not yet given away.
 fn matched<'a>(ordered: &[&'a Wanted], ours: &[&Rule]) -> Vec<Goal<'a>> {
     let mut by_conditions: BTreeMap<&BTreeSet<Condition>, VecDeque<usize>> = BTreeMap::new();
     for (index, rule) in ours.iter().enumerate() {
@@ -175,12 +175,12 @@ fn matched<'a>(ordered: &[&'a Wanted], ours: &[&Rule]) -> Vec<Goal<'a>> {
     ordered.iter().map(|wanted| Goal { wanted, reused: reused(wanted) }).collect()
 }
 
-/// Steps, and moves that have not become one.
+/// Steps, and moves that are not part of a step yet.
 struct Schedule {
     steps: Vec<Step>,
-    /// Where rules stand after the steps, by ARN.
+    /// The numbers of rules after the steps, by ARN.
     now: BTreeMap<String, u16>,
-    /// Where they shall stand next.
+    /// The numbers that they are to have next.
     next: BTreeMap<String, u16>,
 }
 
@@ -194,7 +194,7 @@ impl Schedule {
         self.next.insert(arn.to_owned(), number);
     }
 
-    /// Makes one step of the moves.
+    /// Turns the moves into one step.
     fn flush(&mut self) {
         let mut moves = self.next.clone();
         moves.retain(|arn, number| self.now.get(arn) != Some(number));

@@ -1,17 +1,17 @@
-//! Which priority each rule gets, and where rules wait meanwhile.
+//! Chooses the priority of each rule, and the numbers of rules that are moved aside meanwhile.
 
-/// The lowest priority is 1, the highest this.
+/// The highest priority. The lowest is 1.
 /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateRule.html>
 pub const HIGHEST: u16 = 50_000;
 
-/// How far apart rules stand where there is room, so that others fit between them.
+/// The distance between rules where there is room, so others fit in between.
 const SPACING: usize = 100;
 
 /// Numbers that must not be used.
 pub struct Taken(Vec<u16>);
 
 impl Taken {
-    /// Taken are these.
+    /// Marks these numbers as taken.
     pub fn by<'a>(numbers: impl IntoIterator<Item = &'a u16>) -> Self {
         let mut numbers: Vec<u16> = numbers.into_iter().copied().collect();
         numbers.sort_unstable();
@@ -29,39 +29,39 @@ impl Taken {
         (above + 1..below).filter(|number| !self.has(*number))
     }
 
-    /// How many free numbers there are between these two, of which the first is the lower one.
+    /// How many free numbers there are between these two. The first must be the lower one.
     pub fn count_free(&self, above: u16, below: u16) -> usize {
         let taken = self.0.partition_point(|it| *it < below) - self.0.partition_point(|it| *it <= above);
         usize::from(below - above - 1) - taken
     }
 }
 
-/// What is asked of the number of a rule.
+/// The number that a rule asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// This one.
     Fixed(u16),
-    /// This one if that moves fewer rules than another would.
+    /// This number, if keeping it moves fewer rules than another choice would.
     Preferred(u16),
-    /// This one, likewise, but none that is higher.
+    /// This number likewise, but never a higher one.
     AtMost(u16),
     /// Any.
     Any,
 }
 
-/// A rule that gets the number it asks for, as [`assigned`] comes past it.
+/// A rule that keeps the number it asks for, in the search of [`assigned`].
 struct Stop {
     /// Counted from 1; 0 is the start of the list.
     position: usize,
     number: u16,
-    /// How many preferred numbers are kept up to here at best.
+    /// The most preferred numbers that can be kept up to here.
     kept: usize,
-    /// The stop before, for that.
+    /// The stop before this one for that result.
     before: usize,
 }
 
-/// A number for each place, ascending, with as many preferred numbers kept as possible; `None` if there are too few.
-/// A longest increasing subsequence, but for the fixed numbers, which are part of it, and the room needed between.
+/// An ascending number for each place, with as many preferred numbers kept as possible; `None` if there are too few.
+/// This is a longest increasing subsequence that must contain the fixed numbers, and must leave room in between.
 pub fn assigned(places: &[Place], taken: &Taken) -> Option<Vec<u16>> {
     let mut stops = vec![Stop { position: 0, number: 0, kept: 0, before: 0 }];
     // Stops after which all places up to the present one can do without the number they ask for.
@@ -88,7 +88,8 @@ pub fn assigned(places: &[Place], taken: &Taken) -> Option<Vec<u16>> {
     while until.position > 0 {
         let from = &stops[until.before];
         numbers[until.position - 1] = until.number;
-        // Evenly. That takes none past its limit: one that had this much room below it would have kept its number.
+        // Spread the numbers evenly. No place exceeds its limit by that: a place with this much room below its limit
+        // would have kept its number.
         let gap = &mut numbers[from.position..until.position - 1];
         let even = (taken.count_free(from.number, until.number) + 1) / (gap.len() + 1);
         let spacing = even.min(SPACING);
@@ -100,9 +101,9 @@ pub fn assigned(places: &[Place], taken: &Taken) -> Option<Vec<u16>> {
     Some(numbers)
 }
 
-/// Where rules wait, in the order they are in, that now stand at the first of these numbers and, those that are
-/// reused, at the second one in the end: no higher up than at either, and at nobody else's final number. As few are
-/// moved as that allows; `None` if the last of them would stand below [`HIGHEST`].
+/// The numbers at which rules wait, in their present order. Each rule has its present number and, if it is reused, its
+/// final number. It waits at neither a lower number than these two nor the final number of another rule. As few rules
+/// as possible are moved. `None` if the last rule would get a number above [`HIGHEST`].
 pub fn waiting(now_and_final: &[(u16, Option<u16>)], finals: &[u16], taken: &Taken) -> Option<Vec<u16>> {
     let mut lowest = 1;
     let places = now_and_final.iter().map(|(now, own)| {
@@ -115,7 +116,7 @@ pub fn waiting(now_and_final: &[(u16, Option<u16>)], finals: &[u16], taken: &Tak
     places.collect()
 }
 
-/// Provisional final numbers for so many wanted rules, and numbers below them all where so many present rules wait.
+/// Provisional final numbers for this many wanted rules, and higher numbers at which this many present rules wait.
 pub fn packed(wanted: usize, present: usize, taken: &Taken) -> Option<(Vec<u16>, Vec<u16>)> {
     let mut numbers: Vec<u16> = taken.free(0, HIGHEST + 1).take(wanted + present).collect();
     let enough = numbers.len() == wanted + present;

@@ -1,4 +1,4 @@
-//! The order in which rules are to be evaluated, and what makes it impossible.
+//! The order in which rules are to be evaluated, and what makes an order impossible.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,7 +8,7 @@ use super::Wanted;
 use super::numbers::{HIGHEST, Taken};
 use crate::external::elbv2::Rule;
 
-/// Why there is no plan, and the wanted rule without which there may be one.
+/// Why there is no plan, and the wanted rule whose removal may help.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{key}: {reason}")]
 pub struct Clash {
@@ -23,10 +23,10 @@ pub struct Clash {
 /// What is wrong with the priority of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Reason {
-    /// AWS does not have this priority.
+    /// AWS does not allow this priority.
     #[error("priority {0} is not one of 1 to {HIGHEST}")]
     OutOfRange(u16),
-    /// Two wanted rules have the same; the one that is listed first keeps it.
+    /// Two wanted rules have the same priority. The one that is listed first keeps it.
     #[error("priority {priority} belongs to {first} already: choose another one")]
     Twice {
         /// The priority.
@@ -42,7 +42,7 @@ pub enum Reason {
         /// ARN of the rule that has it.
         arn: String,
     },
-    /// There is no room behind the rule that it has to come after.
+    /// There is no room after the rule that it has to follow.
     #[error("no priority above {behind} is free: give the rules listed before it lower ones")]
     Full {
         /// The last priority that is listed before it; 0 if there is none.
@@ -50,11 +50,11 @@ pub enum Reason {
     },
 }
 
-/// The wanted rules in the order in which they are to be evaluated. That depends on nothing but what is wanted and
-/// the numbers of others. See [`super::plan`].
+/// The wanted rules in the order of their evaluation. The order depends only on the wanted rules and on the numbers of
+/// others. See [`super::plan`].
 pub fn evaluated<'a>(wanted: &'a [Wanted], others: &[&Rule]) -> Result<Vec<&'a Wanted>, Clash> {
     let clash = |index: usize, reason| Clash { index, key: wanted[index].key.clone(), reason };
-    // Rules with a priority, each with those that follow it, and in front those that follow none.
+    // For each priority, its rule and the rules that follow it. The entry for 0 has the rules that follow none.
     let mut runs: BTreeMap<u16, Run> = BTreeMap::from([(0, Run::default())]);
     let mut behind = 0;
     for (index, rule) in wanted.iter().enumerate().filter(|(_, rule)| !rule.last) {
@@ -93,7 +93,7 @@ pub fn evaluated<'a>(wanted: &'a [Wanted], others: &[&Rule]) -> Result<Vec<&'a W
     Ok(ordered.into_iter().map(|index| &wanted[index]).collect())
 }
 
-/// No number is left for this rule.
+/// The clash of a rule for which no number is left.
 pub fn full(wanted: &[Wanted], index: usize) -> Clash {
     let behind = wanted[..index].iter().rev().find_map(|rule| rule.priority).unwrap_or(0);
     Clash { index, key: wanted[index].key.clone(), reason: Reason::Full { behind } }
@@ -102,8 +102,8 @@ pub fn full(wanted: &[Wanted], index: usize) -> Clash {
 /// Rules that stand together.
 #[derive(Default)]
 struct Run {
-    /// The one that has a priority.
+    /// The rule that has a priority.
     first: Option<usize>,
-    /// Those that come after it.
+    /// The rules that follow it.
     rest: VecDeque<usize>,
 }

@@ -9,7 +9,7 @@ use proptest::test_runner::TestCaseResult;
 use super::{Clash, Present, Step, Wanted, plan};
 use crate::external::elbv2::{Condition, FixedResponse, Match, Rule, RuleAction, RuleSettings};
 
-/// What a rule asks of host, path, a header and method, of which there are two each.
+/// What a rule requires of host, path, a header and method. There are two values of each.
 type Pattern = [Option<bool>; 4];
 
 fn one(text: &str) -> BTreeSet<String> {
@@ -30,7 +30,7 @@ fn conditions(pattern: Pattern) -> BTreeSet<Condition> {
     pattern.into_iter().enumerate().filter_map(condition).collect()
 }
 
-/// All requests that there are, each as the conditions that hold for it.
+/// All possible requests, each as the conditions that hold for it.
 static REQUESTS: LazyLock<Vec<BTreeSet<Condition>>> =
     LazyLock::new(|| (0..16).map(|bits| conditions([0, 1, 2, 3].map(|part| Some(bits >> part & 1 == 1)))).collect());
 
@@ -123,12 +123,12 @@ impl Listener {
             ours: standing.ours,
             held: Self::is_held(*priority, standing),
         };
-        // In an order that means nothing.
+        // The order of this list must not matter.
         let present: Vec<Present> = self.rules.iter().map(present).rev().collect();
         plan(wanted, &present, new_default && !self.default_changed)
     }
 
-    /// Plans and applies until there is nothing to do; says how many plans held something.
+    /// Plans and applies until there is nothing to do. Returns how many plans had steps.
     pub fn settle(&mut self, wanted: &[Wanted], new_default: bool) -> usize {
         for round in 0..5 {
             let steps = self.plan(wanted, new_default).unwrap();
@@ -142,7 +142,7 @@ impl Listener {
         panic!("never settles: {self:#?}");
     }
 
-    /// What each request meets; `None` if rules of others have to do with it.
+    /// The answer to each request; `None` if a rule of others matches it.
     fn answers(&self) -> Vec<Option<Answer<'_>>> {
         let answer = |request: &BTreeSet<Condition>| {
             let matching = || self.rules.values().filter(|it| request.is_superset(&it.settings.conditions));
@@ -153,7 +153,7 @@ impl Listener {
         REQUESTS.iter().map(answer).collect()
     }
 
-    /// Every other number of others is one that rules which come last follow.
+    /// Rules that come last follow those rules of others that have even numbers.
     fn is_held(priority: u16, standing: &Standing) -> bool {
         !standing.ours && priority.is_multiple_of(2)
     }
@@ -166,7 +166,7 @@ impl Listener {
         self.of(true).into_iter().map(|(_, standing)| &standing.settings).collect()
     }
 
-    /// Every request is answered as by one of these.
+    /// Every request gets the answer of one of these two listeners.
     fn answers_like(&self, old: &Self, new: &Self) -> TestCaseResult {
         for ((answer, old), new) in self.answers().iter().zip(old.answers()).zip(new.answers()) {
             prop_assert!(*answer == old || *answer == new, "{:?} is neither {:?} nor {:?}", answer, old, new);
@@ -175,10 +175,10 @@ impl Listener {
     }
 }
 
-/// A listener, what is wanted of it, and whether that includes another default.
+/// A listener, the wanted rules, and whether the default actions are to change.
 type Scene = (Listener, Vec<Wanted>, bool);
 
-/// Numbers that often meet, also at both ends.
+/// Numbers that often collide, also at both ends.
 fn number() -> impl Strategy<Value = u16> {
     prop_oneof![
         3 => 1..=9_u16,
@@ -192,7 +192,7 @@ fn pattern() -> impl Strategy<Value = Pattern> {
     prop::array::uniform4(prop::option::weighted(0.35, any::<bool>()))
 }
 
-/// Rules with few different conditions, so that most wanted ones are there in some form.
+/// Rules with few different conditions, so most wanted rules exist in some form.
 fn scene() -> impl Strategy<Value = Scene> {
     let rule = (0..6_usize, 200..203_u16);
     let present = prop::collection::btree_map(number(), (rule.clone(), prop::bool::weighted(0.85)), 0..9);
@@ -218,7 +218,7 @@ fn scene() -> impl Strategy<Value = Scene> {
     )
 }
 
-/// Leaves out one rule after the other that cannot be had.
+/// Removes one after the other those rules that make a plan impossible.
 fn without_clashes(listener: &Listener, mut wanted: Vec<Wanted>) -> Vec<Wanted> {
     while let Err(clash) = listener.plan(&wanted, false) {
         assert_eq!(wanted.remove(clash.index).key, clash.key);
@@ -226,7 +226,7 @@ fn without_clashes(listener: &Listener, mut wanted: Vec<Wanted>) -> Vec<Wanted> 
     wanted
 }
 
-/// What the rules would be, had they been made from nothing.
+/// The rules as they would be if they were created from nothing.
 fn fresh((listener, wanted, new_default): &Scene) -> Listener {
     let mut fresh = listener.clone();
     fresh.rules.retain(|_, standing| !standing.ours);
@@ -237,7 +237,7 @@ fn fresh((listener, wanted, new_default): &Scene) -> Listener {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Wherever the work is broken off, and in one go as well.
+    /// Holds wherever the work is interrupted, and without an interruption.
     #[test]
     fn no_request_meets_a_third_answer_and_the_end_is_the_same(scene in scene()) {
         let goal = fresh(&scene);
@@ -273,7 +273,7 @@ proptest! {
         }
     }
 
-    /// A step that AWS refuses again and again does not make rules wander meanwhile.
+    /// Rules do not move on and on while AWS refuses a step again and again.
     #[test]
     fn a_crash_after_every_single_step_ends_as_well(scene in scene()) {
         let goal = fresh(&scene);
@@ -299,9 +299,9 @@ proptest! {
         prop_assert!(listener.settle(&wanted, new_default) <= rounds);
     }
 
-    /// As the documentation of [`plan`] says.
+    /// Checks the documentation of [`plan`].
     #[test]
-    fn rules_are_evaluated_in_the_order_that_users_are_told(scene in scene()) {
+    fn rules_are_evaluated_in_the_documented_order(scene in scene()) {
         let listener = fresh(&scene);
         let (_, wanted, _) = scene;
         let number = |rule: &Wanted| *listener.rules.iter().find(|(_, it)| it.tags == rule.tags).unwrap().0;

@@ -1,4 +1,4 @@
-//! What common edits cost, and edits that are special.
+//! The steps of common edits, and edits that are special.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ fn numbers(listener: &Listener) -> Vec<u16> {
     listener.rules.keys().copied().collect()
 }
 
-/// The steps, applied.
+/// Applies the steps and returns them.
 fn edit(listener: &mut Listener, wanted: &[Wanted]) -> Vec<Step> {
     let steps = listener.plan(wanted, false).unwrap();
     for step in &steps {

@@ -1,4 +1,4 @@
-//! What AWS refuses.
+//! What AWS allows and refuses.
 
 use std::collections::BTreeSet;
 
@@ -14,19 +14,19 @@ use crate::external::elbv2::{Protocol, State};
 #[derive(Clone, Debug, Default)]
 pub struct Aws {
     pub assets: Assets,
-    /// Groups whose targets fail their checks.
+    /// Groups whose targets fail their health checks.
     pub sick: BTreeSet<String>,
-    /// So often what a deleted balancer used still counts as used.
+    /// For this many times, resources that a deleted balancer used still count as in use.
     pub lingering: usize,
     predicted: PredictedAws,
 }
 
-/// What is there does not allow it now.
+/// A resource that is in use does not allow the call now.
 #[derive(Debug)]
 pub struct InUse;
 
-/// Two zones with several subnets each, of which one is full and those with a letter have other tags. The first is of another
-/// VPC.
+/// Two zones with several subnets each. One subnet is full, and those with a letter have other tags. The first one is
+/// in another VPC.
 pub fn subnets() -> Vec<Subnet> {
     let subnet = |(number, name): (usize, char)| Subnet {
         id: format!("subnet-{name}"),
@@ -38,7 +38,7 @@ pub fn subnets() -> Vec<Subnet> {
     "x01234ab".chars().enumerate().map(subnet).collect()
 }
 
-/// Security groups of others: of the balancers' edges, and of targets, of which one does not agree to anything.
+/// Security groups of others: two for the edge, and three for targets, of which one does not agree to anything.
 pub fn others() -> Vec<SecurityGroup> {
     let group = |(id, name, vpc, agrees): (&str, &str, &str, bool)| {
         let consent = agrees.then(|| ("causeway.example.com/let-in".to_owned(), "prod".to_owned()));
@@ -55,14 +55,15 @@ pub fn others() -> Vec<SecurityGroup> {
     all.into_iter().map(group).collect()
 }
 
-/// One for all hosts of the tests.
+/// One certificate for all hosts of the tests.
 pub fn certificates() -> Vec<Certificate> {
     let names = ["*.example.com".to_owned()].into();
     vec![Certificate { arn: "arn:aws:acm:eu-west-1:000000000000:certificate/wild".into(), names, expires: None }]
 }
 
 impl Aws {
-    /// Does it, after the checks that AWS makes. What no rival could cause is a mistake in a decision.
+    /// Checks what AWS checks, and carries out the action. A violation that no rival could cause is a mistake in a
+    /// decision, and fails the test.
     pub fn act(&mut self, owner: &Owner, action: &Action) -> Result<(), InUse> {
         match action {
             Action::Security(action) => self.check_security(owner, action)?,
@@ -78,7 +79,7 @@ impl Aws {
         Ok(())
     }
 
-    /// Balancers become active; true when one did.
+    /// Lets balancers become active. Returns whether something changed.
     pub fn time_passes(&mut self) -> bool {
         let mut changed = std::mem::take(&mut self.lingering) > 0;
         for member in self.assets.balancers.values_mut().filter(|it| it.balancer.state == State::Provisioning) {
@@ -88,7 +89,7 @@ impl Aws {
         changed
     }
 
-    /// Somebody else changed something.
+    /// Notes that somebody else changed something.
     pub fn disturbed(&mut self) {
         let balancers: Vec<String> = self.assets.balancers.keys().cloned().collect();
         for arn in &balancers {
@@ -250,7 +251,7 @@ impl Aws {
         }
     }
 
-    /// What is forwarded to exists, and hangs on one balancer only.
+    /// Every group that is forwarded to exists, and belongs to one balancer only.
     fn check_references(&self) {
         for member in self.assets.balancers.values() {
             for arn in member.listeners.iter().flat_map(|it| it.values()).flat_map(forwards_to) {

@@ -1,4 +1,4 @@
-//! What other hands do to what is ours.
+//! Changes that others make to our resources.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -55,7 +55,7 @@ pub fn any() -> impl Strategy<Value = Drift> {
 }
 
 impl Drift {
-    /// Does it to what the owner has, where there is such a thing.
+    /// Makes the change to the owner's resources, if there are such.
     pub fn happens(&self, aws: &mut Aws, owner: &Owner) {
         let teapot = || vec![RuleAction::FixedResponse(FixedResponse { status: 418, content_type: None, body: None })];
         match self {
@@ -115,7 +115,7 @@ impl Drift {
             }
             Self::ResetAttributes => {
                 for member in balancers(aws, owner) {
-                    // Only what is not AWS's default was surely set by us.
+                    // Only a value that is not AWS's default was surely set by us.
                     let set =
                         |(key, value): &(&String, &mut String)| default_balancer_attribute(key) != Some(value.as_str());
                     for (_, value) in member.attributes.iter_mut().flatten().filter(set) {
@@ -161,7 +161,7 @@ impl Drift {
     }
 }
 
-/// Changes the tags of all that the owner has.
+/// Changes the tags of all resources of the owner.
 pub fn every_part(aws: &mut Aws, owner: &Owner, change: impl Fn(&mut Pairs)) {
     rules(aws, owner).for_each(|rule| change(&mut rule.tags));
     listeners(aws, owner).for_each(|listener| change(&mut listener.tags));

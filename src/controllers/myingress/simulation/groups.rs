@@ -42,7 +42,7 @@ fn complains(simulation: &mut Simulation) -> bool {
     !simulation.observe(&object).built.complaints.is_empty()
 }
 
-/// A group of `a` and `b`, settled before `b` can take part no longer and after.
+/// A group of `a` and `b`, settled: before `b` stops being able to take part, and after.
 fn with_b_left_out(a: Value, b: Value) -> [Simulation; 2] {
     let mut simulation = Simulation::with(members(&[a, b]));
     simulation.settle(None);
@@ -57,7 +57,7 @@ fn first(group: &Value, listeners: &Value) -> Value {
     json!({ "group": group, "subnets": ["subnet-a", "subnet-b"], "inboundCidrs": ["10.0.0.0/8"], "listeners": listeners })
 }
 
-/// Ports of listeners, their certificates beside the default ones, and who is let in.
+/// Ports of listeners, their certificates besides the default ones, and the inbound rules.
 fn doors(simulation: &Simulation) -> (Vec<u16>, Vec<String>, Vec<String>) {
     let assets = &simulation.aws.assets;
     let listeners = || assets.balancers.values().flat_map(|it| &it.listeners).flat_map(|it| it.values());
@@ -87,7 +87,7 @@ fn a_member_that_cannot_take_part_keeps_its_ports_open() {
     let [before, mut after] = with_b_left_out(a, b);
     assert_eq!(doors(&before).0, [80, 81, 8080, 8081]);
     assert_eq!(doors(&after), doors(&before));
-    // What only others have changes as they say.
+    // What only other members have changes as their specs say.
     let listeners = json!([{ "port": 80, "inboundCidrs": ["172.17.0.0/16"] }]);
     after.object("a").spec.listeners = serde_json::from_value(listeners).unwrap();
     after.settle(None);
@@ -96,7 +96,7 @@ fn a_member_that_cannot_take_part_keeps_its_ports_open() {
     let networks = |of: &str| ingress.iter().filter(|it| it.starts_with(of)).count();
     assert_eq!((networks("Some(80)"), networks("Some(8080)"), ingress.len()), (2, 0, 4), "{ingress:?}");
     assert!(!ingress.iter().any(|it| it.contains("172.16.")), "{ingress:?}");
-    // Once it takes part again, what it does not want goes.
+    // Once it takes part again, what it no longer wants is removed.
     after.object("b").spec.tags.clear();
     after.object("b").spec.listeners.truncate(1);
     after.object("b").spec.backends.clear();
@@ -125,7 +125,7 @@ fn shared() -> impl Strategy<Value = Vec<Value>> {
 }
 
 proptest! {
-    // An eighth of what is usual: each case is a long story.
+    // An eighth of the usual number of cases, for each case takes long.
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 8, ..ProptestConfig::default() })]
 
     #[test]
@@ -145,7 +145,8 @@ proptest! {
     fn edits_of_a_group_lead_where_its_creation_does(
         before in shared(), after in shared(), crash in 0..40_usize, others in specs::foreign(Simulation::owner(&members(&[json!({ "group": { "name": "all" } })])[0])),
     ) {
-        // Who cannot take part keeps what there was: that is not where a creation leads.
+        // A member that cannot take part keeps what it had, so the result differs from a creation. No member is
+        // suspended here.
         let everybody = |specs: &[Value]| specs.iter().map(|spec| specs::without(spec, &["suspend"])).collect::<Vec<_>>();
         let count = before.len().min(after.len());
         let (before, after) = (everybody(&before[..count]), everybody(&after[..count]));

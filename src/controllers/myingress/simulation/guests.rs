@@ -1,4 +1,4 @@
-//! What guests of a group can do to the others, step by step.
+//! What guests of a group can do to the other members, step by step.
 
 use std::time::Duration;
 
@@ -87,7 +87,7 @@ fn a_guest_that_stands_still_keeps_no_place_before_the_others() {
         }
     }
     assert_eq!(reason(&simulation, "guest"), "GuestRefused");
-    // Where there is no number behind the others, there is no rule of a guest.
+    // If there is no number after those of the others, the guest has no rule.
     edit(&mut simulation, "home", &[rule("a.example.com", Some(50_000))]);
     simulation.settle(None);
     assert_eq!((evaluated(&simulation), reason(&simulation, "home")), (vec!["home a".to_owned()], ""));
@@ -120,7 +120,7 @@ fn what_a_guest_had_gives_way_where_there_is_no_room_for_both() {
 }
 
 #[test]
-fn who_may_not_be_a_guest_any_more_has_nothing_on_the_balancer() {
+fn a_member_that_may_not_be_a_guest_any_more_has_nothing_on_the_balancer() {
     let mut simulation = with(&[rule("a.example.com", None)], &[rule("g.example.com", None)]);
     simulation.object("guest").spec.suspend = true;
     simulation.settle(None);
@@ -174,8 +174,8 @@ fn no_guest_replaces_or_deletes_the_balancer_and_the_last_at_home_does() {
     assert!(simulation.aws.assets.balancers.is_empty() && simulation.aws.assets.groups.is_empty());
 }
 
-/// A group whose home and guest each have a backend, while home's balancer is replaced by one of the other scheme; and the
-/// old one's ARN.
+/// A group in which home and guest have a backend each, while home's balancer is being replaced by one of the other
+/// scheme; and the ARN of the old balancer.
 fn replacing() -> (Simulation, String) {
     let backed = |host: &str| {
         let rule = json!({ "hosts": [host], "action": { "forward": { "backends": [{ "name": "app" }] } } });
@@ -195,7 +195,7 @@ fn replacing() -> (Simulation, String) {
     (simulation, old)
 }
 
-/// What is to be done for home now.
+/// The actions that are planned for home now.
 fn planned(simulation: &mut Simulation) -> (Owner, Vec<Action>) {
     let home = simulation.object("home").clone();
     let observed = simulation.observe(&home);

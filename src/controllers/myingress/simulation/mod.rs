@@ -1,4 +1,4 @@
-//! A small AWS in memory, in which every decision must lead to the same end and touch nothing foreign.
+//! A small AWS in memory. Every decision must lead to the same end in it, and touch nothing foreign.
 
 mod aws;
 mod drift;
@@ -42,31 +42,31 @@ use crate::external::elbv2::{State, Target};
 use crate::runtime::{Health, Plan};
 use aws::Aws;
 
-/// Rounds that one reconcile has.
+/// Rounds of one reconcile.
 const ROUNDS: usize = 12;
-/// Reconciles of every object after which something would have gone wrong.
+/// After this many reconciles of every object without an end, something is wrong.
 const PASSES: usize = 40;
 
-/// AWS, the objects with the status that is remembered from plan to plan, and what the operator keeps in memory.
+/// AWS, the objects with the status that is kept from plan to plan, and what the operator keeps in memory.
 #[derive(Clone, Debug, Default)]
 pub struct Simulation {
     pub aws: Aws,
     pub objects: Vec<MyIngress>,
-    /// How each object was when it was last decided about.
+    /// The health of each object when it was last decided about.
     pub health: BTreeMap<ObjectKey, Health>,
     bound: BTreeMap<ObjectKey, Vec<Binding>>,
-    /// The security groups were read, as they are once somebody wants one.
+    /// Whether the security groups were read, as they are once somebody needs one.
     security_groups_known: bool,
-    /// Which balancers use a target group is known from the last sweep.
+    /// The balancers that use each target group, as the last sweep saw them.
     used_by: BTreeMap<String, BTreeSet<String>>,
-    /// Actions that may still be carried out before the operator dies.
+    /// How many actions may still be carried out before the operator dies.
     life: Option<usize>,
-    /// How long a balancer that was replaced goes on.
+    /// How long a balancer that was replaced goes on serving.
     pub grace: Duration,
     pub now: Timestamp,
-    /// When somebody asked to look again.
+    /// When an object is to be looked at again.
     due: Option<Timestamp>,
-    /// What was done.
+    /// The actions that were carried out.
     pub journal: Vec<Action>,
     /// What AWS refused, and is not tried now.
     pub refusals: Vec<Refusal>,
@@ -74,7 +74,7 @@ pub struct Simulation {
     drift: BTreeMap<ObjectKey, drift_memory::State>,
     /// Drift that was reported.
     pub repaired: Vec<Repaired>,
-    /// The cluster, where it is not the usual one.
+    /// The cluster, if it is not the usual one.
     pub cluster: Option<Cluster>,
     /// Number of the port called `metrics` on all pods.
     pub metrics: CheckPort,
@@ -108,7 +108,7 @@ impl Simulation {
         self.object(name).metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
     }
 
-    /// What `observe` would find.
+    /// What `observe` would return.
     pub fn observe(&mut self, object: &MyIngress) -> Observed {
         let object = &counted(object);
         let owner = self.owner_of(object);
@@ -183,7 +183,7 @@ impl Simulation {
         }
     }
 
-    /// A bound group has one target. AWS checks only those of groups that are used.
+    /// A bound group has one target. AWS checks only targets of groups that are used.
     fn summary(&self, owner: &Owner, arn: &String) -> Option<Summary> {
         let bound = self.bound.get(&key_of(owner))?.iter().any(|binding| binding.group_arn.as_ref() == Some(arn));
         let used = !self.aws.assets.groups.get(arn)?.group.balancers.is_empty();
@@ -199,8 +199,8 @@ impl Simulation {
         })
     }
 
-    /// Lets the operator work until nothing is left to do. `crash` lets it die after so many actions, and another one
-    /// go on.
+    /// Lets the operator work until nothing is left to do. With `crash` it dies after this many actions, and another
+    /// one goes on.
     pub fn settle(&mut self, crash: Option<usize>) {
         self.life = crash;
         for _ in 0..PASSES {
@@ -220,7 +220,7 @@ impl Simulation {
         panic!("never settles: {:#?}\n{last:#?}", self.health);
     }
 
-    /// One reconcile; true when it had nothing to do.
+    /// One reconcile. Returns whether it had nothing to do.
     pub fn reconcile(&mut self, which: &ObjectKey) -> bool {
         let Some(place) = self.objects.iter().position(|object| key(object) == *which) else { return false };
         let object = self.objects[place].clone();
@@ -246,7 +246,7 @@ impl Simulation {
             }
             let Plan { actions, health, mut requeue, .. } = plan;
             if observed.rival.is_some() {
-                // Nothing comes of time alone.
+                // Time alone changes nothing here.
                 requeue = None;
             }
             let due = requeue.filter(|_| actions.is_empty()).map(|requeue| self.now + requeue);
@@ -278,7 +278,7 @@ impl Simulation {
         panic!("a removal has no end: {object:#?}");
     }
 
-    /// False where a conflict or death ended it early.
+    /// Returns false if a conflict or death ended it early.
     fn carry_out(&mut self, owner: &Owner, actions: &[Action]) -> bool {
         for action in actions {
             if self.life == Some(0) {
@@ -316,7 +316,7 @@ impl Simulation {
         bound.filter_map(|binding| binding.group_arn.clone()).collect()
     }
 
-    /// Every balancer is active.
+    /// Makes every balancer active.
     pub fn activate(&mut self) {
         self.aws.assets.balancers.values_mut().for_each(|member| member.balancer.state = State::Active);
     }
@@ -336,7 +336,7 @@ fn subnets(model: &Model, assets: &Assets) -> Vec<Subnet> {
     }
 }
 
-/// The object with a generation, which is another one for another spec.
+/// The object with a generation that differs for every spec.
 fn counted(object: &MyIngress) -> MyIngress {
     let mut hasher = DefaultHasher::new();
     serde_json::to_string(&object.spec).unwrap().hash(&mut hasher);
@@ -345,7 +345,7 @@ fn counted(object: &MyIngress) -> MyIngress {
     object
 }
 
-/// Security groups of others that a model calls by id or name.
+/// Security groups of others that a model names by id or name.
 fn called(model: &Model) -> Vec<SecurityGroup> {
     let called = model.balancer.security.looked_up();
     let is_called = |group: &SecurityGroup| called.contains(&group.id) || called.contains(&group.tags["Name"]);

@@ -1,4 +1,4 @@
-//! What AWS refuses is left as it is; everything else goes on.
+//! What AWS refuses stays as it is, and everything else goes on.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ fn a_rule_that_aws_refuses_stays_as_it_is_and_the_others_change() {
     assert_eq!(after.actions, []);
     assert!(matches!(&after.health, Health::Stalled(cause) if cause.reason == "RuleInvalid"), "{:?}", after.health);
     assert_eq!(after.requeue, Some(Duration::from_secs(30)));
-    // Tried again, it comes by itself.
+    // Without the refusal the action is tried again by itself.
     simulation.refusals.clear();
     assert_eq!(plan(&mut simulation).actions, [refused]);
 }

@@ -1,4 +1,4 @@
-//! What is told of as drift, and what is not.
+//! What is reported as drift, and what is not.
 
 use proptest::collection::vec;
 use proptest::option;
@@ -10,7 +10,7 @@ use crate::controllers::myingress::drift::alters;
 use crate::controllers::myingress::model::fixtures::{born, joining, standing};
 
 proptest! {
-    // An eighth of what is usual: each case is a long story.
+    // An eighth of the usual number of cases, for each case takes long.
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 8, ..ProptestConfig::default() })]
 
     #[test]
@@ -32,9 +32,9 @@ proptest! {
             }
             simulation.settle(None);
             let repairs = simulation.journal.iter().any(alters);
-            let message = std::mem::take(&mut simulation.repaired);
-            prop_assert_eq!(message.len(), usize::from(repairs && !restarts), "{:#?}\n{:#?}", drift, simulation.journal);
-            prop_assert!(message.iter().all(|repaired| !repaired.differences.is_empty()));
+            let repaired = std::mem::take(&mut simulation.repaired);
+            prop_assert_eq!(repaired.len(), usize::from(repairs && !restarts), "{:#?}\n{:#?}", drift, simulation.journal);
+            prop_assert!(repaired.iter().all(|repaired| !repaired.differences.is_empty()));
         }
     }
 }
@@ -65,22 +65,22 @@ fn what_was_different_is_named_with_both_values() {
         member.tags.insert("team".into(), "pirates".into());
     }
     simulation.settle(None);
-    let message = simulation.repaired.pop().unwrap();
-    let differences: Vec<(&str, &str)> = message.differences.iter().map(|it| (it.part, it.message.as_str())).collect();
+    let repaired = simulation.repaired.pop().unwrap();
+    let differences: Vec<(&str, &str)> = repaired.differences.iter().map(|it| (it.part, it.message.as_str())).collect();
     assert_eq!(differences, [("tag", "load balancer web-alb: tags.team was pirates, not shop")]);
-    assert!(message.note.unwrap().contains("tags.team was pirates"));
+    assert!(repaired.note.unwrap().contains("tags.team was pirates"));
 }
 
-/// While a balancer is missing, its subnets are looked at for the VPC of its security groups. Nobody asked for a change by
-/// that.
+/// While a balancer is missing, its subnets are looked up to find the VPC of its security groups. That lookup is no
+/// change that somebody asked for.
 #[test]
-fn a_balancer_that_was_deleted_is_told_of_whatever_is_looked_up_to_make_it_again() {
+fn a_balancer_that_was_deleted_is_reported_whatever_is_looked_up_to_make_it_again() {
     let spec = json!({ "subnets": ["subnet-1", "subnet-3"], "securityGroups": ["edge"] });
     let mut simulation = Simulation::with(vec![born("web", 0, spec)]);
     simulation.settle(None);
     let owner = Simulation::owner(&simulation.objects[0]);
     drift::Drift::DeleteBalancer.happens(&mut simulation.aws, &owner);
     simulation.settle(None);
-    let message = simulation.repaired.pop().expect("it is told of");
-    assert_eq!(message.differences[0].message, "load balancer web-alb was missing");
+    let repaired = simulation.repaired.pop().expect("it is reported");
+    assert_eq!(repaired.differences[0].message, "load balancer web-alb was missing");
 }

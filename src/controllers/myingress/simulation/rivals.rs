@@ -1,4 +1,4 @@
-//! Two clusters of one name in one account.
+//! Two clusters with the same name in one account.
 
 use std::cell::Cell;
 
@@ -17,7 +17,8 @@ use crate::controllers::myingress::rivals::REASON;
 use crate::external::elbv2::Pairs;
 use crate::runtime::Health;
 
-/// Two members of a group, whose tags and names are the same in every cluster of the name, and an object that stands alone.
+/// Two members of a group, whose tags and names are the same in every cluster with that name, and an object that stands
+/// alone.
 fn objects(specs: &[Value; 3], cluster: &str) -> Vec<MyIngress> {
     let names = ["a", "b", "alone"];
     let born = |((spec, name), second)| {
@@ -44,7 +45,7 @@ fn is_stalled_by_a_rival(health: &Health) -> bool {
     matches!(health, Health::Stalled(cause) if cause.reason == REASON)
 }
 
-/// The tags that an action adds, where it does nothing else in AWS.
+/// The tags that an action adds, if it does nothing else in AWS.
 fn added(action: &Action) -> Option<&Pairs> {
     match action {
         Action::Balancer(BalancerAction::AddTags { tags, .. })
@@ -56,7 +57,7 @@ fn added(action: &Action) -> Option<&Pairs> {
 }
 
 proptest! {
-    // An eighth of what is usual: each case is a long story.
+    // An eighth of the usual number of cases, for each case takes long.
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 8, ..ProptestConfig::default() })]
 
     #[test]
@@ -134,8 +135,8 @@ proptest! {
         let before = simulation.aws.assets.clone();
         simulation.journal.clear();
         simulation.settle(None);
-        let message = simulation.health.iter().filter(|(key, _)| key.1 != "alone").all(|(_, it)| is_stalled_by_a_rival(it));
-        prop_assert!(!marked.get() || message, "{:#?}", simulation.health);
+        let stalled = simulation.health.iter().filter(|(key, _)| key.1 != "alone").all(|(_, it)| is_stalled_by_a_rival(it));
+        prop_assert!(!marked.get() || stalled, "{:#?}", simulation.health);
         prop_assert_eq!(&simulation.aws.assets, &before);
         prop_assert!(simulation.journal.iter().all(|action| matches!(action, Action::Bind(_))), "{:#?}", simulation.journal);
         let ours = simulation.aws.assets.of(&owner).groups;

@@ -96,7 +96,7 @@ fn the_old_balancer_is_shown_and_stays_until_its_replacement_serves() {
 
     simulation.aws.sick.clear();
     let switch = plan(&mut simulation);
-    assert!(switch.write_status_first, "the new name is told before the old balancer goes");
+    assert!(switch.write_status_first, "the new name is shown before the old balancer goes");
     assert_ne!(switch.status.alb.unwrap().arn, old.arn);
     assert!(
         matches!(switch.actions.as_slice(), [Action::Balancer(BalancerAction::Delete { arn, .. })] if *arn == old.arn)
@@ -106,7 +106,7 @@ fn the_old_balancer_is_shown_and_stays_until_its_replacement_serves() {
     assert!(old_groups.iter().all(|arn| !simulation.aws.assets.groups.contains_key(arn)), "its groups go with it");
 }
 
-/// A world in which a balancer was just replaced, and the old one.
+/// A world in which a balancer was just replaced, and the status of the old one.
 fn replaced() -> (Simulation, AlbStatus) {
     let mut simulation = settled(served());
     simulation.grace = Duration::from_mins(2);
@@ -163,7 +163,7 @@ fn a_scheme_changed_back_in_the_grace_period_gives_the_other_one_its_own() {
 }
 
 #[test]
-fn one_that_nobody_was_told_of_goes_at_once() {
+fn a_balancer_that_was_never_shown_goes_at_once() {
     let mut simulation = settled(served());
     simulation.grace = Duration::from_mins(2);
     simulation.objects[0].spec.scheme = Scheme::Internal;
@@ -220,7 +220,7 @@ fn tags_that_the_spec_drops_go_from_every_part_and_foreign_ones_stay() {
     let managed = simulation.objects[0].status.clone().unwrap().managed.unwrap();
     assert_eq!(managed.tags, ["cost"], "what is gone everywhere is forgotten");
 
-    // From now on somebody else has that key.
+    // From now on somebody else uses that key.
     every_part(&mut simulation.aws, &owner, |tags| drop(tags.insert("team".into(), "theirs".into())));
     simulation.settle(None);
     assert!(keys(&simulation).iter().all(|keys| keys.contains("team")));
@@ -389,7 +389,7 @@ fn protection_that_the_spec_turned_off_is_turned_off_before_the_deletion() {
 }
 
 #[test]
-fn a_port_that_somebody_else_listens_on_is_told_and_nothing_changes() {
+fn a_port_that_somebody_else_listens_on_is_reported_and_nothing_changes() {
     let mut simulation = settled(served());
     for member in simulation
         .aws

@@ -1,4 +1,4 @@
-//! What an owner has in AWS, without what may differ from one way there to another: ARNs, names with a hash, numbers.
+//! What an owner has in AWS, without what may differ between two ways to get there: ARNs, names with a hash, numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,22 +11,22 @@ use crate::controllers::myingress::ownership::Owner;
 use crate::external::ec2::Permission;
 use crate::external::elbv2::{Condition, GroupKind, HealthCheck, ListenerSettings, Pairs, RuleAction, Transform};
 
-/// What the owner has.
+/// The owner's resources.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shape {
     pub balancers: Vec<BalancerShape>,
     pub groups: BTreeMap<String, (Option<GroupKind>, Option<HealthCheck>, Pairs, Pairs)>,
     pub security_groups: Vec<(String, BTreeSet<Permission>, Pairs)>,
-    /// Groups that let ours in, and what their rules say.
+    /// Security groups that let ours in, and the descriptions of the rules.
     pub let_in_by: BTreeSet<(String, String)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct BalancerShape {
     pub scheme: Option<Scheme>,
-    /// Zones, where the subnets are chosen.
+    /// Subnets by id, or their zones if the operator chose them.
     pub subnets: BTreeSet<String>,
-    /// Names, where the group is one of ours.
+    /// Security groups by id, or by name if they are ours.
     pub security_groups: BTreeSet<String>,
     pub tags: Pairs,
     pub attributes: Pairs,
@@ -44,12 +44,12 @@ pub struct ListenerShape {
     pub certificates: BTreeSet<String>,
     pub attributes: Pairs,
     pub tags: Pairs,
-    /// In the order of their evaluation.
+    /// Rules in the order of their evaluation.
     pub rules: Vec<RuleShape>,
 }
 
 impl Shape {
-    /// Of an owner whose model is this one: what the model leaves to AWS does not count.
+    /// The shape of an owner with this model. What the model leaves to AWS does not count.
     pub fn of(owner: &Owner, assets: &Assets, model: Option<&Model>) -> Self {
         let own = assets.of(owner);
         let named = |actions: &[RuleAction]| actions.iter().map(|action| by_name(action, &own)).collect::<Vec<_>>();
@@ -88,7 +88,7 @@ impl Shape {
         let balancers = own.balancers.values().map(|member| BalancerShape {
             scheme: member.balancer.scheme,
             subnets: if chosen {
-                // It stays where it stands, one in each zone.
+                // The balancer keeps its subnets, one in each zone, so only zones are compared.
                 aws::subnets()
                     .into_iter()
                     .filter(|it| member.balancer.subnets.contains(&it.id))
@@ -151,7 +151,8 @@ pub fn assert_same(found: &Shape, expected: &Shape) {
     assert!(found == expected, "{}\n{found}", differing.join("\n"));
 }
 
-/// Everything that belongs to nobody of these: whole, and where it stands on something of theirs, by itself.
+/// Everything that belongs to none of these owners: whole resources, and single listeners and rules on balancers of
+/// these owners.
 pub fn foreign(owners: &[Owner], assets: &Assets) -> (Assets, Vec<(String, String)>) {
     let theirs = |tags: &Pairs| !owners.iter().any(|owner| owner.owns(tags));
     let mut whole = assets.clone();

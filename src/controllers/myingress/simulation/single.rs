@@ -13,7 +13,7 @@ fn web(spec: &Value) -> MyIngress {
     born("web", 0, spec.clone())
 }
 
-/// What the object leads to in an empty account.
+/// The world that the object leads to in an empty account.
 fn reference(spec: &Value) -> Simulation {
     let mut simulation = Simulation::with(vec![web(spec)]);
     simulation.settle(None);
@@ -27,7 +27,7 @@ fn shape(simulation: &mut Simulation) -> Shape {
 }
 
 proptest! {
-    // An eighth of what is usual: each case is a long story.
+    // An eighth of the usual number of cases, for each case takes long.
     #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 8, ..ProptestConfig::default() })]
 
     #[test]

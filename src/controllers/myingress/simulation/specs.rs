@@ -1,4 +1,4 @@
-//! Specs that are valid, each in itself, and what others have in the account.
+//! Specs that are each valid by themselves, and resources of others in the account.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,17 +17,17 @@ use crate::external::elbv2::{Balancer, IpAddressType, Pairs, State, TargetGroup}
 
 const BACKENDS: [&str; 3] = ["app", "api", "old"];
 
-/// Of an object that stands alone.
+/// The spec of an object that stands alone.
 pub fn alone() -> impl Strategy<Value = Value> {
     (balancer(), content(vec![80, 443, 8080])).prop_map(|(balancer, content)| merged(balancer, content))
 }
 
-/// Of a member of the group `all` that says where the balancer stands.
+/// The spec of a member of the group `all` that says where the balancer stands.
 pub fn standing() -> impl Strategy<Value = Value> {
     (alone(), of(0..3_u8)).prop_map(|(spec, order)| merged(spec, json!({ "group": { "name": "all", "order": order } })))
 }
 
-/// Of another member. One in six may not take part: it is suspended, or makes a mistake.
+/// The spec of another member. One in six cannot take part: it is suspended, or has a mistake.
 pub fn joining(port: u16) -> impl Strategy<Value = Value> {
     let trouble = prop_oneof![
         4 => Just(json!({})),
@@ -188,7 +188,7 @@ fn action(https: bool) -> impl Strategy<Value = Value> {
     })
 }
 
-/// What others have: under names that we would like, some with a part of our tags.
+/// Resources of others: they have names that we would like, and some have a part of our tags.
 pub fn foreign(owner: Owner) -> impl Strategy<Value = Assets> {
     let owner_of_tags = owner.clone();
     let tags = (0..4_u8).prop_map(move |which| tags(&owner_of_tags, which));
@@ -266,7 +266,7 @@ pub fn without(spec: &Value, fields: &[&str]) -> Value {
     Value::Object(kept)
 }
 
-/// Everything at once, several times over.
+/// Several changes of everything at once, each with the number of actions until a crash.
 pub fn changes<S: Strategy<Value = Value>>(one: S) -> impl Strategy<Value = Vec<(Value, usize)>> {
     vec((one, 0..30_usize), 1..4)
 }

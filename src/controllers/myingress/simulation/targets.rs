@@ -1,4 +1,5 @@
-//! Security groups that are somebody else's: called by name, or those of the targets. And ports of checks with names.
+//! Security groups of somebody else: those that a spec names, and those of the targets. Also named ports of health
+//! checks.
 
 use serde_json::{Value, json};
 
@@ -29,7 +30,7 @@ fn set(simulation: &mut Simulation, name: &str, field: &str, value: &Value) {
     simulation.object(name).spec = serde_json::from_value(spec).unwrap();
 }
 
-/// Which groups let in the balancer of an object.
+/// The security groups that let in the balancer of an object.
 fn let_in(simulation: &Simulation, object: &MyIngress) -> Vec<String> {
     let mark = entry_mark(&Simulation::owner(object));
     let own = simulation.aws.assets.entries.iter().filter(|entry| entry.description == mark);
@@ -98,7 +99,7 @@ fn what_nobody_asks_for_any_more_goes_and_what_is_not_sure_stays() {
 }
 
 #[test]
-fn a_rule_that_a_person_made_is_enough_and_nobody_elses_to_take_away() {
+fn a_rule_that_a_person_made_is_enough_and_never_removed() {
     let object = reaching("web", &["nodes"]);
     let mut simulation = settled(vec![standing("web", json!({ "inboundCidrs": ["10.0.0.0/8"] }))]);
     let own = simulation.aws.assets.security_groups.keys().next().unwrap().clone();
@@ -129,7 +130,7 @@ fn members_of_a_group_add_their_targets_and_a_suspended_one_keeps_its_own() {
     simulation.delete("b");
     simulation.settle(None);
     assert_eq!(let_in(&simulation, &first), ["sg-nodes"]);
-    // Without a group of our own there is nobody to let in.
+    // Without a security group of our own there is nothing to let in.
     let third = joining("c", json!({ "targetSecurityGroups": ["pods"] }));
     let bare = settled(vec![standing("a", json!({ "group": group })), third]);
     assert!(stalled(&bare, "c").1.starts_with("spec.targetSecurityGroups needs a security group that is made"));

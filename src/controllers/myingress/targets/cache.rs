@@ -1,4 +1,5 @@
-//! What we believe that AWS has in a target group: read once, then kept by our own calls. Pure: time is given.
+//! What we believe AWS has in a target group. It is read once, then updated by our own calls. Pure: the time is a
+//! parameter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -6,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::facts::canonical_address;
 use crate::external::elbv2::{Target, TargetHealth, TargetState};
 
-/// Reads lag behind writes: for so long after a call of ours, a read that contradicts it is not believed.
+/// Reads lag behind writes: for this long after a call of ours, a read that contradicts it is not believed.
 const READ_LAG: Duration = Duration::from_secs(10);
 
 /// The targets of one group.
@@ -20,28 +21,28 @@ pub struct TargetCache {
 #[derive(Clone, Debug)]
 struct Entry {
     health: TargetHealth,
-    /// When we last changed it, until a read agrees.
+    /// When we last changed it; `None` once a read agrees.
     written: Option<Instant>,
 }
 
-/// What to do to a group.
+/// The calls that a group needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
-    /// To be registered, first.
+    /// Targets to register first.
     pub register: Vec<Target>,
-    /// To be deregistered, then.
+    /// Targets to deregister after that.
     pub deregister: Vec<Target>,
 }
 
 impl Difference {
-    /// Nothing to do.
+    /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.register.is_empty() && self.deregister.is_empty()
     }
 }
 
 impl TargetCache {
-    /// Of a group that we have just created.
+    /// The cache of a group that we have just created.
     pub fn empty(now: Instant) -> Self {
         Self { targets: BTreeMap::new(), read: Some(now) }
     }
@@ -51,7 +52,7 @@ impl TargetCache {
         self.read.is_none()
     }
 
-    /// The outcome of a call is not known: the group must be read before anything else is done.
+    /// Notes that the outcome of a call is not known: the group must be read before anything else is done.
     pub fn invalidate(&mut self) {
         self.read = None;
         for entry in self.targets.values_mut() {
@@ -59,7 +60,7 @@ impl TargetCache {
         }
     }
 
-    /// Enters what AWS says now.
+    /// Enters AWS's answer to a read.
     pub fn read(&mut self, answer: BTreeMap<Target, TargetHealth>, now: Instant) {
         let lagging = |entry: &Entry| entry.written.is_some_and(|written| now.duration_since(written) < READ_LAG);
         let mut targets: BTreeMap<Target, Entry> =
@@ -80,7 +81,7 @@ impl TargetCache {
     /// Enters that we registered targets.
     pub fn registered(&mut self, targets: &[Target], now: Instant) {
         for target in targets {
-            // Registering what is registered changes nothing.
+            // Registering a target that is registered changes nothing.
             if self.targets.get(target).is_none_or(|entry| !registered(&entry.health)) {
                 self.targets.insert(target.clone(), written(TargetState::Initial, now));
             }
@@ -108,12 +109,12 @@ impl TargetCache {
         }
     }
 
-    /// Whether something that is wanted is registered.
+    /// Whether a wanted target is registered.
     pub fn serves(&self, wanted: &BTreeSet<Target>) -> bool {
         self.targets.iter().any(|(target, entry)| registered(&entry.health) && wanted.contains(target))
     }
 
-    /// What AWS said of a target in a read after `since`.
+    /// The health of a target in a read after `since`.
     pub fn health_after(&self, target: &Target, since: Instant) -> Option<&TargetHealth> {
         let entry = self.targets.get(target)?;
         (entry.written.is_none() && self.read.is_some_and(|read| read > since)).then_some(&entry.health)
@@ -124,13 +125,13 @@ impl TargetCache {
         self.targets.iter().map(|(target, entry)| (target, &entry.health))
     }
 
-    /// The states, as far as they matter for whether something changed.
+    /// The state of each target. Only these matter for whether something changed.
     pub fn states(&self) -> BTreeMap<Target, TargetState> {
         self.targets().map(|(target, health)| (target.clone(), health.state)).collect()
     }
 }
 
-/// AWS may write an IPv6 address in another way than Kubernetes.
+/// Returns the target with a canonical address, because AWS may write an IPv6 address in another way than Kubernetes.
 fn canonical(target: Target) -> Target {
     Target { id: canonical_address(target.id), ..target }
 }
@@ -152,7 +153,7 @@ mod tests {
         Target { id: id.into(), port: 80 }
     }
 
-    fn api_message(targets: &[(&str, TargetState)]) -> BTreeMap<Target, TargetHealth> {
+    fn answer(targets: &[(&str, TargetState)]) -> BTreeMap<Target, TargetHealth> {
         targets.iter().map(|(id, state)| (target(id), TargetHealth { state: *state, description: None })).collect()
     }
 
@@ -164,7 +165,7 @@ mod tests {
     fn nothing_is_done_before_the_group_was_read() {
         let mut cache = TargetCache::default();
         assert!(cache.difference(&wanted(&["a"])).is_empty());
-        cache.read(api_message(&[("b", Healthy)]), Instant::now());
+        cache.read(answer(&[("b", Healthy)]), Instant::now());
         let difference = cache.difference(&wanted(&["a"]));
         assert_eq!((difference.register, difference.deregister), (vec![target("a")], vec![target("b")]));
     }
@@ -172,7 +173,7 @@ mod tests {
     #[test]
     fn what_is_draining_is_not_registered() {
         let mut cache = TargetCache::default();
-        cache.read(api_message(&[("a", Draining), ("b", Draining)]), Instant::now());
+        cache.read(answer(&[("a", Draining), ("b", Draining)]), Instant::now());
         assert_eq!(cache.difference(&wanted(&["a"])).register, [target("a")]);
         assert_eq!(cache.difference(&wanted(&["a"])).deregister, []);
     }
@@ -183,20 +184,20 @@ mod tests {
         let mut cache = TargetCache::empty(now);
         cache.registered(&[target("a")], now);
         let lagging = now + Duration::from_secs(1);
-        cache.read(api_message(&[]), lagging);
+        cache.read(answer(&[]), lagging);
         assert!(cache.difference(&wanted(&["a"])).is_empty());
         assert_eq!(cache.health_after(&target("a"), now), None, "it was not read");
         cache.deregistered(&[target("a")], lagging);
-        cache.read(api_message(&[("a", Healthy)]), lagging);
+        cache.read(answer(&[("a", Healthy)]), lagging);
         assert!(cache.difference(&wanted(&[])).is_empty());
-        cache.read(api_message(&[("a", Healthy)]), lagging + READ_LAG);
+        cache.read(answer(&[("a", Healthy)]), lagging + READ_LAG);
         assert_eq!(cache.difference(&wanted(&[])).deregister, [target("a")]);
     }
 
     #[test]
     fn an_address_is_the_same_in_whatever_way_it_is_written() {
         let mut cache = TargetCache::default();
-        cache.read(api_message(&[("fd00:0:0:0:0:0:0:1", Healthy), ("i-0abc", Healthy)]), Instant::now());
+        cache.read(answer(&[("fd00:0:0:0:0:0:0:1", Healthy), ("i-0abc", Healthy)]), Instant::now());
         assert!(cache.difference(&wanted(&["fd00::1", "i-0abc"])).is_empty());
     }
 
@@ -205,8 +206,8 @@ mod tests {
         let now = Instant::now();
         let mut cache = TargetCache::empty(now);
         cache.registered(&[target("a")], now);
-        cache.read(api_message(&[("a", Healthy)]), now);
-        cache.read(api_message(&[("x", Initial)]), now);
+        cache.read(answer(&[("a", Healthy)]), now);
+        cache.read(answer(&[("x", Initial)]), now);
         let difference = cache.difference(&wanted(&["a"]));
         assert_eq!((difference.register, difference.deregister), (vec![target("a")], vec![target("x")]));
     }
@@ -218,7 +219,7 @@ mod tests {
         cache.registered(&[target("a")], now);
         cache.invalidate();
         assert!(cache.unknown() && cache.difference(&wanted(&[])).is_empty());
-        cache.read(api_message(&[]), now);
+        cache.read(answer(&[]), now);
         assert_eq!(cache.difference(&wanted(&["a"])).register, [target("a")]);
     }
 
@@ -226,9 +227,9 @@ mod tests {
     fn health_counts_from_a_read_after_the_pod_could_serve() {
         let now = Instant::now();
         let mut cache = TargetCache::default();
-        cache.read(api_message(&[("a", Healthy)]), now);
+        cache.read(answer(&[("a", Healthy)]), now);
         assert_eq!(cache.health_after(&target("a"), now), None);
-        cache.read(api_message(&[("a", Healthy)]), now + Duration::from_secs(1));
+        cache.read(answer(&[("a", Healthy)]), now + Duration::from_secs(1));
         assert_eq!(cache.health_after(&target("a"), now).map(|health| health.state), Some(Healthy));
     }
 }

@@ -5,14 +5,15 @@ use std::time::Duration;
 use crate::external::elbv2::TargetState;
 
 const SOON: Duration = Duration::from_secs(1);
-/// While pods wait at their readiness gate.
+/// The longest pause while pods wait at their readiness gate.
 const LONGEST_FOR_A_POD: Duration = Duration::from_secs(10);
-/// While only the status waits.
+/// The longest pause while only the status waits.
 const LONGEST: Duration = Duration::from_mins(1);
-/// Targets that fail or drain do so for a while.
+/// The first pause for targets that fail or drain, because they do so for a while.
 const SLOW: Duration = Duration::from_secs(30);
 
-/// When to ask again; `None` when nothing is expected to change. `looks` counts the looks since something did.
+/// How long until AWS is asked again; `None` if nothing is expected to change. `looks` counts the reads since the last
+/// change.
 pub fn next_look(states: impl Iterator<Item = TargetState>, pods_wait: bool, looks: u32) -> Option<Duration> {
     let doubled = |from: Duration, longest: Duration| (from * 2_u32.saturating_pow(looks.min(8))).min(longest);
     if pods_wait {

@@ -1,4 +1,4 @@
-//! What we know of the cluster: facts by name, and which Services a change of one concerns. Pure.
+//! What we know about the cluster: facts by name, and the Services that a change of a fact concerns. Pure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -22,10 +22,10 @@ pub enum Kind {
     Nodes,
 }
 
-/// What a change concerns.
+/// The backends that a change concerns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Concerned {
-    /// These Services.
+    /// Backends of these Services.
     pub services: BTreeSet<Key>,
     /// Every backend whose targets are nodes.
     pub nodes: bool,
@@ -48,7 +48,7 @@ impl Concerned {
 pub struct Cluster {
     listed: BTreeSet<Kind>,
     services: HashMap<Key, Service>,
-    /// By Service, then by the slice's name.
+    /// Slices by Service, then by their own name.
     slices: HashMap<Key, BTreeMap<String, Slice>>,
     /// The Service of a slice.
     service_of_slice: HashMap<Key, String>,
@@ -65,7 +65,7 @@ impl Cluster {
         self.listed.insert(kind);
     }
 
-    /// Whether everything has been seen that decides about such targets.
+    /// Whether everything that decides about such targets has been seen.
     pub fn complete(&self, targets: TargetType) -> bool {
         let needed: &[Kind] = match targets {
             TargetType::Ip => &[Kind::Services, Kind::Slices, Kind::Pods],
@@ -90,8 +90,8 @@ impl Cluster {
         slices.into_iter().flatten().map(|(name, slice)| (name.as_str(), slice))
     }
 
-    /// Whether the endpoint is what it says: a pod of that namespace, at an address that this pod has. Whoever writes a slice
-    /// may name any pod and any address.
+    /// Whether the endpoint is what it claims to be: a pod of that namespace, with an address that this pod has. Anyone
+    /// who writes a slice may name any pod and any address.
     pub fn is_of_its_pod(&self, namespace: &str, endpoint: &Endpoint) -> bool {
         let Some((name, _)) = &endpoint.pod else { return false };
         let addresses = self.addresses.get(&(namespace.to_owned(), name.to_string()));
@@ -117,7 +117,8 @@ impl Cluster {
         within.filter(|(_, slices)| slices.values().any(has)).map(|(service, _)| service.clone()).collect()
     }
 
-    /// Whom a change of that pod concerns. Once all are listed everybody looks anyway.
+    /// The Services that a change of that pod concerns. Until all pods are listed there are none, because everything is
+    /// checked after that list anyway.
     fn concerned_by_pod(&self, key: &Key) -> Concerned {
         if !self.listed.contains(&Kind::Pods) {
             return Concerned::default();
@@ -125,7 +126,7 @@ impl Cluster {
         Concerned { services: self.services_of(&key.0, &BTreeSet::from([key.1.as_str()])), nodes: false }
     }
 
-    /// Enters what we ourselves just wrote into a pod, ahead of its watch.
+    /// Enters what we have just written into a pod, before its watch shows it.
     pub fn written(&mut self, key: &Key, pod: GatedPod) {
         if self.pods.get(key).is_some_and(|known| known.uid == pod.uid && known.version < pod.version) {
             self.pods.insert(key.clone(), kept_since(self.pods.get(key), pod));
@@ -133,16 +134,16 @@ impl Cluster {
     }
 }
 
-/// What is entered when it appears or changes, and leaves when it goes. Both say whom it concerns: nobody, when
-/// nothing that matters changed.
+/// A fact that is entered when its object appears or changes, and removed when the object is gone. Both return what the
+/// change concerns: nothing, if nothing that matters changed.
 pub trait Entered: Sized {
-    /// The kind.
+    /// The kind of the object.
     const KIND: Kind;
     /// Enters it.
     fn enter(self, cluster: &mut Cluster, key: &Key) -> Concerned;
     /// Removes it.
     fn leave(cluster: &mut Cluster, key: &Key) -> Concerned;
-    /// What is known of this kind.
+    /// The names of all facts of this kind.
     fn keys(cluster: &Cluster) -> Vec<Key>;
 }
 
@@ -232,7 +233,7 @@ impl Entered for Pod {
 impl GatedPod {
     fn enter(self, cluster: &mut Cluster, key: &Key) -> Concerned {
         let known = cluster.pods.get(key);
-        // The watch may still bring what was before our own last write.
+        // The watch may still deliver a state from before our own last write.
         if known.is_some_and(|known| known.uid == self.uid && known.version >= self.version) {
             return Concerned::default();
         }
@@ -247,7 +248,7 @@ impl GatedPod {
     }
 }
 
-/// The pod, able since when we first knew of it.
+/// The pod, with the time at which we first saw it able.
 fn kept_since(known: Option<&GatedPod>, pod: GatedPod) -> GatedPod {
     match known.filter(|known| known.uid == pod.uid && known.able && pod.able) {
         Some(known) => GatedPod { able_since: known.able_since, ..pod },

@@ -1,4 +1,4 @@
-//! What would be registered and deregistered, without doing it.
+//! Finds out what would be registered and deregistered, without doing it.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use crate::external::elbv2::{Target, TargetHealth, TargetState};
 use crate::runtime::Environment;
 
 impl Targets {
-    /// Watches the cluster without keeping any group.
+    /// Watches the cluster without changing any group.
     pub async fn watch(&self, environment: &Environment) {
         watches::run(&self.shared, environment).await;
     }
@@ -26,13 +26,14 @@ impl Targets {
         }
     }
 
-    /// Whether what is known of a bound group is too little to rehearse with.
+    /// Whether a bound group must be read before it can be rehearsed with.
     pub fn unread(&self, group_arn: &str) -> bool {
         let group = self.shared.registry.group(group_arn);
         group.is_some_and(|group| group.state().planner.cache.unknown())
     }
 
-    /// Takes `said`, if given, for what AWS says of a bound group's targets now, and returns the changes that would follow.
+    /// Takes `answer`, if given, as AWS's answer about a bound group's targets, and returns the changes that would
+    /// follow.
     pub fn predict_steps(&self, group_arn: &str, answer: Option<BTreeMap<Target, TargetHealth>>) -> Vec<Step> {
         let Some(group) = self.shared.registry.group(group_arn) else { return Vec::new() };
         let now = Instant::now();
@@ -56,8 +57,8 @@ impl Targets {
         }
     }
 
-    /// Takes the registered targets of a bound group for healthy where they wait for their first check: AWS checks
-    /// those of groups that are used. True when there was one.
+    /// Marks the registered targets of a bound group that wait for their first check as healthy, because AWS checks
+    /// targets of groups that are used. Returns whether there was one.
     pub fn predict_healthy(&self, group_arn: &str) -> bool {
         let Some(group) = self.shared.registry.group(group_arn) else { return false };
         let mut state = group.state();

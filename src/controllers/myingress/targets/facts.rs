@@ -1,5 +1,5 @@
-//! What of the cluster decides about targets, and no more: of ten thousand pods, only those with our readiness gate
-//! leave anything in memory.
+//! The facts about the cluster that decide about targets, and no more: of ten thousand pods, only those with our
+//! readiness gate leave anything in memory besides their addresses.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -12,10 +12,10 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::{Resource, ResourceExt};
 use serde::Deserialize;
 
-/// Names the Service of a slice.
+/// The label that names the Service of a slice.
 /// <https://kubernetes.io/docs/concepts/services-networking/endpoint-slices/#ownership>
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
-/// Who writes a slice, and what it says there where Kubernetes does, of a Service with a selector.
+/// The label that names the writer of a slice, and its value if Kubernetes wrote it for a Service with a selector.
 /// <https://kubernetes.io/docs/concepts/services-networking/endpoint-slices/#management>
 const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const OF_KUBERNETES: &str = "endpointslice-controller.k8s.io";
@@ -30,17 +30,17 @@ const GOING: &str = "ToBeDeletedByClusterAutoscaler";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about a Service")]
 pub struct Service {
-    /// It is a name for something outside the cluster.
+    /// Whether it is only a name for something outside the cluster.
     pub external_name: bool,
-    /// Its address families; empty where the cluster does not say.
+    /// Its address families; empty if the cluster does not say.
     pub families: BTreeSet<Family>,
     /// Its ports.
     pub ports: Vec<ServicePort>,
-    /// Endpoints count as ready even when they are not.
+    /// Whether endpoints count as ready even when they are not.
     pub publish_not_ready: bool,
-    /// Traffic from outside reaches only endpoints of the node that it came to.
+    /// Whether traffic from outside reaches only endpoints on the node that it came to.
     pub local_only: bool,
-    /// Kubernetes finds its endpoints, by a selector.
+    /// Whether Kubernetes finds its endpoints by a selector.
     pub selects: bool,
 }
 
@@ -72,9 +72,9 @@ pub struct ServicePort {
     pub number: u16,
     /// The port of every node that leads to it.
     pub node_port: Option<u16>,
-    /// The port of the pods that it leads to, where the Service says it by number.
+    /// The port of the pods that it leads to, if the Service gives it as a number.
     pub target: Option<u16>,
-    /// It speaks TCP.
+    /// Whether it is a TCP port.
     pub tcp: bool,
 }
 
@@ -117,7 +117,7 @@ pub struct Slice {
     pub ports: Vec<(String, u16)>,
     /// The endpoints.
     pub endpoints: Vec<Endpoint>,
-    /// It says that Kubernetes wrote it, for a Service with a selector.
+    /// Whether its labels say that Kubernetes wrote it for a Service with a selector.
     pub by_kubernetes: bool,
 }
 
@@ -126,9 +126,9 @@ pub struct Slice {
 pub struct Endpoint {
     /// Its address.
     pub address: Box<str>,
-    /// It can serve, or is said to.
+    /// Whether the slice says that it can serve.
     pub ready: bool,
-    /// It is on its way out.
+    /// Whether it is terminating.
     pub terminating: bool,
     /// Its node.
     pub node: Option<Box<str>>,
@@ -137,7 +137,7 @@ pub struct Endpoint {
 }
 
 impl Slice {
-    /// What matters of a slice; `None` for one that belongs to no Service or holds no IP addresses.
+    /// The facts of a slice that matter; `None` for one that belongs to no Service or holds no IP addresses.
     pub fn of(slice: discovery::EndpointSlice) -> Option<Self> {
         let mut labels = slice.metadata.labels?;
         let service = labels.remove(SERVICE_NAME)?;
@@ -157,9 +157,9 @@ fn endpoint(endpoint: discovery::Endpoint) -> Option<Endpoint> {
     let conditions = endpoint.conditions.unwrap_or_default();
     let pod = endpoint.target_ref.filter(|reference| reference.kind.as_deref() == Some("Pod"));
     Some(Endpoint {
-        // All addresses of one endpoint lead to the same place; Kubernetes itself uses the first only.
+        // All addresses of an endpoint lead to the same place. Kubernetes itself uses only the first.
         address: canonical_address(endpoint.addresses.into_iter().next()?).into(),
-        // Not to know is to be read as ready.
+        // An unknown condition means ready.
         ready: conditions.ready.unwrap_or(true),
         terminating: conditions.terminating.unwrap_or(false),
         node: endpoint.node_name.map(Into::into),
@@ -167,7 +167,7 @@ fn endpoint(endpoint: discovery::Endpoint) -> Option<Endpoint> {
     })
 }
 
-/// An address as Rust writes it, so that addresses can be compared; anything else as it is.
+/// An address as Rust writes it, so addresses can be compared. Any other text stays as it is.
 pub fn canonical_address(text: String) -> String {
     text.parse::<IpAddr>().map_or(text, |address| address.to_string())
 }
@@ -178,41 +178,41 @@ pub const CONDITION: &str = "causeway.example.com/target-health";
 /// Our condition of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gate {
-    /// `True`.
+    /// Whether its status is `True`.
     pub open: bool,
     /// Stable `CamelCase` word.
     pub reason: String,
-    /// For a person.
+    /// An explanation for people.
     pub message: String,
 }
 
 /// A pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {
-    /// Its addresses; none once it is over, for another pod may have them then.
+    /// Its addresses; none once it has ended, for another pod may have them then.
     pub addresses: Box<[IpAddr]>,
-    /// What matters of it if it has our gate.
+    /// The facts that matter if it has our gate.
     pub gated: Option<GatedPod>,
 }
 
 /// A pod that waits for its targets before it is ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatedPod {
-    /// Its uid: a successor of the same name is another pod.
+    /// Its uid. A successor of the same name is another pod.
     pub uid: String,
-    /// Its containers are ready, and so is everything else that it waits for: only our gate may be missing.
+    /// Whether its containers are ready, and so is everything else that it waits for: only our gate may be missing.
     pub able: bool,
-    /// Since when we have known it to be so.
+    /// Since when we have known it to be able.
     pub able_since: Option<Instant>,
-    /// It is on its way out, or over.
+    /// Whether it is being deleted, or has ended.
     pub leaving: bool,
     /// Our condition, as it is in the cluster.
     pub gate: Option<Gate>,
-    /// The version of the pod that says so.
+    /// The resource version that these facts are from.
     pub version: u64,
 }
 
-/// A pod, read as far as it matters: the rest is never even parsed.
+/// A pod with only the fields that matter. The rest is not even parsed.
 #[derive(Resource, Clone, Debug, Deserialize)]
 #[resource(inherit = "core::Pod")]
 pub struct LeanPod {
@@ -237,14 +237,14 @@ struct LeanPodStatus {
 }
 
 impl LeanPod {
-    /// It has ended, and only its object is left.
+    /// Whether it has ended, and only its object is left.
     fn is_over(&self) -> bool {
         matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
     }
 }
 
 impl Pod {
-    /// What matters of a pod; `None` where nothing does.
+    /// The facts of a pod that matter; `None` if there are none.
     pub fn of(pod: &LeanPod, now: Instant) -> Option<Self> {
         let addresses = pod.status.addresses.iter().flatten().filter(|_| !pod.is_over());
         let pod = Self {
@@ -256,7 +256,7 @@ impl Pod {
 }
 
 impl GatedPod {
-    /// What matters of a pod; `None` for one without our gate.
+    /// The facts of a pod that matter; `None` for one without our gate.
     pub fn of(pod: &LeanPod, now: Instant) -> Option<Self> {
         let gates: Vec<&str> = pod.spec.readiness_gates.iter().flatten().map(|it| it.condition_type.as_str()).collect();
         if !gates.contains(&CONDITION) {
@@ -292,15 +292,15 @@ pub fn version_of(metadata: &ObjectMeta) -> u64 {
 pub struct Node {
     /// Its EC2 instance.
     pub instance: String,
-    /// It works.
+    /// Whether it is ready.
     pub ready: bool,
-    /// Load balancers are to leave it alone.
+    /// Whether load balancers must leave it out.
     pub excluded: bool,
     /// Its labels, by which backends choose nodes.
     pub labels: BTreeMap<String, String>,
 }
 
-/// A node, read as far as it matters: the list of its images alone is larger than all of that.
+/// A node with only the fields that matter. The list of its images alone is larger than all of them.
 #[derive(Resource, Clone, Debug, Deserialize)]
 #[resource(inherit = "core::Node")]
 pub struct LeanNode {
@@ -317,7 +317,7 @@ struct LeanNodeStatus {
 }
 
 impl Node {
-    /// What matters of a node; `None` for one that is no EC2 instance.
+    /// The facts of a node that matter; `None` for one that is no EC2 instance.
     pub fn of(node: &LeanNode) -> Option<Self> {
         let labels = node.labels();
         let going = |taint: &Taint| taint.key == GOING;
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_told_off_is_excluded() {
+    fn a_node_with_an_excluding_label_or_taint_is_excluded() {
         let node = |labels: Value, taints: Value| {
             let node = json!({
                 "metadata": { "name": "n", "labels": labels },
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_of_no_service_or_of_names_is_none_of_ours() {
+    fn a_slice_without_service_or_with_host_names_is_ignored() {
         let slice = |labels: Value, kind: &str| {
             let slice = json!({
                 "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": kind,

@@ -1,30 +1,30 @@
 //! Decides about our readiness gate: a pod is not ready before the balancers that send to it know that it is healthy.
 //! Pure.
 //!
-//! Once open, a gate stays open while its pod can serve, whatever AWS says of the target later. Otherwise a failing
-//! health check would make the pods unready in Kubernetes as well, and a bad moment of one balancer would take a
-//! Service from everybody else. It closes when the pod stops being a target: then its containers are not ready anyway,
-//! and on its way back it waits like a new one.
+//! Once open, a gate stays open while its pod can serve, whatever AWS says about the target later. Otherwise a failing
+//! health check would make the pods unready in Kubernetes as well, and one balancer in trouble would take the Service
+//! from all its other clients. The gate closes when the pod stops being a target. Then its containers are not ready
+//! anyway, and when it comes back it waits like a new pod.
 //!
 //! <https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-readiness-gate>
 
 use super::facts::{Gate, GatedPod};
 use crate::external::elbv2::{Target, TargetHealth, TargetState};
 
-/// How a pod stands in one target group that its Service is behind.
+/// The state of a pod in one target group of a Service that it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// The pod's target.
     pub target: Target,
-    /// It is to be registered.
+    /// Whether it is to be registered.
     pub wanted: bool,
-    /// What AWS said of it since the pod became able to serve; `None` before.
+    /// Its health in a read since the pod became able to serve; `None` before the first one.
     pub health: Option<TargetHealth>,
     /// What keeps the group from following its endpoints.
     pub trouble: Option<String>,
 }
 
-/// What our condition of the pod is to become; `None` to leave it as it is.
+/// The new value of our condition of the pod; `None` to leave it as it is.
 pub fn verdict(pod: &GatedPod, standings: &[Standing]) -> Option<Gate> {
     if pod.leaving || standings.is_empty() {
         return None;
@@ -58,7 +58,7 @@ fn healthy(standing: &Standing) -> bool {
     standing.health.as_ref().is_some_and(|health| health.state == TargetState::Healthy)
 }
 
-/// Why a pod waits; `None` where that is over in a moment and not worth a write for each of many pods.
+/// Why a pod waits; `None` if the wait is over in a moment and not worth a write for each of many pods.
 fn explained(standing: &Standing) -> Option<Gate> {
     let target = format!("{}:{}", standing.target.id, standing.target.port);
     let Some(health) = &standing.health else {
@@ -166,10 +166,10 @@ mod tests {
             if able && open == Some(true) {
                 prop_assert_eq!(&decided, &None);
             }
-            // What was decided is not decided again.
+            // A decision that was written is not made again.
             if let Some(gate) = decided {
-                let text = GatedPod { gate: Some(gate), ..pod };
-                prop_assert_eq!(verdict(&text, &standings), None);
+                let written = GatedPod { gate: Some(gate), ..pod };
+                prop_assert_eq!(verdict(&written, &standings), None);
             }
         }
     }

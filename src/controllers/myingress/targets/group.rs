@@ -1,4 +1,4 @@
-//! A bound target group: what is known of it, and what the status says of it.
+//! A bound target group: what is known about it, and its summary for the status.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ use crate::external::elbv2::Target;
 pub struct Group {
     /// Its ARN.
     pub arn: String,
-    /// Something is to be looked at.
+    /// Notified when there is something to look at.
     pub changed: Notify,
     state: Mutex<State>,
 }
@@ -30,33 +30,33 @@ pub struct Group {
 pub struct State {
     /// Its VPC, where that is known.
     pub vpc: Option<String>,
-    /// What it follows.
+    /// The backend that it follows.
     pub backend: Backend,
-    /// Objects to wake, by who bound the group.
+    /// Objects to wake, by the owner that bound the group.
     wake: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
-    /// Where it is on its way to its endpoints.
+    /// Plans how it comes to agree with its endpoints.
     pub planner: Planner,
-    /// It has agreed with its endpoints before: requests may depend on it.
+    /// Whether it has agreed with its endpoints before: then requests may depend on it.
     pub established: bool,
-    /// Since when it has known of endpoints that it does not follow yet.
+    /// Since when there have been endpoints that it does not follow yet.
     pub behind_since: Option<Instant>,
     /// Failures of changing it.
     pub changing: Setback,
     /// Failures of reading it.
     pub reading: Setback,
-    /// Pods of it wait for their targets' health.
+    /// Whether pods of it wait for their targets' health.
     pub pods_wait: bool,
-    /// A readiness gate could not be written; when to try again.
+    /// When to try again to write a readiness gate, if that failed.
     pub gates_at: Option<Instant>,
     /// When its health was last read, or it was last changed.
     looked: Instant,
     looks: u32,
     rechecks: Vec<oneshot::Sender<Result<(), AwsError>>>,
-    message: Option<(Endpoints, Summary)>,
+    reported: Option<(Endpoints, Summary)>,
 }
 
 impl Group {
-    /// A group of which only what the binding says is known.
+    /// A group about which only its binding is known.
     pub fn new(arn: &str, binding: &Binding) -> Self {
         let now = Instant::now();
         let cache = if binding.created { TargetCache::empty(now) } else { TargetCache::default() };
@@ -74,12 +74,12 @@ impl Group {
             looked: now,
             looks: 0,
             rechecks: Vec::new(),
-            message: None,
+            reported: None,
         };
         Self { arn: arn.to_owned(), changed: Notify::new(), state: Mutex::new(state) }
     }
 
-    /// Binds it; returns its former backend where that is another one.
+    /// Binds the group for an owner. Returns its former backend if that was another one.
     pub fn hold(&self, binding: &Binding, owner: &ObjectKey) -> Option<Backend> {
         let mut state = self.state();
         state.wake.insert(owner.clone(), binding.owners.clone());
@@ -94,7 +94,7 @@ impl Group {
         Some(former)
     }
 
-    /// Lets it go; returns its backend when nobody binds it any more.
+    /// Releases the group for an owner. Returns its backend if nobody binds it any more.
     pub fn release(&self, owner: &ObjectKey) -> Option<Backend> {
         let mut state = self.state();
         state.wake.remove(owner);
@@ -103,38 +103,38 @@ impl Group {
         released
     }
 
-    /// Whether anybody binds it.
+    /// Whether any owner binds it.
     pub fn bound(&self) -> bool {
         !self.state().wake.is_empty()
     }
 
-    /// Its endpoints may have changed.
+    /// Notes that its endpoints may have changed.
     pub fn endpoints_changed(&self) {
         self.state().behind_since.get_or_insert_with(Instant::now);
         self.changed.notify_one();
     }
 
-    /// It is to be read soon; `answer` hears how that went.
+    /// Asks for a read soon. The outcome is sent to `answer`.
     pub fn recheck(&self, answer: oneshot::Sender<Result<(), AwsError>>) {
         self.state().rechecks.push(answer);
         self.changed.notify_one();
     }
 
-    /// How it stands.
+    /// The summary of the group.
     pub fn summary(&self, shared: &Shared) -> Summary {
         let backend = self.state().backend.clone();
         let endpoints = shared.endpoints(&backend);
         self.state().summary(&endpoints)
     }
 
-    /// What is known of it.
+    /// Locks what is known about it.
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    /// How it stands towards these endpoints.
+    /// The summary of the group for these endpoints.
     pub fn summary(&self, endpoints: &Endpoints) -> Summary {
         let trouble = match endpoints {
             Endpoints::Known(Wanted { targets, .. }) => self.trouble(targets),
@@ -148,21 +148,21 @@ impl State {
         self.changing.text().or_else(|| self.planner.refusal(wanted)).or_else(|| self.reading.text())
     }
 
-    /// Whom to wake, if what there is to tell is not what was reported last.
+    /// The objects to wake, if something changed since they were woken last.
     pub fn news(&mut self, endpoints: &Endpoints) -> BTreeSet<ObjectKey> {
         let summary = self.summary(endpoints);
         let situation = match endpoints {
-            // Which targets there are is in the summary.
+            // The summary says which targets there are.
             Endpoints::Known(Wanted { check, refused, .. }) => {
                 Endpoints::Known(Wanted { check: check.clone(), refused: refused.clone(), ..Wanted::default() })
             }
             other => other.clone(),
         };
         let news = Some((situation, summary));
-        if self.message == news {
+        if self.reported == news {
             return BTreeSet::new();
         }
-        self.message = news;
+        self.reported = news;
         self.everybody()
     }
 
@@ -171,18 +171,18 @@ impl State {
         self.wake.values().flatten().cloned().collect()
     }
 
-    /// Notes a change of ours: its effect is to be seen soon.
+    /// Notes a change of ours. Its effect is looked for soon.
     pub fn wrote(&mut self, now: Instant) {
         (self.looked, self.looks) = (now, 0);
     }
 
-    /// Notes a look: when it showed nothing new, the next one is later.
+    /// Notes a read. If it showed nothing new, the next one comes later.
     pub fn looked(&mut self, now: Instant, news: bool) {
         self.looked = now;
         self.looks = if news { 0 } else { self.looks.saturating_add(1) };
     }
 
-    /// Whom to tell of the outcome of the next read.
+    /// Takes the senders that wait for the outcome of the next read.
     pub fn take_rechecks(&mut self) -> Vec<oneshot::Sender<Result<(), AwsError>>> {
         std::mem::take(&mut self.rechecks)
     }
@@ -211,7 +211,7 @@ impl State {
         Some(self.reading.again_at.map_or(due, |again| again.max(due)))
     }
 
-    /// When something is to be done even if nothing happens. `looking`: a read is under way.
+    /// When something is to be done even if nothing happens. `looking` says whether a read is under way.
     pub fn due(&self, looking: bool) -> Option<Instant> {
         let look = if looking { None } else { self.look_at() };
         let change = self.changing.again_at.or_else(|| self.planner.offered_again());
@@ -219,7 +219,7 @@ impl State {
     }
 }
 
-/// What failed, and until when it is let be.
+/// A failure, and when to try again.
 #[derive(Debug, Default)]
 pub struct Setback {
     again_at: Option<Instant>,
@@ -227,7 +227,7 @@ pub struct Setback {
 }
 
 impl Setback {
-    /// It failed: it is let be for the delay. A race is reported only when it does not end.
+    /// Notes a failure, and waits for the delay. A lost race is reported only if it happens again and again.
     pub fn suffer(&mut self, text: String, delay: Duration, now: Instant) {
         self.again_at = Some(now + delay);
         if delay >= WORTH_TELLING {
@@ -235,12 +235,12 @@ impl Setback {
         }
     }
 
-    /// It went well.
+    /// Notes a success.
     pub fn over(&mut self) {
         *self = Self::default();
     }
 
-    /// Whether it is to be let be; once the delay is over, it is not any more.
+    /// Whether to wait. Once the delay is over, it is over for good.
     pub fn holds_back(&mut self, now: Instant) -> bool {
         self.again_at = self.again_at.filter(|again| *again > now);
         self.again_at.is_some()
@@ -251,5 +251,5 @@ impl Setback {
     }
 }
 
-/// What is over sooner is not worth telling.
+/// A failure with a shorter delay is not worth reporting.
 const WORTH_TELLING: Duration = Duration::from_millis(100);

@@ -1,7 +1,8 @@
 //! Targets follow endpoints: keeps every bound target group equal to the endpoints of its Service.
 //!
-//! This is apart from the reconcile: a pod is registered within a second of its readiness even while a thousand
-//! balancers are being made. A reconcile makes the group and [binds](Targets::bind) it to a [`Backend`]; from then on
+//! This is independent of the reconcile: a pod is registered within a second of its readiness even while a thousand
+//! balancers are being created. A reconcile creates the group and [binds](Targets::bind) it to a [`Backend`]. From then
+//! on:
 //!
 //! ```text
 //! watches ─▶ cluster ─▶ wanted ─┐
@@ -11,7 +12,7 @@
 //! ```
 //!
 //! `wanted`, `cache`, `planner`, `cadence`, `gate` and `summary` decide and are pure. `watches`, `worker` and `pods`
-//! act. Nothing here is needed after a restart: groups are bound again, and each is read once.
+//! act. A restart needs no stored state: groups are bound again, and each is read once.
 
 mod cache;
 mod cadence;
@@ -51,7 +52,7 @@ use zones::Zones;
 pub use planner::Step;
 pub use wanted::{CheckPort, Refused, Wanted};
 
-/// A port of a Service, as a target group's targets are to reach it.
+/// A port of a Service, with what decides how a target group's targets reach it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Backend {
     /// The Service's namespace.
@@ -62,15 +63,15 @@ pub struct Backend {
     pub port: PortName,
     /// What the targets are.
     pub target_type: TargetType,
-    /// IPv6 addresses instead of IPv4.
+    /// Whether the targets are IPv6 addresses instead of IPv4.
     pub ipv6: bool,
     /// Labels that nodes must have to be targets.
     pub nodes: BTreeMap<String, String>,
-    /// Name of the Service's port on which targets are checked, where that is another one.
+    /// Name of the Service's port on which targets are checked, if that is another one.
     pub check: Option<String>,
 }
 
-/// How a port of a Service is called.
+/// How a backend names a port of a Service.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PortName {
     /// By its number: the Service's own, not its pods'.
@@ -79,59 +80,59 @@ pub enum PortName {
     Name(String),
 }
 
-/// What the cluster says of a backend.
+/// What the cluster says about a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoints {
     /// The cluster has not been read yet.
     NotReadyYet,
     /// There is no such Service.
     ServiceMissing,
-    /// The Service has other ports: these, in a person's words.
+    /// The Service has no such port, but these.
     PortMissing {
         /// Number, and name where it has one.
         ports: Vec<String>,
     },
     /// The Service cannot be such a backend; why, and what to do.
     Unsuitable(String),
-    /// The Service exists, but nothing that lists its endpoints: that is not believed.
+    /// The Service exists, but no slice that lists its endpoints. That is not taken for an empty list.
     NoSlices,
-    /// Some are no pods, and whether policies allow those is not known; why.
+    /// Some addresses are not those of pods, and it is not known whether policies allow them; the reason.
     PoliciesUnknown(String),
-    /// These are its targets, be it none.
+    /// These are its targets, possibly none.
     Known(Wanted),
 }
 
 /// A target group that is to follow a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
-    /// The group; `None` while there is none yet, to be told what becomes of the backend.
+    /// The group; `None` while there is none yet. Then the objects are only woken when the backend changes.
     pub group_arn: Option<String>,
     /// The group's VPC; `None` where it is not known.
     pub vpc: Option<String>,
-    /// What it follows.
+    /// The backend that it follows.
     pub backend: Backend,
-    /// This process has just created the group: it is filled without being read first.
+    /// Whether this process has just created the group: then it is filled without being read first.
     pub created: bool,
     /// Objects to wake.
     pub owners: BTreeSet<ObjectKey>,
 }
 
-/// How a target group stands.
+/// A summary of a target group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Targets that get requests.
+    /// Targets that are healthy, and so get requests.
     pub healthy: usize,
-    /// Targets that AWS has been told of and that do not leave.
+    /// Targets that are registered and not draining.
     pub registered: usize,
     /// Targets that there should be.
     pub total: usize,
     /// Former targets that finish their requests.
     pub draining: usize,
-    /// AWS has said how they are.
+    /// Whether the group has been read, so the health of its targets is known.
     pub known: bool,
-    /// The group has just the targets that it should have, and none waits for its first checks.
+    /// Whether the group has exactly the targets that it should have, and none of them waits for its first checks.
     pub settled: bool,
-    /// What is wrong, in a person's words: the last error, or a target that fails its checks.
+    /// What is wrong, in readable words: the last error, or a target that fails its checks.
     pub trouble: Option<String>,
 }
 
@@ -165,7 +166,7 @@ impl Shared {
         wanted::endpoints(&self.cluster(), backend, |namespace| self.beyond_pods(namespace))
     }
 
-    /// Which addresses that are no pods of that namespace may be targets there.
+    /// The addresses besides those of pods that may be targets in that namespace.
     fn beyond_pods(&self, namespace: &str) -> Beyond {
         self.guardrails.beyond_pods(namespace)
     }
@@ -189,7 +190,8 @@ impl Targets {
         Self { elb, zones: Arc::new(Zones::new(ec2)), shared: Arc::new(shared) }
     }
 
-    /// Watches the cluster and keeps the groups, until `environment.stop`; then the calls in hand are finished.
+    /// Watches the cluster and keeps the groups until `environment.stop`. Calls in flight are finished before it
+    /// returns.
     pub async fn run(&self, environment: &Environment) {
         tokio::select! {
             () = watches::run(&self.shared, environment) => {}
@@ -197,7 +199,7 @@ impl Targets {
         }
     }
 
-    /// Waits until the cluster has been read once: until then nothing is known of any backend.
+    /// Waits until the cluster has been read once. Before that nothing is known about any backend.
     pub async fn ready(&self) {
         // Cannot fail: the sender lives in `self`.
         let _ = self.shared.listed.subscribe().wait_for(|listed| *listed).await;
@@ -208,13 +210,13 @@ impl Targets {
         self.shared.watch_trouble().clone()
     }
 
-    /// What the cluster says of a backend. Asks nobody.
+    /// What the cluster says about a backend, as far as the watches have shown it. No call is made.
     pub fn endpoints(&self, backend: &Backend) -> Endpoints {
         self.note_nodes(backend);
         self.shared.endpoints(backend)
     }
 
-    /// Binds groups, in place of all that `owner` had bound before. Doing it again changes nothing and costs nothing.
+    /// Binds groups, in place of all that `owner` had bound before. Repeating it changes nothing and costs nothing.
     pub fn bind(&self, bindings: Vec<Binding>, owner: &ObjectKey) {
         for binding in &bindings {
             self.note_nodes(&binding.backend);
@@ -222,22 +224,23 @@ impl Targets {
         self.shared.registry.bind(bindings, owner);
     }
 
-    /// How a group stands; `None` for one that is not bound.
+    /// The summary of a group; `None` for one that is not bound.
     pub fn summary(&self, group_arn: &str) -> Option<Summary> {
         self.shared.registry.group(group_arn).map(|group| group.summary(&self.shared))
     }
 
-    /// Objects whose groups or backends are no longer as they were, from now on.
+    /// The objects to wake, from now on, because their groups or backends changed.
     pub fn subscribe(&self) -> UnboundedReceiver<ObjectKey> {
         self.shared.registry.subscribe()
     }
 
-    /// Reads a group now and repairs what others changed in it. One that is not bound is left alone.
+    /// Reads a group now, and repairs what others changed in it. A group that is not bound is left alone.
     pub async fn recheck(&self, group_arn: &str) -> Result<(), AwsError> {
         let Some(group) = self.shared.registry.group(group_arn) else { return Ok(()) };
         let (answer, answered) = oneshot::channel();
         group.recheck(answer);
-        // Nobody answers when the group is let go of meanwhile: it must not be held here, and the question in it.
+        // If the group is released meanwhile, nobody answers. It must not be kept alive here, because it holds the
+        // sender.
         drop(group);
         answered.await.unwrap_or(Ok(()))
     }

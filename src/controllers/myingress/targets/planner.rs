@@ -1,7 +1,7 @@
-//! Decides the next call that brings a target group to its endpoints. Pure: time and outcomes are given.
+//! Decides the next call that brings a target group to its endpoints. Pure: times and outcomes are parameters.
 //!
-//! New targets are registered before old ones are deregistered, so that a group that serves goes on serving. One
-//! target that AWS refuses must not keep the others out: a refused batch is halved until the culprit is alone.
+//! New targets are registered before old ones are deregistered, so a group that serves goes on serving. One target that
+//! AWS refuses must not keep the others out: a refused batch is halved until that target is alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::external::aws::AwsError;
 use crate::external::elbv2::{Target, TargetHealth};
 use crate::runtime::Class;
 
-/// Targets of one call.
+/// The most targets in one call.
 const BATCH: usize = 200;
 /// A target that AWS refused is offered again after this: its VPC's address ranges may have grown.
 const REFUSED_FOR: Duration = Duration::from_mins(1);
@@ -19,26 +19,26 @@ const REFUSED_FOR: Duration = Duration::from_mins(1);
 /// The next call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// AWS must be asked what the group has.
+    /// Ask AWS for the group's targets.
     Read,
-    /// These are to be registered.
+    /// Register these.
     Register(Vec<Target>),
-    /// These are to be deregistered.
+    /// Deregister these.
     Deregister(Vec<Target>),
-    /// Nothing more, for now.
+    /// Nothing to do for now.
     Rest,
 }
 
-/// Where a group is on its way to its endpoints.
+/// What is known about the way of a group to its endpoints.
 #[derive(Debug, Default)]
 pub struct Planner {
     /// What AWS has.
     pub cache: TargetCache,
     refused: BTreeMap<Target, Refusal>,
     batch: usize,
-    /// Registering failed in this attempt.
+    /// Why nothing more is registered in this attempt, if registering failed.
     stuck: Option<Stuck>,
-    /// Deregistering failed in this attempt.
+    /// Whether deregistering failed in this attempt.
     kept: bool,
 }
 
@@ -58,7 +58,7 @@ enum Stuck {
 }
 
 impl Planner {
-    /// Of a group of which so much is known.
+    /// A planner for a group with this cache.
     pub fn from(cache: TargetCache) -> Self {
         Self { cache, ..Self::default() }
     }
@@ -80,7 +80,7 @@ impl Planner {
             difference.register.truncate(self.batch.max(1));
             return Step::Register(difference.register);
         }
-        // Where nothing that is wanted could be registered, the group is not emptied: old targets may still serve.
+        // If no wanted target could be registered, the group is not emptied: its old targets may still serve.
         let safe = wanted.is_empty() || self.cache.serves(wanted) || self.stuck == Some(Stuck::Full);
         if !difference.deregister.is_empty() && !self.kept && safe {
             difference.deregister.truncate(BATCH);
@@ -89,7 +89,7 @@ impl Planner {
         Step::Rest
     }
 
-    /// Whether nothing is left to do but what AWS refuses.
+    /// Whether nothing is left to do, except for targets that AWS refuses.
     pub fn arrived(&self, wanted: &BTreeSet<Target>) -> bool {
         let difference = self.cache.difference(wanted);
         !self.cache.unknown()
@@ -97,23 +97,24 @@ impl Planner {
             && difference.register.iter().all(|target| self.refused.contains_key(target))
     }
 
-    /// The targets were registered.
+    /// Notes that the targets were registered.
     pub fn registered(&mut self, targets: &[Target], now: Instant) {
         self.cache.registered(targets, now);
         self.batch = (self.batch * 2).min(BATCH);
     }
 
-    /// The targets were deregistered.
+    /// Notes that the targets were deregistered.
     pub fn deregistered(&mut self, targets: &[Target], now: Instant) {
         self.cache.deregistered(targets, now);
     }
 
-    /// The group was read.
+    /// Enters AWS's answer to a read of the group.
     pub fn read(&mut self, answer: BTreeMap<Target, TargetHealth>, now: Instant) {
         self.cache.read(answer, now);
     }
 
-    /// The targets were not registered, or nobody knows. True when that is dealt with here.
+    /// Notes that the targets were not registered, or that the outcome is unknown. Returns true if nothing else needs
+    /// to handle the failure.
     pub fn not_registered(&mut self, targets: &[Target], error: &AwsError, now: Instant) -> bool {
         if error.ambiguous {
             self.cache.invalidate();
@@ -138,7 +139,7 @@ impl Planner {
         }
     }
 
-    /// The targets were not deregistered, or nobody knows.
+    /// Notes that the targets were not deregistered, or that the outcome is unknown.
     pub fn not_deregistered(&mut self, error: &AwsError) {
         self.kept = true;
         if error.ambiguous {
@@ -146,18 +147,18 @@ impl Planner {
         }
     }
 
-    /// Why AWS does not take a target that is wanted.
+    /// Why AWS refuses a wanted target.
     pub fn refusal(&self, wanted: &BTreeSet<Target>) -> Option<&str> {
         self.refused.iter().find(|(target, _)| wanted.contains(*target)).map(|(_, refusal)| refusal.why.as_str())
     }
 
-    /// AWS says that the group has no room.
+    /// Whether AWS says that the group has no room.
     #[cfg(test)]
     pub fn full(&self) -> bool {
         self.stuck == Some(Stuck::Full)
     }
 
-    /// When a refused target is offered again.
+    /// When a refused target is tried again.
     pub fn offered_again(&self) -> Option<Instant> {
         self.refused.values().map(|refusal| refusal.until).min()
     }

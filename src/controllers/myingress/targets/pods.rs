@@ -21,17 +21,17 @@ use crate::api::common::FIELD_MANAGER;
 use crate::external::elbv2::{TargetState, TargetType};
 use crate::runtime::{Class, Failures, class_of_kubernetes};
 
-/// Patches at the same time, of one group.
+/// Patches at the same time for one group.
 const AT_ONCE: usize = 4;
 
-/// The gates.
+/// Writes readiness gates.
 pub struct Gates {
     client: Client,
     failures: Failures,
     sweep: std::time::Duration,
 }
 
-/// What is to be written.
+/// A gate to write.
 struct Decision {
     key: Key,
     pod: GatedPod,
@@ -79,7 +79,7 @@ impl Gates {
         if pod.gate.is_none_or(|before| before.open != gate.open) {
             condition["lastTransitionTime"] = json!(Time(Timestamp::now()));
         }
-        // The uid keeps it off a successor of the same name.
+        // The uid keeps the patch off a successor of the same name.
         let patch = json!({ "metadata": { "uid": pod.uid }, "status": { "conditions": [condition] } });
         let parameters = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
         match api.patch_status(&key.1, &parameters, &Patch::Strategic(&patch)).await {
@@ -94,7 +94,7 @@ impl Gates {
             Err(error) => {
                 let class = class_of_kubernetes(&error);
                 if matches!(class, Class::NotFound | Class::Conflict) {
-                    // The pod is gone, as its watch will tell.
+                    // The pod is gone, and its watch will show that.
                     self.failures.succeeded(&pod.uid);
                     return None;
                 }
@@ -106,7 +106,7 @@ impl Gates {
     }
 }
 
-/// What is to be written for the pods of a group, and whether any waits for its target in it.
+/// The gates to write for the pods of a group, and whether any of these pods waits for its target in the group.
 fn decide(shared: &Shared, group: &Group) -> (Vec<Decision>, bool) {
     let backend = group.state().backend.clone();
     let cluster = shared.cluster();
@@ -142,7 +142,7 @@ fn decide(shared: &Shared, group: &Group) -> (Vec<Decision>, bool) {
     (decisions, pods_wait)
 }
 
-/// The groups that one of these pods may be a target of, with what they should have.
+/// The groups that one of these pods may be a target of, with the targets that they should have.
 fn groups_of(shared: &Shared, cluster: &Cluster, namespace: &str, pods: &BTreeSet<&str>) -> Vec<(Arc<Group>, Wanted)> {
     let services = cluster.services_of(namespace, pods);
     let groups = services.iter().flat_map(|service| shared.registry.groups_of(service));

@@ -1,5 +1,5 @@
-//! Keeps what is urgent from waiting behind what is not: calls to AWS share one budget, so each kind of work may have only a
-//! few calls in that queue. Namespaces have turns.
+//! Keeps urgent calls from waiting behind others. Calls to AWS share one budget, so each kind of work may have only a
+//! few calls in that queue. Namespaces take turns.
 
 use crate::runtime::{Slot, Slots};
 
@@ -14,11 +14,11 @@ pub enum Priority {
     Fill,
     /// Asking for health that only a status waits for.
     Status,
-    /// Asking once in a sweep whether others changed the group: with calls that nobody else needs.
+    /// Asking once in a sweep whether others changed the group. This uses only calls that nobody else needs.
     Recheck,
 }
 
-/// At most ten calls at the same time in all.
+/// The slots of each kind of work: at most ten calls at the same time in all.
 pub struct Priorities {
     follow: Slots,
     gate: Slots,
@@ -30,7 +30,7 @@ pub struct Priorities {
 impl Default for Priorities {
     fn default() -> Self {
         Self {
-            // One of them is for namespaces of which no target is being changed.
+            // One of these slots is for namespaces of which no target is being changed.
             follow: Slots::keeping(4, 1),
             gate: Slots::keeping(2, 0),
             fill: Slots::keeping(2, 0),
@@ -41,7 +41,7 @@ impl Default for Priorities {
 }
 
 impl Priorities {
-    /// Waits for a turn of that namespace. `None` never comes: nobody closes a lane.
+    /// Waits for a turn of that namespace. `None` is never returned, for nobody closes the slots.
     pub async fn turn(&self, priority: Priority, namespace: &str) -> Option<Slot> {
         let slots = match priority {
             Priority::Follow => &self.follow,

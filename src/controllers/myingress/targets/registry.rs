@@ -1,4 +1,4 @@
-//! Which groups are bound, to what, and whom to wake.
+//! The bound groups, what they are bound to, and the objects to wake.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use crate::external::elbv2::TargetType;
 pub struct Registry {
     known: Mutex<Known>,
     subscribers: Mutex<Vec<UnboundedSender<ObjectKey>>>,
-    /// Groups that nobody keeps yet are there.
+    /// Notified when there are groups without a task that keeps them.
     pub unkept: Notify,
 }
 
@@ -30,12 +30,12 @@ struct Known {
     of_service: HashMap<Key, HashSet<String>>,
     /// ARNs of groups whose targets are nodes.
     of_nodes: HashSet<String>,
-    /// Objects that wait for something to become of a backend without a group.
+    /// Objects that wait for a change of a backend that has no group.
     waiting: HashMap<Key, BTreeMap<ObjectKey, BTreeSet<ObjectKey>>>,
 }
 
 impl Registry {
-    /// Replaces what `owner` had bound.
+    /// Replaces the bindings of `owner`.
     pub fn bind(&self, bindings: Vec<Binding>, owner: &ObjectKey) {
         let mut known = self.known();
         if known.bindings.get(owner).map_or(&[][..], Vec::as_slice) == bindings {
@@ -71,19 +71,20 @@ impl Registry {
         self.known().groups.get(arn).filter(|group| group.bound()).cloned()
     }
 
-    /// Groups that nobody keeps yet.
+    /// Takes the groups without a task that keeps them.
     pub fn take_unkept(&self) -> Vec<Arc<Group>> {
         std::mem::take(&mut self.known().unkept)
     }
 
-    /// Forgets a group if nobody binds it any more; true when nobody does.
+    /// Forgets a group if nobody binds it any more. Returns whether that is so.
     pub fn retire(&self, group: &Group) -> bool {
-        // Under the lock of all, so that it cannot be bound anew in between.
+        // The registry stays locked, so the group cannot be bound again in between.
         let mut known = self.known();
         let retired = !group.bound();
         if retired {
             known.groups.remove(&group.arn);
-            // Nobody looks any more: who waits for that hears of it, whoever still has the group in his hands.
+            // Nobody reads the group any more. Dropping the senders ends the wait for a read, even if somebody still
+            // holds the group.
             drop(group.state().take_rechecks());
         }
         retired
@@ -96,7 +97,7 @@ impl Registry {
         arns.filter_map(|arn| known.groups.get(arn)).cloned().collect()
     }
 
-    /// Tells the groups that are concerned, and the objects that wait for a backend.
+    /// Notifies the groups that a change concerns, and wakes the objects that wait for one of these backends.
     pub fn changed(&self, concerned: &Concerned) {
         let known = self.known();
         let mut woken = BTreeSet::new();
@@ -115,7 +116,7 @@ impl Registry {
         self.wake(woken);
     }
 
-    /// Tells everybody: a kind has been listed.
+    /// Notifies all groups and wakes all waiting objects: a kind has been listed, or policies changed.
     pub fn all_changed(&self) {
         let known = self.known();
         known.groups.values().for_each(|group| group.endpoints_changed());
@@ -124,14 +125,14 @@ impl Registry {
         self.wake(woken);
     }
 
-    /// Objects that are woken from now on.
+    /// The objects to wake, from now on.
     pub fn subscribe(&self) -> UnboundedReceiver<ObjectKey> {
         let (sender, receiver) = unbounded();
         self.subscribers().push(sender);
         receiver
     }
 
-    /// Wakes objects; a subscriber that hung up is forgotten.
+    /// Wakes objects. A subscriber that hung up is removed.
     pub fn wake(&self, objects: BTreeSet<ObjectKey>) {
         let mut subscribers = self.subscribers();
         for key in objects {
@@ -216,7 +217,7 @@ mod tests {
     use crate::controllers::myingress::targets::PortName;
 
     #[tokio::test]
-    async fn who_waits_for_a_look_at_a_group_that_is_let_go_waits_no_more() {
+    async fn a_recheck_of_a_group_that_is_released_ends() {
         let (namespace, service, port) = ("shop".into(), "cart".into(), PortName::Number(80));
         let (target_type, nodes) = (TargetType::Ip, BTreeMap::new());
         let backend = Backend { namespace, service, port, target_type, ipv6: false, nodes, check: None };
@@ -230,7 +231,7 @@ mod tests {
         group.recheck(answer);
         registry.bind(Vec::new(), &owner);
         assert!(registry.retire(&group) && registry.group("arn").is_none());
-        let message = timeout(Duration::from_secs(10), answered).await.expect("an end of the waiting");
-        assert!(message.is_err(), "nobody looked");
+        let outcome = timeout(Duration::from_secs(10), answered).await.expect("an end of the waiting");
+        assert!(outcome.is_err(), "nobody looked");
     }
 }

@@ -1,5 +1,5 @@
-//! A small AWS and a small cluster in memory: whatever happens in whatever order, the group ends up equal to its
-//! endpoints, and on the way nothing is lost.
+//! A small AWS and a small cluster in memory. Whatever happens in whatever order, the group ends up equal to its
+//! endpoints, and no target is lost on the way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -20,7 +20,7 @@ use crate::runtime::Class;
 
 const PODS: usize = 6;
 
-/// What happens in the cluster or in AWS, by other hands.
+/// A change that somebody else makes in the cluster or in AWS.
 #[derive(Clone, Debug)]
 enum Event {
     ServiceAppears { number: u16 },
@@ -41,9 +41,9 @@ enum Outcome {
     Throttled,
     Denied,
     Full,
-    /// It had its effect, and nobody heard.
+    /// The call had its effect, but its answer was lost.
     LostAnswer,
-    /// It had none, and nobody heard.
+    /// The call had no effect, because its request was lost.
     LostRequest,
 }
 
@@ -95,10 +95,10 @@ fn error(class: Class, code: Option<&str>) -> AwsError {
 struct Simulation {
     cluster: Cluster,
     aws: BTreeMap<Target, TargetHealth>,
-    /// No target outside these is taken.
+    /// The only targets that AWS accepts.
     accepted: BTreeSet<Target>,
     planner: Planner,
-    /// Somebody took a target out, and no read has shown it yet.
+    /// Whether somebody removed a target and no read has shown that yet.
     robbed: bool,
     now: Instant,
     version: u64,
@@ -171,7 +171,7 @@ impl Simulation {
         there.map(|(target, _)| target.clone()).collect()
     }
 
-    /// One attempt, in which calls end as asked; then well.
+    /// One attempt. Its first calls end as these outcomes say, and the others well.
     fn attempt(&mut self, outcomes: &mut impl Iterator<Item = Outcome>) -> Result<(), TestCaseError> {
         self.planner.begin(self.now);
         for _ in 0..100 {
@@ -232,7 +232,7 @@ impl Simulation {
         }
     }
 
-    /// A sweep: time passes, the group is read, and calls end well.
+    /// A sweep: time passes, the group is read, and all calls end well.
     fn settle(&mut self) -> Result<(), TestCaseError> {
         self.now += Duration::from_mins(2);
         self.look();
@@ -256,7 +256,7 @@ proptest! {
         }
         let before = simulation.registered();
         simulation.settle()?;
-        // Where nothing is known of the endpoints, nothing was touched.
+        // If the endpoints are not known, nothing was changed.
         let expected = if let Endpoints::Known(wanted) = simulation.endpoints() { wanted.targets } else { before };
         prop_assert_eq!(simulation.registered(), expected);
         let wanted = BTreeSet::from_iter(simulation.registered());

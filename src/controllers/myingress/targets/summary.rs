@@ -1,11 +1,11 @@
-//! Sums a target group up for a status. Pure.
+//! Summarizes a target group for a status. Pure.
 
 use super::cache::TargetCache;
 use super::wanted::Wanted;
 use super::{Endpoints, Summary};
 use crate::external::elbv2::{Target, TargetHealth, TargetState};
 
-/// How the group stands; `error` is why it does not follow its endpoints.
+/// The summary of a group. `error` is why it does not follow its endpoints.
 pub fn summary(cache: &TargetCache, endpoints: &Endpoints, error: Option<&str>) -> Summary {
     let count = |state: TargetState| cache.targets().filter(|(_, health)| health.state == state).count();
     let registered = cache.targets().filter(|(_, health)| health.state != TargetState::Draining).count();
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_before_a_failing_target() {
+    fn an_error_is_reported_before_a_failing_target() {
         let failing = cache(&[Unhealthy, Unhealthy, Unhealthy]);
         let trouble = |error| summary(&failing, &known(3), error).trouble.unwrap();
         assert_eq!(trouble(None), "10.0.0.0:80 unhealthy: Health checks failed (and 2 more)");

@@ -11,38 +11,38 @@ use crate::guardrails::Beyond;
 /// The targets that a backend should have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// To be registered.
+    /// Targets to be registered.
     pub targets: BTreeSet<Target>,
     /// The target of every pod with our readiness gate, by the pod's name, whether it is to be registered or not.
     pub gated: BTreeMap<String, Target>,
-    /// The port on which they are checked, where the backend names one.
+    /// The port on which they are checked, if the backend names one.
     pub check: CheckPort,
-    /// What somebody wrote into a slice and may not be a target.
+    /// An address that somebody wrote into a slice and that may not be a target.
     pub refused: Option<Refused>,
 }
 
-/// An address that is no pod of the Service's namespace, and that no policy allows.
+/// An address that is not one of a pod of the Service's namespace, and that no policy allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The address.
     pub address: String,
     /// The slice that has it.
     pub slice: String,
-    /// So many others are refused.
+    /// How many others are refused.
     pub others: usize,
 }
 
-/// The number of a port that a backend names for the checks of its targets.
+/// The number of the port that a backend names for the health checks of its targets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CheckPort {
-    /// None is named, or nothing says the number yet.
+    /// No port is named, or its number is not known yet.
     #[default]
     Unknown,
-    /// This one, on every target.
+    /// This number, on every target.
     Is(u16),
-    /// Pods have different numbers for it, and a target group is checked on one.
+    /// Pods have different numbers for it, but a target group is checked on only one.
     Differs(BTreeSet<u16>),
-    /// The Service has other ports: these, in a person's words.
+    /// The Service has no such port, but these.
     Missing {
         /// Number, and name where it has one.
         ports: Vec<String>,
@@ -51,7 +51,8 @@ pub enum CheckPort {
     Unsuitable(String),
 }
 
-/// What the cluster says of a backend. `beyond`: which addresses that are no pods of a namespace may be targets there.
+/// What the cluster says about a backend. `beyond` returns the addresses besides those of pods that may be targets in a
+/// namespace.
 pub fn endpoints(cluster: &Cluster, backend: &Backend, beyond: impl Fn(&str) -> Beyond) -> Endpoints {
     if !cluster.complete(backend.target_type) {
         return Endpoints::NotReadyYet;
@@ -82,10 +83,10 @@ pub fn endpoints(cluster: &Cluster, backend: &Backend, beyond: impl Fn(&str) -> 
     }
 }
 
-/// The number of the port of that name: the pods' own, or the one that is open on nodes.
+/// The number of the port with that name: the pods' own number, or the one that is open on nodes.
 ///
-/// As `alb.ingress.kubernetes.io/healthcheck-port` has it, where a name stands for the node port or for a numeric
-/// `targetPort`; here a `targetPort` may have a name too, for slices tell the pods' numbers.
+/// This works like `alb.ingress.kubernetes.io/healthcheck-port`, where a name stands for the node port or for a numeric
+/// `targetPort`. Here a `targetPort` may also be a name, because slices contain the pods' numbers.
 /// <https://github.com/kubernetes-sigs/aws-load-balancer-controller/blob/main/docs/guide/ingress/annotations.md#healthcheck-port>
 fn checked_on(cluster: &Cluster, backend: &Backend, service: &Service, name: &str) -> CheckPort {
     let Some(port) = service.ports.iter().find(|port| port.name == name) else {
@@ -123,7 +124,7 @@ fn named(port: &ServicePort, wanted: &PortName) -> bool {
     }
 }
 
-/// A port in a person's words.
+/// A name of the port for people.
 fn describe(port: &ServicePort) -> String {
     if port.name.is_empty() { port.number.to_string() } else { format!("{} ({})", port.number, port.name) }
 }
@@ -149,14 +150,14 @@ fn addresses(
     }
     let (mut wanted, mut allowed) = (Wanted::default(), None);
     for (slice_name, slice) in slices {
-        // A port of a Service may lead to different numbers on different pods; each slice has one.
+        // A port of a Service may have different numbers on different pods. Each slice has one number.
         let Some((_, number)) = slice.ports.iter().find(|(name, _)| *name == port.name) else { continue };
         for endpoint in slice.endpoints.iter().filter(|endpoint| !endpoint.terminating) {
             if !cluster.is_of_its_pod(namespace, endpoint) {
                 match allowed.get_or_insert_with(|| beyond(namespace)).allows(&endpoint.address) {
                     Ok(true) => {}
                     Err(why) => return Endpoints::PoliciesUnknown(why),
-                    // Of what Kubernetes writes, a pod is not known yet, or just gone.
+                    // In a slice that Kubernetes wrote, such a pod is not known yet or has just gone.
                     Ok(false) if service.selects && slice.by_kubernetes => continue,
                     Ok(false) => {
                         match &mut wanted.refused {
@@ -186,7 +187,7 @@ impl Refused {
     }
 }
 
-/// The endpoint's pod, if it has our gate; a successor of the same name is not it.
+/// The endpoint's pod, if it has our gate. A successor of the same name does not count.
 fn gated_pod<'a>(cluster: &'a Cluster, namespace: &str, endpoint: &'a Endpoint) -> Option<(&'a str, &'a GatedPod)> {
     let (name, uid) = endpoint.pod.as_ref()?;
     let pod = cluster.pod(namespace, name)?;
@@ -211,7 +212,7 @@ fn instances(cluster: &Cluster, backend: &Backend, service: &Service, port: &Ser
     } else {
         None
     };
-    // That not one node works is a failure of what reports on them, not of all of them.
+    // If no node at all is ready, it is the reporting that failed, not all of the nodes.
     if !cluster.nodes().any(|(_, node)| node.ready) {
         let fix = "wait for one, or use targetType: ip";
         let why = "targetType instance needs a ready node that is an EC2 instance (spec.providerID aws:///ZONE/i-...)";

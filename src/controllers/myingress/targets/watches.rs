@@ -1,4 +1,4 @@
-//! Watches the cluster and enters what matters of it.
+//! Watches the cluster, and enters the facts that matter.
 
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -33,7 +33,7 @@ pub async fn run(shared: &Arc<Shared>, environment: &Environment) {
     );
 }
 
-/// What policies allow beside pods may be another thing now.
+/// Lets everything be checked again when policies change, for they may allow other addresses besides those of pods.
 async fn policies(shared: &Arc<Shared>, environment: &Environment) {
     let mut changes = pin!(environment.guardrails.changes());
     while changes.next().await.is_some() {
@@ -56,7 +56,7 @@ where
     join_all(apis.into_iter().map(|(scope, api)| follow(shared, scope, api, fact, &unlisted))).await;
 }
 
-/// Watches nodes once a backend's targets are nodes: in other clusters they need not be readable.
+/// Watches nodes once a backend's targets are nodes. So the operator needs no access to them in other clusters.
 async fn nodes(shared: &Arc<Shared>, environment: &Environment) {
     // Cannot fail: the sender lives in `shared`.
     let _ = shared.nodes_matter.subscribe().wait_for(|matter| *matter).await;
@@ -76,7 +76,7 @@ async fn follow<K, F>(
 {
     let mut events = pin!(watcher(api, watcher::Config::default()).default_backoff());
     let mut first = true;
-    // What a list has shown so far: the rest is gone when the list ends, and not before.
+    // What a list has shown so far. The rest is removed when the list ends, not before.
     let mut seen: HashSet<Key> = HashSet::new();
     while let Some(event) = events.next().await {
         let concerned = match event {
@@ -116,7 +116,8 @@ async fn follow<K, F>(
     }
 }
 
-/// The object, if all of it can be decoded: else what is known of it stays, for half of an object is not what it says.
+/// The object, if all of it can be decoded. Otherwise what is known about it stays, because half of an object may be
+/// wrong.
 fn whole<K: Resource>(object: Decoded<K>) -> Option<K> {
     object.object().filter(|object| undecodable(object.meta()).is_none())
 }
@@ -125,7 +126,7 @@ fn key_of(object: &impl Resource) -> Key {
     (object.namespace().unwrap_or_default(), object.name_any())
 }
 
-/// Enters an object, or removes one of which nothing matters any more.
+/// Enters an object, or removes it if nothing of it matters any more.
 fn entered<F: Entered>(shared: &Shared, key: &Key, fact: Option<F>) -> Concerned {
     let mut cluster = shared.cluster();
     match fact {

@@ -1,4 +1,5 @@
-//! Keeps each bound group in a task of its own: reads it, follows its endpoints, and tells what changed.
+//! Keeps each bound group in a task of its own: reads it, follows its endpoints, and wakes objects when something
+//! changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::AssertUnwindSafe;
@@ -23,10 +24,10 @@ use crate::metrics::Metrics;
 use crate::runtime::tenant::on_behalf_of;
 use crate::runtime::{Class, Environment, Failures};
 
-/// The first change is sent at once. Changes of other pods that come while its call is under way, or within this since it
-/// was sent, go into the next call together.
+/// The first change is sent at once. Changes of other pods go into the next call together if they come while that call
+/// is under way, or within this time after it was sent.
 const GATHER: Duration = Duration::from_millis(50);
-/// With nothing to do, a group still looks around once in a while.
+/// A group with nothing to do still checks its state once in this time.
 const IDLE: Duration = Duration::from_hours(1);
 
 const READ: &str = "DescribeTargetHealth";
@@ -50,7 +51,7 @@ struct Worker {
     stop: CancellationToken,
 }
 
-/// Keeps every group that is bound, until `environment.stop`; then the calls in hand are finished.
+/// Keeps every bound group until `environment.stop`. Calls in flight are finished before it returns.
 pub async fn run(shared: &Arc<Shared>, elb: &Elbv2, zones: &Arc<Zones>, environment: &Environment) {
     let worker = Arc::new(Worker {
         shared: shared.clone(),
@@ -106,8 +107,8 @@ async fn keep(worker: Arc<Worker>, group: Arc<Group>) {
     }
 }
 
-/// The read that is under way, one at most. It has a task of its own because it stands in the same queue as the
-/// changes: once its turn comes there, it must go on.
+/// The read that is under way, at most one. It has a task of its own because it waits in the same queue as the changes:
+/// once its turn comes, it must go on.
 #[derive(Default)]
 struct Looks {
     under_way: JoinSet<Read>,
@@ -119,7 +120,7 @@ struct Looks {
 struct Sent(Option<Instant>);
 
 impl Sent {
-    /// Until when what changes now gathers: not at all, unless a change was sent just before.
+    /// Until when changes are gathered. There is no wait unless a change was sent just before.
     fn gathers_until(&self, now: Instant) -> Instant {
         self.0.map_or(now, |sent| (sent + GATHER).max(now))
     }
@@ -173,7 +174,7 @@ impl Worker {
         };
         let mut turn = None;
         while !self.stop.is_cancelled() && group.bound() {
-            // Asked again before each call: while one waited for its turn, the endpoints may have changed.
+            // Checked again before each call: the endpoints may have changed during the wait for a turn.
             let Endpoints::Known(Wanted { targets: wanted, .. }) = self.shared.endpoints(&backend) else { return };
             let step = group.state().planner.next(&wanted);
             if matches!(step, Step::Read | Step::Rest) {
@@ -192,7 +193,7 @@ impl Worker {
             };
             if let Err(error) = outcome {
                 if error.ambiguous {
-                    // What is being read now may be from before the call.
+                    // A read that is under way may show the state before the call.
                     looks.forget();
                 }
                 let gone = error.is(GONE);
@@ -245,7 +246,7 @@ impl Worker {
         }
     }
 
-    /// Notes that nothing is left to do, if that is so.
+    /// Notes that the group agrees with its endpoints, if it does.
     fn agreed(&self, group: &Group, wanted: &BTreeSet<Target>) {
         let mut state = group.state();
         if state.planner.arrived(wanted) {
@@ -256,20 +257,20 @@ impl Worker {
         }
     }
 
-    /// A change failed: it is made again after a pause.
+    /// Notes that a change failed. It is made again after a pause.
     fn not_changed(&self, group: &Group, class: Class, why: String) {
         let delay = self.failures.failed(&group.arn, class, self.sweep);
         tracing::warn!(group = group.arn, error = why, class = class.as_str(), ?delay, "targets not changed");
         group.state().changing.suffer(why, delay, Instant::now());
     }
 
-    /// A read ended; `None` when it panicked.
+    /// Enters the outcome of a read; `None` if it panicked.
     fn looked(&self, group: &Group, outcome: Option<Read>) {
         let panicked = || Err(AwsError::raced(READ, PANICKED.into()));
         let outcome = outcome.unwrap_or_else(panicked);
         let (mut state, now) = (group.state(), Instant::now());
         for recheck in state.take_rechecks() {
-            // Who does not wait any more needs no answer.
+            // A receiver that was dropped needs no answer.
             let _ = recheck.send(outcome.as_ref().map(|_| ()).map_err(Clone::clone));
         }
         match outcome {
@@ -291,7 +292,7 @@ impl Worker {
         }
     }
 
-    /// Wakes the objects that have something to tell.
+    /// Wakes the objects that have something new to report.
     fn tell(&self, group: &Group) {
         let backend = group.state().backend.clone();
         let endpoints = self.shared.endpoints(&backend);
@@ -311,7 +312,7 @@ mod tests {
         let sent = Sent(Some(now));
         assert_eq!(sent.gathers_until(now), now + GATHER);
         assert_eq!(sent.gathers_until(now + GATHER / 2), now + GATHER);
-        // A call that took longer gathered all the while.
+        // During a call that took longer, changes were gathered all the time.
         assert_eq!(sent.gathers_until(now + GATHER * 3), now + GATHER * 3);
     }
 }

@@ -1,5 +1,6 @@
-//! Which addresses are in no subnet of a VPC: AWS registers those in another way. Its subnets decide, not the address
-//! ranges of the VPC: <https://github.com/kubernetes-sigs/aws-load-balancer-controller/issues/3714>, read on 2026-11-23.
+//! Finds addresses that are in no subnet of a VPC, because AWS registers those in another way. The subnets decide, not
+//! the address ranges of the VPC: <https://github.com/kubernetes-sigs/aws-load-balancer-controller/issues/3714>, read
+//! on 2026-11-23.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -11,14 +12,14 @@ use crate::external::ec2::Ec2;
 use crate::external::elbv2::Target;
 use crate::network::Network;
 
-/// Subnets seldom go, but may come at any time: an address is believed to be in none of them only by a read that is
-/// younger than this. So a cluster with all its pods in the VPC asks once.
+/// Subnets are seldom removed, but may be added at any time. So an address counts as outside only by a read that is
+/// younger than this. A cluster with all its pods in the VPC reads its subnets only once.
 const FRESH: Duration = Duration::from_secs(10);
 
-/// What is known of the subnets of VPCs.
+/// What is known about the subnets of VPCs.
 pub struct Zones {
     ec2: Ec2,
-    /// Held while they are read, so that what many groups want to know is asked for once.
+    /// Locked during a read, so many groups share one read.
     vpcs: Mutex<HashMap<String, Vpc>>,
 }
 
@@ -30,13 +31,13 @@ struct Vpc {
 }
 
 impl Zones {
-    /// Knows nothing yet.
+    /// No subnets are known yet.
     pub fn new(ec2: Ec2) -> Self {
         Self { ec2, vpcs: Mutex::default() }
     }
 
-    /// The addresses among the targets that are in no subnet of the VPC. Where the subnets cannot be read, none is: then
-    /// AWS takes those that are inside, and refuses the others one by one.
+    /// The addresses among the targets that are in no subnet of the VPC. If the subnets cannot be read, there are none:
+    /// then AWS takes those that are inside, and refuses the others one by one.
     pub async fn outside(&self, vpc: &str, targets: &[Target]) -> BTreeSet<String> {
         if addresses(targets).next().is_none() {
             return BTreeSet::new();
@@ -68,7 +69,7 @@ impl Vpc {
     }
 }
 
-/// The targets that are addresses; instances are not.
+/// The targets that are addresses, not instances.
 fn addresses(targets: &[Target]) -> impl Iterator<Item = (&String, IpAddr)> {
     targets.iter().filter_map(|target| Some((&target.id, target.id.parse().ok()?)))
 }

@@ -1,5 +1,6 @@
-//! What guests of a group had and keep: rules of one that cannot take part, that AWS refused, or whose targets are not judged
-//! yet. They keep their actions, but no place: the rules of the group's own namespace come first.
+//! Rules that guests of a group keep: those of a guest that cannot take part now, those whose replacement AWS refused,
+//! and those whose new targets AWS has not judged yet. They keep their actions but not their position: the rules of the
+//! group's own namespace come first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,8 @@ use crate::controllers::myingress::ownership::{ObjectKey, member_of};
 use crate::external::elbv2::{RuleAction, RuleSettings};
 
 impl Listener<'_> {
-    /// What is wanted with the rules that guests keep; `None` where they keep none. Some rules of `stuck` were refused.
+    /// The wanted listener with the rules that guests keep; `None` where they keep none. `stuck` are members of which
+    /// AWS refused rules.
     pub(super) fn with_guests(&self, member: &ListenerMember, stuck: &BTreeSet<ObjectKey>) -> Option<ListenerModel> {
         let mut present: Vec<(ObjectKey, &RuleMember)> = member
             .rules
@@ -34,7 +36,7 @@ impl Listener<'_> {
             let unseen = waiting.get(&guest).filter(|groups| !groups.is_empty());
             let left = stuck.contains(&guest) && !becoming.contains_key(rule.rule.arn.as_str());
             let settings = &rule.rule.settings;
-            // A rule behind another with its conditions answers nothing.
+            // A rule behind another one with the same conditions never matches.
             let shadowed = rules.iter().any(|it| it.settings.conditions == settings.conditions);
             if (self.scene.frozen.contains(&guest) || unseen.is_some() || left) && !shadowed {
                 let checked = unseen.and_then(|groups| shifts::with_unused(&settings.actions, groups));
@@ -46,7 +48,7 @@ impl Listener<'_> {
         }
         let places = self.places();
         let place = |rule: &RuleModel| places.get(&rule.member).copied();
-        // Those of the group's own namespace keep their order, in front.
+        // Rules of the group's own namespace keep their order and come first.
         rules.sort_by_key(|rule| place(rule).filter(|_| self.scene.is_guest(&rule.member)));
         (rules != self.wanted.rules).then(|| ListenerModel { rules, ..self.wanted.clone() })
     }
@@ -58,8 +60,8 @@ impl Listener<'_> {
         self.scene.is_guest(guest) && !self.awaited(guest, &present).is_empty()
     }
 
-    /// Target groups that requests of the guest are to go to as soon as AWS has judged their targets, where a rule that is
-    /// there can have them judged.
+    /// Target groups that requests of the guest are to go to once AWS has judged their targets. It returns only those
+    /// that an existing rule can make AWS check.
     fn awaited(&self, guest: &ObjectKey, present: &[(ObjectKey, &RuleMember)]) -> BTreeSet<String> {
         let theirs = self.wanted.rules.iter().filter(|rule| rule.member == *guest);
         let Some(wanted) = theirs.map(|rule| self.resolved(&rule.settings.actions)).collect::<Option<Vec<_>>>() else {
@@ -75,7 +77,7 @@ impl Listener<'_> {
         awaited.iter().filter(can_be_seen).cloned().collect()
     }
 
-    /// The place of each member in the group.
+    /// The position of each member in the group.
     fn places(&self) -> BTreeMap<ObjectKey, usize> {
         self.scene.observed.members.present.iter().enumerate().map(|(place, object)| (key(object), place)).collect()
     }

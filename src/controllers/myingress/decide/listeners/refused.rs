@@ -9,8 +9,8 @@ use crate::controllers::myingress::model::{ListenerModel, RuleModel};
 use crate::controllers::myingress::ownership::{ObjectKey, member_of};
 
 impl Listener<'_> {
-    /// What is wanted without the rules that AWS refused, and those that need a target group that it refused, and whose these
-    /// are; `None` where there are none.
+    /// The wanted listener without the rules that AWS refused and those that need a refused target group, and the
+    /// members that these rules belong to; `None` where there are none.
     pub(super) fn without_refused(&self, member: &ListenerMember) -> Option<(ListenerModel, BTreeSet<ObjectKey>)> {
         let aside = &self.scene.aside;
         let groupless = |rule: &RuleModel| {
@@ -28,10 +28,11 @@ impl Listener<'_> {
         (!members.is_empty()).then(|| (ListenerModel { rules, ..self.wanted.clone() }, members))
     }
 
-    /// Rules of ours of these members that become none of those that are wanted; guests have none that keep their places.
+    /// Our rules of these members that become none of the wanted rules. Rules of guests are left out, for they do not
+    /// keep their positions.
     pub(super) fn unmatched(&self, member: &ListenerMember, of: &BTreeSet<ObjectKey>) -> BTreeSet<String> {
         let becoming = self.becoming(member);
-        // Outside of a group no tag says whose a rule is.
+        // Outside of a group no tag says which object a rule belongs to.
         let concerned = |rule: &RuleMember| {
             member_of(&rule.tags).is_none_or(|member| of.contains(&member) && !self.scene.is_guest(&member))
         };

@@ -1,4 +1,4 @@
-//! The rules of a listener: which of them become which, and the steps to get there.
+//! The rules of a listener: which existing rule becomes which wanted rule, and the steps to get there.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ impl Listener<'_> {
     ) -> Result<Vec<Step>, Complaint> {
         let wanted = self.wanted.rules.iter().zip(self.own(member));
         let Some(rules) = wanted.map(|(rule, own)| self.rule(rule, own)).collect::<Option<Vec<_>>>() else {
-            // A target group is missing; it comes first.
+            // A target group is missing; it is created first.
             return Ok(Vec::new());
         };
         let becoming = self.becoming(member);
@@ -42,7 +42,7 @@ impl Listener<'_> {
                 Ok(steps) => return Ok(steps),
                 Err(clash) => clash,
             };
-            // Where numbers are short, guests give way.
+            // If priorities run short, guests give way.
             if rules.last().is_some_and(|rule| rule.last) && rules[clash.index].last {
                 rules.pop();
                 continue;
@@ -52,8 +52,8 @@ impl Listener<'_> {
         }
     }
 
-    /// Which wanted rule each of our rules becomes, as [`rules::plan`] has it: of several with the same conditions the
-    /// first becomes the first.
+    /// The wanted rule that each of our rules becomes, as [`rules::plan`] matches them: of several with the same
+    /// conditions the first becomes the first.
     pub(super) fn becoming<'m>(&self, member: &'m ListenerMember) -> BTreeMap<&'m str, usize> {
         let mut ours: Vec<&RuleMember> = member.rules.values().filter(|rule| self.is_ours(rule)).collect();
         ours.sort_by_key(|rule| rule.rule.priority);
@@ -67,7 +67,7 @@ impl Listener<'_> {
         becoming
     }
 
-    /// Of each wanted rule the one of ours that becomes it.
+    /// For each wanted rule, the rule of ours that becomes it.
     pub(super) fn own<'m>(&self, member: &'m ListenerMember) -> Vec<Option<&'m RuleMember>> {
         let mut own = vec![None; self.wanted.rules.len()];
         for (arn, index) in self.becoming(member) {
@@ -76,7 +76,7 @@ impl Listener<'_> {
         own
     }
 
-    /// The rule as it is to be now, where that one of ours becomes it; `None` while a target group is missing.
+    /// The rule as it should be now, given the rule of ours that becomes it; `None` while a target group is missing.
     pub(super) fn rule(&self, rule: &RuleModel, own: Option<&RuleMember>) -> Option<Wanted> {
         let (actions, _) = self.step(rule, own)?;
         Some(Wanted {
@@ -88,7 +88,7 @@ impl Listener<'_> {
         })
     }
 
-    /// What the rule is to do now, and whether that is only a step on the way.
+    /// What the rule should do now, and whether that is only an intermediate step.
     pub(super) fn step(&self, rule: &RuleModel, own: Option<&RuleMember>) -> Option<(Vec<RuleAction>, bool)> {
         let actions = self.resolved(&rule.settings.actions)?;
         let present = own.map(|it| it.rule.settings.actions.as_slice());

@@ -1,4 +1,4 @@
-//! What the cluster says, in a small one.
+//! What a small cluster says about a backend.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use super::{endpoints as endpoints_within, *};
 use crate::controllers::myingress::targets::cluster::{Entered, Kind};
 use crate::controllers::myingress::targets::facts::Pod;
 
-/// Where no policies are asked.
+/// The endpoints if every address is allowed.
 fn endpoints(cluster: &Cluster, backend: &Backend) -> Endpoints {
     endpoints_within(cluster, backend, |_| Beyond::All)
 }
@@ -213,7 +213,8 @@ fn only_pods_of_the_namespace_are_targets_and_what_a_policy_allows_beside() {
     let within = |networks: &[&str]| Beyond::Within(vec![networks.iter().map(|it| (*it).to_owned()).collect()]);
     let at = |address: &str| Pod { addresses: Box::new([address.parse().unwrap()]), gated: None };
     let ready = |address: &str, pod: &str| Endpoint { ready: true, ..of_pod(address, pod) };
-    // Beside its own pod: another tenant's under the name of our own pod, one that names a pod of theirs, and an address alone.
+    // Besides its own pod: another tenant's address under the name of our own pod, an endpoint that names a pod of
+    // theirs, and an address without a pod.
     let lies = vec![
         ready("10.0.0.1", "own"),
         ready("10.9.0.1", "own"),
@@ -238,7 +239,7 @@ fn only_pods_of_the_namespace_are_targets_and_what_a_policy_allows_beside() {
 }
 
 #[test]
-fn nobody_asks_policies_of_pods_and_what_kubernetes_wrote_is_not_told_while_its_pod_is_unknown() {
+fn pods_need_no_policy_and_a_slice_of_kubernetes_is_not_refused_while_its_pod_is_unknown() {
     let of_kubernetes = Slice { by_kubernetes: true, ..slice(&[("http", 80)], vec![of_pod("10.0.0.1", "a")]) };
     let found = |service: Service, pods: &[&str]| {
         let mut cluster = with(service, vec![of_kubernetes.clone()]);
